@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * propane.h - train, run and check neural networks on the Apple Neural Engine, and run the very same programs on any
+ * other machine.
+ *
+ * One pipeline: MIL text becomes a module, a device compiles it to a program, buffers are bound to its inputs and
+ * outputs by name, and a request is submitted and waited for.
+ *
+ *     propane_error err = {0};
+ *     propane_module *module = NULL;
+ *     propane_device *device = NULL;
+ *     propane_program *program = NULL;
+ *     if (propane_module_read("add.mil", &module, &err) ||
+ *         propane_device_open("cpu", &device, &err) ||
+ *         propane_program_compile(device, module, NULL, &program, &err))
+ *         fprintf(stderr, "%s\n", err.text);
+ *
+ * examples/run_mil.c goes on from here; it is compiled and run as a test.
+ *
+ * Errors: every call that can fail returns a propane_status and fills `err` (which may be NULL) with one sentence: what,
+ * where, which value, what to do. Nothing in the library prints, exits or aborts on bad input.
+ * Ownership: what a _create, _open, _read, _parse or _compile call gives is yours to _free or _close; a _free call takes
+ * NULL. What an accessor returns belongs to the object it came from. A child (program, buffer, request) is freed before
+ * its device.
+ * Threads: a device and what belongs to it may be used from several threads unless a call says otherwise.
+ */
+#ifndef PROPANE_H
+#define PROPANE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PROPANE_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define PROPANE_CHECK __attribute__((warn_unused_result))
+#else
+#define PROPANE_CHECK
+#endif
+
+/* ---- status and error -------------------------------------------------------------------------------------------- */
+
+typedef enum propane_status {
+    PROPANE_OK = 0,
+    PROPANE_ERR_INVALID,     /* the input is wrong: a flag, a shape, a malformed file */
+    PROPANE_ERR_UNSUPPORTED, /* the input is right, but this cannot be done here (op, gradient, driver) */
+    PROPANE_ERR_NOT_FOUND,   /* a file, a name or a device does not exist */
+    PROPANE_ERR_IO,          /* the system refused to read or write */
+    PROPANE_ERR_MEMORY,      /* no memory */
+    PROPANE_ERR_LIMIT,       /* a budget or a size limit is used up (compiles, queue depth) */
+    PROPANE_ERR_DEVICE,      /* the device failed while it worked */
+    PROPANE_ERR_CANCELLED    /* stopped on request */
+} propane_status;
+
+/* Lives on the caller's stack; the text is always terminated. */
+typedef struct propane_error {
+    propane_status status;
+    char text[1000];
+} propane_error;
+
+const char *propane_version(void);
+const char *propane_status_name(propane_status status); /* "invalid", "unsupported", ... */
+
+/* ---- modules: MIL programs ------------------------------------------------------------------------------------------ */
+
+typedef struct mil_module propane_module;
+
+/* Parses MIL text. `name` stands for the text in messages ("file:line:column: ..."); BLOBFILE paths that start with
+ * @model_path are looked up in `model_dir` (NULL: such a path is an error). The module is verified. */
+PROPANE_CHECK propane_status propane_module_parse(const char *text, size_t length, const char *name,
+                                                  const char *model_dir, propane_module **out, propane_error *err);
+/* Reads a .mil file; its own folder is the model_dir. */
+PROPANE_CHECK propane_status propane_module_read(const char *path, propane_module **out, propane_error *err);
+void propane_module_free(propane_module *module);
+
+/* ---- devices --------------------------------------------------------------------------------------------------------- */
+
+typedef struct propane_device propane_device;
+typedef struct propane_program propane_program;
+typedef struct propane_buffer propane_buffer;
+typedef struct propane_event propane_event;
+typedef struct propane_request propane_request;
+
+typedef struct propane_device_info {
+    const char *uri;       /* "cpu", "null", "sim:m4", "ane" */
+    const char *summary;   /* one line for people */
+    int queue_depth;       /* requests that may be in flight */
+    int compile_limit;     /* programs one process may compile; 0: no limit */
+    bool simulated;        /* its figures are a model's, not a clock's */
+} propane_device_info;
+
+/* Drivers that this build knows, in the order they are listed; `why` tells why one cannot be opened here, or is NULL. */
+int propane_driver_count(void);
+const char *propane_driver_name(int index);
+const char *propane_driver_summary(int index);
+propane_status propane_driver_probe(int index, propane_error *why);
+
+/* Opens "cpu", "null", ... Unknown names are PROPANE_ERR_NOT_FOUND and name the known ones. */
+PROPANE_CHECK propane_status propane_device_open(const char *uri, propane_device **out, propane_error *err);
+void propane_device_close(propane_device *device);
+const propane_device_info *propane_device_describe(const propane_device *device);
+
+/* ---- programs -------------------------------------------------------------------------------------------------------- */
+
+typedef enum propane_precision {
+    PROPANE_PRECISION_AS_TYPED, /* as the program's types say: fp16 values are rounded to fp16 */
+    PROPANE_PRECISION_BF16      /* matrix products may round their fp32 operands to bfloat16; sums stay fp32 */
+} propane_precision;
+
+typedef struct propane_compile_options {
+    const char *function;         /* NULL: "main", or the only function */
+    propane_precision precision;
+    int threads;                  /* 0: the device's own choice */
+} propane_compile_options;
+
+typedef enum propane_dtype {
+    PROPANE_FP16, PROPANE_FP32, PROPANE_INT32, PROPANE_BOOL, PROPANE_INT8, PROPANE_UINT8, PROPANE_INT16,
+    PROPANE_UINT16
+} propane_dtype;
+
+#define PROPANE_MAX_RANK 8
+
+/* One input or output. Strides are in bytes: element (i0, i1, ...) lies at sum(i_k * stride[k]). Rows may be padded. */
+typedef struct propane_io {
+    const char *name;
+    propane_dtype dtype;
+    int rank;
+    int64_t dim[PROPANE_MAX_RANK];
+    int64_t stride[PROPANE_MAX_RANK];
+    size_t bytes;                 /* the smallest buffer that may be bound to it */
+} propane_io;
+
+/* Says whether the device takes the program; `why` explains a no (op, line, reason). */
+propane_status propane_program_supported(propane_device *device, const propane_module *module,
+                                         const propane_compile_options *options, propane_error *why);
+/* `options` may be NULL. The module may be freed afterwards: its constants are the program's own by then. */
+PROPANE_CHECK propane_status propane_program_compile(propane_device *device, const propane_module *module,
+                                                     const propane_compile_options *options, propane_program **out,
+                                                     propane_error *err);
+void propane_program_free(propane_program *program);
+int propane_program_input_count(const propane_program *program);
+int propane_program_output_count(const propane_program *program);
+const propane_io *propane_program_input(const propane_program *program, int index);
+const propane_io *propane_program_output(const propane_program *program, int index);
+/* NULL if there is no input or output of that name. */
+const propane_io *propane_program_find(const propane_program *program, const char *name);
+
+/* ---- buffers: memory that the host and the device share ---------------------------------------------------------- */
+
+/* Zeroed. May be bound to several programs at once, without a copy. */
+PROPANE_CHECK propane_status propane_buffer_create(propane_device *device, size_t bytes, propane_buffer **out,
+                                                   propane_error *err);
+void propane_buffer_free(propane_buffer *buffer);
+size_t propane_buffer_bytes(const propane_buffer *buffer);
+/* The host may touch the memory between lock and unlock only, and the device must not be using it then. */
+PROPANE_CHECK propane_status propane_buffer_lock(propane_buffer *buffer, bool for_writing, void **out,
+                                                 propane_error *err);
+void propane_buffer_unlock(propane_buffer *buffer);
+
+/* Copies a dense array in or out of a buffer that is laid out as `io` says, converting between `dtype` and io->dtype
+ * (round to nearest even; float to integer conversions are refused). `count` must be the product of io->dim. */
+PROPANE_CHECK propane_status propane_buffer_write(propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
+                                                  const void *source, int64_t count, propane_error *err);
+PROPANE_CHECK propane_status propane_buffer_read(propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
+                                                 void *target, int64_t count, propane_error *err);
+
+/* ---- events: counters that only grow ------------------------------------------------------------------------------- */
+
+PROPANE_CHECK propane_status propane_event_create(propane_device *device, propane_event **out, propane_error *err);
+void propane_event_free(propane_event *event);
+uint64_t propane_event_value(const propane_event *event);
+/* From the host. A value that is not larger than the present one changes nothing. */
+void propane_event_signal(propane_event *event, uint64_t value);
+/* timeout_ms < 0: for ever; PROPANE_ERR_LIMIT when the time is over. */
+PROPANE_CHECK propane_status propane_event_wait(propane_event *event, uint64_t value, int timeout_ms,
+                                                propane_error *err);
+
+/* ---- requests ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct propane_binding {
+    const char *name;
+    propane_buffer *buffer;
+} propane_binding;
+
+typedef struct propane_event_point {
+    propane_event *event;
+    uint64_t value;
+} propane_event_point;
+
+typedef struct propane_completion {
+    propane_status status;
+    int64_t device_ns;   /* time on the device */
+    double energy_j;     /* negative: not known */
+    bool simulated;      /* device_ns and energy_j come from a model */
+} propane_completion;
+
+/* Checks the bindings once (every input and output exactly once, sizes); may then be submitted any number of times, but
+ * not while it is in flight. An output may be bound to an input's buffer only where the program says that it reads that
+ * input before it writes that output (the cpu driver allows it for same-shaped accumulation inputs). */
+PROPANE_CHECK propane_status propane_request_create(propane_program *program, const propane_binding *bindings, int count,
+                                                    propane_request **out, propane_error *err);
+void propane_request_free(propane_request *request); /* waits if it is in flight */
+/* Replaces what the request waits for before it starts and what it signals when it is done (also when it failed). */
+PROPANE_CHECK propane_status propane_request_events(propane_request *request, const propane_event_point *waits,
+                                                    int wait_count, const propane_event_point *signals,
+                                                    int signal_count, propane_error *err);
+/* Queues a chain in one call; it runs in the given order, and in order with what was queued before. All or nothing:
+ * PROPANE_ERR_LIMIT if fewer than `count` places of the queue are free. Does not allocate. */
+PROPANE_CHECK propane_status propane_submit(propane_request *const *requests, int count, propane_error *err);
+/* Waits for one request; `out` may be NULL. The status returned is the request's own. */
+PROPANE_CHECK propane_status propane_wait(propane_request *request, propane_completion *out, propane_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

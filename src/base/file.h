@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ * Files: read whole, mapped, or written so that the old content stays until the new one is safely on the disk.
+ * Every message names the path and the system's reason.
+ */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/status.h"
+
+typedef struct file_map {
+    const uint8_t *data; /* NULL for an empty file */
+    size_t bytes;
+} file_map;
+
+/* Terminated (data[length] == 0); mem_free it. Refuses directories and files of more than `limit` bytes. */
+PROPANE_CHECK propane_status file_read(const char *path, size_t limit, char **data, size_t *length, propane_error *err);
+PROPANE_CHECK propane_status file_map_open(const char *path, file_map *out, propane_error *err);
+void file_map_close(file_map *map);
+
+/* Writes PATH.tmp-PID and renames it at commit (after fsync of file and folder). Short writes and a full disk are errors
+ * that say so; nothing is left behind. */
+typedef struct file_writer file_writer;
+PROPANE_CHECK propane_status file_writer_open(const char *path, file_writer **out, propane_error *err);
+PROPANE_CHECK propane_status file_writer_write(file_writer *w, const void *data, size_t bytes, propane_error *err);
+PROPANE_CHECK propane_status file_writer_seek(file_writer *w, uint64_t offset, propane_error *err);
+uint64_t file_writer_offset(const file_writer *w);
+PROPANE_CHECK propane_status file_writer_commit(file_writer *w, propane_error *err); /* frees w either way */
+void file_writer_abort(file_writer *w);
+PROPANE_CHECK propane_status file_write(const char *path, const void *data, size_t bytes, propane_error *err);
+
+PROPANE_CHECK propane_status file_make_dir(const char *path, propane_error *err); /* with its parents; there already: OK */
+bool file_exists(const char *path);
+bool file_is_dir(const char *path);
+
+#endif

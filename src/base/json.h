@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * JSON through jansson, with Propane's errors: "PATH: line L, column C: what" and "PATH: key 'x' must be a whole number".
+ */
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "base/status.h"
+
+/* Duplicate keys are refused; depth is bounded by jansson (2048). json_decref the result. */
+PROPANE_CHECK propane_status json_parse(const char *data, size_t length, const char *source, json_t **out,
+                                        propane_error *err);
+PROPANE_CHECK propane_status json_read(const char *path, size_t limit, json_t **out, propane_error *err);
+/* The value of a key. Required: a missing key is an error; otherwise *out stays as it is. null counts as missing. */
+PROPANE_CHECK propane_status json_get_int(const json_t *object, const char *source, const char *key, bool required,
+                                          int64_t min, int64_t max, int64_t *out, propane_error *err);
+PROPANE_CHECK propane_status json_get_real(const json_t *object, const char *source, const char *key, bool required,
+                                           double *out, propane_error *err);
+PROPANE_CHECK propane_status json_get_bool(const json_t *object, const char *source, const char *key, bool required,
+                                           bool *out, propane_error *err);
+/* *out points into the object. */
+PROPANE_CHECK propane_status json_get_text(const json_t *object, const char *source, const char *key, bool required,
+                                           const char **out, propane_error *err);
+
+#endif

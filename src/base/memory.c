@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ * Owns every request to the system allocator. One counter, one switch that makes the n-th request fail.
+ */
+#include "base/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static atomic_uint_fast64_t requests;
+static atomic_uint_fast64_t fail_at;
+
+/* False where the test asked for this request to fail. */
+static int count_request(void) {
+    uint64_t n = atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed) + 1;
+    uint64_t at = atomic_load_explicit(&fail_at, memory_order_relaxed);
+    return at == 0 || n != at;
+}
+
+void *mem_alloc(size_t bytes) {
+    if (!count_request()) return NULL;
+    return calloc(1, bytes ? bytes : 1);
+}
+
+void *mem_array(size_t count, size_t size) {
+    if (size && count > SIZE_MAX / size) return NULL;
+    return mem_alloc(count * size);
+}
+
+void *mem_resize(void *memory, size_t bytes) {
+    if (!count_request()) return NULL;
+    return realloc(memory, bytes ? bytes : 1);
+}
+
+char *mem_copy_string(const char *text) {
+    size_t bytes = strlen(text) + 1;
+    char *copy = mem_alloc(bytes);
+    if (copy) memcpy(copy, text, bytes);
+    return copy;
+}
+
+void mem_free(void *memory) { free(memory); }
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+void *mem_pages_alloc(size_t bytes) {
+    if (!count_request() || bytes > SIZE_MAX - HUGE_PAGE) return NULL;
+    if (bytes == 0) bytes = 1;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (bytes >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+void mem_pages_free(void *memory, size_t bytes) {
+    if (memory) munmap(memory, bytes ? bytes : 1);
+}
+
+uint64_t mem_alloc_count(void) { return atomic_load_explicit(&requests, memory_order_relaxed); }
+
+void mem_fail_at(uint64_t n) {
+    atomic_store(&fail_at, n ? atomic_load(&requests) + n : 0);
+}

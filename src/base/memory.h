@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT
+ * Memory: the one place that asks the system for it, so that tests can count, fail and poison.
+ */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void *mem_alloc(size_t bytes);                       /* zeroed; NULL when there is none; bytes 0 gives a unique pointer */
+void *mem_array(size_t count, size_t size);          /* zeroed; NULL also when count * size overflows */
+void *mem_resize(void *memory, size_t bytes);        /* new bytes are not zeroed; NULL leaves the old block alone */
+char *mem_copy_string(const char *text);
+void mem_free(void *memory);
+
+/* Large, 64-byte aligned, zeroed, with huge pages where the system gives them: for tensors. */
+void *mem_pages_alloc(size_t bytes);
+void mem_pages_free(void *memory, size_t bytes);
+
+/* How many blocks were asked for since the process began: a step that allocates shows here. */
+uint64_t mem_alloc_count(void);
+/* The n-th request from now on fails (0: none does). For tests; per process. */
+void mem_fail_at(uint64_t n);
+
+#endif

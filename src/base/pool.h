@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT
+ * Thread pool: the caller and n-1 workers do one parallel loop at a time. One pool a process (two spinning pools on the
+ * same cores cost 1.6 to 3 times); a loop inside a loop runs on its caller alone.
+ */
+#ifndef BASE_POOL_H
+#define BASE_POOL_H
+
+#include "base/status.h"
+
+typedef void (*pool_task)(void *context, int task, int worker); /* worker: 0 .. pool_threads()-1, for scratch memory */
+
+/* The process's pool, made at the first call with as many threads as there are usable cores, or PROPANE_THREADS. */
+int pool_threads(void);
+/* Before the first loop: a fixed number of threads (0: the standard). PROPANE_ERR_INVALID outside 1..256. */
+PROPANE_CHECK propane_status pool_set_threads(int threads, propane_error *err);
+/* Runs task 0 .. count-1, each once; returns when all are done. Tasks are given out in order from one counter. Does not
+ * allocate. May be called from several threads: loops run one after the other. */
+void pool_run(pool_task task, void *context, int count);
+/* Before exec() and at exit in tests: joins the workers; the next loop makes new ones. */
+void pool_stop(void);
+
+#endif

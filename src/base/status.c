@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the error texts: one sentence in a fixed array, so that failing cannot fail.
+ */
+#include "base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *propane_version(void) { return PROPANE_VERSION; }
+
+const char *propane_status_name(propane_status status) {
+    static const char *const names[] = {
+        [PROPANE_OK] = "ok",
+        [PROPANE_ERR_INVALID] = "invalid",
+        [PROPANE_ERR_UNSUPPORTED] = "unsupported",
+        [PROPANE_ERR_NOT_FOUND] = "not found",
+        [PROPANE_ERR_IO] = "input/output",
+        [PROPANE_ERR_MEMORY] = "no memory",
+        [PROPANE_ERR_LIMIT] = "limit",
+        [PROPANE_ERR_DEVICE] = "device",
+        [PROPANE_ERR_CANCELLED] = "cancelled",
+    };
+    if ((size_t)status >= sizeof names / sizeof names[0]) return "unknown";
+    return names[status];
+}
+
+propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args) {
+    if (err) {
+        err->status = status;
+        vsnprintf(err->text, sizeof err->text, format, args);
+    }
+    return status;
+}
+
+propane_status propane_fail(propane_error *err, propane_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    propane_vfail(err, status, format, args);
+    va_end(args);
+    return status;
+}
+
+propane_status propane_fail_prefix(propane_error *err, propane_status status, const char *format, ...) {
+    if (!err) return status;
+    char old[sizeof err->text];
+    memcpy(old, err->text, sizeof old);
+    va_list args;
+    va_start(args, format);
+    int used = vsnprintf(err->text, sizeof err->text, format, args);
+    va_end(args);
+    if (used >= 0 && (size_t)used < sizeof err->text)
+        snprintf(err->text + used, sizeof err->text - (size_t)used, ": %s", old);
+    err->status = status;
+    return status;
+}
+
+propane_status propane_fail_memory(propane_error *err, size_t bytes) {
+    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %zu bytes", bytes);
+}

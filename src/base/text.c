@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT
+ * Owns growing strings.
+ */
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* Makes room for `more` bytes and a terminator. */
+static bool reserve(text *t, size_t more) {
+    if (t->failed) return false;
+    if (more < t->capacity - t->length) return true;
+    size_t capacity = t->capacity ? t->capacity : 64;
+    while (capacity - t->length <= more) {
+        if (capacity > SIZE_MAX / 2) goto failed;
+        capacity *= 2;
+    }
+    char *data = mem_resize(t->data, capacity);
+    if (!data) goto failed;
+    t->data = data;
+    t->capacity = capacity;
+    return true;
+failed:
+    t->failed = true;
+    return false;
+}
+
+void text_append_n(text *t, const void *bytes, size_t length) {
+    if (!reserve(t, length)) return;
+    if (length) memcpy(t->data + t->length, bytes, length);
+    t->length += length;
+    t->data[t->length] = 0;
+}
+
+void text_append(text *t, const char *string) { text_append_n(t, string, strlen(string)); }
+
+void text_printf(text *t, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    if (length >= 0 && reserve(t, (size_t)length)) {
+        vsnprintf(t->data + t->length, (size_t)length + 1, format, again);
+        t->length += (size_t)length;
+    }
+    va_end(again);
+    va_end(args);
+}
+
+void text_clear(text *t) {
+    t->length = 0;
+    if (t->data) t->data[0] = 0;
+}
+
+void text_deinit(text *t) {
+    mem_free(t->data);
+    *t = (text){0};
+}
+
+const char *text_quote(char out[80], const char *bytes, size_t length) {
+    size_t used = 0, i = 0;
+    for (; i < length && used < 60; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (c < 0x20 || c == 0x7f)
+            used += (size_t)snprintf(out + used, 80 - used, "\\x%02x", c);
+        else
+            out[used++] = (char)c;
+    }
+    out[used] = 0;
+    if (i < length) memcpy(out + used, "...", 4);
+    return out;
+}

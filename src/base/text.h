@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ * Text: a growing byte string. After the first failed append all others do nothing, so a writer checks once, at the end.
+ */
+#ifndef BASE_TEXT_H
+#define BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct text {
+    char *data;      /* terminated; NULL while empty */
+    size_t length;
+    size_t capacity;
+    bool failed;     /* out of memory */
+} text;
+
+void text_append(text *t, const char *string);
+void text_append_n(text *t, const void *bytes, size_t length);
+void text_printf(text *t, const char *format, ...) BASE_PRINTF(2, 3);
+void text_clear(text *t);  /* keeps the memory */
+void text_deinit(text *t);
+
+/* The string for a message: control bytes as \xNN, cut at 60 bytes with "...". The result lives in `out`. */
+const char *text_quote(char out[80], const char *bytes, size_t length);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ * The driver contract. A driver says what it is, compiles programs, makes buffers and executes requests one at a time;
+ * queueing, events, chains, checks of bindings and waiting are the same for every driver and live in device/queue.c,
+ * which calls execute from the device's own thread (or from a waiter's, never from two at once).
+ *
+ * design.md had submit and wait in the driver. They moved here: all known engines execute in order, and five copies of
+ * one queue would be a defect. A driver whose engine takes several requests at once may overlap inside execute's caller
+ * later, through `depth`.
+ */
+#ifndef DEVICE_DRIVER_H
+#define DEVICE_DRIVER_H
+
+#include "base/arena.h"
+#include "mil/mil.h"
+
+typedef struct propane_driver propane_driver;
+
+/* What a driver fills in for a compiled program; the device layer owns it. */
+typedef struct driver_program {
+    arena *arena;            /* the program's memory: io arrays, names, plan */
+    int input_count, output_count;
+    propane_io *inputs, *outputs;
+    bool *in_place;          /* [output_count * input_count]: output o may share input i's buffer; NULL: never */
+    void *impl;              /* the driver's own */
+} driver_program;
+
+typedef struct driver_buffer {
+    size_t bytes;
+    void *memory;            /* what the host sees between lock and unlock; NULL until locked if the driver says so */
+    void *impl;
+} driver_buffer;
+
+/* Buffers in the order of driver_program's inputs and outputs. */
+typedef struct driver_execution {
+    driver_program *program;
+    driver_buffer *const *inputs;
+    driver_buffer *const *outputs;
+} driver_execution;
+
+struct propane_driver {
+    const char *name;        /* what stands before ':' in a uri */
+    const char *summary;
+    /* Why this driver cannot work on this machine; OK if it can. */
+    propane_status (*probe)(propane_error *why);
+    /* `rest` is what follows ':' in the uri, "" if nothing does. */
+    propane_status (*open)(const char *rest, void **impl, propane_error *err);
+    void (*close)(void *impl);
+    void (*describe)(const void *impl, propane_device_info *out);
+    propane_status (*supports)(void *impl, const mil_function *f, const propane_compile_options *options,
+                               propane_error *why);
+    propane_status (*compile)(void *impl, const mil_function *f, const propane_compile_options *options,
+                              driver_program *out, propane_error *err);
+    void (*program_free)(void *impl, driver_program *program);
+    propane_status (*buffer_create)(void *impl, size_t bytes, driver_buffer *out, propane_error *err);
+    void (*buffer_free)(void *impl, driver_buffer *buffer);
+    propane_status (*buffer_lock)(void *impl, driver_buffer *buffer, bool for_writing, void **out,
+                                  propane_error *err);          /* (optional) NULL: `memory` is always there */
+    void (*buffer_unlock)(void *impl, driver_buffer *buffer);   /* (optional) */
+    propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
+};
+
+/* The visible array of drivers. It stands in src/drivers/list.c, because this layer does not see them. */
+extern const propane_driver *const propane_drivers[];
+extern const int propane_drivers_count;
+
+#endif

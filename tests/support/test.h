@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ * Tests on top of Check: one process a test, with a timeout. A test file is
+ *
+ *     TEST(adds_two_numbers) { EXPECT(1 + 1 == 2); }
+ *     SUITE("base/example", T(adds_two_numbers))
+ *
+ * and becomes one executable. tests/run.sh runs them all and adds up ran, skipped (with the reason) and failed.
+ */
+#ifndef TESTS_SUPPORT_TEST_H
+#define TESTS_SUPPORT_TEST_H
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+
+typedef struct test_case {
+    const char *name;
+    void (*body)(void);
+} test_case;
+
+#define TEST(name) static void test_##name(void)
+#define T(name) {#name, test_##name}
+#define SUITE(title, ...)                                                                                               \
+    int main(int argc, char **argv) {                                                                                   \
+        static const test_case cases[] = {__VA_ARGS__};                                                                 \
+        return test_main(title, cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);                              \
+    }
+
+/* Runs all cases, or those whose names are given as arguments. TEST_TIMEOUT (seconds, 60) bounds each. */
+int test_main(const char *title, const test_case *cases, int count, int argc, char **argv);
+
+#define EXPECT(condition) ck_assert_msg(condition, "%s", #condition)
+#define EXPECT_MSG(condition, ...) ck_assert_msg(condition, __VA_ARGS__)
+#define EXPECT_OK(expression)                                                                                           \
+    do {                                                                                                                \
+        propane_status status_ = (expression);                                                                          \
+        ck_assert_msg(status_ == PROPANE_OK, "%s: %s: %s", #expression, propane_status_name(status_), err.text);        \
+    } while (0)
+/* Needs `propane_error err` in scope; `part` must stand in the message. */
+#define EXPECT_FAIL(expression, expected, part)                                                                         \
+    do {                                                                                                                \
+        propane_status status_ = (expression);                                                                          \
+        ck_assert_msg(status_ == (expected) && strstr(err.text, part), "%s: got %s: '%s', want %s: '...%s...'",         \
+                      #expression, propane_status_name(status_), err.text, propane_status_name(expected), part);        \
+    } while (0)
+#define EXPECT_TEXT(actual, expected) ck_assert_str_eq(actual, expected)
+
+/* Ends the test as skipped; the reason is printed and counted. */
+#define SKIP(...)                                                                                                       \
+    do {                                                                                                                \
+        test_skip(__VA_ARGS__);                                                                                         \
+        return;                                                                                                         \
+    } while (0)
+void test_skip(const char *format, ...) BASE_PRINTF(1, 2);
+
+/* The path of a shared data file ("tinyshakespeare.txt"), looked for in $PROPANE_DATA and ../shared/data; NULL: not here.
+ * The result is static. */
+const char *test_data(const char *name);
+/* A fresh folder that is removed when the test program ends; the result is the caller's to mem_free. */
+char *test_temp_dir(void);
+
+#endif
