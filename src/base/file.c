@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT
+ * Owns reading and writing of files. A written file appears under its name complete or not at all: the bytes go to
+ * PATH.tmp-PID, are synced, and take the name by rename.
+ */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+static propane_status fail_errno(propane_error *err, const char *what, const char *path, int code) {
+    propane_status status = code == ENOENT ? PROPANE_ERR_NOT_FOUND : code == ENOMEM ? PROPANE_ERR_MEMORY : PROPANE_ERR_IO;
+    return propane_fail(err, status, "cannot %s %s: %s", what, path, strerror(code));
+}
+
+/* Opens for reading; refuses what is not a regular file, unless `pipes` allows anything that can be read to its end. */
+static propane_status open_for_reading(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0) return fail_errno(err, "open", path, errno);
+    if (fstat(*fd, st) != 0) {
+        int code = errno;
+        close(*fd);
+        return fail_errno(err, "open", path, code);
+    }
+    if (S_ISREG(st->st_mode) || (pipes && !S_ISDIR(st->st_mode))) return PROPANE_OK;
+    close(*fd);
+    return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is %s, not a file", path,
+                        S_ISDIR(st->st_mode) ? "a folder" : "a device or pipe");
+}
+
+propane_status file_read(const char *path, size_t limit, char **data, size_t *length, propane_error *err) {
+    int fd;
+    struct stat st;
+    *data = NULL;
+    *length = 0;
+    PROPANE_TRY(open_for_reading(path, true, &fd, &st, err));
+    propane_status status = PROPANE_OK;
+    char *buffer = NULL;
+    size_t capacity = 0, used = 0;
+    bool regular = S_ISREG(st.st_mode);
+    if (regular && (uint64_t)st.st_size > limit) {
+        status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has %lld bytes; at most %zu are read here", path,
+                              (long long)st.st_size, limit);
+        goto done;
+    }
+    for (;;) {
+        if (capacity - used < 2) {
+            size_t larger = capacity ? capacity * 2 : (regular ? (size_t)st.st_size + 2 : 64 << 10);
+            char *grown = larger > capacity ? mem_resize(buffer, larger) : NULL;
+            if (!grown) {
+                status = propane_fail_memory(err, larger);
+                goto done;
+            }
+            buffer = grown;
+            capacity = larger;
+        }
+        ssize_t n = read(fd, buffer + used, capacity - used - 1);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) {
+            status = fail_errno(err, "read", path, errno);
+            goto done;
+        }
+        if (n == 0) break;
+        used += (size_t)n;
+        if (used > limit) {
+            status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has more than the %zu bytes that are read here", path,
+                                  limit);
+            goto done;
+        }
+    }
+    buffer[used] = 0;
+    *data = buffer;
+    *length = used;
+    buffer = NULL;
+done:
+    mem_free(buffer);
+    close(fd);
+    return status;
+}
+
+propane_status file_map_open(const char *path, file_map *out, propane_error *err) {
+    int fd;
+    struct stat st;
+    *out = (file_map){0};
+    PROPANE_TRY(open_for_reading(path, false, &fd, &st, err));
+    propane_status status = PROPANE_OK;
+    if ((uint64_t)st.st_size > SIZE_MAX) {
+        status = propane_fail(err, PROPANE_ERR_LIMIT, "%s is too large to be mapped here", path);
+    } else if (st.st_size > 0) {
+        void *memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (memory == MAP_FAILED)
+            status = fail_errno(err, "map", path, errno);
+        else
+            *out = (file_map){memory, (size_t)st.st_size};
+    }
+    close(fd);
+    return status;
+}
+
+void file_map_close(file_map *map) {
+    if (!map || !map->data) return;
+    union {
+        const uint8_t *constant;
+        void *plain;
+    } address = {map->data}; /* munmap wants no const */
+    munmap(address.plain, map->bytes);
+    *map = (file_map){0};
+}
+
+struct file_writer {
+    char *path, *temporary;
+    int fd;
+    uint64_t offset;   /* where the next byte goes */
+    size_t held;       /* bytes in `buffer`, not yet written */
+    propane_status status; /* of the first failure */
+    char buffer[64 << 10];
+};
+
+static void writer_free(file_writer *w) {
+    if (!w) return;
+    if (w->fd >= 0) close(w->fd);
+    mem_free(w->path);
+    mem_free(w->temporary);
+    mem_free(w);
+}
+
+propane_status file_writer_open(const char *path, file_writer **out, propane_error *err) {
+    *out = NULL;
+    if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a file with an empty name");
+    if (file_is_dir(path)) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is a folder", path);
+    file_writer *w = mem_alloc(sizeof *w);
+    if (!w) return propane_fail_memory(err, sizeof *w);
+    w->fd = -1;
+    size_t bytes = strlen(path) + 32;
+    w->path = mem_copy_string(path);
+    w->temporary = mem_alloc(bytes);
+    if (!w->path || !w->temporary) {
+        writer_free(w);
+        return propane_fail_memory(err, bytes);
+    }
+    snprintf(w->temporary, bytes, "%s.tmp-%ld", path, (long)getpid());
+    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (w->fd < 0) {
+        int code = errno;
+        writer_free(w);
+        return fail_errno(err, "write", path, code);
+    }
+    *out = w;
+    return PROPANE_OK;
+}
+
+static propane_status write_all(file_writer *w, const void *data, size_t bytes, propane_error *err) {
+    const char *p = data;
+    while (bytes) {
+        ssize_t n = write(w->fd, p, bytes < (1u << 30) ? bytes : (1u << 30));
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) {
+            w->status = PROPANE_ERR_IO;
+            return fail_errno(err, "write", w->path, n < 0 ? errno : ENOSPC);
+        }
+        p += n;
+        bytes -= (size_t)n;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status flush(file_writer *w, propane_error *err) {
+    size_t held = w->held;
+    w->held = 0;
+    return write_all(w, w->buffer, held, err);
+}
+
+static propane_status refuse_failed(const file_writer *w, propane_error *err) {
+    return propane_fail(err, w->status, "cannot write %s: an earlier write failed", w->path);
+}
+
+propane_status file_writer_write(file_writer *w, const void *data, size_t bytes, propane_error *err) {
+    if (w->status) return refuse_failed(w, err);
+    w->offset += bytes;
+    if (bytes > sizeof w->buffer - w->held) PROPANE_TRY(flush(w, err));
+    if (bytes >= sizeof w->buffer) return write_all(w, data, bytes, err);
+    if (bytes) memcpy(w->buffer + w->held, data, bytes);
+    w->held += bytes;
+    return PROPANE_OK;
+}
+
+propane_status file_writer_seek(file_writer *w, uint64_t offset, propane_error *err) {
+    if (w->status) return refuse_failed(w, err);
+    PROPANE_TRY(flush(w, err));
+    if (offset > INT64_MAX || lseek(w->fd, (off_t)offset, SEEK_SET) < 0) {
+        w->status = PROPANE_ERR_IO;
+        return fail_errno(err, "seek in", w->path, offset > INT64_MAX ? EFBIG : errno);
+    }
+    w->offset = offset;
+    return PROPANE_OK;
+}
+
+uint64_t file_writer_offset(const file_writer *w) { return w->offset; }
+
+/* fsync, and on macOS the call that also empties the drive's cache. */
+static int sync_file(int fd) {
+#ifdef F_FULLFSYNC
+    if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
+#endif
+    return fsync(fd);
+}
+
+/* Makes the rename durable. File systems that cannot sync a folder say EINVAL: nothing can be done there. */
+static int sync_folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = mem_copy_string(slash ? path : ".");
+    if (!folder) return ENOMEM;
+    if (slash) folder[slash == path ? 1 : slash - path] = 0;
+    int code = 0, fd = open(folder, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        code = errno == EACCES ? 0 : errno; /* a folder that one may write but not read */
+    } else {
+        if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) code = errno;
+        close(fd);
+    }
+    mem_free(folder);
+    return code;
+}
+
+propane_status file_writer_commit(file_writer *w, propane_error *err) {
+    propane_status status = w->status ? refuse_failed(w, err) : flush(w, err);
+    if (!status && sync_file(w->fd) != 0) status = fail_errno(err, "sync", w->path, errno);
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) != 0 && !status) status = fail_errno(err, "close", w->path, errno);
+    if (!status && rename(w->temporary, w->path) != 0) status = fail_errno(err, "rename a new file to", w->path, errno);
+    if (status) {
+        unlink(w->temporary);
+    } else {
+        int code = sync_folder_of(w->path);
+        if (code) status = fail_errno(err, "sync the folder of", w->path, code);
+    }
+    writer_free(w);
+    return status;
+}
+
+void file_writer_abort(file_writer *w) {
+    if (!w) return;
+    unlink(w->temporary);
+    writer_free(w);
+}
+
+propane_status file_write(const char *path, const void *data, size_t bytes, propane_error *err) {
+    file_writer *w;
+    PROPANE_TRY(file_writer_open(path, &w, err));
+    propane_status status = file_writer_write(w, data, bytes, err);
+    if (status) {
+        file_writer_abort(w);
+        return status;
+    }
+    return file_writer_commit(w, err);
+}
+
+propane_status file_make_dir(const char *path, propane_error *err) {
+    char *copy = mem_copy_string(path);
+    if (!copy) return propane_fail_memory(err, strlen(path) + 1);
+    propane_status status = PROPANE_OK;
+    for (char *p = copy; !status && *p; p++) {
+        if (p[1] != '/' && p[1] != 0) continue;
+        char end = p[1];
+        p[1] = 0;
+        if (mkdir(copy, 0777) != 0) {
+            int code = errno;
+            if (!file_is_dir(copy)) status = fail_errno(err, "make the folder", copy, code);
+        }
+        p[1] = end;
+    }
+    if (!status && !file_is_dir(path)) status = fail_errno(err, "make the folder", path, ENOTDIR);
+    mem_free(copy);
+    return status;
+}
+
+bool file_exists(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+bool file_is_dir(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}

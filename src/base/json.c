@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the bridge to jansson. Every message begins with the source and says which key and what was wanted.
+ */
+#include "base/json.h"
+
+#include <math.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+propane_status json_parse(const char *data, size_t length, const char *source, json_t **out, propane_error *err) {
+    json_error_t e;
+    *out = json_loadb(length ? data : "", length, JSON_REJECT_DUPLICATES, &e);
+    if (*out) return PROPANE_OK;
+    if (json_error_code(&e) == json_error_out_of_memory) return propane_fail_memory(err, length);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: line %d, column %d: not valid JSON: %s", source, e.line,
+                        e.column, e.text);
+}
+
+propane_status json_read(const char *path, size_t limit, json_t **out, propane_error *err) {
+    char *data;
+    size_t length;
+    *out = NULL;
+    PROPANE_TRY(file_read(path, limit, &data, &length, err));
+    propane_status status = json_parse(data, length, path, out, err);
+    mem_free(data);
+    return status;
+}
+
+static const char *kind_name(const json_t *v) {
+    switch (json_typeof(v)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "a list";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER: return "a whole number";
+    case JSON_REAL: return "a number with a fraction";
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    default: return "null";
+    }
+}
+
+/* *out: NULL where the key is missing and need not be there. */
+static propane_status find(const json_t *object, const char *source, const char *key, bool required, const char *wanted,
+                           const json_t **out, propane_error *err) {
+    *out = NULL;
+    if (!json_is_object(object))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: must be an object with the key '%s', but is %s", source, key,
+                            object ? kind_name(object) : "nothing");
+    const json_t *v = json_object_get(object, key);
+    if (json_is_null(v)) v = NULL;
+    *out = v;
+    if (!v && required)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' is missing; it must be %s", source, key, wanted);
+    return PROPANE_OK;
+}
+
+static propane_status wrong_kind(const json_t *v, const char *source, const char *key, const char *wanted,
+                                 propane_error *err) {
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' must be %s, but is %s", source, key, wanted,
+                        kind_name(v));
+}
+
+propane_status json_get_int(const json_t *object, const char *source, const char *key, bool required, int64_t min,
+                            int64_t max, int64_t *out, propane_error *err) {
+    const json_t *v;
+    PROPANE_TRY(find(object, source, key, required, "a whole number", &v, err));
+    if (!v) return PROPANE_OK;
+    if (!json_is_integer(v)) return wrong_kind(v, source, key, "a whole number", err);
+    int64_t n = json_integer_value(v);
+    if (n < min || n > max)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' is %lld; it must be from %lld to %lld", source, key,
+                            (long long)n, (long long)min, (long long)max);
+    *out = n;
+    return PROPANE_OK;
+}
+
+propane_status json_get_real(const json_t *object, const char *source, const char *key, bool required, double *out,
+                             propane_error *err) {
+    const json_t *v;
+    PROPANE_TRY(find(object, source, key, required, "a number", &v, err));
+    if (!v) return PROPANE_OK;
+    if (!json_is_number(v)) return wrong_kind(v, source, key, "a number", err);
+    *out = json_number_value(v);
+    return PROPANE_OK;
+}
+
+propane_status json_get_bool(const json_t *object, const char *source, const char *key, bool required, bool *out,
+                             propane_error *err) {
+    const json_t *v;
+    PROPANE_TRY(find(object, source, key, required, "true or false", &v, err));
+    if (!v) return PROPANE_OK;
+    if (!json_is_boolean(v)) return wrong_kind(v, source, key, "true or false", err);
+    *out = json_is_true(v);
+    return PROPANE_OK;
+}
+
+propane_status json_get_text(const json_t *object, const char *source, const char *key, bool required,
+                             const char **out, propane_error *err) {
+    const json_t *v;
+    PROPANE_TRY(find(object, source, key, required, "a string", &v, err));
+    if (!v) return PROPANE_OK;
+    if (!json_is_string(v)) return wrong_kind(v, source, key, "a string", err);
+    *out = json_string_value(v);
+    return PROPANE_OK;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the random number generator: xoshiro256** 1.0, its state filled by splitmix64.
+ */
+#include "base/rng.h"
+
+#include <math.h>
+
+static uint64_t rotate_left(uint64_t x, int k) { return (x << k) | (x >> (64 - k)); }
+
+void rng_init(rng *r, uint64_t seed) {
+    for (int i = 0; i < 4; i++) {
+        seed += 0x9e3779b97f4a7c15u;
+        uint64_t z = seed;
+        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+        z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+        r->s[i] = z ^ (z >> 31);
+    }
+}
+
+uint64_t rng_next(rng *r) {
+    uint64_t *s = r->s;
+    uint64_t result = rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
+    s[2] ^= s[0];
+    s[3] ^= s[1];
+    s[1] ^= s[2];
+    s[0] ^= s[3];
+    s[2] ^= t;
+    s[3] = rotate_left(s[3], 45);
+    return result;
+}
+
+uint64_t rng_below(rng *r, uint64_t n) {
+    uint64_t reject = (0 - n) % n; /* 2^64 mod n: values below it would be drawn once too often */
+    for (;;) {
+        uint64_t x = rng_next(r);
+        if (x >= reject) return x % n;
+    }
+}
+
+double rng_unit(rng *r) { return (double)(rng_next(r) >> 11) * 0x1p-53; }
+
+double rng_normal(rng *r) {
+    double u = 1.0 - rng_unit(r), v = rng_unit(r); /* u in (0, 1]: its logarithm is finite */
+    return sqrt(-2.0 * log(u)) * cos(6.283185307179586476925 * v);
+}
