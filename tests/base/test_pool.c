@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ * The pool: every task once, scratch indices never shared, nesting, several callers, stopping, no allocation.
+ */
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "support/test.h"
+
+enum { TASKS = 1000 };
+
+typedef struct tally {
+    atomic_int done[TASKS];
+    atomic_int busy[256]; /* tasks that run on a worker's scratch right now */
+    atomic_int bad;
+    long plain[256];      /* not atomic: a worker's own, so the thread sanitizer would see two users */
+} tally;
+
+static void count_task(void *context, int task, int worker) {
+    tally *t = context;
+    if (worker < 0 || worker >= pool_threads()) atomic_fetch_add(&t->bad, 1);
+    if (atomic_fetch_add(&t->busy[worker], 1) != 0) atomic_fetch_add(&t->bad, 1);
+    atomic_fetch_add(&t->done[task], 1);
+    t->plain[worker]++;
+    atomic_fetch_sub(&t->busy[worker], 1);
+}
+
+static tally *tally_create(void) {
+    tally *t = mem_alloc(sizeof *t);
+    EXPECT(t != NULL);
+    return t;
+}
+
+static void expect_each(const tally *t, int count, int times) {
+    EXPECT(atomic_load(&t->bad) == 0);
+    long sum = 0;
+    for (int i = 0; i < 256; i++) sum += t->plain[i];
+    EXPECT(sum == (long)count * times);
+    for (int i = 0; i < TASKS; i++) EXPECT(atomic_load(&t->done[i]) == (i < count ? times : 0));
+}
+
+static void each_task_once(int threads) {
+    propane_error err = {0};
+    EXPECT_OK(pool_set_threads(threads, &err));
+    EXPECT(threads == 0 || pool_threads() == threads);
+    static const int counts[] = {0, 1, 2, 3, 7, 64, TASKS};
+    for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
+        tally *t = tally_create();
+        for (int i = 0; i < 50; i++) pool_run(count_task, t, counts[c]);
+        expect_each(t, counts[c], 50);
+        mem_free(t);
+    }
+    pool_stop();
+}
+
+TEST(each_task_runs_once) {
+    each_task_once(0);
+    each_task_once(1);
+    each_task_once(2);
+}
+
+TEST(more_threads_than_cores) { each_task_once(9); }
+
+typedef struct nest {
+    tally inner;
+    atomic_int outer;
+} nest;
+
+static void outer_task(void *context, int task, int worker) {
+    nest *n = context;
+    atomic_fetch_add(&n->outer, 1);
+    pool_run(count_task, &n->inner, 10);
+}
+
+TEST(a_loop_inside_a_loop_runs_on_its_caller) {
+    propane_error err = {0};
+    EXPECT_OK(pool_set_threads(4, &err));
+    nest *n = mem_alloc(sizeof *n);
+    EXPECT(n != NULL);
+    pool_run(outer_task, n, 100);
+    EXPECT(atomic_load(&n->outer) == 100);
+    expect_each(&n->inner, 10, 100);
+    mem_free(n);
+    pool_stop();
+}
+
+static void *call_many(void *context) {
+    for (int i = 0; i < 300; i++) pool_run(count_task, context, 17);
+    return NULL;
+}
+
+TEST(several_callers_take_turns) {
+    propane_error err = {0};
+    EXPECT_OK(pool_set_threads(3, &err));
+    tally *t = tally_create();
+    pthread_t callers[4];
+    for (int i = 0; i < 4; i++) EXPECT(pthread_create(&callers[i], NULL, call_many, t) == 0);
+    for (int i = 0; i < 4; i++) pthread_join(callers[i], NULL);
+    expect_each(t, 17, 4 * 300);
+    mem_free(t);
+    pool_stop();
+}
+
+TEST(stopped_it_starts_again) {
+    propane_error err = {0};
+    EXPECT_OK(pool_set_threads(3, &err));
+    tally *t = tally_create();
+    pool_stop();
+    for (int i = 0; i < 20; i++) {
+        pool_run(count_task, t, 100);
+        pool_stop();
+        pool_stop();
+    }
+    expect_each(t, 100, 20);
+    mem_free(t);
+}
+
+TEST(does_not_allocate) {
+    tally *t = tally_create();
+    pool_run(count_task, t, 100);
+    uint64_t before = mem_alloc_count();
+    for (int i = 0; i < 1000; i++) pool_run(count_task, t, 100);
+    EXPECT(mem_alloc_count() == before);
+    expect_each(t, 100, 1001);
+    mem_free(t);
+    pool_stop();
+}
+
+TEST(thread_numbers_are_checked) {
+    propane_error err = {0};
+    EXPECT_FAIL(pool_set_threads(-1, &err), PROPANE_ERR_INVALID, "threads: -1 is not in 1..256");
+    EXPECT_FAIL(pool_set_threads(257, &err), PROPANE_ERR_INVALID, "threads: 257 is not in 1..256");
+    EXPECT_OK(pool_set_threads(2, &err));
+    tally *t = tally_create();
+    pool_run(count_task, t, 100);
+    EXPECT_OK(pool_set_threads(2, &err));
+    EXPECT_FAIL(pool_set_threads(3, &err), PROPANE_ERR_INVALID, "already runs with 2");
+    pool_stop();
+    EXPECT_OK(pool_set_threads(3, &err));
+    setenv("PROPANE_THREADS", "5", 1);
+    EXPECT_OK(pool_set_threads(0, &err));
+    EXPECT(pool_threads() == 5);
+    setenv("PROPANE_THREADS", "many", 1);
+    EXPECT_OK(pool_set_threads(0, &err));
+    EXPECT(pool_threads() >= 1);
+    mem_free(t);
+}
+
+SUITE("base/pool", T(each_task_runs_once), T(more_threads_than_cores), T(a_loop_inside_a_loop_runs_on_its_caller),
+      T(several_callers_take_turns), T(stopped_it_starts_again), T(does_not_allocate), T(thread_numbers_are_checked))
