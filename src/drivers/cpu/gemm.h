@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT
+ * Matrix products: C = epilogue(alpha * A * B + (accumulate ? C : 0)), for one product or a batch of them, in one parallel
+ * loop of base/pool.h.
+ *
+ * Nothing is allocated: the caller gives cpu_gemm_scratch_bytes() of 64-byte aligned memory, asked for once when a program
+ * is planned. The sums' order depends on the shape and the instruction set alone, never on the number of threads, so the
+ * results of 1 and of 64 threads have the same bits. Operands are not checked: planner and kernels are one driver.
+ * C must not overlap A or B (bias and residual may be C's own memory, element on element).
+ */
+#ifndef DRIVERS_CPU_GEMM_H
+#define DRIVERS_CPU_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "drivers/cpu/isa.h"
+
+typedef enum cpu_dtype { CPU_F32, CPU_F16 } cpu_dtype;
+
+/* A matrix in memory: element (i, j) of batch item b is at data + b*batch_stride + i*row_stride + j*col_stride, all
+ * counted in elements. Fast when row_stride or col_stride is 1 (a transposed matrix is one with the strides swapped);
+ * any strides work, also 0 (broadcast) for A and B. */
+typedef struct cpu_matrix {
+    const void *data; /* C: written, so it must not be const memory */
+    cpu_dtype dtype;
+    int64_t row_stride, col_stride, batch_stride;
+    const void *const *batch; /* not NULL: item b begins at batch[b] instead; data and batch_stride are not used */
+    const void *packed;       /* A or B: made by cpu_gemm_pack; then data, strides and dtype are not used. NULL: not */
+} cpu_matrix;
+
+/* What happens to finished elements while they are in registers or the nearest cache, in this order:
+ * bias, residual, apply. All zero: nothing. */
+typedef struct cpu_epilogue {
+    const float *row_bias;    /* [m]: added to each element of row i; NULL: none */
+    const float *col_bias;    /* [n]: added to each element of column j; NULL: none */
+    const cpu_matrix *residual; /* [m, n], added; NULL: none */
+    /* In-place function of `count` (1 .. CPU_GEMM_STRIP) finished neighbours of row i, columns j .. j+count-1, in fp32.
+     * Needs C with col_stride 1. Called once for each element, from several threads. */
+    void (*apply)(void *context, float *row, int64_t batch, int64_t i, int64_t j, int64_t count);
+    void *context;
+} cpu_epilogue;
+#define CPU_GEMM_STRIP 64
+
+typedef struct cpu_gemm {
+    cpu_isa isa;
+    bool bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
+    int64_t m, n, k, batch; /* [m,k] x [k,n], `batch` times; any of them may be 0 (k = 0: the product is zero) */
+    cpu_matrix a, b, c;
+    float alpha;
+    bool accumulate;
+    cpu_epilogue epilogue; /* the biases are the same for all items of a batch */
+} cpu_gemm;
+
+/* Scratch for cpu_gemm_run with that many threads (pool_threads()); 0 is possible. */
+size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads);
+void cpu_gemm_run(const cpu_gemm *g, void *scratch);
+
+/* Operands that change rarely (weights) can be packed beforehand; only for batch 1 or an operand that all items share
+ * (batch_stride 0). The form depends on isa, bf16, m, n and k of `g`, which must be the same in the run. 64-byte aligned. */
+typedef enum cpu_gemm_side { CPU_GEMM_A, CPU_GEMM_B } cpu_gemm_side;
+size_t cpu_gemm_pack_bytes(const cpu_gemm *g, cpu_gemm_side side); /* 0: this shape does not pack (gemv): leave packed NULL */
+void cpu_gemm_pack(const cpu_gemm *g, cpu_gemm_side side, void *packed);
+
+#endif
