@@ -49,7 +49,7 @@ propane_status propane_fail_prefix(propane_error *err, propane_status status, co
     int used = vsnprintf(err->text, sizeof err->text, format, args);
     va_end(args);
     if (used >= 0 && (size_t)used < sizeof err->text)
-        snprintf(err->text + used, sizeof err->text - (size_t)used, ": %s", old);
+        if (snprintf(err->text + used, sizeof err->text - (size_t)used, ": %s", old) < 0) err->text[used] = 0;
     err->status = status;
     return status;
 }

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT
+ * The small parts of base: status, memory, arena, text, random numbers, SHA-256.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "support/test.h"
+
+TEST(errors_carry_status_and_text) {
+    propane_error err = {0};
+    EXPECT(propane_fail(&err, PROPANE_ERR_LIMIT, "x is %d", 7) == PROPANE_ERR_LIMIT);
+    EXPECT(err.status == PROPANE_ERR_LIMIT);
+    EXPECT_TEXT(err.text, "x is 7");
+    EXPECT(propane_fail_prefix(&err, PROPANE_ERR_LIMIT, "file %s", "f") == PROPANE_ERR_LIMIT);
+    EXPECT_TEXT(err.text, "file f: x is 7");
+    EXPECT(propane_fail(NULL, PROPANE_ERR_IO, "nobody listens") == PROPANE_ERR_IO);
+    EXPECT(propane_fail_prefix(NULL, PROPANE_ERR_IO, "nobody") == PROPANE_ERR_IO);
+    for (int s = PROPANE_OK; s <= PROPANE_ERR_CANCELLED; s++)
+        EXPECT(strcmp(propane_status_name((propane_status)s), "unknown") != 0);
+    EXPECT_TEXT(propane_status_name((propane_status)99), "unknown");
+    EXPECT_TEXT(propane_status_name((propane_status)-1), "unknown");
+}
+
+TEST(long_errors_are_cut_not_overrun) {
+    propane_error err;
+    char big[3000];
+    memset(big, 'a', sizeof big);
+    big[sizeof big - 1] = 0;
+    propane_fail(&err, PROPANE_ERR_IO, "%s", big);
+    EXPECT(strlen(err.text) == sizeof err.text - 1);
+    propane_fail_prefix(&err, PROPANE_ERR_IO, "%s", "front");
+    EXPECT(strlen(err.text) == sizeof err.text - 1 && strncmp(err.text, "front: aaa", 10) == 0);
+    propane_fail_prefix(&err, PROPANE_ERR_IO, "%s", big);
+    EXPECT(strlen(err.text) == sizeof err.text - 1);
+}
+
+TEST(memory_is_zeroed_counted_and_can_fail) {
+    uint64_t before = mem_alloc_count();
+    unsigned char *p = mem_array(100, 3);
+    EXPECT(p && mem_alloc_count() == before + 1);
+    for (int i = 0; i < 300; i++) EXPECT(p[i] == 0);
+    EXPECT((p = mem_resize(p, 1000)) != NULL);
+    mem_free(p);
+    EXPECT(mem_array(SIZE_MAX / 2, 3) == NULL);
+    mem_fail_at(2);
+    void *first = mem_alloc(1), *second = mem_alloc(1), *third = mem_alloc(1);
+    EXPECT(first && !second && third);
+    mem_fail_at(0);
+    mem_free(first);
+    mem_free(third);
+    mem_free(NULL);
+    size_t bytes = (size_t)5 << 20;
+    uint8_t *pages = mem_pages_alloc(bytes);
+    EXPECT(pages && (uintptr_t)pages % 64 == 0 && pages[0] == 0 && pages[bytes - 1] == 0);
+    mem_pages_free(pages, bytes);
+    EXPECT(mem_pages_alloc(SIZE_MAX) == NULL);
+}
+
+TEST(arena_gives_aligned_zeroed_memory) {
+    arena *a = arena_create();
+    rng r;
+    rng_init(&r, 3);
+    unsigned char *blocks[500];
+    size_t sizes[500];
+    for (int i = 0; i < 500; i++) {
+        sizes[i] = (size_t)rng_below(&r, i % 50 ? 400 : 40000);
+        blocks[i] = arena_alloc(a, sizes[i]);
+        EXPECT(blocks[i] && (uintptr_t)blocks[i] % 16 == 0);
+        for (size_t k = 0; k < sizes[i]; k++) EXPECT(blocks[i][k] == 0);
+        memset(blocks[i], i & 255, sizes[i]);
+    }
+    for (int i = 0; i < 500; i++)
+        for (size_t k = 0; k < sizes[i]; k++) EXPECT(blocks[i][k] == (i & 255));
+    EXPECT(arena_alloc(a, SIZE_MAX - 8) == NULL && arena_array(a, SIZE_MAX / 4, 8) == NULL);
+    EXPECT_TEXT(arena_printf(a, "%s-%05d", "x", 42), "x-00042");
+    EXPECT_TEXT(arena_string_n(a, "abcdef", 3), "abc");
+    EXPECT(arena_bytes(a) > 0);
+    mem_fail_at(1);
+    EXPECT(arena_alloc(a, 1 << 20) == NULL);
+    mem_fail_at(0);
+    arena_free(a);
+    arena_free(NULL);
+}
+
+TEST(text_grows_and_remembers_failure) {
+    text t = {0};
+    for (int i = 0; i < 1000; i++) text_printf(&t, "%d,", i);
+    EXPECT(!t.failed && t.length == 3890 && strlen(t.data) == 3890);
+    text_clear(&t);
+    EXPECT(t.length == 0 && t.data[0] == 0);
+    text_append_n(&t, "a\0b", 3);
+    EXPECT(t.length == 3 && memcmp(t.data, "a\0b", 4) == 0);
+    text u = {0};
+    mem_fail_at(1);
+    text_append(&u, "x");
+    mem_fail_at(0);
+    text_append(&u, "y");
+    EXPECT(u.failed && u.length == 0);
+    text_deinit(&t);
+    text_deinit(&u);
+    char out[80], big[200];
+    EXPECT_TEXT(text_quote(out, "a\n\x7f", 3), "a\\x0a\\x7f");
+    memset(big, 1, sizeof big);
+    text_quote(out, big, sizeof big);
+    EXPECT(strlen(out) < 80 && strcmp(out + strlen(out) - 3, "...") == 0);
+}
+
+TEST(rng_gives_the_published_sequence) {
+    /* splitmix64 from seed 0: the first outputs in Vigna's notes; xoshiro256** on the state 1, 2, 3, 4: the crate
+     * rand_xoshiro's test vector, computed with the reference code */
+    rng r;
+    rng_init(&r, 0);
+    EXPECT(r.s[0] == 0xe220a8397b1dcdafu && r.s[1] == 0x6e789e6aa1b965f4u && r.s[2] == 0x06c45d188009454fu);
+    r = (rng){{1, 2, 3, 4}};
+    const uint64_t want[] = {11520u, 0u, 1509978240u, 1215971899390074240u, 1216172134540287360u, 607988272756665600u};
+    for (int i = 0; i < 6; i++) EXPECT(rng_next(&r) == want[i]);
+}
+
+TEST(rng_draws_are_fair) {
+    rng r;
+    rng_init(&r, 4);
+    int counts[7] = {0};
+    for (int i = 0; i < 70000; i++) counts[rng_below(&r, 7)]++;
+    for (int i = 0; i < 7; i++) EXPECT_MSG(abs(counts[i] - 10000) < 500, "%d: %d", i, counts[i]); /* 5 sigma */
+    EXPECT(rng_below(&r, 1) == 0);
+    double sum = 0, squares = 0, unit = 0, low = 1, high = 0;
+    const int n = 200000;
+    for (int i = 0; i < n; i++) {
+        double x = rng_normal(&r), u = rng_unit(&r);
+        EXPECT(isfinite(x) && u >= 0 && u < 1);
+        sum += x, squares += x * x, unit += u, low = fmin(low, u), high = fmax(high, u);
+    }
+    EXPECT(fabs(sum / n) < 0.012 && fabs(squares / n - 1) < 0.016 && fabs(unit / n - 0.5) < 0.0033); /* 5 sigma */
+    EXPECT(low < 1e-3 && high > 0.999);
+}
+
+static const char *hash_of(const void *data, size_t bytes, size_t piece) {
+    static char hex[65];
+    uint8_t digest[32];
+    sha256 h;
+    sha256_init(&h);
+    for (size_t i = 0; i < bytes; i += piece)
+        sha256_update(&h, (const char *)data + i, bytes - i < piece ? bytes - i : piece);
+    sha256_final(&h, digest);
+    sha256_hex(digest, hex);
+    return hex;
+}
+
+TEST(sha256_gives_the_standard_digests) {
+    EXPECT_TEXT(hash_of("", 0, 1), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    EXPECT_TEXT(hash_of("abc", 3, 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    const char *two = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
+    EXPECT_TEXT(hash_of(two, 56, 56), "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    char *million = mem_alloc(1000000);
+    memset(million, 'a', 1000000);
+    const size_t pieces[] = {1000000, 1, 63, 64, 65, 1000};
+    for (int i = 0; i < 6; i++)
+        EXPECT_TEXT(hash_of(million, 1000000, pieces[i]),
+                    "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    mem_free(million);
+}
+
+SUITE("base/base", T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
+      T(memory_is_zeroed_counted_and_can_fail), T(arena_gives_aligned_zeroed_memory),
+      T(text_grows_and_remembers_failure), T(rng_gives_the_published_sequence), T(rng_draws_are_fair),
+      T(sha256_gives_the_standard_digests))
