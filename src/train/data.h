@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * Batches from a long array of tokens. The last part is held out for evaluation. The rest is cut into windows of
+ * context+1 tokens at a random phase; an epoch visits each window once in an order that a keyed permutation gives, so
+ * the whole state is the number of windows drawn, and resuming costs nothing.
+ */
+#ifndef TRAIN_DATA_H
+#define TRAIN_DATA_H
+
+#include "base/status.h"
+
+typedef struct train_data {
+    const void *tokens;
+    int token_bytes;     /* 2: uint16_t, 4: uint32_t; little endian */
+    int64_t train_count; /* tokens [0, train_count) */
+    int64_t count;       /* tokens [train_count, count) are held out */
+    int vocab, context;
+    uint64_t seed;
+} train_data;
+
+/* Checks sizes: each part needs context+1 tokens (the held-out one only if held_out > 0). `source` is for messages. */
+PROPANE_CHECK propane_status train_data_init(train_data *d, const void *tokens, int token_bytes, int64_t count,
+                                             int vocab, int context, double held_out, uint64_t seed, const char *source,
+                                             propane_error *err);
+/* Windows number position .. position+batch-1 of the endless sequence; inputs and targets [batch][context].
+ * PROPANE_ERR_INVALID names a token that is outside the vocabulary. Does not allocate. */
+PROPANE_CHECK propane_status train_data_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs,
+                                              int32_t *targets, propane_error *err);
+/* Window `index` of `windows` that lie evenly over the held-out part; the same at every evaluation. */
+PROPANE_CHECK propane_status train_data_held_out(const train_data *d, int64_t index, int64_t windows, int32_t *inputs,
+                                                 int32_t *targets, propane_error *err);
+/* How many windows without overlap the held-out part has. */
+int64_t train_data_held_out_windows(const train_data *d);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ * Softmax cross-entropy over channel-first logits [B,V,1,S]: the mean loss in nats, and the gradient in place of the
+ * logits. Threads share out groups of positions; nothing depends on how many there are.
+ */
+#ifndef TRAIN_LOSS_H
+#define TRAIN_LOSS_H
+
+#include "base/status.h"
+
+typedef struct train_logits {
+    void *data;                /* element (b,v,s) lies at b*batch_stride + v*row_stride + s*size bytes */
+    propane_dtype dtype;       /* PROPANE_FP16 or PROPANE_FP32 */
+    int batch, vocab, context;
+    int64_t batch_stride, row_stride;
+} train_logits;
+
+/* `targets` [B][S], each in 0 .. vocab-1 (checked: PROPANE_ERR_INVALID). `nats` [B][S] receives the loss of each
+ * position. With `gradient_scale` other than 0 the logits become (softmax - onehot) * gradient_scale / (B*S).
+ * Does not allocate. */
+PROPANE_CHECK propane_status train_loss(const train_logits *logits, const int32_t *targets, double gradient_scale,
+                                        double *nats, double *mean, propane_error *err);
+
+#endif
