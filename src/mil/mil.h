@@ -79,7 +79,7 @@ typedef struct mil_op_info mil_op_info;
 struct mil_value {
     const char *name;
     mil_type type;
-    mil_op *def;            /* NULL: a parameter of the function */
+    mil_op *def;            /* NULL: a parameter of the function, or an inline literal (then konst is set) */
     int index;              /* which parameter, or which result of `def` */
     int id;                 /* dense, unique in the function: for side tables */
     const mil_const *konst; /* what it holds, if it is known at compile time */
@@ -118,6 +118,7 @@ struct mil_function {
     int value_count;        /* ids are 0 .. value_count-1 */
     mil_module *module;
     mil_function *next;
+    struct mil_scope *scope; /* the names that are taken and the constants that are shared: mil/make.h */
     int line, column;
 };
 
@@ -150,8 +151,9 @@ mil_opset mil_opset_from_name(const char *name, size_t length);
 /* NULL: the parameter was left out. An unknown name is a broken invariant (assert). */
 mil_value *mil_in(const mil_op *op, const char *param);
 int mil_in_list(const mil_op *op, const char *param, mil_value *const **values);
-/* Attributes are constant operands, or the row's default where left out. Calling one for a parameter whose class does
- * not match is a broken invariant; a value that is not constant is an error naming op and line. */
+/* Attributes are constant operands, or the row's default where left out (0, false, NULL where it has none: ask mil_in
+ * first). Calling one for a parameter whose class does not match is a broken invariant; a value that is not constant is
+ * an error naming op and line. */
 PROPANE_CHECK propane_status mil_attr_int(const mil_op *op, const char *param, int64_t *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_ints(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2], int *count,
                                            propane_error *err); /* count 0: left out and no default */

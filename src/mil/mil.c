@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the in-memory form: element types, tensor types, the elements of constants, modules, and reading an operation's
+ * operands by the names of its row. Making and checking are elsewhere (make.c, verify.c).
+ */
+#include "mil/mil.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "mil/blob.h"
+#include "mil/make.h"
+
+/* ---- element types ---------------------------------------------------------------------------------------------------- */
+
+static const mil_dtype_info dtypes[MIL_DTYPE_COUNT] = {
+    {"none", MIL_KIND_INT, 0, 0, 0},
+#define DTYPE(name, kind, bits, blob, proto) {#name, MIL_KIND_##kind, bits, blob, proto},
+#include "mil/dtypes.def"
+};
+
+const mil_dtype_info *mil_dtype_get(mil_dtype dtype) { return &dtypes[dtype < MIL_DTYPE_COUNT ? dtype : MIL_DTYPE_NONE]; }
+
+mil_dtype mil_dtype_from_name(const char *name, size_t length) {
+    for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
+        if (strncmp(dtypes[i].name, name, length) == 0 && dtypes[i].name[length] == 0) return (mil_dtype)i;
+    return MIL_DTYPE_NONE;
+}
+
+bool mil_dtype_is_float(mil_dtype dtype) { return mil_dtype_get(dtype)->kind == MIL_KIND_FLOAT; }
+
+static const char *const opset_names[] = {"none", "ios15", "ios16", "ios17", "ios18"};
+
+const char *mil_opset_name(mil_opset opset) { return opset_names[opset]; }
+
+mil_opset mil_opset_from_name(const char *name, size_t length) {
+    for (int i = MIL_IOS15; i <= MIL_IOS18; i++)
+        if (length == 5 && memcmp(opset_names[i], name, 5) == 0) return (mil_opset)i;
+    return MIL_OPSET_NONE;
+}
+
+/* ---- types ---------------------------------------------------------------------------------------------------------------- */
+
+mil_type mil_type_scalar(mil_dtype dtype) { return (mil_type){.dtype = dtype}; }
+
+mil_type mil_type_tensor(mil_dtype dtype, int rank, const int64_t *dim) {
+    assert(rank >= 0 && rank <= MIL_MAX_RANK);
+    mil_type t = {.dtype = dtype, .rank = rank};
+    for (int i = 0; i < rank; i++) t.dim[i] = dim[i];
+    return t;
+}
+
+bool mil_shape_equal(const mil_type *a, const mil_type *b) {
+    if (a->rank != b->rank) return false;
+    for (int i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i]) return false;
+    return true;
+}
+
+bool mil_type_equal(const mil_type *a, const mil_type *b) { return a->dtype == b->dtype && mil_shape_equal(a, b); }
+
+int64_t mil_type_count(const mil_type *type) {
+    int64_t count = 1;
+    for (int i = 0; i < type->rank; i++) count *= type->dim[i];
+    return count;
+}
+
+int64_t mil_type_bytes(const mil_type *type) {
+    int bits = type->dtype == MIL_string ? 8 * (int)sizeof(char *) : dtypes[type->dtype].bits;
+    int64_t count = mil_type_count(type);
+    return bits >= 8 ? count * (bits / 8) : (count * bits + 7) / 8;
+}
+
+bool mil_type_legal(const mil_type *type, char why[200]) {
+    why[0] = 0;
+    if (type->dtype <= MIL_DTYPE_NONE || type->dtype >= MIL_DTYPE_COUNT) {
+        snprintf(why, 200, "it has no element type");
+    } else if (type->rank < 0 || type->rank > MIL_MAX_RANK) {
+        snprintf(why, 200, "its rank is %d; 0 to %d are possible", type->rank, MIL_MAX_RANK);
+    } else {
+        int64_t count = 1;
+        for (int i = 0; i < type->rank && !why[0]; i++) {
+            if (type->dim[i] < 1) {
+                snprintf(why, 200, "dimension %d is %lld; at least 1 is needed", i, (long long)type->dim[i]);
+            } else if (type->dim[i] > MIL_MAX_ELEMENTS / count) {
+                snprintf(why, 200, "it has more than 2^40 elements");
+            } else {
+                count *= type->dim[i];
+            }
+        }
+    }
+    return !why[0];
+}
+
+const char *mil_type_print(char out[160], const mil_type *type) {
+    if (type->rank == 0) {
+        snprintf(out, 160, "%s", dtypes[type->dtype].name);
+        return out;
+    }
+    int used = snprintf(out, 160, "tensor<%s, [", dtypes[type->dtype].name);
+    for (int i = 0; i < type->rank && used < 130; i++)
+        used += snprintf(out + used, (size_t)(160 - used), "%s%lld", i ? ", " : "", (long long)type->dim[i]);
+    snprintf(out + (used < 157 ? used : 157), 3, "]>");
+    return out;
+}
+
+/* ---- elements of constants -------------------------------------------------------------------------------------------------- */
+
+/* The element's bits, right-aligned; `index` counts elements. */
+uint64_t mil_element_bits(const void *data, mil_dtype dtype, int64_t index) {
+    const unsigned char *bytes = data;
+    int bits = dtypes[dtype].bits;
+    if (bits >= 8) {
+        uint64_t value = 0;
+        int size = bits / 8;
+        for (int i = 0; i < size; i++) value |= (uint64_t)bytes[index * size + i] << (8 * i);
+        return value;
+    }
+    int64_t first = index * bits;
+    int shift = (int)(first & 7);
+    unsigned both = bytes[first >> 3];
+    if (shift + bits > 8) both |= (unsigned)bytes[(first >> 3) + 1] << 8;
+    return both >> shift & ((1u << bits) - 1);
+}
+
+void mil_element_store_bits(void *data, mil_dtype dtype, int64_t index, uint64_t value) {
+    unsigned char *bytes = data;
+    int bits = dtypes[dtype].bits;
+    if (bits >= 8) {
+        int size = bits / 8;
+        for (int i = 0; i < size; i++) bytes[index * size + i] = (unsigned char)(value >> (8 * i));
+        return;
+    }
+    for (int i = 0; i < bits; i++) {
+        int64_t at = index * bits + i;
+        unsigned mask = 1u << (at & 7);
+        bytes[at >> 3] = (unsigned char)((value >> i & 1) ? bytes[at >> 3] | mask : bytes[at >> 3] & ~mask);
+    }
+}
+
+bool mil_element_store_whole(void *data, mil_dtype dtype, int64_t index, mil_whole value) {
+    const mil_dtype_info *info = &dtypes[dtype];
+    if (info->kind == MIL_KIND_FLOAT)
+        return mil_element_store_real(data, dtype, index,
+                                      value.negative ? -(double)value.magnitude : (double)value.magnitude);
+    uint64_t largest = info->kind == MIL_KIND_BOOL   ? 1
+                       : info->kind == MIL_KIND_UINT ? UINT64_MAX >> (64 - info->bits)
+                                                     : UINT64_MAX >> (65 - info->bits);
+    uint64_t lowest = info->kind == MIL_KIND_INT ? largest + 1 : 0;
+    if (value.magnitude > (value.negative ? lowest : largest)) return false;
+    mil_element_store_bits(data, dtype, index, value.negative ? 0 - value.magnitude : value.magnitude);
+    return true;
+}
+
+bool mil_element_store_real(void *data, mil_dtype dtype, int64_t index, double value) {
+    uint64_t bits = 0;
+    bool finite = isfinite(value);
+    if (dtypes[dtype].kind != MIL_KIND_FLOAT) {
+        double whole = nearbyint(value);
+        if (!finite || whole != value || fabs(value) > 0x1p63) return false;
+        return mil_element_store_whole(data, dtype, index, (mil_whole){value < 0, (uint64_t)fabs(value)});
+    }
+    if (dtype == MIL_fp16) {
+        bits = fp16_from_f64(value);
+        finite = !finite || (bits & 0x7c00) != 0x7c00;
+    } else if (dtype == MIL_bf16) {
+        bits = bf16_from_f32((float)value);
+        finite = !finite || (bits & 0x7f80) != 0x7f80;
+    } else if (dtype == MIL_fp32) {
+        float single = fabs(value) > 0x1.ffffffp127 ? (float)copysign(INFINITY, value) : (float)value;
+        uint32_t word;
+        memcpy(&word, &single, sizeof word);
+        bits = word;
+        finite = !finite || (bits & 0x7f800000) != 0x7f800000;
+    } else {
+        memcpy(&bits, &value, sizeof bits);
+        finite = true;
+    }
+    mil_element_store_bits(data, dtype, index, bits);
+    return finite;
+}
+
+double mil_const_f64(const mil_const *c, int64_t index) {
+    uint64_t bits = mil_element_bits(c->data, c->type.dtype, index);
+    const mil_dtype_info *info = &dtypes[c->type.dtype];
+    if (info->kind == MIL_KIND_FLOAT) {
+        if (c->type.dtype == MIL_fp16) return fp16_to_f32((uint16_t)bits);
+        if (c->type.dtype == MIL_bf16) return bf16_to_f32((uint16_t)bits);
+        if (c->type.dtype == MIL_fp32) {
+            uint32_t word = (uint32_t)bits;
+            float value;
+            memcpy(&value, &word, sizeof value);
+            return value;
+        }
+        double value;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+    if (info->kind == MIL_KIND_UINT) return (double)bits;
+    return (double)mil_const_i64(c, index);
+}
+
+int64_t mil_const_i64(const mil_const *c, int64_t index) {
+    const mil_dtype_info *info = &dtypes[c->type.dtype];
+    if (info->kind == MIL_KIND_FLOAT) {
+        double value = mil_const_f64(c, index);
+        return value >= 0x1p63 ? INT64_MAX : value >= -0x1p63 ? (int64_t)value : INT64_MIN; /* NaN: the least */
+    }
+    uint64_t bits = mil_element_bits(c->data, c->type.dtype, index);
+    if (info->kind == MIL_KIND_BOOL) return bits != 0;
+    if (info->kind == MIL_KIND_INT && info->bits < 64 && bits >> (info->bits - 1)) bits |= UINT64_MAX << info->bits;
+    return (int64_t)bits;
+}
+
+const char *mil_const_text(const mil_const *c, int64_t index) {
+    assert(c->type.dtype == MIL_string);
+    return ((const char *const *)c->data)[index];
+}
+
+/* ---- modules ------------------------------------------------------------------------------------------------------------------ */
+
+mil_module *mil_module_create(const char *source) {
+    arena *a = arena_create();
+    mil_module *m = a ? ARENA_NEW(a, mil_module) : NULL;
+    if (!m) {
+        arena_free(a);
+        return NULL;
+    }
+    m->arena = a;
+    m->source = arena_string(a, source ? source : "program");
+    m->version_major = 1;
+    m->version_minor = 3;
+    /* The keys of a program that coremltools would have made: a compiler of Apple's has been seen to want the block. */
+    static const mil_pair pairs[] = {{"coremlc-component-MIL", "3510.2.1"},
+                                     {"coremlc-version", "3505.4.1"},
+                                     {"coremltools-component-milinternal", ""},
+                                     {"coremltools-version", "9.0"}};
+    m->build_info_count = (int)(sizeof pairs / sizeof pairs[0]);
+    m->build_info = arena_copy(a, pairs, sizeof pairs);
+    if (!m->source || !m->build_info) {
+        arena_free(a);
+        return NULL;
+    }
+    return m;
+}
+
+void mil_module_free(mil_module *m) {
+    if (!m) return;
+    mil_blob_maps_free(m->blobs);
+    arena_free(m->arena);
+}
+
+mil_function *mil_module_function(const mil_module *m, const char *name, propane_error *err) {
+    if (!name && m->functions && !m->functions->next) return m->functions;
+    const char *wanted = name ? name : "main";
+    for (mil_function *f = m->functions; f; f = f->next)
+        if (strcmp(f->name, wanted) == 0) return f;
+    char list[600] = "";
+    size_t used = 0;
+    for (const mil_function *f = m->functions; f && used < sizeof list - 1; f = f->next)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", f->name);
+    char quoted[80];
+    text_quote(quoted, wanted, strlen(wanted));
+    if (!m->functions) propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: the program has no functions", m->source);
+    else
+        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no function '%s'; the program has: %s", m->source, quoted,
+                     list);
+    return NULL;
+}
+
+/* ---- reading an operation ------------------------------------------------------------------------------------------------------- */
+
+static int param_index(const mil_op *op, const char *param) {
+    int index = mil_op_param(op->info, param);
+    assert(index >= 0 && "the row has no such parameter");
+    return index;
+}
+
+mil_value *mil_in(const mil_op *op, const char *param) {
+    const mil_operand *o = &op->operands[param_index(op, param)];
+    return o->count ? o->values[0] : NULL;
+}
+
+int mil_in_list(const mil_op *op, const char *param, mil_value *const **values) {
+    const mil_operand *o = &op->operands[param_index(op, param)];
+    *values = o->values;
+    return o->count;
+}
+
+/* The constant given to a parameter, or NULL with *standard: the default as text, which may be NULL too. */
+static propane_status attribute(const mil_op *op, const char *param, const mil_const **given, const char **standard,
+                                propane_error *err) {
+    int index = param_index(op, param);
+    const mil_operand *o = &op->operands[index];
+    *given = NULL;
+    *standard = op->info->params[index].standard;
+    if (!o->count) return PROPANE_OK;
+    *given = o->values[0]->konst;
+    if (*given && (*given)->data) return PROPANE_OK;
+    return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant", param);
+}
+
+static propane_status wrong_kind(const mil_op *op, const char *param, const mil_const *c, const char *wanted,
+                                 propane_error *err) {
+    char type[160];
+    return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant %s; it is %s", param, wanted,
+                       mil_type_print(type, &c->type));
+}
+
+static bool is_whole(mil_dtype dtype) {
+    return dtypes[dtype].kind == MIL_KIND_INT || dtypes[dtype].kind == MIL_KIND_UINT;
+}
+
+propane_status mil_attr_int(const mil_op *op, const char *param, int64_t *out, propane_error *err) {
+    const mil_const *c;
+    const char *standard;
+    *out = 0;
+    PROPANE_TRY(attribute(op, param, &c, &standard, err));
+    if (c) {
+        if (!is_whole(c->type.dtype) || c->type.rank) return wrong_kind(op, param, c, "int32", err);
+        *out = mil_const_i64(c, 0);
+    } else if (standard) {
+        mil_whole whole = {0};
+        bool ok = mil_number_whole(standard, strlen(standard), &whole);
+        assert(ok && "the row's default is no whole number");
+        (void)ok;
+        *out = whole.negative ? -(int64_t)whole.magnitude : (int64_t)whole.magnitude;
+    }
+    return PROPANE_OK;
+}
+
+propane_status mil_attr_ints(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2], int *count,
+                             propane_error *err) {
+    const mil_const *c;
+    const char *standard;
+    *count = 0;
+    PROPANE_TRY(attribute(op, param, &c, &standard, err));
+    if (!c) return PROPANE_OK;
+    bool list = c->type.dtype == MIL_bool || is_whole(c->type.dtype);
+    if (!list || c->type.rank != 1) return wrong_kind(op, param, c, "list of int32 (or bool)", err);
+    if (c->type.dim[0] > 2 * MIL_MAX_RANK)
+        return mil_op_fail(op, err, PROPANE_ERR_LIMIT, "%s has %lld elements; at most %d are possible", param,
+                           (long long)c->type.dim[0], 2 * MIL_MAX_RANK);
+    *count = (int)c->type.dim[0];
+    for (int i = 0; i < *count; i++) out[i] = mil_const_i64(c, i);
+    return PROPANE_OK;
+}
+
+propane_status mil_attr_bool(const mil_op *op, const char *param, bool *out, propane_error *err) {
+    const mil_const *c;
+    const char *standard;
+    *out = false;
+    PROPANE_TRY(attribute(op, param, &c, &standard, err));
+    if (c) {
+        if (c->type.dtype != MIL_bool || c->type.rank) return wrong_kind(op, param, c, "bool", err);
+        *out = mil_const_i64(c, 0) != 0;
+    } else if (standard) {
+        *out = strcmp(standard, "true") == 0;
+    }
+    return PROPANE_OK;
+}
+
+propane_status mil_attr_float(const mil_op *op, const char *param, double *out, propane_error *err) {
+    const mil_const *c;
+    const char *standard;
+    *out = 0;
+    PROPANE_TRY(attribute(op, param, &c, &standard, err));
+    if (c) {
+        if (!mil_dtype_is_float(c->type.dtype) || c->type.rank) return wrong_kind(op, param, c, "float", err);
+        *out = mil_const_f64(c, 0);
+    } else if (standard) {
+        bool ok = mil_number_real(standard, strlen(standard), out);
+        assert(ok && "the row's default is no number");
+        (void)ok;
+    }
+    return PROPANE_OK;
+}
+
+propane_status mil_attr_text(const mil_op *op, const char *param, const char **out, propane_error *err) {
+    const mil_const *c;
+    *out = NULL;
+    PROPANE_TRY(attribute(op, param, &c, out, err));
+    if (!c) return PROPANE_OK;
+    if (c->type.dtype != MIL_string || c->type.rank) return wrong_kind(op, param, c, "string", err);
+    *out = mil_const_text(c, 0);
+    return PROPANE_OK;
+}
+
+const char *mil_op_where(char out[300], const mil_op *op) {
+    const char *name = op->result_count && op->results[0] ? op->results[0]->name : op->label;
+    const mil_function *f = op->function;
+    const char *source = f ? f->module->source : "removed";
+    int used;
+    if (op->line) used = snprintf(out, 300, "%.120s:%d:%d: %s", source, op->line, op->column, op->info->name);
+    else used = snprintf(out, 300, "%.80s: function '%.60s': %s", source, f ? f->name : "", op->info->name);
+    if (name) snprintf(out + used, (size_t)(300 - used), " '%.60s'", name);
+    return out;
+}
+
+propane_status mil_op_fail(const mil_op *op, propane_error *err, propane_status status, const char *format, ...) {
+    char where[300];
+    va_list args;
+    va_start(args, format);
+    propane_vfail(err, status, format, args);
+    va_end(args);
+    return propane_fail_prefix(err, status, "%s", mil_op_where(where, op));
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the rows of ops.def as a table. The columns of rules and evaluations are functions of mil/rules_*.c and
+ * mil/eval_*.c; a row that names one that does not exist does not link.
+ */
+#include "mil/ops.h"
+
+#include <string.h>
+
+/* First reading: declare what the rows name. */
+#define RULE(x) propane_status mil_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
+#define EVAL(x) propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
+#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule eval
+#include "mil/ops.def"
+
+#define mil_rule_none NULL
+#define mil_eval_none NULL
+
+/* Second reading: the table. */
+#define REQ(name, klass) {#name, MIL_CLASS_##klass, MIL_REQUIRED, NULL}
+#define OPT(name, klass, standard) {#name, MIL_CLASS_##klass, MIL_OPTIONAL, standard}
+#define VAR(name, klass) {#name, MIL_CLASS_##klass, MIL_VARIADIC, NULL}
+#define IN(...) (int)(sizeof((mil_param[]){__VA_ARGS__}) / sizeof(mil_param)), {__VA_ARGS__}
+#define RULE(x) mil_rule_##x
+#define EVAL(x) mil_eval_##x
+#define COST(x) x
+#define DRAW(x) MIL_DRAW_##x
+#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) {#name, MIL_OP_##name, MIL_##since, in, rule, eval, cost, draw},
+static const mil_op_info table[MIL_OP_COUNT] = {
+#include "mil/ops.def"
+};
+
+/* Third reading: lengths, so that a search by name compares little. */
+#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) sizeof #name - 1,
+static const unsigned char name_lengths[MIL_OP_COUNT] = {
+#include "mil/ops.def"
+};
+
+const mil_op_info *mil_op_get(mil_opcode code) { return code < MIL_OP_COUNT ? &table[code] : NULL; }
+
+const mil_op_info *mil_op_find(const char *name, size_t length) {
+    for (int i = 0; i < MIL_OP_COUNT; i++)
+        if (name_lengths[i] == length && table[i].name[0] == name[0] && memcmp(table[i].name, name, length) == 0)
+            return &table[i];
+    return NULL;
+}
+
+int mil_op_param(const mil_op_info *info, const char *name) {
+    for (int i = 0; i < info->param_count; i++)
+        if (strcmp(info->params[i].name, name) == 0) return i;
+    return -1;
+}
