@@ -17,10 +17,10 @@ typedef struct propane_driver propane_driver;
 
 /* What a driver fills in for a compiled program; the device layer owns it. */
 typedef struct driver_program {
-    arena *arena;            /* the program's memory: io arrays, names, plan */
+    arena *arena;            /* the program's memory: io arrays, names, plan; there before compile, freed after it */
     int input_count, output_count;
     propane_io *inputs, *outputs;
-    bool *in_place;          /* [output_count * input_count]: output o may share input i's buffer; NULL: never */
+    bool *in_place;          /* [o * input_count + i]: output o may share input i's buffer; NULL: none may */
     void *impl;              /* the driver's own */
 } driver_program;
 
@@ -37,14 +37,18 @@ typedef struct driver_execution {
     driver_buffer *const *outputs;
 } driver_execution;
 
+/* Threads: execute is called by one thread at a time for one device; everything else may be called at any time, also
+ * while it runs, and locks what it shares. Whoever fails after it took something gives it back itself: program_free and
+ * buffer_free are called for what compile and buffer_create finished only. */
 struct propane_driver {
     const char *name;        /* what stands before ':' in a uri */
     const char *summary;
     /* Why this driver cannot work on this machine; OK if it can. */
-    propane_status (*probe)(propane_error *why);
+    propane_status (*probe)(propane_error *why);                /* (optional) NULL: it always can */
     /* `rest` is what follows ':' in the uri, "" if nothing does. */
     propane_status (*open)(const char *rest, void **impl, propane_error *err);
     void (*close)(void *impl);
+    /* `out` holds the uri, the summary and a queue of 127 already. */
     void (*describe)(const void *impl, propane_device_info *out);
     propane_status (*supports)(void *impl, const mil_function *f, const propane_compile_options *options,
                                propane_error *why);
@@ -56,8 +60,13 @@ struct propane_driver {
     propane_status (*buffer_lock)(void *impl, driver_buffer *buffer, bool for_writing, void **out,
                                   propane_error *err);          /* (optional) NULL: `memory` is always there */
     void (*buffer_unlock)(void *impl, driver_buffer *buffer);   /* (optional) */
+    /* `out` is filled with "not known": what stays so is measured by the caller. */
     propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
 };
+
+/* Fills p's inputs and outputs for a driver whose tensors are dense and in the order of the function's parameters and
+ * results: names, types, strides, sizes. A type that no buffer can hold (int64, a string) is PROPANE_ERR_UNSUPPORTED. */
+PROPANE_CHECK propane_status driver_dense_io(driver_program *p, const mil_function *f, propane_error *err);
 
 /* The visible array of drivers. It stands in src/drivers/list.c, because this layer does not see them. */
 extern const propane_driver *const propane_drivers[];

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT
+ * Owns devices: which drivers there are, opening one by its uri, describing and closing it. Refuses unknown names by
+ * listing the known ones.
+ */
+#include "device/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+enum { STANDARD_DEPTH = 127, MAX_DEPTH = 4096 };
+
+int propane_driver_count(void) { return propane_drivers_count; }
+
+static const propane_driver *driver_at(int index) {
+    return index >= 0 && index < propane_drivers_count ? propane_drivers[index] : NULL;
+}
+
+const char *propane_driver_name(int index) {
+    const propane_driver *driver = driver_at(index);
+    return driver ? driver->name : NULL;
+}
+
+const char *propane_driver_summary(int index) {
+    const propane_driver *driver = driver_at(index);
+    return driver ? driver->summary : NULL;
+}
+
+propane_status propane_driver_probe(int index, propane_error *why) {
+    const propane_driver *driver = driver_at(index);
+    if (!driver)
+        return propane_fail(why, PROPANE_ERR_INVALID, "driver %d: there are %d (0..%d)", index, propane_drivers_count,
+                            propane_drivers_count - 1);
+    return driver->probe ? driver->probe(why) : PROPANE_OK;
+}
+
+static propane_status fail_unknown(const char *uri, propane_error *err) {
+    char quoted[80], known[300] = "";
+    for (int i = 0; i < propane_drivers_count; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", propane_drivers[i]->name);
+    }
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "device '%s': unknown; known are %s",
+                        text_quote(quoted, uri, strlen(uri)), known);
+}
+
+/* *rest is what stands behind the ':'. */
+static propane_status find_driver(const char *uri, const propane_driver **out, const char **rest, propane_error *err) {
+    if (!uri || !*uri) return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for one");
+    size_t length = strcspn(uri, ":");
+    for (int i = 0; i < propane_drivers_count; i++) {
+        const propane_driver *driver = propane_drivers[i];
+        if (strlen(driver->name) != length || memcmp(driver->name, uri, length) != 0) continue;
+        *rest = uri[length] ? uri + length + 1 : uri + length;
+        *out = driver;
+        return PROPANE_OK;
+    }
+    return fail_unknown(uri, err);
+}
+
+void device_retain(propane_device *d) { atomic_fetch_add(&d->refs, 1); }
+
+void device_release(propane_device *d) {
+    if (!d || atomic_fetch_sub(&d->refs, 1) != 1) return;
+    queue_deinit(&d->queue);
+    d->driver->close(d->impl);
+    mem_free(d->uri);
+    mem_free(d);
+}
+
+static propane_status describe(propane_device *d, propane_error *err) {
+    d->info = (propane_device_info){.uri = d->uri, .summary = d->driver->summary, .queue_depth = STANDARD_DEPTH};
+    d->driver->describe(d->impl, &d->info);
+    if (d->info.queue_depth < 1 || d->info.queue_depth > MAX_DEPTH)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': its driver tells a queue depth of %d, outside 1..%d",
+                            d->uri, d->info.queue_depth, MAX_DEPTH);
+    return queue_init(&d->queue, d->info.queue_depth, err);
+}
+
+propane_status propane_device_open(const char *uri, propane_device **out, propane_error *err) {
+    *out = NULL;
+    const propane_driver *driver = NULL;
+    const char *rest = NULL;
+    PROPANE_TRY(find_driver(uri, &driver, &rest, err));
+    if (driver->probe) PROPANE_TRY(driver->probe(err));
+    propane_device *d = mem_alloc(sizeof *d);
+    if (d) d->uri = mem_copy_string(uri);
+    if (!d || !d->uri) {
+        mem_free(d);
+        return propane_fail_memory(err, sizeof *d);
+    }
+    d->driver = driver;
+    atomic_init(&d->refs, 1);
+    propane_status status = driver->open(rest, &d->impl, err);
+    if (status == PROPANE_OK) {
+        status = describe(d, err);
+        if (status != PROPANE_OK) driver->close(d->impl);
+    }
+    if (status != PROPANE_OK) {
+        mem_free(d->uri);
+        mem_free(d);
+        return status;
+    }
+    *out = d;
+    return PROPANE_OK;
+}
+
+void propane_device_close(propane_device *device) {
+    if (!device) return;
+    queue_drain(&device->queue);
+    device_release(device);
+}
+
+const propane_device_info *propane_device_describe(const propane_device *device) { return &device->info; }

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ * What stands behind the public handles; for this folder alone. Every object counts those who need it: the handle that
+ * the user holds, and the children or requests that refer to it. So an object that is freed early lives on until the last
+ * request that names it is gone.
+ */
+#ifndef DEVICE_DEVICE_H
+#define DEVICE_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "device/driver.h"
+
+/* Requests in the order in which they were submitted. Whoever runs the one at the head holds the executor's role: the
+ * device's own thread, or a thread that waits for a request. Drawn in queue.c. */
+typedef struct device_queue {
+    pthread_mutex_t mutex;    /* guards all of this and the state of the requests */
+    pthread_cond_t work;      /* the device's thread sleeps here */
+    pthread_cond_t done;      /* those who wait for a request sleep here */
+    propane_request **ring;
+    int capacity, head, length; /* the one that runs counts too: it leaves when it is done */
+    bool executing;           /* somebody has the executor's role */
+    bool thread_started, thread_sleeps, closing;
+    int waiters;              /* asleep on `done` */
+    pthread_t thread;
+} device_queue;
+
+struct propane_device {
+    const propane_driver *driver;
+    void *impl;
+    propane_device_info info;
+    char *uri;
+    atomic_int refs;
+    device_queue queue;
+};
+
+struct propane_program {
+    propane_device *device;
+    driver_program p;
+    atomic_int refs;
+};
+
+struct propane_buffer {
+    propane_device *device;
+    driver_buffer b;
+    atomic_int refs;
+};
+
+struct propane_event {
+    propane_device *device;
+    pthread_mutex_t mutex;
+    pthread_cond_t grown;
+    atomic_uint_fast64_t value; /* written under the mutex */
+    atomic_int refs;
+};
+
+struct propane_request {
+    propane_program *program;
+    driver_execution execution;
+    driver_buffer **driver_buffers;  /* inputs, then outputs */
+    propane_buffer **buffers;        /* likewise */
+    int buffer_count;
+    propane_event_point *waits, *signals;
+    int wait_count, signal_count;
+    /* The rest is the queue's. In flight: submitted > completed. */
+    uint64_t submitted;
+    atomic_uint_fast64_t completed;
+    propane_completion completion;
+    propane_error error;
+};
+
+void device_retain(propane_device *d);
+void device_release(propane_device *d);
+void program_retain(propane_program *p);
+void program_release(propane_program *p);
+void buffer_retain(propane_buffer *b);
+void buffer_release(propane_buffer *b);
+void event_retain(propane_event *e);
+void event_release(propane_event *e);
+
+PROPANE_CHECK propane_status queue_init(device_queue *q, int capacity, propane_error *err);
+/* Returns when everything that was submitted has run and the device's thread is gone. */
+void queue_drain(device_queue *q);
+void queue_deinit(device_queue *q);
+
+#endif

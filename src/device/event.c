@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ * Owns events: counters that only grow, signalled by the host or at the end of a request, waited for by the host or
+ * before a request begins. A waiter always takes the mutex once more before it goes on, so an event may be freed as soon
+ * as a wait for its last signal has returned.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "device/device.h"
+
+static int init_condition(pthread_cond_t *condition) {
+#ifdef __APPLE__
+    return pthread_cond_init(condition, NULL);
+#else
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0) return -1;
+    int failed = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    if (!failed) failed = pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+    return failed;
+#endif
+}
+
+/* Sleeps until signalled or `deadline` (of clock_ns) is over; true: it is over. */
+static bool sleep_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline) {
+#ifdef __APPLE__
+    int64_t left = deadline - clock_ns();
+    if (left <= 0) return true;
+    struct timespec span = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    return pthread_cond_timedwait_relative_np(condition, mutex, &span) == ETIMEDOUT;
+#else
+    struct timespec when = {.tv_sec = (time_t)(deadline / 1000000000), .tv_nsec = (long)(deadline % 1000000000)};
+    return pthread_cond_timedwait(condition, mutex, &when) == ETIMEDOUT;
+#endif
+}
+
+propane_status propane_event_create(propane_device *device, propane_event **out, propane_error *err) {
+    *out = NULL;
+    propane_event *e = mem_alloc(sizeof *e);
+    if (!e) return propane_fail_memory(err, sizeof *e);
+    if (pthread_mutex_init(&e->mutex, NULL) != 0) {
+        mem_free(e);
+        return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system gives no mutex");
+    }
+    if (init_condition(&e->grown) != 0) {
+        pthread_mutex_destroy(&e->mutex);
+        mem_free(e);
+        return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system gives no condition variable");
+    }
+    e->device = device;
+    atomic_init(&e->refs, 1);
+    device_retain(device);
+    *out = e;
+    return PROPANE_OK;
+}
+
+void event_retain(propane_event *e) { atomic_fetch_add(&e->refs, 1); }
+
+void event_release(propane_event *e) {
+    if (!e || atomic_fetch_sub(&e->refs, 1) != 1) return;
+    pthread_cond_destroy(&e->grown);
+    pthread_mutex_destroy(&e->mutex);
+    device_release(e->device);
+    mem_free(e);
+}
+
+void propane_event_free(propane_event *event) { event_release(event); }
+
+uint64_t propane_event_value(const propane_event *event) { return atomic_load(&event->value); }
+
+void propane_event_signal(propane_event *event, uint64_t value) {
+    pthread_mutex_lock(&event->mutex);
+    if (value > atomic_load(&event->value)) {
+        atomic_store(&event->value, value);
+        pthread_cond_broadcast(&event->grown);
+    }
+    pthread_mutex_unlock(&event->mutex);
+}
+
+propane_status propane_event_wait(propane_event *event, uint64_t value, int timeout_ms, propane_error *err) {
+    int64_t deadline = timeout_ms < 0 ? 0 : clock_ns() + (int64_t)timeout_ms * 1000000;
+    bool over = false;
+    pthread_mutex_lock(&event->mutex);
+    while (atomic_load(&event->value) < value && !over) {
+        if (timeout_ms < 0)
+            pthread_cond_wait(&event->grown, &event->mutex);
+        else
+            over = sleep_until(&event->grown, &event->mutex, deadline);
+    }
+    uint64_t reached = atomic_load(&event->value);
+    pthread_mutex_unlock(&event->mutex);
+    if (reached >= value) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_LIMIT, "event: after %d ms it stands at %llu, not yet at %llu", timeout_ms,
+                        (unsigned long long)reached, (unsigned long long)value);
+}

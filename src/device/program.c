@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT
+ * Owns programs: chooses the function, checks it, has the driver compile it, and knows its inputs and outputs by name.
+ * Refuses a function whose inputs and outputs do not all have different names, because bindings go by name.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "device/device.h"
+
+/* What no driver could run. */
+static propane_status check_names(const mil_function *f, propane_error *err) {
+    const char *source = f->module && f->module->source ? f->module->source : "program";
+    if (f->result_count < 1)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: function '%s' has no result: there is nothing to run", source,
+                            f->name);
+    for (int i = 0; i < f->result_count; i++) {
+        const mil_value *v = f->results[i];
+        for (int k = 0; k < f->param_count; k++)
+            if (f->params[k] == v || strcmp(f->params[k]->name, v->name) == 0)
+                return propane_fail(err, PROPANE_ERR_INVALID,
+                                    "%s: function '%s' returns its parameter '%s': buffers are bound by name, so return "
+                                    "identity(x = %s) instead", source, f->name, v->name, v->name);
+        for (int k = 0; k < i; k++)
+            if (f->results[k] == v || strcmp(f->results[k]->name, v->name) == 0)
+                return propane_fail(err, PROPANE_ERR_INVALID,
+                                    "%s: function '%s' returns '%s' twice: buffers are bound by name, so return "
+                                    "identity(x = %s) once", source, f->name, v->name, v->name);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status choose(const propane_module *module, const propane_compile_options *options,
+                             const mil_function **out, propane_error *err) {
+    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "compile: there is no module");
+    if (options->threads < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "compile: threads is %d; 0 leaves it to the device",
+                            options->threads);
+    mil_function *f = mil_module_function(module, options->function, err);
+    if (!f) return err ? err->status : PROPANE_ERR_NOT_FOUND;
+    PROPANE_TRY(mil_verify(module, err));
+    PROPANE_TRY(check_names(f, err));
+    *out = f;
+    return PROPANE_OK;
+}
+
+static const propane_compile_options standard_options;
+
+propane_status propane_program_supported(propane_device *device, const propane_module *module,
+                                         const propane_compile_options *options, propane_error *why) {
+    const mil_function *f = NULL;
+    if (!options) options = &standard_options;
+    propane_error local = {0};
+    if (!why) why = &local;
+    PROPANE_TRY(choose(module, options, &f, why));
+    return device->driver->supports(device->impl, f, options, why);
+}
+
+propane_status propane_program_compile(propane_device *device, const propane_module *module,
+                                       const propane_compile_options *options, propane_program **out,
+                                       propane_error *err) {
+    *out = NULL;
+    const mil_function *f = NULL;
+    if (!options) options = &standard_options;
+    propane_error local = {0};
+    if (!err) err = &local;
+    PROPANE_TRY(choose(module, options, &f, err));
+    propane_program *p = mem_alloc(sizeof *p);
+    if (p) p->p.arena = arena_create();
+    if (!p || !p->p.arena) {
+        mem_free(p);
+        return propane_fail_memory(err, sizeof *p);
+    }
+    propane_status status = device->driver->compile(device->impl, f, options, &p->p, err);
+    if (status != PROPANE_OK) {
+        arena_free(p->p.arena);
+        mem_free(p);
+        return status;
+    }
+    p->device = device;
+    atomic_init(&p->refs, 1);
+    device_retain(device);
+    *out = p;
+    return PROPANE_OK;
+}
+
+void program_retain(propane_program *p) { atomic_fetch_add(&p->refs, 1); }
+
+void program_release(propane_program *p) {
+    if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
+    p->device->driver->program_free(p->device->impl, &p->p);
+    arena_free(p->p.arena);
+    device_release(p->device);
+    mem_free(p);
+}
+
+void propane_program_free(propane_program *program) { program_release(program); }
+
+int propane_program_input_count(const propane_program *program) { return program->p.input_count; }
+
+int propane_program_output_count(const propane_program *program) { return program->p.output_count; }
+
+const propane_io *propane_program_input(const propane_program *program, int index) {
+    return index >= 0 && index < program->p.input_count ? &program->p.inputs[index] : NULL;
+}
+
+const propane_io *propane_program_output(const propane_program *program, int index) {
+    return index >= 0 && index < program->p.output_count ? &program->p.outputs[index] : NULL;
+}
+
+const propane_io *propane_program_find(const propane_program *program, const char *name) {
+    for (int i = 0; i < program->p.input_count; i++)
+        if (strcmp(program->p.inputs[i].name, name) == 0) return &program->p.inputs[i];
+    for (int i = 0; i < program->p.output_count; i++)
+        if (strcmp(program->p.outputs[i].name, name) == 0) return &program->p.outputs[i];
+    return NULL;
+}
+
+/* ---- inputs and outputs of drivers with dense tensors --------------------------------------------------------------- */
+
+static const struct {
+    mil_dtype from;
+    propane_dtype to;
+} io_dtypes[] = {
+    {MIL_fp16, PROPANE_FP16}, {MIL_fp32, PROPANE_FP32}, {MIL_int32, PROPANE_INT32}, {MIL_bool, PROPANE_BOOL},
+    {MIL_int8, PROPANE_INT8}, {MIL_uint8, PROPANE_UINT8}, {MIL_int16, PROPANE_INT16}, {MIL_uint16, PROPANE_UINT16},
+};
+
+static propane_status dense_io(arena *a, const mil_value *v, const char *role, propane_io *out, propane_error *err) {
+    const mil_type *type = &v->type;
+    size_t k = 0, kinds = sizeof io_dtypes / sizeof io_dtypes[0];
+    while (k < kinds && io_dtypes[k].from != type->dtype) k++;
+    if (k == kinds)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s '%s' is of type %s: inputs and outputs are fp16, fp32, bool, int8, uint8, int16, uint16 "
+                            "or int32; cast it", role, v->name, mil_dtype_get(type->dtype)->name);
+    out->name = arena_string(a, v->name);
+    if (!out->name) return propane_fail_memory(err, strlen(v->name) + 1);
+    out->dtype = io_dtypes[k].to;
+    out->rank = type->rank;
+    int64_t stride = mil_dtype_get(type->dtype)->bits / 8;
+    for (int d = type->rank - 1; d >= 0; d--) {
+        out->dim[d] = type->dim[d];
+        out->stride[d] = stride;
+        stride *= type->dim[d];
+    }
+    out->bytes = (size_t)stride;
+    return PROPANE_OK;
+}
+
+propane_status driver_dense_io(driver_program *p, const mil_function *f, propane_error *err) {
+    p->inputs = ARENA_ARRAY(p->arena, f->param_count, propane_io);
+    p->outputs = ARENA_ARRAY(p->arena, f->result_count, propane_io);
+    if (!p->inputs || !p->outputs)
+        return propane_fail_memory(err, sizeof(propane_io) * (size_t)(f->param_count + f->result_count));
+    p->input_count = f->param_count;
+    p->output_count = f->result_count;
+    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(dense_io(p->arena, f->params[i], "input", &p->inputs[i], err));
+    for (int i = 0; i < f->result_count; i++)
+        PROPANE_TRY(dense_io(p->arena, f->results[i], "output", &p->outputs[i], err));
+    return PROPANE_OK;
+}

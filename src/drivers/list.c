@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT
+ * The visible array of drivers, in the order in which they are listed. A new driver is one line in each of the two places.
+ */
+#include "device/driver.h"
+
+extern const propane_driver null_driver;
+
+const propane_driver *const propane_drivers[] = {&null_driver};
+const int propane_drivers_count = (int)(sizeof propane_drivers / sizeof propane_drivers[0]);
