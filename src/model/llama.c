@@ -1,0 +1,463 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the forward functions of the Llama family. One context per function; the halves of a layer are written once and
+ * used by the separate functions, by generation and by the whole-model function alike.
+ */
+#include "model/llama.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/memory.h"
+
+typedef struct context {
+    mil_builder b;
+    const model_config *c;
+    const llama_options *o;
+    model_part part;
+    int layer;
+    const char *prefix; /* of stages: "", "attn.", ... */
+    bool whole;         /* parameter names carry the layer */
+} context;
+
+const float *llama_weight_from(void *weights, model_part part, int layer, const char *param) {
+    const model_tensor *t = model_weights_param(weights, part, layer, param);
+    return t ? model_weights_data(weights, t) : NULL;
+}
+
+static void stage(context *x, const char *name) {
+    x->b.stage = *x->prefix ? arena_printf(x->b.module->arena, "%s%s", x->prefix, name) : name;
+}
+
+static mil_type tensor4(const context *x, int64_t a, int64_t b, int64_t c, int64_t d) {
+    const int64_t dim[] = {a, b, c, d};
+    return mil_type_tensor(x->o->dtype, 4, dim);
+}
+
+static mil_value *reshape4(context *x, mil_value *v, int64_t a, int64_t b, int64_t c, int64_t d) {
+    const int64_t dim[] = {a, b, c, d};
+    return mil_build_reshape(&x->b, v, dim, 4);
+}
+
+static mil_value *swap_last_two(context *x, mil_value *v) {
+    const int64_t perm[] = {0, 1, 3, 2};
+    return mil_build_transpose(&x->b, v, perm, 4);
+}
+
+/* ---- weights ------------------------------------------------------------------------------------------------------------- */
+
+/* The name of a weight's parameter or constant. In the whole-model function both halves have a norm_weight. */
+static const char *weight_name(context *x, const char *param) {
+    if (!x->whole || x->part == MODEL_HEAD) return param;
+    bool norm = strcmp(param, "norm_weight") == 0;
+    return arena_printf(x->b.module->arena, "%s%s_%d", !norm ? "" : x->part == MODEL_ATTN ? "attn_" : "ffn_", param,
+                        x->layer);
+}
+
+static mil_value *constant_weight(context *x, const char *name, const char *param, const mil_type *type) {
+    const float *data = x->o->baked(x->o->baked_context, x->part, x->layer, param);
+    int64_t count = mil_type_count(type);
+    if (!data) {
+        propane_fail(&x->b.err, PROPANE_ERR_NOT_FOUND, "the model has no weight '%s' in layer %d", param, x->layer);
+        return NULL;
+    }
+    if (type->dtype == MIL_fp32) return mil_build_const(&x->b, name, type, data);
+    uint16_t *half = mem_array((size_t)count, sizeof *half);
+    if (!half) {
+        propane_fail_memory(&x->b.err, (size_t)count * sizeof *half);
+        return NULL;
+    }
+    fp16_from_f32_array(half, data, (size_t)count);
+    mil_value *v = mil_build_const(&x->b, name, type, half);
+    mem_free(half);
+    return v;
+}
+
+/* A matrix [out, in]: a parameter of that shape, or the constant [out, in, 1, 1] that a convolution takes. */
+static mil_value *matrix(context *x, const char *param, int64_t out, int64_t in) {
+    const char *name = weight_name(x, param);
+    if (!name) return NULL; /* out of memory: the builder will find out by itself */
+    if (x->o->baked) {
+        mil_type type = tensor4(x, out, in, 1, 1);
+        return constant_weight(x, name, param, &type);
+    }
+    const int64_t dim[] = {out, in};
+    return mil_build_param(&x->b, name, mil_type_tensor(x->o->dtype, 2, dim));
+}
+
+static mil_value *norm_weight(context *x) {
+    const char *name = weight_name(x, "norm_weight");
+    mil_type type = tensor4(x, 1, x->c->hidden_size, 1, 1);
+    if (!name) return NULL;
+    return x->o->baked ? constant_weight(x, name, "norm_weight", &type) : mil_build_param(&x->b, name, type);
+}
+
+/* y [B,O,1,S] = W v, v [B,I,1,S]: the one place that knows the two forms. Both are sums over the input channels in the same
+ * order, so they give the same numbers. */
+static mil_value *linear(context *x, mil_value *w, mil_value *v) {
+    if (!w || !v) return NULL;
+    if (x->o->baked) return mil_build_conv1x1(&x->b, v, w);
+    int64_t batch = v->type.dim[0], in = v->type.dim[1], positions = v->type.dim[3], out = w->type.dim[0];
+    mil_value *y = mil_build_matmul(&x->b, reshape4(x, w, 1, 1, out, in), reshape4(x, v, batch, 1, in, positions), false,
+                                    false); /* [B,1,O,S] */
+    return reshape4(x, y, batch, out, 1, positions);
+}
+
+/* ---- the pieces -------------------------------------------------------------------------------------------------------------- */
+
+static mil_value *rms_norm(context *x, mil_value *v, mil_value *weight) {
+    mil_builder *b = &x->b;
+    stage(x, "norm");
+    const int64_t axis[] = {1};
+    double eps = x->c->rms_norm_eps;
+    if (x->o->dtype == MIL_fp16) eps = fmax(eps, 0x1p-24); /* the smallest number there is */
+    mil_value *small = mil_build_binary_scalar(b, MIL_OP_mul, v, 1 / sqrt((double)x->c->hidden_size));
+    mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_unary(b, MIL_OP_square, small), axis, 1, true);
+    mil_value *epsilon = mil_build_scalar(b, x->o->dtype, eps);
+    const mil_argument arguments[] = {{"x", 1, &mean}, {"epsilon", 1, &epsilon}};
+    mil_op *op = mil_build_op(b, MIL_OP_rsqrt, "inverse_rms", arguments, 2); /* [B,1,1,S] */
+    if (!op) return NULL;
+    return mil_build_binary(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_mul, v, op->results[0]), weight);
+}
+
+void llama_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out) {
+    int64_t half = c->head_dim / 2;
+    for (int64_t i = 0; i < half; i++) {
+        double rate = pow(c->rope_theta, -2.0 * (double)i / (double)c->head_dim);
+        for (int64_t s = 0; s < count; s++) {
+            double angle = (double)(first + s) * rate;
+            cos_out[i * count + s] = cos_out[(i + half) * count + s] = cos(angle);
+            sin_out[i * count + s] = sin_out[(i + half) * count + s] = sin(angle);
+        }
+    }
+}
+
+typedef struct rope {
+    mil_value *cos, *sin; /* [1,1,HD,S] */
+    mil_value *turn;      /* [1,1,HD,HD]: (-x2, x1) = turn (x1, x2) */
+} rope;
+
+static mil_value *rope_turn(context *x) {
+    int64_t n = x->c->head_dim;
+    double *turn = mem_array((size_t)(n * n), sizeof *turn);
+    if (!turn) {
+        propane_fail_memory(&x->b.err, (size_t)(n * n) * sizeof *turn);
+        return NULL;
+    }
+    for (int64_t i = 0; i < n / 2; i++) {
+        turn[i * n + i + n / 2] = -1;
+        turn[(i + n / 2) * n + i] = 1;
+    }
+    mil_type type = tensor4(x, 1, 1, n, n);
+    mil_value *v = mil_build_const_f64(&x->b, "rope_turn", &type, turn);
+    mem_free(turn);
+    return v;
+}
+
+static rope rope_constants(context *x) {
+    rope r = {0};
+    int64_t n = x->c->head_dim, s = x->o->sequence;
+    double *tables = mem_array((size_t)(2 * n * s), sizeof *tables);
+    if (!tables) {
+        propane_fail_memory(&x->b.err, (size_t)(2 * n * s) * sizeof *tables);
+        return r;
+    }
+    llama_rope_tables(x->c, x->o->first_position, s, tables, tables + n * s);
+    mil_type type = tensor4(x, 1, 1, n, s);
+    r.cos = mil_build_const_f64(&x->b, "rope_cos", &type, tables);
+    r.sin = mil_build_const_f64(&x->b, "rope_sin", &type, tables + n * s);
+    r.turn = rope_turn(x);
+    mem_free(tables);
+    return r;
+}
+
+/* v [B,heads*HD,1,S] -> [B,heads,HD,S], turned */
+static mil_value *rope_apply(context *x, const rope *r, mil_value *v, int64_t heads) {
+    mil_builder *b = &x->b;
+    mil_value *h = reshape4(x, v, x->o->batch, heads, x->c->head_dim, x->o->sequence);
+    mil_value *turned = mil_build_matmul(b, r->turn, h, false, false);
+    return mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, h, r->cos),
+                            mil_build_binary(b, MIL_OP_mul, turned, r->sin));
+}
+
+void llama_mask(int64_t count, int64_t cache, int64_t filled, float *out) {
+    for (int64_t i = 0; i < count; i++) {
+        float *row = out + i * (cache + count);
+        for (int64_t j = 0; j < cache; j++) row[j] = j < filled ? 0 : (float)LLAMA_MASKED;
+        for (int64_t j = 0; j < count; j++) row[cache + j] = j <= i ? 0 : (float)LLAMA_MASKED;
+    }
+}
+
+static mil_value *causal_mask(context *x) {
+    int64_t s = x->o->sequence;
+    double *mask = mem_array((size_t)(s * s), sizeof *mask);
+    if (!mask) {
+        propane_fail_memory(&x->b.err, (size_t)(s * s) * sizeof *mask);
+        return NULL;
+    }
+    for (int64_t i = 0; i < s; i++)
+        for (int64_t j = i + 1; j < s; j++) mask[i * s + j] = LLAMA_MASKED;
+    mil_type type = tensor4(x, 1, 1, s, s);
+    mil_value *v = mil_build_const_f64(&x->b, "causal_mask", &type, mask);
+    mem_free(mask);
+    return v;
+}
+
+/* Where attention looks: one span of keys and values (training), or two (cache and new positions). */
+typedef struct span {
+    mil_value *k, *v; /* [B,KV heads,HD,T] */
+    int64_t length;
+} span;
+
+/* q [B,heads,HD,S] -> the mix [B,heads*HD,1,S]. The G heads of a group lie one behind the other, so [B,KVH,G*S,HD] is
+ * the same memory as [B,H,S,HD]: each group is one product with its own K and V. */
+static mil_value *attention(context *x, mil_value *q, const span *spans, int span_count, mil_value *mask) {
+    mil_builder *b = &x->b;
+    int64_t batch = x->o->batch, s = x->o->sequence, hd = x->c->head_dim, heads = x->c->num_attention_heads;
+    int64_t kv = x->c->num_key_value_heads, rows = heads / kv * s;
+    stage(x, "scores");
+    q = mil_build_binary_scalar(b, MIL_OP_mul, q, 1 / sqrt((double)hd));
+    if (heads != kv) q = reshape4(x, swap_last_two(x, q), batch, kv, rows, hd);
+    mil_value *scores[2] = {NULL, NULL};
+    int64_t total = 0;
+    for (int i = 0; i < span_count; i++) {
+        scores[i] = mil_build_matmul(b, q, spans[i].k, heads == kv, false); /* [B,KVH,G*S,T] */
+        total += spans[i].length;
+    }
+    mil_value *all = span_count == 1 ? scores[0] : mil_build_concat(b, scores, span_count, 3);
+    if (heads != kv) all = reshape4(x, all, batch, heads, s, total);
+    all = mil_build_binary(b, MIL_OP_add, all, mask);
+    stage(x, "softmax");
+    mil_value *p = mil_build_softmax(b, all, -1);
+    stage(x, "mix");
+    if (heads != kv) p = reshape4(x, p, batch, kv, rows, total);
+    mil_value *mix = NULL;
+    int64_t begin = 0;
+    for (int i = 0; i < span_count; i++) {
+        const int64_t from[] = {0, 0, 0, begin}, size[] = {batch, kv, rows, spans[i].length};
+        mil_value *part = span_count == 1 ? p : mil_build_slice(b, p, from, size);
+        part = heads == kv ? mil_build_matmul(b, spans[i].v, part, false, true)  /* [B,H,HD,S] */
+                           : mil_build_matmul(b, part, spans[i].v, false, true); /* [B,KVH,G*S,HD] */
+        mix = mix ? mil_build_binary(b, MIL_OP_add, mix, part) : part;
+        begin += spans[i].length;
+    }
+    if (heads != kv) mix = swap_last_two(x, reshape4(x, mix, batch, heads, s, hd));
+    return reshape4(x, mix, batch, heads * hd, 1, s);
+}
+
+/* ---- the halves of a layer, the head ------------------------------------------------------------------------------------------ */
+
+typedef struct attn_weights {
+    mil_value *norm, *q, *k, *v, *o;
+} attn_weights;
+
+typedef struct ffn_weights {
+    mil_value *norm, *gate, *up, *down;
+} ffn_weights;
+
+typedef struct head_weights {
+    mil_value *norm, *lm_head;
+} head_weights;
+
+static attn_weights attn_params(context *x) {
+    int64_t d = x->c->hidden_size, q = model_config_q(x->c), kv = model_config_kv(x->c);
+    attn_weights w;
+    w.norm = norm_weight(x);
+    w.q = matrix(x, "q_proj", q, d);
+    w.k = matrix(x, "k_proj", kv, d);
+    w.v = matrix(x, "v_proj", kv, d);
+    w.o = matrix(x, "o_proj", d, q);
+    return w;
+}
+
+static ffn_weights ffn_params(context *x) {
+    int64_t d = x->c->hidden_size, h = x->c->intermediate_size;
+    ffn_weights w;
+    w.norm = norm_weight(x);
+    w.gate = matrix(x, "gate_proj", h, d);
+    w.up = matrix(x, "up_proj", h, d);
+    w.down = matrix(x, "down_proj", d, h);
+    return w;
+}
+
+static head_weights head_params(context *x) {
+    head_weights w;
+    w.norm = norm_weight(x);
+    w.lm_head = matrix(x, "lm_head", x->c->vocab_size, x->c->hidden_size);
+    return w;
+}
+
+static mil_value *named(context *x, mil_value *v, const char *name) {
+    if (v && !x->b.err.status && mil_rename(x->b.function, v, name, &x->b.err)) return NULL;
+    return v;
+}
+
+static mil_value *attn_body(context *x, mil_value *in, const attn_weights *w, const rope *r, mil_value *mask) {
+    int64_t kv = x->c->num_key_value_heads;
+    mil_value *xn = rms_norm(x, in, w->norm);
+    stage(x, "qkv");
+    mil_value *q = linear(x, w->q, xn), *k = linear(x, w->k, xn), *v = linear(x, w->v, xn);
+    span here = {.v = reshape4(x, v, x->o->batch, kv, x->c->head_dim, x->o->sequence), .length = x->o->sequence};
+    stage(x, "rope");
+    q = rope_apply(x, r, q, x->c->num_attention_heads);
+    here.k = rope_apply(x, r, k, kv);
+    mil_value *mix = attention(x, q, &here, 1, mask);
+    stage(x, "out");
+    return linear(x, w->o, mix);
+}
+
+static mil_value *ffn_body(context *x, mil_value *in, const ffn_weights *w) {
+    mil_builder *b = &x->b;
+    mil_value *xn = rms_norm(x, in, w->norm);
+    stage(x, "up");
+    mil_value *gate = linear(x, w->gate, xn), *up = linear(x, w->up, xn);
+    stage(x, "act");
+    mil_value *act = mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_silu, gate), up);
+    stage(x, "down");
+    return linear(x, w->down, act);
+}
+
+static mil_value *head_body(context *x, mil_value *in, const head_weights *w) {
+    mil_value *xn = rms_norm(x, in, w->norm);
+    stage(x, "head");
+    return linear(x, w->lm_head, xn);
+}
+
+/* ---- functions ------------------------------------------------------------------------------------------------------------------- */
+
+static propane_status begin(context *x, mil_module *m, const char *name, const model_config *c, const llama_options *o,
+                            model_part part, int layer, propane_error *err) {
+    *x = (context){.c = c, .o = o, .part = part, .layer = layer, .prefix = ""};
+    PROPANE_TRY(model_config_check(c, name, err));
+    if (o->dtype != MIL_fp16 && o->dtype != MIL_fp32)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: Llama functions are built in fp16 or fp32", name);
+    if (o->batch < 1 || o->batch > 1 << 16 || o->sequence < 1 || o->sequence > 1 << 20)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: batch %lld and sequence %lld must be at least 1 and at most 65536 and 1048576", name,
+                            (long long)o->batch, (long long)o->sequence);
+    if (o->first_position < 0 || o->first_position + o->sequence > c->max_position_embeddings)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: positions %lld to %lld, but the model has max_position_embeddings = %lld", name,
+                            (long long)o->first_position, (long long)(o->first_position + o->sequence - 1),
+                            (long long)c->max_position_embeddings);
+    mil_build_begin(&x->b, m, name, MIL_IOS18);
+    return PROPANE_OK;
+}
+
+static mil_value *input(context *x, const char *name, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return mil_build_param(&x->b, name, tensor4(x, a, b, c, d));
+}
+
+static mil_value *activation(context *x) {
+    return input(x, "x", x->o->batch, x->c->hidden_size, 1, x->o->sequence);
+}
+
+static propane_status end(context *x, mil_function **out, propane_error *err) {
+    propane_status status = mil_build_end(&x->b, err);
+    *out = status ? NULL : x->b.function;
+    return status;
+}
+
+propane_status llama_build_attn(mil_module *m, const char *name, const model_config *c, const llama_options *o, int layer,
+                                mil_function **out, propane_error *err) {
+    context x;
+    PROPANE_TRY(begin(&x, m, name, c, o, MODEL_ATTN, layer, err));
+    mil_value *in = activation(&x);
+    attn_weights w = attn_params(&x);
+    rope r = rope_constants(&x);
+    mil_value *y = attn_body(&x, in, &w, &r, causal_mask(&x));
+    mil_build_result(&x.b, named(&x, y, "o"));
+    return end(&x, out, err);
+}
+
+propane_status llama_build_ffn(mil_module *m, const char *name, const model_config *c, const llama_options *o, int layer,
+                               mil_function **out, propane_error *err) {
+    context x;
+    PROPANE_TRY(begin(&x, m, name, c, o, MODEL_FFN, layer, err));
+    mil_value *in = activation(&x);
+    ffn_weights w = ffn_params(&x);
+    mil_build_result(&x.b, named(&x, ffn_body(&x, in, &w), "y"));
+    return end(&x, out, err);
+}
+
+propane_status llama_build_head(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+                                mil_function **out, propane_error *err) {
+    context x;
+    PROPANE_TRY(begin(&x, m, name, c, o, MODEL_HEAD, -1, err));
+    mil_value *in = activation(&x);
+    head_weights w = head_params(&x);
+    mil_build_result(&x.b, named(&x, head_body(&x, in, &w), "logits"));
+    return end(&x, out, err);
+}
+
+static void at(context *x, model_part part, int layer) {
+    x->part = part;
+    x->layer = layer;
+    x->prefix = part == MODEL_ATTN ? "attn." : part == MODEL_FFN ? "ffn." : "head.";
+}
+
+propane_status llama_build_model(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+                                 mil_function **out, propane_error *err) {
+    context x;
+    PROPANE_TRY(begin(&x, m, name, c, o, MODEL_ATTN, 0, err));
+    int layers = (int)c->num_hidden_layers;
+    x.whole = true;
+    mil_value *v = activation(&x);
+    attn_weights *attn = ARENA_ARRAY(m->arena, layers, attn_weights);
+    ffn_weights *ffn = ARENA_ARRAY(m->arena, layers, ffn_weights);
+    if (!attn || !ffn) return propane_fail_memory(err, (size_t)layers * sizeof *attn);
+    for (int i = 0; i < layers; i++) {
+        at(&x, MODEL_ATTN, i);
+        attn[i] = attn_params(&x);
+        at(&x, MODEL_FFN, i);
+        ffn[i] = ffn_params(&x);
+    }
+    at(&x, MODEL_HEAD, -1);
+    head_weights head = head_params(&x);
+    rope r = rope_constants(&x);
+    mil_value *mask = causal_mask(&x);
+    for (int i = 0; i < layers; i++) {
+        at(&x, MODEL_ATTN, i);
+        v = mil_build_binary(&x.b, MIL_OP_add, v, attn_body(&x, v, &attn[i], &r, mask));
+        at(&x, MODEL_FFN, i);
+        v = mil_build_binary(&x.b, MIL_OP_add, v, ffn_body(&x, v, &ffn[i]));
+    }
+    at(&x, MODEL_HEAD, -1);
+    mil_build_result(&x.b, named(&x, head_body(&x, v, &head), "logits"));
+    return end(&x, out, err);
+}
+
+propane_status llama_build_attn_decode(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+                                       int layer, int64_t cache, mil_function **out, propane_error *err) {
+    context x;
+    PROPANE_TRY(begin(&x, m, name, c, o, MODEL_ATTN, layer, err));
+    if (cache < 1 || cache > 1 << 24)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: a cache of %lld positions; it must be from 1 to 16777216",
+                            name, (long long)cache);
+    int64_t batch = o->batch, n = o->sequence, hd = c->head_dim, kv = c->num_key_value_heads;
+    mil_value *in = activation(&x);
+    mil_value *k_cache = input(&x, "k_cache", batch, kv * hd, 1, cache);
+    mil_value *v_cache = input(&x, "v_cache", batch, kv * hd, 1, cache);
+    rope r = {.cos = input(&x, "cos", 1, 1, hd, n), .sin = input(&x, "sin", 1, 1, hd, n)};
+    mil_value *mask = input(&x, "mask", 1, 1, n, cache + n);
+    attn_weights w = attn_params(&x);
+    r.turn = rope_turn(&x);
+
+    mil_value *xn = rms_norm(&x, in, w.norm);
+    stage(&x, "qkv");
+    mil_value *q = linear(&x, w.q, xn), *k = linear(&x, w.k, xn);
+    mil_value *v_new = named(&x, linear(&x, w.v, xn), "v_new");
+    span spans[] = {{reshape4(&x, k_cache, batch, kv, hd, cache), reshape4(&x, v_cache, batch, kv, hd, cache), cache},
+                    {NULL, reshape4(&x, v_new, batch, kv, hd, n), n}};
+    stage(&x, "rope");
+    q = rope_apply(&x, &r, q, c->num_attention_heads);
+    spans[1].k = rope_apply(&x, &r, k, kv);
+    mil_value *k_new = named(&x, reshape4(&x, spans[1].k, batch, kv * hd, 1, n), "k_new");
+    mil_value *mix = attention(&x, q, spans, 2, mask);
+    stage(&x, "out");
+    mil_build_result(&x.b, named(&x, linear(&x, w.o, mix), "o"));
+    mil_build_result(&x.b, k_new);
+    mil_build_result(&x.b, v_new);
+    return end(&x, out, err);
+}
