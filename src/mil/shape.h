@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT
+ * Shapes: what the parameters of an op come to once defaults, negative axes, masks and padding modes are worked out. The
+ * shape rules, the slow meanings (mil/eval_*.c), kernels and gradients all ask here, so that they cannot disagree.
+ *
+ * A _read function checks everything that it reads and fails with a message about the op; after the verifier has passed
+ * an op, its _read function succeeds (but for memory).
+ */
+#ifndef MIL_SHAPE_H
+#define MIL_SHAPE_H
+
+#include "mil/ops.h"
+
+#define MIL_MAX_COUNT ((int64_t)1 << 40) /* elements of one tensor */
+
+/* ---- strides, in elements ------------------------------------------------------------------------------------------- */
+
+void mil_strides(const mil_type *type, int64_t out[MIL_MAX_RANK]); /* dense, row major */
+/* Strides that read `from` as if it had the shape `to` (numpy broadcasting: aligned at the right, 0 where repeated). */
+void mil_broadcast_strides(const mil_type *from, const mil_type *to, int64_t out[MIL_MAX_RANK]);
+/* The common shape; `out->dtype` is a's. False: dimension *bad of the result (from the left) does not fit. */
+bool mil_broadcast(const mil_type *a, const mil_type *b, mil_type *out, int *bad);
+/* "[2, 3]", "[]"; returns `out`. */
+const char *mil_shape_print(char out[160], const mil_type *type);
+
+/* ---- attributes ------------------------------------------------------------------------------------------------------- */
+
+/* `value` as an axis of a tensor of `rank`: negative ones count from the end. */
+PROPANE_CHECK propane_status mil_axis(const mil_op *op, const char *param, int64_t value, int rank, int *out,
+                                      propane_error *err);
+PROPANE_CHECK propane_status mil_attr_axis(const mil_op *op, const char *param, int rank, int *out, propane_error *err);
+/* member[d]: d is one of the axes; left out: all are. Doubles are refused. */
+PROPANE_CHECK propane_status mil_attr_axes(const mil_op *op, const char *param, int rank, bool member[MIL_MAX_RANK],
+                                           propane_error *err);
+/* An integer vector of any length up to `limit` (mil_attr_ints stops at 16); *count -1: left out. */
+PROPANE_CHECK propane_status mil_attr_vector(const mil_op *op, const char *param, int limit, int64_t *out, int *count,
+                                             propane_error *err);
+/* One bool per dimension; left out: all false. */
+PROPANE_CHECK propane_status mil_attr_bools(const mil_op *op, const char *param, int rank, bool out[MIL_MAX_RANK],
+                                            propane_error *err);
+/* transpose: the permutation, axes made positive. */
+PROPANE_CHECK propane_status mil_attr_perm(const mil_op *op, int perm[MIL_MAX_RANK], propane_error *err);
+
+/* ---- geometry of the larger ops ------------------------------------------------------------------------------------- */
+
+/* matmul: for every batch index, result(i,j) = sum over k of x(i,k) y(k,j). Steps are in elements; a vector operand has
+ * m or n = 1 and its dimension is missing from the result. */
+typedef struct mil_matmul {
+    int64_t m, n, k;
+    int64_t x_row, x_col, y_row, y_col;   /* x(i,k) at i*x_row + k*x_col; y(k,j) at k*y_row + j*y_col */
+    int batch_rank;
+    int64_t batch[MIL_MAX_RANK], x_step[MIL_MAX_RANK], y_step[MIL_MAX_RANK];
+    mil_type result;
+} mil_matmul;
+PROPANE_CHECK propane_status mil_matmul_read(const mil_op *op, mil_matmul *out, propane_error *err);
+
+/* conv: [n, c_in, *in] by [c_out, c_in/groups, *kernel] gives [n, c_out, *out]; up to three spatial dimensions. */
+typedef struct mil_conv {
+    int spatial;
+    int64_t n, c_in, c_out, groups;
+    int64_t in[3], kernel[3], out[3], stride[3], dilation[3], before[3], after[3]; /* before, after: padding */
+} mil_conv;
+PROPANE_CHECK propane_status mil_conv_read(const mil_op *op, mil_conv *out, propane_error *err);
+
+/* slice_by_index and slice_by_size: element i of dimension d comes from begin[d] + i*step[d], i < count[d]. */
+typedef struct mil_slice {
+    int rank;                                /* of x */
+    int64_t begin[MIL_MAX_RANK], step[MIL_MAX_RANK], count[MIL_MAX_RANK];
+    bool squeeze[MIL_MAX_RANK];              /* the dimension (count 1) is missing from the result */
+} mil_slice;
+PROPANE_CHECK propane_status mil_slice_read(const mil_op *op, mil_slice *out, propane_error *err);
+
+typedef enum mil_pad_mode { MIL_PAD_CONSTANT, MIL_PAD_REFLECT, MIL_PAD_REPLICATE } mil_pad_mode;
+typedef struct mil_pad {
+    mil_pad_mode mode;
+    double value;
+    int64_t before[MIL_MAX_RANK], after[MIL_MAX_RANK]; /* one per dimension of x, 0 where none is asked for */
+} mil_pad;
+PROPANE_CHECK propane_status mil_pad_read(const mil_op *op, mil_pad *out, propane_error *err);
+
+/* split: part k covers begin[k] .. begin[k]+size[k]-1 of `axis`. */
+typedef struct mil_split {
+    int axis, count;
+    int64_t begin[MIL_MAX_RESULTS], size[MIL_MAX_RESULTS];
+} mil_split;
+PROPANE_CHECK propane_status mil_split_read(const mil_op *op, mil_split *out, propane_error *err);
+
+/* gather: result dims are x[:axis], indices[batch_dims:], x[axis+1:]; the first batch_dims dims of x and indices pair up. */
+typedef struct mil_gather {
+    int axis, batch_dims;
+    int64_t batch, outer, size, inner, picks; /* x as [batch, outer, size, inner], indices as [batch, picks],
+                                               * result as [batch, outer, picks, inner] */
+} mil_gather;
+PROPANE_CHECK propane_status mil_gather_read(const mil_op *op, mil_gather *out, propane_error *err);
+
+/* einsum in full generality: labels are the letters, in order of appearance in the result and then in the operands. A
+ * label that stands twice in one operand takes its diagonal; an operand whose size is 1 is repeated. */
+#define MIL_MAX_EINSUM 8 /* operands */
+typedef struct mil_einsum {
+    int label_count, result_rank;             /* labels 0 .. result_rank-1 are the result's dimensions */
+    char letter[52];
+    int64_t size[52];
+    int operand_count;
+    int64_t step[MIL_MAX_EINSUM][52];         /* elements to go in operand k when the label's index grows by one */
+} mil_einsum;
+PROPANE_CHECK propane_status mil_einsum_read(const mil_op *op, mil_einsum *out, propane_error *err);
+
+/* scaled_dot_product_attention: query [*b, l, e], key [*b, s, e], value [*b, s, v], result [*b, l, v]. */
+typedef struct mil_sdpa {
+    int64_t batch, l, s, e, v;
+    mil_type scores; /* [*b, l, s], what the mask is broadcast to */
+} mil_sdpa;
+PROPANE_CHECK propane_status mil_sdpa_read(const mil_op *op, mil_sdpa *out, propane_error *err);
+
+#endif
