@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the gradients of the rows that multiply matrices: matmul, linear, conv, einsum, attention. A weight gradient is one
+ * matmul of two taps; a batch that the operand does not have is summed afterwards. A convolution's input gradient is a
+ * convolution with the flipped and transposed weight; its weight gradient is one matmul for each place in the kernel.
+ *
+ * Refuses convolutions with more than 256 places in the kernel and diagonals in einsum.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "grad/rules.h"
+#include "mil/shape.h"
+
+#define RULE(name) propane_status grad_rule_##name(grad_context *g, const mil_op *op, propane_error *err)
+
+/* ---- matmul --------------------------------------------------------------------------------------------------------------- */
+
+/* A vector as a matrix: [K] as [1,K] for x, as [K,1] for y. */
+static mil_value *as_matrix(grad_context *g, const mil_op *op, const char *param, bool column) {
+    const mil_type *type = &mil_in(op, param)->type;
+    mil_value *v = grad_arg(g, op, param);
+    if (type->rank != 1) return v;
+    return grad_reshape(g, v, 2, column ? (int64_t[]){type->dim[0], 1} : (int64_t[]){1, type->dim[0]});
+}
+
+static mil_value *product(grad_context *g, mil_value *x, mil_value *y, bool tx, bool ty) {
+    return mil_build_matmul(grad_build(g), x, y, tx, ty);
+}
+
+/* C = A B with A = x or x', B = y or y': dA = dC B', dB = A' dC, transposed as x and y are. */
+RULE(matmul) {
+    mil_matmul m;
+    bool tx, ty;
+    PROPANE_TRY(mil_matmul_read(op, &m, err));
+    PROPANE_TRY(mil_attr_bool(op, "transpose_x", &tx, err));
+    PROPANE_TRY(mil_attr_bool(op, "transpose_y", &ty, err));
+    int64_t dim[MIL_MAX_RANK + 2];
+    memcpy(dim, m.batch, sizeof m.batch);
+    dim[m.batch_rank] = m.m;
+    dim[m.batch_rank + 1] = m.n;
+    mil_value *dz = grad_of(g, op, 0), *x = as_matrix(g, op, "x", false), *y = as_matrix(g, op, "y", true);
+    const mil_value *vx = mil_in(op, "x"), *vy = mil_in(op, "y");
+    if (vx->type.rank == 1 || vy->type.rank == 1) dz = grad_reshape(g, dz, m.batch_rank + 2, dim);
+    if (grad_wanted(g, vx)) grad_add(g, vx, tx ? product(g, y, dz, ty, true) : product(g, dz, y, false, !ty));
+    if (!grad_wanted(g, vy)) return PROPANE_OK;
+    mil_value *dy = ty ? product(g, dz, x, true, tx) : product(g, x, dz, !tx, false);
+    if (vy->type.rank == 1) {
+        dim[m.batch_rank] = m.k; /* [.., K, 1] as [.., K] */
+        dy = grad_reshape(g, dy, m.batch_rank + 1, dim);
+    }
+    grad_add(g, vy, dy);
+    return PROPANE_OK;
+}
+
+/* x [.., I], weight [O,I], bias [O] */
+RULE(linear) {
+    const mil_type *x = &mil_in(op, "x")->type, *w = &mil_in(op, "weight")->type;
+    mil_value *dz = grad_of(g, op, 0);
+    if (grad_wants(g, op, "x")) grad_give(g, op, "x", product(g, dz, grad_arg(g, op, "weight"), false, false));
+    if (grad_wants(g, op, "bias")) grad_give(g, op, "bias", dz);
+    if (grad_wants(g, op, "weight")) {
+        int64_t rows = grad_product(x->dim, 0, x->rank - 1);
+        mil_value *flat_dz = grad_reshape(g, dz, 2, (int64_t[]){rows, w->dim[0]});
+        mil_value *flat_x = grad_reshape(g, grad_arg(g, op, "x"), 2, (int64_t[]){rows, w->dim[1]});
+        grad_give(g, op, "weight", product(g, flat_dz, flat_x, true, false));
+    }
+    return PROPANE_OK;
+}
+
+/* ---- conv ------------------------------------------------------------------------------------------------------------------ */
+
+enum { MAX_PLACES = 256 };
+
+static mil_value *build_conv(grad_context *g, mil_value *x, mil_value *weight, const mil_conv *c, const int64_t *pad) {
+    mil_builder *b = grad_build(g);
+    int64_t ones[3] = {1, 1, 1};
+    mil_value *strides = mil_build_ints(b, ones, c->spatial), *dilations = mil_build_ints(b, c->dilation, c->spatial);
+    mil_value *amount = mil_build_ints(b, pad, 2 * c->spatial), *groups = mil_build_int(b, (int32_t)c->groups);
+    bool any = false;
+    for (int i = 0; i < 2 * c->spatial; i++) any |= pad[i] != 0;
+    mil_value *type = mil_build_text(b, any ? "custom" : "valid");
+    mil_op *op = mil_build_op(b, MIL_OP_conv, NULL,
+                              (mil_argument[]){{"x", 1, &x}, {"weight", 1, &weight}, {"strides", 1, &strides},
+                                               {"pad_type", 1, &type}, {"pad", 1, &amount}, {"dilations", 1, &dilations},
+                                               {"groups", 1, &groups}}, 7);
+    return op ? op->results[0] : NULL;
+}
+
+/* [O, I/g, k..] to [I, O/g, k..], with the kernel turned round. */
+static mil_value *turned_weight(grad_context *g, const mil_conv *c, mil_value *weight) {
+    int64_t dim[MIL_MAX_RANK], perm[MIL_MAX_RANK], axes[3];
+    int64_t out = c->c_out / c->groups, in = c->c_in / c->groups;
+    int count = 0;
+    for (int i = 0; i < c->spatial; i++) {
+        dim[3 + i] = c->kernel[i];
+        perm[3 + i] = 3 + i;
+        if (c->kernel[i] > 1) axes[count++] = 2 + i;
+    }
+    if (c->groups == 1) {
+        for (int i = 0; i < c->spatial; i++) perm[2 + i] = 2 + i;
+        perm[0] = 1, perm[1] = 0;
+        weight = mil_build_transpose(grad_build(g), weight, perm, 2 + c->spatial);
+    } else {
+        dim[0] = c->groups, dim[1] = out, dim[2] = in;
+        perm[0] = 0, perm[1] = 2, perm[2] = 1;
+        weight = mil_build_transpose(grad_build(g), grad_reshape(g, weight, 3 + c->spatial, dim), perm, 3 + c->spatial);
+        dim[1] = c->c_in, dim[2] = out;
+        weight = grad_reshape(g, weight, 2 + c->spatial, dim + 1);
+    }
+    return grad_reverse(g, weight, axes, count);
+}
+
+/* The full correlation of dz, spread by the strides, with the turned weight, cut to where x is. */
+static mil_value *conv_dx(grad_context *g, const mil_conv *c, mil_value *dz, mil_value *weight) {
+    int rank = 2 + c->spatial;
+    int64_t dim[MIL_MAX_RANK] = {c->n, c->c_out}, before[MIL_MAX_RANK] = {0}, after[MIL_MAX_RANK] = {0};
+    int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->n, c->c_out}, pad[6] = {0};
+    bool cut = false;
+    for (int i = 0; i < c->spatial; i++) dim[2 + i] = c->out[i];
+    for (int i = 0; i < c->spatial; i++) dz = grad_spread(g, dz, rank, dim, 2 + i, c->stride[i]);
+    for (int i = 0; i < c->spatial; i++) {
+        int64_t reach = (c->kernel[i] - 1) * c->dilation[i] + 1;
+        int64_t unused = c->in[i] + c->before[i] + c->after[i] - (dim[2 + i] - 1) - reach;
+        pad[2 * i] = reach - 1 - c->before[i];
+        pad[2 * i + 1] = reach - 1 + unused - c->after[i];
+        cut |= pad[2 * i] < 0 || pad[2 * i + 1] < 0;
+    }
+    if (!cut) return build_conv(g, dz, turned_weight(g, c, weight), c, pad);
+    for (int i = 0; i < c->spatial; i++) { /* negative padding: rows that saw padding only */
+        int64_t low = pad[2 * i], high = pad[2 * i + 1];
+        before[2 + i] = low > 0 ? low : 0;
+        after[2 + i] = high > 0 ? high : 0;
+        begin[2 + i] = low < 0 ? -low : 0;
+        end[2 + i] = dim[2 + i] + before[2 + i] + after[2 + i] + (high < 0 ? high : 0);
+    }
+    dz = grad_slice_step(g, grad_pad(g, dz, rank, before, after), rank, begin, end, NULL);
+    return build_conv(g, dz, turned_weight(g, c, weight), c, (int64_t[6]){0});
+}
+
+/* A matmul for each place of the kernel: dz [N,g,O/g,P] by what of x lies under that place [N,g,I/g,P]. */
+static propane_status conv_dw(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *dz, propane_error *err) {
+    int rank = 2 + c->spatial;
+    int64_t places = grad_product(c->kernel, 0, c->spatial), points = grad_product(c->out, 0, c->spatial);
+    if (places > MAX_PLACES)
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
+                           "the kernel has %lld places; the weight gradient is made for at most %d", (long long)places,
+                           MAX_PLACES);
+    int64_t before[MIL_MAX_RANK] = {0}, after[MIL_MAX_RANK] = {0}, stride[MIL_MAX_RANK] = {1, 1};
+    for (int i = 0; i < c->spatial; i++) before[2 + i] = c->before[i], after[2 + i] = c->after[i], stride[2 + i] = c->stride[i];
+    mil_value *x = grad_pad(g, grad_arg(g, op, "x"), rank, before, after), *part[MAX_PLACES];
+    dz = grad_reshape(g, dz, 4, (int64_t[]){c->n, c->groups, c->c_out / c->groups, points});
+    for (int64_t p = 0; p < places; p++) {
+        int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->n, c->c_in}, rest = p;
+        for (int i = c->spatial - 1; i >= 0; i--) {
+            begin[2 + i] = rest % c->kernel[i] * c->dilation[i];
+            end[2 + i] = begin[2 + i] + (c->out[i] - 1) * c->stride[i] + 1;
+            rest /= c->kernel[i];
+        }
+        mil_value *under = grad_slice_step(g, x, rank, begin, end, stride);
+        under = grad_reshape(g, under, 4, (int64_t[]){c->n, c->groups, c->c_in / c->groups, points});
+        part[p] = product(g, dz, under, false, true); /* [N,g,O/g,I/g] */
+    }
+    mil_value *all = places == 1 ? part[0] : grad_join(g, MIL_OP_stack, part, (int)places, 4);
+    if (c->n > 1) all = grad_sum(g, all, (int64_t[]){0}, 1);
+    grad_give(g, op, "weight", grad_reshape_as(g, all, &mil_in(op, "weight")->type));
+    return PROPANE_OK;
+}
+
+/* x [N,I,..], weight [O,I/g,k..]. A 1x1 kernel is a matmul; with a constant weight it stays a conv, which can be baked. */
+RULE(conv) {
+    mil_conv c;
+    PROPANE_TRY(mil_conv_read(op, &c, err));
+    mil_value *dz = grad_of(g, op, 0);
+    const mil_value *weight = mil_in(op, "weight");
+    if (grad_wants(g, op, "bias")) {
+        int64_t axes[MIL_MAX_RANK] = {0};
+        for (int i = 0; i < c.spatial; i++) axes[1 + i] = 2 + i;
+        grad_give(g, op, "bias", grad_reshape(g, grad_sum(g, dz, axes, 1 + c.spatial), 1, &c.c_out));
+    }
+    if (grad_wants(g, op, "weight")) PROPANE_TRY(conv_dw(g, op, &c, dz, err));
+    if (!grad_wants(g, op, "x")) return PROPANE_OK;
+    bool pointwise = true;
+    for (int i = 0; i < c.spatial; i++)
+        pointwise &= c.kernel[i] == 1 && c.stride[i] == 1 && c.before[i] == 0 && c.after[i] == 0;
+    mil_value *w = grad_arg(g, op, "weight");
+    if (!pointwise || weight->konst) {
+        grad_give(g, op, "x", conv_dx(g, &c, dz, w));
+        return PROPANE_OK;
+    }
+    int64_t points = grad_product(c.out, 0, c.spatial), out = c.c_out / c.groups;
+    w = grad_reshape(g, w, 3, (int64_t[]){c.groups, out, c.c_in / c.groups});
+    dz = grad_reshape(g, dz, 4, (int64_t[]){c.n, c.groups, out, points});
+    grad_give(g, op, "x", grad_reshape_as(g, product(g, w, dz, true, false), &mil_in(op, "x")->type));
+    return PROPANE_OK;
+}
+
+/* ---- einsum ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct equation {
+    char term[MIL_MAX_EINSUM][MIL_MAX_RANK + 1]; /* letters of each operand */
+    char result[MIL_MAX_RANK + 1];
+    int count;
+    mil_value *const *values;
+} equation;
+
+static void equation_read(const mil_op *op, const char *text, equation *out) {
+    char *at = out->term[0];
+    *out = (equation){.count = 1};
+    for (const char *c = text; *c; c++) {
+        if (*c == ',') at = out->term[out->count++];
+        else if (*c == '-') at = out->result;
+        else if (*c != ' ' && *c != '>') *at++ = *c;
+    }
+    mil_in_list(op, "values", &out->values);
+}
+
+/* How many elements `letter` has among the result and all operands but `without`; 0: it is not there. */
+static int64_t letter_size(const mil_op *op, const equation *e, char letter, int without) {
+    int64_t size = 0;
+    const char *found = strchr(e->result, letter);
+    if (found) size = op->results[0]->type.dim[found - e->result];
+    for (int k = 0; k < e->count; k++) {
+        found = k == without ? NULL : strchr(e->term[k], letter);
+        if (found && e->values[k]->type.dim[found - e->term[k]] > size) size = e->values[k]->type.dim[found - e->term[k]];
+    }
+    return size;
+}
+
+/* The adjoint of operand k: the einsum of dz and the other operands to k's letters. A letter that only k has gives a thin
+ * adjoint; one that k repeats is summed. */
+static propane_status einsum_operand(grad_context *g, const mil_op *op, const equation *e, int k, propane_error *err) {
+    const mil_value *v = e->values[k];
+    char text[(MIL_MAX_EINSUM + 2) * (MIL_MAX_RANK + 2)], out[MIL_MAX_RANK + 1] = "";
+    int64_t dim[MIL_MAX_RANK];
+    for (int i = 0, n = 0; i < v->type.rank; i++) {
+        char letter = e->term[k][i];
+        if (strchr(e->term[k] + i + 1, letter))
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for the diagonal '%c' of operand %d", letter, k);
+        bool there = v->type.dim[i] == letter_size(op, e, letter, k);
+        dim[i] = there ? v->type.dim[i] : 1;
+        if (there) out[n++] = letter;
+    }
+    mil_value *values[MIL_MAX_EINSUM] = {grad_of(g, op, 0)};
+    int count = 1;
+    size_t used = (size_t)snprintf(text, sizeof text, "%s", e->result);
+    for (int i = 0; i < e->count; i++) {
+        if (i == k) continue;
+        values[count++] = grad_value(g, e->values[i]);
+        used += (size_t)snprintf(text + used, sizeof text - used, ",%s", e->term[i]);
+    }
+    snprintf(text + used, sizeof text - used, "->%s", out);
+    mil_value *how = mil_build_text(grad_build(g), text);
+    mil_op *sum = mil_build_op(grad_build(g), MIL_OP_einsum, NULL,
+                               (mil_argument[]){{"values", count, values}, {"equation", 1, &how}}, 2);
+    grad_add(g, v, grad_reshape(g, sum ? sum->results[0] : NULL, v->type.rank, dim));
+    return PROPANE_OK;
+}
+
+RULE(einsum) {
+    const char *text;
+    mil_einsum checked;
+    equation e;
+    PROPANE_TRY(mil_einsum_read(op, &checked, err)); /* lengths are within bounds */
+    PROPANE_TRY(mil_attr_text(op, "equation", &text, err));
+    equation_read(op, text, &e);
+    for (int k = 0; k < e.count; k++)
+        if (grad_wanted(g, e.values[k])) PROPANE_TRY(einsum_operand(g, op, &e, k, err));
+    return PROPANE_OK;
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------------------- */
+
+/* P = softmax(Q K' / sqrt(E) + mask), O = P V. P is computed again: the op does not show it. */
+RULE(scaled_dot_product_attention) {
+    mil_sdpa a;
+    PROPANE_TRY(mil_sdpa_read(op, &a, err));
+    mil_builder *b = grad_build(g);
+    double scale = 1.0 / sqrt((double)a.e);
+    mil_value *q = grad_scale(g, grad_arg(g, op, "query"), scale), *k = grad_arg(g, op, "key"), *v = grad_arg(g, op, "value");
+    mil_value *mask = grad_arg(g, op, "attn_mask"), *d_o = grad_of(g, op, 0), *scores = product(g, q, k, false, true);
+    mil_dtype dtype = a.scores.dtype;
+    if (mask && mil_in(op, "attn_mask")->type.dtype == MIL_bool)
+        scores = grad_select(g, mask, scores, mil_build_scalar(b, dtype, dtype == MIL_fp16 ? -6e4 : -1e30));
+    else if (mask)
+        scores = grad_plus(g, scores, mask);
+    int last = a.scores.rank - 1;
+    mil_value *p = mil_build_softmax(b, scores, last);
+    if (grad_wants(g, op, "value")) grad_give(g, op, "value", product(g, p, d_o, true, false));
+    bool wants_mask = grad_wants(g, op, "attn_mask");
+    if (!grad_wants(g, op, "query") && !grad_wants(g, op, "key") && !wants_mask) return PROPANE_OK;
+    mil_value *dp = product(g, d_o, v, false, true);
+    mil_value *dot = grad_sum(g, grad_mul(g, p, dp), (int64_t[]){last}, 1);
+    mil_value *ds = grad_mul(g, p, grad_minus(g, dp, dot));
+    if (wants_mask) grad_give(g, op, "attn_mask", ds);
+    if (grad_wants(g, op, "query")) grad_give(g, op, "query", grad_scale(g, product(g, ds, k, false, false), scale));
+    if (grad_wants(g, op, "key")) grad_give(g, op, "key", product(g, ds, q, true, false));
+    return PROPANE_OK;
+}
