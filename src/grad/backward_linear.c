@@ -272,7 +272,7 @@ RULE(einsum) {
 /* ---- attention --------------------------------------------------------------------------------------------------------------- */
 
 /* P = softmax(Q K' / sqrt(E) + mask), O = P V. P is computed again: the op does not show it. */
-RULE(scaled_dot_product_attention) {
+RULE(sdpa) {
     mil_sdpa a;
     PROPANE_TRY(mil_sdpa_read(op, &a, err));
     mil_builder *b = grad_build(g);
