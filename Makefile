@@ -53,7 +53,8 @@ EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 LIB      := $(BUILD)/libpropane.a
 BIN      := $(BUILD)/propane
 
-.PHONY: all help tests benches examples layers clean
+.PHONY: all help setup tests check demo bench benches examples asan tsan layers format compdb install clean
+.DEFAULT_GOAL := all
 all: $(LIB) $(if $(CLI_SRC),$(BIN)) ## the library and the command
 
 help: ## this list
@@ -82,6 +83,41 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 tests: all $(TEST_BIN) $(EXAMPLE_BIN) ## build the tests
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
+
+# check and demo set the machine up first; the build itself runs in a second make, which sees what was installed.
+setup: ## install what is missing (apt-get or brew)
+	$(Q)sh tools/setup
+
+check: setup ## build and run all tests: needs no Python, network or Mac
+	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) tests
+	$(Q)sh tests/run.sh $(BUILD) $(TESTS)
+
+demo: setup ## train a small model on this repository's own text and let it write (TEXT=FILE: on that file)
+	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) all
+	$(Q)sh tools/demo.sh $(BIN) $(TEXT)
+
+bench: setup ## measure what docs/performance.md claims
+	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) benches
+	$(Q)sh bench/run.sh $(BUILD)
+
+asan tsan: setup ## the tests under AddressSanitizer and UBSan, or ThreadSanitizer
+	$(Q)$(MAKE) --no-print-directory MODE=$@ tests
+	$(Q)sh tests/run.sh build/$@ $(TESTS)
+
+CLANG_FORMAT ?= clang-format
+format: ## lay out what differs from main as .clang-format says (FILES=... for others)
+	$(Q)$(CLANG_FORMAT) -i $(or $(FILES),$(shell git diff --name-only --diff-filter=AM main -- '*.c' '*.h'))
+
+compdb: ## compile_commands.json for editors
+	$(Q)sh tools/compdb.sh '$(CC) $(filter-out -MMD -MP,$(CFLAGS))' $(LIB_SRC) $(CLI_SRC) > compile_commands.json
+
+install: all ## PREFIX=/usr/local, DESTDIR for packages
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 include/propane.h $(DESTDIR)$(PREFIX)/include/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -nE 's/#define PROPANE_VERSION "(.*)"/\1/p' include/propane.h)|" \
+	    tools/propane.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/propane.pc
 
 layers: ## fail on an include that looks upward
 	$(Q)sh tools/layers.sh

@@ -1,0 +1,11 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs the benchmarks one after the other: bench/run.sh BUILD [NAME...]
+set -u
+build=$1
+shift
+[ $# = 0 ] && set -- $(for f in "$(dirname "$0")"/bench_*.c; do basename "$f" .c; done)
+for name; do
+    echo "== $name"
+    "$build/bench/$name" || exit 1
+done

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ * The command's own tools: flags, messages, exit codes, signals. Only src/cli prints or exits.
+ *
+ * Exit codes: 0 done; 1 it failed (message on standard error); 2 wrong use (message names the flag and the command's
+ * help); 130 stopped by Ctrl-C after a clean end.
+ */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+
+typedef enum cli_kind {
+    CLI_SWITCH,  /* bool: --name, or --no-name */
+    CLI_INT,     /* int64_t within [min, max] */
+    CLI_REAL,    /* double within [min, max] */
+    CLI_TEXT,    /* const char * */
+    CLI_CHOICE,  /* const char *, one of the words in `words`, separated by '|' */
+    CLI_HEADING  /* a line in the help */
+} cli_kind;
+
+typedef struct cli_flag {
+    const char *name;   /* "--steps", or "FILE" for a positional argument, "FILE..." for all that are left */
+    cli_kind kind;
+    void *out;          /* holds the default; NULL for headings */
+    double min, max;    /* CLI_INT, CLI_REAL */
+    const char *words;  /* CLI_CHOICE: "a|b|c"; otherwise what stands for the value in the help ("N", "FILE") */
+    const char *help;
+    bool required;
+    bool *given;        /* may be NULL: set where the flag stood on the command line */
+} cli_flag;
+
+typedef struct cli_list { /* what "NAME..." fills */
+    char **items;
+    int count;
+} cli_list;
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+} cli_command;
+
+extern const cli_command cli_commands[];
+extern const int cli_command_count;
+
+/* Fills the flags. Returns -1 to go on, otherwise the exit code (help was printed, or a wrong use was told). `usage` is
+ * what stands behind "propane ", `about` the paragraph under it. */
+int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const char *usage, const char *about);
+/* Prints "propane COMMAND: message" and returns the exit code for the error's status. */
+int cli_error(const char *command, const propane_error *err);
+/* Wrong use found after parsing. */
+int cli_misuse(const char *command, const char *format, ...) BASE_PRINTF(2, 3);
+
+/* Ctrl-C and SIGTERM set this; the second one ends the process at once. */
+extern volatile bool cli_interrupted;
+void cli_catch_signals(void);
+
+bool cli_is_terminal(int fd);
+/* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */
+int cli_finish(const char *command, int code);
+
+int cmd_devices(int argc, char **argv);
+int cmd_ops(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+
+#endif

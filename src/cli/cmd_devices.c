@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * propane devices: every driver of this build; for one that cannot work here, the reason.
+ */
+#include <stdio.h>
+
+#include "cli/cli.h"
+
+int cmd_devices(int argc, char **argv) {
+    int code = cli_parse(argc, argv, NULL, 0, "devices",
+                         "Lists the devices of this build and, where one cannot be used here, why.");
+    if (code >= 0) return code;
+    for (int i = 0; i < propane_driver_count(); i++) {
+        propane_error why = {0};
+        propane_status status = propane_driver_probe(i, &why);
+        printf("%-6s %-4s %s\n", propane_driver_name(i), status == PROPANE_OK ? "yes" : "no", propane_driver_summary(i));
+        if (status != PROPANE_OK) printf("            %s\n", why.text);
+    }
+    return CLI_OK;
+}

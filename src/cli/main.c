@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ * The command `propane`: finds the subcommand in one table and hands over. Only this folder prints or exits.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+
+volatile bool cli_interrupted;
+
+static void on_signal(int number) {
+    if (cli_interrupted) _exit(128 + number);
+    cli_interrupted = true;
+}
+
+void cli_catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+bool cli_is_terminal(int fd) {
+    const char *term = getenv("TERM");
+    return isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+}
+
+int cli_finish(const char *command, int code) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    if (errno != EPIPE) fprintf(stderr, "propane %s: standard output cannot be written: %s\n", command, strerror(errno));
+    return CLI_FAILED;
+}
+
+const cli_command cli_commands[] = {
+    {"ops", "the MIL operations that Propane knows", cmd_ops},
+    {"devices", "the devices of this machine, and why one is missing", cmd_devices},
+    {"version", "the version and what it was built with", cmd_version},
+};
+const int cli_command_count = (int)(sizeof cli_commands / sizeof cli_commands[0]);
+
+static void print_usage(FILE *out) {
+    fprintf(out, "propane trains, runs and checks neural networks as MIL programs, the ones that an Apple Neural Engine\n"
+                 "takes, on any machine.\n\nusage: propane COMMAND [flags]\n\n");
+    for (int i = 0; i < cli_command_count; i++) fprintf(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
+    fprintf(out, "\n'propane COMMAND --help' explains a command.\n");
+}
+
+/* How many single edits lie between two short words: for "did you mean". */
+static size_t distance(const char *a, const char *b) {
+    size_t n = strlen(b), row[32];
+    if (n > 31 || strlen(a) > 31) return 99;
+    for (size_t j = 0; j <= n; j++) row[j] = j;
+    for (size_t i = 1; *a; a++, i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t old = row[j], best = diagonal + (*a != b[j - 1]);
+            if (old + 1 < best) best = old + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            row[j] = best;
+            diagonal = old;
+        }
+    }
+    return row[n];
+}
+
+static int unknown_command(const char *name) {
+    const char *near = NULL;
+    size_t best = 3;
+    for (int i = 0; i < cli_command_count; i++) {
+        size_t d = distance(name, cli_commands[i].name);
+        if (d < best) {
+            best = d;
+            near = cli_commands[i].name;
+        }
+    }
+    fprintf(stderr, "propane: there is no command '%.60s'%s%s%s\nTry 'propane --help'.\n", name,
+            near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    return CLI_USAGE;
+}
+
+int main(int argc, char **argv) {
+    signal(SIGPIPE, SIG_IGN);
+    if (argc < 2) {
+        print_usage(stderr);
+        return CLI_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_usage(stdout);
+        return cli_finish("help", CLI_OK);
+    }
+    if (strcmp(name, "--version") == 0) name = "version";
+    for (int i = 0; i < cli_command_count; i++)
+        if (strcmp(name, cli_commands[i].name) == 0) {
+            argv[1] = (char *)(uintptr_t)cli_commands[i].name;
+            return cli_finish(name, cli_commands[i].run(argc - 1, argv + 1));
+        }
+    return unknown_command(name);
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the reading of command lines. One table a command; every refusal names the flag, the value and what is allowed.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+static bool is_positional(const cli_flag *f) { return f->kind != CLI_HEADING && f->name[0] != '-'; }
+
+static bool takes_rest(const cli_flag *f) {
+    size_t n = strlen(f->name);
+    return n > 3 && strcmp(f->name + n - 3, "...") == 0;
+}
+
+static void print_default(const cli_flag *f) {
+    switch (f->kind) {
+    case CLI_INT: printf(" [%lld]", (long long)*(int64_t *)f->out); break;
+    case CLI_REAL: printf(" [%g]", *(double *)f->out); break;
+    case CLI_TEXT:
+    case CLI_CHOICE:
+        if (*(const char **)f->out) printf(" [%s]", *(const char **)f->out);
+        break;
+    default: break;
+    }
+}
+
+static void print_help(const cli_flag *flags, int count, const char *usage, const char *about) {
+    printf("usage: propane %s\n\n%s\n", usage, about);
+    if (count && flags[0].kind != CLI_HEADING) printf("\n");
+    for (int i = 0; i < count; i++) {
+        const cli_flag *f = &flags[i];
+        if (f->kind == CLI_HEADING) {
+            printf("\n%s\n", f->help);
+            continue;
+        }
+        char left[100];
+        bool named = f->words && !is_positional(f);
+        snprintf(left, sizeof left, "%s%s%s", f->name, named ? " " : "", named ? f->words : "");
+        printf("  %-26s %s%s", left, strlen(left) > 26 ? "\n                             " : "", f->help);
+        if (!f->required && !takes_rest(f)) print_default(f);
+        printf("\n");
+    }
+}
+
+static int misuse(const char *command, const char *text) {
+    fprintf(stderr, "propane %s: %s\nTry 'propane %s --help'.\n", command, text, command);
+    return CLI_USAGE;
+}
+
+int cli_misuse(const char *command, const char *format, ...) {
+    char text[1200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return misuse(command, text);
+}
+
+static bool one_of(const char *words, const char *value) {
+    size_t n = strlen(value);
+    for (const char *w = words; w; w = strchr(w, '|') ? strchr(w, '|') + 1 : NULL) {
+        size_t length = strcspn(w, "|");
+        if (length == n && memcmp(w, value, n) == 0) return true;
+    }
+    return false;
+}
+
+/* Sets the flag from its text; false: `why` says what is wrong. */
+static bool set_value(const cli_flag *f, const char *value, char why[400]) {
+    char *end = NULL;
+    errno = 0;
+    switch (f->kind) {
+    case CLI_INT: {
+        long long n = strtoll(value, &end, 10);
+        if (end == value || *end || errno || (double)n < f->min || (double)n > f->max) {
+            snprintf(why, 400, "%s: '%.100s' is not a whole number from %.0f to %.0f", f->name, value, f->min, f->max);
+            return false;
+        }
+        *(int64_t *)f->out = n;
+        return true;
+    }
+    case CLI_REAL: {
+        double x = strtod(value, &end);
+        if (end == value || *end || !isfinite(x) || x < f->min || x > f->max) {
+            snprintf(why, 400, "%s: '%.100s' is not a number from %g to %g", f->name, value, f->min, f->max);
+            return false;
+        }
+        *(double *)f->out = x;
+        return true;
+    }
+    case CLI_CHOICE:
+        if (!one_of(f->words, value)) {
+            snprintf(why, 400, "%s: '%.100s' is not one of %s", f->name, value, f->words);
+            return false;
+        }
+        *(const char **)f->out = value;
+        return true;
+    default:
+        if (!*value) {
+            snprintf(why, 400, "%s: the value is empty", f->name);
+            return false;
+        }
+        *(const char **)f->out = value;
+        return true;
+    }
+}
+
+static const cli_flag *find_flag(const cli_flag *flags, int count, const char *name, size_t length, bool *negated) {
+    for (int i = 0; i < count; i++) {
+        const cli_flag *f = &flags[i];
+        if (f->kind == CLI_HEADING || is_positional(f)) continue;
+        *negated = false;
+        if (strlen(f->name) == length && memcmp(f->name, name, length) == 0) return f;
+        *negated = true;
+        if (f->kind == CLI_SWITCH && length == strlen(f->name) + 3 && memcmp(name, "--no-", 5) == 0 &&
+            memcmp(name + 5, f->name + 2, length - 5) == 0)
+            return f;
+    }
+    return NULL;
+}
+
+static const cli_flag *next_positional(const cli_flag *flags, int count, int index) {
+    for (int i = 0; i < count; i++)
+        if (is_positional(&flags[i]) && (index-- == 0 || takes_rest(&flags[i]))) return &flags[i];
+    return NULL;
+}
+
+/* One "--flag", "--flag=value" or "--flag value"; *i moves over what it took. -1: go on. */
+static int parse_flag(int argc, char **argv, int *i, const cli_flag *flags, int count) {
+    const char *command = argv[0], *word = argv[*i], *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    bool negated = false;
+    char why[400];
+    const cli_flag *f = find_flag(flags, count, word, length, &negated);
+    if (!f) return cli_misuse(command, "there is no flag '%.100s'", word);
+    if (f->given) *f->given = true;
+    if (f->kind == CLI_SWITCH) {
+        if (equals) return cli_misuse(command, "%s takes no value", f->name);
+        *(bool *)f->out = !negated;
+        return -1;
+    }
+    const char *value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
+    if (!value) return cli_misuse(command, "%s needs a value", f->name);
+    return set_value(f, value, why) ? -1 : misuse(command, why);
+}
+
+static int parse_positional(int argc, char **argv, int i, int index, const cli_flag *flags, int count) {
+    const cli_flag *f = next_positional(flags, count, index);
+    char why[400];
+    if (!f) return cli_misuse(argv[0], "one argument too many: '%.100s'", argv[i]);
+    if (!takes_rest(f)) return set_value(f, argv[i], why) ? -1 : misuse(argv[0], why);
+    cli_list *list = f->out;
+    if (!list->count) list->items = &argv[i];
+    if (list->items + list->count != &argv[i])
+        return cli_misuse(argv[0], "flags must stand before or behind all of %s", f->name);
+    list->count++;
+    return -1;
+}
+
+static int check_required(const char *command, const cli_flag *flags, int count, int positional) {
+    for (int i = 0, index = 0; i < count; i++) {
+        const cli_flag *f = &flags[i];
+        if (f->kind == CLI_HEADING) continue;
+        bool missing = is_positional(f) ? (takes_rest(f) ? ((cli_list *)f->out)->count == 0 : index++ >= positional)
+                                        : f->kind == CLI_TEXT && !*(const char **)f->out;
+        if (f->required && missing) return cli_misuse(command, "%s is missing", f->name);
+    }
+    return -1;
+}
+
+int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const char *usage, const char *about) {
+    int positional = 0;
+    bool only_positional = false;
+    for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
+        int code = -1;
+        if (!only_positional && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
+            print_help(flags, count, usage, about);
+            return CLI_OK;
+        }
+        if (!only_positional && strcmp(word, "--") == 0)
+            only_positional = true;
+        else if (!only_positional && word[0] == '-' && word[1])
+            code = parse_flag(argc, argv, &i, flags, count);
+        else
+            code = parse_positional(argc, argv, i, positional++, flags, count);
+        if (code >= 0) return code;
+    }
+    return check_required(argv[0], flags, count, positional);
+}
+
+int cli_error(const char *command, const propane_error *err) {
+    fprintf(stderr, "propane %s: %s\n", command, err->text);
+    return err->status == PROPANE_ERR_CANCELLED ? CLI_INTERRUPTED : CLI_FAILED;
+}

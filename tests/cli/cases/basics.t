@@ -1,0 +1,39 @@
+# The command itself: help, unknown words, flags.
+$ propane
+2> propane trains, runs and checks neural networks as MIL programs, the ones that an Apple Neural Engine
+2> takes, on any machine.
+2> 
+2> usage: propane COMMAND [flags]
+2> 
+2~   *
+2~   *
+2~   *
+2> 
+2> 'propane COMMAND --help' explains a command.
+= 2
+$ propane vresion
+2> propane: there is no command 'vresion'; did you mean 'version'?
+2> Try 'propane --help'.
+= 2
+$ propane xyzzy
+2> propane: there is no command 'xyzzy'
+2> Try 'propane --help'.
+= 2
+$ propane version
+>~ propane [0-9]*
+= 0
+$ propane version now
+2> propane version: one argument too many: 'now'
+2> Try 'propane version --help'.
+= 2
+$ propane ops --jsn
+2> propane ops: there is no flag '--jsn'
+2> Try 'propane ops --help'.
+= 2
+$ propane ops --json=yes
+2> propane ops: --json takes no value
+2> Try 'propane ops --help'.
+= 2
+$ propane ops > /dev/full
+2> propane ops: standard output cannot be written: No space left on device
+= 1

@@ -1,0 +1,95 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs one file of cases against the command and prints Check's closing line.
+# Usage: tests/cli/run.sh PROPANE FILE.t
+#
+# A file is a sequence of lines; all cases of a file share one fresh folder, in order:
+#   # comment
+#   @ shell code      prepares files (a failure fails the file)
+#   $ command         run with sh; "propane" is the program under test
+#   > line            expected standard output, exactly; none given: not compared
+#   2> line           expected standard error, exactly; none given: must be empty
+#   2~ pattern        expected standard error line as a shell pattern
+#   >~ pattern        standard output must have a line that matches the pattern
+#   = code            expected exit code; ends the case
+# $DATA is the folder of shared data, $REPO the source tree.
+set -u
+REPO=$(cd "$(dirname "$0")/../.." && pwd)
+program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+file=$REPO/$2
+DATA=${PROPANE_DATA:-$REPO/../shared/data}
+export REPO DATA
+work=$(mktemp -d "${TMPDIR:-/tmp}/propane-cli.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin" "$work/here"
+ln -s "$program" "$work/bin/propane"
+PATH=$work/bin:$PATH
+cd "$work/here" || exit 2
+ran=0 failed=0 command='' number=0
+: > ../out.want
+: > ../err.want
+: > ../out.match
+
+fail() {
+    echo "$2:$number: $command"
+    echo "    $1"
+    bad=1
+}
+
+matches() { # does line $1 match shell pattern $2?
+    # shellcheck disable=SC2254
+    case "$1" in $2) return 0 ;; esac
+    return 1
+}
+
+compare_err() {
+    exec 3< ../err.got 4< ../err.want
+    while IFS= read -r want <&4; do
+        kind=${want%%:*} want=${want#*:}
+        IFS= read -r got <&3 || got='(no line)'
+        if [ "$kind" = exact ]; then
+            [ "$got" = "$want" ] || fail "standard error: got '$got', want '$want'" "$1"
+        else
+            matches "$got" "$want" || fail "standard error: got '$got', want pattern '$want'" "$1"
+        fi
+    done
+    IFS= read -r got <&3 && fail "standard error: unexpected '$got'" "$1"
+    exec 3<&- 4<&-
+}
+
+run_case() { # $1 expected code, $2 name of the file
+    ran=$((ran + 1)) bad=0
+    timeout 60 sh -c "$command" > ../out.got 2> ../err.got < /dev/null
+    code=$?
+    [ "$code" = "$1" ] || fail "exit code $code, want $1" "$2"
+    [ ! -s ../out.want ] || cmp -s ../out.want ../out.got || fail "standard output: got '$(head -c 300 ../out.got)'" "$2"
+    while IFS= read -r pattern; do
+        found=0
+        while IFS= read -r line; do matches "$line" "$pattern" && found=1; done < ../out.got
+        [ $found = 1 ] || fail "standard output has no line like '$pattern'" "$2"
+    done < ../out.match
+    compare_err "$2"
+    [ $bad = 0 ] || { failed=$((failed + 1)); sed 's/^/    | /' ../err.got | head -5; }
+    : > ../out.want
+    : > ../err.want
+    : > ../out.match
+}
+
+line_number=0
+while IFS= read -r line; do
+    line_number=$((line_number + 1))
+    case "$line" in
+    '' | '#'*) ;;
+    '@ '*) sh -e -c "${line#@ }" || { echo "$2:$line_number: preparing failed: ${line#@ }"; ran=$((ran + 1)) failed=$((failed + 1)); } ;;
+    '$ '*) command=${line#??} number=$line_number ;;
+    '> '*) printf '%s\n' "${line#??}" >> ../out.want ;;
+    '>~ '*) printf '%s\n' "${line#???}" >> ../out.match ;;
+    '2> '*) printf 'exact:%s\n' "${line#???}" >> ../err.want ;;
+    '2~ '*) printf 'pattern:%s\n' "${line#???}" >> ../err.want ;;
+    '= '*) run_case "${line#??}" "$2" ;;
+    *) echo "$2:$line_number: not understood: $line"; ran=$((ran + 1)) failed=$((failed + 1)) ;;
+    esac
+done < "$file"
+[ $ran = 0 ] && percent=100 || percent=$(((ran - failed) * 100 / ran))
+echo "$percent%: Checks: $ran, Failures: $failed, Errors: 0"
+[ $failed = 0 ]

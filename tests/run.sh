@@ -1,0 +1,68 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs test programs and the command's cases, two at a time, and adds up: "N passed, N failed, N skipped".
+# Usage: tests/run.sh BUILD [NAME...]   (a NAME is part of a test program's path; "cli" is the command's cases)
+# Exits 1 if a test failed, 2 if none ran. What was skipped is listed with its reason.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+build=$1
+shift
+work=$(mktemp -d "${TMPDIR:-/tmp}/propane-run.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+wanted() { # is "$1" asked for?
+    name=$1
+    shift
+    [ $# = 0 ] && return 0
+    for part; do case "$name" in *"$part"*) return 0 ;; esac; done
+    return 1
+}
+
+: > "$work/list"
+for source in tests/*/test_*.c; do
+    program=$build/${source%.c}
+    wanted "$program" "$@" && echo "$program" >> "$work/list"
+done
+wanted cli "$@" && [ -d tests/cli/cases ] && for file in tests/cli/cases/*.t; do [ -f "$file" ] && echo "$file" >> "$work/list"; done
+
+cat > "$work/one" <<'INNER'
+item=$1 work=$2 build=$3
+id=$(printf '%s' "$item" | tr '/' '_')
+start=$(date +%s)
+case "$item" in
+*.t) sh tests/cli/run.sh "$build/propane" "$item" > "$work/$id.out" 2>&1 ;;
+*) TEST_SKIPS="$work/$id.skips" "$item" > "$work/$id.out" 2>&1 ;;
+esac
+code=$?
+spent=$(( $(date +%s) - start ))
+line=$(grep -E '^[0-9]+%: Checks: ' "$work/$id.out" | tail -1)
+ran=$(printf '%s' "$line" | sed -nE 's/.*Checks: ([0-9]+).*/\1/p')
+bad=$(printf '%s' "$line" | sed -nE 's/.*Failures: ([0-9]+), Errors: ([0-9]+).*/\1 \2/p' | awk '{print $1 + $2}')
+skipped=0
+[ -f "$work/$id.skips" ] && skipped=$(wc -l < "$work/$id.skips")
+if [ -z "$ran" ]; then ran=1 bad=1; echo "it ended with code $code and without a result" >> "$work/$id.out"; fi
+echo "$ran $bad $skipped" > "$work/$id.sum"
+if [ "$bad" != 0 ]; then
+    echo "FAILED  $item (${spent}s)"
+    grep -vE '^[0-9]+%: Checks|^Running suite' "$work/$id.out" | tail -${TEST_LINES:-40} | sed 's/^/        /'
+else
+    printf 'ok      %s: %s%s (%ss)\n' "$item" "$ran" "$([ "$skipped" != 0 ] && echo ", $skipped skipped")" "$spent"
+fi
+INNER
+xargs -P 2 -n 1 -I '{}' sh "$work/one" '{}' "$work" "$build" < "$work/list"
+
+cat "$work"/*.skips > "$work/skips" 2>/dev/null
+total=$(cat "$work"/*.sum 2>/dev/null | awk '{ran += $1; bad += $2; skip += $3} END {print ran - bad - skip, bad + 0, skip + 0}')
+set -- $total
+if [ -s "$work/skips" ]; then
+    echo
+    sort "$work/skips"
+fi
+if [ "$((${1:-0} + ${2:-0}))" = 0 ]; then
+    echo "no test ran"
+    exit 2
+fi
+echo
+echo "$1 passed, $2 failed, $3 skipped"
+[ "$2" = 0 ]
