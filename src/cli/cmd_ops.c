@@ -12,7 +12,7 @@ static const struct {
 } columns[] = {
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) {grad, cpu},
 #define GRAD(rule) #rule
-#define CPU(bind) #bind
+#define CPU(bind, ...) #bind
 #include "mil/ops.def"
 };
 
