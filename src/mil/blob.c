@@ -311,6 +311,10 @@ propane_status mil_blob_load(mil_module *m, mil_const *c, propane_error *err) {
     return PROPANE_OK;
 }
 
+void mil_blob_maps_retire(mil_blob_map *maps) {
+    for (; maps; maps = maps->next) maps->path = "";
+}
+
 void mil_blob_maps_free(mil_blob_map *maps) {
     for (mil_blob_map *next; maps; maps = next) {
         next = maps->next;

@@ -38,6 +38,8 @@ void mil_blob_writer_abort(mil_blob_writer *w);
 /* Resolves "@model_path/..." against m->model_dir, opens the file once per module, fills c->data (checked against
  * c->type's dtype and size). A path that leaves model_dir ("..") is refused. */
 PROPANE_CHECK propane_status mil_blob_load(mil_module *m, mil_const *c, propane_error *err);
+/* Their files have been written anew: later loads open them again, constants keep the old content. */
+void mil_blob_maps_retire(struct mil_blob_map *maps);
 void mil_blob_maps_free(struct mil_blob_map *maps);
 
 #endif

@@ -23,12 +23,12 @@ typedef struct mil_print_options {
 PROPANE_CHECK propane_status mil_parse(const char *text, size_t length, const char *source, const char *model_dir,
                                        mil_module **out, propane_error *err);
 PROPANE_CHECK propane_status mil_parse_file(const char *path, mil_module **out, propane_error *err);
-/* Appends the program to `out`; the only failure is no memory (out->failed). Constants larger than 16 elements that were
- * built in memory and have no blob_path are printed as literals. */
+/* Appends the program to `out` (NULL options: short); the only failure is no memory (out->failed). Constants that were
+ * built in memory and have no blob_path are printed as literals, whatever their size. */
 void mil_print(text *out, const mil_module *m, const mil_print_options *options);
 void mil_print_op(text *out, const mil_op *op, mil_dialect dialect);
 /* Writes DIR/model.mil and the weight files (one MILBlob file DIR/weights/weight.bin for all constants of more than 16
- * elements; each of those gets its blob_path and offset). Atomic per file. */
+ * elements; each of those gets its blob_path and offset, and `dir` becomes the module's model_dir). Atomic per file. */
 PROPANE_CHECK propane_status mil_write_dir(mil_module *m, const char *dir, mil_dialect dialect, propane_error *err);
 
 #endif
