@@ -7,6 +7,33 @@
 #include "base/memory.h"
 #include "device/device.h"
 
+/* What a buffer can hold. */
+static const struct {
+    mil_dtype from;
+    propane_dtype to;
+} io_dtypes[] = {
+    {MIL_fp16, PROPANE_FP16}, {MIL_fp32, PROPANE_FP32}, {MIL_int32, PROPANE_INT32}, {MIL_bool, PROPANE_BOOL},
+    {MIL_int8, PROPANE_INT8}, {MIL_uint8, PROPANE_UINT8}, {MIL_int16, PROPANE_INT16}, {MIL_uint16, PROPANE_UINT16},
+};
+
+static propane_status io_dtype(const mil_value *v, const char *role, propane_dtype *out, propane_error *err) {
+    for (size_t k = 0; k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
+        if (io_dtypes[k].from != v->type.dtype) continue;
+        *out = io_dtypes[k].to;
+        return PROPANE_OK;
+    }
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s '%s' is of type %s: inputs and outputs are fp16, fp32, bool, int8, uint8, int16, uint16 or "
+                        "int32; cast it", role, v->name, mil_dtype_get(v->type.dtype)->name);
+}
+
+static propane_status check_types(const mil_function *f, propane_error *err) {
+    propane_dtype dtype;
+    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(io_dtype(f->params[i], "input", &dtype, err));
+    for (int i = 0; i < f->result_count; i++) PROPANE_TRY(io_dtype(f->results[i], "output", &dtype, err));
+    return PROPANE_OK;
+}
+
 /* What no driver could run. */
 static propane_status check_names(const mil_function *f, propane_error *err) {
     const char *source = f->module && f->module->source ? f->module->source : "program";
@@ -39,6 +66,7 @@ static propane_status choose(const propane_module *module, const propane_compile
     if (!f) return err ? err->status : PROPANE_ERR_NOT_FOUND;
     PROPANE_TRY(mil_verify(module, err));
     PROPANE_TRY(check_names(f, err));
+    PROPANE_TRY(check_types(f, err));
     *out = f;
     return PROPANE_OK;
 }
@@ -117,25 +145,11 @@ const propane_io *propane_program_find(const propane_program *program, const cha
 
 /* ---- inputs and outputs of drivers with dense tensors --------------------------------------------------------------- */
 
-static const struct {
-    mil_dtype from;
-    propane_dtype to;
-} io_dtypes[] = {
-    {MIL_fp16, PROPANE_FP16}, {MIL_fp32, PROPANE_FP32}, {MIL_int32, PROPANE_INT32}, {MIL_bool, PROPANE_BOOL},
-    {MIL_int8, PROPANE_INT8}, {MIL_uint8, PROPANE_UINT8}, {MIL_int16, PROPANE_INT16}, {MIL_uint16, PROPANE_UINT16},
-};
-
 static propane_status dense_io(arena *a, const mil_value *v, const char *role, propane_io *out, propane_error *err) {
     const mil_type *type = &v->type;
-    size_t k = 0, kinds = sizeof io_dtypes / sizeof io_dtypes[0];
-    while (k < kinds && io_dtypes[k].from != type->dtype) k++;
-    if (k == kinds)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s '%s' is of type %s: inputs and outputs are fp16, fp32, bool, int8, uint8, int16, uint16 "
-                            "or int32; cast it", role, v->name, mil_dtype_get(type->dtype)->name);
+    PROPANE_TRY(io_dtype(v, role, &out->dtype, err));
     out->name = arena_string(a, v->name);
     if (!out->name) return propane_fail_memory(err, strlen(v->name) + 1);
-    out->dtype = io_dtypes[k].to;
     out->rank = type->rank;
     int64_t stride = mil_dtype_get(type->dtype)->bits / 8;
     for (int d = type->rank - 1; d >= 0; d--) {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * One suite for every driver. A driver's test file describes the driver and hands over; the tests that it cannot pass are
+ * reported as skipped, each with its reason.
+ */
+#ifndef TESTS_DRIVERS_CONFORMANCE_H
+#define TESTS_DRIVERS_CONFORMANCE_H
+
+#include "support/test.h"
+
+typedef struct conformance_excuse {
+    const char *test, *reason;
+} conformance_excuse;
+
+typedef struct conformance_driver {
+    const char *title; /* "drivers/cpu" */
+    const char *uri;
+    const conformance_excuse *excuses;
+    int excuse_count;
+    const test_case *more; /* tests of this driver alone */
+    int more_count;
+} conformance_driver;
+
+int conformance_main(const conformance_driver *driver, int argc, char **argv);
+
+/* For the driver's own tests: a device, and a program of it made from MIL text. */
+propane_device *conformance_open(void);
+propane_program *conformance_compile(propane_device *device, const char *text);
+/* Compiles the text, fills the inputs in their order from fp32 values, runs it once and gives the first output's. */
+void conformance_run(const char *text, const float *const *inputs, float *output, int output_count);
+
+#define CONFORMANCE_HEAD                                                                                                \
+    "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
+
+#endif
