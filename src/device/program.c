@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns programs: chooses the function, checks it, has the driver compile it, and knows its inputs and outputs by name.
- * Refuses a function whose inputs and outputs do not all have different names, because bindings go by name.
+ * Owns programs: chooses the function, checks it, has the driver compile it, and knows its inputs and outputs by name (the
+ * verifier has seen to it that the names differ). Refuses inputs and outputs of types that no buffer holds.
  */
 #include <string.h>
 
@@ -34,28 +34,6 @@ static propane_status check_types(const mil_function *f, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* What no driver could run. */
-static propane_status check_names(const mil_function *f, propane_error *err) {
-    const char *source = f->module && f->module->source ? f->module->source : "program";
-    if (f->result_count < 1)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: function '%s' has no result: there is nothing to run", source,
-                            f->name);
-    for (int i = 0; i < f->result_count; i++) {
-        const mil_value *v = f->results[i];
-        for (int k = 0; k < f->param_count; k++)
-            if (f->params[k] == v || strcmp(f->params[k]->name, v->name) == 0)
-                return propane_fail(err, PROPANE_ERR_INVALID,
-                                    "%s: function '%s' returns its parameter '%s': buffers are bound by name, so return "
-                                    "identity(x = %s) instead", source, f->name, v->name, v->name);
-        for (int k = 0; k < i; k++)
-            if (f->results[k] == v || strcmp(f->results[k]->name, v->name) == 0)
-                return propane_fail(err, PROPANE_ERR_INVALID,
-                                    "%s: function '%s' returns '%s' twice: buffers are bound by name, so return "
-                                    "identity(x = %s) once", source, f->name, v->name, v->name);
-    }
-    return PROPANE_OK;
-}
-
 static propane_status choose(const propane_module *module, const propane_compile_options *options,
                              const mil_function **out, propane_error *err) {
     if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "compile: there is no module");
@@ -65,7 +43,6 @@ static propane_status choose(const propane_module *module, const propane_compile
     mil_function *f = mil_module_function(module, options->function, err);
     if (!f) return err ? err->status : PROPANE_ERR_NOT_FOUND;
     PROPANE_TRY(mil_verify(module, err));
-    PROPANE_TRY(check_names(f, err));
     PROPANE_TRY(check_types(f, err));
     *out = f;
     return PROPANE_OK;
