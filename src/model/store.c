@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT
+ * Owns reading and writing models in each form. One registry (weights.h) names the tensors; this file only moves them.
+ */
+#include "model/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/half.h"
+#include "base/memory.h"
+#include "model/llama2c.h"
+
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+propane_status model_store_form(const char *path, model_form *out, propane_error *err) {
+    if (file_is_dir(path)) {
+        *out = MODEL_FORM_DIR;
+        return PROPANE_OK;
+    }
+    file_map map;
+    PROPANE_TRY(file_map_open(path, &map, err));
+    /* A safetensors file has '{' behind its 8-byte length; a llama2.c file has seven small integers. */
+    if (map.bytes > 8 && map.data[8] == '{')
+        *out = MODEL_FORM_SAFETENSORS;
+    else if (map.bytes > 28 && map.data[3] == 0 && map.data[7] == 0)
+        *out = MODEL_FORM_LLAMA2C;
+    else {
+        file_map_close(&map);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: not a model: want a folder with config.json and model.safetensors, a .safetensors file or "
+                            "a llama2.c checkpoint",
+                            path);
+    }
+    file_map_close(&map);
+    return PROPANE_OK;
+}
+
+/* The path of a file beside `path` (its own folder), or inside it; in the arena. */
+static char *beside(arena *a, const char *path, const char *name, bool inside) {
+    if (inside) return arena_printf(a, "%s/%s", path, name);
+    const char *slash = strrchr(path, '/');
+    return slash ? arena_printf(a, "%.*s/%s", (int)(slash - path), path, name) : arena_string(a, name);
+}
+
+/* From the file's own metadata, else from config.json in the same folder. */
+static propane_status config_of(const safetensors *s, const char *path, bool is_dir, model_config *out,
+                                propane_error *err) {
+    const char *text = safetensors_metadata(s, MODEL_STORE_CONFIG);
+    if (text && !is_dir) return model_config_parse(text, strlen(text), safetensors_source(s), out, err);
+    arena *a = arena_create();
+    char *config = a ? beside(a, path, "config.json", is_dir) : NULL;
+    propane_status status;
+    if (!config)
+        status = propane_fail_memory(err, 0);
+    else if (!is_dir && !file_exists(config))
+        status = propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                              "%s: the file does not carry a configuration and there is no %s beside it", path, config);
+    else
+        status = model_config_read(config, out, err);
+    arena_free(a);
+    return status;
+}
+
+static propane_status open_tensors(const char *path, bool is_dir, safetensors **out, propane_error *err) {
+    if (!is_dir) return safetensors_open(path, out, err);
+    arena *a = arena_create();
+    char *file = a ? arena_printf(a, "%s/model.safetensors", path) : NULL;
+    propane_status status;
+    if (!file) {
+        status = propane_fail_memory(err, 0);
+    } else if (!file_exists(file) && file_exists(arena_printf(a, "%s.index.json", file))) {
+        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                              "%s: the weights are split over several files; join them into one model.safetensors", path);
+    } else {
+        status = safetensors_open(file, out, err);
+    }
+    arena_free(a);
+    return status;
+}
+
+static propane_status read_tensors(const char *path, bool is_dir, bool only_config, model_config *config,
+                                   model_weights **out, propane_error *err) {
+    safetensors *s = NULL;
+    PROPANE_TRY(open_tensors(path, is_dir, &s, err));
+    propane_status status = config_of(s, path, is_dir, config, err);
+    if (status == PROPANE_OK && !only_config) status = model_weights_create(config, out, err);
+    if (status == PROPANE_OK && !only_config) status = model_store_fill(*out, s, err);
+    if (status != PROPANE_OK && !only_config) {
+        model_weights_free(*out);
+        *out = NULL;
+    }
+    safetensors_close(s);
+    return status;
+}
+
+propane_status model_store_fill(model_weights *w, const safetensors *s, propane_error *err) {
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        const safetensors_tensor *found = safetensors_find(s, t->name);
+        if (!found)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), t->name);
+        PROPANE_TRY(safetensors_expect(s, t->name, found->dtype, t->rank, t->dim, &found, err));
+        PROPANE_TRY(safetensors_f32(s, found, model_weights_data(w, t), err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status model_store_read(const char *path, model_weights **out, propane_error *err) {
+    model_form form;
+    model_config config;
+    *out = NULL;
+    PROPANE_TRY(model_store_form(path, &form, err));
+    if (form == MODEL_FORM_LLAMA2C) return llama2c_read(path, out, err);
+    return read_tensors(path, form == MODEL_FORM_DIR, false, &config, out, err);
+}
+
+propane_status model_store_config(const char *path, model_config *out, propane_error *err) {
+    model_form form;
+    PROPANE_TRY(model_store_form(path, &form, err));
+    if (form != MODEL_FORM_LLAMA2C) return read_tensors(path, form == MODEL_FORM_DIR, true, out, NULL, err);
+    model_weights *w = NULL;
+    PROPANE_TRY(llama2c_read(path, &w, err));
+    *out = w->config;
+    model_weights_free(w);
+    return PROPANE_OK;
+}
+
+propane_status model_store_describe(const model_config *c, safetensors_writer *writer, propane_error *err) {
+    json_t *object = model_config_to_json(c);
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!text) return propane_fail_memory(err, 0);
+    propane_status status = safetensors_writer_metadata(writer, MODEL_STORE_CONFIG, text, err);
+    free(text);
+    return status;
+}
+
+propane_status model_store_declare(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
+                                   propane_error *err) {
+    for (int i = 0; i < w->count; i++)
+        PROPANE_TRY(safetensors_writer_declare(writer, w->tensors[i].name, dtype, w->tensors[i].rank, w->tensors[i].dim, err));
+    return PROPANE_OK;
+}
+
+enum { PIECE = 4096 };
+
+/* One tensor in pieces, converted on the way. */
+static propane_status write_narrow(safetensors_writer *writer, const float *data, int64_t count, bool bf16,
+                                   propane_error *err) {
+    uint16_t piece[PIECE];
+    for (int64_t at = 0; at < count; at += PIECE) {
+        size_t n = (size_t)(count - at < PIECE ? count - at : PIECE);
+        if (bf16)
+            for (size_t i = 0; i < n; i++) piece[i] = bf16_from_f32(data[at + (int64_t)i]);
+        else
+            fp16_from_f32_array(piece, data + at, n);
+        PROPANE_TRY(safetensors_writer_data(writer, piece, n * sizeof piece[0], err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status model_store_data(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
+                                propane_error *err) {
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        const float *data = model_weights_data(w, t);
+        if (dtype == ST_F32)
+            PROPANE_TRY(safetensors_writer_data(writer, data, (size_t)t->count * sizeof *data, err));
+        else
+            PROPANE_TRY(write_narrow(writer, data, t->count, dtype == ST_BF16, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status write_file(const model_weights *w, const char *path, safetensors_dtype dtype, propane_error *err) {
+    safetensors_writer *writer = NULL;
+    PROPANE_TRY(safetensors_writer_open(path, &writer, err));
+    propane_status status = safetensors_writer_metadata(writer, "format", "pt", err); /* transformers asks for it */
+    if (status == PROPANE_OK) status = model_store_describe(&w->config, writer, err);
+    if (status == PROPANE_OK) status = model_store_declare(w, writer, dtype, err);
+    if (status == PROPANE_OK) status = model_store_data(w, writer, dtype, err);
+    if (status == PROPANE_OK) return safetensors_writer_commit(writer, err);
+    safetensors_writer_abort(writer);
+    return status;
+}
+
+propane_status model_store_write(const model_weights *w, const char *path, model_form form, safetensors_dtype dtype,
+                                 propane_error *err) {
+    if (dtype != ST_F32 && dtype != ST_F16 && dtype != ST_BF16)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: weights are written as F32, F16 or BF16, not %s", path,
+                            safetensors_dtype_name(dtype));
+    if (form == MODEL_FORM_LLAMA2C) {
+        if (dtype != ST_F32)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: llama2.c checkpoints hold F32 only", path);
+        return llama2c_write(w, path, err);
+    }
+    if (form == MODEL_FORM_SAFETENSORS) return write_file(w, path, dtype, err);
+    if (ends_with(path, ".safetensors") || ends_with(path, ".bin"))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: a folder was asked for, but the name is a file's", path);
+    arena *a = arena_create();
+    char *config = a ? arena_printf(a, "%s/config.json", path) : NULL;
+    char *tensors = config ? arena_printf(a, "%s/model.safetensors", path) : NULL;
+    propane_status status = tensors ? file_make_dir(path, err) : propane_fail_memory(err, 0);
+    if (status == PROPANE_OK) status = write_file(w, tensors, dtype, err);
+    if (status == PROPANE_OK) status = model_config_write(&w->config, config, err);
+    arena_free(a);
+    return status;
+}
