@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT
+ * The plan of a training step: which kernels there are, where each runs, and what passes between them. A Llama model is
+ * three blocks, the attention and the feed-forward half of a layer and the head; src/grad differentiates each block's
+ * function, and a table of (stage, direction) -> kernel cuts the joint function into kernels. All layers share them.
+ *
+ *   six    the kernels of the ANE trainers: fwdAttn fwdFFN ffnBwd sdpaBwd1 sdpaBwd2 qkvBwd on the device, residual
+ *          stream, backward of the norms and head on the host
+ *   ten    for grouped queries on engines with small programs: sdpaFwd woFwd ffnFused ffnBwdW2t ffnBwdW13t wotBwd
+ *          sdpaBwd1 sdpaBwd2 qBwd kvBwd on the device; norms, SiLU's and RoPE's backward, residual stream on the host
+ *   layer  whole halves, forward and backward: for devices that plan themselves, such as the cpu
+ *
+ * Weight gradients are kernels of the host in every plan, summed in fp32: an engine has no place to accumulate them.
+ */
+#ifndef TRAIN_PLAN_H
+#define TRAIN_PLAN_H
+
+#include "base/text.h"
+#include "mil/build.h"
+#include "model/weights.h"
+
+typedef enum plan_place { PLAN_DEVICE, PLAN_HOST } plan_place;
+
+typedef struct plan_options {
+    const char *name;     /* "six", "ten", "layer" */
+    mil_dtype precision;  /* MIL_fp16 or MIL_fp32: of what runs on the device; the residual stream is fp32 always */
+    int64_t batch, context;
+} plan_options;
+
+typedef struct plan_kernel {
+    const char *name;
+    model_part part;
+    plan_place place;
+    bool backward;
+    bool weights;             /* makes weight gradients */
+    mil_function *function;   /* `weights`: the form that overwrites the sums */
+    mil_function *accumulate; /* `weights`: the form that adds to them, through parameters sum_P; else NULL */
+    double flops, bytes;      /* of one run: arithmetic; parameters read and results written once */
+} plan_kernel;
+
+/* A block's values: x, weights, out (logits in the head), d_out, d_x, d_WEIGHT, and whatever passes between kernels. */
+typedef struct plan_block {
+    model_part part;
+    const char *name;         /* "attn", "ffn", "head" */
+    const char *result;       /* "out", "logits" */
+    mil_function *forward, *joint;
+    int first, count;         /* its kernels; forward ones come first */
+} plan_block;
+
+#define PLAN_BLOCKS 3
+
+typedef struct plan {
+    arena *arena;
+    plan_options options;
+    model_config config;
+    mil_module *module;
+    plan_block blocks[PLAN_BLOCKS]; /* attn, ffn, head */
+    int kernel_count;
+    plan_kernel *kernels;
+} plan;
+
+int plan_name_count(void);
+const char *plan_name(int index);
+/* Unknown names are PROPANE_ERR_NOT_FOUND and the message lists those there are. */
+PROPANE_CHECK propane_status plan_create(const model_config *config, const plan_options *options, plan **out,
+                                         propane_error *err);
+void plan_free(plan *p);
+bool plan_is_weight(const plan_block *b, const char *param); /* one of the block's parameters other than x */
+/* Kernels with place, FLOPs, bytes, inputs and results, for `propane plan`. */
+void plan_print(const plan *p, text *out);
+
+#endif
