@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the machine that runs a step: devices, programs, buffers, one request a call. The wiring says what is bound where;
+ * here is when it runs. All calls are queued at once; the host waits twice a batch, for the logits and at the end.
+ */
+#include "train/step.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/half.h"
+#include "base/memory.h"
+#include "train/embed.h"
+#include "train/loss.h"
+#include "train/rewrite.h"
+#include "train/wiring.h"
+
+typedef struct step_kernel {
+    propane_program *program[2]; /* [1]: the form that adds to the sums */
+    bool baked;                  /* each call has a program of its own */
+} step_kernel;
+
+typedef struct step_call {
+    propane_program *own; /* baked */
+    propane_request *request[2];
+} step_call;
+
+/* Calls that were submitted to a queue and not waited for yet: [head, tail) of `calls`. */
+typedef struct step_queue {
+    propane_device *device;
+    propane_event *event;
+    uint64_t base; /* the event's value before this pass */
+    int *calls;
+    int head, tail, depth;
+    int64_t busy_ns;
+} step_queue;
+
+struct train_step {
+    train_step_options options;
+    model_weights *weights;
+    plan *plan;
+    wiring *wiring;
+    step_queue queues[2]; /* device, host: the same device twice if there is one queue */
+    bool two_queues;
+    step_kernel *kernels;
+    step_call *calls;
+    propane_buffer **buffers;   /* [wiring.buffer_count] */
+    propane_buffer **copies;    /* [tensor]: weights that programs read as inputs; NULL: none does */
+    propane_io *copy_layout;    /* [tensor] */
+    propane_buffer **gradients; /* [tensor] */
+    float *moments[2];
+    adamw *optimiser;
+    double *nats;
+    bool stale;
+    int compiles;
+    int64_t own_ns; /* host code that is not a kernel */
+};
+
+const plan *train_step_plan(const train_step *s) { return s->plan; }
+int train_step_compiles(const train_step *s) { return s->compiles; }
+float *train_step_moments(train_step *s, int which) { return s->moments[which - 1]; }
+
+static propane_device *device_of(const train_step *s, bool host) { return s->queues[host].device; }
+
+/* ---- programs ---------------------------------------------------------------------------------------------------------- */
+
+static propane_status compile(train_step *s, const plan_kernel *k, const mil_function *f, propane_program **out,
+                              propane_error *err) {
+    propane_compile_options options = {.function = f->name};
+    if (k->place == PLAN_DEVICE) s->compiles++;
+    propane_status status =
+        propane_program_compile(device_of(s, k->place == PLAN_HOST), f->module, &options, out, err);
+    return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
+}
+
+static bool reads_weights(const plan_block *b, const plan_kernel *k) {
+    for (int i = 0; i < k->function->param_count; i++)
+        if (plan_is_weight(b, k->function->params[i]->name)) return true;
+    return false;
+}
+
+static propane_status compile_shared(train_step *s, propane_error *err) {
+    for (int i = 0; i < PLAN_BLOCKS; i++)
+        for (int n = 0; n < s->plan->blocks[i].count; n++) {
+            int index = s->plan->blocks[i].first + n;
+            const plan_kernel *k = &s->plan->kernels[index];
+            step_kernel *own = &s->kernels[index];
+            own->baked = s->options.baked && k->place == PLAN_DEVICE && reads_weights(&s->plan->blocks[i], k);
+            if (own->baked) continue;
+            PROPANE_TRY(compile(s, k, k->function, &own->program[0], err));
+            if (k->accumulate && s->options.accumulate) PROPANE_TRY(compile(s, k, k->accumulate, &own->program[1], err));
+        }
+    return PROPANE_OK;
+}
+
+typedef struct bake_context {
+    const train_step *s;
+    const wire_call *call;
+    void *scratch; /* fp16 form of the weight at hand */
+} bake_context;
+
+static propane_status bake_weight(void *context, const mil_value *param, const void **data, propane_error *err) {
+    bake_context *b = context;
+    const model_weights *w = b->s->weights;
+    wire_ref ref = wiring_resolve(b->s->wiring, b->call, param->name);
+    if (ref.kind != WIRE_WEIGHT) return PROPANE_OK;
+    const model_tensor *t = &w->tensors[ref.index];
+    *data = model_weights_data(w, t);
+    if (param->type.dtype == MIL_fp32) return PROPANE_OK;
+    mem_free(b->scratch);
+    b->scratch = mem_array((size_t)t->count, sizeof(uint16_t));
+    if (!b->scratch) return propane_fail_memory(err, (size_t)t->count * sizeof(uint16_t));
+    fp16_from_f32_array(b->scratch, model_weights_data(w, t), (size_t)t->count);
+    *data = b->scratch;
+    return PROPANE_OK;
+}
+
+static propane_status bake_call(train_step *s, int call, propane_error *err) {
+    const wire_call *c = &s->wiring->calls[call];
+    const plan_kernel *k = &s->plan->kernels[c->kernel];
+    bake_context context = {.s = s, .call = c};
+    mil_module *m = mil_module_create(k->name);
+    mil_function *f = NULL;
+    if (!m) return propane_fail_memory(err, 0);
+    propane_status status = train_bake(k->function, m, k->name, bake_weight, &context, &f, err);
+    if (status == PROPANE_OK) status = compile(s, k, f, &s->calls[call].own, err);
+    mem_free(context.scratch);
+    mil_module_free(m);
+    return status;
+}
+
+static propane_program *program_of(const train_step *s, int call, int form) {
+    const step_kernel *k = &s->kernels[s->wiring->calls[call].kernel];
+    return k->baked ? form == 0 ? s->calls[call].own : NULL : k->program[form];
+}
+
+/* ---- buffers and requests ---------------------------------------------------------------------------------------------- */
+
+static int io_count(const propane_program *p) { return propane_program_input_count(p) + propane_program_output_count(p); }
+
+static const propane_io *io_at(const propane_program *p, int index) {
+    int inputs = propane_program_input_count(p);
+    return index < inputs ? propane_program_input(p, index) : propane_program_output(p, index - inputs);
+}
+
+/* The buffer behind a name; weights and gradients are made when they are first asked for. */
+static propane_status find_buffer(train_step *s, const wire_call *c, const propane_io *io, propane_buffer **out,
+                                  propane_error *err) {
+    wire_ref ref = wiring_resolve(s->wiring, c, io->name);
+    if (ref.kind == WIRE_VALUE) {
+        *out = s->buffers[s->wiring->values[ref.index].buffer];
+        return PROPANE_OK;
+    }
+    propane_buffer **slot = ref.kind == WIRE_WEIGHT ? &s->copies[ref.index] : &s->gradients[ref.index];
+    if (!*slot) {
+        PROPANE_TRY(propane_buffer_create(device_of(s, false), io->bytes, slot, err));
+        if (ref.kind == WIRE_WEIGHT) s->copy_layout[ref.index] = *io;
+    }
+    *out = *slot;
+    return PROPANE_OK;
+}
+
+#define MAX_BINDINGS 64
+
+static propane_status make_request(train_step *s, int call, int form, propane_error *err) {
+    const wire_call *c = &s->wiring->calls[call];
+    propane_program *p = program_of(s, call, form);
+    propane_binding bindings[MAX_BINDINGS];
+    if (!p) return PROPANE_OK;
+    int count = io_count(p);
+    if (count > MAX_BINDINGS)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "kernel '%s' has %d inputs and results; at most %d are provided for",
+                            s->plan->kernels[c->kernel].name, count, MAX_BINDINGS);
+    for (int i = 0; i < count; i++) {
+        const propane_io *io = io_at(p, i);
+        bindings[i].name = io->name;
+        PROPANE_TRY(find_buffer(s, c, io, &bindings[i].buffer, err));
+    }
+    propane_request_free(s->calls[call].request[form]);
+    s->calls[call].request[form] = NULL;
+    propane_status status = propane_request_create(p, bindings, count, &s->calls[call].request[form], err);
+    return status == PROPANE_OK ? status
+                                : propane_fail_prefix(err, status, "kernel '%s'", s->plan->kernels[c->kernel].name);
+}
+
+static propane_status lay_out(train_step *s, propane_error *err) {
+    wiring *w = s->wiring;
+    for (int c = 0; c < w->call_count; c++)
+        for (int form = 0; form < 2; form++) {
+            const propane_program *p = program_of(s, c, form);
+            for (int i = 0; p && i < io_count(p); i++) PROPANE_TRY(wiring_layout(w, &w->calls[c], io_at(p, i), err));
+        }
+    PROPANE_TRY(wiring_place(w, s->two_queues, err));
+    s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));
+    if (!s->buffers) return propane_fail_memory(err, 0);
+    for (int b = 0; b < w->buffer_count; b++)
+        PROPANE_TRY(propane_buffer_create(device_of(s, false), w->buffer_bytes[b], &s->buffers[b], err));
+    for (int c = 0; c < w->call_count; c++)
+        for (int form = 0; form < 2; form++) PROPANE_TRY(make_request(s, c, form, err));
+    return PROPANE_OK;
+}
+
+size_t train_step_activation_bytes(const train_step *s) {
+    size_t sum = 0;
+    for (int b = 0; b < s->wiring->buffer_count; b++) sum += s->wiring->buffer_bytes[b];
+    return sum;
+}
+
+/* ---- the optimiser's view ---------------------------------------------------------------------------------------------- */
+
+/* Rows as the sweep writes them: the last dimension that is not 1. */
+static void set_rows(adamw_tensor *t, const propane_io *io) {
+    int last = io->rank - 1;
+    while (last > 0 && io->dim[last] == 1) last--;
+    int64_t size = io->dtype == PROPANE_FP16 ? 2 : 4;
+    bool dense_row = io->rank == 0 || io->stride[last] == size;
+    t->device_fp16 = io->dtype == PROPANE_FP16;
+    t->row = dense_row && io->rank > 0 ? io->dim[last] : 1;
+    t->row_stride = !dense_row ? io->stride[last] : last > 0 && io->dim[last - 1] > 1 ? io->stride[last - 1] : t->row * size;
+}
+
+static propane_status make_optimiser(train_step *s, propane_error *err) {
+    const model_weights *w = s->weights;
+    adamw_tensor *list = mem_array((size_t)w->count, sizeof *list);
+    if (!list) return propane_fail_memory(err, (size_t)w->count * sizeof *list);
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        list[i] = (adamw_tensor){.weight = model_weights_data(w, t), .moment1 = s->moments[0] + t->offset,
+                                 .moment2 = s->moments[1] + t->offset, .count = t->count, .decay = t->decay};
+        if (s->copies[i]) set_rows(&list[i], &s->copy_layout[i]);
+    }
+    propane_status status = adamw_create(list, w->count, &s->optimiser, err);
+    mem_free(list);
+    return status;
+}
+
+static propane_status unlock_tensors(train_step *s, int count) {
+    for (int i = 0; i < count; i++) {
+        propane_buffer_unlock(s->gradients[i]);
+        if (s->copies[i]) propane_buffer_unlock(s->copies[i]);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status lock_tensors(train_step *s, propane_error *err) {
+    for (int i = 0; i < s->weights->count; i++) {
+        adamw_tensor *t = adamw_tensor_at(s->optimiser, i);
+        void *gradient = NULL;
+        propane_status status = propane_buffer_lock(s->gradients[i], false, &gradient, err);
+        if (status == PROPANE_OK && s->copies[i]) {
+            status = propane_buffer_lock(s->copies[i], true, &t->device, err);
+            if (status != PROPANE_OK) propane_buffer_unlock(s->gradients[i]);
+        }
+        if (status != PROPANE_OK) {
+            unlock_tensors(s, i);
+            return status;
+        }
+        t->gradient = gradient;
+    }
+    return PROPANE_OK;
+}
+
+propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err) {
+    int64_t start = clock_ns();
+    PROPANE_TRY(lock_tensors(s, err));
+    *norm = adamw_gradient_norm(s->optimiser);
+    unlock_tensors(s, s->weights->count);
+    s->own_ns += clock_ns() - start;
+    return PROPANE_OK;
+}
+
+propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
+    int64_t start = clock_ns();
+    PROPANE_TRY(lock_tensors(s, err));
+    adamw_update(s->optimiser, how);
+    unlock_tensors(s, s->weights->count);
+    s->own_ns += clock_ns() - start;
+    s->stale = true;
+    return PROPANE_OK;
+}
+
+propane_status train_step_publish(train_step *s, propane_error *err) {
+    PROPANE_TRY(lock_tensors(s, err));
+    adamw_publish(s->optimiser);
+    unlock_tensors(s, s->weights->count);
+    s->stale = true;
+    return PROPANE_OK;
+}
+
+propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {
+    void *data = NULL;
+    PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], false, &data, err));
+    memcpy(out, data, (size_t)s->weights->tensors[tensor].count * sizeof(float));
+    propane_buffer_unlock(s->gradients[tensor]);
+    return PROPANE_OK;
+}
+
+/* ---- baked weights ------------------------------------------------------------------------------------------------------ */
+
+static int baked_calls(const train_step *s) {
+    int n = 0;
+    for (int c = 0; c < s->wiring->call_count; c++) n += s->kernels[s->wiring->calls[c].kernel].baked;
+    return n;
+}
+
+int train_step_refresh_cost(const train_step *s) { return s->stale ? baked_calls(s) : 0; }
+
+propane_status train_step_refresh(train_step *s, propane_error *err) {
+    if (!s->stale) return PROPANE_OK;
+    for (int c = 0; c < s->wiring->call_count; c++) {
+        if (!s->kernels[s->wiring->calls[c].kernel].baked) continue;
+        propane_request_free(s->calls[c].request[0]);
+        s->calls[c].request[0] = NULL;
+        propane_program_free(s->calls[c].own);
+        s->calls[c].own = NULL;
+        PROPANE_TRY(bake_call(s, c, err));
+        PROPANE_TRY(make_request(s, c, 0, err));
+    }
+    s->stale = false;
+    return PROPANE_OK;
+}
+
+/* ---- running calls ------------------------------------------------------------------------------------------------------ */
+
+static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint, propane_error *err) {
+    int call = q->calls[q->head++];
+    propane_request *r = s->calls[call].request[form_hint];
+    if (!r) r = s->calls[call].request[0];
+    propane_completion done = {0};
+    propane_status status = propane_wait(r, &done, err);
+    s->queues[s->wiring->calls[call].host].busy_ns += done.device_ns;
+    if (status == PROPANE_OK) return status;
+    return propane_fail_prefix(err, status, "kernel '%s'", s->plan->kernels[s->wiring->calls[call].kernel].name);
+}
+
+static propane_status set_events(train_step *s, const wire_call *c, propane_request *r, propane_error *err) {
+    if (!s->two_queues) return PROPANE_OK;
+    step_queue *own = &s->queues[c->host], *other = &s->queues[!c->host];
+    propane_event_point wait = {other->event, other->base + (uint64_t)c->wait};
+    propane_event_point signal = {own->event, own->base + (uint64_t)c->ordinal};
+    return propane_request_events(r, &wait, c->wait > 0, &signal, 1, err);
+}
+
+/* Queues calls [begin, end) and waits for all of them. After a failure the rest is still waited for: nothing is in flight
+ * when this returns. */
+static propane_status run_calls(train_step *s, int begin, int end, int form, propane_error *err) {
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < 2; i++) s->queues[i].head = s->queues[i].tail = 0;
+    for (int call = begin; call < end && status == PROPANE_OK; call++) {
+        const wire_call *c = &s->wiring->calls[call];
+        step_queue *q = &s->queues[s->two_queues && c->host];
+        propane_request *r = s->calls[call].request[form] ? s->calls[call].request[form] : s->calls[call].request[0];
+        while (q->tail - q->head >= q->depth && status == PROPANE_OK) status = retire_oldest(s, q, form, err);
+        if (status == PROPANE_OK) status = set_events(s, c, r, err);
+        if (status == PROPANE_OK) status = propane_submit(&r, 1, err);
+        if (status == PROPANE_OK) q->calls[q->tail++] = call;
+    }
+    propane_error later = {0};
+    for (int i = 0; i < 2; i++)
+        for (step_queue *q = &s->queues[i]; q->head < q->tail;) {
+            propane_status own = retire_oldest(s, q, form, status == PROPANE_OK ? err : &later);
+            if (status == PROPANE_OK) status = own;
+        }
+    return status;
+}
+
+/* A pass is over: the next one counts its events from here. */
+static void end_pass(train_step *s, int calls) {
+    for (int i = 0; i < 2; i++) s->queues[i].head = s->queues[i].tail = 0;
+    for (int c = 0; s->two_queues && c < calls; c++) {
+        step_queue *q = &s->queues[s->wiring->calls[c].host];
+        if (s->wiring->calls[c].ordinal > q->tail) q->tail = s->wiring->calls[c].ordinal;
+    }
+    for (int i = 0; i < 2; i++) {
+        s->queues[i].base += (uint64_t)s->queues[i].tail;
+        s->queues[i].head = s->queues[i].tail = 0;
+    }
+}
+
+static propane_status lock_value(train_step *s, int value, bool write, void **out, propane_error *err) {
+    return propane_buffer_lock(s->buffers[s->wiring->values[value].buffer], write, out, err);
+}
+
+static void unlock_value(train_step *s, int value) {
+    propane_buffer_unlock(s->buffers[s->wiring->values[value].buffer]);
+}
+
+static train_embed embed_layout(const train_step *s, const propane_io *io) {
+    const plan_options *o = &s->plan->options;
+    return (train_embed){.batch = (int)o->batch, .context = (int)o->context, .width = (int)s->weights->config.hidden_size,
+                         .batch_stride = io->stride[0], .row_stride = io->stride[1]};
+}
+
+static propane_status forward(train_step *s, const int32_t *inputs, propane_error *err) {
+    const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
+    const wire_value *x = &s->wiring->values[0];
+    int64_t start = clock_ns(), count = s->plan->options.batch * s->plan->options.context;
+    void *stream = NULL;
+    assert(table);
+    if (s->stale && baked_calls(s) > 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "the baked weights are not up to date; refresh them first");
+    for (int64_t i = 0; i < count; i++)
+        if (inputs[i] < 0 || inputs[i] >= s->weights->config.vocab_size)
+            return propane_fail(err, PROPANE_ERR_INVALID, "token %d is outside the vocabulary of %lld", (int)inputs[i],
+                                (long long)s->weights->config.vocab_size);
+    PROPANE_TRY(lock_value(s, 0, true, &stream, err));
+    train_embed e = embed_layout(s, &x->io);
+    train_embed_gather(&e, model_weights_data(s->weights, table), inputs, stream);
+    unlock_value(s, 0);
+    s->own_ns += clock_ns() - start;
+    return run_calls(s, 0, s->wiring->forward_count, 0, err);
+}
+
+static propane_status take_loss(train_step *s, const int32_t *targets, double gradient_scale, double *nats, double *loss,
+                                propane_error *err) {
+    int64_t start = clock_ns();
+    int value = wiring_value(s->wiring, s->wiring->instance_count - 1, "logits");
+    const propane_io *io = &s->wiring->values[value].io;
+    void *data = NULL;
+    PROPANE_TRY(lock_value(s, value, gradient_scale != 0, &data, err));
+    train_logits l = {.data = data, .dtype = io->dtype, .batch = (int)io->dim[0], .vocab = (int)io->dim[1],
+                      .context = (int)io->dim[3], .batch_stride = io->stride[0], .row_stride = io->stride[1]};
+    propane_status status = train_loss(&l, targets, gradient_scale, nats, loss, err);
+    unlock_value(s, value);
+    s->own_ns += clock_ns() - start;
+    return status;
+}
+
+/* The embedding's own gradient; a tied head's has been made by then. */
+static propane_status scatter(train_step *s, const int32_t *inputs, bool first, propane_error *err) {
+    const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
+    int64_t start = clock_ns();
+    int value = wiring_value(s->wiring, 0, "d_x"), tensor = (int)(table - s->weights->tensors);
+    void *stream = NULL, *gradient = NULL;
+    PROPANE_TRY(lock_value(s, value, false, &stream, err));
+    propane_status status = propane_buffer_lock(s->gradients[tensor], true, &gradient, err);
+    if (status == PROPANE_OK) {
+        train_embed e = embed_layout(s, &s->wiring->values[value].io);
+        if (first && !s->weights->config.tie_word_embeddings) memset(gradient, 0, (size_t)table->count * sizeof(float));
+        train_embed_scatter(&e, gradient, inputs, stream);
+        propane_buffer_unlock(s->gradients[tensor]);
+    }
+    unlock_value(s, value);
+    s->own_ns += clock_ns() - start;
+    return status;
+}
+
+propane_status train_step_batch(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
+                                double loss_scale, double *loss, propane_error *err) {
+    if (!first && !s->options.accumulate)
+        return propane_fail(err, PROPANE_ERR_INVALID, "this step was made for one batch; ask for accumulation");
+    PROPANE_TRY(forward(s, inputs, err));
+    PROPANE_TRY(take_loss(s, targets, loss_scale, s->nats, loss, err));
+    PROPANE_TRY(run_calls(s, s->wiring->forward_count, s->wiring->call_count, !first, err));
+    end_pass(s, s->wiring->call_count);
+    return scatter(s, inputs, first, err);
+}
+
+propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets, double *nats,
+                                   double *loss, propane_error *err) {
+    PROPANE_TRY(forward(s, inputs, err));
+    end_pass(s, s->wiring->forward_count);
+    return take_loss(s, targets, 0, nats ? nats : s->nats, loss, err);
+}
+
+void train_step_times(train_step *s, int64_t *device_ns, int64_t *host_ns) {
+    *device_ns = s->queues[0].busy_ns;
+    *host_ns = s->queues[1].busy_ns + s->own_ns;
+    s->queues[0].busy_ns = s->queues[1].busy_ns = s->own_ns = 0;
+}
+
+/* ---- making and freeing -------------------------------------------------------------------------------------------------- */
+
+static propane_status open_devices(train_step *s, propane_error *err) {
+    const char *uri = s->options.device ? s->options.device : "cpu";
+    bool is_cpu = strcmp(uri, "cpu") == 0 || strncmp(uri, "cpu:", 4) == 0;
+    s->two_queues = s->options.two_queues || !is_cpu;
+    PROPANE_TRY(propane_device_open(uri, &s->queues[0].device, err));
+    if (s->two_queues) PROPANE_TRY(propane_device_open("cpu", &s->queues[1].device, err));
+    else s->queues[1].device = s->queues[0].device;
+    for (int i = 0; i < 2; i++) {
+        s->queues[i].depth = propane_device_describe(s->queues[i].device)->queue_depth;
+        s->queues[i].calls = mem_array((size_t)s->wiring->call_count, sizeof(int));
+        if (!s->queues[i].calls) return propane_fail_memory(err, 0);
+        if (s->two_queues) PROPANE_TRY(propane_event_create(s->queues[i].device, &s->queues[i].event, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status make_arrays(train_step *s, propane_error *err) {
+    size_t tensors = (size_t)s->weights->count, block = (size_t)s->weights->floats * sizeof(float);
+    s->kernels = mem_array((size_t)s->plan->kernel_count, sizeof *s->kernels);
+    s->calls = mem_array((size_t)s->wiring->call_count, sizeof *s->calls);
+    s->copies = mem_array(tensors, sizeof(propane_buffer *));
+    s->copy_layout = mem_array(tensors, sizeof *s->copy_layout);
+    s->gradients = mem_array(tensors, sizeof(propane_buffer *));
+    s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
+    s->moments[0] = mem_pages_alloc(block);
+    s->moments[1] = mem_pages_alloc(block);
+    if (s->kernels && s->calls && s->copies && s->copy_layout && s->gradients && s->nats && s->moments[0] && s->moments[1])
+        return PROPANE_OK;
+    return propane_fail_memory(err, 2 * block);
+}
+
+static propane_status make_all(train_step *s, propane_error *err) {
+    PROPANE_TRY(plan_create(&s->weights->config, &s->options.plan, &s->plan, err));
+    PROPANE_TRY(wiring_create(s->plan, s->weights, &s->wiring, err));
+    PROPANE_TRY(open_devices(s, err));
+    PROPANE_TRY(make_arrays(s, err));
+    PROPANE_TRY(compile_shared(s, err));
+    for (int c = 0; c < s->wiring->call_count; c++)
+        if (s->kernels[s->wiring->calls[c].kernel].baked) PROPANE_TRY(bake_call(s, c, err));
+    PROPANE_TRY(lay_out(s, err));
+    for (int i = 0; i < s->weights->count; i++) /* an embedding without a tied head: no kernel makes its gradient */
+        if (!s->gradients[i])
+            PROPANE_TRY(propane_buffer_create(device_of(s, false), (size_t)s->weights->tensors[i].count * sizeof(float),
+                                              &s->gradients[i], err));
+    PROPANE_TRY(make_optimiser(s, err));
+    PROPANE_TRY(train_step_publish(s, err));
+    s->stale = false;
+    return PROPANE_OK;
+}
+
+propane_status train_step_create(const train_step_options *options, model_weights *weights, train_step **out,
+                                 propane_error *err) {
+    *out = NULL;
+    train_step *s = mem_alloc(sizeof *s);
+    if (!s) return propane_fail_memory(err, sizeof *s);
+    s->options = *options;
+    s->weights = weights;
+    propane_status status = make_all(s, err);
+    if (status != PROPANE_OK) train_step_free(s);
+    else *out = s;
+    return status;
+}
+
+static void free_buffers(propane_buffer **list, int count) {
+    for (int i = 0; list && i < count; i++) propane_buffer_free(list[i]);
+    mem_free(list);
+}
+
+void train_step_free(train_step *s) {
+    if (!s) return;
+    size_t block = (size_t)s->weights->floats * sizeof(float);
+    for (int c = 0; s->calls && c < s->wiring->call_count; c++) {
+        for (int form = 0; form < 2; form++) propane_request_free(s->calls[c].request[form]);
+        propane_program_free(s->calls[c].own);
+    }
+    for (int k = 0; s->kernels && k < s->plan->kernel_count; k++)
+        for (int form = 0; form < 2; form++) propane_program_free(s->kernels[k].program[form]);
+    free_buffers(s->buffers, s->wiring ? s->wiring->buffer_count : 0);
+    free_buffers(s->copies, s->weights->count);
+    free_buffers(s->gradients, s->weights->count);
+    for (int i = 0; i < 2; i++) {
+        propane_event_free(s->queues[i].event);
+        mem_free(s->queues[i].calls);
+        if (s->moments[i]) mem_pages_free(s->moments[i], block);
+    }
+    if (s->two_queues) propane_device_close(s->queues[1].device);
+    propane_device_close(s->queues[0].device);
+    adamw_free(s->optimiser);
+    mem_free(s->nats);
+    mem_free(s->copy_layout);
+    mem_free(s->calls);
+    mem_free(s->kernels);
+    wiring_free(s->wiring);
+    plan_free(s->plan);
+    mem_free(s);
+}

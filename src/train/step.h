@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ * The training step: embed, forward kernels, loss, backward kernels with the weight gradients beside them, AdamW. Programs,
+ * buffers and requests are made once; a step allocates nothing (with baked weights, compiling again does).
+ */
+#ifndef TRAIN_STEP_H
+#define TRAIN_STEP_H
+
+#include "train/adamw.h"
+#include "train/plan.h"
+
+typedef struct train_step_options {
+    plan_options plan;
+    const char *device;  /* uri; the host's kernels run on a cpu device, which is this one if it is a cpu */
+    bool two_queues;     /* the host's kernels have a queue of their own even on a cpu */
+    bool baked;          /* weights are constants of the device's programs, not inputs */
+    bool accumulate;     /* several batches a step will be wanted */
+} train_step_options;
+
+typedef struct train_step train_step;
+
+/* `weights` stays the caller's and must outlive the step; it holds the master weights. */
+PROPANE_CHECK propane_status train_step_create(const train_step_options *options, model_weights *weights,
+                                               train_step **out, propane_error *err);
+void train_step_free(train_step *s);
+const plan *train_step_plan(const train_step *s);
+
+/* Forward, loss and backward of one batch, [B][S] each. `first`: gradients start anew, otherwise they are added to. They
+ * are those of loss_scale times the mean loss. */
+PROPANE_CHECK propane_status train_step_batch(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
+                                              double loss_scale, double *loss, propane_error *err);
+/* Forward and loss only; `nats` [B][S] may be NULL. */
+PROPANE_CHECK propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets,
+                                                 double *nats, double *loss, propane_error *err);
+PROPANE_CHECK propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err);
+/* AdamW over all weights; their copies on the device follow, except baked ones: see refresh. */
+PROPANE_CHECK propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err);
+/* After the master weights were changed from outside. */
+PROPANE_CHECK propane_status train_step_publish(train_step *s, propane_error *err);
+
+/* Baked weights that are not up to date are compiled again. Must be called between an update and the next batch; does
+ * nothing with weights as inputs. */
+PROPANE_CHECK propane_status train_step_refresh(train_step *s, propane_error *err);
+int train_step_compiles(const train_step *s);     /* of the device, so far */
+int train_step_refresh_cost(const train_step *s); /* compiles that the next refresh makes; 0: up to date */
+
+float *train_step_moments(train_step *s, int which); /* 1 or 2: a block laid out like the weights */
+/* Copies a tensor's gradient; count as in the registry. */
+PROPANE_CHECK propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err);
+/* Nanoseconds since the last call: kernels on the device, kernels and own code on the host. */
+void train_step_times(train_step *s, int64_t *device_ns, int64_t *host_ns);
+size_t train_step_activation_bytes(const train_step *s);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT
+ * Owns names and lifetimes. Everything is derived from the functions' parameters and results; the order of the calls is
+ * the only thing that is decided here: blocks forward, then blocks backward, kernels in the plan's order.
+ */
+#include "train/wiring.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+int wiring_layer(const wiring *w, int instance) { return instance == w->instance_count - 1 ? -1 : instance / 2; }
+
+const plan_block *wiring_block(const wiring *w, int instance) {
+    return &w->plan->blocks[instance == w->instance_count - 1 ? 2 : instance % 2];
+}
+
+/* Follows a name to the block that makes the value. */
+static void follow(const wiring *w, int *instance, const char **name) {
+    int last = w->instance_count - 1;
+    if (strcmp(*name, "x") == 0) {
+        --*instance;
+        *name = *instance < 0 ? "x" : "out";
+    } else if (strcmp(*name, "d_out") == 0 && *instance < last) {
+        ++*instance;
+        *name = "d_x";
+    } else if (strcmp(*name, "d_logits") == 0 && *instance == last) {
+        *name = "logits";
+    }
+}
+
+int wiring_value(const wiring *w, int instance, const char *name) {
+    follow(w, &instance, &name);
+    for (int i = 0; i < w->value_count; i++)
+        if (w->values[i].instance == instance && strcmp(w->values[i].name, name) == 0) return i;
+    return -1;
+}
+
+wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name) {
+    const plan_block *b = wiring_block(w, call->instance);
+    const char *weight = strncmp(name, "sum_", 4) == 0 ? name + 4 : strncmp(name, "d_", 2) == 0 ? name + 2 : name;
+    if (plan_is_weight(b, weight)) {
+        const model_tensor *t = model_weights_param(w->weights, b->part, wiring_layer(w, call->instance), weight);
+        assert(t);
+        return (wire_ref){weight == name ? WIRE_WEIGHT : WIRE_GRADIENT, (int)(t - w->weights->tensors)};
+    }
+    return (wire_ref){WIRE_VALUE, wiring_value(w, call->instance, name)};
+}
+
+/* ---- calls and values -------------------------------------------------------------------------------------------------- */
+
+static void touch(wiring *w, int call, const char *name) {
+    const wire_call *c = &w->calls[call];
+    if (wiring_resolve(w, c, name).kind != WIRE_VALUE) return;
+    int i = wiring_value(w, c->instance, name);
+    if (i < 0) {
+        assert(w->value_count < w->value_room);
+        i = w->value_count++;
+        wire_value *v = &w->values[i];
+        *v = (wire_value){.instance = c->instance, .name = name, .first = call, .buffer = -1};
+        follow(w, &v->instance, &v->name);
+    }
+    w->values[i].last = call;
+}
+
+static void touch_all(wiring *w, int call) {
+    const mil_function *f = w->plan->kernels[w->calls[call].kernel].function;
+    for (int i = 0; i < f->param_count; i++) touch(w, call, f->params[i]->name);
+    for (int i = 0; i < f->result_count; i++) touch(w, call, f->results[i]->name);
+}
+
+static void add_calls(wiring *w, int instance, bool backward) {
+    const plan_block *b = wiring_block(w, instance);
+    for (int k = b->first; k < b->first + b->count; k++)
+        if (w->plan->kernels[k].backward == backward)
+            w->calls[w->call_count++] =
+                (wire_call){.kernel = k, .instance = instance, .host = w->plan->kernels[k].place == PLAN_HOST};
+}
+
+static int count_names(const plan *p) {
+    int n = 0;
+    for (int k = 0; k < p->kernel_count; k++) n += p->kernels[k].function->param_count + p->kernels[k].function->result_count;
+    return n;
+}
+
+propane_status wiring_create(const plan *p, const model_weights *weights, wiring **out, propane_error *err) {
+    *out = NULL;
+    arena *a = arena_create();
+    wiring *w = a ? ARENA_NEW(a, wiring) : NULL;
+    int instances = 2 * (int)p->config.num_hidden_layers + 1, room = instances * count_names(p) + 1;
+    if (w) {
+        *w = (wiring){.arena = a, .plan = p, .weights = weights, .instance_count = instances, .value_room = room,
+                      .calls = ARENA_ARRAY(a, instances * p->kernel_count, wire_call),
+                      .values = ARENA_ARRAY(a, room, wire_value)};
+    }
+    if (!w || !w->calls || !w->values) {
+        arena_free(a);
+        return propane_fail_memory(err, (size_t)room * sizeof(wire_value));
+    }
+    for (int i = 0; i < instances; i++) add_calls(w, i, false);
+    w->forward_count = w->call_count;
+    for (int i = instances - 1; i >= 0; i--) add_calls(w, i, true);
+    w->values[w->value_count++] = (wire_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
+    for (int c = 0; c < w->call_count; c++) touch_all(w, c);
+    int last = wiring_value(w, 0, "d_x");
+    assert(last >= 0);
+    w->values[last].last = w->call_count;
+    *out = w;
+    return PROPANE_OK;
+}
+
+void wiring_free(wiring *w) {
+    if (w) arena_free(w->arena);
+}
+
+propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io *io, propane_error *err) {
+    wire_ref ref = wiring_resolve(w, call, io->name);
+    if (ref.kind != WIRE_VALUE) return PROPANE_OK;
+    wire_value *v = &w->values[ref.index];
+    if (v->bytes == 0) {
+        v->io = *io;
+    } else {
+        bool same = v->io.rank == io->rank && v->io.dtype == io->dtype;
+        for (int d = 0; same && d < io->rank; d++)
+            same = v->io.dim[d] == io->dim[d] && (io->dim[d] == 1 || v->io.stride[d] == io->stride[d]);
+        if (!same)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "kernel '%s' lays out '%s' in another way than the kernel that "
+                                "it comes from; use a device and a plan that agree", w->plan->kernels[call->kernel].name,
+                                io->name);
+    }
+    if (io->bytes > v->bytes) v->bytes = io->bytes;
+    return PROPANE_OK;
+}
+
+/* ---- buffers: a value takes a free one of its size ------------------------------------------------------------------- */
+
+/* `free_at[b]`: the call after which buffer b became free; call_count+1: in use. */
+static int take_buffer(wiring *w, size_t bytes, int *free_at, bool oldest) {
+    int found = -1;
+    for (int b = 0; b < w->buffer_count; b++) {
+        if (w->buffer_bytes[b] != bytes || free_at[b] > w->call_count) continue;
+        if (found < 0 || (oldest ? free_at[b] < free_at[found] : free_at[b] > free_at[found])) found = b;
+    }
+    if (found < 0) {
+        found = w->buffer_count++;
+        w->buffer_bytes[found] = bytes;
+    }
+    free_at[found] = w->call_count + 1;
+    return found;
+}
+
+static void place_values(wiring *w, int *free_at, bool oldest) {
+    for (int c = -1; c < w->call_count; c++) {
+        for (int i = 0; i < w->value_count; i++)
+            if (w->values[i].first == c) w->values[i].buffer = take_buffer(w, w->values[i].bytes, free_at, oldest);
+        for (int i = 0; i < w->value_count; i++)
+            if (w->values[i].last == c) free_at[w->values[i].buffer] = c;
+    }
+}
+
+/* Per buffer and queue: the ordinal of the last call that touched and that wrote it. Gradients count as buffers behind
+ * those of the values. */
+typedef struct traffic {
+    int touched[2], written[2];
+} traffic;
+
+static void pass_name(const wiring *w, traffic *t, wire_call *c, const char *name, bool writes, bool record) {
+    wire_ref ref = wiring_resolve(w, c, name);
+    if (ref.kind == WIRE_WEIGHT) return; /* nobody writes them during a pass */
+    traffic *b = &t[ref.kind == WIRE_VALUE ? w->values[ref.index].buffer : w->buffer_count + ref.index];
+    int own = c->host, other = !c->host;
+    if (record) {
+        b->touched[own] = c->ordinal;
+        if (writes) b->written[own] = c->ordinal;
+    } else {
+        int needed = writes ? b->touched[other] : b->written[other];
+        if (needed > c->wait) c->wait = needed;
+    }
+}
+
+static void find_waits(wiring *w, traffic *t) {
+    int ordinal[2] = {0, 0}, waited[2] = {0, 0};
+    for (int i = 0; i < w->call_count; i++) {
+        wire_call *c = &w->calls[i];
+        const mil_function *f = w->plan->kernels[c->kernel].function;
+        c->ordinal = ++ordinal[c->host];
+        for (int record = 0; record < 2; record++) {
+            for (int k = 0; k < f->param_count; k++) pass_name(w, t, c, f->params[k]->name, false, record);
+            for (int k = 0; k < f->result_count; k++) pass_name(w, t, c, f->results[k]->name, true, record);
+        }
+        if (c->wait <= waited[c->host]) c->wait = 0; /* an earlier call of this queue has waited for it */
+        else waited[c->host] = c->wait;
+    }
+}
+
+propane_status wiring_place(wiring *w, bool two_queues, propane_error *err) {
+    w->buffer_bytes = ARENA_ARRAY(w->arena, w->value_count, size_t);
+    int *free_at = mem_array((size_t)w->value_count, sizeof *free_at);
+    propane_status status = w->buffer_bytes && free_at ? PROPANE_OK : propane_fail_memory(err, 0);
+    if (status == PROPANE_OK) place_values(w, free_at, two_queues);
+    mem_free(free_at);
+    if (status != PROPANE_OK || !two_queues) return status;
+    traffic *t = mem_array((size_t)(w->buffer_count + w->weights->count), sizeof *t);
+    if (!t) return propane_fail_memory(err, (size_t)w->buffer_count * sizeof *t);
+    find_waits(w, t);
+    mem_free(t);
+    return PROPANE_OK;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ * The wiring of a step: every kernel of the plan for every layer, in order (the calls), and which memory each of their
+ * inputs and results is. Values that never live at the same time share a buffer. Two queues (device and host) run their
+ * calls in order; what a call of one needs from the other becomes a number to wait for.
+ */
+#ifndef TRAIN_WIRING_H
+#define TRAIN_WIRING_H
+
+#include "train/plan.h"
+
+typedef enum wire_kind { WIRE_VALUE, WIRE_WEIGHT, WIRE_GRADIENT } wire_kind;
+
+/* What a name of a kernel stands for in one call. */
+typedef struct wire_ref {
+    wire_kind kind;
+    int index; /* of wiring.values, or of the model's tensors */
+} wire_ref;
+
+typedef struct wire_value {
+    int instance;
+    const char *name;
+    int first, last;  /* calls that touch it; -1 and call_count: the host's own code before and after */
+    size_t bytes;
+    propane_io io;    /* how all kernels lay it out */
+    int buffer;       /* after wiring_place */
+} wire_value;
+
+typedef struct wire_call {
+    int kernel;       /* of plan.kernels */
+    int instance;     /* 0 .. 2L: attn 0, ffn 0, attn 1, ..., head */
+    bool host;        /* runs on the host's queue */
+    int ordinal;      /* 1, 2, ... among the calls of its queue */
+    int wait;         /* ordinal on the other queue that must be done before; 0: none */
+} wire_call;
+
+typedef struct wiring {
+    arena *arena;
+    const plan *plan;
+    const model_weights *weights;
+    int instance_count;
+    int call_count, forward_count; /* calls [0, forward_count) are the forward pass */
+    wire_call *calls;
+    int value_count, value_room;
+    wire_value *values;            /* [0] is the embedded batch */
+    int buffer_count;
+    size_t *buffer_bytes;
+} wiring;
+
+PROPANE_CHECK propane_status wiring_create(const plan *p, const model_weights *weights, wiring **out, propane_error *err);
+void wiring_free(wiring *w);
+int wiring_layer(const wiring *w, int instance);
+const plan_block *wiring_block(const wiring *w, int instance);
+/* The value of that name in an instance, seen through the joints between blocks (x is the previous block's out); -1. */
+int wiring_value(const wiring *w, int instance, const char *name);
+wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name);
+/* Tells how a kernel lays out a value; two kernels that differ are an error. */
+PROPANE_CHECK propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io *io, propane_error *err);
+/* After all layouts: gives buffers. With `two_queues` also the waits, and buffers rest as long as possible before they
+ * are used again. */
+PROPANE_CHECK propane_status wiring_place(wiring *w, bool two_queues, propane_error *err);
+
+#endif
