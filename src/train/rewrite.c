@@ -162,7 +162,10 @@ propane_status train_promote(const mil_function *f, mil_module *into, const char
     }
     for (int i = 0; i < f->param_count; i++) {
         mil_value **v = &r.map[f->params[i]->id];
-        if (*v && (*v)->type.dtype == MIL_fp16) *v = mil_build_cast(&r.b, *v, MIL_fp32);
+        if (!*v || (*v)->type.dtype != MIL_fp16) continue;
+        *v = mil_build_cast(&r.b, *v, MIL_fp32);
+        const char *wide = arena_printf(into->arena, "%s_wide", f->params[i]->name);
+        if (wide) rename_value(&r, *v, wide); /* the names that casts get by themselves may be a result's */
     }
     for (const mil_op *op = f->first; op; op = op->next)
         if (!promote_op(&r, op)) break;
