@@ -205,7 +205,8 @@ typedef struct propane_completion {
 PROPANE_CHECK propane_status propane_request_create(propane_program *program, const propane_binding *bindings, int count,
                                                     propane_request **out, propane_error *err);
 void propane_request_free(propane_request *request); /* waits if it is in flight */
-/* Replaces what the request waits for before it starts and what it signals when it is done (also when it failed). */
+/* Replaces what the request waits for before it starts and what it signals when it is done (also when it failed). Does not
+ * allocate where the events stay the same and only their values are new. */
 PROPANE_CHECK propane_status propane_request_events(propane_request *request, const propane_event_point *waits,
                                                     int wait_count, const propane_event_point *signals,
                                                     int signal_count, propane_error *err);

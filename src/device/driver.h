@@ -43,6 +43,7 @@ typedef struct driver_execution {
 struct propane_driver {
     const char *name;        /* what stands before ':' in a uri */
     const char *summary;
+    bool host_memory;        /* its programs also take buffers of other devices that have `memory`: it is the host itself */
     /* Why this driver cannot work on this machine; OK if it can. */
     propane_status (*probe)(propane_error *why);                /* (optional) NULL: it always can */
     /* `rest` is what follows ':' in the uri, "" if nothing does. */

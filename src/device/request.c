@@ -41,7 +41,8 @@ static propane_status bind(propane_request *r, const propane_binding *binding, p
         return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': bound twice", binding->name);
     if (!binding->buffer)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': there is no buffer", binding->name);
-    if (binding->buffer->device != r->program->device)
+    if (binding->buffer->device != r->program->device &&
+        !(r->program->device->driver->host_memory && binding->buffer->b.memory))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "binding '%s': its buffer belongs to another device ('%s') than the program ('%s')",
                             binding->name, binding->buffer->device->uri, r->program->device->uri);
@@ -151,10 +152,23 @@ static void free_points(propane_event_point *points, int count) {
     mem_free(points);
 }
 
+static bool same_events(const propane_event_point *old, int old_count, const propane_event_point *new, int new_count) {
+    if (old_count != new_count) return false;
+    for (int i = 0; i < old_count; i++)
+        if (old[i].event != new[i].event) return false;
+    return true;
+}
+
 propane_status propane_request_events(propane_request *request, const propane_event_point *waits, int wait_count,
                                       const propane_event_point *signals, int signal_count, propane_error *err) {
     if (in_flight(request))
         return propane_fail(err, PROPANE_ERR_INVALID, "request: its events cannot change while it is in flight");
+    if (same_events(request->waits, request->wait_count, waits, wait_count) &&
+        same_events(request->signals, request->signal_count, signals, signal_count)) { /* only the values are new */
+        for (int i = 0; i < wait_count; i++) request->waits[i].value = waits[i].value;
+        for (int i = 0; i < signal_count; i++) request->signals[i].value = signals[i].value;
+        return PROPANE_OK;
+    }
     propane_event_point *new_waits = NULL, *new_signals = NULL;
     PROPANE_TRY(copy_points(waits, wait_count, "waits", &new_waits, err));
     propane_status status = copy_points(signals, signal_count, "signals", &new_signals, err);

@@ -79,7 +79,7 @@ static propane_status eval_execute(void *impl, const driver_execution *e, propan
 }
 
 static const propane_driver eval_driver = {
-    .name = "cpu", .summary = "the meaning of each op in double", .open = eval_open, .close = eval_close,
+    .name = "cpu", .summary = "the meaning of each op in double", .host_memory = true, .open = eval_open, .close = eval_close,
     .describe = eval_describe, .supports = eval_supports, .compile = eval_compile, .program_free = eval_program_free,
     .buffer_create = eval_buffer_create, .buffer_free = eval_buffer_free, .execute = eval_execute,
 };

@@ -20,7 +20,10 @@ TEST(layer_fp16) { check("layer", MIL_fp16, false, false, false, 2e-2); }
 TEST(six_fp16) { check("six", MIL_fp16, false, false, false, 2e-2); }
 TEST(ten_fp16) { check("ten", MIL_fp16, false, false, false, 2e-2); }
 TEST(baked) { check("six", MIL_fp32, true, false, false, 1e-5); }
+TEST(two_queues_six) { check("six", MIL_fp32, false, true, false, 1e-5); }
+TEST(two_queues_ten) { check("ten", MIL_fp16, false, true, false, 2e-2); }
+TEST(two_queues_accumulated) { check("six", MIL_fp32, true, true, true, 1e-5); }
 TEST(accumulated) { check("layer", MIL_fp32, false, false, true, 1e-5); }
 
 SUITE("train/step_truth", T(layer_fp32), T(six_fp32), T(ten_fp32), T(layer_fp16), T(six_fp16), T(ten_fp16), T(baked),
-      T(accumulated))
+      T(two_queues_six), T(two_queues_ten), T(two_queues_accumulated), T(accumulated))
