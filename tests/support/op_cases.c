@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the making of cases from lines. A line is a list of param=spec, read by the class of the parameter in its row:
+ *
+ *   tensors    [2,3]          an input of that shape, of the case's element type (bool and int32 where the class says so)
+ *              int8[2,3]      of a given element type ($[3]: the case's)
+ *              [2,3]~apart    drawn in a given way; otherwise as op_defaults or the row's DRAW column say
+ *              [2,3]!         a constant instead of an input
+ *              fp32(1.5)      a constant scalar
+ *              @x             the same value as parameter x
+ *              [2]|[3]        several values (variadic parameters)
+ *   K_INTS, K_BOOLS   [1,-1]  [true,false]         K_INT, K_BOOL, K_FLOAT, K_TEXT   3  true  0.5  valid
+ *
+ * and for=float, for=int, for=fp16, ... restricts the element types; without it the class of the first tensor decides.
+ */
+#include "support/op_cases.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "mil/build.h"
+#include "support/op_lines.h"
+#include "support/test.h"
+
+enum { WORDS = 16, WORD = 200, SLOTS = 1024 };
+
+/* ---- columns of ops.def as text ------------------------------------------------------------------------------------- */
+
+#define RULE(x) #x
+#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule,
+static const char *const rule_names[MIL_OP_COUNT] = {
+#include "mil/ops.def"
+};
+#define GRAD(x) #x
+#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) grad,
+static const char *const grad_names[MIL_OP_COUNT] = {
+#include "mil/ops.def"
+};
+
+const char *op_rule_name(mil_opcode code) { return rule_names[code]; }
+const char *op_grad_name(mil_opcode code) { return grad_names[code]; }
+
+/* ---- random values -------------------------------------------------------------------------------------------------- */
+
+typedef struct maker {
+    const mil_op_info *info;
+    mil_dtype dtype;
+    rng random;
+    double slots[SLOTS]; /* for ~apart: shuffled, no two alike, shared by all inputs of a case */
+    int slot_count, slot_next;
+    op_case *out;
+    mil_builder build;
+    double *data[OP_CASE_INPUTS];
+    char words[WORDS][2][WORD];
+    int word_count;
+    char label[400];
+    propane_error err;
+} maker;
+
+static double between(maker *m, double low, double high) { return low + (high - low) * rng_unit(&m->random); }
+static double whole(maker *m, int low, int high) {
+    return low + (double)rng_below(&m->random, (uint64_t)(high - low + 1));
+}
+static double signed_(maker *m, double v) { return rng_next(&m->random) & 1 ? v : -v; }
+
+/* Numbers 0.02 apart (whole numbers for integers) and not within 0.05 of 0, +-1, +-6. */
+static void fill_slots(maker *m, bool is_float) {
+    m->slot_count = m->slot_next = 0;
+    for (int k = 0; k < SLOTS; k++) {
+        const double v = is_float ? 0.02 * (k - SLOTS / 2) + 0.01 : k - SLOTS / 2, size = fabs(v);
+        const bool near = size < 0.05 || fabs(size - 1) < 0.05 || fabs(size - 6) < 0.05;
+        if (!near) m->slots[m->slot_count++] = v;
+    }
+    for (int k = m->slot_count - 1; k > 0; k--) {
+        const int other = (int)rng_below(&m->random, (uint64_t)k + 1);
+        const double keep = m->slots[k];
+        m->slots[k] = m->slots[other];
+        m->slots[other] = keep;
+    }
+}
+
+static double draw_apart(maker *m, bool is_float) {
+    if (m->slot_count == 0) fill_slots(m, is_float);
+    ck_assert_msg(m->slot_next < m->slot_count, "%s: too many elements for ~apart", m->label);
+    return m->slots[m->slot_next++];
+}
+
+static double any_of(maker *m, bool is_float) { return is_float ? rng_normal(&m->random) : whole(m, -9, 9); }
+static double positive_of(maker *m, bool is_float) { return is_float ? between(m, 0.2, 3) : whole(m, 1, 5); }
+static double nonzero_of(maker *m, bool is_float) {
+    return is_float ? signed_(m, between(m, 0.3, 3)) : signed_(m, whole(m, 1, 5));
+}
+static double unit_of(maker *m, bool is_float) { return is_float ? between(m, -0.9, 0.9) : whole(m, -1, 1); }
+static double integer_of(maker *m, bool is_float) { return whole(m, -3, 3); }
+static double bit_of(maker *m, bool is_float) { return whole(m, 0, 1); }
+static double byte_of(maker *m, bool is_float) { return whole(m, 0, 127); }
+/* n and a fraction of 0.1 to 0.4 or 0.6 to 0.9: away from what floor, ceil and round jump at. */
+static double fraction_of(maker *m, bool is_float) { return whole(m, -4, 4) + 0.5 * (double)bit_of(m, true) + between(m, 0.1, 0.4); }
+static double half_of(maker *m, bool is_float) { return whole(m, -9, 9) / 2; }
+static double near_one_of(maker *m, bool is_float) {
+    return is_float ? signed_(m, between(m, 0.7, 1.4)) : signed_(m, rng_below(&m->random, 8) ? 1 : 2);
+}
+/* mod_x / mod_y is never nearer than 0.1 to a whole number. */
+static double mod_x_of(maker *m, bool is_float) { return is_float ? 0.75 * whole(m, -8, 8) + 0.3 : whole(m, -20, 20); }
+static double mod_y_of(maker *m, bool is_float) {
+    return is_float ? signed_(m, 1.5 * whole(m, 1, 2)) : signed_(m, whole(m, 1, 5));
+}
+static double large_of(maker *m, bool is_float) { return between(m, -200, 300); }
+
+static const struct drawing {
+    const char *name;
+    double (*of)(maker *m, bool is_float);
+    bool smooth;
+} drawings[] = {
+    {"any", any_of, true},           {"positive", positive_of, true}, {"nonzero", nonzero_of, true},
+    {"unit", unit_of, true},         {"apart", draw_apart, true},     {"integer", integer_of, false},
+    {"custom", any_of, true},        {"bits", bit_of, false},         {"bytes", byte_of, false},
+    {"fraction", fraction_of, true}, {"halves", half_of, false},      {"near_one", near_one_of, true},
+    {"mod_x", mod_x_of, true},       {"mod_y", mod_y_of, true},       {"large", large_of, false},
+};
+
+static const char *const draw_names[] = { /* by mil_draw */
+    [MIL_DRAW_any] = "any",     [MIL_DRAW_positive] = "positive", [MIL_DRAW_nonzero] = "nonzero",
+    [MIL_DRAW_unit] = "unit",   [MIL_DRAW_apart] = "apart",       [MIL_DRAW_integer] = "integer",
+    [MIL_DRAW_custom] = "custom",
+};
+
+/* Fills `data`; false: such values have kinks. "index:N": -N .. N-1; "below:N": 0 .. N-1; "mask": bits, the first of
+ * each row set. */
+static bool draw(maker *m, const char *how, const mil_type *type, double *data) {
+    const int64_t count = mil_type_count(type);
+    const bool is_float = mil_dtype_is_float(type->dtype);
+    const int n = strchr(how, ':') ? atoi(strchr(how, ':') + 1) : 0;
+    const struct drawing *found = NULL;
+    for (size_t k = 0; k < sizeof drawings / sizeof drawings[0]; k++)
+        if (!strcmp(how, drawings[k].name)) found = &drawings[k];
+    ck_assert_msg(found || n > 0 || !strcmp(how, "mask"), "%s: no such drawing: %s", m->label, how);
+    for (int64_t i = 0; i < count; i++) {
+        const bool first = type->rank > 0 && i % type->dim[type->rank - 1] == 0;
+        double v = found ? found->of(m, is_float) : n > 0 ? whole(m, how[0] == 'i' ? -n : 0, n - 1) : first || bit_of(m, false);
+        data[i] = mil_round(type->dtype, v);
+    }
+    return is_float && found && found->smooth;
+}
+
+/* ---- reading specs -------------------------------------------------------------------------------------------------- */
+
+static int read_numbers(const char *text, double *out, int limit) {
+    int count = 0;
+    if (*text == '[') text++;
+    while (*text && *text != ']' && *text != ')') {
+        ck_assert_msg(count < limit, "too many numbers in %s", text);
+        if (!strncmp(text, "true", 4) || !strncmp(text, "false", 5)) {
+            out[count++] = *text == 't';
+            text += *text == 't' ? 4 : 5;
+        } else {
+            char *end = NULL;
+            out[count++] = strtod(text, &end);
+            ck_assert_msg(end > text, "not a number: %s", text);
+            text = end;
+        }
+        if (*text == ',') text++;
+    }
+    return count;
+}
+
+static mil_value *read_attribute(maker *m, const mil_param *p, const char *spec) {
+    double numbers[64];
+    int64_t ints[64];
+    uint8_t bools[64];
+    const int count = p->klass == MIL_CLASS_K_TEXT ? 0 : read_numbers(spec, numbers, 64);
+    for (int k = 0; k < count; k++) ints[k] = (int64_t)numbers[k], bools[k] = numbers[k] != 0;
+    const mil_type list = {.dtype = MIL_bool, .rank = 1, .dim = {count}};
+    switch (p->klass) {
+    case MIL_CLASS_K_INT: return mil_build_int(&m->build, (int32_t)ints[0]);
+    case MIL_CLASS_K_INTS: return mil_build_ints(&m->build, ints, count);
+    case MIL_CLASS_K_BOOL: return mil_build_bool(&m->build, bools[0]);
+    case MIL_CLASS_K_BOOLS: return mil_build_const(&m->build, p->name, &list, bools);
+    case MIL_CLASS_K_TEXT: return mil_build_text(&m->build, spec);
+    default: return mil_build_scalar(&m->build, m->dtype == MIL_fp16 ? MIL_fp16 : MIL_fp32, numbers[0]);
+    }
+}
+
+static mil_dtype class_dtype(const maker *m, mil_class klass) {
+    switch (klass) {
+    case MIL_CLASS_BOOL: return MIL_bool;
+    case MIL_CLASS_INT: return MIL_int32;
+    case MIL_CLASS_QUANT: return MIL_int8;
+    default: return m->dtype;
+    }
+}
+
+static const char *default_of(const maker *m, const char *param) {
+    for (int k = 0; k < op_default_count; k++)
+        if (!strcmp(op_defaults[k].op, m->info->name) && !strcmp(op_defaults[k].param, param)) return op_defaults[k].text;
+    return NULL;
+}
+
+/* How a tensor is drawn: as the spec says, or the defaults, or what its type needs, or the row. */
+static const char *drawing_of(maker *m, const mil_param *p, mil_dtype dtype, const char *tilde, char out[WORD]) {
+    const char *standard = default_of(m, p->name);
+    snprintf(out, WORD, "%s", tilde               ? tilde + 1
+                              : standard          ? standard
+                              : dtype == MIL_bool ? "bits"
+                              : dtype == MIL_uint8 || dtype == MIL_int8 || dtype == MIL_uint16 ? "bytes"
+                                                  : draw_names[m->info->draw]);
+    out[strcspn(out, "!")] = 0;
+    return out;
+}
+
+static mil_value *find_value(maker *m, const char *name) {
+    for (int k = 0; k < m->build.function->param_count; k++)
+        if (!strcmp(m->build.function->params[k]->name, name)) return m->build.function->params[k];
+    ck_abort_msg("%s: @%s is not an input", m->label, name);
+    return NULL;
+}
+
+static mil_value *read_tensor(maker *m, const mil_param *p, const char *spec, const char *name) {
+    char prefix[WORD], how[WORD];
+    double numbers[MIL_MAX_RANK + 1];
+    if (*spec == '@') return find_value(m, spec + 1);
+    const size_t length = strcspn(spec, "[(");
+    snprintf(prefix, sizeof prefix, "%.*s", (int)length, spec);
+    mil_type type = {.dtype = class_dtype(m, p->klass)};
+    if (prefix[0]) type.dtype = prefix[0] == '$' ? m->dtype : mil_dtype_from_name(prefix, strlen(prefix));
+    ck_assert_msg(type.dtype != MIL_DTYPE_NONE, "%s: unknown element type %s", m->label, prefix);
+    if (spec[length] == '(') {
+        ck_assert(read_numbers(spec + length + 1, numbers, 1) == 1);
+        return mil_build_scalar(&m->build, type.dtype, numbers[0]);
+    }
+    type.rank = read_numbers(spec + length, numbers, MIL_MAX_RANK);
+    for (int d = 0; d < type.rank; d++) type.dim[d] = (int64_t)numbers[d];
+    const char *tilde = strchr(spec, '~');
+    drawing_of(m, p, type.dtype, tilde, how);
+    double *data = mem_array((size_t)mil_type_count(&type), sizeof *data);
+    ck_assert(data != NULL);
+    const bool smooth = draw(m, how, &type, data);
+    if (strchr(spec, '!') || p->klass == MIL_CLASS_K_TENSOR) {
+        mil_value *v = mil_build_const_f64(&m->build, name, &type, data);
+        mem_free(data);
+        return v;
+    }
+    const int index = m->out->input_count++;
+    ck_assert_msg(index < OP_CASE_INPUTS, "%s: too many inputs", m->label);
+    m->data[index] = data;
+    m->out->inputs[index] = (mil_tensor){.type = type, .data = data};
+    m->out->smooth[index] = smooth;
+    return mil_build_param(&m->build, name, type);
+}
+
+static bool is_tensor(mil_class klass) { return klass < MIL_CLASS_K_INT || klass == MIL_CLASS_K_TENSOR; }
+
+/* The values that a spec gives to a parameter. */
+static int read_values(maker *m, const mil_param *p, const char *spec, mil_value *out[OP_CASE_INPUTS]) {
+    if (!is_tensor(p->klass)) {
+        out[0] = read_attribute(m, p, spec);
+        return 1;
+    }
+    char part[WORD], name[64];
+    int count = 0;
+    for (const char *at = spec; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
+        snprintf(part, sizeof part, "%.*s", (int)strcspn(at, "|"), at);
+        snprintf(name, sizeof name, p->need == MIL_VARIADIC ? "%s%d" : "%s", p->name, count);
+        out[count++] = read_tensor(m, p, part, name);
+    }
+    return count;
+}
+
+static void split_words(maker *m, const char *text) {
+    m->word_count = 0;
+    while (*text) {
+        const size_t length = strcspn(text, " "), name = strcspn(text, "=");
+        ck_assert_msg(m->word_count < WORDS && length < WORD && name < length, "bad line: %s", text);
+        char (*word)[WORD] = m->words[m->word_count++];
+        snprintf(word[0], WORD, "%.*s", (int)name, text);
+        snprintf(word[1], WORD, "%.*s", (int)(length - name - 1), text + name + 1);
+        text += length;
+        while (*text == ' ') text++;
+    }
+}
+
+static const char *word_of(const maker *m, const char *name) {
+    for (int k = 0; k < m->word_count; k++)
+        if (!strcmp(m->words[k][0], name)) return m->words[k][1];
+    return NULL;
+}
+
+/* ---- cases ---------------------------------------------------------------------------------------------------------- */
+
+static mil_op *build_op(maker *m) {
+    mil_value *values[MIL_MAX_PARAMS][OP_CASE_INPUTS];
+    mil_argument arguments[MIL_MAX_PARAMS];
+    int count = 0;
+    for (int p = 0; p < m->info->param_count; p++) {
+        const mil_param *param = &m->info->params[p];
+        const char *spec = word_of(m, param->name);
+        if (!spec && !is_tensor(param->klass)) spec = default_of(m, param->name);
+        if (!spec) continue;
+        arguments[count] = (mil_argument){param->name, read_values(m, param, spec, values[p]), values[p]};
+        count++;
+    }
+    if (m->info->code == MIL_OP_const) return values[0][0] ? values[0][0]->def : NULL;
+    return mil_build_op(&m->build, m->info->code, "y", arguments, count);
+}
+
+static void make_case(const mil_op_info *info, mil_dtype dtype, const char *text, uint64_t seed, op_case_visit visit,
+                      void *context) {
+    maker *m = mem_alloc(sizeof *m);
+    op_case *out = mem_alloc(sizeof *out);
+    ck_assert(m && out);
+    m->info = info, m->dtype = dtype, m->out = out;
+    rng_init(&m->random, seed);
+    snprintf(m->label, sizeof m->label, "%s %s: %s", info->name, mil_dtype_get(dtype)->name, text);
+    split_words(m, text);
+    *out = (op_case){.label = m->label, .code = info->code, .dtype = dtype, .module = mil_module_create("case.mil")};
+    ck_assert(out->module != NULL);
+    mil_build_begin(&m->build, out->module, "main", MIL_IOS18);
+    const mil_op *op = build_op(m);
+    for (int k = 0; op && k < op->result_count; k++) mil_build_result(&m->build, op->results[k]);
+    if (mil_build_end(&m->build, &m->err)) ck_abort_msg("%s: cannot be built: %s", m->label, m->err.text);
+    out->op = op;
+    out->function = m->build.function;
+    visit(out, context);
+    for (int k = 0; k < out->input_count; k++) mem_free(m->data[k]);
+    mil_module_free(out->module);
+    mem_free(out);
+    mem_free(m);
+}
+
+/* The element types that a line is tried with. */
+static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]) {
+    const mil_class klass = info->params[0].klass;
+    char only[WORD] = "";
+    if (!strncmp(text, "for=", 4)) snprintf(only, sizeof only, "%.*s", (int)strcspn(text + 4, " "), text + 4);
+    const bool is_int = !strcmp(only, "int"), is_float = !strcmp(only, "float");
+    if (only[0] && !is_int && !is_float) {
+        out[0] = mil_dtype_from_name(only, strlen(only));
+        ck_assert_msg(out[0] != MIL_DTYPE_NONE, "bad line: %s", text);
+        return 1;
+    }
+    int count = 0;
+    if (!is_int) out[count++] = MIL_fp32;
+    if (klass != MIL_CLASS_FLOAT && klass != MIL_CLASS_NUM && klass != MIL_CLASS_TENSOR && klass != MIL_CLASS_BOOL && !is_float)
+        return 1;
+    if (info->param_count > 1 && klass == MIL_CLASS_BOOL && info->params[1].klass == MIL_CLASS_BOOL) return 1;
+    if (info->param_count == 1 && klass == MIL_CLASS_BOOL) return 1;
+    if (!is_int) out[count++] = MIL_fp16;
+    if (!is_float && klass != MIL_CLASS_FLOAT) out[count++] = MIL_int32;
+    if (!is_float && !is_int && klass == MIL_CLASS_TENSOR) out[count++] = MIL_bool;
+    return count;
+}
+
+int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context) {
+    int count = 0;
+    for (int op = 0; op < MIL_OP_COUNT; op++) {
+        if (code != OP_CASES_ALL && code != op) continue;
+        const mil_op_info *info = mil_op_get((mil_opcode)op);
+        for (int k = 0; k < op_line_count; k++) {
+            if (strcmp(op_lines[k].key, info->name) != 0 && strcmp(op_lines[k].key, rule_names[op]) != 0) continue;
+            mil_dtype dtypes[8];
+            const int dtype_count = dtypes_of(info, op_lines[k].text, dtypes);
+            for (int t = 0; t < dtype_count; t++, count++)
+                make_case(info, dtypes[t], op_lines[k].text, seed * 1000003 + (uint64_t)k * 8 + (uint64_t)t, visit, context);
+        }
+    }
+    return count;
+}

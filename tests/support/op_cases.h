@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ * Programs of one operation each, generated from the rows of ops.def: for every row several cases (scalars, odd sizes,
+ * sizes around 8, 16 and 32, every way to broadcast, negative axes, each optional argument given and left out, all
+ * modes) for every element type that the row takes. Evaluation, drivers, gradients and the text form are all tested with
+ * these cases:
+ *
+ *     static void check(const op_case *c, void *context) { ... c->function, c->inputs ... }
+ *     op_cases_each(OP_CASES_ALL, 1, check, NULL);
+ *
+ * The list is tests/support/op_lines.c; adding a row to ops.def without a line there fails tests/ops/test_rows.
+ */
+#ifndef TESTS_SUPPORT_OP_CASES_H
+#define TESTS_SUPPORT_OP_CASES_H
+
+#include "mil/ops.h"
+
+#define OP_CASES_ALL (-1)
+#define OP_CASE_INPUTS 12
+
+typedef struct op_case {
+    const char *label;        /* "add fp16: x=[3,1] y=[5]" */
+    mil_opcode code;
+    mil_dtype dtype;          /* of the main operands */
+    mil_module *module;       /* holds one function, verified */
+    const mil_function *function; /* its results are the results of `op` */
+    const mil_op *op;         /* the operation under test */
+    int input_count;          /* = function->param_count */
+    mil_tensor inputs[OP_CASE_INPUTS]; /* random, legal for the op, already rounded to their element type */
+    /* Float inputs away from kinks and jumps: finite differences (step up to 1e-3) hold. Says nothing about whether the row
+     * has a gradient. */
+    bool smooth[OP_CASE_INPUTS];
+} op_case;
+
+typedef void (*op_case_visit)(const op_case *c, void *context);
+
+/* Visits all cases of one row, or of all; `seed` chooses the random values. A case that cannot be built fails the running
+ * test with its label and the reason. What the visitor gets dies when it returns. Returns how many there were. */
+int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context);
+
+/* The columns of a row that mil_op_info does not carry, as text: "broadcast", "map2", ... */
+const char *op_rule_name(mil_opcode code);
+const char *op_grad_name(mil_opcode code);
+
+#endif
