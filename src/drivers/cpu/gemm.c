@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the plan of a matrix product: which operand is packed once for all (the standing one), which block by block in the
+ * tasks (the moving one), how k is cut, and who does which part. The arithmetic is in gemm_body.h.
+ *
+ * A task owns a block of columns (or of rows, when there are more of them) of C and all of k, so no two threads add to the
+ * same element, and the blocks of k depend on k alone: the sums are the same for any number of threads.
+ *
+ *   for each block of k            (1024: one pass for most layers, so C is written once)
+ *     pack the standing operand, all threads together              -> shared scratch
+ *     for each task: pack its block of the moving operand (fits L2) -> the worker's scratch
+ *       for each standing panel, for each moving panel: one tile    (registers)
+ *
+ * Items of a batch that share no operand are whole tasks, each packing for itself. Products with a single row or column
+ * are bound by memory and skip packing altogether.
+ */
+#include "drivers/cpu/gemm.h"
+
+#include <assert.h>
+
+#include "base/pool.h"
+#include "drivers/cpu/gemm_kernels.h"
+
+enum {
+    K_BLOCK = 1024,         /* elements of k in one pass; a multiple of 2 * GEMM_BLOCK */
+    MOVING_TARGET = 256,    /* rows or columns of a moving block */
+    PACK_CHUNK = 96,        /* rows or columns that one packing task takes */
+    ALIGN = 64,
+    HEADER = 64,            /* a prepacked operand begins with its form */
+    GEMV_CHUNK = 64,        /* outputs finished at once */
+    GEMV_WORK = 1 << 16     /* elements of the matrix that a task should read */
+};
+#define INLINE_FLOPS 4e5    /* below this, waking the pool costs more than it gives */
+#define WHOLE_ITEM_FLOPS 4e7 /* above this, an item of a batch is worth all threads */
+
+typedef enum gemm_path { PATH_NOTHING, PATH_VECTOR, PATH_STANDING, PATH_ITEMS } gemm_path;
+
+typedef struct gemm_plan {
+    cpu_gemm g; /* with C's rows contiguous, if one of its directions is */
+    const gemm_kernels *kernels;
+    gemm_path path;
+    bool round;
+    int threads;
+    bool a_stands;         /* A is the standing operand */
+    bool by_item;          /* the standing operand differs from item to item: one item after the other */
+    int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
+    int64_t k_blocks;
+    int64_t moving_blocks; /* tasks of an item */
+    bool needs_partial;    /* C cannot hold partial sums */
+    size_t standing_bytes, partial_bytes, worker_bytes;
+} gemm_plan;
+
+static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+static size_t round_bytes(int64_t floats) { return ((size_t)floats * 4 + ALIGN - 1) / ALIGN * ALIGN; }
+
+static const gemm_kernels *kernels_of(cpu_isa isa, bool bf16) {
+    (void)bf16;
+    switch (isa) {
+#if defined(__x86_64__)
+    case CPU_ISA_AVX2: return &gemm_kernels_avx2;
+    case CPU_ISA_AVX512_BF16: return bf16 ? &gemm_kernels_avx512_bf16 : &gemm_kernels_avx512;
+    case CPU_ISA_AVX512: return &gemm_kernels_avx512;
+#elif defined(__aarch64__)
+    case CPU_ISA_NEON: return &gemm_kernels_neon;
+#endif
+    default: return &gemm_kernels_plain;
+    }
+}
+
+/* ---- the plan ------------------------------------------------------------------------------------------------------- */
+
+static void swap_strides(cpu_matrix *m) {
+    int64_t t = m->row_stride;
+    m->row_stride = m->col_stride;
+    m->col_stride = t;
+}
+
+/* C's columns contiguous: compute the transposed product instead. `residual` holds the turned residual. */
+static void turn(cpu_gemm *g, cpu_matrix *residual) {
+    int64_t m = g->m;
+    g->m = g->n;
+    g->n = m;
+    cpu_matrix a = g->a;
+    g->a = g->b;
+    g->b = a;
+    swap_strides(&g->a);
+    swap_strides(&g->b);
+    swap_strides(&g->c);
+    const float *bias = g->epilogue.row_bias;
+    g->epilogue.row_bias = g->epilogue.col_bias;
+    g->epilogue.col_bias = bias;
+    if (g->epilogue.residual) {
+        *residual = *g->epilogue.residual;
+        swap_strides(residual);
+        g->epilogue.residual = residual;
+    }
+}
+
+static bool wants_turn(const cpu_gemm *g) {
+    return g->m > 1 && g->n > 1 && g->c.col_stride != 1 && g->c.row_stride == 1 && !g->epilogue.apply;
+}
+
+static bool is_shared(const cpu_gemm *g, const cpu_matrix *x) {
+    return g->batch == 1 || x->packed || (!x->batch && x->batch_stride == 0);
+}
+
+static void plan_moving(gemm_plan *p) {
+    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
+    int64_t width = p->a_stands ? p->kernels->nr : p->kernels->mr;
+    int64_t blocks = div_up(panels * width, MOVING_TARGET);
+    if (p->path == PATH_STANDING) { /* an even number of blocks for each thread */
+        int64_t items = p->by_item ? 1 : p->g.batch;
+        while (blocks < panels && items * blocks % p->threads) blocks++;
+    }
+    p->moving_blocks = max_i64(1, min_i64(blocks, panels));
+    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a, *standing = p->a_stands ? &p->g.a : &p->g.b;
+    int64_t kw = div_up(min_i64(K_BLOCK, p->g.k), p->kernels->pair * GEMM_BLOCK) * GEMM_BLOCK;
+    size_t block = moving->packed ? 0 : round_bytes(div_up(panels, p->moving_blocks) * width * kw);
+    int64_t standing_width = p->a_stands ? p->a_height : p->b_panels * p->kernels->nr;
+    size_t all = standing->packed ? 0 : round_bytes(standing_width * kw);
+    p->standing_bytes = p->path == PATH_STANDING ? all : 0;
+    p->worker_bytes = block + (p->path == PATH_ITEMS ? all : 0);
+}
+
+static void plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
+    *p = (gemm_plan){.g = *g, .threads = threads, .kernels = kernels_of(g->isa, g->bf16)};
+    if (wants_turn(g)) turn(&p->g, residual);
+    g = &p->g;
+    p->round = g->bf16 && p->kernels->pair == 1;
+    if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+    double item_flops = 2.0 * (double)g->m * (double)g->n * (double)g->k, flops = item_flops * (double)g->batch;
+    if (flops < INLINE_FLOPS) p->threads = 1;
+    if ((g->m == 1 || g->n == 1) && !g->a.packed && !g->b.packed) {
+        p->path = PATH_VECTOR;
+        p->worker_bytes = 2 * round_bytes(g->k);
+        return;
+    }
+    int64_t last = g->m % p->kernels->mr;
+    p->a_panels = div_up(g->m, p->kernels->mr);
+    p->b_panels = div_up(g->n, p->kernels->nr);
+    p->a_height = g->m - last + div_up(last, p->kernels->row_step) * p->kernels->row_step;
+    p->k_blocks = max_i64(1, div_up(g->k, K_BLOCK));
+    bool a_shared = is_shared(g, &g->a), b_shared = is_shared(g, &g->b);
+    if (g->a.packed || g->b.packed) p->a_stands = g->a.packed != NULL;
+    else p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
+    p->path = PATH_STANDING;
+    if (!(p->a_stands ? a_shared : b_shared)) {
+        p->by_item = item_flops > WHOLE_ITEM_FLOPS && g->batch < 2 * threads;
+        if (!p->by_item) p->path = PATH_ITEMS;
+    }
+    bool plain_c = g->c.dtype == CPU_F32 && g->c.col_stride == 1;
+    p->needs_partial = p->k_blocks > 1 && !plain_c;
+    if (p->needs_partial) p->partial_bytes = round_bytes(g->m * g->n) * (p->by_item ? 1 : (size_t)g->batch);
+    plan_moving(p);
+}
+
+size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads) {
+    gemm_plan p;
+    cpu_matrix residual;
+    plan_make(&p, g, threads, &residual);
+    return p.standing_bytes + p.partial_bytes + p.worker_bytes * (size_t)threads;
+}
+
+/* ---- the run -------------------------------------------------------------------------------------------------------- */
+
+typedef struct gemm_run {
+    const gemm_plan *p;
+    char *standing_memory, *partial_memory, *worker_memory;
+    int64_t first_item, items;
+    int64_t k0, k1; /* this pass */
+} gemm_run;
+
+/* A packed operand for one pass. */
+typedef struct packed_view {
+    float *words;
+    int64_t panel_words; /* from one full panel to the next */
+    int64_t first_panel;
+    bool cols_form;      /* A */
+} packed_view;
+
+static gemm_view view_of(const cpu_matrix *m, int64_t item) {
+    size_t size = m->dtype == CPU_F16 ? 2 : 4;
+    const void *data = m->batch ? m->batch[item] : (const char *)m->data + (size_t)(item * m->batch_stride) * size;
+    return (gemm_view){data, m->dtype, m->row_stride, m->col_stride};
+}
+
+static int64_t words_of(const gemm_plan *p, int64_t k0, int64_t k1) { return div_up(k1 - k0, p->kernels->pair); }
+static int64_t padded_words(const gemm_plan *p, int64_t k0, int64_t k1) {
+    return div_up(words_of(p, k0, k1), GEMM_BLOCK) * GEMM_BLOCK;
+}
+
+static int64_t panel_rows(const gemm_plan *p, int64_t panel) {
+    return min_i64(p->kernels->mr, p->g.m - panel * p->kernels->mr);
+}
+static int panel_height(const gemm_plan *p, int64_t panel) {
+    return (int)(div_up(panel_rows(p, panel), p->kernels->row_step) * p->kernels->row_step);
+}
+static int64_t panel_cols(const gemm_plan *p, int64_t panel) {
+    return min_i64(p->kernels->nr, p->g.n - panel * p->kernels->nr);
+}
+
+static void pack_a_panels(const gemm_plan *p, const gemm_view *a, float *words, int64_t from, int64_t to, int64_t k0,
+                          int64_t k1) {
+    int64_t step = padded_words(p, k0, k1) * p->kernels->mr;
+    for (int64_t i = from; i < to; i++, words += step)
+        p->kernels->pack_a(words, a, i * p->kernels->mr, panel_rows(p, i), panel_height(p, i), k0, k1, p->round);
+}
+
+static void pack_b_panels(const gemm_plan *p, const gemm_view *b, float *words, int64_t from, int64_t to, int64_t k0,
+                          int64_t k1) {
+    int64_t step = padded_words(p, k0, k1) * p->kernels->nr;
+    for (int64_t j = from; j < to; j++, words += step)
+        p->kernels->pack_b(words, b, j * p->kernels->nr, panel_cols(p, j), k0, k1, p->round);
+}
+
+/* Where the pass's words are in an operand that was packed whole. */
+static packed_view packed_whole(const gemm_plan *p, const cpu_matrix *m, bool is_a, int64_t k0, int64_t k1) {
+    int64_t width = is_a ? p->a_height : p->b_panels * p->kernels->nr;
+    float *words = (float *)((uintptr_t)m->packed + HEADER) + k0 / p->kernels->pair * width;
+    int64_t step = padded_words(p, k0, k1) * (is_a ? p->kernels->mr : p->kernels->nr);
+    return (packed_view){words, step, 0, is_a && *(const int *)m->packed};
+}
+
+static packed_view packed_scratch(const gemm_plan *p, const gemm_view *m, bool is_a, void *memory, int64_t first,
+                                  int64_t k0, int64_t k1) {
+    int64_t step = padded_words(p, k0, k1) * (is_a ? p->kernels->mr : p->kernels->nr);
+    return (packed_view){memory, step, first, is_a && !gemm_a_is_rows(m)};
+}
+
+static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
+                     int64_t jb, int64_t kw) {
+    const gemm_kernels *k = p->kernels;
+    const float *aw = a->words + (ia - a->first_panel) * a->panel_words;
+    const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
+    int64_t i = ia * k->mr, j = jb * k->nr, rows = panel_rows(p, ia), cols = panel_cols(p, jb);
+    int height = panel_height(p, ia);
+    gemm_tile tile = k->tiles[a->cols_form][height / k->row_step - 1];
+    const cpu_epilogue *e = &p->g.epilogue;
+    bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
+    bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->residual && !e->apply;
+    if (rows == height && cols == k->nr && (done_in_c || !f->last)) {
+        bool in_c = plain_c;
+        float *to = in_c ? (float *)(uintptr_t)f->c.data : f->partial;
+        int64_t stride = in_c ? f->c.row_stride : f->partial_stride;
+        bool add = f->first ? in_c && p->g.accumulate : true;
+        tile(aw, bw, kw, to + i * stride + j, stride, p->g.alpha, add);
+        return;
+    }
+    _Alignas(ALIGN) float sums[GEMM_TILE_MAX];
+    tile(aw, bw, kw, sums, k->nr, p->g.alpha, false);
+    k->finish(f, sums, k->nr, i, j, rows, cols);
+}
+
+static gemm_finish finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1) {
+    const gemm_plan *p = r->p;
+    gemm_finish f = {.g = &p->g, .item = item, .c = view_of(&p->g.c, item), .first = k0 == 0, .last = k1 >= p->g.k};
+    if (p->g.epilogue.residual) f.residual = view_of(p->g.epilogue.residual, item);
+    if (p->needs_partial) {
+        f.partial = (float *)(void *)(r->partial_memory +
+                                      round_bytes(p->g.m * p->g.n) * (size_t)(p->by_item ? 0 : item));
+        f.partial_stride = p->g.n;
+    } else {
+        f.partial = (float *)(uintptr_t)f.c.data;
+        f.partial_stride = f.c.row_stride;
+    }
+    return f;
+}
+
+/* One moving block of one item against the whole standing operand. `memory`: for the packed block. */
+static void run_block(const gemm_run *r, const packed_view *standing, int64_t item, int64_t block, char *memory,
+                      int64_t k0, int64_t k1) {
+    const gemm_plan *p = r->p;
+    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
+    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
+    int64_t from = panels * block / p->moving_blocks, to = panels * (block + 1) / p->moving_blocks;
+    packed_view own;
+    if (moving->packed) own = packed_whole(p, moving, !p->a_stands, k0, k1);
+    else {
+        gemm_view view = view_of(moving, item);
+        own = packed_scratch(p, &view, !p->a_stands, memory, from, k0, k1);
+        if (p->a_stands) pack_b_panels(p, &view, own.words, from, to, k0, k1);
+        else pack_a_panels(p, &view, own.words, from, to, k0, k1);
+    }
+    gemm_finish f = finish_of(r, item, k0, k1);
+    int64_t kw = words_of(p, k0, k1);
+    if (p->a_stands) {
+        for (int64_t i = 0; i < p->a_panels; i++)
+            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw);
+    } else {
+        for (int64_t j = 0; j < p->b_panels; j++)
+            for (int64_t i = from; i < to; i++) run_tile(p, &f, &own, standing, i, j, kw);
+    }
+}
+
+static int64_t pack_step(const gemm_plan *p) {
+    return max_i64(1, PACK_CHUNK / (p->a_stands ? p->kernels->mr : p->kernels->nr));
+}
+
+static void task_pack(void *context, int task, int worker) {
+    const gemm_run *r = context;
+    const gemm_plan *p = r->p;
+    (void)worker;
+    gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, r->first_item);
+    packed_view whole = packed_scratch(p, &view, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
+    int64_t panels = p->a_stands ? p->a_panels : p->b_panels;
+    int64_t from = task * pack_step(p), to = min_i64(panels, from + pack_step(p));
+    float *words = whole.words + from * whole.panel_words;
+    if (p->a_stands) pack_a_panels(p, &view, words, from, to, r->k0, r->k1);
+    else pack_b_panels(p, &view, words, from, to, r->k0, r->k1);
+}
+
+static packed_view standing_of(const gemm_run *r) {
+    const gemm_plan *p = r->p;
+    const cpu_matrix *m = p->a_stands ? &p->g.a : &p->g.b;
+    if (m->packed) return packed_whole(p, m, p->a_stands, r->k0, r->k1);
+    gemm_view view = view_of(m, r->first_item);
+    return packed_scratch(p, &view, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
+}
+
+static void task_block(void *context, int task, int worker) {
+    const gemm_run *r = context;
+    packed_view standing = standing_of(r);
+    char *memory = r->worker_memory + r->p->worker_bytes * (size_t)worker;
+    run_block(r, &standing, r->first_item + task / r->p->moving_blocks, task % r->p->moving_blocks, memory, r->k0, r->k1);
+}
+
+/* An item by one thread: both operands are packed by it. */
+static void task_item(void *context, int task, int worker) {
+    const gemm_run *r = context;
+    const gemm_plan *p = r->p;
+    gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, task);
+    int64_t kw = div_up(min_i64(K_BLOCK, p->g.k), p->kernels->pair * GEMM_BLOCK) * GEMM_BLOCK;
+    char *memory = r->worker_memory + p->worker_bytes * (size_t)worker;
+    char *block = memory + round_bytes((p->a_stands ? p->a_height : p->b_panels * p->kernels->nr) * kw);
+    for (int64_t b = 0; b < p->k_blocks; b++) {
+        int64_t k0 = b * K_BLOCK, k1 = min_i64(p->g.k, k0 + K_BLOCK);
+        packed_view standing = packed_scratch(p, &view, p->a_stands, memory, 0, k0, k1);
+        if (p->a_stands) pack_a_panels(p, &view, standing.words, 0, p->a_panels, k0, k1);
+        else pack_b_panels(p, &view, standing.words, 0, p->b_panels, k0, k1);
+        for (int64_t i = 0; i < p->moving_blocks; i++) run_block(r, &standing, task, i, block, k0, k1);
+    }
+}
+
+static void parallel(const gemm_plan *p, pool_task task, void *context, int64_t count) {
+    if (p->threads > 1) pool_run(task, context, (int)count);
+    else
+        for (int64_t i = 0; i < count; i++) task(context, (int)i, 0);
+}
+
+static void run_standing(gemm_run *r) {
+    const gemm_plan *p = r->p;
+    const cpu_matrix *standing = p->a_stands ? &p->g.a : &p->g.b;
+    int64_t groups = p->by_item ? p->g.batch : 1;
+    for (int64_t group = 0; group < groups; group++) {
+        r->first_item = group;
+        r->items = p->by_item ? 1 : p->g.batch;
+        for (int64_t b = 0; b < p->k_blocks; b++) {
+            r->k0 = b * K_BLOCK;
+            r->k1 = min_i64(p->g.k, r->k0 + K_BLOCK);
+            if (!standing->packed)
+                parallel(p, task_pack, r, div_up(p->a_stands ? p->a_panels : p->b_panels, pack_step(p)));
+            parallel(p, task_block, r, r->items * p->moving_blocks);
+        }
+    }
+}
+
+/* ---- matrix times vector -------------------------------------------------------------------------------------------- */
+
+/* How many outputs a task computes. */
+static int64_t vector_chunk(const gemm_plan *p) {
+    int64_t outputs = max_i64(p->g.m, p->g.n), chunk = GEMV_WORK / max_i64(1, p->g.k);
+    return min_i64(max_i64(chunk / GEMV_CHUNK * GEMV_CHUNK, GEMV_CHUNK), max_i64(outputs, 1));
+}
+
+static void task_vector(void *context, int task, int worker) {
+    const gemm_run *r = context;
+    const gemm_plan *p = r->p;
+    const gemm_kernels *kernels = p->kernels;
+    int64_t k = p->g.k, outputs = max_i64(p->g.m, p->g.n), chunk = vector_chunk(p), chunks = div_up(outputs, chunk);
+    int64_t item = task / chunks, from = task % chunks * chunk, to = min_i64(outputs, from + chunk);
+    bool column = p->g.n == 1; /* C is a column: A times a vector; else a row: a vector times B */
+    gemm_view w = view_of(column ? &p->g.a : &p->g.b, item), v = view_of(column ? &p->g.b : &p->g.a, item);
+    int64_t w_out = column ? w.row_stride : w.col_stride, w_k = column ? w.col_stride : w.row_stride;
+    size_t size = w.dtype == CPU_F16 ? 2 : 4;
+    float *x = (float *)(void *)(r->worker_memory + p->worker_bytes * (size_t)worker);
+    float *gathered = (float *)(void *)((char *)x + round_bytes(k));
+    bool round = p->g.bf16;
+    kernels->load_strided(x, v.data, v.dtype, column ? v.row_stride : v.col_stride, k, round);
+    gemm_finish f = finish_of(r, item, 0, k);
+    for (int64_t i = from; i < to; i += GEMV_CHUNK) {
+        _Alignas(ALIGN) float y[GEMV_CHUNK];
+        int64_t count = min_i64(GEMV_CHUNK, to - i);
+        const char *data = (const char *)w.data + (size_t)(i * w_out) * size;
+        if (w_k == 1) kernels->dot_rows(y, data, w.dtype, w_out, x, count, k, round);
+        else if (w_out == 1) kernels->sum_columns(y, data, w.dtype, w_k, x, count, k, round);
+        else
+            for (int64_t c = 0; c < count; c++) {
+                kernels->load_strided(gathered, data + (size_t)(c * w_out) * size, w.dtype, w_k, k, round);
+                kernels->dot_rows(y + c, gathered, CPU_F32, k, x, 1, k, false);
+            }
+        for (int64_t c = 0; c < count; c++) y[c] *= p->g.alpha;
+        if (column) kernels->finish(&f, y, 1, i, 0, count, 1);
+        else kernels->finish(&f, y, count, 0, i, 1, count);
+    }
+}
+
+void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
+    gemm_plan p;
+    cpu_matrix residual;
+    plan_make(&p, g, pool_threads(), &residual);
+    gemm_run r = {.p = &p, .items = p.g.batch, .standing_memory = scratch};
+    assert((uintptr_t)scratch % ALIGN == 0);
+    r.partial_memory = r.standing_memory + p.standing_bytes;
+    r.worker_memory = r.partial_memory + p.partial_bytes;
+    switch (p.path) {
+    case PATH_NOTHING: break;
+    case PATH_VECTOR:
+        parallel(&p, task_vector, &r, p.g.batch * div_up(max_i64(p.g.m, p.g.n), vector_chunk(&p)));
+        break;
+    case PATH_STANDING: run_standing(&r); break;
+    case PATH_ITEMS: parallel(&p, task_item, &r, p.g.batch); break;
+    }
+}
+
+/* ---- packing beforehand --------------------------------------------------------------------------------------------- */
+
+typedef struct prepack {
+    const gemm_plan *p;
+    bool is_a;
+    float *words;
+} prepack;
+
+static void prepack_plan(gemm_plan *p, const cpu_gemm *g, cpu_gemm_side side, bool *is_a) {
+    cpu_gemm alone = *g;
+    cpu_matrix residual;
+    alone.a.packed = alone.b.packed = NULL;
+    plan_make(p, &alone, 1, &residual);
+    *is_a = (side == CPU_GEMM_A) != wants_turn(&alone);
+}
+
+size_t cpu_gemm_pack_bytes(const cpu_gemm *g, cpu_gemm_side side) {
+    gemm_plan p;
+    bool is_a;
+    prepack_plan(&p, g, side, &is_a);
+    if (p.path == PATH_NOTHING || p.path == PATH_VECTOR) return 0;
+    if (!is_shared(&p.g, is_a ? &p.g.a : &p.g.b)) return 0;
+    int64_t width = is_a ? p.a_height : p.b_panels * p.kernels->nr;
+    return HEADER + round_bytes(width * padded_words(&p, 0, p.g.k));
+}
+
+static void task_prepack(void *context, int task, int worker) {
+    const prepack *x = context;
+    const gemm_plan *p = x->p;
+    (void)worker;
+    int64_t panels = x->is_a ? p->a_panels : p->b_panels, height = x->is_a ? p->kernels->mr : p->kernels->nr;
+    int64_t k0 = task / panels * K_BLOCK, k1 = min_i64(p->g.k, k0 + K_BLOCK), panel = task % panels;
+    gemm_view view = view_of(x->is_a ? &p->g.a : &p->g.b, 0);
+    int64_t width = x->is_a ? p->a_height : panels * height;
+    float *words = x->words + k0 / p->kernels->pair * width + panel * padded_words(p, k0, k1) * height;
+    if (x->is_a) pack_a_panels(p, &view, words, panel, panel + 1, k0, k1);
+    else pack_b_panels(p, &view, words, panel, panel + 1, k0, k1);
+}
+
+void cpu_gemm_pack(const cpu_gemm *g, cpu_gemm_side side, void *packed) {
+    gemm_plan p;
+    prepack x = {.p = &p, .words = (float *)(void *)((char *)packed + HEADER)};
+    prepack_plan(&p, g, side, &x.is_a);
+    if (p.path == PATH_NOTHING || p.path == PATH_VECTOR) return;
+    gemm_view view = view_of(&p.g.a, 0);
+    *(int *)packed = x.is_a && !gemm_a_is_rows(&view);
+    pool_run(task_prepack, &x, (int)(p.k_blocks * (x.is_a ? p.a_panels : p.b_panels)));
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT
+ * The matrix kernels in terms of vec_*.h; included once by each kernels_*.c, after these are defined:
+ *   GEMM_NAME            the table's name
+ *   GEMM_HEIGHTS(X)      X(height, H macro) for each height of a tile, ascending by the step
+ *   GEMM_STEP, GEMM_MR   smallest and largest height
+ *   GEMM_NRV             vectors in a row of a tile (1 to 4)
+ *   GEMM_PAIR            1, or 2 with GEMM_DOT, gemm_pack_along, gemm_pack_across for bfloat16 pairs
+ *
+ * A tile keeps height x NRV accumulators in registers; each step of k loads NRV vectors of B and broadcasts one word of
+ * each row of A. Each element is one chain of fused multiply-adds in the order of k, whatever the tile it falls into.
+ */
+#ifndef DRIVERS_CPU_GEMM_BODY_H
+#define DRIVERS_CPU_GEMM_BODY_H
+
+#include <string.h>
+
+#include "base/half.h"
+#include "drivers/cpu/gemm_kernels.h"
+
+enum { GEMM_NR = GEMM_NRV * VL };
+
+/* ---- loading -------------------------------------------------------------------------------------------------------- */
+
+static inline const void *at(const void *data, cpu_dtype dtype, int64_t index) {
+    return (const char *)data + index * (dtype == CPU_F16 ? 2 : 4);
+}
+
+static inline float scalar_at(const void *data, cpu_dtype dtype, int64_t index) {
+    return dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)data)[index]) : ((const float *)data)[index];
+}
+
+VFN vf load_any(const void *p, cpu_dtype dtype) {
+    return dtype == CPU_F16 ? v_load_f16((const uint16_t *)p) : v_load((const float *)p);
+}
+
+VFN vf load_any_n(const void *p, cpu_dtype dtype, int64_t n) {
+    return dtype == CPU_F16 ? v_load_f16_n((const uint16_t *)p, n) : v_load_n((const float *)p, n);
+}
+
+static VTARGET void gemm_load_strided(float *y, const void *x, cpu_dtype dtype, int64_t step, int64_t count, bool round) {
+    int64_t i = 0;
+    if (step == 1)
+        for (; i + VL <= count; i += VL) v_store(y + i, load_any(at(x, dtype, i), dtype));
+    for (; i < count; i++) y[i] = scalar_at(x, dtype, i * step);
+    if (round)
+        for (i = 0; i < count; i += VL) {
+            int64_t n = count - i < VL ? count - i : VL;
+            v_store_n(y + i, v_round_bf16(v_load_n(y + i, n)), n);
+        }
+}
+
+#if GEMM_PAIR == 1
+/* Up to VL words from neighbours in k (n elements are there, the rest is zero), and from one k across rows or columns. */
+VFN vf gemm_pack_along(const void *p, cpu_dtype dtype, int64_t n, bool round) {
+    vf v = n >= VL ? load_any(p, dtype) : load_any_n(p, dtype, n > 0 ? n : 0);
+    return round ? v_round_bf16(v) : v;
+}
+VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_t n, bool round) {
+    (void)next;
+    return gemm_pack_along(p, dtype, n, round);
+}
+#define GEMM_DOT(x, y, sum) v_fma(x, y, sum)
+#endif
+
+/* ---- packing -------------------------------------------------------------------------------------------------------- */
+
+/* [kw][width] from a source whose neighbours lie across: element (k, c) at k*stride + c. */
+static VTARGET void pack_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t cols,
+                                int64_t k0, int64_t k1, bool round) {
+    for (int64_t k = k0; k < k1; k += GEMM_PAIR, target += width) {
+        const char *row = (const char *)at(data, dtype, k * stride);
+        const char *next = GEMM_PAIR == 2 && k + 1 < k1 ? (const char *)at(data, dtype, (k + 1) * stride) : NULL;
+        for (int c = 0; c < width; c += VL) {
+            const void *second = next ? at(next, dtype, c) : NULL;
+            vf v = gemm_pack_across(at(row, dtype, c), second, dtype, cols - c, round);
+            if (width - c >= VL) v_store(target + c, v);
+            else v_store_n(target + c, v, width - c);
+        }
+    }
+}
+
+/* Odd strides: one k (or pair) after the other is gathered first. */
+static VTARGET void pack_across_strided(float *target, int width, const void *data, cpu_dtype dtype, int64_t k_stride,
+                                        int64_t c_stride, int64_t cols, int64_t k0, int64_t k1, bool round) {
+    float rows[2][64];
+    for (int64_t k = k0; k < k1; k += GEMM_PAIR, target += width) {
+        int64_t pair = k + 1 < k1 && GEMM_PAIR == 2 ? 2 : 1;
+        for (int64_t p = 0; p < pair; p++)
+            for (int64_t c = 0; c < cols; c++) rows[p][c] = scalar_at(data, dtype, (k + p) * k_stride + c * c_stride);
+        pack_across(target, width, rows, CPU_F32, 64, cols, 0, pair, round);
+    }
+}
+
+/* Rows form: [kw / 16][height][16] from rows whose neighbours lie along k. */
+static VTARGET void pack_rows(float *target, const void *data, cpu_dtype dtype, int64_t stride, int64_t rows, int height,
+                              int64_t k0, int64_t k1, bool round) {
+    int64_t block = (int64_t)GEMM_BLOCK * height;
+    for (int64_t r = 0; r < height; r++) {
+        float *out = target + r * GEMM_BLOCK;
+        const char *row = (const char *)at(data, dtype, (r < rows ? r : 0) * stride);
+        for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR, out += block)
+            for (int w = 0; w < GEMM_BLOCK; w += VL) {
+                int64_t from = k + (int64_t)w * GEMM_PAIR;
+                v_store(out + w, r < rows ? gemm_pack_along(at(row, dtype, from), dtype, k1 - from, round) : v_set(0));
+            }
+    }
+}
+
+static VTARGET void gemm_pack_a(float *target, const gemm_view *a, int64_t i, int64_t rows, int height, int64_t k0,
+                                int64_t k1, bool round) {
+    const void *data = at(a->data, a->dtype, i * a->row_stride);
+    if (!gemm_a_is_rows(a)) pack_across(target, height, data, a->dtype, a->col_stride, rows, k0, k1, round);
+    else if (a->col_stride == 1) pack_rows(target, data, a->dtype, a->row_stride, rows, height, k0, k1, round);
+    else {
+        float row[GEMM_BLOCK * 2];
+        for (int64_t r = 0; r < height; r++)
+            for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR) {
+                int64_t count = k1 - k < GEMM_BLOCK * GEMM_PAIR ? k1 - k : GEMM_BLOCK * GEMM_PAIR;
+                float *out = target + (k - k0) / GEMM_PAIR * height + r * GEMM_BLOCK;
+                for (int64_t j = 0; j < count; j++)
+                    row[j] = r < rows ? scalar_at(data, a->dtype, r * a->row_stride + (k + j) * a->col_stride) : 0;
+                for (int w = 0; w < GEMM_BLOCK; w += VL)
+                    v_store(out + w, gemm_pack_along(row + w * GEMM_PAIR, CPU_F32, count - (int64_t)w * GEMM_PAIR, round));
+            }
+    }
+}
+
+/* B's columns lie along k: VL columns at a time are turned in registers. */
+static VTARGET void pack_turned(float *target, const gemm_view *b, int64_t j, int64_t cols, int64_t k0, int64_t k1,
+                                bool round) {
+    for (int c = 0; c < GEMM_NR; c += VL)
+        for (int64_t k = k0; k < k1; k += VL * GEMM_PAIR) {
+            vf x[VL];
+            for (int i = 0; i < VL; i++)
+                x[i] = c + i < cols ? gemm_pack_along(at(b->data, b->dtype, (j + c + i) * b->col_stride + k), b->dtype,
+                                                      k1 - k, round)
+                                    : v_set(0);
+            v_transpose(x);
+            float *out = target + (k - k0) / GEMM_PAIR * GEMM_NR + c;
+            int64_t words = (k1 - k + GEMM_PAIR - 1) / GEMM_PAIR;
+            for (int i = 0; i < VL; i++)
+                if (i < words) v_store(out + (int64_t)i * GEMM_NR, x[i]);
+        }
+}
+
+static VTARGET void gemm_pack_b(float *target, const gemm_view *b, int64_t j, int64_t cols, int64_t k0, int64_t k1,
+                                bool round) {
+    const void *data = at(b->data, b->dtype, j * b->col_stride);
+    if (b->col_stride == 1) pack_across(target, GEMM_NR, data, b->dtype, b->row_stride, cols, k0, k1, round);
+    else if (b->row_stride == 1) pack_turned(target, b, j, cols, k0, k1, round);
+    else pack_across_strided(target, GEMM_NR, data, b->dtype, b->row_stride, b->col_stride, cols, k0, k1, round);
+}
+
+/* ---- tiles ---------------------------------------------------------------------------------------------------------- */
+
+#define COLS_1(op, r) op(r, 0)
+#define COLS_2(op, r) op(r, 0) op(r, 1)
+#define COLS_3(op, r) COLS_2(op, r) op(r, 2)
+#define COLS_4(op, r) COLS_3(op, r) op(r, 3)
+#define COLS_JOIN(n)  COLS_##n
+#define COLS_OF(n)    COLS_JOIN(n)
+#define COLS          COLS_OF(GEMM_NRV)
+
+#define ROWS_2(op)  op(0) op(1)
+#define ROWS_4(op)  ROWS_2(op) op(2) op(3)
+#define ROWS_6(op)  ROWS_4(op) op(4) op(5)
+#define ROWS_8(op)  ROWS_6(op) op(6) op(7)
+#define ROWS_12(op) ROWS_8(op) op(8) op(9) op(10) op(11)
+
+#define TILE_ZERO(r, j)   vf c##r##_##j = v_set(0);
+#define TILE_LOAD(r, j)   vf b##j = v_load(b + at_b + (j)*VL);
+#define TILE_FMA(r, j)    c##r##_##j = GEMM_DOT(x, b##j, c##r##_##j);
+#define TILE_STORE(r, j)  v_store(c + (r)*ldc + (j)*VL, v_mul(c##r##_##j, scale));
+#define TILE_ADD(r, j)    v_store(c + (r)*ldc + (j)*VL, v_fma(c##r##_##j, scale, v_load(c + (r)*ldc + (j)*VL)));
+#define ROW_ZERO(r)       COLS(TILE_ZERO, r)
+#define ROW_STORE(r)      COLS(TILE_STORE, r)
+#define ROW_ADD(r)        COLS(TILE_ADD, r)
+#define ROW_FMA_ROWS(r)                                                                                                 \
+    {                                                                                                                   \
+        vf x = v_set(a[(r)*GEMM_BLOCK + at_a]);                                                                         \
+        COLS(TILE_FMA, r)                                                                                               \
+    }
+#define ROW_FMA_COLS(r)                                                                                                 \
+    {                                                                                                                   \
+        vf x = v_set(a[at_a * height + (r)]);                                                                           \
+        COLS(TILE_FMA, r)                                                                                               \
+    }
+#define TILE_STEP(ROWS, FMA, w)                                                                                         \
+    {                                                                                                                   \
+        enum { at_a = (w), at_b = (w)*GEMM_NR };                                                                        \
+        COLS(TILE_LOAD, 0)                                                                                              \
+        ROWS(FMA)                                                                                                       \
+    }
+
+/* `advance` is how far A moves for one word: 1 in the rows form (a block of 16 is closed by `jump`), height in cols. */
+#define TILE(name, HEIGHT, ROWS, FMA, advance, jump)                                                                    \
+    static VTARGET void name(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add) { \
+        enum { height = HEIGHT };                                                                                       \
+        ROWS(ROW_ZERO)                                                                                                  \
+        for (int64_t left = kw; left > 0; left -= GEMM_BLOCK) {                                                         \
+            int64_t n = left < GEMM_BLOCK ? left : GEMM_BLOCK;                                                          \
+            for (; n >= 4; n -= 4) {                                                                                    \
+                TILE_STEP(ROWS, FMA, 0)                                                                                 \
+                TILE_STEP(ROWS, FMA, 1)                                                                                 \
+                TILE_STEP(ROWS, FMA, 2)                                                                                 \
+                TILE_STEP(ROWS, FMA, 3)                                                                                 \
+                a += 4 * (advance);                                                                                     \
+                b += 4 * GEMM_NR;                                                                                       \
+            }                                                                                                           \
+            for (; n > 0; n--) {                                                                                        \
+                TILE_STEP(ROWS, FMA, 0)                                                                                 \
+                a += (advance);                                                                                         \
+                b += GEMM_NR;                                                                                           \
+            }                                                                                                           \
+            a += (jump);                                                                                                \
+        }                                                                                                               \
+        vf scale = v_set(alpha);                                                                                        \
+        if (add) {                                                                                                      \
+            ROWS(ROW_ADD)                                                                                               \
+        } else {                                                                                                        \
+            ROWS(ROW_STORE)                                                                                             \
+        }                                                                                                               \
+    }
+#define TILE_PAIR(HEIGHT)                                                                                               \
+    TILE(tile_rows_##HEIGHT, HEIGHT, ROWS_##HEIGHT, ROW_FMA_ROWS, 1, GEMM_BLOCK *(height - 1))                          \
+    TILE(tile_cols_##HEIGHT, HEIGHT, ROWS_##HEIGHT, ROW_FMA_COLS, height, 0)
+GEMM_HEIGHTS(TILE_PAIR)
+
+/* ---- finishing ------------------------------------------------------------------------------------------------------ */
+
+static VTARGET void add_row(float *row, const gemm_view *m, int64_t i, int64_t j, int64_t cols) {
+    const void *from = at(m->data, m->dtype, i * m->row_stride + j * m->col_stride);
+    if (m->col_stride != 1) {
+        for (int64_t c = 0; c < cols; c++) row[c] += scalar_at(from, m->dtype, c * m->col_stride);
+        return;
+    }
+    for (int64_t c = 0; c < cols; c += VL) {
+        int64_t n = cols - c < VL ? cols - c : VL;
+        v_store_n(row + c, v_add(v_load_n(row + c, n), load_any_n(at(from, m->dtype, c), m->dtype, n)), n);
+    }
+}
+
+static VTARGET void store_row(const gemm_view *m, const float *row, int64_t i, int64_t j, int64_t cols) {
+    int64_t index = i * m->row_stride + j * m->col_stride;
+    if (m->dtype == CPU_F32) {
+        float *to = (float *)(uintptr_t)m->data + index;
+        if (m->col_stride == 1) memcpy(to, row, (size_t)cols * sizeof *to);
+        else for (int64_t c = 0; c < cols; c++) to[c * m->col_stride] = row[c];
+        return;
+    }
+    uint16_t *to = (uint16_t *)(uintptr_t)m->data + index;
+    if (m->col_stride != 1) {
+        for (int64_t c = 0; c < cols; c++) to[c * m->col_stride] = fp16_from_f32(row[c]);
+        return;
+    }
+    for (int64_t c = 0; c < cols; c += VL) {
+        if (cols - c >= VL) v_store_f16(to + c, v_load(row + c));
+        else v_store_f16_n(to + c, v_load_n(row + c, cols - c), cols - c);
+    }
+}
+
+static VTARGET void add_bias(float *row, const float *each, const float *one, int64_t cols) {
+    for (int64_t c = 0; c < cols; c += VL) {
+        int64_t n = cols - c < VL ? cols - c : VL;
+        vf bias = one ? v_set(*one) : v_load_n(each + c, n);
+        v_store_n(row + c, v_add(v_load_n(row + c, n), bias), n);
+    }
+}
+
+static VTARGET void gemm_finish_tile(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows,
+                                     int64_t cols) {
+    const cpu_epilogue *e = &f->g->epilogue;
+    gemm_view partial = {f->partial, CPU_F32, f->partial_stride, 1};
+    for (int64_t r = 0; r < rows; r++, tile += stride) {
+        if (!f->first) add_row(tile, &partial, i + r, j, cols);
+        /* where the partial sums are C itself, what C held is in them after the first block */
+        if (f->g->accumulate && (f->partial == f->c.data ? f->first : f->last)) add_row(tile, &f->c, i + r, j, cols);
+        if (!f->last) {
+            store_row(&partial, tile, i + r, j, cols);
+            continue;
+        }
+        if (e->row_bias) add_bias(tile, NULL, e->row_bias + i + r, cols);
+        if (e->col_bias) add_bias(tile, e->col_bias + j, NULL, cols);
+        if (e->residual) add_row(tile, &f->residual, i + r, j, cols);
+        if (e->apply) e->apply(e->context, tile, f->item, i + r, j, cols);
+        store_row(&f->c, tile, i + r, j, cols);
+    }
+}
+
+/* ---- matrix times vector -------------------------------------------------------------------------------------------- */
+
+enum { DOT_VECTORS = 4 };
+
+/* One row: four sums side by side, added pairwise. */
+VFN float dot_row(const void *w, cpu_dtype dtype, const float *x, int64_t k, bool round) {
+    vf s[DOT_VECTORS];
+    for (int i = 0; i < DOT_VECTORS; i++) s[i] = v_set(0);
+    int64_t j = 0;
+    for (; j + DOT_VECTORS * VL <= k; j += DOT_VECTORS * VL)
+        for (int i = 0; i < DOT_VECTORS; i++) {
+            vf v = load_any(at(w, dtype, j + i * VL), dtype);
+            s[i] = v_fma(round ? v_round_bf16(v) : v, v_load(x + j + i * VL), s[i]);
+        }
+    for (int i = 0; j < k; j += VL, i++) {
+        int64_t n = k - j < VL ? k - j : VL;
+        vf v = load_any_n(at(w, dtype, j), dtype, n);
+        s[i] = v_fma(round ? v_round_bf16(v) : v, v_load_n(x + j, n), s[i]);
+    }
+    return v_sum(v_add(v_add(s[0], s[1]), v_add(s[2], s[3])));
+}
+
+static VTARGET void gemm_dot_rows(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t rows,
+                                  int64_t k, bool round) {
+    for (int64_t r = 0; r < rows; r++) {
+        const void *row = at(w, dtype, r * stride);
+        if (dtype == CPU_F16) y[r] = dot_row(row, CPU_F16, x, k, round);
+        else if (round) y[r] = dot_row(row, CPU_F32, x, k, true);
+        else y[r] = dot_row(row, CPU_F32, x, k, false);
+    }
+}
+
+/* y[c] = sum over k of w[k*stride + c] x[k]: 4 vectors of sums stay in registers over all of k. */
+static VTARGET void gemm_sum_columns(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x,
+                                     int64_t count, int64_t k, bool round) {
+    for (int64_t c = 0; c < count; c += DOT_VECTORS * VL) {
+        int64_t width = count - c < DOT_VECTORS * VL ? count - c : DOT_VECTORS * VL;
+        vf s[DOT_VECTORS];
+        for (int i = 0; i < DOT_VECTORS; i++) s[i] = v_set(0);
+        for (int64_t j = 0; j < k; j++) {
+            const void *row = at(w, dtype, j * stride + c);
+            vf factor = v_set(x[j]);
+            for (int i = 0; i < DOT_VECTORS; i++) {
+                int64_t n = width - i * VL;
+                if (n <= 0) break;
+                vf v = n >= VL ? load_any(at(row, dtype, i * VL), dtype) : load_any_n(at(row, dtype, i * VL), dtype, n);
+                s[i] = v_fma(round ? v_round_bf16(v) : v, factor, s[i]);
+            }
+        }
+        for (int i = 0; i < DOT_VECTORS && width > i * VL; i++) {
+            int64_t n = width - i * VL;
+            v_store_n(y + c + i * VL, s[i], n < VL ? n : VL);
+        }
+    }
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------------------ */
+
+#define TILE_ROWS_ENTRY(HEIGHT) tile_rows_##HEIGHT,
+#define TILE_COLS_ENTRY(HEIGHT) tile_cols_##HEIGHT,
+const gemm_kernels GEMM_NAME = {
+    .mr = GEMM_MR,
+    .nr = GEMM_NR,
+    .row_step = GEMM_STEP,
+    .pair = GEMM_PAIR,
+    .tiles = {{GEMM_HEIGHTS(TILE_ROWS_ENTRY)}, {GEMM_HEIGHTS(TILE_COLS_ENTRY)}},
+    .pack_a = gemm_pack_a,
+    .pack_b = gemm_pack_b,
+    .finish = gemm_finish_tile,
+    .dot_rows = gemm_dot_rows,
+    .sum_columns = gemm_sum_columns,
+    .load_strided = gemm_load_strided,
+};
+
+#endif

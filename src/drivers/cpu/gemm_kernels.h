@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ * What gemm.c needs of one instruction set: packing, tiles, the finishing of a tile, and matrix-vector kernels.
+ *
+ * Packed operands consist of 32-bit words: one fp32 number, or two neighbours in k as bfloat16 where the machine multiplies
+ * those (pair = 2). k is counted in words from here on: kw = ceil(k / pair).
+ *   A: panels of `mr` rows (the last one of fewer, rounded up to `row_step`), each kw x height words, in one of two forms:
+ *      rows  blocks of 16 words: [kw / 16][height][16], copied from rows of A as they lie
+ *      cols  [kw][height], copied from columns of A (its transpose lies in memory)
+ *   B: panels of `nr` columns, each [kw][nr].
+ * A panel is stored with kw rounded up to 16.
+ */
+#ifndef DRIVERS_CPU_GEMM_KERNELS_H
+#define DRIVERS_CPU_GEMM_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "drivers/cpu/gemm.h"
+
+enum { GEMM_BLOCK = 16, GEMM_TILE_MAX = 16 * 64 };
+
+/* One item's matrix: where its element (0, 0) is. */
+typedef struct gemm_view {
+    const void *data;
+    cpu_dtype dtype;
+    int64_t row_stride, col_stride;
+} gemm_view;
+
+typedef struct gemm_finish {
+    const cpu_gemm *g;
+    int64_t item;
+    gemm_view c, residual;
+    float *partial;         /* sums of the k blocks before, fp32; C itself or scratch; NULL: there is one k block only */
+    int64_t partial_stride;
+    bool first, last;       /* k blocks */
+} gemm_finish;
+
+/* c[r * ldc + j] = alpha * sum (+ c) for `height` rows and nr columns */
+typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add);
+
+typedef struct gemm_kernels {
+    int mr, nr, row_step, pair;
+    gemm_tile tiles[2][4]; /* [form: 0 rows, 1 cols][height / row_step - 1] */
+    /* Rows i .. i+rows-1 (at most `height`, zeros follow), k0 .. k1-1. round: to bfloat16 */
+    void (*pack_a)(float *target, const gemm_view *a, int64_t i, int64_t rows, int height, int64_t k0, int64_t k1, bool round);
+    void (*pack_b)(float *target, const gemm_view *b, int64_t j, int64_t cols, int64_t k0, int64_t k1, bool round);
+    /* tile: rows x cols sums (already times alpha) with row stride `stride`; overwritten */
+    void (*finish)(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows, int64_t cols);
+    /* y[r] = sum over k of w(r, :) x, for rows whose elements are neighbours in k (`along`) or across rows */
+    void (*dot_rows)(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t rows, int64_t k,
+                     bool round);
+    void (*sum_columns)(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t count, int64_t k,
+                        bool round);
+    void (*load_strided)(float *y, const void *x, cpu_dtype dtype, int64_t step, int64_t count, bool round);
+} gemm_kernels;
+
+static inline bool gemm_a_is_rows(const gemm_view *a) { return a->row_stride != 1 || a->col_stride == 1; }
+
+extern const gemm_kernels gemm_kernels_plain;
+#if defined(__x86_64__)
+extern const gemm_kernels gemm_kernels_avx2, gemm_kernels_avx512, gemm_kernels_avx512_bf16;
+#elif defined(__aarch64__)
+extern const gemm_kernels gemm_kernels_neon;
+#endif
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * The kernels' avx512 version: the bodies in terms of vec_avx512.h.
+ */
+#if defined(__x86_64__)
+#include "drivers/cpu/vec_avx512.h"
+
+#include "drivers/cpu/vec_common.h"
+
+#define GEMM_NAME       gemm_kernels_avx512
+#define GEMM_HEIGHTS(X) X(4) X(8) X(12)
+#define GEMM_STEP       4
+#define GEMM_MR         12
+#define GEMM_NRV        2
+#define GEMM_PAIR       1
+#include "drivers/cpu/gemm_body.h"
+
+#define MAP_NAME cpu_map_table_avx512
+#include "drivers/cpu/map_body.h"
+
+#define ROWS_NAME cpu_rows_table_avx512
+#include "drivers/cpu/rows_body.h"
+#else
+typedef int kernels_avx512_absent; /* ISO C wants a declaration in each file */
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * The kernels' neon version: the bodies in terms of vec_neon.h.
+ */
+#if defined(__aarch64__)
+#include "drivers/cpu/vec_neon.h"
+
+#include "drivers/cpu/vec_common.h"
+
+#define GEMM_NAME       gemm_kernels_neon
+#define GEMM_HEIGHTS(X) X(4) X(8)
+#define GEMM_STEP       4
+#define GEMM_MR         8
+#define GEMM_NRV        3
+#define GEMM_PAIR       1
+#include "drivers/cpu/gemm_body.h"
+
+#define MAP_NAME cpu_map_table_neon
+#include "drivers/cpu/map_body.h"
+
+#define ROWS_NAME cpu_rows_table_neon
+#include "drivers/cpu/rows_body.h"
+#else
+typedef int kernels_neon_absent; /* ISO C wants a declaration in each file */
+#endif

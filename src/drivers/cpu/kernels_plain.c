@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ * The kernels' plain version: the bodies in terms of vec_plain.h.
+ */
+#include "drivers/cpu/vec_plain.h"
+
+#include "drivers/cpu/vec_common.h"
+
+#define GEMM_NAME       gemm_kernels_plain
+#define GEMM_HEIGHTS(X) X(4)
+#define GEMM_STEP       4
+#define GEMM_MR         4
+#define GEMM_NRV        4
+#define GEMM_PAIR       1
+#include "drivers/cpu/gemm_body.h"
+
+#define MAP_NAME cpu_map_table_plain
+#include "drivers/cpu/map_body.h"
+
+#define ROWS_NAME cpu_rows_table_plain
+#include "drivers/cpu/rows_body.h"
