@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT
+ * Every gradient rule against central finite differences in double, over its attributes and its ways of broadcasting.
+ * Rows without a gradient are printed by name; a row with a rule and without a case fails.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "grad/grad.h"
+#include "support/grad_check.h"
+#include "support/test.h"
+
+/* Largest seen: 2.2e-7, where an emitted constant is rounded to fp32 (1/n of layer_norm); most cases are below 1e-10. */
+static const double tolerance = 1e-6;
+
+typedef struct rule_case {
+    mil_opcode code;
+    mil_draw draw;
+    const char *spec;
+} rule_case;
+
+#define C(code, draw, spec) {MIL_OP_##code, MIL_DRAW_##draw, spec}
+static const rule_case rule_cases[] = {
+    C(add, any, "x[2,3] y[2,3]"), C(add, any, "x[2,3,4] y[3,1]"), C(add, any, "x[1,3,1] y[2,1,4]"), C(add, any, "x[] y[2,2]"),
+    C(add, any, "x[2,3] y=0.5"),
+    C(sub, any, "x[2,3] y[2,3]"), C(sub, any, "x[4] y[2,3,4]"), C(sub, any, "x[1,3] y[2,1]"), C(sub, any, "x[2,2] y[]"),
+    C(mul, any, "x[2,3] y[2,3]"), C(mul, any, "x[1,3,1,1] y[2,3,1,4]"), C(mul, any, "x[2,1,4] y[3,1]"), C(mul, any, "x[2,3] y#[2,1]"),
+    C(real_div, nonzero, "x[2,3] y[2,3]"), C(real_div, nonzero, "x[2,3] y[3]"), C(real_div, nonzero, "x[1,3] y[2,1]"),
+    C(mod, apart, "x[2,3] y[2,3]"), C(mod, apart, "x[2,3] y[3]"),
+    C(pow, positive, "x[2,3] y[2,3]"), C(pow, positive, "x[2,3] y[3]"), C(pow, positive, "x[3] y[2,3]"),
+    C(pow, positive, "x[2,3] y=2.0"), C(pow, positive, "x[2,3] y=-0.5"), C(pow, positive, "x[2,3] y=0.5"),
+    C(pow, positive, "x[2,3] y=-1.0"), C(pow, positive, "x[2,3] y=3.0"), C(pow, positive, "x[2,3] y=1.0"),
+    C(pow, positive, "x[2,3] y=0.0"), C(pow, positive, "x[2,3] y=1.7"), C(pow, nonzero, "x[2,3] y=2.0"),
+    C(maximum, apart, "x[2,3] y[2,3]"), C(maximum, apart, "x[2,3] y[3]"), C(maximum, apart, "x[2,1] y[1,3]"),
+    C(minimum, apart, "x[2,3] y[2,3]"), C(minimum, apart, "x[3] y[2,3]"),
+    C(select, any, "cond?[2,3] a[2,3] b[2,3]"), C(select, any, "cond?[2,1] a[2,3] b[3]"), C(select, any, "cond?[2,3] a[1,3] b[]"),
+    C(abs, apart, "x[2,3]"), C(square, any, "x[2,3]"), C(sqrt, positive, "x[2,3]"), C(rsqrt, positive, "x[2,3]"),
+    C(rsqrt, positive, "x[2,3] epsilon=0.1"), C(inverse, positive, "x[2,3]"), C(inverse, positive, "x[2,3] epsilon=0.25"),
+    C(exp, any, "x[2,3]"), C(exp2, any, "x[2,3]"), C(log, positive, "x[2,3]"), C(log, positive, "x[2,3] epsilon=0.5"),
+    C(sin, any, "x[2,3]"), C(cos, any, "x[2,3]"), C(tanh, any, "x[2,3]"), C(erf, any, "x[2,3]"), C(sigmoid, any, "x[2,3]"),
+    C(relu, apart, "x[4,5]"), C(relu6, apart, "x[4,5]"), C(silu, any, "x[2,3]"), C(gelu, any, "x[2,3]"),
+    C(gelu, any, "x[2,3] mode='TANH_APPROXIMATION'"), C(gelu, any, "x[2,3] mode='SIGMOID_APPROXIMATION'"),
+    C(softplus, any, "x[2,3]"), C(softsign, apart, "x[2,3]"), C(leaky_relu, apart, "x[4,5] alpha=0.1"), C(elu, apart, "x[4,5] alpha=0.7"),
+    C(sigmoid_hard, apart, "x[4,5] alpha=0.2 beta=0.5"), C(clip, apart, "x[4,5] alpha=-2.5 beta=3.0"),
+    C(clip, apart, "x[4,5] alpha=-1e31 beta=3.0"), C(cast, any, "x[2,3] dtype='fp32'"), C(cast, any, "x[2,3] dtype='fp16'"),
+    C(identity, any, "x[2,3]"),
+    C(reduce_sum, any, "x[2,3,4]"), C(reduce_sum, any, "x[2,3,4] axes={-1} keep_dims=true"), C(reduce_sum, any, "x[2,3,4] axes={0,2}"),
+    C(reduce_mean, any, "x[2,3,4]"), C(reduce_mean, any, "x[2,3,4] axes={1} keep_dims=true"), C(reduce_mean, any, "x[2,3,4] axes={0,2}"),
+    C(reduce_max, apart, "x[2,3,4] axes={1}"), C(reduce_max, apart, "x[2,3,4] axes={0,2} keep_dims=true"),
+    C(reduce_min, apart, "x[2,3,4] axes={-1}"), C(reduce_min, apart, "x[3,4]"),
+    C(reduce_prod, nonzero, "x[2,3,4] axes={1}"), C(reduce_prod, nonzero, "x[2,3] axes={0,1} keep_dims=true"),
+    C(reduce_l1_norm, apart, "x[2,3,4] axes={1}"), C(reduce_l2_norm, nonzero, "x[2,3,4] axes={0,2}"),
+    C(reduce_l2_norm, nonzero, "x[2,3,4] axes={1} keep_dims=true"), C(reduce_sum_square, any, "x[2,3,4] axes={1,2}"),
+    C(reduce_log_sum, positive, "x[2,3,4] axes={1}"), C(reduce_log_sum_exp, any, "x[2,3,4] axes={2}"),
+    C(reduce_log_sum_exp, any, "x[2,3,4] axes={0,1} keep_dims=true"),
+    C(cumsum, any, "x[3,4]"), C(cumsum, any, "x[3,4] axis=-1 exclusive=true"), C(cumsum, any, "x[3,4] axis=1 reverse=true"),
+    C(cumsum, any, "x[3,4] axis=0 exclusive=true reverse=true"),
+    C(softmax, any, "x[2,3,4]"), C(softmax, any, "x[2,3,4] axis=1"), C(softmax, any, "x[2,5,1,3] axis=-3"),
+    C(layer_norm, any, "x[2,3,4] axes={2} gamma[4] beta[4]"), C(layer_norm, any, "x[2,3,4] axes={1,2} gamma[3,4] beta[3,4]"),
+    C(layer_norm, any, "x[2,3,4] axes={-1} epsilon=0.01"), C(layer_norm, any, "x[2,3,4] axes={1} gamma[3]"),
+    C(layer_norm, any, "x[2,3]"), C(layer_norm, any, "x[2,4] axes={1} gamma#[4] beta[4]"),
+    C(batch_norm, positive, "x[2,3,4] mean[3] variance[3]"), C(batch_norm, positive, "x[2,3,2,2] mean[3] variance[3] gamma[3] beta[3]"),
+    C(batch_norm, positive, "x[2,3,4] mean#[3] variance[3] gamma[3]"), C(batch_norm, positive, "x[3,2,4] mean[2] variance[2] epsilon=0.1"),
+    C(instance_norm, any, "x[2,3,4]"), C(instance_norm, any, "x[2,3,2,3] gamma[3] beta[3]"), C(instance_norm, any, "x[1,2,5] gamma[2] beta[2] epsilon=0.01"),
+    C(l2_norm, any, "x[2,3,2,2]"), C(l2_norm, any, "x[2,2,3] epsilon=0.01"),
+    C(matmul, any, "x[2,3] y[3,4]"), C(matmul, any, "x[3,2] y[3,4] transpose_x=true"), C(matmul, any, "x[2,3] y[4,3] transpose_y=true"),
+    C(matmul, any, "x[3,2] y[4,3] transpose_x=true transpose_y=true"), C(matmul, any, "x[2,2,3] y[3,4]"),
+    C(matmul, any, "x[4,3] y[2,1,3,5]"), C(matmul, any, "x[2,1,2,3] y[1,3,3,2]"), C(matmul, any, "x[1,3,2,3] y[2,1,4,3] transpose_y=true"),
+    C(matmul, any, "x[3] y[3,4]"), C(matmul, any, "x[2,3] y[3]"), C(matmul, any, "x[3] y[3]"), C(matmul, any, "x[2,2,3] y[3]"),
+    C(matmul, any, "x[3] y[2,3,2]"), C(matmul, any, "x[2,3,2] y[2,3,4] transpose_x=true"), C(matmul, any, "x[3] y[2,4,3] transpose_y=true"),
+    C(linear, any, "x[2,3] weight[4,3]"), C(linear, any, "x[2,2,3] weight[4,3] bias[4]"), C(linear, any, "x[3] weight[4,3] bias[4]"),
+    C(conv, any, "x[2,3,1,5] weight[4,3,1,1]"), C(conv, any, "x[2,3,2,2] weight#[4,3,1,1]"), C(conv, any, "x[1,4,2,3] weight[6,2,1,1] groups=2"),
+    C(conv, any, "x[2,2,5,4] weight[3,2,3,2]"), C(conv, any, "x[1,2,5,4] weight[3,2,3,2] bias[3]"),
+    C(conv, any, "x[1,2,6,5] weight[2,2,3,2] strides={2,3}"), C(conv, any, "x[1,2,4,4] weight[2,2,3,3] pad_type='same'"),
+    C(conv, any, "x[1,2,5,4] weight[2,2,3,2] pad_type='same_lower' strides={2,2}"),
+    C(conv, any, "x[1,2,5,4] weight[2,2,2,2] pad_type='custom' pad={1,2,0,1}"),
+    C(conv, any, "x[1,2,4,3] weight[2,2,2,1] pad_type='custom' pad={3,2,1,2} strides={2,1}"),
+    C(conv, any, "x[1,2,7,6] weight[2,2,2,3] dilations={3,2}"), C(conv, any, "x[1,2,8,6] weight[2,2,2,2] dilations={2,1} strides={3,2} pad_type='custom' pad={1,1,2,0}"),
+    C(conv, any, "x[2,4,5,3] weight[6,2,3,2] groups=2 strides={2,1}"), C(conv, any, "x[1,3,4,4] weight[3,1,3,3] groups=3 pad_type='same'"),
+    C(conv, any, "x[2,3,7] weight[2,3,3] strides={2}"), C(conv, any, "x[1,4,6] weight#[4,2,2] groups=2 dilations={2}"),
+    C(conv, any, "x[1,2,3,4,3] weight[2,2,2,2,2] strides={1,2,1}"), C(conv, any, "x[1,4,3,3,3] weight[2,2,2,2,2] groups=2"),
+    C(conv, any, "x[1,2,3,4] weight[2,2,1,1] pad_type='custom' pad={1,0,0,2}"), C(conv, any, "x[1,2,5,4] weight[2,2,1,1] strides={2,2}"),
+    C(einsum, any, "values[2,3] values[3,4] equation='ij,jk->ik'"), C(einsum, any, "values[1,3,2,4] values[1,4,2,5] equation='nchw,nwhu->nchu'"),
+    C(einsum, any, "values[2,3] values[2,3] equation='ij,ij->j'"), C(einsum, any, "values[2,3] values[4] equation='ij,k->kj'"),
+    C(einsum, any, "values[2,3] equation='ij->ji'"), C(einsum, any, "values[2,3] equation='ij->j'"), C(einsum, any, "values[1,3] values[2,3] equation='ij,ij->ij'"),
+    C(einsum, any, "values[2,3] values[3,4] values[4,2] equation='ab,bc,cd->ad'"), C(einsum, any, "values[2] values[3] equation='i,j->ij'"),
+    C(scaled_dot_product_attention, any, "query[2,3,4] key[2,5,4] value[2,5,3]"),
+    C(scaled_dot_product_attention, any, "query[1,2,3,4] key[1,2,5,4] value[1,2,5,3] attn_mask[3,5]"),
+    C(scaled_dot_product_attention, any, "query[1,2,3,4] key[1,2,3,4] value[1,2,3,2] attn_mask?[1,1,3,3]"),
+    C(reshape, any, "x[2,3,4] shape={4,6}"), C(reshape, any, "x[2,3,4] shape={-1,3}"),
+    C(transpose, any, "x[2,3,4] perm={2,0,1}"), C(transpose, any, "x[2,3,4,1] perm={0,-1,1,2}"),
+    C(expand_dims, any, "x[2,3] axes={0,-1}"), C(squeeze, any, "x[1,2,1,3] axes={0}"), C(squeeze, any, "x[1,2,1,3]"),
+    C(slice_by_size, any, "x[3,4,5] begin={1,0,2} size={2,4,2}"), C(slice_by_size, any, "x[3,4] begin={1,2} size={-1,2}"),
+    C(slice_by_index, any, "x[4,5] begin={1,0} end={3,5}"), C(slice_by_index, any, "x[5,7] begin={0,1} end={5,7} stride={2,3}"),
+    C(slice_by_index, any, "x[5,7] begin={-1,6} end={0,0} stride={-2,-4} begin_mask={true,false} end_mask={true,false}"),
+    C(slice_by_index, any, "x[3,4,5] begin={1,0,0} end={0,0,4} end_mask={false,true,false} squeeze_mask={true,false,false}"),
+    C(slice_by_index, any, "x[4,6] begin={3,0} end={0,6} stride={-1,5}"),
+    C(split, any, "x[2,6] num_splits=3 axis=1"), C(split, any, "x[5,2] split_sizes={1,3,1} axis=-2"),
+    C(concat, any, "values[2,3] values[2,1] values[2,2] axis=1 interleave=false"), C(concat, any, "values[2,3] values[1,3] axis=-2"),
+    C(concat, any, "values[2,3] values[2,3] axis=1 interleave=true"), C(concat, any, "values[2,3] values#[2,3] values[2,3] axis=0 interleave=true"),
+    C(stack, any, "values[2,3] values[2,3] axis=1"), C(stack, any, "values[2] values[2] values#[2] axis=-1"),
+    C(tile, any, "x[2,3] reps={2,1}"), C(tile, any, "x[2,1,3] reps={3,2,2}"), C(reverse, any, "x[2,3,4] axes={0,2}"), C(reverse, any, "x[2,3]"),
+    C(pad, any, "x[2,3] pad={1,2}"), C(pad, any, "x[2,3] pad={1,0,2,1} mode='constant' constant_val=1.5"),
+    C(pad, any, "x[2,4] pad={1,1,2,3} mode='reflect'"), C(pad, any, "x[2,3] pad={2,1,0,4} mode='replicate'"), C(pad, any, "x[2,1,5] pad={4,2} mode='reflect'"),
+    C(gather, any, "x[5,3] indices%5[4]"), C(gather, any, "x[2,4,3] indices%4[2,2] axis=1"), C(gather, any, "x[2,3] indices={-1,0,-1} axis=-1"),
+    C(gather, any, "x[5,3] indices={1,1,4,1}"), C(gather, any, "x[2,5,3] indices%5[2,4] axis=1 batch_dims=1"), C(gather, any, "x[4,3] indices=2"),
+    C(band_part, any, "x[4,5] lower=1 upper=2"), C(band_part, any, "x[2,4,4] lower=-1 upper=0"),
+};
+#undef C
+enum { CASES = sizeof rule_cases / sizeof rule_cases[0] };
+
+static const char *const gradient_column[] = {
+#define GRAD(x) #x
+#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) [MIL_OP_##name] = grad,
+#include "mil/ops.def"
+};
+
+TEST(every_rule_equals_finite_differences) {
+    double worst = 0;
+    bool verbose = getenv("TEST_VERBOSE") != NULL;
+    for (int i = 0; i < CASES; i++) {
+        int below;
+        char what[300];
+        mil_module *m = mil_module_create("rules");
+        snprintf(what, sizeof what, "%s %s", mil_op_get(rule_cases[i].code)->name, rule_cases[i].spec);
+        const mil_function *f = grad_spec(m, "f", rule_cases[i].code, rule_cases[i].spec, &below);
+        double seen = grad_check_drawn(f, rule_cases[i].draw, below, 100 + (uint64_t)i, tolerance, what);
+        if (verbose) printf("%.1e  %s\n", seen, what);
+        worst = fmax(worst, seen);
+        mil_module_free(m);
+    }
+    printf("grad/rules: %d cases, largest difference %.1e\n", CASES, worst);
+}
+
+TEST(every_row_with_a_rule_has_a_case) {
+    printf("rows without a gradient:");
+    for (int code = 0; code < MIL_OP_COUNT; code++) {
+        const char *rule = gradient_column[code];
+        if (strcmp(rule, "zero") == 0) continue;
+        if (strcmp(rule, "none") == 0) {
+            printf(" %s", mil_op_get((mil_opcode)code)->name);
+            continue;
+        }
+        bool found = false;
+        for (int i = 0; i < CASES; i++) found |= rule_cases[i].code == (mil_opcode)code;
+        EXPECT_MSG(found, "%s has a gradient rule and no case", mil_op_get((mil_opcode)code)->name);
+    }
+    printf("\nrows whose gradient is zero everywhere:");
+    for (int code = 0; code < MIL_OP_COUNT; code++)
+        if (strcmp(gradient_column[code], "zero") == 0) printf(" %s", mil_op_get((mil_opcode)code)->name);
+    printf("\n");
+}
+
+/* reduce_prod with no, one and two zeros in a row: products of the others, which finite differences see as well. */
+TEST(product_with_zeros) {
+    int below;
+    mil_module *m = mil_module_create("rules");
+    const mil_function *f = grad_spec(m, "f", MIL_OP_reduce_prod, "x[3,3] axes={1}", &below);
+    double x[] = {2, -3, 0.5, 0, 4, 5, 0, 0, 7};
+    grad_check(f, &(mil_tensor){f->params[0]->type, x}, 3, tolerance, "reduce_prod with zeros");
+    mil_module_free(m);
+}
+
+static void gradient_at(mil_opcode code, const char *spec, const double *x, double *dx, int count) {
+    propane_error err = {0};
+    int below;
+    mil_module *m = mil_module_create("rules");
+    arena *a = arena_create();
+    const mil_function *f = grad_spec(m, "f", code, spec, &below);
+    mil_function *joint;
+    EXPECT_OK(grad_function(f, "joint", NULL, 0, &joint, &err));
+    double ones[64];
+    for (int i = 0; i < 64; i++) ones[i] = 1;
+    mil_tensor in[] = {{f->params[0]->type, (double *)(uintptr_t)x}, {f->results[0]->type, ones}}, *out;
+    EXPECT_OK(mil_eval_function(joint, in, true, a, &out, &err)); /* rounded as stored */
+    memcpy(dx, out[1].data, (size_t)count * sizeof *dx);
+    arena_free(a);
+    mil_module_free(m);
+}
+
+/* Equal largest elements share; a zero vector's norm has no direction; clip passes at its bounds. */
+TEST(kinks) {
+    double dx[6];
+    gradient_at(MIL_OP_reduce_max, "x[6] axes={0}", (double[]){1, 5, 2, 5, 5, 0}, dx, 6);
+    EXPECT(dx[0] == 0 && fabs(dx[1] - 1.0 / 3) < 1e-7 && dx[1] == dx[3] && dx[3] == dx[4] && dx[5] == 0);
+    gradient_at(MIL_OP_reduce_l2_norm, "x[3] axes={0}", (double[]){0, 0, 0}, dx, 3);
+    EXPECT(dx[0] == 0 && dx[1] == 0 && dx[2] == 0);
+    gradient_at(MIL_OP_clip, "x[4] alpha=-1.0 beta=2.0", (double[]){-1, 2, -1.5, 3}, dx, 4);
+    EXPECT(dx[0] == 1 && dx[1] == 1 && dx[2] == 0 && dx[3] == 0);
+    gradient_at(MIL_OP_relu, "x[3]", (double[]){-1, 0, 1}, dx, 3);
+    EXPECT(dx[0] == 0 && dx[1] == 0 && dx[2] == 1);
+}
+
+/* fp16 programs stay finite at the ends of the range wherever the gradient is. */
+TEST(half_precision_stays_finite) {
+    static const struct {
+        mil_opcode code;
+        const char *mode;
+    } ops[] = {{MIL_OP_silu, NULL}, {MIL_OP_gelu, "EXACT"}, {MIL_OP_gelu, "TANH_APPROXIMATION"},
+               {MIL_OP_gelu, "SIGMOID_APPROXIMATION"}, {MIL_OP_sigmoid, NULL}, {MIL_OP_tanh, NULL}, {MIL_OP_erf, NULL},
+               {MIL_OP_softplus, NULL}, {MIL_OP_softsign, NULL}, {MIL_OP_softmax, NULL}};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        propane_error err = {0};
+        mil_module *m = mil_module_create("half");
+        arena *a = arena_create();
+        mil_builder b;
+        int64_t dim[] = {8};
+        mil_type type = mil_type_tensor(MIL_fp16, 1, dim);
+        mil_build_begin(&b, m, "f", MIL_IOS18);
+        mil_value *x = mil_build_param(&b, "x", type), *mode = ops[i].mode ? mil_build_text(&b, ops[i].mode) : NULL;
+        mil_op *op = mil_build_op(&b, ops[i].code, "y", (mil_argument[]){{"x", 1, &x}, {"mode", 1, &mode}}, mode ? 2 : 1);
+        mil_build_result(&b, op->results[0]);
+        EXPECT_OK(mil_build_end(&b, &err));
+        mil_function *joint;
+        EXPECT_OK(grad_function(b.function, "joint", NULL, 0, &joint, &err));
+        double data[8] = {-60000, -300, -12, -0.001, 0, 12, 300, 60000}, ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+        mil_tensor in[] = {{type, data}, {type, ones}}, *out;
+        EXPECT_OK(mil_eval_function(joint, in, true, a, &out, &err));
+        for (int k = 0; k < 8; k++)
+            EXPECT_MSG(isfinite(out[1].data[k]) && fabs(out[1].data[k]) < 1.2, "%s %s at %g: %g", mil_op_get(ops[i].code)->name,
+                       ops[i].mode ? ops[i].mode : "", data[k], out[1].data[k]);
+        arena_free(a);
+        mil_module_free(m);
+    }
+}
+
+SUITE("grad/rules", T(every_rule_equals_finite_differences), T(every_row_with_a_rule_has_a_case), T(product_with_zeros),
+      T(kinks), T(half_precision_stays_finite))
