@@ -43,6 +43,7 @@ TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
+FUZZ_SRC := $(sort $(wildcard fuzz/fuzz_*.c))
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
@@ -50,10 +51,11 @@ SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
+FUZZ_BIN := $(FUZZ_SRC:%.c=$(BUILD)/%)
 LIB      := $(BUILD)/libpropane.a
 BIN      := $(BUILD)/propane
 
-.PHONY: all help setup tests check demo bench benches examples asan tsan layers format compdb install clean
+.PHONY: all help setup tests check demo bench benches examples asan tsan fuzz layers format compdb install clean
 .DEFAULT_GOAL := all
 all: $(LIB) $(if $(CLI_SRC),$(BIN)) ## the library and the command
 
@@ -83,7 +85,11 @@ $(BUILD)/bench/%: $(BUILD)/bench/%.o $(LIB)
 $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
 
-tests: all $(TEST_BIN) $(EXAMPLE_BIN) ## build the tests
+# A fuzz target with a plain main that replays its corpus.
+$(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/replay.o $(LIB)
+	$(Q)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+tests: all $(TEST_BIN) $(EXAMPLE_BIN) $(FUZZ_BIN) ## build the tests
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
 
@@ -107,6 +113,9 @@ asan tsan: setup ## the tests under AddressSanitizer and UBSan, or ThreadSanitiz
 	$(Q)$(MAKE) --no-print-directory MODE=$@ tests
 	$(Q)sh tests/run.sh build/$@ $(TESTS)
 
+fuzz: ## search for crashes with libFuzzer (FUZZ_SECONDS=60, FUZZ="mil blob")
+	$(Q)sh fuzz/run.sh $(or $(FUZZ_SECONDS),60) $(FUZZ)
+
 CLANG_FORMAT ?= clang-format
 format: ## lay out what differs from main as .clang-format says (FILES=... for others)
 	$(Q)$(CLANG_FORMAT) -i $(or $(FILES),$(shell git diff --name-only --diff-filter=AM main -- '*.c' '*.h'))
@@ -128,5 +137,5 @@ layers: ## fail on an include that looks upward
 clean: ## remove build/
 	rm -rf build
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(EXAMPLE_BIN:=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(EXAMPLE_BIN:=.d) $(FUZZ_BIN:=.d)
 .SECONDARY:

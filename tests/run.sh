@@ -24,6 +24,10 @@ for source in tests/*/test_*.c; do
     program=$build/${source%.c}
     wanted "$program" "$@" && echo "$program" >> "$work/list"
 done
+for source in fuzz/fuzz_*.c; do # replays fuzz/corpus/NAME
+    program=$build/${source%.c}
+    [ -f "$source" ] && wanted "$program" "$@" && echo "$program" >> "$work/list"
+done
 wanted cli "$@" && [ -d tests/cli/cases ] && for file in tests/cli/cases/*.t; do [ -f "$file" ] && echo "$file" >> "$work/list"; done
 
 cat > "$work/one" <<'INNER'

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * Weight files: every record that is accepted lies inside the file, and a walk ends.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "mil/blob.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void use(const mil_blob *blob) {
+    unsigned sum = 0;
+    const uint8_t *bytes = blob->data;
+    for (uint64_t i = 0; i < blob->bytes; i++) sum += bytes[i];
+    volatile unsigned sink = sum;
+    (void)sink;
+    if (blob->padding_bits < 0 || blob->padding_bits > 7) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    propane_error err = {0};
+    mil_blob_file *file;
+    mil_blob blob;
+    char path[] = "/tmp/fuzz-blob-XXXXXX";
+    int fd = mkstemp(path);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
+    close(fd);
+    if (mil_blob_open(path, &file, &err) == PROPANE_OK) {
+        uint64_t at = 0;
+        size_t steps = 0;
+        while (mil_blob_next(file, &at, &blob, &err) == PROPANE_OK) {
+            use(&blob);
+            if (++steps > size / 64) abort(); /* each record has 64 bytes of its own */
+        }
+        for (uint64_t offset = 0; offset <= size; offset += 64)
+            if (mil_blob_get(file, offset, &blob, &err) == PROPANE_OK) use(&blob);
+        mil_blob_close(file);
+    }
+    unlink(path);
+    return 0;
+}
