@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: MIT
+ * From a node of elementwise operations, reductions and softmax to a tile program: instructions, the order in which they
+ * run (what needs a whole reduction last, stores behind all that reads), the iteration space with as few dimensions as its
+ * views allow, the tile's size, scratch slots for the registers.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "drivers/cpu/tile.h"
+
+#define ROWS_LIMIT 32768        /* folded elements that one tile holds whole */
+#define COLUMNS_LIMIT 4096
+#define COLUMN_FLOATS 24576     /* of one register of a column tile: it lives in the second-level cache */
+#define CHUNK_FLOATS 8192       /* of a chunk where nothing needs the fold whole: first-level cache */
+#define TASK_WORK 65536.0       /* element operations that are worth a task */
+#define TASKS_A_THREAD 8
+#define MAX_INSTRS 320
+
+typedef struct raw_view {
+    plan_view view;
+    int64_t stride[TILE_MAX_RANK]; /* over the node's shape */
+    bool store;
+} raw_view;
+
+typedef struct tile_builder {
+    planner *p;
+    const plan_node *node;
+    propane_error *err;
+    propane_status status;
+    bool has_axes;
+    int instr_count, view_count, register_count, value_count;
+    tile_instr instrs[MAX_INSTRS];
+    raw_view views[TILE_MAX_REGISTERS];
+    tile_register registers[TILE_MAX_REGISTERS];
+    bool late[TILE_MAX_REGISTERS];
+    const mil_value *values[TILE_MAX_REGISTERS]; /* what register_of knows */
+    int registers_of[TILE_MAX_REGISTERS];
+    double work; /* flops of an element */
+} tile_builder;
+
+/* ---- what fits -------------------------------------------------------------------------------------------------------- */
+
+static bool last_is_folded(const mil_type *shape, unsigned axes)
+{
+    for (int d = shape->rank - 1; d >= 0; d--)
+        if (shape->dim[d] != 1) return axes >> d & 1;
+    return false;
+}
+
+static int64_t fold_count(const mil_type *shape, unsigned axes)
+{
+    int64_t n = 1;
+    for (int d = 0; d < shape->rank; d++)
+        if (axes >> d & 1) n *= shape->dim[d];
+    return n;
+}
+
+bool plan_tile_fits(const mil_type *shape, unsigned axes)
+{
+    return fold_count(shape, axes) <= (last_is_folded(shape, axes) ? ROWS_LIMIT : COLUMNS_LIMIT);
+}
+
+/* ---- instructions ------------------------------------------------------------------------------------------------------- */
+
+static int new_register(tile_builder *t, tile_class klass)
+{
+    if (t->register_count == TILE_MAX_REGISTERS) {
+        if (!t->status)
+            t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT, "more than %d values in one fused step",
+                                    TILE_MAX_REGISTERS);
+        return 0;
+    }
+    t->registers[t->register_count] = (tile_register){.klass = klass, .slot = 0, .direct = -1};
+    return t->register_count++;
+}
+
+static tile_instr *new_instr(tile_builder *t, tile_kind kind, int code, tile_class klass)
+{
+    if (t->instr_count == MAX_INSTRS) {
+        if (!t->status)
+            t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT, "more than %d instructions in one fused step",
+                                    MAX_INSTRS);
+        return &t->instrs[0];
+    }
+    tile_instr *i = &t->instrs[t->instr_count++];
+    *i = (tile_instr){.kind = (unsigned char)kind, .code = (unsigned char)code, .klass = (unsigned char)klass,
+                      .dst = -1, .src = {-1, -1, -1}, .view = -1};
+    return i;
+}
+
+static void read_register(tile_builder *t, tile_instr *i, int slot, int reg)
+{
+    i->src[slot] = (short)reg;
+    i->late |= t->late[reg];
+}
+
+static int unary(tile_builder *t, int code, tile_class klass, int x, double p, double q)
+{
+    tile_instr *i = new_instr(t, TILE_UNARY, code, klass);
+    read_register(t, i, 0, x);
+    i->p = (float)p;
+    i->q = (float)q;
+    int dst = new_register(t, klass);
+    i->dst = (short)dst;
+    t->late[dst] = i->late;
+    return dst;
+}
+
+static int scalar(tile_builder *t, double value)
+{
+    int r = new_register(t, TILE_SCALAR);
+    t->registers[r].slot = -1;
+    t->registers[r].value = (float)value;
+    return r;
+}
+
+static void remember(tile_builder *t, const mil_value *v, int reg)
+{
+    if (t->value_count == TILE_MAX_REGISTERS) return; /* new_register has failed by then */
+    t->values[t->value_count] = v;
+    t->registers_of[t->value_count++] = reg;
+}
+
+static int64_t fold_stride_sum(const tile_builder *t, const int64_t *stride)
+{
+    int64_t n = 0;
+    for (int d = 0; d < t->node->shape.rank; d++)
+        if (t->node->axes >> d & 1) n |= stride[d];
+    return n;
+}
+
+static int load(tile_builder *t, const mil_value *v)
+{
+    raw_view *raw = &t->views[t->view_count];
+    if (t->view_count == TILE_MAX_REGISTERS || (!t->status && (t->status = plan_operand(t->p, v, &raw->view, t->err))))
+        return new_register(t, TILE_FULL);
+    if (t->status) return 0;
+    const mil_type *shape = &t->node->shape;
+    plan_view_spread(&raw->view, shape->rank, shape->dim, raw->stride);
+    raw->store = false;
+    int64_t any = 0;
+    for (int d = 0; d < shape->rank; d++) any |= raw->stride[d];
+    tile_class klass = !any ? TILE_SCALAR : t->has_axes && !fold_stride_sum(t, raw->stride) ? TILE_REDUCED : TILE_FULL;
+    tile_instr *i = new_instr(t, TILE_LOAD, 0, klass);
+    i->view = (short)t->view_count++;
+    int dst = new_register(t, klass);
+    i->dst = (short)dst;
+    return dst;
+}
+
+static int register_of(tile_builder *t, const mil_value *v)
+{
+    for (int i = 0; i < t->value_count; i++)
+        if (t->values[i] == v) return t->registers_of[i];
+    int reg = v->konst && mil_type_count(&v->konst->type) == 1 ? scalar(t, mil_const_f64(v->konst, 0)) : load(t, v);
+    remember(t, v, reg);
+    return reg;
+}
+
+static int spread(tile_builder *t, int x, tile_class klass)
+{
+    if (t->registers[x].klass == klass) return x;
+    tile_instr *i = new_instr(t, TILE_SPREAD, 0, klass);
+    read_register(t, i, 0, x);
+    int dst = new_register(t, klass);
+    i->dst = (short)dst;
+    t->late[dst] = i->late;
+    return dst;
+}
+
+static tile_class class_of(const tile_builder *t, const mil_value *result)
+{
+    return mil_shape_equal(&result->type, &t->node->shape) || !t->has_axes ? TILE_FULL : TILE_REDUCED;
+}
+
+static int binary(tile_builder *t, int code, tile_class klass, int x, int y)
+{
+    if (t->registers[x].klass != klass && t->registers[y].klass != klass) x = spread(t, x, klass);
+    tile_instr *i = new_instr(t, TILE_BINARY, code, klass);
+    read_register(t, i, 0, x);
+    read_register(t, i, 1, y);
+    int dst = new_register(t, klass);
+    i->dst = (short)dst;
+    t->late[dst] = i->late;
+    return dst;
+}
+
+static int build_select(tile_builder *t, const mil_op *op, tile_class klass)
+{
+    static const char *const names[3] = {"cond", "a", "b"};
+    int src[3];
+    for (int k = 0; k < 3; k++) {
+        src[k] = register_of(t, mil_in(op, names[k]));
+        if (t->registers[src[k]].klass != TILE_SCALAR) src[k] = spread(t, src[k], klass);
+    }
+    tile_instr *i = new_instr(t, TILE_SELECT, 0, klass);
+    for (int k = 0; k < 3; k++) read_register(t, i, k, src[k]);
+    int dst = new_register(t, klass);
+    i->dst = (short)dst;
+    t->late[dst] = i->late;
+    return dst;
+}
+
+/* A parameter of the row, if it has it. */
+static double number(tile_builder *t, const mil_op *op, const char *name, double standard)
+{
+    double value = standard;
+    if (mil_op_param(op->info, name) >= 0 && !t->status) t->status = mil_attr_float(op, name, &value, t->err);
+    return value;
+}
+
+static int build_map(tile_builder *t, const mil_op *op, int code, tile_class klass)
+{
+    int x = register_of(t, op->operands[0].values[0]);
+    if (code >= CPU_MAP_UNARY_END) return binary(t, code, klass, x, register_of(t, op->operands[1].values[0]));
+    bool has_alpha = mil_op_param(op->info, "alpha") >= 0;
+    double p = has_alpha ? number(t, op, "alpha", 0) : number(t, op, "epsilon", 0);
+    return unary(t, code, klass, spread(t, x, klass), p, number(t, op, "beta", 0));
+}
+
+static int build_gelu(tile_builder *t, const mil_op *op, tile_class klass)
+{
+    const char *mode = "EXACT";
+    if (!t->status) t->status = mil_attr_text(op, "mode", &mode, t->err);
+    if (t->status) return 0;
+    int code = !strcmp(mode, "TANH_APPROXIMATION")      ? CPU_MAP_gelu_tanh
+               : !strcmp(mode, "SIGMOID_APPROXIMATION") ? CPU_MAP_gelu_sigmoid
+                                                        : CPU_MAP_gelu;
+    return unary(t, code, klass, spread(t, register_of(t, mil_in(op, "x")), klass), 0, 0);
+}
+
+static int build_cast(tile_builder *t, const mil_op *op, tile_class klass)
+{
+    int x = spread(t, register_of(t, mil_in(op, "x")), klass);
+    mil_dtype to = op->results[0]->type.dtype, from = mil_in(op, "x")->type.dtype;
+    int code = to == MIL_bool                                    ? CPU_MAP_to_bool
+               : !mil_dtype_is_float(to)                         ? CPU_MAP_trunc
+               : to == MIL_fp16 && from != MIL_fp16              ? CPU_MAP_round_f16
+                                                                 : CPU_MAP_copy;
+    return unary(t, code, klass, x, 0, 0);
+}
+
+/* Row of ops.def to kernel, and what is done to the combined value. */
+static int build_reduce(tile_builder *t, const mil_op *op, int fold)
+{
+    static const cpu_reduce_code codes[] = {
+        [CPU_FOLD_sum] = CPU_REDUCE_SUM, [CPU_FOLD_mean] = CPU_REDUCE_SUM, [CPU_FOLD_max] = CPU_REDUCE_MAX,
+        [CPU_FOLD_min] = CPU_REDUCE_MIN, [CPU_FOLD_prod] = CPU_REDUCE_PROD, [CPU_FOLD_l1] = CPU_REDUCE_SUMABS,
+        [CPU_FOLD_l2] = CPU_REDUCE_SUMSQ, [CPU_FOLD_sum_square] = CPU_REDUCE_SUMSQ, [CPU_FOLD_log_sum] = CPU_REDUCE_SUM,
+        [CPU_FOLD_log_sum_exp] = CPU_REDUCE_SUM,
+    };
+    int x = spread(t, register_of(t, mil_in(op, "x")), TILE_FULL);
+    tile_instr *i = new_instr(t, fold == CPU_FOLD_log_sum_exp ? TILE_LOG_SUM_EXP : TILE_REDUCE, codes[fold], TILE_REDUCED);
+    read_register(t, i, 0, x);
+    int dst = new_register(t, TILE_REDUCED);
+    i->dst = (short)dst;
+    t->late[dst] = true;
+    double n = (double)fold_count(&t->node->shape, t->node->axes);
+    if (fold == CPU_FOLD_mean) return unary(t, CPU_MAP_affine, TILE_REDUCED, dst, 1 / n, 0);
+    if (fold == CPU_FOLD_l2) return unary(t, CPU_MAP_sqrt, TILE_REDUCED, dst, 0, 0);
+    if (fold == CPU_FOLD_log_sum) return unary(t, CPU_MAP_log, TILE_REDUCED, dst, 0, 0);
+    return dst;
+}
+
+static int build_softmax(tile_builder *t, const mil_op *op)
+{
+    int x = spread(t, register_of(t, mil_in(op, "x")), TILE_FULL);
+    tile_instr *i = new_instr(t, TILE_SOFTMAX, 0, TILE_FULL);
+    read_register(t, i, 0, x);
+    int dst = new_register(t, TILE_FULL);
+    i->dst = (short)dst;
+    t->late[dst] = true;
+    return dst;
+}
+
+static void build_op(tile_builder *t, const mil_op *op)
+{
+    const plan_binding *b = plan_binding_of(op);
+    const mil_value *v = op->results[0];
+    tile_class klass = class_of(t, v);
+    int reg;
+    if (b == &cpu_bind_softmax) reg = build_softmax(t, op);
+    else if (b == &cpu_bind_reduce) reg = build_reduce(t, op, plan_code_of(op));
+    else if (b == &cpu_bind_select) reg = build_select(t, op, klass);
+    else if (b == &cpu_bind_gelu) reg = build_gelu(t, op, klass);
+    else if (b == &cpu_bind_cast) reg = build_cast(t, op, klass);
+    else reg = build_map(t, op, plan_code_of(op), klass);
+    if (t->p->options.round_each && v->type.dtype == MIL_fp16)
+        reg = unary(t, CPU_MAP_round_f16, t->registers[reg].klass, reg, 0, 0);
+    t->work += op->info->flops_per_element > 0 ? op->info->flops_per_element : 2;
+    remember(t, v, reg);
+}
+
+/* ---- stores ------------------------------------------------------------------------------------------------------------ */
+
+static bool read_outside(const tile_builder *t, const mil_value *v)
+{
+    int inside = 0;
+    for (int i = 0; i < t->node->op_count; i++)
+        for (int k = 0; k < t->node->ops[i]->info->param_count; k++)
+            for (int j = 0; j < t->node->ops[i]->operands[k].count; j++)
+                inside += t->node->ops[i]->operands[k].values[j] == v;
+    return t->p->uses[v->id] > inside;
+}
+
+/* The strides of a result over the node's shape; a reduction may have dropped its axes. */
+static void result_strides(const tile_builder *t, const plan_view *v, int64_t *stride)
+{
+    const mil_type *shape = &t->node->shape;
+    if (v->rank == shape->rank) {
+        plan_view_spread(v, shape->rank, shape->dim, stride);
+        return;
+    }
+    for (int d = 0, own = 0; d < shape->rank; d++) {
+        bool folded = t->node->axes >> d & 1;
+        stride[d] = folded || shape->dim[d] == 1 ? 0 : v->stride[own];
+        own += !folded;
+    }
+}
+
+static void store(tile_builder *t, const mil_value *v)
+{
+    raw_view *raw = &t->views[t->view_count];
+    if (t->status) return;
+    if (t->view_count == TILE_MAX_REGISTERS) {
+        t->status = mil_op_fail(v->def, t->err, PROPANE_ERR_LIMIT, "more than %d operands in one fused step",
+                                TILE_MAX_REGISTERS);
+        return;
+    }
+    if ((t->status = plan_result(t->p, v, &raw->view, t->err))) return;
+    result_strides(t, &raw->view, raw->stride);
+    raw->store = true;
+    int reg = register_of(t, v);
+    tile_class klass = t->registers[reg].klass;
+    assert(klass != TILE_SCALAR);
+    tile_instr *i = new_instr(t, TILE_STORE, 0, klass);
+    read_register(t, i, 0, reg);
+    i->view = (short)t->view_count++;
+}
+
+/* ---- the order of instructions ---------------------------------------------------------------------------------------- */
+
+/* First what can run chunk by chunk, then what needs the reductions; stores last in their part. Where the fold is not cut
+ * in chunks all stores are last of all, so that a value may be stored over an operand. */
+static void order_instrs(tile_builder *t, bool chunked)
+{
+    static const struct { bool late, store; } parts[] = {{false, false}, {false, true}, {true, false}, {true, true}};
+    tile_instr sorted[MAX_INSTRS];
+    int n = 0;
+    for (int i = 0; i < t->instr_count; i++)
+        if (!chunked && t->instrs[i].kind == TILE_STORE) t->instrs[i].late = true;
+    for (int part = 0; part < 4; part++)
+        for (int i = 0; i < t->instr_count; i++)
+            if (t->instrs[i].late == parts[part].late && (t->instrs[i].kind == TILE_STORE) == parts[part].store)
+                sorted[n++] = t->instrs[i];
+    memcpy(t->instrs, sorted, (size_t)n * sizeof *sorted);
+}
+
+/* Registers that may be computed straight in the memory they are stored to: nothing that runs later may read a load, whose
+ * memory could be the same. */
+static void find_direct(tile_builder *t)
+{
+    bool is_load[TILE_MAX_REGISTERS] = {false};
+    int last_read_of_load = -1;
+    for (int i = 0; i < t->instr_count; i++) {
+        const tile_instr *in = &t->instrs[i];
+        if (in->kind == TILE_LOAD) is_load[in->dst] = true;
+        for (int k = 0; k < 3; k++)
+            if (in->src[k] >= 0 && is_load[in->src[k]]) last_read_of_load = i;
+    }
+    for (int i = 0; i < t->instr_count; i++) {
+        const tile_instr *in = &t->instrs[i];
+        if (in->kind != TILE_STORE || t->views[in->view].view.dtype != MIL_fp32) continue;
+        for (int j = 0; j < t->instr_count; j++)
+            if (t->instrs[j].dst == in->src[0] && j >= last_read_of_load && t->instrs[j].kind != TILE_LOAD &&
+                t->instrs[j].kind != TILE_REDUCE)
+                t->registers[in->src[0]].direct = in->view;
+    }
+}
+
+/* ---- the iteration space ------------------------------------------------------------------------------------------------ */
+
+typedef struct space {
+    int rank[3];                                    /* outer, fold, inner */
+    int axis[3][TILE_MAX_RANK];                     /* axes of the node's shape; merged ones: the innermost */
+    int64_t dim[3][TILE_MAX_RANK];
+} space;
+
+static bool mergeable(const tile_builder *t, int a, int b, int64_t below)
+{
+    for (int v = 0; v < t->view_count; v++)
+        if (t->views[v].stride[a] != t->views[v].stride[b] * below) return false;
+    return true;
+}
+
+static void add_axis(const tile_builder *t, space *s, int part, int axis)
+{
+    int64_t dim = t->node->shape.dim[axis];
+    int last = s->rank[part] - 1;
+    if (last >= 0 && mergeable(t, s->axis[part][last], axis, dim)) {
+        s->axis[part][last] = axis;
+        s->dim[part][last] *= dim;
+        return;
+    }
+    s->axis[part][s->rank[part]] = axis;
+    s->dim[part][s->rank[part]++] = dim;
+}
+
+/* The inner dimension is the last of the kept ones, if nothing folded comes behind it, with those before it that follow on
+ * in memory and have nothing folded between. */
+static void make_space(const tile_builder *t, space *s)
+{
+    const mil_type *shape = &t->node->shape;
+    unsigned axes = t->has_axes ? t->node->axes : 0;
+    memset(s, 0, sizeof *s);
+    int kept[TILE_MAX_RANK], kept_count = 0;
+    for (int d = 0; d < shape->rank; d++) {
+        if (shape->dim[d] == 1) continue;
+        if (axes >> d & 1) add_axis(t, s, 1, d);
+        else kept[kept_count++] = d;
+    }
+    int outer_count = kept_count;
+    if (!last_is_folded(shape, axes) && kept_count) {
+        outer_count--;
+        while (outer_count > 0 && kept[outer_count - 1] + 1 == kept[outer_count] &&
+               mergeable(t, kept[outer_count - 1], kept[outer_count], shape->dim[kept[outer_count]]))
+            outer_count--;
+        for (int k = outer_count; k < kept_count; k++) add_axis(t, s, 2, kept[k]);
+        /* merging is pairwise: it can leave more than one; all but the last are outer then */
+        while (s->rank[2] > 1) {
+            s->rank[2] = 0;
+            outer_count++;
+            for (int k = outer_count; k < kept_count; k++) add_axis(t, s, 2, kept[k]);
+        }
+    }
+    for (int k = 0; k < outer_count; k++) add_axis(t, s, 0, kept[k]);
+}
+
+static int64_t at_least(int64_t x, int64_t low)
+{
+    return x < low ? low : x;
+}
+
+static int64_t at_most(int64_t x, int64_t high)
+{
+    return x > high ? high : x;
+}
+
+/* Rows, width and chunk of a tile. They depend on shapes alone, never on the number of threads. */
+static void choose_tile(tile_program *out, bool has_axes, bool whole)
+{
+    int64_t fold = 1, below = 1, rows = out->outer_rank ? out->outer[out->outer_rank - 1] : 1;
+    for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
+    for (int d = 1; d < out->fold_rank; d++) below *= out->fold[d];
+    int64_t whole_chunk = out->fold_rank ? out->fold[0] : 1;
+    out->rows = 1;
+    out->width = 1;
+    out->chunk = whole_chunk;
+    if (!has_axes) {
+        out->width = at_most(out->inner, 1024);
+        if (out->width == out->inner) out->rows = at_most(at_least(1024 / out->width, 1), rows);
+    } else if (out->columns) {
+        int64_t width = whole ? COLUMN_FLOATS / fold / 16 * 16 : 128;
+        out->width = at_most(at_least(at_most(width, 512), 16), out->inner);
+        if (!whole) out->chunk = at_most(at_least(CHUNK_FLOATS / (below * out->width), 1), whole_chunk);
+    } else {
+        if (!whole && fold > CHUNK_FLOATS) out->chunk = at_most(at_least(CHUNK_FLOATS / below, 1), whole_chunk);
+        out->rows = at_most(at_least(1024 / fold, 1), rows);
+    }
+}
+
+static propane_status fill_space(tile_builder *t, tile_program *out, propane_error *err)
+{
+    space s;
+    make_space(t, &s);
+    out->outer_rank = s.rank[0];
+    out->fold_rank = s.rank[1];
+    memcpy(out->outer, s.dim[0], sizeof out->outer);
+    memcpy(out->fold, s.dim[1], sizeof out->fold);
+    out->inner = s.rank[2] ? s.dim[2][0] : 1;
+    out->columns = t->has_axes && (s.rank[2] || !s.rank[1]);
+    out->view_count = t->view_count;
+    out->views = ARENA_ARRAY(t->p->arena, t->view_count + 1, tile_view);
+    if (!out->views) return plan_no_memory(t->p, err);
+    for (int v = 0; v < t->view_count; v++) {
+        tile_view *to = &out->views[v];
+        const raw_view *from = &t->views[v];
+        to->at = plan_view_ref(&from->view);
+        to->dtype = from->view.dtype;
+        to->element = plan_dtype_bytes(from->view.dtype);
+        for (int d = 0; d < s.rank[0]; d++) to->outer[d] = from->stride[s.axis[0][d]];
+        for (int d = 0; d < s.rank[1]; d++) to->fold[d] = from->stride[s.axis[1][d]];
+        to->inner = s.rank[2] ? from->stride[s.axis[2][0]] : 0;
+    }
+    return PROPANE_OK;
+}
+
+/* ---- scratch ---------------------------------------------------------------------------------------------------------------- */
+
+/* Slots are handed on from a register that is read for the last time to the next one of its class. What a chunked
+ * reduction has gathered keeps its slot through all chunks. */
+static int64_t give_slots(tile_builder *t, const tile_program *out)
+{
+    int64_t fold = 1;
+    for (int d = 0; d < out->fold_rank; d++) fold *= d ? out->fold[d] : out->chunk;
+    int64_t size[3];
+    size[TILE_REDUCED] = (out->rows * out->width * 2 + 15) / 16 * 16;
+    size[TILE_FULL] = (out->rows * out->width * fold + 15) / 16 * 16;
+    size[TILE_SCALAR] = 16;
+    int last[TILE_MAX_REGISTERS];
+    for (int r = 0; r < t->register_count; r++) last[r] = -1;
+    for (int i = 0; i < t->instr_count; i++)
+        for (int k = 0; k < 3; k++)
+            if (t->instrs[i].src[k] >= 0) last[t->instrs[i].src[k]] = i;
+    int64_t free_slots[3][TILE_MAX_REGISTERS], end = 0;
+    int free_count[3] = {0, 0, 0};
+    bool keep[TILE_MAX_REGISTERS] = {false};
+    for (int i = 0; i < t->instr_count; i++) {
+        const tile_instr *in = &t->instrs[i];
+        for (int k = 0; k < 3; k++) {
+            int r = in->src[k];
+            if (r < 0 || last[r] != i || t->registers[r].slot < 0 || keep[r]) continue;
+            bool twice = (k > 0 && in->src[0] == r) || (k > 1 && in->src[1] == r);
+            tile_class c = t->registers[r].klass;
+            if (!twice) free_slots[c][free_count[c]++] = t->registers[r].slot;
+        }
+        if (in->dst < 0) continue;
+        tile_register *r = &t->registers[in->dst];
+        keep[in->dst] = in->kind == TILE_REDUCE;
+        if (!keep[in->dst] && free_count[r->klass]) {
+            r->slot = free_slots[r->klass][--free_count[r->klass]];
+        } else {
+            r->slot = end;
+            end += size[r->klass];
+        }
+    }
+    return end * (int64_t)sizeof(float);
+}
+
+/* ---- emission ------------------------------------------------------------------------------------------------------------ */
+
+static bool same_layout(const plan_view *a, const plan_view *b)
+{
+    if (a->dtype != b->dtype || a->rank != b->rank || a->offset || b->offset) return false;
+    for (int d = 0; d < a->rank; d++)
+        if (a->dim[d] != b->dim[d] || (a->dim[d] != 1 && a->stride[d] != b->stride[d])) return false;
+    return true;
+}
+
+/* Which stores may go over which loads: the same layout, and nothing else of that buffer is read here. */
+static propane_status tell_sharing(tile_builder *t)
+{
+    for (int s = 0; s < t->view_count; s++) {
+        if (!t->views[s].store) continue;
+        for (int l = 0; l < t->view_count; l++) {
+            const plan_view *from = &t->views[l].view;
+            if (t->views[l].store || !same_layout(from, &t->views[s].view)) continue;
+            bool only = true;
+            for (int o = 0; o < t->view_count; o++)
+                if (t->views[o].view.buffer == from->buffer && !plan_view_equal(&t->views[o].view, from)) only = false;
+            if (only) PROPANE_TRY(plan_may_share(t->p, from, &t->views[s].view, t->err));
+        }
+    }
+    return PROPANE_OK;
+}
+
+static void split_tasks(const tile_builder *t, tile_program *out, int64_t count)
+{
+    out->row_chunks = out->outer_rank ? (out->outer[out->outer_rank - 1] + out->rows - 1) / out->rows : 1;
+    out->width_chunks = (out->inner + out->width - 1) / out->width;
+    out->tiles = count ? out->row_chunks * out->width_chunks : 0;
+    for (int d = 0; d + 1 < out->outer_rank; d++) out->tiles *= out->outer[d];
+    double total = (double)count * (t->work + 2 * t->view_count);
+    int64_t tasks = (int64_t)(total / TASK_WORK);
+    tasks = at_most(at_least(tasks, 1), (int64_t)t->p->threads * TASKS_A_THREAD);
+    out->tiles_a_task = at_least((out->tiles + tasks - 1) / tasks, 1);
+}
+
+static propane_status finish(tile_builder *t, bool whole, propane_error *err)
+{
+    planner *p = t->p;
+    tile_program *out = ARENA_NEW(p->arena, tile_program);
+    if (!out) return plan_no_memory(p, err);
+    out->map = cpu_map_table_of(p->options.isa);
+    out->table = cpu_rows_table_of(p->options.isa);
+    PROPANE_TRY(fill_space(t, out, err));
+    choose_tile(out, t->has_axes, whole);
+    order_instrs(t, out->fold_rank && out->chunk < out->fold[0]);
+    find_direct(t);
+    out->scratch_bytes = (give_slots(t, out) + 63) / 64 * 64;
+    int64_t count = mil_type_count(&t->node->shape);
+    split_tasks(t, out, count);
+    out->instr_count = t->instr_count;
+    out->register_count = t->register_count;
+    out->instrs = arena_copy(p->arena, t->instrs, (size_t)t->instr_count * sizeof *t->instrs);
+    out->registers = arena_copy(p->arena, t->registers, (size_t)t->register_count * sizeof *t->registers);
+    if (!out->instrs || !out->registers) return plan_no_memory(p, err);
+    PROPANE_TRY(plan_scratch(p, out->scratch_bytes * p->threads, &out->scratch, err));
+    double bytes = 0;
+    for (int v = 0; v < t->view_count; v++) {
+        plan_touch(p, t->views[v].view.buffer);
+        bytes += (double)plan_view_count(&t->views[v].view) * plan_dtype_bytes(t->views[v].view.dtype);
+    }
+    PROPANE_TRY(tell_sharing(t));
+    const mil_op *last = t->node->ops[t->node->op_count - 1];
+    p->program->tile_count++;
+    p->program->fused_ops += t->node->op_count;
+    return plan_emit(p, tile_run, out, "tile", last->results[0], t->work * (double)count, bytes, err);
+}
+
+/* Softmax, log-sum-exp and whatever goes over the elements again with a reduced value need the whole fold at once. */
+static bool needs_whole(const tile_builder *t)
+{
+    for (int i = 0; i < t->instr_count; i++) {
+        const tile_instr *in = &t->instrs[i];
+        if (in->kind == TILE_SOFTMAX || in->kind == TILE_LOG_SUM_EXP) return true;
+        if (in->late && in->klass == TILE_FULL) return true;
+        if (in->kind == TILE_REDUCE && in->late) return true;
+    }
+    return false;
+}
+
+propane_status plan_emit_tile(planner *p, const plan_node *node, propane_error *err)
+{
+    tile_builder *t = ARENA_NEW(p->work, tile_builder);
+    if (!t) return plan_no_memory(p, err);
+    t->p = p;
+    t->node = node;
+    t->err = err;
+    t->has_axes = node->axes != 0;
+    for (int i = 0; i < node->op_count && !t->status; i++) {
+        p->current = node->ops[i];
+        build_op(t, node->ops[i]);
+    }
+    for (int i = 0; i < node->op_count && !t->status; i++)
+        if (read_outside(t, node->ops[i]->results[0])) store(t, node->ops[i]->results[0]);
+    if (t->status) return t->status;
+    return finish(t, needs_whole(t), err);
+}
