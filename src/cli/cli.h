@@ -64,8 +64,12 @@ bool cli_is_terminal(int fd);
 /* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */
 int cli_finish(const char *command, int code);
 
+int cmd_convert(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_ops(int argc, char **argv);
+int cmd_plan(int argc, char **argv);
+int cmd_show(int argc, char **argv);
+int cmd_tokenize(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 #endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ * propane plan MODEL: the kernels of a training step, where each runs, what passes between them, bytes and FLOPs.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "mil/text.h"
+#include "model/store.h"
+#include "train/plan.h"
+
+static propane_status read_config(const char *path, model_config *out, propane_error *err) {
+    if (!path) {
+        model_config_default(out);
+        return PROPANE_OK;
+    }
+    size_t n = strlen(path);
+    if (!file_is_dir(path) && n > 5 && strcmp(path + n - 5, ".json") == 0) return model_config_read(path, out, err);
+    return model_store_config(path, out, err);
+}
+
+int cmd_plan(int argc, char **argv) {
+    const char *model = NULL, *name = "layer", *precision = "fp32", *write = NULL;
+    int64_t batch = 1, context = 256;
+    const cli_flag flags[] = {
+        {"MODEL", CLI_TEXT, &model, .help = "a model, or a config.json; without it the standard small model"},
+        {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten"},
+        {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
+        {"--context", CLI_INT, &context, 1, 65536, "N", "positions of a sequence"},
+        {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "fp32|fp16: of the device's programs"},
+        {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
+    };
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
+                         "Prints the kernels of a training step as they were cut out of the differentiated forward functions:\n"
+                         "place, inputs, outputs (taps included), bytes and floating-point operations.");
+    if (code >= 0) return code;
+    propane_error err = {0};
+    model_config config;
+    plan *p = NULL;
+    propane_status status = read_config(model, &config, &err);
+    const plan_options options = {name, strcmp(precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, batch, context};
+    if (status == PROPANE_OK) status = plan_create(&config, &options, &p, &err);
+    if (status == PROPANE_OK) {
+        text out = {0};
+        plan_print(p, &out);
+        fwrite(out.data, 1, out.length, stdout);
+        text_deinit(&out);
+    }
+    if (status == PROPANE_OK && write) status = mil_write_dir(p->module, write, MIL_SHORT, &err);
+    plan_free(p);
+    return status == PROPANE_OK ? CLI_OK : cli_error("plan", &err);
+}

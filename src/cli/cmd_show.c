@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT
+ * propane show FILE: what is in a file, told by its content: MIL text, weight files, safetensors, llama2.c checkpoints,
+ * model folders, tokenizers, token files.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "mil/blob.h"
+#include "mil/ops.h"
+#include "mil/text.h"
+#include "model/safetensors.h"
+#include "model/store.h"
+#include "model/tokenizer.h"
+#include "model/tokens.h"
+
+static const char *amount(char out[32], double bytes) {
+    const char *units[] = {"B", "KB", "MB", "GB", "TB"};
+    int unit = 0;
+    while (bytes >= 1000 && unit < 4) bytes /= 1000, unit++;
+    snprintf(out, 32, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+    return out;
+}
+
+/* ---- MIL --------------------------------------------------------------------------------------------------------------- */
+
+static void show_values(const char *title, mil_value *const *values, int count) {
+    char type[160];
+    for (int i = 0; i < count; i++) printf("  %s %s %s\n", i ? "       " : title, mil_type_print(type, &values[i]->type), values[i]->name);
+}
+
+static void show_function(const mil_function *f) {
+    int counts[MIL_OP_COUNT] = {0};
+    double flops = 0, constants = 0;
+    for (const mil_op *op = f->first; op; op = op->next) {
+        mil_cost cost;
+        counts[op->info->code]++;
+        mil_op_cost(op, &cost);
+        flops += cost.flops;
+        if (op->info->code == MIL_OP_const) constants += (double)mil_type_bytes(&op->results[0]->type);
+    }
+    char bytes[32];
+    printf("func %s<%s>: %d operations, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset), f->op_count, flops / 1e6,
+           amount(bytes, constants));
+    show_values("input  ", f->params, f->param_count);
+    show_values("output ", f->results, f->result_count);
+    printf("  ops    ");
+    for (int i = 0, shown = 0; i < MIL_OP_COUNT; i++)
+        if (counts[i]) printf("%s%s %d", shown++ ? ", " : " ", mil_op_get((mil_opcode)i)->name, counts[i]);
+    printf("\n");
+}
+
+static propane_status show_mil(const char *path, propane_error *err) {
+    mil_module *m = NULL;
+    PROPANE_TRY(mil_parse_file(path, &m, err));
+    printf("%s: MIL program(%d.%d), %d function%s\n", path, m->version_major, m->version_minor, m->function_count,
+           m->function_count == 1 ? "" : "s");
+    for (int i = 0; i < m->build_info_count; i++) printf("  %s = \"%s\"\n", m->build_info[i].key, m->build_info[i].value);
+    for (const mil_function *f = m->functions; f; f = f->next) show_function(f);
+    mil_module_free(m);
+    return PROPANE_OK;
+}
+
+static propane_status show_blob(const char *path, propane_error *err) {
+    mil_blob_file *file = NULL;
+    PROPANE_TRY(mil_blob_open(path, &file, err));
+    printf("%s: MILBlob version 2, header counts %" PRIu32 " records\n  %10s %-7s %12s %s\n", path, mil_blob_count(file),
+           "offset", "type", "bytes", "elements");
+    mil_blob blob;
+    uint64_t at = 0;
+    propane_status status;
+    int records = 0;
+    while ((status = mil_blob_next(file, &at, &blob, err)) == PROPANE_OK) {
+        const mil_dtype_info *type = mil_dtype_get(blob.dtype);
+        printf("  %10" PRIu64 " %-7s %12" PRIu64 " %" PRIu64 "\n", blob.offset, type->name, blob.bytes,
+               (blob.bytes * 8 - (uint64_t)blob.padding_bits) / (uint64_t)type->bits);
+        records++;
+    }
+    printf("  %d record%s\n", records, records == 1 ? "" : "s");
+    mil_blob_close(file);
+    return status == PROPANE_ERR_NOT_FOUND ? PROPANE_OK : status;
+}
+
+/* ---- models and text ------------------------------------------------------------------------------------------------------ */
+
+static void show_config(const model_config *c) {
+    printf("  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64 " (%" PRId64
+           " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", rope theta %g, norm epsilon %g, %s head\n",
+           c->model_type, c->num_hidden_layers, c->hidden_size, c->intermediate_size, c->num_attention_heads, c->head_dim,
+           c->num_key_value_heads, c->vocab_size, c->max_position_embeddings, c->rope_theta, c->rms_norm_eps,
+           c->tie_word_embeddings ? "tied" : "separate");
+}
+
+static propane_status show_safetensors(const char *path, propane_error *err) {
+    safetensors *s = NULL;
+    PROPANE_TRY(safetensors_open(path, &s, err));
+    double bytes = 0, elements = 0;
+    char size[32];
+    for (int i = 0; i < safetensors_count(s); i++) {
+        const safetensors_tensor *t = safetensors_at(s, i);
+        bytes += (double)t->bytes;
+        elements += (double)t->count;
+    }
+    printf("%s: safetensors, %d tensors, %.0f elements, %s\n", path, safetensors_count(s), elements, amount(size, bytes));
+    for (int i = 0; i < safetensors_count(s); i++) {
+        const safetensors_tensor *t = safetensors_at(s, i);
+        printf("  %-5s %-60s [", safetensors_dtype_name(t->dtype), t->name);
+        for (int d = 0; d < t->rank; d++) printf("%s%" PRId64, d ? ", " : "", t->dim[d]);
+        printf("]\n");
+    }
+    safetensors_close(s);
+    return PROPANE_OK;
+}
+
+static propane_status show_model(const char *path, model_form form, propane_error *err) {
+    model_config config;
+    propane_status status = model_store_config(path, &config, err);
+    if (form == MODEL_FORM_SAFETENSORS) { /* a file without a configuration still has tensors to show */
+        PROPANE_TRY(show_safetensors(path, err));
+        if (status == PROPANE_OK) show_config(&config);
+        return PROPANE_OK;
+    }
+    PROPANE_TRY(status);
+    printf("%s: %s\n", path, form == MODEL_FORM_DIR ? "a model's folder" : "llama2.c checkpoint, version 0");
+    show_config(&config);
+    return PROPANE_OK;
+}
+
+static propane_status show_tokenizer(const char *path, propane_error *err) {
+    tokenizer *t = NULL;
+    PROPANE_TRY(tokenizer_read(path, &t, err));
+    printf("%s: tokenizer, kind %s, %d ids, bos %d, eos %d\n  sha256 %s\n", path, tokenizer_kind_name(tokenizer_get_kind(t)),
+           tokenizer_vocab_size(t), tokenizer_bos(t), tokenizer_eos(t), tokenizer_hash(t));
+    tokenizer_free(t);
+    return PROPANE_OK;
+}
+
+static propane_status show_tokens(const char *path, propane_error *err) {
+    token_file t;
+    PROPANE_TRY(token_file_open(path, &t, err));
+    printf("%s: token file, %" PRId64 " tokens of %" PRId64 " bytes of text, vocabulary %" PRId64
+           ", %d bytes a token\n  tokenizer sha256 %s\n",
+           path, t.count, t.text_bytes, t.vocab_size, t.id_bytes, t.tokenizer_hash);
+    token_file_close(&t);
+    return PROPANE_OK;
+}
+
+/* ---- telling files apart -------------------------------------------------------------------------------------------------- */
+
+static bool has_magic(const file_map *map, const char *magic) {
+    size_t n = strlen(magic);
+    return map->bytes >= n && memcmp(map->data, magic, n) == 0;
+}
+
+static bool looks_like_mil(const file_map *map) {
+    for (size_t i = 0; i + 7 <= map->bytes && i < 4096; i++)
+        if (memcmp(map->data + i, "program", 7) == 0) return true;
+    return false;
+}
+
+static propane_status show(const char *path, propane_error *err) {
+    model_form form;
+    if (file_is_dir(path)) return show_model(path, MODEL_FORM_DIR, err);
+    file_map map;
+    PROPANE_TRY(file_map_open(path, &map, err));
+    bool blob = map.bytes >= 8 && map.data[4] == 2 && !map.data[5] && !map.data[6] && !map.data[7] && map.bytes >= 128 &&
+                map.data[8] == 0 && map.data[64] == 0xEF && map.data[65] == 0xBE;
+    bool tokens = has_magic(&map, "PRPNTOKS"), mil = looks_like_mil(&map);
+    bool json = map.bytes && map.data[0] == '{';
+    file_map_close(&map);
+    if (tokens) return show_tokens(path, err);
+    if (blob) return show_blob(path, err);
+    if (mil && !json) return show_mil(path, err);
+    propane_error why = {0};
+    if (model_store_form(path, &form, &why) == PROPANE_OK && !json &&
+        (form == MODEL_FORM_SAFETENSORS || model_store_config(path, &(model_config){0}, &why) == PROPANE_OK))
+        return show_model(path, form, err);
+    if (show_tokenizer(path, &why) == PROPANE_OK) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, a llama2.c checkpoint, a "
+                        "tokenizer or a token file",
+                        path);
+}
+
+int cmd_show(int argc, char **argv) {
+    cli_list files = {0};
+    const cli_flag flags[] = {{"FILE...", CLI_TEXT, &files, .help = "files or model folders", .required = true}};
+    int code = cli_parse(argc, argv, flags, 1, "show FILE...", "Tells what is in a file: programs, weights, models, tokenizers, tokens.");
+    if (code >= 0) return code;
+    code = CLI_OK;
+    for (int i = 0; i < files.count; i++) {
+        propane_error err = {0};
+        if (show(files.items[i], &err) != PROPANE_OK) code = cli_error("show", &err);
+    }
+    return code;
+}

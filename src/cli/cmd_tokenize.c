@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ * propane tokenize: learns a vocabulary from a text, or takes one that exists, and writes the text as ids.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "cli/cli.h"
+#include "cli/corpus.h"
+
+int cmd_tokenize(int argc, char **argv) {
+    const char *path = NULL, *use = NULL, *kind = "bpe", *out = NULL, *tokens_out = NULL;
+    int64_t vocab = 4096;
+    bool kind_given = false, vocab_given = false;
+    const cli_flag flags[] = {
+        {"TEXT", CLI_TEXT, &path, .help = "the text: any bytes, UTF-8 for kind chars", .required = true},
+        {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "bpe|chars|bytes: what to learn", .given = &kind_given},
+        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
+        {"--tokenizer", CLI_TEXT, &use, .words = "FILE", .help = "use this one instead of learning one"},
+        {"--out", CLI_TEXT, &out, .words = "FILE", .help = "where the tokenizer goes"},
+        {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "where the token file goes"},
+    };
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
+                         "tokenize TEXT [--kind bpe|chars|bytes] [--vocab N] --out FILE [--tokens FILE]",
+                         "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing\n"
+                         "tokenizer (Propane's or llama2.c's), and writes the text as a token file for 'propane train'.");
+    if (code >= 0) return code;
+    if (use && (kind_given || vocab_given))
+        return cli_misuse("tokenize", "--tokenizer takes a vocabulary that exists; %s would learn one", kind_given ? "--kind" : "--vocab");
+    if (use && out) return cli_misuse("tokenize", "--out writes a tokenizer that was learnt; with --tokenizer there is none");
+    if (!out && !tokens_out) return cli_misuse("tokenize", "nothing to write: give --out, --tokens or both");
+    if (!use && !out) return cli_misuse("tokenize", "--tokens without --out: the tokenizer would be lost, and nothing could read the tokens");
+
+    propane_error err = {0};
+    corpus_options options = {.text = path, .tokenizer = use, .kind = kind, .vocab = (int)vocab};
+    corpus c = {0};
+    int64_t start = clock_ns();
+    propane_status status = corpus_open(&options, &c, &err);
+    if (status == PROPANE_OK && out) status = tokenizer_write(c.tokenizer, out, &err);
+    if (status == PROPANE_OK && tokens_out)
+        status = token_file_write(tokens_out, c.tokenizer, c.ids, c.count, c.text_bytes, &err);
+    if (status == PROPANE_OK)
+        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n", path, c.text_bytes,
+               c.count, (double)c.text_bytes / (double)c.count, tokenizer_kind_name(tokenizer_get_kind(c.tokenizer)),
+               tokenizer_vocab_size(c.tokenizer), (double)(clock_ns() - start) / 1e9);
+    corpus_close(&c);
+    return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT
+ * Owns getting from the user's file to ids.
+ */
+#include "cli/corpus.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { TEXT_LIMIT = 1 << 30 };
+
+static double unigram_entropy(const char *data, size_t length) {
+    double counts[256] = {0}, nats = 0;
+    for (size_t i = 0; i < length; i++) counts[(unsigned char)data[i]]++;
+    for (int b = 0; b < 256; b++)
+        if (counts[b] > 0) nats -= counts[b] / (double)length * log(counts[b] / (double)length);
+    return nats;
+}
+
+static propane_status learn(const corpus_options *o, const char *data, size_t length, corpus *c, propane_error *err) {
+    if (o->tokenizer) return tokenizer_read(o->tokenizer, &c->tokenizer, err);
+    if (strcmp(o->kind, "bytes") == 0) return tokenizer_create_bytes(&c->tokenizer, err);
+    if (strcmp(o->kind, "chars") == 0) return tokenizer_create_chars(data, length, o->text, &c->tokenizer, err);
+    return tokenizer_train_bpe(data, length, o->vocab, &c->tokenizer, err);
+}
+
+static propane_status open_text(const corpus_options *o, corpus *c, propane_error *err) {
+    char *data = NULL;
+    size_t length = 0;
+    PROPANE_TRY(file_read(o->text, TEXT_LIMIT, &data, &length, err));
+    propane_status status = PROPANE_OK;
+    if (length == 0)
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty; give a text to learn from", o->text);
+    if (status == PROPANE_OK) status = learn(o, data, length, c, err);
+    if (status == PROPANE_OK) status = tokenizer_encode(c->tokenizer, data, length, &c->list, err);
+    c->text_bytes = (int64_t)length;
+    c->unigram_nats = length ? unigram_entropy(data, length) : 0;
+    c->ids = c->list.ids;
+    c->count = (int64_t)c->list.count;
+    mem_free(data);
+    return status;
+}
+
+static propane_status open_tokens(const corpus_options *o, corpus *c, propane_error *err) {
+    if (!o->tokenizer)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer", o->text);
+    PROPANE_TRY(tokenizer_read(o->tokenizer, &c->tokenizer, err));
+    PROPANE_TRY(token_file_open(o->text, &c->file, err));
+    c->from_file = true;
+    c->count = c->file.count;
+    c->text_bytes = c->file.text_bytes;
+    c->unigram_nats = -1;
+    return token_file_check(&c->file, o->text, c->tokenizer, o->tokenizer, err);
+}
+
+static propane_status is_token_file(const char *path, bool *out, propane_error *err) {
+    file_map map;
+    PROPANE_TRY(file_map_open(path, &map, err));
+    *out = map.bytes >= 8 && memcmp(map.data, "PRPNTOKS", 8) == 0;
+    file_map_close(&map);
+    return PROPANE_OK;
+}
+
+propane_status corpus_open(const corpus_options *o, corpus *c, propane_error *err) {
+    bool ready = false;
+    *c = (corpus){0};
+    PROPANE_TRY(is_token_file(o->text, &ready, err));
+    propane_status status = ready ? open_tokens(o, c, err) : open_text(o, c, err);
+    if (status != PROPANE_OK) {
+        corpus_close(c);
+        *c = (corpus){0};
+    }
+    return status;
+}
+
+void corpus_close(corpus *c) {
+    if (c->from_file) token_file_close(&c->file);
+    token_list_deinit(&c->list);
+    tokenizer_free(c->tokenizer);
+}
+
+const void *corpus_ids(const corpus *c, int *id_bytes) {
+    *id_bytes = c->from_file ? c->file.id_bytes : 4;
+    return c->from_file ? c->file.ids : c->list.ids;
+}

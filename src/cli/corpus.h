@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ * A text as ids together with its tokenizer, from whatever the user has: a text (a vocabulary is learnt or taken), or a
+ * token file and its tokenizer.
+ */
+#ifndef CLI_CORPUS_H
+#define CLI_CORPUS_H
+
+#include "model/tokens.h"
+
+typedef struct corpus_options {
+    const char *text;      /* a text or a token file */
+    const char *tokenizer; /* NULL: learn one; a token file needs one */
+    const char *kind;      /* bpe, chars, bytes: what is learnt */
+    int vocab;
+} corpus_options;
+
+typedef struct corpus {
+    tokenizer *tokenizer;
+    const int32_t *ids;    /* NULL while they are in `file` */
+    int64_t count;
+    int64_t text_bytes;
+    double unigram_nats;   /* entropy of the text's bytes, nats per byte; negative: not known (token file) */
+    token_list list;
+    token_file file;           /* a token file that was given */
+    bool from_file;
+} corpus;
+
+PROPANE_CHECK propane_status corpus_open(const corpus_options *options, corpus *out, propane_error *err);
+void corpus_close(corpus *c);
+/* The ids as train_data wants them. */
+const void *corpus_ids(const corpus *c, int *id_bytes);
+
+#endif

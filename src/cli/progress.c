@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the progress display. The plot has a column per stretch of steps, in block characters between the smallest and the
+ * largest mean loss so far.
+ */
+#include "cli/progress.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+
+enum { PLOT_COLUMNS = 24 };
+
+void progress_init(progress *p, bool json, int64_t steps) {
+    *p = (progress){.json = json, .terminal = !json && cli_is_terminal(STDOUT_FILENO), .steps = steps, .stretch = 1};
+    p->smooth = NAN;
+}
+
+/* Adds to the history; when it is full, neighbours are joined. */
+static void remember(progress *p, double loss) {
+    if (!isfinite(loss)) return;
+    p->smooth = isnan(p->smooth) ? loss : 0.95 * p->smooth + 0.05 * loss;
+    if (p->in_stretch == 0) {
+        if (p->filled == PROGRESS_HISTORY) {
+            for (int i = 0; i < PROGRESS_HISTORY / 2; i++) p->loss[i] = (p->loss[2 * i] + p->loss[2 * i + 1]) / 2;
+            p->filled = PROGRESS_HISTORY / 2;
+            p->stretch *= 2;
+        }
+        p->loss[p->filled++] = loss;
+    } else {
+        double *last = &p->loss[p->filled - 1];
+        *last += (loss - *last) / (double)(p->in_stretch + 1);
+    }
+    if (++p->in_stretch == p->stretch) p->in_stretch = 0;
+}
+
+static void plot(const progress *p, char out[PLOT_COLUMNS * 3 + 1]) {
+    int columns = p->filled < PLOT_COLUMNS ? p->filled : PLOT_COLUMNS;
+    double low = INFINITY, high = -INFINITY;
+    for (int i = 0; i < p->filled; i++) low = fmin(low, p->loss[i]), high = fmax(high, p->loss[i]);
+    char *end = out;
+    for (int c = 0; c < columns; c++) {
+        int from = p->filled * c / columns, to = p->filled * (c + 1) / columns;
+        double mean = 0;
+        for (int i = from; i < to; i++) mean += p->loss[i] / (to - from);
+        int level = high > low ? (int)((mean - low) / (high - low) * 7.99) : 0;
+        *end++ = (char)0xE2; /* U+2581 to U+2588 */
+        *end++ = (char)0x96;
+        *end++ = (char)(0x81 + level);
+    }
+    *end = 0;
+}
+
+static const char *duration(char out[32], double seconds) {
+    long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
+    if (s >= 3600)
+        snprintf(out, 32, "%ldh%02ldm", s / 3600, s % 3600 / 60);
+    else
+        snprintf(out, 32, "%ldm%02lds", s / 60, s % 60);
+    return out;
+}
+
+static void show_terminal(progress *p, const progress_step *s) {
+    char columns[PLOT_COLUMNS * 3 + 1], left[32];
+    plot(p, columns);
+    printf("\r\033[Kstep %lld/%lld  loss %.4f  %s  %.0f tok/s  %s left", (long long)s->step, (long long)p->steps, p->smooth,
+           columns, s->tokens_per_s, duration(left, s->seconds_left));
+    fflush(stdout);
+}
+
+static void show_plain(const progress *p, const progress_step *s) {
+    char left[32];
+    printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f tokens/s  %s left\n", (long long)s->step, (long long)p->steps, s->loss,
+           s->lr, s->tokens_per_s, duration(left, s->seconds_left));
+    fflush(stdout);
+}
+
+/* JSON has no NaN. */
+static void print_number(const char *name, double value) {
+    if (isfinite(value))
+        printf(",\"%s\":%.9g", name, value);
+    else
+        printf(",\"%s\":null", name);
+}
+
+void progress_show(progress *p, const progress_step *s) {
+    int64_t now = clock_ns();
+    remember(p, s->loss);
+    if (p->json) {
+        printf("{\"step\":%lld", (long long)s->step);
+        print_number("loss", s->loss);
+        print_number("lr", s->lr);
+        print_number("loss_scale", s->loss_scale);
+        print_number("tokens_per_s", s->tokens_per_s);
+        print_number("device_ms", s->device_ms);
+        print_number("host_ms", s->host_ms);
+        printf("}\n");
+        fflush(stdout);
+        return;
+    }
+    int64_t every = p->terminal ? 100000000 : 5000000000;
+    if (s->step != p->steps && p->shown_ns && now - p->shown_ns < every) return;
+    p->shown_ns = now;
+    p->shown_step = s->step;
+    if (p->terminal)
+        show_terminal(p, s);
+    else
+        show_plain(p, s);
+}
+
+void progress_line(progress *p, const char *format, ...) {
+    if (p->json) return;
+    if (p->terminal) printf("\r\033[K");
+    va_list args;
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    printf("\n");
+    fflush(stdout);
+}
+
+void progress_end(progress *p) {
+    if (p->terminal && p->shown_step) printf("\n");
+    fflush(stdout);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ * How long work shows itself: on a terminal one line that is redrawn, with a plot of the loss; elsewhere plain lines now
+ * and then; with --json one object per line.
+ */
+#ifndef CLI_PROGRESS_H
+#define CLI_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROGRESS_HISTORY 512
+
+typedef struct progress {
+    bool json, terminal;
+    int64_t steps;              /* in all */
+    int64_t shown_ns;           /* when the last line came */
+    int64_t shown_step;
+    double loss[PROGRESS_HISTORY]; /* means of equal stretches of the run so far */
+    int filled;
+    int64_t stretch, in_stretch; /* steps per entry; in the one being filled */
+    double smooth;              /* running mean of the loss */
+} progress;
+
+typedef struct progress_step {
+    int64_t step;
+    double loss, lr, loss_scale, tokens_per_s, device_ms, host_ms, seconds_left;
+} progress_step;
+
+void progress_init(progress *p, bool json, int64_t steps);
+void progress_show(progress *p, const progress_step *s);
+/* A line of its own: an evaluation, a checkpoint. In JSON mode the caller prints its own object instead. */
+void progress_line(progress *p, const char *format, ...);
+/* Ends the redrawn line. */
+void progress_end(progress *p);
+
+#endif
