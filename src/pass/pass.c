@@ -112,26 +112,8 @@ static propane_status name_all(mil_function *f, mil_value **values, int count, c
     return PROPANE_OK;
 }
 
+/* The verifier keeps parameters and results apart, so no value needs two names. */
 propane_status pass_name_io(mil_function *f, const char ***old_params, const char ***old_results, propane_error *err) {
-    mil_builder b;
-    mil_build_resume(&b, f);
-    const char **names = ARENA_ARRAY(f->module->arena, f->result_count + 1, const char *);
-    if (!names) return propane_fail_memory(err, (size_t)f->result_count * sizeof *names);
-    for (int i = 0; i < f->result_count; i++) { /* a parameter that is a result too needs a second name */
-        mil_value *r = f->results[i];
-        bool twice = !r->def;
-        names[i] = r->name;
-        for (int k = 0; k < i; k++) twice |= f->results[k] == r;
-        if (!twice) continue;
-        mil_value *copy = mil_build_unary(&b, MIL_OP_identity, r);
-        if (!copy) {
-            if (err) *err = b.err;
-            return b.err.status;
-        }
-        f->results[i] = copy;
-    }
     PROPANE_TRY(name_all(f, f->params, f->param_count, 'i', old_params, err));
-    PROPANE_TRY(name_all(f, f->results, f->result_count, 'o', old_results, err));
-    *old_results = names;
-    return PROPANE_OK;
+    return name_all(f, f->results, f->result_count, 'o', old_results, err);
 }
