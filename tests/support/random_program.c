@@ -100,7 +100,7 @@ mil_function *random_program(mil_module *module, const char *name, uint64_t seed
     mil_build_begin(&m.b, module, name, MIL_IOS18);
     static const int64_t shapes[4][3] = {{A, B, C}, {A, B, C}, {1, B, 1}, {A, 1, C}};
     for (int i = 0; i < 4; i++) {
-        char text[8];
+        char text[16];
         snprintf(text, sizeof text, "p%d", i);
         keep(&m, mil_build_param(&m.b, text, mil_type_tensor(MIL_fp32, 3, shapes[i])));
     }
