@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ * Running a model: token ids in, logits, losses or new ids out. All layers share three programs (attention with a cache of
+ * keys and values, feed-forward, head), compiled for one position and for a chunk of them; weights are inputs, loaded once.
+ * The residual stream is fp32 on the host.
+ */
+#ifndef INFER_GENERATE_H
+#define INFER_GENERATE_H
+
+#include "infer/sample.h"
+#include "mil/mil.h"
+#include "model/weights.h"
+
+typedef struct infer infer;
+
+typedef struct infer_options {
+    mil_dtype dtype;      /* MIL_fp32 or MIL_fp16: of the programs */
+    int64_t context;      /* longest sequence; 0: the model's max_position_embeddings */
+    int64_t chunk;        /* positions that a prompt is read by; 0: 32 */
+} infer_options;
+
+/* The device must outlive it; the weights' matrices are copied to the device, the embedding is read from `weights`, which
+ * must outlive it too. */
+PROPANE_CHECK propane_status infer_create(propane_device *device, const model_weights *weights,
+                                          const infer_options *options, infer **out, propane_error *err);
+void infer_free(infer *m);
+int64_t infer_context(const infer *m);
+int64_t infer_position(const infer *m); /* tokens read so far */
+void infer_reset(infer *m);             /* a fresh sequence */
+
+/* Reads ids at the end of the sequence. `logits` [vocab] (may be NULL): after the last one. An id outside the vocabulary
+ * and a sequence longer than the context are errors; then nothing was read. */
+PROPANE_CHECK propane_status infer_read(infer *m, const int32_t *ids, int64_t count, float *logits, propane_error *err);
+/* The same, and tells -log p of each id after the first in nats: nll [count - 1]. Begins a fresh
+ * sequence; the last id is predicted, not read. */
+PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *nll, propane_error *err);
+/* Mean of infer_score over a sequence of any length, in windows of at most infer_context predictions that follow one
+ * another, each with a fresh cache. count >= 2. `predictions` (may be NULL): how many the mean is over. */
+PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, double *mean, int64_t *predictions,
+                                        propane_error *err);
+
+/* Called with each new id and its -log p under the model (temperature 1); false ends generation. */
+typedef bool (*infer_token)(void *context, int32_t id, double nll);
+/* Reads the prompt (at least one id), then draws up to `count` ids; ends early at `eos` (>= 0; it is reported first) or
+ * where the context is full. *made (may be NULL): how many came. */
+PROPANE_CHECK propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t count, int32_t eos,
+                                            const infer_sampling *sampling, infer_token callback, void *context,
+                                            int64_t *made, propane_error *err);
+
+#endif
