@@ -95,12 +95,15 @@ RULE(concat) {
     int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK], stride[MIL_MAX_RANK];
     for (int i = 0; i < type.rank; i++) end[i] = type.dim[i], stride[i] = 1;
     if (interleave) stride[axis] = count;
-    for (int k = 0, at = 0; k < count; at += (int)values[k++]->type.dim[axis]) {
-        if (!grad_wanted(g, values[k])) continue;
+    int64_t at = 0;
+    for (int k = 0; k < count; k++) {
+        int64_t n = values[k]->type.rank ? values[k]->type.dim[axis] : 1; /* scalars join to a vector */
         begin[axis] = interleave ? k : at;
-        end[axis] = interleave ? type.dim[axis] : at + values[k]->type.dim[axis];
-        if (interleave) end[axis] = begin[axis] + (values[k]->type.dim[axis] - 1) * count + 1;
-        grad_add(g, values[k], grad_slice_step(g, grad_of(g, op, 0), type.rank, begin, end, stride));
+        end[axis] = interleave ? k + (n - 1) * count + 1 : at + n;
+        at += n;
+        if (!grad_wanted(g, values[k])) continue;
+        mil_value *part = grad_slice_step(g, grad_of(g, op, 0), type.rank, begin, end, stride);
+        grad_add(g, values[k], grad_reshape_as(g, part, &values[k]->type));
     }
     return PROPANE_OK;
 }

@@ -3,12 +3,13 @@
  * matmul of two taps; a batch that the operand does not have is summed afterwards. A convolution's input gradient is a
  * convolution with the flipped and transposed weight; its weight gradient is one matmul for each place in the kernel.
  *
- * Refuses convolutions with more than 256 places in the kernel and diagonals in einsum.
+ * Refuses weight gradients of convolutions with more than 256 places in the kernel, and einsums of more than 8 values.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "grad/rules.h"
 #include "mil/shape.h"
 
@@ -227,33 +228,74 @@ static int64_t letter_size(const mil_op *op, const equation *e, char letter, int
     return size;
 }
 
-/* The adjoint of operand k: the einsum of dz and the other operands to k's letters. A letter that only k has gives a thin
- * adjoint; one that k repeats is summed. */
+/* The adjoint of operand k: an einsum of dz, the other operands and, for diagonals, unit matrices. */
+typedef struct adjoint_sum {
+    char text[2 * (MIL_MAX_EINSUM + 1) * (MIL_MAX_RANK + 2)];
+    mil_value *values[MIL_MAX_EINSUM + MIL_MAX_RANK];
+    int count;
+    size_t used;
+} adjoint_sum;
+
+static void sum_term(adjoint_sum *s, mil_value *v, const char *letters) {
+    s->values[s->count] = v;
+    int n = snprintf(s->text + s->used, sizeof s->text - s->used, "%s%s", s->count++ ? "," : "", letters);
+    s->used += (size_t)n;
+}
+
+/* A letter that stands nowhere yet. */
+static char fresh_letter(const equation *e, const adjoint_sum *s) {
+    for (char c = 'a'; c <= 'z'; c++) {
+        bool used = strchr(e->result, c) || strchr(s->text, c);
+        for (int k = 0; k < e->count; k++) used |= strchr(e->term[k], c) != NULL;
+        if (!used) return c;
+    }
+    return 0;
+}
+
+static mil_value *unit_matrix(grad_context *g, mil_dtype dtype, int64_t n) {
+    mil_builder *b = grad_build(g);
+    double *data = mem_array((size_t)(n * n), sizeof *data);
+    if (!data && !b->err.status) propane_fail_memory(&b->err, (size_t)(n * n) * sizeof *data);
+    if (!data) return NULL;
+    for (int64_t i = 0; i < n; i++) data[i * n + i] = 1;
+    mil_type type = mil_type_tensor(dtype, 2, (int64_t[]){n, n});
+    mil_value *v = mil_build_const_f64(b, "unit", &type, data);
+    mem_free(data);
+    return v;
+}
+
+/* A letter that only k has gives a thin adjoint, one that k repeats along a dimension is summed, and the second place of a
+ * diagonal gets a letter of its own and the unit matrix. */
 static propane_status einsum_operand(grad_context *g, const mil_op *op, const equation *e, int k, propane_error *err) {
     const mil_value *v = e->values[k];
-    char text[(MIL_MAX_EINSUM + 2) * (MIL_MAX_RANK + 2)], out[MIL_MAX_RANK + 1] = "";
+    const char *term = e->term[k];
+    adjoint_sum sum = {.count = 0};
+    char out[MIL_MAX_RANK + 1] = "";
     int64_t dim[MIL_MAX_RANK];
+    sum_term(&sum, grad_of(g, op, 0), e->result);
+    for (int i = 0; i < e->count; i++)
+        if (i != k) sum_term(&sum, grad_value(g, e->values[i]), e->term[i]);
     for (int i = 0, n = 0; i < v->type.rank; i++) {
-        char letter = e->term[k][i];
-        if (strchr(e->term[k] + i + 1, letter))
+        char letter = term[i];
+        int first = (int)(strchr(term, letter) - term);
+        bool diagonal = strchr(term + first + 1, letter) != NULL;
+        dim[i] = v->type.dim[i];
+        if (i == first) {
+            if (!diagonal && dim[i] != letter_size(op, e, letter, k)) dim[i] = 1;
+            else out[n++] = letter;
+            continue;
+        }
+        char pair[3] = {letter, fresh_letter(e, &sum), 0};
+        if (dim[i] != dim[first] || !pair[1] || sum.count == MIL_MAX_EINSUM)
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for the diagonal '%c' of operand %d", letter, k);
-        bool there = v->type.dim[i] == letter_size(op, e, letter, k);
-        dim[i] = there ? v->type.dim[i] : 1;
-        if (there) out[n++] = letter;
+        sum_term(&sum, unit_matrix(g, v->type.dtype, dim[i]), pair);
+        out[n++] = pair[1];
     }
-    mil_value *values[MIL_MAX_EINSUM] = {grad_of(g, op, 0)};
-    int count = 1;
-    size_t used = (size_t)snprintf(text, sizeof text, "%s", e->result);
-    for (int i = 0; i < e->count; i++) {
-        if (i == k) continue;
-        values[count++] = grad_value(g, e->values[i]);
-        used += (size_t)snprintf(text + used, sizeof text - used, ",%s", e->term[i]);
-    }
-    snprintf(text + used, sizeof text - used, "->%s", out);
-    mil_value *how = mil_build_text(grad_build(g), text);
-    mil_op *sum = mil_build_op(grad_build(g), MIL_OP_einsum, NULL,
-                               (mil_argument[]){{"values", count, values}, {"equation", 1, &how}}, 2);
-    grad_add(g, v, grad_reshape(g, sum ? sum->results[0] : NULL, v->type.rank, dim));
+    snprintf(sum.text + sum.used, sizeof sum.text - sum.used, "->%s", out);
+    mil_value *how = mil_build_text(grad_build(g), sum.text);
+    mil_op *made = mil_build_op(grad_build(g), MIL_OP_einsum, NULL,
+                                (mil_argument[]){{"values", sum.count, sum.values}, {"equation", 1, &how}}, 2);
+    grad_add(g, v, grad_reshape(g, made ? made->results[0] : NULL, v->type.rank, dim));
     return PROPANE_OK;
 }
 

@@ -74,7 +74,8 @@ RULE(reduce_prod) {
     mil_value *is_zero = grad_compare(g, MIL_OP_equal, d.x, 0), *one = mil_build_scalar(b, d.type.dtype, 1);
     mil_value *zeros = sum_again(g, &d, mil_build_cast(b, is_zero, d.type.dtype));
     mil_value *safe = grad_select(g, is_zero, one, d.x);
-    mil_value *product = mil_build_reduce(b, MIL_OP_reduce_prod, safe, d.axes.list, d.axes.count, true);
+    mil_value *product = safe; /* of a scalar */
+    if (d.axes.count) product = mil_build_reduce(b, MIL_OP_reduce_prod, safe, d.axes.list, d.axes.count, true);
     mil_value *none = mil_build_cast(b, grad_compare(g, MIL_OP_equal, zeros, 0), d.type.dtype);
     mil_value *single = mil_build_cast(b, grad_compare(g, MIL_OP_equal, zeros, 1), d.type.dtype);
     mil_value *share = grad_select(g, is_zero, single, grad_div(g, none, safe));

@@ -128,8 +128,11 @@ static void print_const_statement(printer *p, const char *name, const mil_const 
     text_append(p->out, p->indent);
 }
 
+/* const and constexpr_...: Core ML wants their operands as literals in the square brackets. */
+static bool has_attributes(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
+
 static bool becomes_statement(const printer *p, const mil_op *op, const mil_value *v) {
-    return v->is_inline && p->dialect == MIL_CANONICAL && op->info->code != MIL_OP_const;
+    return v->is_inline && p->dialect == MIL_CANONICAL && !has_attributes(op);
 }
 
 static void print_operand(printer *p, const mil_op *op, int param) {
@@ -140,7 +143,7 @@ static void print_operand(printer *p, const mil_op *op, int param) {
         const mil_value *v = o->values[k];
         char name[200];
         if (k) text_append(p->out, ", ");
-        if (!v->is_inline) {
+        if (!v->is_inline && !has_attributes(op)) {
             text_append(p->out, v->name);
         } else if (becomes_statement(p, op, v)) {
             literal_name(name, op, param, v);
@@ -164,7 +167,7 @@ static void print_literal_statements(printer *p, const mil_op *op) {
 }
 
 static void print_statement(printer *p, const mil_op *op) {
-    bool attributes = op->info->code == MIL_OP_const; /* val stands in the square brackets */
+    bool attributes = has_attributes(op);
     print_literal_statements(p, op);
     for (int i = 0; i < op->result_count; i++) {
         if (i) text_append(p->out, ", ");
@@ -182,6 +185,7 @@ static void print_statement(printer *p, const mil_op *op) {
     text_append(p->out, ")[name = ");
     print_wrapped_string(p, op->label ? op->label : op->result_count ? op->results[0]->name : "");
     for (int i = 0; i < op->info->param_count && attributes; i++) {
+        if (!op->operands[i].count) continue;
         text_append(p->out, ", ");
         print_operand(p, op, i);
     }

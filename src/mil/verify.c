@@ -57,6 +57,14 @@ static propane_status verify_value(const mil_op *op, const mil_param *p, const m
     return PROPANE_OK;
 }
 
+static propane_status missing(const mil_op *op, const mil_param *p, propane_error *err) {
+    char list[400] = "";
+    size_t used = 0;
+    for (int i = 0; i < op->info->param_count; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", op->info->params[i].name);
+    return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the argument %s is missing; %s has: %s", p->name, op->info->name, list);
+}
+
 propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
     const mil_op_info *info = op->info;
     if (info->since > op->function->opset)
@@ -68,12 +76,12 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
         const mil_param *p = &info->params[i];
         const mil_operand *o = &op->operands[i];
         if (o->count == 0 && p->need != MIL_OPTIONAL)
-            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the argument %s is missing", p->name);
+            return missing(op, p, err);
         if (o->count > 1 && p->need != MIL_VARIADIC)
             return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s takes one value, not %d", p->name, o->count);
         for (int k = 0; k < o->count; k++) {
             const mil_value *v = o->values[k];
-            if (!v) return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the argument %s is missing", p->name);
+            if (!v) return missing(op, p, err);
             PROPANE_TRY(verify_value(op, p, v, err));
             if (!classes[p->klass].shares) continue;
             if (first && first->type.dtype != v->type.dtype)
@@ -177,8 +185,10 @@ static propane_status verify_results(walk *w, propane_error *err) {
     if (f->result_count < 1) return function_fail(f, err, "it has no results");
     for (int i = 0; i < f->result_count; i++) {
         const mil_value *v = f->results[i];
-        if (!v || !is_defined(w, v))
-            return function_fail(f, err, "result %d, '%.60s', is not defined, or is a result twice", i, v && v->name ? v->name : "");
+        if (!v || v->id < 0 || v->id >= f->value_count || (w->defined[v->id] && w->defined[v->id] != v) || !v->name)
+            return function_fail(f, err, "result %d is not defined in it", i);
+        if (!w->defined[v->id])
+            return function_fail(f, err, "result %d, '%.60s', is not defined, or is a result already", i, v->name);
         if (!v->def)
             return function_fail(f, err, "result '%.60s' is also a parameter; results are bound by name, so put an "
                                          "identity between them", v->name);

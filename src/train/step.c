@@ -62,6 +62,10 @@ float *train_step_moments(train_step *s, int which) { return s->moments[which - 
 
 static propane_device *device_of(const train_step *s, bool host) { return s->queues[host].device; }
 
+int train_step_compile_limit(const train_step *s) {
+    return propane_device_describe(s->queues[0].device)->compile_limit;
+}
+
 /* ---- programs ---------------------------------------------------------------------------------------------------------- */
 
 static propane_status compile(train_step *s, const plan_kernel *k, const mil_function *f, propane_program **out,

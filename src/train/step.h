@@ -41,6 +41,7 @@ PROPANE_CHECK propane_status train_step_publish(train_step *s, propane_error *er
  * nothing with weights as inputs. */
 PROPANE_CHECK propane_status train_step_refresh(train_step *s, propane_error *err);
 int train_step_compiles(const train_step *s);     /* of the device, so far */
+int train_step_compile_limit(const train_step *s); /* the device's own; 0: none */
 int train_step_refresh_cost(const train_step *s); /* compiles that the next refresh makes; 0: up to date */
 
 float *train_step_moments(train_step *s, int which); /* 1 or 2: a block laid out like the weights */

@@ -7,10 +7,14 @@
 
 #include "grad/grad.h"
 #include "support/grad_check.h"
+#include "support/op_cases.h"
 #include "support/test.h"
 
 /* Largest seen: 2.2e-7, where an emitted constant is rounded to fp32 (1/n of layer_norm); most cases are below 1e-10. */
 static const double tolerance = 1e-6;
+
+/* Constants that rules emit are rounded to the program's type. */
+static const double half_tolerance = 2e-3;
 
 typedef struct rule_case {
     mil_opcode code;
@@ -83,6 +87,7 @@ static const rule_case rule_cases[] = {
     C(einsum, any, "values[2,3] values[2,3] equation='ij,ij->j'"), C(einsum, any, "values[2,3] values[4] equation='ij,k->kj'"),
     C(einsum, any, "values[2,3] equation='ij->ji'"), C(einsum, any, "values[2,3] equation='ij->j'"), C(einsum, any, "values[1,3] values[2,3] equation='ij,ij->ij'"),
     C(einsum, any, "values[2,3] values[3,4] values[4,2] equation='ab,bc,cd->ad'"), C(einsum, any, "values[2] values[3] equation='i,j->ij'"),
+    C(einsum, any, "values[3,3] equation='ii->i'"), C(einsum, any, "values[3,3] equation='ii->'"), C(einsum, any, "values[2,3,2,2] values[2,3] equation='abaa,ab->b'"),
     C(scaled_dot_product_attention, any, "query[2,3,4] key[2,5,4] value[2,5,3]"),
     C(scaled_dot_product_attention, any, "query[1,2,3,4] key[1,2,5,4] value[1,2,5,3] attn_mask[3,5]"),
     C(scaled_dot_product_attention, any, "query[1,2,3,4] key[1,2,3,4] value[1,2,3,2] attn_mask?[1,1,3,3]"),
@@ -108,12 +113,6 @@ static const rule_case rule_cases[] = {
 #undef C
 enum { CASES = sizeof rule_cases / sizeof rule_cases[0] };
 
-static const char *const gradient_column[] = {
-#define GRAD(x) #x
-#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) [MIL_OP_##name] = grad,
-#include "mil/ops.def"
-};
-
 TEST(every_rule_equals_finite_differences) {
     double worst = 0;
     bool verbose = getenv("TEST_VERBOSE") != NULL;
@@ -131,10 +130,45 @@ TEST(every_rule_equals_finite_differences) {
     printf("grad/rules: %d cases, largest difference %.1e\n", CASES, worst);
 }
 
+typedef struct tally {
+    int checked, skipped;
+    double worst[2];
+    bool seen[MIL_OP_COUNT];
+} tally;
+
+static void check_case(const op_case *c, void *context) {
+    tally *t = context;
+    bool half = c->dtype == MIL_fp16, any = false;
+    const char *rule = op_grad_name(c->code);
+    for (int i = 0; i < c->input_count; i++) any |= c->smooth[i] && mil_dtype_is_float(c->inputs[i].type.dtype);
+    if (!any || strcmp(rule, "none") == 0 || strcmp(rule, "zero") == 0) {
+        t->skipped++;
+        return;
+    }
+    double seen = grad_check_some(c->function, c->inputs, c->smooth, 77, half ? half_tolerance : tolerance, c->label);
+    t->worst[half] = fmax(t->worst[half], seen);
+    if (getenv("TEST_VERBOSE")) printf("%.1e  %s\n", seen, c->label);
+    t->seen[c->code] = true;
+    t->checked++;
+}
+
+/* The cases that every other reader of ops.def is tested with. */
+TEST(every_shared_case_equals_finite_differences) {
+    static tally t;
+    op_cases_each(OP_CASES_ALL, 1, check_case, &t);
+    printf("grad/rules: %d shared cases (%d have no gradient to compare), largest difference %.1e, in fp16 programs %.1e\n",
+           t.checked, t.skipped, t.worst[0], t.worst[1]);
+    for (int code = 0; code < MIL_OP_COUNT; code++) {
+        const char *rule = op_grad_name((mil_opcode)code);
+        bool needed = strcmp(rule, "none") != 0 && strcmp(rule, "zero") != 0;
+        EXPECT_MSG(t.seen[code] || !needed, "no shared case checks the gradient of %s", mil_op_get((mil_opcode)code)->name);
+    }
+}
+
 TEST(every_row_with_a_rule_has_a_case) {
     printf("rows without a gradient:");
     for (int code = 0; code < MIL_OP_COUNT; code++) {
-        const char *rule = gradient_column[code];
+        const char *rule = op_grad_name((mil_opcode)code);
         if (strcmp(rule, "zero") == 0) continue;
         if (strcmp(rule, "none") == 0) {
             printf(" %s", mil_op_get((mil_opcode)code)->name);
@@ -146,7 +180,7 @@ TEST(every_row_with_a_rule_has_a_case) {
     }
     printf("\nrows whose gradient is zero everywhere:");
     for (int code = 0; code < MIL_OP_COUNT; code++)
-        if (strcmp(gradient_column[code], "zero") == 0) printf(" %s", mil_op_get((mil_opcode)code)->name);
+        if (strcmp(op_grad_name((mil_opcode)code), "zero") == 0) printf(" %s", mil_op_get((mil_opcode)code)->name);
     printf("\n");
 }
 
@@ -223,5 +257,5 @@ TEST(half_precision_stays_finite) {
     }
 }
 
-SUITE("grad/rules", T(every_rule_equals_finite_differences), T(every_row_with_a_rule_has_a_case), T(product_with_zeros),
-      T(kinks), T(half_precision_stays_finite))
+SUITE("grad/rules", T(every_rule_equals_finite_differences), T(every_shared_case_equals_finite_differences),
+      T(every_row_with_a_rule_has_a_case), T(product_with_zeros), T(kinks), T(half_precision_stays_finite))

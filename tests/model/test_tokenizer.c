@@ -2,6 +2,8 @@
  * Tokenizers and token files: what is encoded comes back, the learned merges equal those of a slow learner that counts
  * everything anew for each merge, files read back to the same tokenizer, damage is refused.
  */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 #include <stdlib.h>
 
 #include "base/file.h"
@@ -68,13 +70,50 @@ static void expect_words(const char *data, size_t length, const char *const *wor
     } while (0)
 
 TEST(words_are_those_of_gpt2) {
-    /* computed with Python's regex module and GPT-2's pattern */
     WORDS("Hello world's best,  they'll go!", "Hello", " world", "'s", " best", ",", " ", " they", "'ll", " go", "!");
     WORDS("a  b\n\n  c\n", "a", " ", " b", "\n\n ", " c", "\n");
     WORDS("x = 10;\n\treturn x1", "x", " =", " 10", ";", "\n", "\t", "return", " x", "1");
     WORDS("d\xc3\xa9j\xc3\xa0 \xe4\xbd\xa0\xe5\xa5\xbd\xc2\xa0z", "d\xc3\xa9j\xc3\xa0", " \xe4\xbd\xa0\xe5\xa5\xbd", "\xc2\xa0", "z");
     WORDS("   ", "   ");
     WORDS(" \xff z", " ", "\xff", " z");
+}
+
+/* The pattern itself, run by PCRE2, on random text of all classes. */
+TEST(words_are_those_of_the_pattern) {
+    static const char pattern[] = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+    static const char *const signs[] = {" ", " ", " ", "\n", "\t", "a", "b", "s", "t", "l", "ll", "ve", "'", "'", "7", "42", ".",
+                                        "=", "(", "\xc3\xa9", "\xce\xa9", "\xe4\xbd\xa0", "\xc2\xa0", "\xe2\x80\x83",
+                                        "\xc2\x85", "\xd9\xa3", "\xc2\xbd", "\xcc\x81", "\xf0\x9f\x98\x80", "\x01", "\x1f"};
+    int code;
+    PCRE2_SIZE where;
+    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &where, NULL);
+    EXPECT(compiled != NULL);
+    pcre2_match_data *match = pcre2_match_data_create_from_pattern(compiled, NULL);
+    rng r;
+    rng_init(&r, 8);
+    for (int round = 0; round < 2000; round++) {
+        char data[400];
+        size_t length = 0;
+        for (int i = (int)rng_below(&r, 40); i > 0; i--) {
+            const char *sign = signs[rng_below(&r, sizeof signs / sizeof signs[0])];
+            memcpy(data + length, sign, strlen(sign));
+            length += strlen(sign);
+        }
+        splitter s;
+        const char *word;
+        size_t n, at = 0;
+        splitter_init(&s, data, length);
+        while (splitter_next(&s, &word, &n)) {
+            EXPECT(pcre2_match(compiled, (PCRE2_SPTR)data, length, at, 0, match, NULL) > 0);
+            const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
+            EXPECT_MSG(span[0] == at && span[1] == at + n && word == data + at, "'%.*s' at %zu: %zu bytes, want %zu",
+                       (int)length, data, at, n, (size_t)(span[1] - at));
+            at += n;
+        }
+        EXPECT(at == length);
+    }
+    pcre2_match_data_free(match);
+    pcre2_code_free(compiled);
 }
 
 TEST(long_words_are_cut_between_characters) {
@@ -462,7 +501,7 @@ TEST(token_files_know_their_tokenizer) {
     mem_free(dir);
 }
 
-SUITE("model/tokenizer", T(words_are_those_of_gpt2), T(long_words_are_cut_between_characters),
+SUITE("model/tokenizer", T(words_are_those_of_gpt2), T(words_are_those_of_the_pattern), T(long_words_are_cut_between_characters),
       T(learned_merges_equal_the_definition), T(encoding_follows_the_order_of_merges), T(wrong_vocabulary_sizes_are_refused),
       T(bytes_and_characters), T(llama_merges_by_score_and_falls_back_to_bytes), T(llama2_vocabulary_gives_known_ids),
       T(broken_utf8_streams_as_replacement_signs), T(files_give_the_same_tokenizer), T(wrong_files_are_refused),

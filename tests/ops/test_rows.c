@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "mil/build.h"
+#include "mil/text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 
@@ -74,6 +75,38 @@ TEST(every_case_evaluates) {
     op_cases_each(OP_CASES_ALL, 2, evaluate, NULL);
 }
 
+/* Print, parse, print: the same text, and the parsed program computes the same bits. */
+static void round_trip(const op_case *c, void *context) {
+    const mil_print_options options = {*(const mil_dialect *)context, true};
+    propane_error err = {0};
+    text first = {0}, second = {0};
+    mil_module *m = NULL;
+    arena *a = arena_create();
+    mil_tensor *before = NULL, *after = NULL;
+    mil_print(&first, c->module, &options);
+    EXPECT(a && !first.failed);
+    if (mil_parse(first.data, first.length, "case.mil", NULL, &m, &err)) ck_abort_msg("%s: %s\n%s", c->label, err.text, first.data);
+    mil_print(&second, m, &options);
+    EXPECT_MSG(!strcmp(first.data, second.data), "%s: printed\n%s\nand then\n%s", c->label, first.data, second.data);
+    const mil_function *f = mil_module_function(m, NULL, &err);
+    EXPECT_OK(mil_eval_function(c->function, c->inputs, true, a, &before, &err));
+    EXPECT_OK(mil_eval_function(f, c->inputs, true, a, &after, &err));
+    for (int k = 0; k < f->result_count; k++)
+        EXPECT_MSG(!memcmp(before[k].data, after[k].data, (size_t)mil_type_count(&before[k].type) * sizeof(double)),
+                   "%s: computes something else after parsing", c->label);
+    text_deinit(&first);
+    text_deinit(&second);
+    mil_module_free(m);
+    arena_free(a);
+}
+
+TEST(every_case_prints_and_parses) {
+    mil_dialect dialect = MIL_SHORT;
+    op_cases_each(OP_CASES_ALL, 1, round_trip, &dialect);
+    dialect = MIL_CANONICAL;
+    op_cases_each(OP_CASES_ALL, 1, round_trip, &dialect);
+}
+
 static void price(const op_case *c, void *context) {
     mil_cost cost;
     mil_op_cost(c->op, &cost);
@@ -88,4 +121,4 @@ static void price(const op_case *c, void *context) {
 TEST(every_case_has_a_cost) { op_cases_each(OP_CASES_ALL, 1, price, NULL); }
 
 SUITE("ops/rows", T(every_row_is_whole), T(every_optional_parameter_is_given_and_left_out), T(every_case_evaluates),
-      T(every_case_has_a_cost))
+      T(every_case_prints_and_parses), T(every_case_has_a_cost))

@@ -24,6 +24,9 @@ void grad_draw(grad_draws *d, const mil_type *type, double *out);
  * message on an error or where the difference is more than `tolerance` of the tensor's largest gradient. Returns the
  * largest difference seen. Removes nothing: the joint function stays in the module. */
 double grad_check(const mil_function *f, const mil_tensor *inputs, uint64_t seed, double tolerance, const char *what);
+/* Of the parameters with smooth[i] only; NULL: of all. */
+double grad_check_some(const mil_function *f, const mil_tensor *inputs, const bool *smooth, uint64_t seed, double tolerance,
+                       const char *what);
 /* The same with drawn inputs. */
 double grad_check_drawn(const mil_function *f, mil_draw draw, int below, uint64_t seed, double tolerance, const char *what);
 

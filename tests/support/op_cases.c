@@ -4,6 +4,7 @@
  *   tensors    [2,3]          an input of that shape, of the case's element type (bool and int32 where the class says so)
  *              int8[2,3]      of a given element type ($[3]: the case's)
  *              [2,3]~apart    drawn in a given way; otherwise as op_defaults or the row's DRAW column say
+ *              [2]~=1.5,-2    these values
  *              [2,3]!         a constant instead of an input
  *              fp32(1.5)      a constant scalar
  *              @x             the same value as parameter x
@@ -23,7 +24,7 @@
 #include "support/op_lines.h"
 #include "support/test.h"
 
-enum { WORDS = 16, WORD = 200, SLOTS = 1024 };
+enum { WORDS = 16, SHORT = 80, SLOTS = 1024 };
 
 /* ---- columns of ops.def as text ------------------------------------------------------------------------------------- */
 
@@ -52,10 +53,10 @@ typedef struct maker {
     op_case *out;
     mil_builder build;
     double *data[OP_CASE_INPUTS];
-    char words[WORDS][2][WORD];
+    char *line;              /* its words end in 0 */
+    char *words[WORDS][2];   /* name, spec */
     int word_count;
     char label[400];
-    propane_error err;
 } maker;
 
 static double between(maker *m, double low, double high) { return low + (high - low) * rng_unit(&m->random); }
@@ -126,26 +127,7 @@ static const char *const draw_names[] = { /* by mil_draw */
     [MIL_DRAW_custom] = "custom",
 };
 
-/* Fills `data`; false: such values have kinks. "index:N": -N .. N-1; "below:N": 0 .. N-1; "mask": bits, the first of
- * each row set. */
-static bool draw(maker *m, const char *how, const mil_type *type, double *data) {
-    const int64_t count = mil_type_count(type);
-    const bool is_float = mil_dtype_is_float(type->dtype);
-    const int n = strchr(how, ':') ? atoi(strchr(how, ':') + 1) : 0;
-    const struct drawing *found = NULL;
-    for (size_t k = 0; k < sizeof drawings / sizeof drawings[0]; k++)
-        if (!strcmp(how, drawings[k].name)) found = &drawings[k];
-    ck_assert_msg(found || n > 0 || !strcmp(how, "mask"), "%s: no such drawing: %s", m->label, how);
-    for (int64_t i = 0; i < count; i++) {
-        const bool first = type->rank > 0 && i % type->dim[type->rank - 1] == 0;
-        double v = found ? found->of(m, is_float) : n > 0 ? whole(m, how[0] == 'i' ? -n : 0, n - 1) : first || bit_of(m, false);
-        data[i] = mil_round(type->dtype, v);
-    }
-    return is_float && found && found->smooth;
-}
-
-/* ---- reading specs -------------------------------------------------------------------------------------------------- */
-
+/* "[1,2]", "1,2)", "true,false": how many there were. */
 static int read_numbers(const char *text, double *out, int limit) {
     int count = 0;
     if (*text == '[') text++;
@@ -164,6 +146,31 @@ static int read_numbers(const char *text, double *out, int limit) {
     }
     return count;
 }
+
+/* Fills `data`; false: such values have kinks. "index:N": -N .. N-1; "below:N": 0 .. N-1; "mask": bits, the first of
+ * each row set. */
+static bool draw(maker *m, const char *how, const mil_type *type, double *data) {
+    const int64_t count = mil_type_count(type);
+    const bool is_float = mil_dtype_is_float(type->dtype);
+    if (how[0] == '=') {
+        ck_assert_msg(read_numbers(how + 1, data, (int)count) == count, "%s: not %d values", m->label, (int)count);
+        for (int64_t i = 0; i < count; i++) data[i] = mil_round(type->dtype, data[i]);
+        return false;
+    }
+    const int n = strchr(how, ':') ? atoi(strchr(how, ':') + 1) : 0;
+    const struct drawing *found = NULL;
+    for (size_t k = 0; k < sizeof drawings / sizeof drawings[0]; k++)
+        if (!strcmp(how, drawings[k].name)) found = &drawings[k];
+    ck_assert_msg(found || n > 0 || !strcmp(how, "mask"), "%s: no such drawing: %s", m->label, how);
+    for (int64_t i = 0; i < count; i++) {
+        const bool first = type->rank > 0 && i % type->dim[type->rank - 1] == 0;
+        double v = found ? found->of(m, is_float) : n > 0 ? whole(m, how[0] == 'i' ? -n : 0, n - 1) : first || bit_of(m, false);
+        data[i] = mil_round(type->dtype, v);
+    }
+    return is_float && found && found->smooth;
+}
+
+/* ---- reading specs -------------------------------------------------------------------------------------------------- */
 
 static mil_value *read_attribute(maker *m, const mil_param *p, const char *spec) {
     double numbers[64];
@@ -198,15 +205,12 @@ static const char *default_of(const maker *m, const char *param) {
 }
 
 /* How a tensor is drawn: as the spec says, or the defaults, or what its type needs, or the row. */
-static const char *drawing_of(maker *m, const mil_param *p, mil_dtype dtype, const char *tilde, char out[WORD]) {
+static const char *drawing_of(maker *m, const mil_param *p, mil_dtype dtype, const char *given) {
     const char *standard = default_of(m, p->name);
-    snprintf(out, WORD, "%s", tilde               ? tilde + 1
-                              : standard          ? standard
-                              : dtype == MIL_bool ? "bits"
-                              : dtype == MIL_uint8 || dtype == MIL_int8 || dtype == MIL_uint16 ? "bytes"
-                                                  : draw_names[m->info->draw]);
-    out[strcspn(out, "!")] = 0;
-    return out;
+    if (given) return given;
+    if (standard) return standard;
+    if (dtype == MIL_bool) return "bits";
+    return dtype == MIL_uint8 || dtype == MIL_int8 || dtype == MIL_uint16 ? "bytes" : draw_names[m->info->draw];
 }
 
 static mil_value *find_value(maker *m, const char *name) {
@@ -216,8 +220,8 @@ static mil_value *find_value(maker *m, const char *name) {
     return NULL;
 }
 
-static mil_value *read_tensor(maker *m, const mil_param *p, const char *spec, const char *name) {
-    char prefix[WORD], how[WORD];
+static mil_value *read_tensor(maker *m, const mil_param *p, char *spec, const char *name) {
+    char prefix[SHORT];
     double numbers[MIL_MAX_RANK + 1];
     if (*spec == '@') return find_value(m, spec + 1);
     const size_t length = strcspn(spec, "[(");
@@ -229,21 +233,21 @@ static mil_value *read_tensor(maker *m, const mil_param *p, const char *spec, co
         ck_assert(read_numbers(spec + length + 1, numbers, 1) == 1);
         return mil_build_scalar(&m->build, type.dtype, numbers[0]);
     }
+    const bool constant = strchr(spec, '!') || p->klass == MIL_CLASS_K_TENSOR;
+    char *how = strchr(spec, '~');
     type.rank = read_numbers(spec + length, numbers, MIL_MAX_RANK);
     for (int d = 0; d < type.rank; d++) type.dim[d] = (int64_t)numbers[d];
-    const char *tilde = strchr(spec, '~');
-    drawing_of(m, p, type.dtype, tilde, how);
+    spec[strcspn(spec, "!")] = 0;
     double *data = mem_array((size_t)mil_type_count(&type), sizeof *data);
     ck_assert(data != NULL);
-    const bool smooth = draw(m, how, &type, data);
-    if (strchr(spec, '!') || p->klass == MIL_CLASS_K_TENSOR) {
+    const bool smooth = draw(m, drawing_of(m, p, type.dtype, how ? how + 1 : NULL), &type, data);
+    if (constant) {
         mil_value *v = mil_build_const_f64(&m->build, name, &type, data);
         mem_free(data);
         return v;
     }
     const int index = m->out->input_count++;
     ck_assert_msg(index < OP_CASE_INPUTS, "%s: too many inputs", m->label);
-    m->data[index] = data;
     m->out->inputs[index] = (mil_tensor){.type = type, .data = data};
     m->out->smooth[index] = smooth;
     return mil_build_param(&m->build, name, type);
@@ -252,35 +256,34 @@ static mil_value *read_tensor(maker *m, const mil_param *p, const char *spec, co
 static bool is_tensor(mil_class klass) { return klass < MIL_CLASS_K_INT || klass == MIL_CLASS_K_TENSOR; }
 
 /* The values that a spec gives to a parameter. */
-static int read_values(maker *m, const mil_param *p, const char *spec, mil_value *out[OP_CASE_INPUTS]) {
+static int read_values(maker *m, const mil_param *p, char *spec, mil_value *out[OP_CASE_INPUTS]) {
     if (!is_tensor(p->klass)) {
         out[0] = read_attribute(m, p, spec);
         return 1;
     }
-    char part[WORD], name[64];
+    char name[64];
     int count = 0;
-    for (const char *at = spec; at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL) {
-        snprintf(part, sizeof part, "%.*s", (int)strcspn(at, "|"), at);
+    for (char *next; spec; spec = next) {
+        next = strchr(spec, '|');
+        if (next) *next++ = 0;
         snprintf(name, sizeof name, p->need == MIL_VARIADIC ? "%s%d" : "%s", p->name, count);
-        out[count++] = read_tensor(m, p, part, name);
+        ck_assert_msg(count < OP_CASE_INPUTS, "%s: too many values", m->label);
+        out[count++] = read_tensor(m, p, spec, name);
     }
     return count;
 }
 
-static void split_words(maker *m, const char *text) {
-    m->word_count = 0;
-    while (*text) {
-        const size_t length = strcspn(text, " "), name = strcspn(text, "=");
-        ck_assert_msg(m->word_count < WORDS && length < WORD && name < length, "bad line: %s", text);
-        char (*word)[WORD] = m->words[m->word_count++];
-        snprintf(word[0], WORD, "%.*s", (int)name, text);
-        snprintf(word[1], WORD, "%.*s", (int)(length - name - 1), text + name + 1);
-        text += length;
-        while (*text == ' ') text++;
+static void split_words(maker *m) {
+    for (char *word = strtok(m->line, " "); word; word = strtok(NULL, " ")) {
+        char *equals = strchr(word, '=');
+        ck_assert_msg(m->word_count < WORDS && equals, "bad line: %s", m->label);
+        *equals = 0;
+        m->words[m->word_count][0] = word;
+        m->words[m->word_count++][1] = equals + 1;
     }
 }
 
-static const char *word_of(const maker *m, const char *name) {
+static char *word_of(const maker *m, const char *name) {
     for (int k = 0; k < m->word_count; k++)
         if (!strcmp(m->words[k][0], name)) return m->words[k][1];
     return NULL;
@@ -294,8 +297,11 @@ static mil_op *build_op(maker *m) {
     int count = 0;
     for (int p = 0; p < m->info->param_count; p++) {
         const mil_param *param = &m->info->params[p];
-        const char *spec = word_of(m, param->name);
-        if (!spec && !is_tensor(param->klass)) spec = default_of(m, param->name);
+        char standard[SHORT], *spec = word_of(m, param->name);
+        if (!spec && !is_tensor(param->klass) && default_of(m, param->name)) {
+            snprintf(standard, sizeof standard, "%s", default_of(m, param->name));
+            spec = standard;
+        }
         if (!spec) continue;
         arguments[count] = (mil_argument){param->name, read_values(m, param, spec, values[p]), values[p]};
         count++;
@@ -304,34 +310,42 @@ static mil_op *build_op(maker *m) {
     return mil_build_op(&m->build, m->info->code, "y", arguments, count);
 }
 
-static void make_case(const mil_op_info *info, mil_dtype dtype, const char *text, uint64_t seed, op_case_visit visit,
-                      void *context) {
+op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, propane_error *err) {
     maker *m = mem_alloc(sizeof *m);
     op_case *out = mem_alloc(sizeof *out);
     ck_assert(m && out);
-    m->info = info, m->dtype = dtype, m->out = out;
+    m->info = mil_op_get(code), m->dtype = dtype, m->out = out;
+    m->line = mem_copy_string(line);
     rng_init(&m->random, seed);
-    snprintf(m->label, sizeof m->label, "%s %s: %s", info->name, mil_dtype_get(dtype)->name, text);
-    split_words(m, text);
-    *out = (op_case){.label = m->label, .code = info->code, .dtype = dtype, .module = mil_module_create("case.mil")};
-    ck_assert(out->module != NULL);
+    snprintf(m->label, sizeof m->label, "%s %s: %s", m->info->name, mil_dtype_get(dtype)->name, line);
+    *out = (op_case){.label = mem_copy_string(m->label), .code = code, .dtype = dtype, .module = mil_module_create("case.mil")};
+    ck_assert(m->line && out->label && out->module);
+    split_words(m);
     mil_build_begin(&m->build, out->module, "main", MIL_IOS18);
     const mil_op *op = build_op(m);
     for (int k = 0; op && k < op->result_count; k++) mil_build_result(&m->build, op->results[k]);
-    if (mil_build_end(&m->build, &m->err)) ck_abort_msg("%s: cannot be built: %s", m->label, m->err.text);
+    const propane_status status = mil_build_end(&m->build, err);
     out->op = op;
     out->function = m->build.function;
-    visit(out, context);
-    for (int k = 0; k < out->input_count; k++) mem_free(m->data[k]);
-    mil_module_free(out->module);
-    mem_free(out);
+    mem_free(m->line);
     mem_free(m);
+    if (!status) return out;
+    op_case_free(out);
+    return NULL;
+}
+
+void op_case_free(op_case *c) {
+    if (!c) return;
+    for (int k = 0; k < c->input_count; k++) mem_free(c->inputs[k].data);
+    mil_module_free(c->module);
+    mem_free((void *)(uintptr_t)c->label);
+    mem_free(c);
 }
 
 /* The element types that a line is tried with. */
 static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]) {
     const mil_class klass = info->params[0].klass;
-    char only[WORD] = "";
+    char only[SHORT] = "";
     if (!strncmp(text, "for=", 4)) snprintf(only, sizeof only, "%.*s", (int)strcspn(text + 4, " "), text + 4);
     const bool is_int = !strcmp(only, "int"), is_float = !strcmp(only, "float");
     if (only[0] && !is_int && !is_float) {
@@ -360,8 +374,14 @@ int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context) {
             if (strcmp(op_lines[k].key, info->name) != 0 && strcmp(op_lines[k].key, rule_names[op]) != 0) continue;
             mil_dtype dtypes[8];
             const int dtype_count = dtypes_of(info, op_lines[k].text, dtypes);
-            for (int t = 0; t < dtype_count; t++, count++)
-                make_case(info, dtypes[t], op_lines[k].text, seed * 1000003 + (uint64_t)k * 8 + (uint64_t)t, visit, context);
+            for (int t = 0; t < dtype_count; t++, count++) {
+                propane_error err = {0};
+                op_case *c = op_case_make(info->code, dtypes[t], op_lines[k].text,
+                                          seed * 1000003 + (uint64_t)k * 8 + (uint64_t)t, &err);
+                if (!c) ck_abort_msg("%s: \"%s\" cannot be built: %s", info->name, op_lines[k].text, err.text);
+                visit(c, context);
+                op_case_free(c);
+            }
         }
     }
     return count;

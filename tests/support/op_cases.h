@@ -37,6 +37,10 @@ typedef void (*op_case_visit)(const op_case *c, void *context);
  * test with its label and the reason. What the visitor gets dies when it returns. Returns how many there were. */
 int op_cases_each(int code, uint64_t seed, op_case_visit visit, void *context);
 
+/* One case from a line in the language of op_cases.c ("x=[2]~=1,2 axis=0"); NULL if an op refuses it, with the reason. */
+op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64_t seed, propane_error *err);
+void op_case_free(op_case *c);
+
 /* The columns of a row that mil_op_info does not carry, as text: "broadcast", "map2", ... */
 const char *op_rule_name(mil_opcode code);
 const char *op_grad_name(mil_opcode code);

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the checkpoint's form. Its one idea: a table of the options and state that the metadata holds serves writing,
+ * reading and comparing. Whole numbers are written in decimal, reals in hexadecimal floating point: they come back to the
+ * same bits. Refuses what does not belong to the run, before anything is changed.
+ */
+#include "train/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "model/safetensors.h"
+
+#define FORMAT "propane-checkpoint-1"
+
+typedef enum field_kind { FIELD_INT, FIELD_REAL, FIELD_TEXT } field_kind;
+
+typedef struct field {
+    const char *key; /* in the metadata; for options also the flag, with '-' for '_' */
+    field_kind kind;
+    size_t offset;
+} field;
+
+#define OPTION(name, kind) {#name, kind, offsetof(train_options, name)}
+/* Options that change the numbers. --steps may grow: a longer run has another schedule, and that is wanted. */
+static const field option_fields[] = {
+    OPTION(batch, FIELD_INT),        OPTION(context, FIELD_INT), OPTION(accumulate, FIELD_INT), OPTION(lr, FIELD_REAL),
+    OPTION(min_lr, FIELD_REAL),      OPTION(warmup, FIELD_INT),  OPTION(weight_decay, FIELD_REAL),
+    OPTION(beta1, FIELD_REAL),       OPTION(beta2, FIELD_REAL),  OPTION(epsilon, FIELD_REAL),   OPTION(clip, FIELD_REAL),
+    OPTION(seed, FIELD_INT),         OPTION(held_out, FIELD_REAL), OPTION(precision, FIELD_TEXT), OPTION(plan, FIELD_TEXT),
+};
+
+#define STATE(name) {#name, FIELD_INT, offsetof(train_state, name)}
+static const field state_fields[] = {
+    STATE(step), STATE(updates), STATE(position), STATE(evaluated),
+    {"scaler_good", FIELD_INT, offsetof(train_state, scaler) + offsetof(train_scaler, good)},
+    {"scaler_skipped", FIELD_INT, offsetof(train_state, scaler) + offsetof(train_scaler, skipped)},
+    {"scaler_scale", FIELD_REAL, offsetof(train_state, scaler) + offsetof(train_scaler, scale)},
+};
+#define COUNT(list) (sizeof(list) / sizeof(list)[0])
+
+static const char *field_print(char out[80], const field *f, const void *object) {
+    const char *at = (const char *)object + f->offset;
+    int64_t i;
+    double d;
+    const char *t;
+    switch (f->kind) {
+    case FIELD_INT:
+        memcpy(&i, at, sizeof i);
+        snprintf(out, 80, "%lld", (long long)i);
+        break;
+    case FIELD_REAL:
+        memcpy(&d, at, sizeof d);
+        snprintf(out, 80, "%a", d);
+        break;
+    case FIELD_TEXT:
+        memcpy(&t, at, sizeof t);
+        snprintf(out, 80, "%s", t);
+        break;
+    }
+    return out;
+}
+
+/* "0x1p-3" as people write it, for messages. */
+static const char *field_show(char out[80], const field *f, const char *stored) {
+    if (f->kind == FIELD_REAL) snprintf(out, 80, "%g", strtod(stored, NULL));
+    else snprintf(out, 80, "%.70s", stored);
+    return out;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------------------ */
+
+static propane_status put(safetensors_writer *w, const char *key, const char *value, propane_error *err) {
+    return safetensors_writer_metadata(w, key, value, err);
+}
+
+static propane_status put_fields(safetensors_writer *w, const field *fields, size_t count, const void *object,
+                                 propane_error *err) {
+    char value[80];
+    for (size_t i = 0; i < count; i++) PROPANE_TRY(put(w, fields[i].key, field_print(value, &fields[i], object), err));
+    return PROPANE_OK;
+}
+
+static propane_status put_metadata(safetensors_writer *w, const train_options *o, const train_input *input,
+                                   const train_state *state, const model_weights *weights, propane_error *err) {
+    char tokens[40];
+    json_t *json = model_config_to_json(&weights->config);
+    char *config = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    if (json) json_decref(json);
+    if (!config) return propane_fail_memory(err, 0);
+    propane_status status = put(w, "format", state ? FORMAT : "pt", err);
+    if (status == PROPANE_OK) status = put(w, "config", config, err);
+    free(config);
+    if (status != PROPANE_OK || !state) return status;
+    snprintf(tokens, sizeof tokens, "%lld", (long long)input->token_count);
+    PROPANE_TRY(put(w, "tokens", tokens, err));
+    PROPANE_TRY(put(w, "tokenizer", input->tokenizer_hash ? input->tokenizer_hash : "", err));
+    PROPANE_TRY(put_fields(w, option_fields, COUNT(option_fields), o, err));
+    return put_fields(w, state_fields, COUNT(state_fields), state, err);
+}
+
+static void tensor_name(char out[300], const model_tensor *t, int block) {
+    if (block == 0) snprintf(out, 300, "%s", t->name);
+    else snprintf(out, 300, "optimizer.%d.%s", block, t->name);
+}
+
+static propane_status put_tensors(safetensors_writer *w, const model_weights *weights, float *const moments[2],
+                                  propane_error *err) {
+    char name[300];
+    int blocks = moments ? 3 : 1;
+    for (int b = 0; b < blocks; b++)
+        for (int i = 0; i < weights->count; i++) {
+            const model_tensor *t = &weights->tensors[i];
+            tensor_name(name, t, b);
+            PROPANE_TRY(safetensors_writer_declare(w, name, ST_F32, t->rank, t->dim, err));
+        }
+    for (int b = 0; b < blocks; b++)
+        for (int i = 0; i < weights->count; i++) {
+            const model_tensor *t = &weights->tensors[i];
+            const float *data = b == 0 ? weights->data : moments[b - 1];
+            PROPANE_TRY(safetensors_writer_data(w, data + t->offset, (size_t)t->count * sizeof(float), err));
+        }
+    return PROPANE_OK;
+}
+
+propane_status train_checkpoint_write(const char *path, const train_options *options, const train_input *input,
+                                      const train_state *state, const model_weights *weights, float *const moments[2],
+                                      propane_error *err) {
+    safetensors_writer *w = NULL;
+    PROPANE_TRY(safetensors_writer_open(path, &w, err));
+    propane_status status = put_metadata(w, options, input, moments ? state : NULL, weights, err);
+    if (status == PROPANE_OK) status = put_tensors(w, weights, moments, err);
+    if (status == PROPANE_OK) return safetensors_writer_commit(w, err);
+    safetensors_writer_abort(w);
+    return status;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------ */
+
+static propane_status get(const safetensors *s, const char *key, const char **out, propane_error *err) {
+    *out = safetensors_metadata(s, key);
+    if (*out) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its metadata has no '%s'; this is not a checkpoint of a training run",
+                        safetensors_source(s), key);
+}
+
+static propane_status differs(const safetensors *s, const char *what, const char *there, const char *here,
+                              propane_error *err) {
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s was made with %s %.100s, not %.100s; resume with the same, or start a "
+                        "new run in another folder", safetensors_source(s), what, there, here);
+}
+
+static propane_status check_options(const safetensors *s, const train_options *o, propane_error *err) {
+    char now[80], shown[2][80], flag[40];
+    const char *stored;
+    for (size_t i = 0; i < COUNT(option_fields); i++) {
+        const field *f = &option_fields[i];
+        PROPANE_TRY(get(s, f->key, &stored, err));
+        if (strcmp(stored, field_print(now, f, o)) == 0) continue;
+        snprintf(flag, sizeof flag, "--%s", f->key);
+        for (char *c = flag; *c; c++)
+            if (*c == '_') *c = '-';
+        return differs(s, flag, field_show(shown[0], f, stored), field_show(shown[1], f, now), err);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status check_input(const safetensors *s, const train_input *input, const model_weights *weights,
+                                  propane_error *err) {
+    const char *format, *config, *tokens, *tokenizer, *here = input->tokenizer_hash ? input->tokenizer_hash : "";
+    char count[40];
+    model_config stored;
+    PROPANE_TRY(get(s, "format", &format, err));
+    if (strcmp(format, FORMAT) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: its format is '%.60s', not '%s'; this is not a checkpoint of a "
+                            "training run", safetensors_source(s), format, FORMAT);
+    PROPANE_TRY(get(s, "config", &config, err));
+    PROPANE_TRY(model_config_parse(config, strlen(config), safetensors_source(s), &stored, err));
+    if (!model_config_equal(&stored, &weights->config))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s holds another model than the one that is to be trained; resume with "
+                            "the configuration of its run folder", safetensors_source(s));
+    snprintf(count, sizeof count, "%lld", (long long)input->token_count);
+    PROPANE_TRY(get(s, "tokens", &tokens, err));
+    if (strcmp(tokens, count) != 0) return differs(s, "data of that many tokens:", tokens, count, err);
+    PROPANE_TRY(get(s, "tokenizer", &tokenizer, err));
+    return strcmp(tokenizer, here) == 0 ? PROPANE_OK : differs(s, "the tokenizer", tokenizer, here, err);
+}
+
+static propane_status read_state(const safetensors *s, train_state *state, propane_error *err) {
+    for (size_t i = 0; i < COUNT(state_fields); i++) {
+        const field *f = &state_fields[i];
+        const char *stored;
+        char *end = NULL, *at = (char *)state + f->offset;
+        PROPANE_TRY(get(s, f->key, &stored, err));
+        errno = 0;
+        if (f->kind == FIELD_REAL) {
+            double value = strtod(stored, &end);
+            if (!(value > 0) || !isfinite(value)) end = NULL;
+            memcpy(at, &value, sizeof value);
+        } else {
+            long long value = strtoll(stored, &end, 10);
+            int64_t narrow = value;
+            if (value < -1 || errno) end = NULL;
+            memcpy(at, &narrow, sizeof narrow);
+        }
+        if (!end || *end || !*stored)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: its metadata has '%.40s' as '%s'; the file is damaged",
+                                safetensors_source(s), stored, f->key);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status read_tensors(const safetensors *s, model_weights *weights, float *const moments[2],
+                                   propane_error *err) {
+    char name[300];
+    for (int b = 0; b < 3; b++)
+        for (int i = 0; i < weights->count; i++) {
+            const model_tensor *t = &weights->tensors[i];
+            const safetensors_tensor *found;
+            float *data = b == 0 ? weights->data : moments[b - 1];
+            tensor_name(name, t, b);
+            PROPANE_TRY(safetensors_expect(s, name, ST_F32, t->rank, t->dim, &found, err));
+            PROPANE_TRY(safetensors_f32(s, found, data + t->offset, err));
+        }
+    return PROPANE_OK;
+}
+
+propane_status train_checkpoint_read(const char *path, const train_options *options, const train_input *input,
+                                     train_state *state, model_weights *weights, float *const moments[2],
+                                     propane_error *err) {
+    safetensors *s = NULL;
+    PROPANE_TRY(safetensors_open(path, &s, err));
+    propane_status status = check_input(s, input, weights, err);
+    if (status == PROPANE_OK) status = check_options(s, options, err);
+    if (status == PROPANE_OK) status = read_state(s, state, err);
+    if (status == PROPANE_OK) status = read_tensors(s, weights, moments, err);
+    safetensors_close(s);
+    return status;
+}
+
+void train_checkpoint_clean(const char *path) {
+    char folder[1000], prefix[300], stale[1400];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    int length = snprintf(prefix, sizeof prefix, "%s.tmp-", slash ? slash + 1 : path);
+    DIR *dir = opendir(folder);
+    if (!dir) return;
+    for (struct dirent *entry; (entry = readdir(dir));)
+        if (strncmp(entry->d_name, prefix, (size_t)length) == 0 &&
+            snprintf(stale, sizeof stale, "%s/%s", folder, entry->d_name) < (int)sizeof stale)
+            (void)unlink(stale);
+    closedir(dir);
+}

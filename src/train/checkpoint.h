@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ * A run's state in one safetensors file. Other programs read the weights in it as a model; the rest is named so that they
+ * pass it over.
+ */
+#ifndef TRAIN_CHECKPOINT_H
+#define TRAIN_CHECKPOINT_H
+
+#include "train/trainer.h"
+
+/* What changes from step to step beside weights and moments. */
+typedef struct train_state {
+    int64_t step;      /* steps done */
+    int64_t updates;   /* of them, how many moved the weights */
+    int64_t position;  /* windows drawn from the data */
+    int64_t evaluated; /* step of the last evaluation; -1: none */
+    train_scaler scaler;
+} train_state;
+
+/* `moments` NULL: only the weights are written, and no state. */
+PROPANE_CHECK propane_status train_checkpoint_write(const char *path, const train_options *options,
+                                                    const train_input *input, const train_state *state,
+                                                    const model_weights *weights, float *const moments[2],
+                                                    propane_error *err);
+/* Fills state, weights and moments; refuses a checkpoint of another model, other data or other options. */
+PROPANE_CHECK propane_status train_checkpoint_read(const char *path, const train_options *options,
+                                                   const train_input *input, train_state *state, model_weights *weights,
+                                                   float *const moments[2], propane_error *err);
+/* Removes what writers that were killed left behind: PATH.tmp-*. */
+void train_checkpoint_clean(const char *path);
+
+#endif

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the run. Everything that a later process must know is in train_state; the loop below reads top down as the life of
+ * a run: bring the programs up to date, evaluate, save, step.
+ */
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "train/checkpoint.h"
+#include "train/data.h"
+#include "train/schedule.h"
+
+struct trainer {
+    arena *arena;
+    train_options options;
+    train_input input;
+    model_weights *weights;
+    train_step *step;
+    train_data data;
+    train_schedule schedule;
+    train_state state;
+    int64_t saved;             /* step of the newest checkpoint; -1: none */
+    int64_t budget;
+    int32_t *inputs, *targets; /* [batch][context] */
+    double *nats;
+    char *checkpoint_path, *model_path, *config_path; /* NULL without a run folder */
+};
+
+void train_options_default(train_options *o) {
+    *o = (train_options){.steps = 1000, .batch = 8, .context = 128, .accumulate = 1, .lr = 1e-3, .min_lr = 1e-4,
+                         .warmup = 50, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .clip = 1,
+                         .seed = 1, .held_out = 0.1, .precision = "fp32", .plan = "layer", .weights = "inputs",
+                         .device = "cpu", .eval_interval = 250, .eval_batches = 20, .checkpoint_interval = 500};
+}
+
+int64_t trainer_step(const trainer *t) { return t->state.step; }
+model_weights *trainer_weights(trainer *t) { return t->weights; }
+train_step *trainer_machine(trainer *t) { return t->step; }
+
+/* ---- options ------------------------------------------------------------------------------------------------------------- */
+
+static propane_status whole(const char *flag, int64_t value, int64_t min, int64_t max, propane_error *err) {
+    if (value >= min && value <= max) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %lld; give %lld to %lld", flag, (long long)value, (long long)min,
+                        (long long)max);
+}
+
+static propane_status real(const char *flag, double value, double min, double max, propane_error *err) {
+    if (value >= min && value <= max) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %g; give %g to %g", flag, value, min, max);
+}
+
+static propane_status word(const char *flag, const char *value, const char *a, const char *b, propane_error *err) {
+    if (value && (strcmp(value, a) == 0 || strcmp(value, b) == 0)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "--%s is '%.40s'; give %s or %s", flag, value ? value : "", a, b);
+}
+
+static propane_status check_options(const train_options *o, const model_config *c, propane_error *err) {
+    const int64_t many = INT64_C(1) << 40;
+    PROPANE_TRY(whole("steps", o->steps, 0, many, err));
+    PROPANE_TRY(whole("batch", o->batch, 1, 65536, err));
+    PROPANE_TRY(whole("context", o->context, 1, 1 << 20, err));
+    PROPANE_TRY(whole("accumulate", o->accumulate, 1, 1 << 20, err));
+    PROPANE_TRY(whole("warmup", o->warmup, 0, many, err));
+    PROPANE_TRY(whole("compile-budget", o->compile_budget, 0, 1 << 30, err));
+    PROPANE_TRY(whole("eval-interval", o->eval_interval, 0, many, err));
+    PROPANE_TRY(whole("eval-batches", o->eval_batches, o->eval_interval > 0, 1 << 30, err));
+    PROPANE_TRY(whole("checkpoint-interval", o->checkpoint_interval, 0, many, err));
+    PROPANE_TRY(real("lr", o->lr, 0, 100, err));
+    PROPANE_TRY(real("min-lr", o->min_lr, 0, o->lr, err));
+    PROPANE_TRY(real("weight-decay", o->weight_decay, 0, 100, err));
+    PROPANE_TRY(real("beta1", o->beta1, 0, 0.9999999, err));
+    PROPANE_TRY(real("beta2", o->beta2, 0, 0.9999999, err));
+    PROPANE_TRY(real("epsilon", o->epsilon, 0, 1, err));
+    PROPANE_TRY(real("clip", o->clip, 0, 1e30, err));
+    PROPANE_TRY(real("held-out", o->held_out, 0, 0.5, err));
+    PROPANE_TRY(word("precision", o->precision, "fp32", "fp16", err));
+    PROPANE_TRY(word("weights", o->weights, "inputs", "baked", err));
+    if (o->context > c->max_position_embeddings)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--context is %lld, but the model's max_position_embeddings is %lld",
+                            (long long)o->context, (long long)c->max_position_embeddings);
+    if (o->eval_interval > 0 && o->held_out <= 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--held-out is 0, so there is nothing to evaluate on; give --eval-interval 0");
+    if (o->resume && !o->run_dir) return propane_fail(err, PROPANE_ERR_INVALID, "--resume needs the run's folder");
+    return PROPANE_OK;
+}
+
+/* ---- making -------------------------------------------------------------------------------------------------------------- */
+
+static propane_status copy_options(trainer *t, const train_options *o, const train_input *input, propane_error *err) {
+    arena *a = t->arena;
+    t->options = *o;
+    t->input = *input;
+    t->input.initial = NULL; /* both are needed while the trainer is made only */
+    t->input.config = NULL;
+    t->options.precision = arena_string(a, o->precision);
+    t->options.plan = arena_string(a, o->plan);
+    t->options.weights = arena_string(a, o->weights);
+    t->options.device = arena_string(a, o->device ? o->device : "cpu");
+    bool ok = t->options.precision && t->options.plan && t->options.weights && t->options.device;
+    if (o->run_dir) {
+        t->options.run_dir = arena_string(a, o->run_dir);
+        t->checkpoint_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_CHECKPOINT);
+        t->model_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_MODEL);
+        t->config_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_CONFIG);
+        ok &= t->options.run_dir && t->checkpoint_path && t->model_path && t->config_path;
+    }
+    size_t window = (size_t)(o->batch * o->context);
+    t->inputs = ARENA_ARRAY(a, window, int32_t);
+    t->targets = ARENA_ARRAY(a, window, int32_t);
+    t->nats = ARENA_ARRAY(a, window, double);
+    return ok && t->inputs && t->targets && t->nats ? PROPANE_OK : propane_fail_memory(err, window * 16);
+}
+
+static propane_status make_machine(trainer *t, propane_error *err) {
+    const train_options *o = &t->options;
+    train_step_options how = {
+        .plan = {.name = o->plan, .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, .batch = o->batch,
+                 .context = o->context},
+        .device = o->device, .two_queues = o->two_queues, .baked = strcmp(o->weights, "baked") == 0,
+        .accumulate = o->accumulate > 1};
+    PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
+    t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
+    if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "the plan needs %d programs, but one process may compile %lld; give a "
+                            "larger --compile-budget, --weights inputs or a smaller model", train_step_compiles(t->step),
+                            (long long)t->budget);
+    return PROPANE_OK;
+}
+
+/* The weights are there before the programs are compiled, because baked programs contain them; the moments, which belong
+ * to the step, are read through a block of the trainer's and moved. */
+static propane_status load_and_make(trainer *t, propane_error *err) {
+    size_t block = (size_t)t->weights->floats * sizeof(float);
+    float *moments[2] = {mem_pages_alloc(block), mem_pages_alloc(block)};
+    propane_status status = moments[0] && moments[1] ? PROPANE_OK : propane_fail_memory(err, 2 * block);
+    if (status == PROPANE_OK) {
+        train_checkpoint_clean(t->checkpoint_path);
+        status = train_checkpoint_read(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err);
+    }
+    if (status == PROPANE_OK) status = make_machine(t, err);
+    for (int i = 0; i < 2; i++) {
+        if (status == PROPANE_OK) memcpy(train_step_moments(t->step, i + 1), moments[i], block);
+        if (moments[i]) mem_pages_free(moments[i], block);
+    }
+    t->saved = t->state.step;
+    return status;
+}
+
+static propane_status make_all(trainer *t, const train_options *o, const train_input *input, propane_error *err) {
+    PROPANE_TRY(copy_options(t, o, input, err));
+    PROPANE_TRY(train_data_init(&t->data, input->tokens, input->token_bytes, input->token_count,
+                                (int)input->config->vocab_size, (int)o->context, o->held_out, (uint64_t)o->seed,
+                                input->source, err));
+    t->schedule = (train_schedule){.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps};
+    PROPANE_TRY(model_weights_create(input->config, &t->weights, err));
+    t->state.evaluated = t->saved = -1;
+    train_scaler_init(&t->state.scaler, strcmp(o->precision, "fp16") == 0);
+    if (o->resume) return load_and_make(t, err);
+    if (o->run_dir) {
+        if (file_exists(t->checkpoint_path))
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s is there already; give --resume to go on with that run, or "
+                                "another folder", t->checkpoint_path);
+        PROPANE_TRY(file_make_dir(o->run_dir, err));
+        PROPANE_TRY(model_config_write(input->config, t->config_path, err));
+    }
+    if (!input->initial) {
+        model_weights_init(t->weights, (uint64_t)o->seed, 0);
+    } else {
+        if (!model_config_equal(&input->initial->config, input->config))
+            return propane_fail(err, PROPANE_ERR_INVALID, "the initial weights belong to a model of another configuration");
+        memcpy(t->weights->data, input->initial->data, (size_t)t->weights->floats * sizeof(float));
+    }
+    return make_machine(t, err);
+}
+
+propane_status trainer_create(const train_options *options, const train_input *input, trainer **out, propane_error *err) {
+    *out = NULL;
+    PROPANE_TRY(model_config_check(input->config, "the model", err));
+    PROPANE_TRY(check_options(options, input->config, err));
+    trainer *t = mem_alloc(sizeof *t);
+    if (!t) return propane_fail_memory(err, sizeof *t);
+    t->arena = arena_create();
+    propane_status status = t->arena ? make_all(t, options, input, err) : propane_fail_memory(err, 0);
+    if (status != PROPANE_OK) trainer_free(t);
+    else *out = t;
+    return status;
+}
+
+void trainer_free(trainer *t) {
+    if (!t) return;
+    train_step_free(t->step);
+    model_weights_free(t->weights);
+    arena_free(t->arena);
+    mem_free(t);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------- */
+
+static propane_status save(trainer *t, const train_callbacks *c, propane_error *err) {
+    if (!t->checkpoint_path || t->saved == t->state.step) return PROPANE_OK;
+    float *const moments[2] = {train_step_moments(t->step, 1), train_step_moments(t->step, 2)};
+    PROPANE_TRY(train_checkpoint_write(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err));
+    t->saved = t->state.step;
+    if (c && c->on_checkpoint) c->on_checkpoint(c->context, t->state.step, t->checkpoint_path);
+    return PROPANE_OK;
+}
+
+static propane_status evaluate(trainer *t, const train_callbacks *c, propane_error *err) {
+    const train_options *o = &t->options;
+    int64_t windows = o->eval_batches * o->batch, positions = o->batch * o->context;
+    double nats = 0, bytes = 0;
+    for (int64_t b = 0; b < o->eval_batches; b++) {
+        double mean = 0;
+        for (int64_t i = 0; i < o->batch; i++)
+            PROPANE_TRY(train_data_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
+                                            t->targets + i * o->context, err));
+        PROPANE_TRY(train_step_evaluate(t->step, t->inputs, t->targets, t->nats, &mean, err));
+        nats += mean * (double)positions;
+        for (int64_t i = 0; t->input.bytes_of_token && i < positions; i++)
+            bytes += t->input.bytes_of_token[t->targets[i]];
+    }
+    t->state.evaluated = t->state.step;
+    train_evaluation e = {.step = t->state.step, .val_loss = nats / (double)(o->eval_batches * positions),
+                          .val_nats_per_byte = bytes > 0 ? nats / bytes : -1};
+    if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
+    int64_t device_ns, host_ns;
+    train_step_times(t->step, &device_ns, &host_ns); /* they are not the next step's */
+    return PROPANE_OK;
+}
+
+static propane_status gradients(trainer *t, double *loss, propane_error *err) {
+    const train_options *o = &t->options;
+    double sum = 0;
+    for (int64_t i = 0; i < o->accumulate; i++) {
+        double part = 0;
+        PROPANE_TRY(train_data_batch(&t->data, (uint64_t)t->state.position, (int)o->batch, t->inputs, t->targets, err));
+        PROPANE_TRY(train_step_batch(t->step, t->inputs, t->targets, i == 0, t->state.scaler.scale, &part, err));
+        t->state.position += o->batch;
+        sum += part;
+    }
+    *loss = sum / (double)o->accumulate;
+    return PROPANE_OK;
+}
+
+static propane_status one_step(trainer *t, const train_callbacks *c, propane_error *err) {
+    const train_options *o = &t->options;
+    int64_t start = clock_ns(), device_ns, host_ns;
+    double norm = 0;
+    train_report r = {.lr = train_schedule_at(&t->schedule, t->state.step), .loss_scale = t->state.scaler.scale};
+    PROPANE_TRY(gradients(t, &r.loss, err));
+    PROPANE_TRY(train_step_gradient_norm(t->step, &norm, err));
+    double scale = 1 / (t->state.scaler.scale * (double)o->accumulate);
+    r.gradient_norm = norm * scale;
+    r.skipped = !train_scaler_step(&t->state.scaler, isfinite(norm) && isfinite(r.loss));
+    if (!r.skipped) {
+        double clip = o->clip > 0 && r.gradient_norm > o->clip ? o->clip / (r.gradient_norm + 1e-6) : 1;
+        adamw_step how = {.lr = r.lr, .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon,
+                          .weight_decay = o->weight_decay, .gradient_scale = scale * clip, .step = ++t->state.updates};
+        PROPANE_TRY(train_step_update(t->step, &how, err));
+    }
+    r.step = ++t->state.step;
+    train_step_times(t->step, &device_ns, &host_ns);
+    r.device_ms = (double)device_ns / 1e6;
+    r.host_ms = (double)host_ns / 1e6;
+    r.tokens_per_s = (double)(o->batch * o->context * o->accumulate) / ((double)(clock_ns() - start) / 1e9);
+    if (c && c->on_step) c->on_step(c->context, &r);
+    return PROPANE_OK;
+}
+
+static bool evaluation_due(const trainer *t) {
+    int64_t interval = t->options.eval_interval, step = t->state.step;
+    if (interval == 0 || step == 0 || t->state.evaluated == step) return false;
+    return step % interval == 0 || step >= t->options.steps;
+}
+
+/* Baked programs after an update: compiled again, or left to a new process. */
+static propane_status bring_up_to_date(trainer *t, bool *over_budget, propane_error *err) {
+    int cost = train_step_refresh_cost(t->step);
+    *over_budget = cost > 0 && t->budget > 0 && train_step_compiles(t->step) + cost > t->budget;
+    return *over_budget ? PROPANE_OK : train_step_refresh(t->step, err);
+}
+
+propane_status trainer_run(trainer *t, const train_callbacks *c, const volatile bool *cancel, bool *restart,
+                           propane_error *err) {
+    const train_options *o = &t->options;
+    *restart = false;
+    for (;;) {
+        bool more = t->state.step < o->steps, over_budget = false;
+        if (more || evaluation_due(t)) PROPANE_TRY(bring_up_to_date(t, &over_budget, err));
+        if (over_budget) {
+            if (!t->checkpoint_path)
+                return propane_fail(err, PROPANE_ERR_LIMIT, "%d of %lld compiles are used, and there is no run folder to "
+                                    "restart from", train_step_compiles(t->step), (long long)t->budget);
+            *restart = true;
+            return save(t, c, err);
+        }
+        if (evaluation_due(t)) PROPANE_TRY(evaluate(t, c, err));
+        if (!more) break;
+        if (cancel && *cancel) {
+            PROPANE_TRY(save(t, c, err));
+            return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld", (long long)t->state.step,
+                                (long long)o->steps);
+        }
+        if (o->checkpoint_interval > 0 && t->state.step > 0 && t->state.step % o->checkpoint_interval == 0)
+            PROPANE_TRY(save(t, c, err));
+        PROPANE_TRY(one_step(t, c, err));
+    }
+    PROPANE_TRY(save(t, c, err));
+    if (!t->model_path) return PROPANE_OK;
+    return train_checkpoint_write(t->model_path, o, &t->input, NULL, t->weights, NULL, err);
+}

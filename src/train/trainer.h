@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT
+ * A training run: options, data and model in, a checkpoint in a run folder out. Resumed from its checkpoint, a run goes on
+ * bit for bit as if it had not been interrupted; with baked weights and a compile budget it asks to be started again when
+ * the budget is used up.
+ *
+ * A run folder holds config.json, checkpoint.safetensors (weights under their Hugging Face names, moments as
+ * optimizer.1.NAME and optimizer.2.NAME, the run's state in the metadata) and, once it is done, model.safetensors (weights
+ * only).
+ */
+#ifndef TRAIN_TRAINER_H
+#define TRAIN_TRAINER_H
+
+#include "train/scaler.h"
+#include "train/step.h"
+
+#define TRAIN_CHECKPOINT "checkpoint.safetensors"
+#define TRAIN_MODEL      "model.safetensors"
+#define TRAIN_CONFIG     "config.json"
+
+typedef struct train_options {
+    int64_t steps, batch, context, accumulate;
+    double lr, min_lr;
+    int64_t warmup;
+    double weight_decay, beta1, beta2, epsilon, clip; /* clip 0: none */
+    int64_t seed;
+    double held_out;            /* part of the data, at its end */
+    const char *precision;      /* "fp32", "fp16" */
+    const char *plan;           /* "layer", "six", "ten" */
+    const char *weights;        /* "inputs", "baked" */
+    const char *device;         /* uri */
+    int64_t compile_budget;     /* programs that one process may compile for the device; 0: the device's own limit */
+    int64_t eval_interval, eval_batches; /* 0: never; there is one at the end, too */
+    int64_t checkpoint_interval;         /* 0: at the end only */
+    const char *run_dir;        /* NULL: nothing is written */
+    bool resume;                /* go on from the run folder's checkpoint */
+    bool two_queues;            /* as in train_step_options */
+} train_options;
+
+void train_options_default(train_options *o);
+
+/* What to learn from and with. Everything is borrowed until the trainer is freed, except `config` and `initial`. */
+typedef struct train_input {
+    const model_config *config;
+    const model_weights *initial;     /* NULL: random; a resumed run ignores it */
+    const void *tokens;               /* little endian, see token_bytes */
+    int token_bytes;                  /* 2 or 4 */
+    int64_t token_count;
+    const char *source;               /* where the tokens are from, for messages */
+    const char *tokenizer_hash;       /* "" : not known */
+    const int32_t *bytes_of_token;    /* [vocab]: of text; NULL: nats per byte are not known */
+} train_input;
+
+typedef struct train_report {
+    int64_t step;            /* 1 after the first */
+    double loss;             /* nats per token, mean over the step's batches */
+    double lr, loss_scale, gradient_norm;
+    bool skipped;            /* a gradient was not finite: the weights did not move */
+    double tokens_per_s, device_ms, host_ms;
+} train_report;
+
+typedef struct train_evaluation {
+    int64_t step;
+    double val_loss;          /* nats per token */
+    double val_nats_per_byte; /* negative: not known */
+} train_evaluation;
+
+/* Each may be NULL. */
+typedef struct train_callbacks {
+    void *context;
+    void (*on_step)(void *context, const train_report *report);
+    void (*on_evaluation)(void *context, const train_evaluation *evaluation);
+    void (*on_checkpoint)(void *context, int64_t step, const char *path);
+} train_callbacks;
+
+typedef struct trainer trainer;
+
+/* Checks the options (messages name the command's flags), reads the checkpoint if `resume`, compiles. Options that would
+ * change the numbers of a resumed run must be those of its start: PROPANE_ERR_INVALID names the flag and both values. */
+PROPANE_CHECK propane_status trainer_create(const train_options *options, const train_input *input, trainer **out,
+                                            propane_error *err);
+void trainer_free(trainer *t);
+/* Until the last step. *cancel (NULL: never) becomes true: the step is finished, a checkpoint written,
+ * PROPANE_ERR_CANCELLED returned. *restart: the compile budget is used up, the checkpoint is written, and the rest belongs
+ * to a new process with --resume. */
+PROPANE_CHECK propane_status trainer_run(trainer *t, const train_callbacks *callbacks, const volatile bool *cancel,
+                                         bool *restart, propane_error *err);
+int64_t trainer_step(const trainer *t); /* steps done */
+model_weights *trainer_weights(trainer *t);
+train_step *trainer_machine(trainer *t);
+
+#endif

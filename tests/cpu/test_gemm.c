@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT
+ * Matrix products against sums in double: every layout, dtype, epilogue and batch form, sizes around the tiles and blocks,
+ * misaligned memory, all instruction sets of this machine; the same bits for 1, 2 and 3 threads.
+ *
+ * Bound for an element: (k + 8) eps sum |a||b| and what storing rounds. Observed: at most 0.23 of that bound with fp32
+ * results (a chain of k sums errs like sqrt(k), not k), 1.0 with fp16 results (half a unit in the last place).
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "drivers/cpu/gemm.h"
+#include "support/test.h"
+
+typedef enum layout { ROWS, COLS, ODD, SAME, LAYOUTS } layout; /* SAME: stride 0 in one direction */
+
+typedef struct plan {
+    int64_t m, n, k, batch;
+    layout a, b, c;
+    cpu_dtype a_type, b_type, c_type;
+    float alpha;
+    bool accumulate, row_bias, col_bias, residual, apply, bf16, pointers, share_a, share_b, pack_a, pack_b;
+} plan;
+
+typedef struct storage {
+    cpu_matrix matrix;
+    void *memory; /* the whole, with a margin */
+    int64_t elements;
+    const void *items[16];
+} storage;
+
+enum { MARGIN = 7 };
+
+static float load(const cpu_matrix *x, int64_t item, int64_t i, int64_t j) {
+    const void *data = x->batch ? x->batch[item] : x->data;
+    int64_t at = i * x->row_stride + j * x->col_stride + (x->batch ? 0 : item * x->batch_stride);
+    return x->dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)data)[at]) : ((const float *)data)[at];
+}
+
+/* Random in (-1, 1); memory begins at an odd element. */
+static void make(storage *s, rng *r, int64_t rows, int64_t cols, int64_t batch, layout l, cpu_dtype dtype, bool shared,
+                 bool pointers, bool is_c) {
+    cpu_matrix *x = &s->matrix;
+    *x = (cpu_matrix){.dtype = dtype};
+    int64_t gap = (int64_t)rng_below(r, 3);
+    if (is_c && l == SAME) l = ODD;
+    switch (l) {
+    case ROWS: x->row_stride = cols + gap, x->col_stride = 1; break;
+    case COLS: x->row_stride = 1, x->col_stride = rows + gap; break;
+    case ODD: x->row_stride = 2 * cols + 1, x->col_stride = 2; break;
+    default: x->row_stride = gap ? 0 : 1, x->col_stride = gap ? 1 : 0; break;
+    }
+    int64_t item = (rows > 0 ? rows - 1 : 0) * x->row_stride + (cols > 0 ? cols - 1 : 0) * x->col_stride + 1;
+    x->batch_stride = shared ? 0 : item + gap;
+    s->elements = (shared ? 0 : (batch > 0 ? batch - 1 : 0) * x->batch_stride) + item + 2 * MARGIN;
+    s->memory = mem_array((size_t)s->elements, 4);
+    EXPECT(s->memory);
+    for (int64_t i = 0; i < s->elements; i++) {
+        float v = (float)(rng_unit(r) * 2 - 1);
+        if (dtype == CPU_F16) ((uint16_t *)s->memory)[i] = fp16_from_f32(v);
+        else ((float *)s->memory)[i] = v;
+    }
+    x->data = (char *)s->memory + MARGIN * (dtype == CPU_F16 ? 2 : 4);
+    if (pointers) {
+        for (int64_t b = 0; b < batch; b++)
+            s->items[b] = (const char *)x->data + b * x->batch_stride * (dtype == CPU_F16 ? 2 : 4);
+        x->batch = s->items;
+        x->data = NULL;
+    }
+}
+
+static void apply(void *context, float *row, int64_t item, int64_t i, int64_t j, int64_t count) {
+    EXPECT(count >= 1 && count <= CPU_GEMM_STRIP);
+    for (int64_t c = 0; c < count; c++) row[c] = row[c] * *(const float *)context + (float)((item + 3 * i + j + c) % 7);
+}
+
+static uint64_t hash(const void *data, size_t bytes) {
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < bytes; i++) h = (h ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
+    return h;
+}
+
+typedef struct work {
+    storage a, b, c, residual;
+    float *row_bias, *col_bias, factor;
+    void *before; /* C's memory as it was */
+} work;
+
+/* Largest error as a part of its bound; elements between C's must not change. */
+static double check(const cpu_gemm *g, const work *w, const char *what) {
+    double worst = 0;
+    int64_t touched = 0, size = g->c.dtype == CPU_F16 ? 2 : 4;
+    for (int64_t item = 0; item < g->batch; item++)
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++) {
+                double sum = 0, magnitude = 0;
+                for (int64_t k = 0; k < g->k; k++) {
+                    float x = load(&w->a.matrix, item, i, k), y = load(&w->b.matrix, item, k, j);
+                    if (g->bf16) x = bf16_to_f32(bf16_from_f32(x)), y = bf16_to_f32(bf16_from_f32(y));
+                    sum += (double)x * (double)y;
+                    magnitude += fabs((double)x * (double)y);
+                }
+                sum *= (double)g->alpha, magnitude *= fabs((double)g->alpha);
+                cpu_matrix old = g->c;
+                int64_t offset = (const char *)(g->c.batch ? g->c.batch[item] : g->c.data) - (const char *)w->c.memory;
+                int64_t at = offset / size + i * old.row_stride + j * old.col_stride + (old.batch ? 0 : item * old.batch_stride);
+                double was = (double)(size == 2 ? fp16_to_f32(((uint16_t *)w->before)[at]) : ((float *)w->before)[at]);
+                double terms[4] = {g->accumulate ? was : 0, w->row_bias ? (double)w->row_bias[i] : 0,
+                                   w->col_bias ? (double)w->col_bias[j] : 0,
+                                   g->epilogue.residual ? (double)load(&w->residual.matrix, item, i, j) : 0};
+                for (int t = 0; t < 4; t++) sum += terms[t], magnitude += fabs(terms[t]);
+                if (g->epilogue.apply) {
+                    sum = sum * (double)w->factor + (double)((item + 3 * i + j) % 7);
+                    magnitude += fabs(sum);
+                }
+                double got = (double)load(&g->c, item, i, j), error = fabs(got - sum);
+                double bound = (double)(g->k + 8) * 0x1p-24 * magnitude + (size == 2 ? fabs(sum) * 0x1p-11 + 0x1p-25 : 0) + 1e-30;
+                EXPECT_MSG(error <= bound * 1.001, "%s item %d (%d,%d): %.9g, want %.9g (bound %.3g)", what, (int)item, (int)i,
+                           (int)j, got, sum, bound);
+                if (error / bound > worst) worst = error / bound;
+                if (size == 2) ((uint16_t *)w->before)[at] = ((uint16_t *)w->c.memory)[at];
+                else ((float *)w->before)[at] = ((float *)w->c.memory)[at];
+                touched++;
+            }
+    (void)touched;
+    EXPECT_MSG(memcmp(w->before, w->c.memory, (size_t)(w->c.elements * size)) == 0, "%s: writes between C's elements", what);
+    return worst;
+}
+
+static void name_of(const plan *p, cpu_isa isa, char *text, size_t size) {
+    snprintf(text, size, "%s%s %dx%dx%d batch %d%s a %d/%d%s b %d/%d%s c %d/%d alpha %g%s%s%s%s%s", cpu_isa_name(isa),
+             p->bf16 ? " bf16" : "", (int)p->m, (int)p->n, (int)p->k, (int)p->batch, p->pointers ? " by pointer" : "", p->a,
+             p->a_type, p->pack_a ? " packed" : "", p->b, p->b_type, p->pack_b ? " packed" : "", p->c, p->c_type,
+             (double)p->alpha, p->accumulate ? " accumulate" : "", p->row_bias ? " row bias" : "",
+             p->col_bias ? " col bias" : "", p->residual ? " residual" : "", p->apply ? " apply" : "");
+}
+
+/* Runs the plan with the pool's threads; the hash of C. */
+static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, bool verify, double *worst) {
+    char what[256];
+    name_of(p, isa, what, sizeof what);
+    rng r;
+    rng_init(&r, seed);
+    work w = {.factor = 0.5f};
+    make(&w.a, &r, p->m, p->k, p->batch, p->a, p->a_type, p->share_a, p->pointers, false);
+    make(&w.b, &r, p->k, p->n, p->batch, p->b, p->b_type, p->share_b, p->pointers, false);
+    make(&w.c, &r, p->m, p->n, p->batch, p->apply && p->c != ROWS ? ROWS : p->c, p->c_type, false, p->pointers, true);
+    cpu_gemm g = {.isa = isa, .bf16 = p->bf16, .m = p->m, .n = p->n, .k = p->k, .batch = p->batch, .a = w.a.matrix,
+                  .b = w.b.matrix, .c = w.c.matrix, .alpha = p->alpha, .accumulate = p->accumulate};
+    float biases[2][3000];
+    for (int i = 0; i < 3000; i++) biases[0][i] = (float)(i % 13) - 6, biases[1][i] = (float)(i % 5) * 0.25f;
+    if (p->row_bias) g.epilogue.row_bias = w.row_bias = biases[0];
+    if (p->col_bias) g.epilogue.col_bias = w.col_bias = biases[1];
+    if (p->residual) {
+        make(&w.residual, &r, p->m, p->n, p->batch, p->c, p->a_type, false, false, true);
+        g.epilogue.residual = &w.residual.matrix;
+    }
+    if (p->apply) g.epilogue.apply = apply, g.epilogue.context = &w.factor;
+    size_t size = g.c.dtype == CPU_F16 ? 2 : 4, pack_bytes[2] = {0, 0};
+    w.before = mem_array((size_t)w.c.elements, 4);
+    EXPECT(w.before);
+    memcpy(w.before, w.c.memory, (size_t)w.c.elements * size);
+    void *packed[2] = {NULL, NULL};
+    for (int side = 0; side < 2; side++) {
+        if (!(side ? p->pack_b : p->pack_a)) continue;
+        pack_bytes[side] = cpu_gemm_pack_bytes(&g, (cpu_gemm_side)side);
+        if (!pack_bytes[side]) continue;
+        packed[side] = mem_pages_alloc(pack_bytes[side]);
+        EXPECT(packed[side]);
+        cpu_gemm_pack(&g, (cpu_gemm_side)side, packed[side]);
+    }
+    g.a.packed = packed[0], g.b.packed = packed[1];
+    size_t bytes = cpu_gemm_scratch_bytes(&g, pool_threads());
+    char *scratch = mem_pages_alloc(bytes + 64);
+    EXPECT(scratch);
+    memset(scratch, 0xff, bytes); /* NaN: scratch that is read before it is written shows */
+    memset(scratch + bytes, 0x5a, 64);
+    uint64_t allocations = mem_alloc_count();
+    cpu_gemm_run(&g, scratch);
+    EXPECT_MSG(mem_alloc_count() == allocations || pool_threads() > 1, "%s allocates", what);
+    for (int i = 0; i < 64; i++) EXPECT_MSG(scratch[bytes + (size_t)i] == 0x5a, "%s: writes beyond its scratch", what);
+    uint64_t h = hash(w.c.memory, (size_t)w.c.elements * size);
+    if (verify) {
+        double e = check(&g, &w, what);
+        if (e > *worst && g.c.dtype == CPU_F32) *worst = e;
+    }
+    mem_pages_free(scratch, bytes + 64);
+    for (int side = 0; side < 2; side++)
+        if (packed[side]) mem_pages_free(packed[side], pack_bytes[side]);
+    mem_free(w.a.memory), mem_free(w.b.memory), mem_free(w.c.memory), mem_free(w.residual.memory), mem_free(w.before);
+    return h;
+}
+
+/* All plans with 1 thread against the reference; with 2 all, with 3 each fourth: the same bits. */
+static void with_threads(const plan *p, int count) {
+    propane_error err = {0};
+    double worst = 0;
+    uint64_t *first = mem_array((size_t)count * CPU_ISA_COUNT, sizeof *first);
+    EXPECT(first);
+    for (int threads = 1; threads <= 3; threads++) {
+        if (pool_threads() != threads) {
+            pool_stop();
+            EXPECT_OK(pool_set_threads(threads, &err));
+        }
+        for (int i = 0; i < count; i += threads == 3 ? 4 : 1)
+            for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
+                if (!cpu_isa_available((cpu_isa)isa)) continue;
+                uint64_t h = run(&p[i], (cpu_isa)isa, (uint64_t)i + 1, threads == 1, &worst), *one = &first[i * CPU_ISA_COUNT + isa];
+                char what[256];
+                name_of(&p[i], (cpu_isa)isa, what, sizeof what);
+                if (threads == 1) *one = h;
+                else EXPECT_MSG(h == *one, "%s: %d threads give other bits than 1", what, threads);
+            }
+    }
+    if (getenv("TEST_VERBOSE")) printf("largest error of fp32 results: %.3f of its bound\n", worst);
+    mem_free(first);
+}
+
+/* The three shapes of training and their layouts, at sizes below, at and above tile and vector. */
+TEST(sizes) {
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 16, 17, 31, 32, 33, 48, 65};
+    enum { SIZES = sizeof sizes / sizeof sizes[0] };
+    plan p[SIZES * 6];
+    int count = 0;
+    for (int i = 0; i < SIZES; i++)
+        for (int form = 0; form < 6; form++)
+            p[count++] = (plan){.m = sizes[i], .n = sizes[(i * 7 + form * 3) % SIZES], .k = sizes[(i * 5 + form) % SIZES],
+                                .batch = 1, .alpha = 1, .a = form & 1 ? COLS : ROWS, .b = form & 2 ? COLS : ROWS,
+                                .accumulate = form > 3};
+    with_threads(p, count);
+}
+
+static plan random_plan(rng *r, int64_t most) {
+    plan p = {.m = 1 + (int64_t)rng_below(r, (uint64_t)most), .n = 1 + (int64_t)rng_below(r, (uint64_t)most),
+              .k = (int64_t)rng_below(r, (uint64_t)most), .batch = 1};
+    if (rng_below(r, 3) == 0) p.batch = 2 + (int64_t)rng_below(r, 5);
+    if (rng_below(r, 6) == 0) p.n = 1;
+    if (rng_below(r, 6) == 0) p.m = 1;
+    p.a = (layout)rng_below(r, LAYOUTS), p.b = (layout)rng_below(r, LAYOUTS), p.c = (layout)rng_below(r, LAYOUTS);
+    p.a_type = (cpu_dtype)rng_below(r, 2), p.b_type = (cpu_dtype)rng_below(r, 2), p.c_type = (cpu_dtype)rng_below(r, 2);
+    p.alpha = rng_below(r, 2) ? 1.0f : -0.375f;
+    p.accumulate = rng_below(r, 3) == 0;
+    if (rng_below(r, 2)) {
+        p.row_bias = rng_below(r, 2), p.col_bias = rng_below(r, 2);
+        p.residual = rng_below(r, 2), p.apply = rng_below(r, 2);
+    }
+    p.bf16 = rng_below(r, 3) == 0;
+    p.pointers = rng_below(r, 4) == 0;
+    p.share_a = rng_below(r, 3) == 0, p.share_b = rng_below(r, 3) == 0;
+    bool a_once = p.batch == 1 || (p.share_a && !p.pointers), b_once = p.batch == 1 || (p.share_b && !p.pointers);
+    p.pack_a = a_once && rng_below(r, 3) == 0, p.pack_b = b_once && rng_below(r, 3) == 0;
+    return p;
+}
+
+TEST(everything_mixed) {
+    enum { COUNT = 400 };
+    static plan p[COUNT];
+    rng r;
+    rng_init(&r, 11);
+    for (int i = 0; i < COUNT; i++) p[i] = random_plan(&r, 70);
+    with_threads(p, COUNT);
+}
+
+/* More than one block of k (1024), with results that can and cannot hold partial sums. */
+TEST(long_sums) {
+    plan p[24];
+    int count = 0;
+    for (int form = 0; form < 12; form++)
+        p[count++] = (plan){.m = 13 + form * 7, .n = 37, .k = 1000 + form * 110, .batch = form % 3 == 2 ? 3 : 1, .alpha = 0.5f,
+                            .a = form & 1 ? COLS : ROWS, .b = form & 2 ? COLS : ROWS, .c = form % 5 == 4 ? ODD : ROWS,
+                            .c_type = form & 4 ? CPU_F16 : CPU_F32, .accumulate = form % 4 == 3, .residual = form % 5 == 0,
+                            .apply = form % 7 == 0, .bf16 = form % 6 == 5, .pack_a = form % 8 == 1 && form % 3 != 2,
+                            .pack_b = form % 8 == 3 && form % 3 != 2};
+    with_threads(p, count);
+}
+
+/* Large enough for several blocks and tasks each way; attention's batches. */
+TEST(blocks) {
+    static const plan p[] = {
+        {.m = 300, .n = 520, .k = 70, .batch = 1, .alpha = 1},
+        {.m = 700, .n = 90, .k = 65, .batch = 1, .alpha = 1, .b = COLS},
+        {.m = 300, .n = 290, .k = 64, .batch = 1, .alpha = 1, .a = COLS, .pack_a = true},
+        {.m = 400, .n = 100, .k = 64, .batch = 1, .alpha = 1, .pack_b = true, .c_type = CPU_F16},
+        {.m = 400, .n = 120, .k = 64, .batch = 2, .alpha = 1, .share_a = true},
+        {.m = 120, .n = 300, .k = 64, .batch = 2, .alpha = 1, .share_b = true},
+        {.m = 128, .n = 128, .k = 48, .batch = 12, .alpha = 0.125f, .a = COLS},
+        {.m = 48, .n = 128, .k = 128, .batch = 12, .alpha = 1, .b = COLS},
+        {.m = 270, .n = 280, .k = 270, .batch = 2, .alpha = 1},
+    };
+    with_threads(p, sizeof p / sizeof p[0]);
+}
+
+TEST(vectors) {
+    plan p[64];
+    int count = 0;
+    for (int form = 0; form < 32; form++)
+        p[count++] = (plan){.m = form & 1 ? 1 : 333 + form, .n = form & 1 ? 333 + form : 1, .k = 100 + 37 * form,
+                            .batch = form % 5 == 4 ? 3 : 1, .alpha = 1, .a = (layout)(form >> 1 & 1), .b = (layout)(form >> 2 & 1),
+                            .a_type = (cpu_dtype)(form >> 3 & 1), .b_type = (cpu_dtype)(form >> 4 & 1), .bf16 = form % 7 == 6,
+                            .apply = form % 6 == 5, .accumulate = form % 3 == 2, .pack_a = form % 4 == 3};
+    with_threads(p, count);
+}
+
+TEST(empty) {
+    static const plan p[] = {{.m = 0, .n = 5, .k = 5, .batch = 1, .alpha = 1}, {.m = 5, .n = 0, .k = 5, .batch = 1, .alpha = 1},
+                             {.m = 5, .n = 5, .k = 0, .batch = 1, .alpha = 1}, {.m = 5, .n = 5, .k = 5, .batch = 0, .alpha = 1},
+                             {.m = 5, .n = 5, .k = 0, .batch = 1, .alpha = 1, .accumulate = true, .row_bias = true},
+                             {.m = 1, .n = 5, .k = 0, .batch = 1, .alpha = 1, .c_type = CPU_F16}};
+    with_threads(p, sizeof p / sizeof p[0]);
+}
+
+/* A zero does not hide what it meets: 0 * inf is NaN, and stays in its row and column. */
+TEST(infinities) {
+    enum { N = 40 };
+    float a[N * N], b[N * N], c[N * N];
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
+        if (!cpu_isa_available((cpu_isa)isa)) continue;
+        for (int i = 0; i < N * N; i++) a[i] = 1, b[i] = i % N == 3 ? 0.0f : 1.0f;
+        a[5 * N + 7] = INFINITY;
+        cpu_gemm g = {.isa = (cpu_isa)isa, .m = N, .n = N, .k = N, .batch = 1, .a = {.data = a, .row_stride = N, .col_stride = 1},
+                      .b = {.data = b, .row_stride = N, .col_stride = 1}, .c = {.data = c, .row_stride = N, .col_stride = 1},
+                      .alpha = 1};
+        size_t bytes = cpu_gemm_scratch_bytes(&g, pool_threads());
+        void *scratch = mem_pages_alloc(bytes);
+        EXPECT(scratch);
+        cpu_gemm_run(&g, scratch);
+        for (int i = 0; i < N * N; i++) {
+            int row = i / N, col = i % N;
+            if (row == 5 && col == 3) EXPECT(c[i] != c[i]);
+            else EXPECT(c[i] == (row == 5 ? INFINITY : col == 3 ? 0.0f : (float)N));
+        }
+        mem_pages_free(scratch, bytes);
+    }
+}
+
+TEST(instruction_sets) {
+    propane_error err = {0};
+    cpu_isa isa;
+    setenv("PROPANE_ISA", "plain", 1);
+    EXPECT_OK(cpu_isa_current(&isa, &err));
+    EXPECT(isa == CPU_ISA_PLAIN);
+    setenv("PROPANE_ISA", "", 1);
+    EXPECT_OK(cpu_isa_current(&isa, &err));
+    EXPECT(isa == cpu_isa_best() && cpu_isa_available(isa));
+    setenv("PROPANE_ISA", "mmx", 1);
+    EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_INVALID, "PROPANE_ISA=mmx: no such instruction set");
+    for (int i = 0; i < CPU_ISA_COUNT; i++) {
+        setenv("PROPANE_ISA", cpu_isa_name((cpu_isa)i), 1);
+        if (cpu_isa_available((cpu_isa)i)) EXPECT_OK(cpu_isa_current(&isa, &err));
+        else EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_UNSUPPORTED, "this machine lacks it");
+    }
+}
+
+SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(blocks), T(vectors), T(empty), T(infinities),
+      T(instruction_sets))

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ * Reductions, softmax and dot products against sums in double, for every instruction set of this machine: lengths around the
+ * vectors and blocks, strides, special values, in place.
+ */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+#include "drivers/cpu/rows.h"
+#include "support/test.h"
+
+enum { MOST = 5200, WIDE = 300 };
+static const int64_t lengths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 1023, 1024,
+                                  1025, 2047, 5000};
+enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
+
+static int each_isa(int i) { return cpu_isa_available((cpu_isa)i) && i != CPU_ISA_AVX512_BF16; }
+
+static void fill(float *x, int64_t n, uint64_t seed) {
+    rng r;
+    rng_init(&r, seed);
+    for (int64_t i = 0; i < n; i++) x[i] = (float)(rng_unit(&r) * 2 - 0.8);
+}
+
+static double reference(int code, const float *x, int64_t length, int64_t stride, double *magnitude) {
+    double r = code == CPU_REDUCE_MAX ? (double)-INFINITY : code == CPU_REDUCE_MIN ? (double)INFINITY : code == CPU_REDUCE_PROD;
+    *magnitude = 0;
+    for (int64_t i = 0; i < length; i++) {
+        double v = (double)x[i * stride];
+        switch (code) {
+        case CPU_REDUCE_SUM: r += v; break;
+        case CPU_REDUCE_SUMSQ: r += v * v; break;
+        case CPU_REDUCE_SUMABS: r += fabs(v); break;
+        case CPU_REDUCE_MAX: r = r != r || r > v ? r : v; break;
+        case CPU_REDUCE_MIN: r = r != r || r < v ? r : v; break;
+        default: r *= v;
+        }
+        *magnitude += code == CPU_REDUCE_SUMSQ ? v * v : fabs(v);
+    }
+    if (code == CPU_REDUCE_PROD) *magnitude = fabs(r) * (double)length;
+    if (code == CPU_REDUCE_MAX || code == CPU_REDUCE_MIN) *magnitude = 0;
+    return r;
+}
+
+/* Bound: 16 eps of the sum of magnitudes. Observed: 1.3e-7 (2.2 eps); for products eps a factor. */
+TEST(reduce_contiguous) {
+    float *x = mem_array(MOST * 3 + 64, 4), y[3];
+    EXPECT(x);
+    fill(x, MOST * 3 + 64, 1);
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int code = 0; each_isa(isa) && code < CPU_REDUCE_COUNT; code++)
+            for (int l = 0; l < LENGTHS; l++) {
+                int64_t n = code == CPU_REDUCE_PROD && lengths[l] > 64 ? 64 : lengths[l], stride = n + l % 3;
+                const float *from = x + l % 5;
+                cpu_rows_table_of((cpu_isa)isa)->reduce[code](y, from, 3, n, stride);
+                for (int r = 0; r < 3; r++) {
+                    double magnitude, want = reference(code, from + r * stride, n, 1, &magnitude);
+                    EXPECT_MSG(fabs((double)y[r] - want) <= 16 * 0x1p-24 * magnitude, "%s code %d length %d: %.9g, want %.9g",
+                               cpu_isa_name((cpu_isa)isa), code, (int)n, (double)y[r], want);
+                }
+            }
+    mem_free(x);
+}
+
+TEST(reduce_strided) {
+    float *x = mem_array(1100 * (WIDE + 4), 4), y[WIDE];
+    EXPECT(x);
+    fill(x, 1100 * (WIDE + 4), 2);
+    static const int64_t widths[] = {1, 3, 16, 17, 255, 256, 257, 300};
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int code = 0; each_isa(isa) && code < CPU_REDUCE_COUNT; code++)
+            for (int w = 0; w < 8; w++)
+                for (int l = 0; l < LENGTHS && lengths[l] < 1100; l += 2) {
+                    int64_t n = code == CPU_REDUCE_PROD && lengths[l] > 64 ? 64 : lengths[l], stride = widths[w] + l % 4;
+                    cpu_rows_table_of((cpu_isa)isa)->reduce_strided[code](y, x + 1, n, widths[w], stride);
+                    for (int64_t j = 0; j < widths[w]; j++) {
+                        double magnitude, want = reference(code, x + 1 + j, n, stride, &magnitude);
+                        EXPECT_MSG(fabs((double)y[j] - want) <= 16 * 0x1p-24 * magnitude,
+                                   "%s code %d length %d column %d: %.9g, want %.9g", cpu_isa_name((cpu_isa)isa), code, (int)n,
+                                   (int)j, (double)y[j], want);
+                    }
+                }
+    mem_free(x);
+}
+
+TEST(reduce_specials) {
+    float x[70], y, column;
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
+        if (!each_isa(isa)) continue;
+        const cpu_rows_table *t = cpu_rows_table_of((cpu_isa)isa);
+        static const float empty[CPU_REDUCE_COUNT] = {0, 0, 0, -INFINITY, INFINITY, 1};
+        for (int code = 0; code < CPU_REDUCE_COUNT; code++) {
+            t->reduce[code](&y, x, 1, 0, 0);
+            t->reduce_strided[code](&column, x, 0, 1, 1);
+            EXPECT(y == empty[code] && column == empty[code]);
+            for (int at = 0; at < 70; at++) { /* one NaN anywhere is a NaN */
+                for (int i = 0; i < 70; i++) x[i] = i == at ? NAN : (float)i - 35;
+                t->reduce[code](&y, x, 1, 70, 0);
+                t->reduce_strided[code](&column, x, 70, 1, 1);
+                EXPECT_MSG(y != y && column != column, "%s code %d NaN at %d", cpu_isa_name((cpu_isa)isa), code, at);
+            }
+        }
+    }
+}
+
+/* One row against double; scale sets how peaked it is. Bound: 2e-6 relative + 1e-37. Observed 4.2e-7. */
+static void check_softmax(const float *got, int64_t got_stride, const float *x, int64_t x_stride, int64_t n, const char *what) {
+    double top = (double)-INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) top = fmax(top, (double)x[i * x_stride]);
+    for (int64_t i = 0; i < n; i++) sum += exp((double)x[i * x_stride] - top);
+    for (int64_t i = 0; i < n; i++) {
+        double want = exp((double)x[i * x_stride] - top) / sum, e = fabs((double)got[i * got_stride] - want);
+        /* x - top is rounded to fp32: eps |x - top| of relative error on top of the kernel's */
+        double bound = want * (2e-6 + 0x1p-24 * (top - (double)x[i * x_stride])) + 1e-37;
+        EXPECT_MSG(e <= bound, "%s: length %d element %d: %.9g, want %.9g", what, (int)n, (int)i,
+                   (double)got[i * got_stride], want);
+    }
+}
+
+TEST(softmax) {
+    enum { N = 1300 };
+    float *x = mem_array(3 * N, 4), *y = mem_array(3 * N, 4);
+    EXPECT(x && y);
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int l = 0; each_isa(isa) && l < LENGTHS && lengths[l] < N; l++)
+            for (int scale = 1; scale <= 100; scale *= 10) {
+                int64_t n = lengths[l], stride = n + l % 3;
+                fill(x, 3 * N, (uint64_t)l);
+                for (int64_t i = 0; i < 3 * N; i++) x[i] *= (float)scale;
+                x[n / 2] = -1e4f; /* masked */
+                cpu_rows_table_of((cpu_isa)isa)->softmax(y, x, 3, n, stride, n);
+                for (int r = 0; r < 3; r++) check_softmax(y + r * stride, 1, x + r * n, 1, n, cpu_isa_name((cpu_isa)isa));
+                cpu_rows_table_of((cpu_isa)isa)->softmax(x, x, 1, n, n, n);
+                EXPECT(memcmp(x, y, (size_t)n * 4) == 0);
+            }
+    mem_free(x);
+    mem_free(y);
+}
+
+TEST(softmax_columns) {
+    enum { N = 130 };
+    float *x = mem_array(N * 304, 4), *y = mem_array(N * 304, 4);
+    EXPECT(x && y);
+    fill(x, N * 304, 9);
+    static const int64_t widths[] = {1, 15, 16, 33, 256, 300};
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int w = 0; each_isa(isa) && w < 6; w++)
+            for (int64_t n = 1; n <= N; n += 43) {
+                cpu_rows_table_of((cpu_isa)isa)->softmax_strided(y, x, n, widths[w], widths[w] + 1, widths[w] + 3);
+                for (int64_t j = 0; j < widths[w]; j++)
+                    check_softmax(y + j, widths[w] + 1, x + j, widths[w] + 3, n, cpu_isa_name((cpu_isa)isa));
+            }
+    mem_free(x);
+    mem_free(y);
+}
+
+TEST(softmax_specials) {
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
+        if (!each_isa(isa)) continue;
+        const cpu_rows_table *t = cpu_rows_table_of((cpu_isa)isa);
+        float x[37], y[37];
+        for (int i = 0; i < 37; i++) x[i] = i == 5 ? 2.0f : -INFINITY;
+        t->softmax(y, x, 1, 37, 37, 37);
+        for (int i = 0; i < 37; i++) EXPECT(y[i] == (i == 5));
+        for (int i = 0; i < 37; i++) x[i] = 3e38f;
+        t->softmax(y, x, 1, 37, 37, 37);
+        for (int i = 0; i < 37; i++) EXPECT(fabsf(y[i] - 1.0f / 37) < 1e-8f);
+        for (int i = 0; i < 37; i++) x[i] = -INFINITY;
+        t->softmax(y, x, 1, 37, 37, 37);
+        for (int i = 0; i < 37; i++) EXPECT(y[i] != y[i]);
+        t->log_sum_exp(y, x, 1, 37, 37);
+        EXPECT(y[0] == -INFINITY);
+    }
+}
+
+/* Observed 1.2e-7 relative to the largest summand. */
+TEST(log_sum_exp) {
+    float *x = mem_array(MOST * 2, 4), y[2], columns[2];
+    EXPECT(x);
+    fill(x, MOST * 2, 4);
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int l = 0; each_isa(isa) && l < LENGTHS; l++) {
+            int64_t n = lengths[l];
+            cpu_rows_table_of((cpu_isa)isa)->log_sum_exp(y, x, 2, n, n);
+            cpu_rows_table_of((cpu_isa)isa)->log_sum_exp_strided(columns, x, n, 2, 2);
+            for (int r = 0; r < 2; r++) {
+                double rows = 0, strided = 0;
+                for (int64_t i = 0; i < n; i++) rows += exp((double)x[r * n + i]), strided += exp((double)x[i * 2 + r]);
+                EXPECT(fabs((double)y[r] - log(rows)) < 1e-6 * (1 + fabs(log(rows))));
+                EXPECT(fabs((double)columns[r] - log(strided)) < 1e-6 * (1 + fabs(log(strided))));
+            }
+        }
+    mem_free(x);
+}
+
+TEST(softmax_gradient) {
+    float x[3 * 200], y[3 * 200], dy[3 * 200], dx[3 * 200];
+    fill(x, 600, 5);
+    fill(dy, 600, 6);
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int64_t n = 1; each_isa(isa) && n <= 200; n += 19) {
+            const cpu_rows_table *t = cpu_rows_table_of((cpu_isa)isa);
+            t->softmax(y, x, 3, n, n, n);
+            t->softmax_grad(dx, dy, y, 3, n, n, n, n);
+            for (int r = 0; r < 3; r++) {
+                double mean = 0;
+                for (int64_t i = 0; i < n; i++) mean += (double)dy[r * n + i] * (double)y[r * n + i];
+                for (int64_t i = r * n; i < (r + 1) * n; i++)
+                    EXPECT(fabs((double)dx[i] - ((double)dy[i] - mean) * (double)y[i]) < 1e-6 * (double)y[i]);
+            }
+        }
+}
+
+TEST(dot_axpy_argmax) {
+    float *x = mem_array(MOST, 4), *y = mem_array(MOST, 4), *z = mem_array(MOST, 4);
+    EXPECT(x && y && z);
+    fill(x, MOST, 7);
+    fill(y, MOST, 8);
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int l = 0; each_isa(isa) && l < LENGTHS; l++) {
+            const cpu_rows_table *t = cpu_rows_table_of((cpu_isa)isa);
+            int64_t n = lengths[l], best = 0;
+            double want = 0, magnitude = 0;
+            for (int64_t i = 0; i < n; i++) {
+                want += (double)x[i + 3] * (double)y[i];
+                magnitude += fabs((double)x[i + 3] * (double)y[i]);
+                if (x[i + 3] > x[best + 3]) best = i;
+            }
+            EXPECT(fabs((double)t->dot(x + 3, y, n) - want) <= 16 * 0x1p-24 * magnitude);
+            EXPECT(t->argmax(x + 3, n) == best);
+            memcpy(z, y, MOST * 4);
+            t->axpy(z, 0.75f, x + 1, n);
+            for (int64_t i = 0; i < n + 8; i++)
+                EXPECT(fabs((double)z[i] - (i < n ? 0.75 * (double)x[i + 1] : 0) - (double)y[i]) <= 1.2e-7);
+        }
+    EXPECT(cpu_rows_table_of(CPU_ISA_PLAIN)->argmax(x, 0) == -1);
+    mem_free(x);
+    mem_free(y);
+    mem_free(z);
+}
+
+SUITE("cpu rows", T(reduce_contiguous), T(reduce_strided), T(reduce_specials), T(softmax), T(softmax_columns),
+      T(softmax_specials), T(log_sum_exp), T(softmax_gradient), T(dot_axpy_argmax))

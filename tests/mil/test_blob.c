@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ * Weight files: byte for byte what Core ML's writer makes, every malformed record refused by its offset.
+ */
+#include "mil/blob.h"
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "support/test.h"
+
+enum { FILE_BYTES = 64 + 64 + 64 + 64 + 3 };
+
+static char path[700];
+
+static void use_temp(const char *name) {
+    char *dir = test_temp_dir();
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    mem_free(dir);
+}
+
+static void put(uint8_t *p, int bytes, uint64_t value) {
+    for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(value >> (8 * i));
+}
+
+/* Four fp16 and five uint4, as the format says, by hand. */
+static void by_hand(uint8_t file[FILE_BYTES]) {
+    static const uint8_t numbers[8] = {0x00, 0x3c, 0x00, 0x40, 0x00, 0xc2, 0x00, 0x38};
+    memset(file, 0, FILE_BYTES);
+    put(file, 4, 2);
+    put(file + 4, 4, 2);
+    put(file + 64, 4, 0xDEADBEEF);
+    put(file + 68, 4, 1);
+    put(file + 72, 8, 8);
+    put(file + 80, 8, 128);
+    memcpy(file + 128, numbers, 8);
+    put(file + 192, 4, 0xDEADBEEF);
+    put(file + 196, 4, 11);
+    put(file + 200, 8, 3);
+    put(file + 208, 8, 256);
+    put(file + 216, 8, 4);
+    put(file + 256, 3, 0x00054321u & 0xffffff);
+}
+
+static void write_file(const uint8_t *data, size_t bytes) {
+    propane_error err = {0};
+    EXPECT_OK(file_write(path, data, bytes, &err));
+}
+
+TEST(writes_what_the_format_says) {
+    propane_error err = {0};
+    mil_blob_writer *w;
+    uint64_t first, second;
+    uint8_t wanted[FILE_BYTES];
+    by_hand(wanted);
+    use_temp("w.bin");
+    EXPECT_OK(mil_blob_writer_open(path, &w, &err));
+    EXPECT_OK(mil_blob_writer_add(w, MIL_fp16, 4, wanted + 128, &first, &err));
+    EXPECT_FAIL(mil_blob_writer_add(w, MIL_bool, 4, wanted, &second, &err), PROPANE_ERR_UNSUPPORTED, "cannot hold bool");
+    EXPECT_OK(mil_blob_writer_add(w, MIL_uint4, 5, wanted + 256, &second, &err));
+    EXPECT(first == 64 && second == 192);
+    EXPECT_OK(mil_blob_writer_commit(w, &err));
+    char *data;
+    size_t length;
+    EXPECT_OK(file_read(path, 1 << 20, &data, &length, &err));
+    EXPECT(length == FILE_BYTES);
+    EXPECT(memcmp(data, wanted, FILE_BYTES) == 0);
+    mem_free(data);
+}
+
+TEST(reads_and_walks) {
+    propane_error err = {0};
+    uint8_t file[FILE_BYTES];
+    mil_blob_file *f;
+    mil_blob blob;
+    by_hand(file);
+    use_temp("r.bin");
+    write_file(file, sizeof file);
+    EXPECT_OK(mil_blob_open(path, &f, &err));
+    EXPECT(mil_blob_count(f) == 2);
+    EXPECT_OK(mil_blob_get(f, 192, &blob, &err));
+    EXPECT(blob.dtype == MIL_uint4 && blob.bytes == 3 && blob.padding_bits == 4 && ((const uint8_t *)blob.data)[0] == 0x21);
+    uint64_t at = 0;
+    EXPECT_OK(mil_blob_next(f, &at, &blob, &err));
+    EXPECT(blob.offset == 64 && blob.dtype == MIL_fp16);
+    EXPECT_OK(mil_blob_next(f, &at, &blob, &err));
+    EXPECT(blob.offset == 192);
+    EXPECT_FAIL(mil_blob_next(f, &at, &blob, &err), PROPANE_ERR_NOT_FOUND, "no record from offset 320 on");
+    mil_blob_close(f);
+    mil_blob_close(NULL);
+}
+
+/* One change to the good file, and what is said of the record at `offset`. */
+static void refused(int at, int bytes, uint64_t value, uint64_t offset, const char *part) {
+    propane_error err = {0};
+    uint8_t file[FILE_BYTES];
+    mil_blob_file *f;
+    mil_blob blob;
+    by_hand(file);
+    put(file + at, bytes, value);
+    write_file(file, sizeof file);
+    EXPECT_OK(mil_blob_open(path, &f, &err));
+    EXPECT_FAIL(mil_blob_get(f, offset, &blob, &err), PROPANE_ERR_INVALID, part);
+    char where[60];
+    snprintf(where, sizeof where, ": record at offset %llu: ", (unsigned long long)offset);
+    EXPECT_MSG(strstr(err.text, where), "'%s' does not name the offset", err.text);
+    mil_blob_close(f);
+}
+
+TEST(malformed_records_are_refused) {
+    use_temp("m.bin");
+    refused(64, 4, 0, 64, "begins with 0x00000000 and not with 0xDEADBEEF");
+    refused(68, 4, 99, 64, "the code 99, which is not known");
+    refused(68, 4, 0, 64, "the code 0, which is not known");
+    refused(72, 8, 7, 64, "7 bytes are no whole number of fp16 elements");
+    refused(72, 8, 1000, 64, "ends behind the file");
+    refused(72, 8, UINT64_MAX, 64, "is not possible");
+    refused(80, 8, 0, 64, "its data offset is 0, inside the file header");
+    refused(80, 8, 64, 64, "overlaps the record");
+    refused(80, 8, 130, 64, "must be a multiple of 64");
+    refused(80, 8, (uint64_t)1 << 63, 64, "ends behind the file");
+    refused(88, 8, 4, 64, "4 unused bits are not possible with elements of 16 bits");
+    refused(216, 8, 8, 192, "8 unused bits are not possible");
+    refused(0, 4, 2, 0, "records stand at multiples of 64, from 64 on");
+    refused(0, 4, 2, 65, "records stand at multiples of 64");
+    refused(0, 4, 2, 256, "the file has only 259 bytes");
+    refused(0, 4, 2, UINT64_MAX - 63, "the file has only 259 bytes");
+    /* The writers that set one byte in place of size and offset: 0x08 at byte 10 reads as 512 * 512 * 2 bytes. */
+    uint8_t stray[16] = {0};
+    stray[2] = 8;
+    uint64_t size;
+    memcpy(&size, stray, 8);
+    refused(72, 16, 0, 64, "its data offset is 0");
+    propane_error err = {0};
+    uint8_t file[FILE_BYTES];
+    by_hand(file);
+    memset(file + 72, 0, 16);
+    file[74] = 8;
+    write_file(file, sizeof file);
+    mil_blob_file *f;
+    mil_blob blob;
+    EXPECT_OK(mil_blob_open(path, &f, &err));
+    EXPECT_FAIL(mil_blob_get(f, 64, &blob, &err), PROPANE_ERR_INVALID, "the stray byte 0x08 at byte 10");
+    EXPECT(strstr(err.text, "524288"));
+    mil_blob_close(f);
+}
+
+static void not_a_file(const void *data, size_t bytes, const char *part) {
+    propane_error err = {0};
+    mil_blob_file *f;
+    write_file(data, bytes);
+    EXPECT_FAIL(mil_blob_open(path, &f, &err), PROPANE_ERR_INVALID, part);
+    EXPECT(f == NULL);
+}
+
+TEST(wrong_files_are_refused) {
+    propane_error err = {0};
+    mil_blob_file *f;
+    uint8_t file[FILE_BYTES];
+    use_temp("h.bin");
+    EXPECT_FAIL(mil_blob_open(path, &f, &err), PROPANE_ERR_NOT_FOUND, "h.bin");
+    by_hand(file);
+    not_a_file(file, 63, "63 bytes are no weight file");
+    not_a_file(file, 0, "0 bytes are no weight file");
+    not_a_file(file + 64, 100, "record at offset 0: a record stands where the 64-byte file header must be");
+    put(file + 4, 4, 1);
+    not_a_file(file, sizeof file, "version 1; only version 2 is known (1 is the older Espresso format)");
+}
+
+/* Many small records, one after the other, as a walk finds them. */
+TEST(a_thousand_records) {
+    propane_error err = {0};
+    mil_blob_writer *w;
+    mil_blob_file *f;
+    mil_blob blob;
+    uint64_t offset, at = 0;
+    int8_t data[200];
+    memset(data, 7, sizeof data);
+    use_temp("k.bin");
+    EXPECT_OK(mil_blob_writer_open(path, &w, &err));
+    for (int i = 0; i < 1000; i++) EXPECT_OK(mil_blob_writer_add(w, MIL_int8, 1 + i % 200, data, &offset, &err));
+    EXPECT_OK(mil_blob_writer_commit(w, &err));
+    EXPECT_OK(mil_blob_open(path, &f, &err));
+    int count = 0;
+    while (mil_blob_next(f, &at, &blob, &err) == PROPANE_OK) {
+        EXPECT(blob.bytes == (uint64_t)(1 + count % 200) && blob.dtype == MIL_int8);
+        count++;
+    }
+    EXPECT(count == 1000 && mil_blob_count(f) == 1000);
+    mil_blob_close(f);
+    EXPECT_OK(mil_blob_writer_open(path, &w, &err));
+    mil_blob_writer_abort(w); /* the old file stays */
+    EXPECT_OK(mil_blob_open(path, &f, &err));
+    EXPECT(mil_blob_count(f) == 1000);
+    mil_blob_close(f);
+}
+
+SUITE("mil/blob", T(writes_what_the_format_says), T(reads_and_walks), T(malformed_records_are_refused),
+      T(wrong_files_are_refused), T(a_thousand_records))

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT
+ * A run from start to end: progress, evaluation, checkpoints, resuming at any step, cancelling, restarts of a compile
+ * budget. Programs are computed by the slow meaning of their ops; the model is tiny.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "model/safetensors.h"
+#include "support/test.h"
+#include "train/eval_driver.h"
+#include "train/restart.h"
+#include "train/trainer.h"
+
+enum { VOCAB = 12, TOKENS = 600, STEPS = 12 };
+
+static uint16_t tokens[TOKENS];
+static int32_t bytes_of_token[VOCAB];
+static model_config config;
+
+typedef struct log {
+    double losses[64], val[64], per_byte[64];
+    int steps, evaluations, checkpoints;
+    int64_t last_step;
+    bool *cancel;
+    int cancel_at;
+    bool skipped[64];
+} log_book;
+
+static void on_step(void *context, const train_report *r) {
+    log_book *l = context;
+    l->losses[r->step] = r->loss;
+    l->skipped[r->step] = r->skipped;
+    l->steps++;
+    l->last_step = r->step;
+    if (l->cancel && r->step == l->cancel_at) *l->cancel = true;
+}
+static void on_evaluation(void *context, const train_evaluation *e) {
+    log_book *l = context;
+    l->val[e->step] = e->val_loss;
+    l->per_byte[e->step] = e->val_nats_per_byte;
+    l->evaluations++;
+}
+static void on_checkpoint(void *context, int64_t step, const char *path) { ((log_book *)context)->checkpoints++; }
+
+static train_options options(const char *run_dir) {
+    train_options o;
+    train_options_default(&o);
+    o.steps = STEPS, o.batch = 2, o.context = 6, o.lr = 1e-2, o.min_lr = 1e-3, o.warmup = 3;
+    o.eval_interval = 5, o.eval_batches = 2, o.checkpoint_interval = 4, o.run_dir = run_dir;
+    return o;
+}
+
+static train_input input(void) {
+    rng r;
+    rng_init(&r, 5);
+    for (int i = 0, t = 0; i < TOKENS; i++) {
+        t = rng_below(&r, 10) == 0 ? (int)rng_below(&r, VOCAB) : (t * 5 + 1) % VOCAB;
+        tokens[i] = (uint16_t)t;
+    }
+    for (int i = 0; i < VOCAB; i++) bytes_of_token[i] = 1 + i % 3;
+    model_config_default(&config);
+    config.hidden_size = 8, config.intermediate_size = 12, config.num_hidden_layers = 2, config.num_attention_heads = 2;
+    config.num_key_value_heads = 1, config.head_dim = 4, config.vocab_size = VOCAB, config.max_position_embeddings = 16;
+    config.bos_token_id = config.eos_token_id = -1;
+    config.tie_word_embeddings = true;
+    return (train_input){.config = &config, .tokens = tokens, .token_bytes = 2, .token_count = TOKENS, .source = "text",
+                         .tokenizer_hash = "abc", .bytes_of_token = bytes_of_token};
+}
+
+/* A whole run; *cancel_at > 0 stops it there. Returns the run's status. */
+static propane_status run(const train_options *o, log_book *l, int cancel_at, bool *restart, propane_error *err) {
+    train_input in = input();
+    trainer *t = NULL;
+    bool cancel = false;
+    train_callbacks c = {.context = l, .on_step = on_step, .on_evaluation = on_evaluation, .on_checkpoint = on_checkpoint};
+    propane_status status = trainer_create(o, &in, &t, err);
+    l->cancel = &cancel, l->cancel_at = cancel_at;
+    if (status == PROPANE_OK) status = trainer_run(t, &c, &cancel, restart, err);
+    trainer_free(t);
+    return status;
+}
+
+static void expect_same(const log_book *a, const log_book *b) {
+    for (int i = 1; i <= STEPS; i++)
+        EXPECT_MSG(memcmp(&a->losses[i], &b->losses[i], sizeof(double)) == 0, "step %d: loss %.17g and %.17g", i,
+                   a->losses[i], b->losses[i]);
+    EXPECT(memcmp(a->val, b->val, sizeof a->val) == 0);
+}
+
+static void expect_same_file(const char *a, const char *b, const char *name) {
+    propane_error err = {0};
+    char path[2][1200], *data[2];
+    size_t length[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s", i ? b : a, name);
+        EXPECT_OK(file_read(path[i], 1 << 24, &data[i], &length[i], &err));
+    }
+    EXPECT_MSG(length[0] == length[1] && memcmp(data[0], data[1], length[0]) == 0, "%s and %s differ", path[0], path[1]);
+    mem_free(data[0]), mem_free(data[1]);
+}
+
+TEST(a_run_learns_evaluates_and_saves) {
+    propane_error err = {0};
+    static log_book l;
+    bool restart = true;
+    char *dir = test_temp_dir();
+    train_options o = options(dir);
+    o.steps = 40;
+    EXPECT_OK(run(&o, &l, 0, &restart, &err));
+    EXPECT(!restart && l.steps == 40 && l.evaluations == 8 && l.checkpoints == 10);
+    EXPECT(fabs(l.losses[1] - log(VOCAB)) < 0.5);
+    EXPECT_MSG(l.val[40] < l.val[5] - 0.3, "%g, %g", l.val[5], l.val[40]);
+    EXPECT(l.per_byte[40] > 0 && l.per_byte[40] < l.val[40]);
+    char path[1200];
+    safetensors *s;
+    snprintf(path, sizeof path, "%s/%s", dir, TRAIN_MODEL);
+    EXPECT_OK(safetensors_open(path, &s, &err));
+    EXPECT(safetensors_find(s, "model.embed_tokens.weight") && !safetensors_find(s, "optimizer.1.model.norm.weight"));
+    safetensors_close(s);
+    mem_free(dir);
+}
+
+static void resume_at_every_step(const char *precision, int accumulate) {
+    propane_error err = {0};
+    static log_book whole, pieces;
+    bool restart;
+    char *one = test_temp_dir(), *many = test_temp_dir();
+    memset(&whole, 0, sizeof whole), memset(&pieces, 0, sizeof pieces);
+    train_options o = options(one);
+    o.precision = precision, o.accumulate = accumulate;
+    EXPECT_OK(run(&o, &whole, 0, &restart, &err));
+    o.run_dir = many;
+    for (int step = 1; step < STEPS; step++) {
+        EXPECT_FAIL(run(&o, &pieces, step, &restart, &err), PROPANE_ERR_CANCELLED, "stopped after step");
+        o.resume = true;
+    }
+    EXPECT_OK(run(&o, &pieces, 0, &restart, &err));
+    EXPECT(pieces.steps == STEPS && pieces.evaluations == whole.evaluations);
+    expect_same(&whole, &pieces);
+    expect_same_file(one, many, TRAIN_CHECKPOINT);
+    expect_same_file(one, many, TRAIN_MODEL);
+    mem_free(one), mem_free(many);
+}
+
+TEST(resumed_at_every_step_it_is_the_same_run) { resume_at_every_step("fp32", 1); }
+TEST(resumed_with_fp16_and_accumulation) { resume_at_every_step("fp16", 2); }
+
+TEST(baked_weights_give_the_same_run) {
+    propane_error err = {0};
+    static log_book inputs, baked;
+    bool restart;
+    train_options o = options(NULL);
+    o.checkpoint_interval = 0, o.plan = "six";
+    EXPECT_OK(run(&o, &inputs, 0, &restart, &err));
+    o.weights = "baked";
+    EXPECT_OK(run(&o, &baked, 0, &restart, &err));
+    expect_same(&inputs, &baked);
+}
+
+TEST(restarts_of_the_compile_budget_give_the_same_run) {
+    propane_error err = {0};
+    static log_book inputs, baked;
+    bool restart = true;
+    char *one = test_temp_dir(), *many = test_temp_dir();
+    train_options o = options(one);
+    o.plan = "six";
+    EXPECT_OK(run(&o, &inputs, 0, &restart, &err));
+    o.run_dir = many, o.weights = "baked", o.compile_budget = 30; /* 2 layers x 5 kernels, and sdpaBwd2 */
+    restart = true;
+    int restarts = 0;
+    while (restart) {
+        EXPECT_OK(run(&o, &baked, 0, &restart, &err));
+        o.resume = true;
+        restarts += restart;
+    }
+    EXPECT_MSG(restarts >= 3, "%d restarts", restarts);
+    EXPECT(baked.steps == STEPS && baked.evaluations == inputs.evaluations);
+    expect_same(&inputs, &baked);
+    expect_same_file(one, many, TRAIN_MODEL);
+    mem_free(one), mem_free(many);
+}
+
+TEST(a_budget_that_is_too_small_is_refused) {
+    propane_error err = {0};
+    static log_book l;
+    bool restart;
+    train_options o = options(NULL);
+    o.plan = "six", o.weights = "baked", o.compile_budget = 5;
+    EXPECT_FAIL(run(&o, &l, 0, &restart, &err), PROPANE_ERR_LIMIT, "may compile 5; give a larger --compile-budget");
+    o.compile_budget = 15;
+    EXPECT_FAIL(run(&o, &l, 0, &restart, &err), PROPANE_ERR_LIMIT, "there is no run folder to restart from");
+}
+
+TEST(does_not_depend_on_threads) {
+    propane_error err = {0};
+    static log_book one, three;
+    bool restart;
+    train_options o = options(NULL);
+    o.checkpoint_interval = 0;
+    EXPECT_OK(pool_set_threads(1, &err));
+    EXPECT_OK(run(&o, &one, 0, &restart, &err));
+    pool_stop();
+    EXPECT_OK(pool_set_threads(3, &err));
+    EXPECT_OK(run(&o, &three, 0, &restart, &err));
+    expect_same(&one, &three);
+}
+
+static void refuse(train_options *o, const char *message) {
+    propane_error err = {0};
+    static log_book l;
+    bool restart;
+    EXPECT_FAIL(run(o, &l, 0, &restart, &err), PROPANE_ERR_INVALID, message);
+}
+
+TEST(a_checkpoint_of_another_run_is_refused) {
+    propane_error err = {0};
+    static log_book l;
+    bool restart;
+    char *dir = test_temp_dir(), path[1200];
+    train_options o = options(dir), other;
+    o.steps = 3;
+    EXPECT_OK(run(&o, &l, 0, &restart, &err));
+    refuse(&o, "is there already; give --resume");
+    o.resume = true;
+    other = o, other.lr = 0.5;
+    refuse(&other, "was made with --lr 0.01, not 0.5");
+    other = o, other.batch = 3;
+    refuse(&other, "was made with --batch 2, not 3");
+    other = o, other.min_lr = 0;
+    refuse(&other, "--min-lr 0.001, not 0");
+    other = o, other.precision = "fp16";
+    refuse(&other, "--precision fp32, not fp16");
+    other = o, other.steps = 5; /* longer is allowed */
+    EXPECT_OK(run(&other, &l, 0, &restart, &err));
+    snprintf(path, sizeof path, "%s/%s", dir, TRAIN_CHECKPOINT);
+    EXPECT(truncate(path, 3000) == 0);
+    EXPECT(run(&o, &l, 0, &restart, &err) == PROPANE_ERR_INVALID && strstr(err.text, path));
+    EXPECT(unlink(path) == 0);
+    EXPECT_FAIL(run(&o, &l, 0, &restart, &err), PROPANE_ERR_NOT_FOUND, TRAIN_CHECKPOINT);
+    mem_free(dir);
+}
+
+TEST(what_killed_writers_left_behind_is_removed) {
+    propane_error err = {0};
+    static log_book l;
+    bool restart;
+    char *dir = test_temp_dir(), path[1200];
+    train_options o = options(dir);
+    o.steps = 2;
+    EXPECT_OK(run(&o, &l, 0, &restart, &err));
+    snprintf(path, sizeof path, "%s/%s.tmp-4711", dir, TRAIN_CHECKPOINT);
+    EXPECT_OK(file_write(path, "half", 4, &err));
+    o.resume = true, o.steps = 3;
+    EXPECT_OK(run(&o, &l, 0, &restart, &err));
+    EXPECT(!file_exists(path));
+    mem_free(dir);
+}
+
+TEST(wrong_options_are_named) {
+    train_options o = options(NULL);
+    o.batch = 0;
+    refuse(&o, "--batch is 0; give 1 to 65536");
+    o = options(NULL), o.context = 17;
+    refuse(&o, "--context is 17, but the model's max_position_embeddings is 16");
+    o = options(NULL), o.min_lr = 1;
+    refuse(&o, "--min-lr is 1; give 0 to 0.01");
+    o = options(NULL), o.held_out = 0;
+    refuse(&o, "--held-out is 0, so there is nothing to evaluate on");
+    o = options(NULL), o.lr = NAN;
+    refuse(&o, "--lr is nan");
+    o = options(NULL), o.resume = true;
+    refuse(&o, "--resume needs the run's folder");
+    o = options(NULL), o.precision = "fp8";
+    refuse(&o, "--precision is 'fp8'; give fp32 or fp16");
+    propane_error err = {0};
+    static log_book l;
+    bool restart;
+    o = options(NULL), o.plan = "seven";
+    EXPECT_FAIL(run(&o, &l, 0, &restart, &err), PROPANE_ERR_NOT_FOUND, "there is no plan 'seven'; plans are layer, six, ten");
+}
+
+TEST(the_restart_command_line_resumes_once) {
+    propane_error err = {0};
+    arena *a = arena_create();
+    char words[9][10] = {"propane", "train", "--init", "m.bin", "--lr=1", "--resume", "--init=x", "--", "--resume"};
+    char *before[9], **after;
+    EXPECT(a);
+    for (int i = 0; i < 9; i++) before[i] = words[i];
+    EXPECT_OK(train_restart_arguments(9, before, a, &after, &err));
+    static const char *const want[] = {"propane", "train", "--lr=1", "--resume", "--", "--resume"};
+    for (int i = 0; i < 6; i++) EXPECT_TEXT(after[i], want[i]);
+    EXPECT(after[6] == NULL);
+    arena_free(a);
+}
+
+SUITE("train/trainer", T(a_run_learns_evaluates_and_saves), T(resumed_at_every_step_it_is_the_same_run),
+      T(resumed_with_fp16_and_accumulation), T(baked_weights_give_the_same_run),
+      T(restarts_of_the_compile_budget_give_the_same_run), T(a_budget_that_is_too_small_is_refused),
+      T(does_not_depend_on_threads), T(a_checkpoint_of_another_run_is_refused),
+      T(what_killed_writers_left_behind_is_removed), T(wrong_options_are_named), T(the_restart_command_line_resumes_once))
