@@ -96,12 +96,14 @@ uint32_t mil_blob_count(const mil_blob_file *file) { return file->count; }
 
 static propane_status record_fail(const mil_blob_file *f, uint64_t offset, propane_error *err, const char *format, ...)
     BASE_PRINTF(4, 5);
-static propane_status record_fail(const mil_blob_file *f, uint64_t offset, propane_error *err, const char *format, ...) {
+static propane_status record_fail(const mil_blob_file *f, uint64_t offset, propane_error *err, const char *format,
+                                  ...) {
     va_list args;
     va_start(args, format);
     propane_vfail(err, PROPANE_ERR_INVALID, format, args);
     va_end(args);
-    return propane_fail_prefix(err, PROPANE_ERR_INVALID, "%s: record at offset %llu", f->path, (unsigned long long)offset);
+    return propane_fail_prefix(err, PROPANE_ERR_INVALID, "%s: record at offset %llu", f->path,
+                               (unsigned long long)offset);
 }
 
 /* Where the data lies: size and data offset of the record at `offset`. */
@@ -110,19 +112,23 @@ static propane_status check_extent(const mil_blob_file *f, uint64_t offset, uint
     const uint8_t *p = f->map.data + offset;
     uint64_t stray = (uint64_t)p[10] << 16;
     if (data == 0 && stray && bytes == stray)
-        return record_fail(f, offset, err,
-                           "size and data offset were not written; the stray byte 0x%02x at byte 10 of the record reads as "
-                           "a size of %llu and the data would begin at the start of the file; write the u64 size at byte 8 "
-                           "and the u64 data offset at byte 16", p[10], (unsigned long long)bytes);
+        return record_fail(
+            f, offset, err,
+            "size and data offset were not written; the stray byte 0x%02x at byte 10 of the record reads as "
+            "a size of %llu and the data would begin at the start of the file; write the u64 size at byte 8 "
+            "and the u64 data offset at byte 16",
+            p[10], (unsigned long long)bytes);
     if (data < offset + RECORD_BYTES && data + bytes > offset)
         return record_fail(f, offset, err, "its data, %llu bytes at offset %llu, overlaps the record",
                            (unsigned long long)bytes, (unsigned long long)data);
     if (data < RECORD_BYTES)
         return record_fail(f, offset, err, "its data offset is %llu, inside the file header", (unsigned long long)data);
     if (data % ALIGN)
-        return record_fail(f, offset, err, "its data offset is %llu; it must be a multiple of 64", (unsigned long long)data);
+        return record_fail(f, offset, err, "its data offset is %llu; it must be a multiple of 64",
+                           (unsigned long long)data);
     if (data > f->map.bytes || bytes > f->map.bytes - data)
-        return record_fail(f, offset, err, "its data, %llu bytes at offset %llu, ends behind the file, which has %zu bytes",
+        return record_fail(f, offset, err,
+                           "its data, %llu bytes at offset %llu, ends behind the file, which has %zu bytes",
                            (unsigned long long)bytes, (unsigned long long)data, f->map.bytes);
     return PROPANE_OK;
 }
@@ -148,8 +154,8 @@ propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob
         return record_fail(file, offset, err, "%llu unused bits are not possible with elements of %d bits",
                            (unsigned long long)padding, bits);
     if (bits >= 8 && bytes % (uint64_t)(bits / 8))
-        return record_fail(file, offset, err, "%llu bytes are no whole number of %s elements", (unsigned long long)bytes,
-                           mil_dtype_get(dtype)->name);
+        return record_fail(file, offset, err, "%llu bytes are no whole number of %s elements",
+                           (unsigned long long)bytes, mil_dtype_get(dtype)->name);
     *out = (mil_blob){dtype, offset, file->map.data + data, bytes, (int)padding};
     return PROPANE_OK;
 }
@@ -203,8 +209,7 @@ propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, pro
 propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t elements, const void *data,
                                    uint64_t *offset, propane_error *err) {
     const mil_dtype_info *info = mil_dtype_get(dtype);
-    if (!info->blob_code)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weight files cannot hold %s", info->name);
+    if (!info->blob_code) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weight files cannot hold %s", info->name);
     if (elements < 1 || elements > INT64_MAX / 64)
         return propane_fail(err, PROPANE_ERR_INVALID, "%lld elements cannot be written", (long long)elements);
     uint64_t bits = (uint64_t)elements * (uint64_t)info->bits, bytes = (bits + 7) / 8;
@@ -267,14 +272,15 @@ static propane_status find_file(mil_module *m, const char *path, const mil_blob_
         }
     text_quote(quoted, path, strlen(path));
     if (strncmp(path, prefix, sizeof prefix - 1) != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "weight file '%s': the path must begin with @model_path/", quoted);
+        return propane_fail(err, PROPANE_ERR_INVALID, "weight file '%s': the path must begin with @model_path/",
+                            quoted);
     const char *inner = path + sizeof prefix - 1;
     if (leaves_folder(inner))
         return propane_fail(err, PROPANE_ERR_INVALID, "weight file '%s': the path leaves the model's folder", quoted);
     if (!m->model_dir)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "weight file '%s': the program was given without a folder, so @model_path stands for nothing",
-                            quoted);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "weight file '%s': the program was given without a folder, so @model_path stands for nothing", quoted);
     const char *full = arena_printf(m->arena, "%s/%s", m->model_dir, inner);
     mil_blob_map *map = mem_alloc(sizeof *map);
     propane_status status = PROPANE_OK;
@@ -300,8 +306,8 @@ propane_status mil_blob_load(mil_module *m, mil_const *c, propane_error *err) {
     PROPANE_TRY(find_file(m, c->blob_path, &file, err));
     PROPANE_TRY(mil_blob_get(file, c->blob_offset, &blob, err));
     if (blob.dtype != c->type.dtype)
-        return record_fail(file, c->blob_offset, err, "it holds %s, and the program says %s", mil_dtype_get(blob.dtype)->name,
-                           mil_dtype_get(c->type.dtype)->name);
+        return record_fail(file, c->blob_offset, err, "it holds %s, and the program says %s",
+                           mil_dtype_get(blob.dtype)->name, mil_dtype_get(c->type.dtype)->name);
     int64_t bytes = mil_type_bytes(&c->type);
     if (blob.bytes != (uint64_t)bytes)
         return record_fail(file, c->blob_offset, err, "it holds %llu bytes, and %s needs %lld",

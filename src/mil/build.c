@@ -52,7 +52,8 @@ void mil_build_resume(mil_builder *b, mil_function *f) { *b = (mil_builder){.mod
 /* A copy of the name in the arena, free in the function. */
 static const char *new_name(mil_builder *b, const char *name) {
     if (!mil_name_legal(name, strlen(name)))
-        return fail(b, "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin with a digit", name);
+        return fail(b, "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin with a digit",
+                    name);
     const char *unique = mil_scope_unique(b->function, name);
     return unique ? unique : no_memory(b);
 }
@@ -70,8 +71,10 @@ mil_value *mil_build_param(mil_builder *b, const char *name, mil_type type) {
 
 void mil_build_result(mil_builder *b, mil_value *v) {
     if (failed(b)) return;
-    if (!v) fail(b, "result %d is NULL", b->function->result_count);
-    else if (!mil_make_result(b->function, v)) no_memory(b);
+    if (!v)
+        fail(b, "result %d is NULL", b->function->result_count);
+    else if (!mil_make_result(b->function, v))
+        no_memory(b);
 }
 
 propane_status mil_build_end(mil_builder *b, propane_error *err) {
@@ -128,8 +131,10 @@ static bool make_results(mil_builder *b, mil_op *op, const char *name, const mil
             mil_op_fail(op, &b->err, PROPANE_ERR_INVALID, "its result is not possible: %s", why);
             return false;
         }
-        if (count == 1) snprintf(base, sizeof base, "%s", name);
-        else snprintf(base, sizeof base, "%s_%d", name, i);
+        if (count == 1)
+            snprintf(base, sizeof base, "%s", name);
+        else
+            snprintf(base, sizeof base, "%s_%d", name, i);
         const char *own = new_name(b, base);
         mil_value *v = own ? mil_make_value(b->function, own, &types[i]) : NULL;
         if (!v) return failed(b) ? false : no_memory(b);
@@ -181,8 +186,10 @@ static mil_value *const_op(mil_builder *b, const char *name, const mil_const *c,
     op->label = NULL;
     mil_value *v = op->results[0];
     v->konst = c;
-    if (head) mil_make_insert_head(op);
-    else mil_make_insert(op, place(b));
+    if (head)
+        mil_make_insert_head(op);
+    else
+        mil_make_insert(op, place(b));
     if (head && !mil_scope_share(f, v)) return no_memory(b);
     return v;
 }
@@ -290,15 +297,18 @@ mil_value *mil_build_const_f64(mil_builder *b, const char *name, const mil_type 
     if (!c || !packed) return no_memory(b);
     for (int64_t i = 0, n = mil_type_count(type); i < n; i++)
         if (!mil_element_store_real(packed, type->dtype, i, data[i]))
-            return fail(b, "constant '%.60s': element %lld, %g, does not fit %s", name ? name : "", (long long)i, data[i],
-                        mil_dtype_get(type->dtype)->name);
+            return fail(b, "constant '%.60s': element %lld, %g, does not fit %s", name ? name : "", (long long)i,
+                        data[i], mil_dtype_get(type->dtype)->name);
     *c = (mil_const){.type = *type, .data = packed, .bytes = mil_type_bytes(type)};
     return const_op(b, name ? name : "const", c, false);
 }
 
 /* ---- the ops that are written all the time ---------------------------------------------------------------------------------- */
 
-#define ARG(param, value) {param, 1, (mil_value *const[]){value}}
+#define ARG(param, value)                                                                                              \
+    {                                                                                                                  \
+        param, 1, (mil_value *const[]) { value }                                                                       \
+    }
 #define COUNT(list) (int)(sizeof(list) / sizeof((list)[0]))
 
 mil_value *mil_build_unary(mil_builder *b, mil_opcode code, mil_value *x) {
@@ -326,8 +336,8 @@ mil_value *mil_build_matmul(mil_builder *b, mil_value *x, mil_value *y, bool tra
 mil_value *mil_build_conv1x1(mil_builder *b, mil_value *x, mil_value *weight) {
     mil_value *ones = mil_build_ints(b, (int64_t[]){1, 1}, 2), *pad = mil_build_ints(b, (int64_t[]){0, 0, 0, 0}, 4);
     mil_value *valid = mil_build_text(b, "valid"), *groups = mil_build_int(b, 1);
-    mil_argument a[] = {ARG("x", x),         ARG("weight", weight),  ARG("strides", ones), ARG("pad_type", valid),
-                        ARG("pad", pad),     ARG("dilations", ones), ARG("groups", groups)};
+    mil_argument a[] = {ARG("x", x),     ARG("weight", weight),  ARG("strides", ones), ARG("pad_type", valid),
+                        ARG("pad", pad), ARG("dilations", ones), ARG("groups", groups)};
     return build_one(b, MIL_OP_conv, a, COUNT(a));
 }
 
@@ -405,14 +415,21 @@ static mil_op *copy_const_op(mil_builder *b, const mil_op *op, mil_value **map) 
     const mil_value *old = op->results[0];
     const mil_const *c = old->konst;
     mil_value *v;
+    mil_builder given = *b; /* what is copied keeps its stage */
+    if (op->stage) b->stage = op->stage;
+    b->backward = op->backward;
     if (mil_type_count(&c->type) <= SHARED_ELEMENTS && c->data && !c->blob_path) {
         v = shared(b, old->name, &c->type, c->data);
     } else {
         c = adopt_const(b, op, c);
         v = c ? const_op(b, old->name, c, false) : NULL;
     }
+    b->stage = given.stage;
+    b->backward = given.backward;
     if (!v) return NULL;
     map[old->id] = v;
+    if (!v->def->line) v->def->line = op->line;
+    if (!v->def->column) v->def->column = op->column;
     return v->def;
 }
 
@@ -470,7 +487,8 @@ propane_status mil_rename(mil_function *f, mil_value *v, const char *name, propa
     const mil_value *other = mil_scope_find(f, name, strlen(name));
     if (other == v) return PROPANE_OK;
     if (other || !mil_name_legal(name, strlen(name)))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: function '%.60s': '%.60s' cannot be called '%.60s': that name is %s",
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: function '%.60s': '%.60s' cannot be called '%.60s': that name is %s",
                             f->module->source, f->name, v->name, name, other ? "taken" : "not legal");
     char *own = arena_string(f->module->arena, name);
     if (!own) return propane_fail_memory(err, strlen(name));

@@ -16,6 +16,7 @@ typedef struct name_entry {
 } name_entry;
 
 typedef struct mil_scope {
+    uint32_t seed; /* from the address, so that no text is written to collide */
     name_entry *names;
     uint32_t name_room, name_used; /* room is a power of two */
     mil_value **constants;
@@ -29,8 +30,6 @@ static uint32_t hash_bytes(uint32_t hash, const void *data, size_t length) {
     return hash;
 }
 
-#define HASH_START 0x811c9dc5u
-
 /* ---- names ------------------------------------------------------------------------------------------------------------ */
 
 bool mil_name_legal(const char *name, size_t length) {
@@ -42,6 +41,11 @@ bool mil_name_legal(const char *name, size_t length) {
         if (!letter && !(inner && i > 0)) return false;
     }
     return true;
+}
+
+static uint32_t name_hash(const mil_scope *s, const char *name, size_t length) {
+    uint32_t hash = hash_bytes(s->seed, name, length);
+    return hash ^ hash >> 15;
 }
 
 static name_entry *name_place(const mil_scope *s, const char *name, size_t length, uint32_t hash) {
@@ -71,7 +75,7 @@ static name_entry *name_enter(mil_function *f, const char *name) {
     arena *a = f->module->arena;
     if (s->name_used * 4 >= s->name_room * 3 && !names_grow(a, s)) return NULL;
     size_t length = strlen(name);
-    uint32_t hash = hash_bytes(HASH_START, name, length);
+    uint32_t hash = name_hash(s, name, length);
     name_entry *e = name_place(s, name, length, hash);
     if (!e->name) {
         *e = (name_entry){.name = name, .hash = hash, .next_suffix = 1};
@@ -83,7 +87,7 @@ static name_entry *name_enter(mil_function *f, const char *name) {
 mil_value *mil_scope_find(const mil_function *f, const char *name, size_t length) {
     const mil_scope *s = f->scope;
     if (!s->name_room) return NULL;
-    return name_place(s, name, length, hash_bytes(HASH_START, name, length))->value;
+    return name_place(s, name, length, name_hash(s, name, length))->value;
 }
 
 bool mil_scope_add(mil_function *f, mil_value *v) {
@@ -96,7 +100,7 @@ bool mil_scope_add(mil_function *f, mil_value *v) {
 void mil_scope_remove(mil_function *f, const mil_value *v) {
     if (!f->scope->name_room || !v->name) return;
     size_t length = strlen(v->name);
-    name_entry *e = name_place(f->scope, v->name, length, hash_bytes(HASH_START, v->name, length));
+    name_entry *e = name_place(f->scope, v->name, length, name_hash(f->scope, v->name, length));
     if (e->value == v) e->value = NULL;
 }
 
@@ -129,7 +133,7 @@ bool mil_const_equal(const mil_const *a, const mil_const *b) {
 }
 
 static uint32_t const_hash(const mil_const *c) {
-    uint32_t hash = hash_bytes(HASH_START, &c->type.dtype, sizeof c->type.dtype);
+    uint32_t hash = hash_bytes(0x811c9dc5u, &c->type.dtype, sizeof c->type.dtype);
     hash = hash_bytes(hash, c->type.dim, sizeof c->type.dim[0] * (size_t)c->type.rank);
     if (c->type.dtype != MIL_string) return hash_bytes(hash, c->data, (size_t)c->bytes);
     for (int64_t i = 0, n = mil_type_count(&c->type); i < n; i++) {
@@ -179,6 +183,7 @@ mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset
     f->name = arena_string(m->arena, name);
     f->scope = ARENA_NEW(m->arena, mil_scope);
     if (!f->name || !f->scope) return NULL;
+    f->scope->seed = 0x811c9dc5u ^ (uint32_t)((uintptr_t)f->scope >> 4);
     f->opset = opset;
     f->module = m;
     mil_function **place = &m->functions;
@@ -250,10 +255,14 @@ void mil_make_insert(mil_op *op, mil_op *before) {
     mil_function *f = op->function;
     op->next = before;
     op->prev = before ? before->prev : f->last;
-    if (op->prev) op->prev->next = op;
-    else f->first = op;
-    if (before) before->prev = op;
-    else f->last = op;
+    if (op->prev)
+        op->prev->next = op;
+    else
+        f->first = op;
+    if (before)
+        before->prev = op;
+    else
+        f->last = op;
     f->op_count++;
 }
 
@@ -266,10 +275,14 @@ void mil_make_insert_head(mil_op *op) {
 void mil_make_remove(mil_op *op) {
     mil_function *f = op->function;
     if (f->scope->last_head == op) f->scope->last_head = op->prev;
-    if (op->prev) op->prev->next = op->next;
-    else f->first = op->next;
-    if (op->next) op->next->prev = op->prev;
-    else f->last = op->prev;
+    if (op->prev)
+        op->prev->next = op->next;
+    else
+        f->first = op->next;
+    if (op->next)
+        op->next->prev = op->prev;
+    else
+        f->last = op->prev;
     for (int i = 0; i < op->result_count; i++) mil_scope_remove(f, op->results[i]);
     f->op_count--;
     op->prev = op->next = NULL;

@@ -21,7 +21,7 @@ bool mil_make_result(mil_function *f, mil_value *v);
 /* Not yet in the function; operands empty. */
 mil_op *mil_make_op(mil_function *f, const mil_op_info *info);
 bool mil_make_operand(mil_op *op, int param, mil_value *const *values, int count);
-bool mil_make_results(mil_op *op, int count); /* room for the pointers */
+bool mil_make_results(mil_op *op, int count);     /* room for the pointers */
 void mil_make_insert(mil_op *op, mil_op *before); /* NULL: at the end */
 /* At the head of the function, behind the constants that were put there before. */
 void mil_make_insert_head(mil_op *op);

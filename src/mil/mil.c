@@ -23,7 +23,9 @@ static const mil_dtype_info dtypes[MIL_DTYPE_COUNT] = {
 #include "mil/dtypes.def"
 };
 
-const mil_dtype_info *mil_dtype_get(mil_dtype dtype) { return &dtypes[dtype < MIL_DTYPE_COUNT ? dtype : MIL_DTYPE_NONE]; }
+const mil_dtype_info *mil_dtype_get(mil_dtype dtype) {
+    return &dtypes[dtype < MIL_DTYPE_COUNT ? dtype : MIL_DTYPE_NONE];
+}
 
 mil_dtype mil_dtype_from_name(const char *name, size_t length) {
     for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
@@ -265,10 +267,11 @@ mil_function *mil_module_function(const mil_module *m, const char *name, propane
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", f->name);
     char quoted[80];
     text_quote(quoted, wanted, strlen(wanted));
-    if (!m->functions) propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: the program has no functions", m->source);
+    if (!m->functions)
+        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: the program has no functions", m->source);
     else
-        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no function '%s'; the program has: %s", m->source, quoted,
-                     list);
+        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no function '%s'; the program has: %s", m->source,
+                     quoted, list);
     return NULL;
 }
 
@@ -395,8 +398,10 @@ const char *mil_op_where(char out[300], const mil_op *op) {
     const mil_function *f = op->function;
     const char *source = f ? f->module->source : "removed";
     int used;
-    if (op->line) used = snprintf(out, 300, "%.120s:%d:%d: %s", source, op->line, op->column, op->info->name);
-    else used = snprintf(out, 300, "%.80s: function '%.60s': %s", source, f ? f->name : "", op->info->name);
+    if (op->line)
+        used = snprintf(out, 300, "%.120s:%d:%d: %s", source, op->line, op->column, op->info->name);
+    else
+        used = snprintf(out, 300, "%.80s: function '%.60s': %s", source, f ? f->name : "", op->info->name);
     if (name) snprintf(out + used, (size_t)(300 - used), " '%.60s'", name);
     return out;
 }

@@ -95,8 +95,10 @@ static bool read_decimal(const char *s, const char *end, double *out) {
         char c = *p;
         if (c >= '0' && c <= '9') {
             digits = true;
-            if (mantissa < 100000000000000) mantissa = mantissa * 10 + (unsigned)(c - '0');
-            else small = false;
+            if (mantissa < 100000000000000)
+                mantissa = mantissa * 10 + (unsigned)(c - '0');
+            else
+                small = false;
         } else if (c == '.') {
             if (point) return false;
             point = true;
@@ -135,8 +137,10 @@ bool mil_number_real(const char *text, size_t length, double *out) {
     if (s < end && (*s == '-' || *s == '+')) negative = *s++ == '-';
     size_t rest = (size_t)(end - s);
     double value;
-    if ((rest == 3 && memcmp(s, "inf", 3) == 0) || (rest == 8 && memcmp(s, "infinity", 8) == 0)) value = INFINITY;
-    else if (rest == 3 && memcmp(s, "nan", 3) == 0) value = NAN;
+    if ((rest == 3 && memcmp(s, "inf", 3) == 0) || (rest == 8 && memcmp(s, "infinity", 8) == 0))
+        value = INFINITY;
+    else if (rest == 3 && memcmp(s, "nan", 3) == 0)
+        value = NAN;
     else if (has_hex_prefix(s, end)) {
         if (!read_hex(s + 2, end, &value)) return false;
     } else if (!read_decimal(s, end, &value)) {
@@ -148,9 +152,12 @@ bool mil_number_real(const char *text, size_t length, double *out) {
 
 const char *mil_number_print(char out[40], double value) {
     const char *sign = signbit(value) ? "-" : "";
-    if (isnan(value)) snprintf(out, 40, "%snan", sign);
-    else if (isinf(value)) snprintf(out, 40, "%sinf", sign);
-    else if (value == 0) snprintf(out, 40, "%s0x0p+0", sign);
+    if (isnan(value))
+        snprintf(out, 40, "%snan", sign);
+    else if (isinf(value))
+        snprintf(out, 40, "%sinf", sign);
+    else if (value == 0)
+        snprintf(out, 40, "%s0x0p+0", sign);
     else {
         int exponent;
         double half = frexp(fabs(value), &exponent); /* [0.5, 1) */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* First reading: declare what the rows name. */
-#define RULE(x) propane_status mil_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
-#define EVAL(x) propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
+#define RULE(x)                                                propane_status mil_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
+#define EVAL(x)                                                propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule eval
 #include "mil/ops.def"
 
@@ -16,15 +16,17 @@
 #define mil_eval_none NULL
 
 /* Second reading: the table. */
-#define REQ(name, klass) {#name, MIL_CLASS_##klass, MIL_REQUIRED, NULL}
+#define REQ(name, klass)           {#name, MIL_CLASS_##klass, MIL_REQUIRED, NULL}
 #define OPT(name, klass, standard) {#name, MIL_CLASS_##klass, MIL_OPTIONAL, standard}
-#define VAR(name, klass) {#name, MIL_CLASS_##klass, MIL_VARIADIC, NULL}
-#define IN(...) (int)(sizeof((mil_param[]){__VA_ARGS__}) / sizeof(mil_param)), {__VA_ARGS__}
+#define VAR(name, klass)           {#name, MIL_CLASS_##klass, MIL_VARIADIC, NULL}
+#define IN(...)                                                                                                        \
+    (int)(sizeof((mil_param[]){__VA_ARGS__}) / sizeof(mil_param)), { __VA_ARGS__ }
 #define RULE(x) mil_rule_##x
 #define EVAL(x) mil_eval_##x
 #define COST(x) x
 #define DRAW(x) MIL_DRAW_##x
-#define OP(name, since, in, rule, eval, cost, draw, grad, cpu) {#name, MIL_OP_##name, MIL_##since, in, rule, eval, cost, draw},
+#define OP(name, since, in, rule, eval, cost, draw, grad, cpu)                                                         \
+    {#name, MIL_OP_##name, MIL_##since, in, rule, eval, cost, draw},
 static const mil_op_info table[MIL_OP_COUNT] = {
 #include "mil/ops.def"
 };

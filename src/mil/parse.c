@@ -52,9 +52,12 @@ static propane_status fail_at(parser *p, const lex_token *t, const char *format,
 
 static const char *shown(char out[90], const lex_token *t) {
     char quoted[80];
-    if (t->kind == LEX_END) snprintf(out, 90, "the end of the text");
-    else if (t->kind == LEX_BAD && *t->start == '"') snprintf(out, 90, "a string that is not closed in its line");
-    else snprintf(out, 90, t->kind == LEX_STRING ? "%s" : "'%s'", text_quote(quoted, t->start, t->length));
+    if (t->kind == LEX_END)
+        snprintf(out, 90, "the end of the text");
+    else if (t->kind == LEX_BAD && *t->start == '"')
+        snprintf(out, 90, "a string that is not closed in its line");
+    else
+        snprintf(out, 90, t->kind == LEX_STRING ? "%s" : "'%s'", text_quote(quoted, t->start, t->length));
     return out;
 }
 
@@ -158,7 +161,8 @@ static propane_status parse_dtype(parser *p, mil_dtype *out) {
     PROPANE_TRY(expect_name(p, "an element type", &t));
     *out = mil_dtype_from_name(t.start, t.length);
     if (*out) return PROPANE_OK;
-    return fail_at(p, &t, "unknown type %s; there are tensor<TYPE, [DIMENSIONS]> and fp16, fp32, int32, bool, string, ...",
+    return fail_at(p, &t,
+                   "unknown type %s; there are tensor<TYPE, [DIMENSIONS]> and fp16, fp32, int32, bool, string, ...",
                    shown(found, &t));
 }
 
@@ -172,8 +176,8 @@ static propane_status parse_dims(parser *p, mil_type *type) {
         t = p->lex.token;
         PROPANE_TRY(read_whole(p, "a dimension (a number that is known now)", &dim));
         if (dim.negative || dim.magnitude < 1 || dim.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
-            return fail_at(p, &t, "a dimension of %.*s is not possible; 1 to 2^40 are", (int)(t.length < 40 ? t.length : 40),
-                           t.start);
+            return fail_at(p, &t, "a dimension of %.*s is not possible; 1 to 2^40 are",
+                           (int)(t.length < 40 ? t.length : 40), t.start);
         type->dim[type->rank++] = (int64_t)dim.magnitude;
     }
     return expect(p, "]");
@@ -246,7 +250,8 @@ static propane_status parse_whole(parser *p, mil_dtype dtype) {
     mil_whole value;
     PROPANE_TRY(read_whole(p, "a whole number", &value));
     if (mil_element_store_whole(p->elements, dtype, p->element_count, value)) return PROPANE_OK;
-    return fail_at(p, &t, "%.*s does not fit %s", (int)(t.length < 40 ? t.length : 40), t.start, mil_dtype_get(dtype)->name);
+    return fail_at(p, &t, "%.*s does not fit %s", (int)(t.length < 40 ? t.length : 40), t.start,
+                   mil_dtype_get(dtype)->name);
 }
 
 static propane_status parse_bool(parser *p) {
@@ -306,8 +311,8 @@ static propane_status parse_nested(parser *p, const mil_type *type, int level) {
         PROPANE_TRY(expect(p, "]"));
     }
     if (count == type->dim[level]) return PROPANE_OK;
-    return fail_at(p, &t, "%lld element%s for dimension %d; the type says %lld", (long long)count, count == 1 ? "" : "s",
-                   level, (long long)type->dim[level]);
+    return fail_at(p, &t, "%lld element%s for dimension %d; the type says %lld", (long long)count,
+                   count == 1 ? "" : "s", level, (long long)type->dim[level]);
 }
 
 /* A tensor's elements, nested as its dimensions, or all in one list. */
@@ -397,8 +402,8 @@ static propane_status parse_bare(parser *p, const mil_param *param, mil_const **
         mil_class klass;
         mil_dtype dtype;
         int rank;
-    } known[] = {{MIL_CLASS_K_INT, MIL_int32, 0},   {MIL_CLASS_K_INTS, MIL_int32, 1}, {MIL_CLASS_K_BOOL, MIL_bool, 0},
-                 {MIL_CLASS_K_BOOLS, MIL_bool, 1},  {MIL_CLASS_K_TEXT, MIL_string, 0}, {MIL_CLASS_K_FLOAT, MIL_fp32, 0}};
+    } known[] = {{MIL_CLASS_K_INT, MIL_int32, 0},  {MIL_CLASS_K_INTS, MIL_int32, 1},  {MIL_CLASS_K_BOOL, MIL_bool, 0},
+                 {MIL_CLASS_K_BOOLS, MIL_bool, 1}, {MIL_CLASS_K_TEXT, MIL_string, 0}, {MIL_CLASS_K_FLOAT, MIL_fp32, 0}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (known[i].klass != param->klass) continue;
         mil_type type = mil_type_scalar(known[i].dtype);
@@ -473,7 +478,8 @@ static propane_status parse_argument_value(parser *p, mil_op *op, int index) {
     const mil_param *param = &op->info->params[index];
     p->list_count = 0;
     if (at(p, "(")) {
-        if (param->need != MIL_VARIADIC) return fail_at(p, &p->lex.token, "%s takes one value, not a list", param->name);
+        if (param->need != MIL_VARIADIC)
+            return fail_at(p, &p->lex.token, "%s takes one value, not a list", param->name);
         lex_next(&p->lex);
         do PROPANE_TRY(list_value(p, param));
         while (accept(p, ","));
@@ -500,7 +506,8 @@ static propane_status parse_arguments(parser *p, mil_op *op, const char *close, 
             if (lex_is(&t, op->info->params[i].name)) index = i;
         bool label = attributes && index < 0 && lex_is(&t, "name");
         if (index < 0 && !label) return unknown_argument(p, &t, op->info);
-        if (index >= 0 && op->operands[index].count) return fail_at(p, &t, "%s is given twice", op->info->params[index].name);
+        if (index >= 0 && op->operands[index].count)
+            return fail_at(p, &t, "%s is given twice", op->info->params[index].name);
         PROPANE_TRY(expect(p, "="));
         PROPANE_TRY(label ? parse_label(p, op, &t) : parse_argument_value(p, op, index));
     } while (accept(p, ","));
@@ -621,7 +628,8 @@ static propane_status parse_function_head(parser *p) {
     PROPANE_TRY(expect(p, "<"));
     PROPANE_TRY(expect_name(p, "an opset (ios15 to ios18)", &opset));
     mil_opset known = mil_opset_from_name(opset.start, opset.length);
-    if (!known) return fail_at(p, &opset, "unknown opset %s; ios15, ios16, ios17 and ios18 are known", shown(found, &opset));
+    if (!known)
+        return fail_at(p, &opset, "unknown opset %s; ios15, ios16, ios17 and ios18 are known", shown(found, &opset));
     PROPANE_TRY(expect(p, ">"));
     for (const mil_function *f = p->module->functions; f; f = f->next)
         if (lex_is(&t, f->name)) return fail_at(p, &t, "function %s is defined a second time", shown(found, &t));
@@ -700,8 +708,8 @@ static propane_status parse_version(parser *p) {
         !mil_number_whole(dot + 1, t->length - (size_t)(dot + 1 - t->start), &minor))
         return unexpected(p, "a version such as 1.3");
     if (major.negative || major.magnitude != 1 || minor.negative || minor.magnitude > 99)
-        return fail_at(p, t, "program version %.*s is not known; 1.0 to 1.99 are", (int)(t->length < 20 ? t->length : 20),
-                       t->start);
+        return fail_at(p, t, "program version %.*s is not known; 1.0 to 1.99 are",
+                       (int)(t->length < 20 ? t->length : 20), t->start);
     p->module->version_major = 1;
     p->module->version_minor = (int)minor.magnitude;
     lex_next(&p->lex);
@@ -729,7 +737,8 @@ propane_status mil_parse(const char *program, size_t length, const char *source,
                          mil_module **out, propane_error *err) {
     *out = NULL;
     if (length > MAX_TEXT)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: %zu bytes of text; at most %d are read", source, length, MAX_TEXT);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: %zu bytes of text; at most %d are read", source, length,
+                            MAX_TEXT);
     mil_module *m = mil_module_create(source);
     if (!m) return propane_fail_memory(err, sizeof *m);
     propane_status status = PROPANE_OK;

@@ -22,7 +22,8 @@ static void print_type(printer *p, const mil_type *type) {
     char buffer[160];
     if (type->rank == 0 && p->dialect == MIL_CANONICAL)
         text_printf(p->out, "tensor<%s, []>", mil_dtype_get(type->dtype)->name);
-    else text_append(p->out, mil_type_print(buffer, type));
+    else
+        text_append(p->out, mil_type_print(buffer, type));
 }
 
 static void print_string(text *out, const char *s) {
@@ -33,11 +34,16 @@ static void print_string(text *out, const char *s) {
         text_append_n(out, s, plain);
         s += plain;
         if (!*s) break;
-        if (*s == '"' || *s == '\\') text_printf(out, "\\%c", *s);
-        else if (*s == '\n') text_append(out, "\\n");
-        else if (*s == '\t') text_append(out, "\\t");
-        else if (*s == '\r') text_append(out, "\\r");
-        else text_printf(out, "\\x%02x", (unsigned char)*s);
+        if (*s == '"' || *s == '\\')
+            text_printf(out, "\\%c", *s);
+        else if (*s == '\n')
+            text_append(out, "\\n");
+        else if (*s == '\t')
+            text_append(out, "\\t");
+        else if (*s == '\r')
+            text_append(out, "\\r");
+        else
+            text_printf(out, "\\x%02x", (unsigned char)*s);
         s++;
     }
     text_append(out, "\"");
@@ -55,8 +61,10 @@ static void print_float(text *out, const mil_const *c, int64_t index) {
     double nan;
     (void)mil_number_real("nan", 3, &nan);
     (void)mil_element_store_real(plain, c->type.dtype, 0, nan);
-    if (bits == mil_element_bits(plain, c->type.dtype, 0)) text_append(out, "nan");
-    else text_printf(out, "nan(0x%llx)", (unsigned long long)bits);
+    if (bits == mil_element_bits(plain, c->type.dtype, 0))
+        text_append(out, "nan");
+    else
+        text_printf(out, "nan(0x%llx)", (unsigned long long)bits);
 }
 
 static void print_element(text *out, const mil_const *c, int64_t index) {

@@ -49,8 +49,8 @@ static propane_status verify_value(const mil_op *op, const mil_param *p, const m
     const class_rule *rule = &classes[p->klass];
     char type[160];
     if (!(rule->dtypes >> v->type.dtype & 1) || (rule->rank != ANY_RANK && v->type.rank != rule->rank))
-        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be %s; %.60s is %s", p->name, rule->text, value_name(v),
-                           mil_type_print(type, &v->type));
+        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be %s; %.60s is %s", p->name, rule->text,
+                           value_name(v), mil_type_print(type, &v->type));
     if (rule->constant && !v->konst)
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant; %.60s is %s", p->name, value_name(v),
                            v->def ? "computed" : "a parameter of the function");
@@ -62,7 +62,8 @@ static propane_status missing(const mil_op *op, const mil_param *p, propane_erro
     size_t used = 0;
     for (int i = 0; i < op->info->param_count; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", op->info->params[i].name);
-    return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the argument %s is missing; %s has: %s", p->name, op->info->name, list);
+    return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the argument %s is missing; %s has: %s", p->name, op->info->name,
+                       list);
 }
 
 propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
@@ -75,8 +76,7 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
     for (int i = 0; i < info->param_count; i++) {
         const mil_param *p = &info->params[i];
         const mil_operand *o = &op->operands[i];
-        if (o->count == 0 && p->need != MIL_OPTIONAL)
-            return missing(op, p, err);
+        if (o->count == 0 && p->need != MIL_OPTIONAL) return missing(op, p, err);
         if (o->count > 1 && p->need != MIL_VARIADIC)
             return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s takes one value, not %d", p->name, o->count);
         for (int k = 0; k < o->count; k++) {
@@ -85,9 +85,9 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
             PROPANE_TRY(verify_value(op, p, v, err));
             if (!classes[p->klass].shares) continue;
             if (first && first->type.dtype != v->type.dtype)
-                return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s is %s and %s is %s; they must have one element type",
-                                   first_param->name, mil_dtype_get(first->type.dtype)->name, p->name,
-                                   mil_dtype_get(v->type.dtype)->name);
+                return mil_op_fail(op, err, PROPANE_ERR_INVALID,
+                                   "%s is %s and %s is %s; they must have one element type", first_param->name,
+                                   mil_dtype_get(first->type.dtype)->name, p->name, mil_dtype_get(v->type.dtype)->name);
             if (!first) {
                 first = v;
                 first_param = p;
@@ -123,15 +123,17 @@ propane_status mil_verify_op(const mil_op *op, propane_error *err) {
         if (!mil_type_legal(&types[i], why))
             return mil_op_fail(op, err, PROPANE_ERR_INVALID, "its result is not possible: %s", why);
         if (!mil_type_equal(&v->type, &types[i]))
-            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "result '%.60s' is declared %s, but the operation gives %s",
-                               v->name, mil_type_print(says, &v->type), mil_type_print(gives, &types[i]));
+            return mil_op_fail(op, err, PROPANE_ERR_INVALID,
+                               "result '%.60s' is declared %s, but the operation gives %s", v->name,
+                               mil_type_print(says, &v->type), mil_type_print(gives, &types[i]));
     }
     return op->info->code == MIL_OP_const ? verify_const(op, err) : PROPANE_OK;
 }
 
 /* ---- functions ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status function_fail(const mil_function *f, propane_error *err, const char *format, ...) BASE_PRINTF(3, 4);
+static propane_status function_fail(const mil_function *f, propane_error *err, const char *format, ...)
+    BASE_PRINTF(3, 4);
 static propane_status function_fail(const mil_function *f, propane_error *err, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -153,8 +155,10 @@ typedef struct walk {
 static propane_status define(walk *w, const mil_value *v, propane_error *err) {
     char why[200];
     if (!v->name || !mil_name_legal(v->name, strlen(v->name)))
-        return function_fail(w->f, err, "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin "
-                                        "with a digit", v->name ? v->name : "");
+        return function_fail(w->f, err,
+                             "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin "
+                             "with a digit",
+                             v->name ? v->name : "");
     if (!mil_type_legal(&v->type, why)) return function_fail(w->f, err, "'%.60s' has no legal type: %s", v->name, why);
     if (v->id < 0 || v->id >= w->f->value_count || w->defined[v->id])
         return function_fail(w->f, err, "'%.60s' is defined twice", v->name);
@@ -190,8 +194,10 @@ static propane_status verify_results(walk *w, propane_error *err) {
         if (!w->defined[v->id])
             return function_fail(f, err, "result %d, '%.60s', is not defined, or is a result already", i, v->name);
         if (!v->def)
-            return function_fail(f, err, "result '%.60s' is also a parameter; results are bound by name, so put an "
-                                         "identity between them", v->name);
+            return function_fail(f, err,
+                                 "result '%.60s' is also a parameter; results are bound by name, so put an "
+                                 "identity between them",
+                                 v->name);
         if (v->type.dtype == MIL_string) return function_fail(f, err, "result '%.60s' is a string", v->name);
         w->defined[v->id] = NULL; /* so that the second mention is found */
     }

@@ -89,7 +89,8 @@ static propane_status weights_write(weights *w, const char *path, propane_error 
 static propane_status write_weights(mil_module *m, weights *w, const char *dir, propane_error *err) {
     if (!weights_collect(w, m)) return propane_fail_memory(err, sizeof(mil_const *));
     if (!w->count) return PROPANE_OK;
-    const char *folder = arena_printf(m->arena, "%s/weights", dir), *path = arena_printf(m->arena, "%s/weights/weight.bin", dir);
+    const char *folder = arena_printf(m->arena, "%s/weights", dir),
+               *path = arena_printf(m->arena, "%s/weights/weight.bin", dir);
     const char *written = arena_string(m->arena, "@model_path/weights/weight.bin"), *own = arena_string(m->arena, dir);
     if (!folder || !path || !written || !own) return propane_fail_memory(err, strlen(dir));
     PROPANE_TRY(file_make_dir(folder, err));

@@ -94,8 +94,9 @@ TEST(names_are_made_unique) {
     EXPECT(op && op->result_count == 2);
     EXPECT_TEXT(op->results[1]->name, "half_1");
     EXPECT(mil_build_op(&b, MIL_OP_relu, "no name", a, 1) == NULL);
-    EXPECT_TEXT(b.err.text, "b: function 'f': 'no name' is no legal name; it must be letters, digits, _ . or @, and not "
-                            "begin with a digit");
+    EXPECT_TEXT(b.err.text,
+                "b: function 'f': 'no name' is no legal name; it must be letters, digits, _ . or @, and not "
+                "begin with a digit");
     mil_module_free(m);
 }
 
@@ -125,16 +126,16 @@ TEST(wrong_calls_are_refused) {
     mil_builder b;
     mil_type type = shape(MIL_fp16, 1, 2, 1, 2), empty = shape(MIL_fp16, 1, 0, 1, 1);
     const double large[4] = {0, 1e9, 0, 0};
-#define REFUSED(call, part)                                                                                             \
-    do {                                                                                                                \
-        static int number;                                                                                              \
-        char name[60];                                                                                                  \
-        snprintf(name, sizeof name, "f%d_%d", __LINE__, number++);                                                      \
-        mil_build_begin(&b, m, name, MIL_IOS15);                                                                        \
-        mil_value *x = mil_build_param(&b, "x", type);                                                                  \
-        (void)x;                                                                                                        \
-        EXPECT((call) == NULL);                                                                                         \
-        EXPECT_MSG(strstr(b.err.text, part), "'%s' and not '%s'", b.err.text, part);                                    \
+#define REFUSED(call, part)                                                                                            \
+    do {                                                                                                               \
+        static int number;                                                                                             \
+        char name[60];                                                                                                 \
+        snprintf(name, sizeof name, "f%d_%d", __LINE__, number++);                                                     \
+        mil_build_begin(&b, m, name, MIL_IOS15);                                                                       \
+        mil_value *x = mil_build_param(&b, "x", type);                                                                 \
+        (void)x;                                                                                                       \
+        EXPECT((call) == NULL);                                                                                        \
+        EXPECT_MSG(strstr(b.err.text, part), "'%s' and not '%s'", b.err.text, part);                                   \
     } while (0)
     REFUSED(mil_build_param(&b, "x", type), "the name 'x' is taken");
     REFUSED(mil_build_param(&b, "y", empty), "dimension 1 is 0");

@@ -23,7 +23,8 @@ static void check_round_trip(const mil_module *m, const char *name, mil_dialect 
     propane_status status = mil_parse(first.data, first.length, name, folder, &again, &err);
     EXPECT_MSG(status == PROPANE_OK, "%s: what was printed does not read back: %s\n%s", name, err.text, first.data);
     mil_print(&second, again, &options);
-    EXPECT_MSG(strcmp(first.data, second.data) == 0, "%s: printed again it differs:\n%s\n%s", name, first.data, second.data);
+    EXPECT_MSG(strcmp(first.data, second.data) == 0, "%s: printed again it differs:\n%s\n%s", name, first.data,
+               second.data);
     mil_module_free(again);
     text_deinit(&first);
     text_deinit(&second);
@@ -66,7 +67,9 @@ static bool check_file(const char *name) {
         text file = {0};
         text_append_n(&file, data, (size_t)(mark - data));
         text_printf(&file, "// >>> %s\n%s",
-                    gave_error ? "error" : strncmp(mark + 7, "output canonical", 16) == 0 ? "output canonical" : "output",
+                    gave_error                                       ? "error"
+                    : strncmp(mark + 7, "output canonical", 16) == 0 ? "output canonical"
+                                                                     : "output",
                     out.data);
         EXPECT_OK(file_write(path, file.data, file.length, &err));
         text_deinit(&file);

@@ -72,10 +72,12 @@ TEST(public_calls) {
     propane_module *m = NULL;
     EXPECT_FAIL(propane_module_read("no/such.mil", &m, &err), PROPANE_ERR_NOT_FOUND, "no/such.mil");
     EXPECT(m == NULL);
-    EXPECT_FAIL(propane_module_parse("x", 1, NULL, NULL, &m, &err), PROPANE_ERR_INVALID, "text:1:1: expected 'program'");
+    EXPECT_FAIL(propane_module_parse("x", 1, NULL, NULL, &m, &err), PROPANE_ERR_INVALID,
+                "text:1:1: expected 'program'");
     EXPECT_FAIL(propane_module_parse(NULL, 0, NULL, NULL, &m, &err), PROPANE_ERR_INVALID, "NULL");
-    const char blob[] = "program(1.3){func f<ios16>() {tensor<fp16, [4]> a = const()[val = tensor<fp16, [4]>(BLOBFILE(path "
-                        "= string(\"@model_path/weights/w.bin\"), offset = uint64(192)))];} -> (a);}";
+    const char blob[] =
+        "program(1.3){func f<ios16>() {tensor<fp16, [4]> a = const()[val = tensor<fp16, [4]>(BLOBFILE(path "
+        "= string(\"@model_path/weights/w.bin\"), offset = uint64(192)))];} -> (a);}";
     EXPECT_OK(propane_module_parse(blob, strlen(blob), NULL, "tests/mil/cases", &m, &err));
     EXPECT(mil_const_f64(m->functions->results[0]->konst, 2) == -3.0);
     propane_module_free(m);
@@ -86,7 +88,8 @@ TEST(public_calls) {
     EXPECT_FAIL(propane_module_read(path, &m, &err), PROPANE_ERR_NOT_FOUND, "p.mil:1:85: cannot open");
     EXPECT_FAIL(propane_module_read(dir, &m, &err), PROPANE_ERR_INVALID, dir);
     mem_free(dir);
-    EXPECT_FAIL(propane_module_parse(blob, strlen(blob), NULL, NULL, &m, &err), PROPANE_ERR_INVALID, "without a folder");
+    EXPECT_FAIL(propane_module_parse(blob, strlen(blob), NULL, NULL, &m, &err), PROPANE_ERR_INVALID,
+                "without a folder");
 }
 
 /* Every prefix of a program is refused with a place, and none of them reads behind its end. */
@@ -102,7 +105,8 @@ TEST(every_prefix_is_refused) {
         memcpy(part, data, n);
         mil_module *m = NULL;
         propane_status status = mil_parse(part, n, "p", "tests/mil/cases", &m, &err);
-        EXPECT_MSG(status == PROPANE_ERR_INVALID && strncmp(err.text, "p:", 2) == 0, "prefix of %zu bytes: %s", n, err.text);
+        EXPECT_MSG(status == PROPANE_ERR_INVALID && strncmp(err.text, "p:", 2) == 0, "prefix of %zu bytes: %s", n,
+                   err.text);
         free(part);
     }
     mem_free(data);
@@ -145,7 +149,8 @@ TEST(large_literals_are_linear) {
     propane_error err = {0};
     text program = {0};
     enum { COUNT = 1 << 20 };
-    text_printf(&program, "program(1.3){func f<ios18>() {tensor<fp32, [%d]> a = const()[val = tensor<fp32, [%d]>([", COUNT, COUNT);
+    text_printf(&program, "program(1.3){func f<ios18>() {tensor<fp32, [%d]> a = const()[val = tensor<fp32, [%d]>([",
+                COUNT, COUNT);
     for (int i = 0; i < COUNT; i++) text_printf(&program, "%s%d.5", i ? "," : "", i % 100);
     text_append(&program, "])];} -> (a);}");
     mil_module *m;
@@ -186,6 +191,6 @@ TEST(no_memory_is_an_error) {
     text_deinit(&program);
 }
 
-SUITE("mil/parse", T(keeps_what_the_text_says), T(defaults_come_from_the_row), T(public_calls), T(every_prefix_is_refused),
-      T(five_thousand_operations_are_fast), T(large_literals_are_linear), T(a_promise_takes_no_memory),
-      T(no_memory_is_an_error))
+SUITE("mil/parse", T(keeps_what_the_text_says), T(defaults_come_from_the_row), T(public_calls),
+      T(every_prefix_is_refused), T(five_thousand_operations_are_fast), T(large_literals_are_linear),
+      T(a_promise_takes_no_memory), T(no_memory_is_an_error))

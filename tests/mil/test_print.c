@@ -55,8 +55,8 @@ TEST(every_fp16_reads_back) {
 
 TEST(random_bits_read_back) {
     enum { COUNT = 4096 };
-    static const mil_dtype dtypes[] = {MIL_fp32, MIL_fp64, MIL_int4, MIL_int64, MIL_uint1, MIL_uint2, MIL_uint3, MIL_uint6,
-                                       MIL_uint64, MIL_int16};
+    static const mil_dtype dtypes[] = {MIL_fp32,  MIL_fp64,  MIL_int4,  MIL_int64,  MIL_uint1,
+                                       MIL_uint2, MIL_uint3, MIL_uint6, MIL_uint64, MIL_int16};
     uint64_t *bits = mem_array(COUNT, sizeof *bits);
     rng r;
     rng_init(&r, 7);
@@ -71,10 +71,28 @@ TEST(random_bits_read_back) {
 
 /* The same as strtod: all shapes of spelling, and random values in both notations. */
 TEST(numbers_are_read_as_strtod_reads_them) {
-    static const char *const spellings[] = {"0", "-0", "1", "1.", ".5", "1e3", "1E-3", "123456789012345678901234567890",
-                                            "0.1", "4.9e-324", "1e-400", "1e400", "0x1p-3", "0x1.8P+4", "0xAB.CDp1",
-                                            "0x.8", "0x1.fffffffffffff8p0", "0x1.fffffffffffff7p0",
-                                            "0x123456789abcdef01234p-70", "0x0.0000000000000000000001p40", "+3.25", "inf"};
+    static const char *const spellings[] = {"0",
+                                            "-0",
+                                            "1",
+                                            "1.",
+                                            ".5",
+                                            "1e3",
+                                            "1E-3",
+                                            "123456789012345678901234567890",
+                                            "0.1",
+                                            "4.9e-324",
+                                            "1e-400",
+                                            "1e400",
+                                            "0x1p-3",
+                                            "0x1.8P+4",
+                                            "0xAB.CDp1",
+                                            "0x.8",
+                                            "0x1.fffffffffffff8p0",
+                                            "0x1.fffffffffffff7p0",
+                                            "0x123456789abcdef01234p-70",
+                                            "0x0.0000000000000000000001p40",
+                                            "+3.25",
+                                            "inf"};
     char buffer[80], printed[40];
     double value;
     for (size_t i = 0; i < sizeof spellings / sizeof spellings[0]; i++) {
@@ -96,8 +114,8 @@ TEST(numbers_are_read_as_strtod_reads_them) {
         EXPECT_MSG(mil_number_real(printed, strlen(printed), &value) && value == wanted, "%s", printed);
         EXPECT(strtod(printed, NULL) == wanted);
     }
-    static const char *const wrong[] = {"", "-", ".", "e5", "1e", "1e+", "0x", "0xg", "1.2.3", "1p3", "0x1p", "--1", "1_0",
-                                        "nanx", "0x.p1", "1 "};
+    static const char *const wrong[] = {"",      "-",   ".",    "e5",  "1e",  "1e+",  "0x",    "0xg",
+                                        "1.2.3", "1p3", "0x1p", "--1", "1_0", "nanx", "0x.p1", "1 "};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         EXPECT_MSG(!mil_number_real(wrong[i], strlen(wrong[i]), &value), "'%s' was taken", wrong[i]);
 }
@@ -110,7 +128,8 @@ static mil_module *weights_program(void) {
     for (int i = 0; i < 40; i++) big[i] = (float)i * 0.25f;
     for (int i = 0; i < 20; i++) other[i] = -1.0f / (float)(i + 1);
     mil_build_begin(&b, m, "main", MIL_IOS18);
-    mil_type type = mil_type_tensor(MIL_fp32, 2, (int64_t[]){2, 20}), row = mil_type_tensor(MIL_fp32, 1, (int64_t[]){20});
+    mil_type type = mil_type_tensor(MIL_fp32, 2, (int64_t[]){2, 20}),
+             row = mil_type_tensor(MIL_fp32, 1, (int64_t[]){20});
     mil_value *x = mil_build_param(&b, "x", type);
     mil_value *a = mil_build_binary(&b, MIL_OP_add, x, mil_build_const(&b, "big", &type, big));
     mil_value *c = mil_build_binary(&b, MIL_OP_mul, a, mil_build_const(&b, "other", &row, other));
@@ -119,9 +138,7 @@ static mil_module *weights_program(void) {
     return m;
 }
 
-static void print_inline(const mil_module *m, text *out) {
-    mil_print(out, m, &(mil_print_options){MIL_SHORT, true});
-}
+static void print_inline(const mil_module *m, text *out) { mil_print(out, m, &(mil_print_options){MIL_SHORT, true}); }
 
 TEST(a_written_folder_reads_back) {
     propane_error err = {0};

@@ -19,26 +19,28 @@ static mil_module *sample(void) {
 }
 
 /* softmax is the last op, relu the one before it. */
-#define BROKEN(change, part)                                                                                            \
-    do {                                                                                                                \
-        propane_error err = {0};                                                                                        \
-        mil_module *m = sample();                                                                                       \
-        mil_function *f = m->functions;                                                                                 \
-        mil_op *softmax = f->last, *relu = softmax->prev;                                                               \
-        (void)relu;                                                                                                     \
-        change;                                                                                                         \
-        EXPECT_FAIL(mil_verify(m, &err), PROPANE_ERR_INVALID, part);                                                    \
-        mil_module_free(m);                                                                                             \
+#define BROKEN(change, part)                                                                                           \
+    do {                                                                                                               \
+        propane_error err = {0};                                                                                       \
+        mil_module *m = sample();                                                                                      \
+        mil_function *f = m->functions;                                                                                \
+        mil_op *softmax = f->last, *relu = softmax->prev;                                                              \
+        (void)relu;                                                                                                    \
+        change;                                                                                                        \
+        EXPECT_FAIL(mil_verify(m, &err), PROPANE_ERR_INVALID, part);                                                   \
+        mil_module_free(m);                                                                                            \
     } while (0)
 
 TEST(operands) {
     BROKEN(softmax->operands[0].count = 0, "softmax 'softmax': the argument x is missing; softmax has: x, axis");
     BROKEN(softmax->operands[0].values[0] = softmax->results[0], "x is 'softmax', which is not defined before it");
     BROKEN(f->params[0]->type.dtype = MIL_int32, "relu 'relu': x must be fp16 or fp32; x is tensor<int32, [2, 3]>");
-    BROKEN(softmax->operands[1].values[0] = relu->results[0], "axis must be a single int32; relu is tensor<fp16, [2, 3]>");
+    BROKEN(softmax->operands[1].values[0] = relu->results[0],
+           "axis must be a single int32; relu is tensor<fp16, [2, 3]>");
     BROKEN(softmax->operands[1].values[0]->konst = NULL, "the constant does not have its value's type");
     mil_value *two[2];
-    BROKEN((two[0] = two[1] = relu->results[0], softmax->operands[0] = (mil_operand){2, two}), "x takes one value, not 2");
+    BROKEN((two[0] = two[1] = relu->results[0], softmax->operands[0] = (mil_operand){2, two}),
+           "x takes one value, not 2");
 }
 
 TEST(results) {
