@@ -117,9 +117,9 @@ VFN vf v_tanh(vf x) {
     q = v_fma(q, z, v_set(-0x1.b81dc2p-5f));
     q = v_fma(q, z, v_set(0x1.110646p-3f));
     q = v_fma(q, z, v_set(-0x1.55552ep-2f));
-    vf small = v_fma(v_mul(q, z), x, x);
+    vf small = v_fma(v_mul(q, z), a, a);
     vf large = v_sub(v_set(1), v_div(v_set(2), v_add(v_exp(v_add(a, a)), v_set(1))));
-    return v_select(v_lt(a, v_set(0.625f)), small, v_copysign(large, x));
+    return v_copysign(v_select(v_lt(a, v_set(0.625f)), small, large), x);
 }
 
 /* erfc(t) / 2 for t >= 0 */
@@ -179,7 +179,7 @@ VFN vf sin_cos(vf x, int turn) {
     return v_of_bits(vi_xor(vi_of_bits(result), vi_shl(vi_and(quadrant, vi_set(2)), 30)));
 }
 
-VFN vf v_sin(vf x) { return sin_cos(x, 0); }
+VFN vf v_sin(vf x) { return v_select(v_eq(x, v_set(0)), x, sin_cos(x, 0)); } /* the reduction loses -0 */
 VFN vf v_cos(vf x) { return sin_cos(x, 1); }
 
 #endif
@@ -202,7 +202,7 @@ VFN vf v_silu_grad(vf x) {
 VFN vf v_gelu(vf x) {
     vf tail = v_half_erfc(v_mul(v_abs(x), v_set(0x1.6a09e6p-1f))); /* Phi(-|x|) */
     vf bound = v_max(v_set(-20.0f), x);
-    return v_select(v_lt(x, v_set(0)), v_mul(bound, tail), v_fnma(v_min(v_set(20.0f), x), tail, x));
+    return v_select(v_le(x, v_set(0)), v_mul(bound, tail), v_fnma(v_min(v_set(20.0f), x), tail, x));
 }
 
 VFN vf v_gelu_tanh(vf x) { /* x/2 (1 + tanh(u)) = x sigmoid(2u) */
