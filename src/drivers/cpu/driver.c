@@ -105,7 +105,9 @@ static propane_status cpu_compile(void *impl, const mil_function *f, const propa
     out->inputs = program->inputs;
     out->outputs = program->outputs;
     out->in_place = program->in_place;
-    return grow_block(impl, (size_t)program->block_bytes, err);
+    propane_status status = grow_block(impl, (size_t)program->block_bytes, err);
+    if (status != PROPANE_OK) cpu_program_deinit(program);
+    return status;
 }
 
 static void cpu_program_free(void *impl, driver_program *program) {
@@ -142,6 +144,7 @@ static propane_status cpu_execute(void *impl, const driver_execution *e, propane
 const propane_driver cpu_driver = {
     .name = "cpu",
     .summary = "this machine's processor: planned once, vector kernels, a thread pool of its own",
+    .host_memory = true,
     .probe = cpu_probe,
     .open = cpu_open,
     .close = cpu_close,
