@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the elementwise rows. Written with the forward result where that saves work or digits (exp, tanh,
- * sigmoid, rsqrt, real_div), and so that fp16 stays finite wherever the true gradient is: products start with the adjoint,
- * which is small where a power is large, and no infinity meets a zero.
+ * Owns the gradients of the elementwise rows. Written with the forward result where that saves work or digits (exp,
+ * tanh, sigmoid, rsqrt, real_div), and so that fp16 stays finite wherever the true gradient is: products start with the
+ * adjoint, which is small where a power is large, and no infinity meets a zero.
  *
- * At a kink: relu, leaky_relu, elu, relu6 give 0 at 0 from the right branch's edge, clip passes at its bounds, maximum and
- * minimum give all to x on a tie.
+ * At a kink: relu, leaky_relu, elu, relu6 give 0 at 0 from the right branch's edge, clip passes at its bounds, maximum
+ * and minimum give all to x on a tie.
  */
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define RULE(name) propane_status grad_rule_##name(grad_context *g, const mil_op *op, propane_error *err)
 
-/* ---- two operands ------------------------------------------------------------------------------------------------------ */
+/* ---- two operands ------------------------------------------------------------------------------------------------ */
 
 RULE(add) {
     mil_value *dz = grad_thin(g, op);
@@ -51,7 +51,8 @@ RULE(mod) {
     mil_value *dz = grad_thin(g, op);
     grad_give(g, op, "x", dz);
     if (grad_wants(g, op, "y")) {
-        mil_value *whole = mil_build_binary(grad_build(g), MIL_OP_floor_div, grad_arg(g, op, "x"), grad_arg(g, op, "y"));
+        mil_value *whole =
+            mil_build_binary(grad_build(g), MIL_OP_floor_div, grad_arg(g, op, "x"), grad_arg(g, op, "y"));
         grad_give(g, op, "y", grad_scale(g, grad_mul(g, dz, whole), -1));
     }
     return PROPANE_OK;
@@ -70,8 +71,8 @@ static bool uniform_constant(const mil_value *v, double *out) {
 static mil_value *power_gradient(grad_context *g, mil_value *dz, mil_value *x, mil_value *r, double p) {
     if (p == 0) return NULL;
     if (p == 1) return dz;
-    if (p == 2) return grad_scale(g, grad_mul(g, dz, x), 2);
-    if (p == 3) return grad_scale(g, grad_mul(g, grad_mul(g, dz, x), x), 3);
+    if (p == 2) return grad_mul(g, grad_scale(g, dz, 2), x);
+    if (p == 3) return grad_mul(g, grad_mul(g, grad_scale(g, dz, 3), x), x);
     if (p == 0.5) return grad_div(g, grad_scale(g, dz, 0.5), r);
     if (p == -1) return grad_scale(g, grad_mul(g, grad_mul(g, dz, r), r), -1);
     if (p == -0.5) return grad_scale(g, grad_mul(g, grad_mul(g, grad_mul(g, dz, r), r), r), -0.5);
@@ -115,13 +116,14 @@ RULE(minimum) {
 }
 
 RULE(select) {
-    mil_value *dz = grad_of(g, op, 0), *mask = grad_arg(g, op, "cond"), *zero = grad_zero(g, op->results[0]->type.dtype);
+    mil_value *dz = grad_of(g, op, 0), *mask = grad_arg(g, op, "cond"),
+              *zero = grad_zero(g, op->results[0]->type.dtype);
     if (grad_wants(g, op, "a")) grad_give(g, op, "a", grad_select(g, mask, dz, zero));
     if (grad_wants(g, op, "b")) grad_give(g, op, "b", grad_select(g, mask, zero, dz));
     return PROPANE_OK;
 }
 
-/* ---- one operand ---------------------------------------------------------------------------------------------------------- */
+/* ---- one operand ------------------------------------------------------------------------------------------------- */
 
 RULE(identity) {
     grad_give(g, op, "x", grad_thin(g, op));
@@ -142,8 +144,9 @@ RULE(abs) {
     return PROPANE_OK;
 }
 
+/* The scalar goes on the adjoint: that may be thin. */
 RULE(square) {
-    grad_give(g, op, "x", grad_scale(g, grad_mul(g, grad_thin(g, op), grad_arg(g, op, "x")), 2));
+    grad_give(g, op, "x", grad_mul(g, grad_scale(g, grad_thin(g, op), 2), grad_arg(g, op, "x")));
     return PROPANE_OK;
 }
 
@@ -260,7 +263,8 @@ RULE(sigmoid_hard) {
     PROPANE_TRY(mil_attr_float(op, "alpha", &alpha, err));
     mil_dtype dtype = op->results[0]->type.dtype;
     mil_value *r = grad_result(g, op);
-    grad_give(g, op, "x", inside(g, grad_scale(g, grad_thin(g, op), alpha), r, dtype, MIL_OP_greater, 0, MIL_OP_less, 1));
+    grad_give(g, op, "x",
+              inside(g, grad_scale(g, grad_thin(g, op), alpha), r, dtype, MIL_OP_greater, 0, MIL_OP_less, 1));
     return PROPANE_OK;
 }
 
@@ -278,7 +282,8 @@ RULE(silu) {
 
 /* Phi(x) + x phi(x) */
 static mil_value *gelu_exact(grad_context *g, mil_value *x) {
-    mil_value *phi = grad_shift(g, grad_scale(g, grad_unary(g, MIL_OP_erf, grad_scale(g, x, 0.70710678118654752440)), 0.5), 0.5);
+    mil_value *phi =
+        grad_shift(g, grad_scale(g, grad_unary(g, MIL_OP_erf, grad_scale(g, x, 0.70710678118654752440)), 0.5), 0.5);
     mil_value *density = grad_scale(g, bell(g, x, 2), 0.39894228040143267794); /* 1 / sqrt(2 pi) */
     return grad_plus(g, grad_mul(g, x, density), phi);
 }
@@ -286,7 +291,8 @@ static mil_value *gelu_exact(grad_context *g, mil_value *x) {
 /* (1 + t)/2 + x/2 (1 - t^2) u'; beyond +-10 t is +-1 in every precision, and clipping keeps x^3 in fp16's range. */
 static mil_value *gelu_tanh(grad_context *g, mil_value *x) {
     const double c = 0.79788456080286535588, k = 0.044715;
-    mil_value *low = grad_with_float(g, MIL_OP_maximum, x, "y", -10), *near = grad_with_float(g, MIL_OP_minimum, low, "y", 10);
+    mil_value *low = grad_with_float(g, MIL_OP_maximum, x, "y", -10),
+              *near = grad_with_float(g, MIL_OP_minimum, low, "y", 10);
     mil_value *square = grad_mul(g, near, near);
     mil_value *u = grad_mul(g, near, grad_shift(g, grad_scale(g, square, c * k), c));
     mil_value *t = grad_unary(g, MIL_OP_tanh, u);

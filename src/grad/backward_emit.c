@@ -41,7 +41,9 @@ mil_value *grad_scale(grad_context *g, mil_value *x, double k) {
 mil_value *grad_shift(grad_context *g, mil_value *x, double k) {
     return k == 0.0 ? x : mil_build_binary_scalar(grad_build(g), MIL_OP_add, x, k);
 }
-mil_value *grad_unary(grad_context *g, mil_opcode code, mil_value *x) { return mil_build_unary(grad_build(g), code, x); }
+mil_value *grad_unary(grad_context *g, mil_opcode code, mil_value *x) {
+    return mil_build_unary(grad_build(g), code, x);
+}
 
 mil_value *grad_compare(grad_context *g, mil_opcode code, mil_value *x, double y) {
     return mil_build_binary_scalar(grad_build(g), code, x, y);
@@ -60,7 +62,7 @@ mil_value *grad_with_float(grad_context *g, mil_opcode code, mil_value *x, const
     return first_result(mil_build_op(grad_build(g), code, NULL, (mil_argument[]){{"x", 1, &x}, {param, 1, &k}}, 2));
 }
 
-/* ---- layout ------------------------------------------------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------------------------------------ */
 
 mil_value *grad_sum(grad_context *g, mil_value *x, const int64_t *axes, int count) {
     return count ? mil_build_reduce(grad_build(g), MIL_OP_reduce_sum, x, axes, count, true) : x;
@@ -94,8 +96,8 @@ mil_value *grad_pad(grad_context *g, mil_value *x, int rank, const int64_t *befo
     mil_value *pad = mil_build_ints(b, amount + 2 * skip, 2 * (rank - skip)), *mode = mil_build_text(b, "constant");
     mil_value *zero = grad_zero(g, x->type.dtype);
     return first_result(mil_build_op(
-        b, MIL_OP_pad, NULL, (mil_argument[]){{"x", 1, &x}, {"pad", 1, &pad}, {"mode", 1, &mode}, {"constant_val", 1, &zero}},
-        4));
+        b, MIL_OP_pad, NULL,
+        (mil_argument[]){{"x", 1, &x}, {"pad", 1, &pad}, {"mode", 1, &mode}, {"constant_val", 1, &zero}}, 4));
 }
 
 mil_value *grad_slice_step(grad_context *g, mil_value *x, int rank, const int64_t *begin, const int64_t *end,
@@ -113,23 +115,23 @@ mil_value *grad_slice_step(grad_context *g, mil_value *x, int rank, const int64_
     if (plain) return mil_build_slice(b, x, begin, size);
     mil_value *from = mil_build_ints(b, begin, rank), *to = mil_build_ints(b, end, rank);
     mil_value *step = mil_build_ints(b, stride, rank);
-    return first_result(mil_build_op(
-        b, MIL_OP_slice_by_index, NULL,
-        (mil_argument[]){{"x", 1, &x}, {"begin", 1, &from}, {"end", 1, &to}, {"stride", 1, &step}}, 4));
+    return first_result(
+        mil_build_op(b, MIL_OP_slice_by_index, NULL,
+                     (mil_argument[]){{"x", 1, &x}, {"begin", 1, &from}, {"end", 1, &to}, {"stride", 1, &step}}, 4));
 }
 
 mil_value *grad_reverse(grad_context *g, mil_value *x, const int64_t *axes, int count) {
     if (!count) return x;
     mil_value *list = mil_build_ints(grad_build(g), axes, count);
-    return first_result(mil_build_op(grad_build(g), MIL_OP_reverse, NULL,
-                                     (mil_argument[]){{"x", 1, &x}, {"axes", 1, &list}}, 2));
+    return first_result(
+        mil_build_op(grad_build(g), MIL_OP_reverse, NULL, (mil_argument[]){{"x", 1, &x}, {"axes", 1, &list}}, 2));
 }
 
 mil_value *grad_join(grad_context *g, mil_opcode code, mil_value *const *values, int count, int axis) {
     if (code == MIL_OP_concat) return count == 1 ? values[0] : mil_build_concat(grad_build(g), values, count, axis);
     mil_value *at = mil_build_int(grad_build(g), axis);
-    return first_result(mil_build_op(grad_build(g), code, NULL,
-                                     (mil_argument[]){{"values", count, values}, {"axis", 1, &at}}, 2));
+    return first_result(
+        mil_build_op(grad_build(g), code, NULL, (mil_argument[]){{"values", count, values}, {"axis", 1, &at}}, 2));
 }
 
 mil_value *grad_spread(grad_context *g, mil_value *x, int rank, int64_t *dim, int axis, int64_t step) {
@@ -143,7 +145,7 @@ mil_value *grad_spread(grad_context *g, mil_value *x, int rank, int64_t *dim, in
     return grad_reshape(g, x, rank, dim);
 }
 
-/* ---- axes --------------------------------------------------------------------------------------------------------------- */
+/* ---- axes -------------------------------------------------------------------------------------------------------- */
 
 int64_t grad_product(const int64_t *dim, int from, int to) {
     int64_t n = 1;
@@ -162,7 +164,8 @@ void grad_axes_set(grad_axes *out, const mil_type *x) {
     }
 }
 
-propane_status grad_axes_get(const mil_op *op, const char *param, const mil_type *x, grad_axes *out, propane_error *err) {
+propane_status grad_axes_get(const mil_op *op, const char *param, const mil_type *x, grad_axes *out,
+                             propane_error *err) {
     *out = (grad_axes){0};
     PROPANE_TRY(mil_attr_axes(op, param, x->rank, out->on, err));
     grad_axes_set(out, x);

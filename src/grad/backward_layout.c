@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the rows that move elements: each is the transposed move. What was cut off comes back as padding,
- * what was repeated is summed, what was picked by index is spread by a one-hot matrix.
+ * Owns the gradients of the rows that move elements: each is the transposed move. What was cut off comes back as
+ * padding, what was repeated is summed, what was picked by index is spread by a one-hot matrix.
  */
 #include <string.h>
 
@@ -39,8 +39,8 @@ RULE(reverse) {
     return PROPANE_OK;
 }
 
-/* A slice with any step, seen from the lowest element: what runs backwards is turned round, steps become gaps of zeros, and
- * padding gives the place in x. */
+/* A slice with any step, seen from the lowest element: what runs backwards is turned round, steps become gaps of zeros,
+ * and padding gives the place in x. */
 static propane_status sliced(grad_context *g, const mil_op *op, propane_error *err) {
     mil_slice s;
     PROPANE_TRY(mil_slice_read(op, &s, err));
@@ -152,8 +152,8 @@ static int64_t pad_source(mil_pad_mode mode, int64_t i, int64_t before, int64_t 
 }
 
 /* Reflected or replicated along one axis: the transposed 0/1 matrix of the padding times dz. */
-static mil_value *unpad_axis(grad_context *g, mil_value *dz, const mil_pad *p, int rank, int64_t *dim, int axis, int64_t n,
-                             mil_dtype dtype) {
+static mil_value *unpad_axis(grad_context *g, mil_value *dz, const mil_pad *p, int rank, int64_t *dim, int axis,
+                             int64_t n, mil_dtype dtype) {
     int64_t padded = dim[axis], pre = grad_product(dim, 0, axis), post = grad_product(dim, axis + 1, rank);
     double *matrix = mem_array((size_t)(padded * n), sizeof *matrix); /* [padded, n] */
     mil_builder *b = grad_build(g);
@@ -187,7 +187,7 @@ RULE(pad) {
     return PROPANE_OK;
 }
 
-/* ---- gather ---------------------------------------------------------------------------------------------------------------- */
+/* ---- gather ------------------------------------------------------------------------------------------------------ */
 
 /* Indices as [batch, picks] int32, negative ones counted from the end. */
 static mil_value *positive_indices(grad_context *g, const mil_op *op, const mil_gather *d) {
@@ -207,11 +207,16 @@ RULE(gather) {
     PROPANE_TRY(mil_gather_read(op, &d, err));
     mil_builder *b = grad_build(g);
     mil_dtype dtype = op->results[0]->type.dtype;
-    mil_value *indices = positive_indices(g, op, &d), *size = mil_build_int(b, (int32_t)d.size), *axis = mil_build_int(b, -1);
+    mil_value *indices = positive_indices(g, op, &d), *size = mil_build_int(b, (int32_t)d.size),
+              *axis = mil_build_int(b, -1);
     mil_value *on = mil_build_scalar(b, dtype, 1), *off = mil_build_scalar(b, dtype, 0);
     mil_op *hot = mil_build_op(b, MIL_OP_one_hot, NULL,
-                               (mil_argument[]){{"indices", 1, &indices}, {"one_hot_vector_size", 1, &size}, {"axis", 1, &axis},
-                                                {"on_value", 1, &on}, {"off_value", 1, &off}}, 5);
+                               (mil_argument[]){{"indices", 1, &indices},
+                                                {"one_hot_vector_size", 1, &size},
+                                                {"axis", 1, &axis},
+                                                {"on_value", 1, &on},
+                                                {"off_value", 1, &off}},
+                               5);
     mil_value *matrix = grad_reshape(g, hot ? hot->results[0] : NULL, 4, (int64_t[]){d.batch, 1, d.picks, d.size});
     mil_value *dz = grad_reshape(g, grad_of(g, op, 0), 4, (int64_t[]){d.batch, d.outer, d.picks, d.inner});
     mil_value *dx = mil_build_matmul(b, matrix, dz, true, false);
@@ -224,7 +229,8 @@ RULE(band_part) {
     int64_t lower, upper;
     PROPANE_TRY(mil_attr_int(op, "lower", &lower, err));
     PROPANE_TRY(mil_attr_int(op, "upper", &upper, err));
-    mil_value *dz = grad_of(g, op, 0), *low = mil_build_int(b, (int32_t)lower), *high = mil_build_int(b, (int32_t)upper);
+    mil_value *dz = grad_of(g, op, 0), *low = mil_build_int(b, (int32_t)lower),
+              *high = mil_build_int(b, (int32_t)upper);
     mil_op *band = mil_build_op(b, MIL_OP_band_part, NULL,
                                 (mil_argument[]){{"x", 1, &dz}, {"lower", 1, &low}, {"upper", 1, &high}}, 3);
     grad_give(g, op, "x", band ? band->results[0] : NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the gradients of the rows that multiply matrices: matmul, linear, conv, einsum, attention. A weight gradient is one
- * matmul of two taps; a batch that the operand does not have is summed afterwards. A convolution's input gradient is a
- * convolution with the flipped and transposed weight; its weight gradient is one matmul for each place in the kernel.
+ * Owns the gradients of the rows that multiply matrices: matmul, linear, conv, einsum, attention. A weight gradient is
+ * one matmul of two taps; a batch that the operand does not have is summed afterwards. A convolution's input gradient
+ * is a convolution with the flipped and transposed weight; its weight gradient is one matmul for each place in the
+ * kernel.
  *
  * Refuses weight gradients of convolutions with more than 256 places in the kernel, and einsums of more than 8 values.
  */
@@ -15,7 +16,7 @@
 
 #define RULE(name) propane_status grad_rule_##name(grad_context *g, const mil_op *op, propane_error *err)
 
-/* ---- matmul --------------------------------------------------------------------------------------------------------------- */
+/* ---- matmul ------------------------------------------------------------------------------------------------------ */
 
 /* A vector as a matrix: [K] as [1,K] for x, as [K,1] for y. */
 static mil_value *as_matrix(grad_context *g, const mil_op *op, const char *param, bool column) {
@@ -69,7 +70,7 @@ RULE(linear) {
     return PROPANE_OK;
 }
 
-/* ---- conv ------------------------------------------------------------------------------------------------------------------ */
+/* ---- conv -------------------------------------------------------------------------------------------------------- */
 
 enum { MAX_PLACES = 256 };
 
@@ -82,9 +83,14 @@ static mil_value *build_conv(grad_context *g, mil_value *x, mil_value *weight, c
     for (int i = 0; i < 2 * c->spatial; i++) any |= pad[i] != 0;
     mil_value *type = mil_build_text(b, any ? "custom" : "valid");
     mil_op *op = mil_build_op(b, MIL_OP_conv, NULL,
-                              (mil_argument[]){{"x", 1, &x}, {"weight", 1, &weight}, {"strides", 1, &strides},
-                                               {"pad_type", 1, &type}, {"pad", 1, &amount}, {"dilations", 1, &dilations},
-                                               {"groups", 1, &groups}}, 7);
+                              (mil_argument[]){{"x", 1, &x},
+                                               {"weight", 1, &weight},
+                                               {"strides", 1, &strides},
+                                               {"pad_type", 1, &type},
+                                               {"pad", 1, &amount},
+                                               {"dilations", 1, &dilations},
+                                               {"groups", 1, &groups}},
+                              7);
     return op ? op->results[0] : NULL;
 }
 
@@ -148,7 +154,8 @@ static propane_status conv_dw(grad_context *g, const mil_op *op, const mil_conv 
                            "the kernel has %lld places; the weight gradient is made for at most %d", (long long)places,
                            MAX_PLACES);
     int64_t before[MIL_MAX_RANK] = {0}, after[MIL_MAX_RANK] = {0}, stride[MIL_MAX_RANK] = {1, 1};
-    for (int i = 0; i < c->spatial; i++) before[2 + i] = c->before[i], after[2 + i] = c->after[i], stride[2 + i] = c->stride[i];
+    for (int i = 0; i < c->spatial; i++)
+        before[2 + i] = c->before[i], after[2 + i] = c->after[i], stride[2 + i] = c->stride[i];
     mil_value *x = grad_pad(g, grad_arg(g, op, "x"), rank, before, after), *part[MAX_PLACES];
     dz = grad_reshape(g, dz, 4, (int64_t[]){c->n, c->groups, c->c_out / c->groups, points});
     for (int64_t p = 0; p < places; p++) {
@@ -168,7 +175,8 @@ static propane_status conv_dw(grad_context *g, const mil_op *op, const mil_conv 
     return PROPANE_OK;
 }
 
-/* x [N,I,..], weight [O,I/g,k..]. A 1x1 kernel is a matmul; with a constant weight it stays a conv, which can be baked. */
+/* x [N,I,..], weight [O,I/g,k..]. A 1x1 kernel is a matmul; with a constant weight it stays a conv, which can be baked.
+ */
 RULE(conv) {
     mil_conv c;
     PROPANE_TRY(mil_conv_read(op, &c, err));
@@ -196,7 +204,7 @@ RULE(conv) {
     return PROPANE_OK;
 }
 
-/* ---- einsum ---------------------------------------------------------------------------------------------------------------- */
+/* ---- einsum ------------------------------------------------------------------------------------------------------ */
 
 typedef struct equation {
     char term[MIL_MAX_EINSUM][MIL_MAX_RANK + 1]; /* letters of each operand */
@@ -209,9 +217,12 @@ static void equation_read(const mil_op *op, const char *text, equation *out) {
     char *at = out->term[0];
     *out = (equation){.count = 1};
     for (const char *c = text; *c; c++) {
-        if (*c == ',') at = out->term[out->count++];
-        else if (*c == '-') at = out->result;
-        else if (*c != ' ' && *c != '>') *at++ = *c;
+        if (*c == ',')
+            at = out->term[out->count++];
+        else if (*c == '-')
+            at = out->result;
+        else if (*c != ' ' && *c != '>')
+            *at++ = *c;
     }
     mil_in_list(op, "values", &out->values);
 }
@@ -223,7 +234,8 @@ static int64_t letter_size(const mil_op *op, const equation *e, char letter, int
     if (found) size = op->results[0]->type.dim[found - e->result];
     for (int k = 0; k < e->count; k++) {
         found = k == without ? NULL : strchr(e->term[k], letter);
-        if (found && e->values[k]->type.dim[found - e->term[k]] > size) size = e->values[k]->type.dim[found - e->term[k]];
+        if (found && e->values[k]->type.dim[found - e->term[k]] > size)
+            size = e->values[k]->type.dim[found - e->term[k]];
     }
     return size;
 }
@@ -264,8 +276,8 @@ static mil_value *unit_matrix(grad_context *g, mil_dtype dtype, int64_t n) {
     return v;
 }
 
-/* A letter that only k has gives a thin adjoint, one that k repeats along a dimension is summed, and the second place of a
- * diagonal gets a letter of its own and the unit matrix. */
+/* A letter that only k has gives a thin adjoint, one that k repeats along a dimension is summed, and the second place
+ * of a diagonal gets a letter of its own and the unit matrix. */
 static propane_status einsum_operand(grad_context *g, const mil_op *op, const equation *e, int k, propane_error *err) {
     const mil_value *v = e->values[k];
     const char *term = e->term[k];
@@ -281,13 +293,16 @@ static propane_status einsum_operand(grad_context *g, const mil_op *op, const eq
         bool diagonal = strchr(term + first + 1, letter) != NULL;
         dim[i] = v->type.dim[i];
         if (i == first) {
-            if (!diagonal && dim[i] != letter_size(op, e, letter, k)) dim[i] = 1;
-            else out[n++] = letter;
+            if (!diagonal && dim[i] != letter_size(op, e, letter, k))
+                dim[i] = 1;
+            else
+                out[n++] = letter;
             continue;
         }
         char pair[3] = {letter, fresh_letter(e, &sum), 0};
         if (dim[i] != dim[first] || !pair[1] || sum.count == MIL_MAX_EINSUM)
-            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for the diagonal '%c' of operand %d", letter, k);
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for the diagonal '%c' of operand %d",
+                               letter, k);
         sum_term(&sum, unit_matrix(g, v->type.dtype, dim[i]), pair);
         out[n++] = pair[1];
     }
@@ -311,7 +326,7 @@ RULE(einsum) {
     return PROPANE_OK;
 }
 
-/* ---- attention --------------------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* P = softmax(Q K' / sqrt(E) + mask), O = P V. P is computed again: the op does not show it. */
 RULE(sdpa) {
@@ -319,7 +334,8 @@ RULE(sdpa) {
     PROPANE_TRY(mil_sdpa_read(op, &a, err));
     mil_builder *b = grad_build(g);
     double scale = 1.0 / sqrt((double)a.e);
-    mil_value *q = grad_scale(g, grad_arg(g, op, "query"), scale), *k = grad_arg(g, op, "key"), *v = grad_arg(g, op, "value");
+    mil_value *q = grad_scale(g, grad_arg(g, op, "query"), scale), *k = grad_arg(g, op, "key"),
+              *v = grad_arg(g, op, "value");
     mil_value *mask = grad_arg(g, op, "attn_mask"), *d_o = grad_of(g, op, 0), *scores = product(g, q, k, false, true);
     mil_dtype dtype = a.scores.dtype;
     if (mask && mil_in(op, "attn_mask")->type.dtype == MIL_bool)

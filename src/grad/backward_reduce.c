@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the gradients of reductions, softmax and normalisations. The gradient of a reduction is a thin adjoint: it is
- * broadcast by the op that uses it. Sums of squares are scaled before they are squared, as in the forward functions, and
- * means are sums of scaled elements: both keep fp16 in range.
+ * broadcast by the op that uses it. Sums of squares are scaled before they are squared, as in the forward functions,
+ * and means are sums of scaled elements: both keep fp16 in range.
  *
  * Equal largest elements share their gradient evenly.
  */
@@ -65,8 +65,8 @@ static propane_status extreme(grad_context *g, const mil_op *op, propane_error *
 RULE(reduce_max) { return extreme(g, op, err); }
 RULE(reduce_min) { return extreme(g, op, err); }
 
-/* The product of the others: with P the product of the elements that are not 0, P/x where none is 0; P at the 0 where one
- * is; 0 otherwise. */
+/* The product of the others: with P the product of the elements that are not 0, P/x where none is 0; P at the 0 where
+ * one is; 0 otherwise. */
 RULE(reduce_prod) {
     reduction d;
     PROPANE_TRY(reduction_get(g, op, &d, err));
@@ -102,7 +102,7 @@ RULE(reduce_l2_norm) {
 RULE(reduce_sum_square) {
     reduction d;
     PROPANE_TRY(reduction_get(g, op, &d, err));
-    grad_give(g, op, "x", grad_scale(g, grad_mul(g, d.dz, d.x), 2));
+    grad_give(g, op, "x", grad_mul(g, grad_scale(g, d.dz, 2), d.x));
     return PROPANE_OK;
 }
 
@@ -131,8 +131,9 @@ RULE(cumsum) {
     mil_builder *b = grad_build(g);
     mil_value *dz = grad_of(g, op, 0), *at = mil_build_int(b, axis);
     mil_value *e = mil_build_bool(b, exclusive), *r = mil_build_bool(b, !reverse);
-    mil_op *sum = mil_build_op(
-        b, MIL_OP_cumsum, NULL, (mil_argument[]){{"x", 1, &dz}, {"axis", 1, &at}, {"exclusive", 1, &e}, {"reverse", 1, &r}}, 4);
+    mil_op *sum =
+        mil_build_op(b, MIL_OP_cumsum, NULL,
+                     (mil_argument[]){{"x", 1, &dz}, {"axis", 1, &at}, {"exclusive", 1, &e}, {"reverse", 1, &r}}, 4);
     grad_give(g, op, "x", sum ? sum->results[0] : NULL);
     return PROPANE_OK;
 }
@@ -147,7 +148,7 @@ RULE(softmax) {
     return PROPANE_OK;
 }
 
-/* ---- normalisations ------------------------------------------------------------------------------------------------------ */
+/* ---- normalisations ---------------------------------------------------------------------------------------------- */
 
 static mil_value *mean_of(grad_context *g, const grad_axes *axes, mil_value *x) {
     return grad_sum(g, grad_scale(g, x, 1.0 / (double)axes->elements), axes->list, axes->count);
@@ -173,8 +174,8 @@ static void give_affine(grad_context *g, const mil_op *op, const char *param, co
 }
 
 /* (x - mean) / sqrt(variance + eps) over `axes`, times gamma plus beta along `affine`. */
-static propane_status normalised(grad_context *g, const mil_op *op, const grad_axes *axes, const bool affine[MIL_MAX_RANK],
-                                 propane_error *err) {
+static propane_status normalised(grad_context *g, const mil_op *op, const grad_axes *axes,
+                                 const bool affine[MIL_MAX_RANK], propane_error *err) {
     double epsilon;
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
     const mil_type type = mil_in(op, "x")->type;
@@ -220,7 +221,8 @@ RULE(batch_norm) {
     bool channel[MIL_MAX_RANK] = {0};
     channel[1] = true;
     mil_value *dz = grad_of(g, op, 0), *x = grad_arg(g, op, "x");
-    mil_value *mean = spread_affine(g, op, "mean", &type, channel), *gamma = spread_affine(g, op, "gamma", &type, channel);
+    mil_value *mean = spread_affine(g, op, "mean", &type, channel),
+              *gamma = spread_affine(g, op, "gamma", &type, channel);
     mil_value *variance = spread_affine(g, op, "variance", &type, channel);
     mil_value *r = grad_with_float(g, MIL_OP_rsqrt, variance, "epsilon", epsilon); /* [1,C,1..] */
     if (grad_wants(g, op, "beta")) give_affine(g, op, "beta", &type, channel, dz);

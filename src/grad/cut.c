@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the cut of one function into kernels. One idea: demand. Kernels are visited from the last to the first, and inside a
- * kernel the ops from the last to the first; an op is in the kernel only if something there asks for it, so nothing dead is
- * made. What is asked for but made elsewhere crosses: it becomes a result of its home and a parameter here, unless the plan
- * allows to compute it again, and then its operands are asked for in turn. The work is one walk over the ops per kernel.
+ * Owns the cut of one function into kernels. One idea: demand. Kernels are visited from the last to the first, and
+ * inside a kernel the ops from the last to the first; an op is in the kernel only if something there asks for it, so
+ * nothing dead is made. What is asked for but made elsewhere crosses: it becomes a result of its home and a parameter
+ * here, unless the plan allows to compute it again, and then its operands are asked for in turn. The work is one walk
+ * over the ops per kernel.
  *
  * Constants, and ops of constants alone, belong to every kernel that uses them. A result of the function that is a
  * parameter or a constant is made by no kernel, and so is in none of them.
@@ -17,16 +18,16 @@ typedef struct cut {
     const mil_function *f;
     const grad_cut_plan *plan;
     mil_module *into;
-    mil_op **ops;          /* in order */
-    int *home;             /* by op; ANYWHERE: constants */
-    int *maker;            /* by value: index of the op that makes it, -1: a parameter or an inline literal */
-    bool *is_result;       /* by value: of the function */
-    bool *crosses;         /* by value: another kernel receives it */
+    mil_op **ops;    /* in order */
+    int *home;       /* by op; ANYWHERE: constants */
+    int *maker;      /* by value: index of the op that makes it, -1: a parameter or an inline literal */
+    bool *is_result; /* by value: of the function */
+    bool *crosses;   /* by value: another kernel receives it */
     /* of the kernel being cut */
-    bool *asked;           /* by value */
-    bool *received;        /* by value */
-    bool *inside;          /* by op: computed here */
-    mil_value **map;       /* by value: in the kernel's function */
+    bool *asked;     /* by value */
+    bool *received;  /* by value */
+    bool *inside;    /* by op: computed here */
+    mil_value **map; /* by value: in the kernel's function */
 } cut;
 
 enum { ANYWHERE = -1 };
@@ -42,7 +43,8 @@ static bool cut_make(cut *c, arena *a) {
     c->asked = ARENA_ARRAY(a, values, bool);
     c->received = ARENA_ARRAY(a, values, bool);
     c->map = ARENA_ARRAY(a, values, mil_value *);
-    return c->ops && c->home && c->inside && c->maker && c->is_result && c->crosses && c->asked && c->received && c->map;
+    return c->ops && c->home && c->inside && c->maker && c->is_result && c->crosses && c->asked && c->received &&
+           c->map;
 }
 
 static bool of_constants(const cut *c, const mil_op *op) {
@@ -102,10 +104,11 @@ static propane_status settle(cut *c, int n, int k, propane_error *err) {
         const mil_value *v = op->results[i];
         if (!c->asked[v->id]) continue;
         if (home > k)
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "value '%s' would flow backwards: kernel '%s' uses it, but it is made in kernel '%s', which "
-                                "comes later",
-                                v->name, plan->names[k], plan->names[home]);
+            return propane_fail(
+                err, PROPANE_ERR_INVALID,
+                "value '%s' would flow backwards: kernel '%s' uses it, but it is made in kernel '%s', which "
+                "comes later",
+                v->name, plan->names[k], plan->names[home]);
         c->received[v->id] = c->crosses[v->id] = true;
     }
     return PROPANE_OK;
@@ -192,8 +195,10 @@ static propane_status cut_kernels(cut *c, arena *a, mil_function **out, propane_
 
 /* A failure leaves the module as it was: functions behind `last` go. */
 static void drop_behind(mil_module *m, mil_function *last, int count) {
-    if (last) last->next = NULL;
-    else m->functions = NULL;
+    if (last)
+        last->next = NULL;
+    else
+        m->functions = NULL;
     m->function_count = count;
 }
 
@@ -220,7 +225,7 @@ propane_status grad_cut(const mil_function *f, const grad_cut_plan *plan, mil_mo
     return status;
 }
 
-/* ---- what an op serves --------------------------------------------------------------------------------------------------- */
+/* ---- what an op serves ------------------------------------------------------------------------------------------- */
 
 static propane_status mark_served(const mil_function *f, const char *const *results, int count, unsigned char *serves,
                                   propane_error *err) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns reverse mode. One idea: the joint function is a copy of the forward one, followed by what the GRAD column's rules
- * emit while the forward ops are walked from last to first; a value's adjoint is complete when its definition is reached.
+ * Owns reverse mode. One idea: the joint function is a copy of the forward one, followed by what the GRAD column's
+ * rules emit while the forward ops are walked from last to first; a value's adjoint is complete when its definition is
+ * reached.
  *
- * An adjoint may be thin: dimension 1 where the forward value has more, when it is the same all along it (the gradient of
- * a sum). It is tiled only when a rule needs it in full.
+ * An adjoint may be thin: dimension 1 where the forward value has more, when it is the same all along it (the gradient
+ * of a sum). It is tiled only when a rule needs it in full.
  *
  * Refuses ops without a rule on a path from a wanted parameter to a result, by name and line.
  */
@@ -18,13 +19,13 @@
 struct grad_context {
     const mil_function *forward;
     mil_builder build;
-    mil_value **map;         /* forward value id -> value in the joint function */
-    mil_value **adjoint;     /* forward value id -> adjoint, possibly thin */
-    const char **stage;      /* forward value id -> stage of the op that gave to its adjoint last */
-    bool *varied;            /* forward value id -> depends on a wanted parameter, and is a float */
+    mil_value **map;     /* forward value id -> value in the joint function */
+    mil_value **adjoint; /* forward value id -> adjoint, possibly thin */
+    const char **stage;  /* forward value id -> stage of the op that gave to its adjoint last */
+    bool *varied;        /* forward value id -> depends on a wanted parameter, and is a float */
 };
 
-#define GRAD(rule) grad_rule_##rule
+#define GRAD(rule)                                             grad_rule_##rule
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) [MIL_OP_##name] = grad,
 static const grad_rule rules[MIL_OP_COUNT] = {
 #include "mil/ops.def"
@@ -32,8 +33,9 @@ static const grad_rule rules[MIL_OP_COUNT] = {
 
 propane_status grad_rule_none(grad_context *g, const mil_op *op, propane_error *err) {
     (void)g;
-    return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
-                       "this operation has no gradient; take it off the way from the trained parameters to the results");
+    return mil_op_fail(
+        op, err, PROPANE_ERR_UNSUPPORTED,
+        "this operation has no gradient; take it off the way from the trained parameters to the results");
 }
 
 /* Never reached: values behind such an op do not vary. */
@@ -42,7 +44,7 @@ propane_status grad_rule_zero(grad_context *g, const mil_op *op, propane_error *
     return PROPANE_OK;
 }
 
-/* ---- what rules see -------------------------------------------------------------------------------------------------- */
+/* ---- what rules see ---------------------------------------------------------------------------------------------- */
 
 mil_builder *grad_build(grad_context *g) { return &g->build; }
 
@@ -79,8 +81,8 @@ static mil_value *grad_fill_out(grad_context *g, const mil_type *type, mil_value
     int64_t reps[MIL_MAX_RANK];
     for (int i = 0; i < type->rank; i++) reps[i] = type->dim[i] / adjoint->type.dim[i];
     mil_value *list = mil_build_ints(&g->build, reps, type->rank);
-    mil_op *op = mil_build_op(&g->build, MIL_OP_tile, NULL,
-                              (mil_argument[]){{"x", 1, &adjoint}, {"reps", 1, &list}}, 2);
+    mil_op *op =
+        mil_build_op(&g->build, MIL_OP_tile, NULL, (mil_argument[]){{"x", 1, &adjoint}, {"reps", 1, &list}}, 2);
     return op ? op->results[0] : NULL;
 }
 
@@ -109,7 +111,7 @@ mil_value *grad_thin(grad_context *g, const mil_op *op) {
     return g->adjoint[op->results[0]->id];
 }
 
-/* ---- the joint function --------------------------------------------------------------------------------------------- */
+/* ---- the joint function ------------------------------------------------------------------------------------------ */
 
 static bool context_make(grad_context *g, arena *a, const mil_function *f) {
     int n = f->value_count > 0 ? f->value_count : 1;
@@ -138,8 +140,9 @@ static propane_status find_varied(grad_context *g, const char *const *wrt, int w
             return propane_fail(err, PROPANE_ERR_NOT_FOUND, "function '%s' has no parameter '%s' to differentiate by",
                                 f->name, wrt[i]);
         if (!mil_dtype_is_float(p->type.dtype))
-            return propane_fail(err, PROPANE_ERR_INVALID, "parameter '%s' of function '%s' is %s: only floats have gradients",
-                                p->name, f->name, mil_dtype_get(p->type.dtype)->name);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "parameter '%s' of function '%s' is %s: only floats have gradients", p->name, f->name,
+                                mil_dtype_get(p->type.dtype)->name);
         g->varied[p->id] = true;
     }
     for (const mil_op *op = f->first; op; op = op->next) {
@@ -148,7 +151,8 @@ static propane_status find_varied(grad_context *g, const char *const *wrt, int w
         for (int p = 0; p < op->info->param_count; p++)
             for (int i = 0; i < op->operands[p].count; i++) any |= g->varied[op->operands[p].values[i]->id];
         for (int i = 0; any && i < op->result_count; i++)
-            g->varied[op->results[i]->id] = mil_dtype_is_float(op->results[i]->type.dtype) || rules[op->info->code] == grad_rule_none;
+            g->varied[op->results[i]->id] =
+                mil_dtype_is_float(op->results[i]->type.dtype) || rules[op->info->code] == grad_rule_none;
     }
     return PROPANE_OK;
 }
@@ -180,7 +184,8 @@ static propane_status copy_forward(grad_context *g, arena *a, propane_error *err
         mil_value *r = f->results[i];
         if (!mil_dtype_is_float(r->type.dtype)) continue;
         mil_value *seed = build_prefixed_param(g, a, r, err);
-        if (!seed) return b->err.status ? PROPANE_OK : PROPANE_ERR_INVALID; /* the builder's error is told by the caller */
+        if (!seed)
+            return b->err.status ? PROPANE_OK : PROPANE_ERR_INVALID; /* the builder's error is told by the caller */
         grad_add(g, r, seed);
     }
     for (const mil_op *op = f->first; op; op = op->next) {
@@ -220,8 +225,10 @@ static void build_gradient_result(grad_context *g, arena *a, const mil_value *pa
     }
     if (!v) {
         double *zeros = ARENA_ARRAY(a, mil_type_count(&param->type), double);
-        if (!zeros) b->err.status = propane_fail_memory(&b->err, (size_t)mil_type_count(&param->type) * sizeof(double));
-        else mil_build_result(b, mil_build_const_f64(b, name, &param->type, zeros));
+        if (!zeros)
+            b->err.status = propane_fail_memory(&b->err, (size_t)mil_type_count(&param->type) * sizeof(double));
+        else
+            mil_build_result(b, mil_build_const_f64(b, name, &param->type, zeros));
         return;
     }
     v = grad_fill_out(g, &param->type, v);
@@ -235,7 +242,8 @@ static void build_gradient_result(grad_context *g, arena *a, const mil_value *pa
     mil_build_result(b, v);
 }
 
-static propane_status build_joint(grad_context *g, arena *a, const char *const *wrt, int wrt_count, propane_error *err) {
+static propane_status build_joint(grad_context *g, arena *a, const char *const *wrt, int wrt_count,
+                                  propane_error *err) {
     const mil_function *f = g->forward;
     mil_builder *b = &g->build;
     PROPANE_TRY(find_varied(g, wrt, wrt_count, err));
@@ -272,8 +280,10 @@ propane_status grad_function(const mil_function *f, const char *name, const char
     mil_build_begin(&g.build, f->module, name, f->opset);
     mil_function *joint = g.build.function;
     propane_status status = g.build.err.status ? mil_build_end(&g.build, err) : build_joint(&g, a, wrt, wrt_count, err);
-    if (status == PROPANE_OK) *out = joint;
-    else if (joint) drop_function(f->module, joint);
+    if (status == PROPANE_OK)
+        *out = joint;
+    else if (joint)
+        drop_function(f->module, joint);
     arena_free(a);
     return status;
 }

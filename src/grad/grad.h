@@ -30,7 +30,7 @@ mil_builder *grad_build(grad_context *g);
 
 typedef propane_status (*grad_rule)(grad_context *g, const mil_op *op, propane_error *err);
 
-/* ---- cutting -------------------------------------------------------------------------------------------------------------- */
+/* ---- cutting ----------------------------------------------------------------------------------------------------- */
 
 typedef struct grad_cut_plan {
     int kernel_count;

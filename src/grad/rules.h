@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * What gradient rules are written with: the operands of the op under its row's names, thin adjoints, and short names for
- * the MIL that rules emit. Everything returns NULL once the builder holds an error, and takes NULL then, so that a rule is
- * straight code; shapes are therefore always read from forward values, never from emitted ones.
+ * What gradient rules are written with: the operands of the op under its row's names, thin adjoints, and short names
+ * for the MIL that rules emit. Everything returns NULL once the builder holds an error, and takes NULL then, so that a
+ * rule is straight code; shapes are therefore always read from forward values, never from emitted ones.
  */
 #ifndef GRAD_RULES_H
 #define GRAD_RULES_H
@@ -9,7 +9,7 @@
 #include "grad/grad.h"
 
 /* One rule per name in the GRAD column; `none` and `zero` have one too, so that the table has no holes. */
-#define GRAD(rule) propane_status grad_rule_##rule(grad_context *g, const mil_op *op, propane_error *err);
+#define GRAD(rule)                                             propane_status grad_rule_##rule(grad_context *g, const mil_op *op, propane_error *err);
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) grad
 #include "mil/ops.def"
 
@@ -47,22 +47,24 @@ mil_value *grad_pad(grad_context *g, mil_value *x, int rank, const int64_t *befo
 mil_value *grad_slice_step(grad_context *g, mil_value *x, int rank, const int64_t *begin, const int64_t *end,
                            const int64_t *stride);
 mil_value *grad_reverse(grad_context *g, mil_value *x, const int64_t *axes, int count);
-mil_value *grad_join(grad_context *g, mil_opcode code, mil_value *const *values, int count, int axis); /* concat, stack */
+mil_value *grad_join(grad_context *g, mil_opcode code, mil_value *const *values, int count,
+                     int axis); /* concat, stack */
 /* [.., n, ..] of `dim` to [.., (n-1)*step+1, ..]: step-1 zeros between neighbours along `axis`; updates dim. */
 mil_value *grad_spread(grad_context *g, mil_value *x, int rank, int64_t *dim, int axis, int64_t step);
 
-/* An axis or axes attribute as flags and as a list in ascending order, negative ones counted from the end; left out: all
- * axes. */
+/* An axis or axes attribute as flags and as a list in ascending order, negative ones counted from the end; left out:
+ * all axes. */
 typedef struct grad_axes {
     bool on[MIL_MAX_RANK];
     int64_t list[MIL_MAX_RANK];
     int count;
-    int64_t elements;               /* how many fall together */
-    int64_t kept[MIL_MAX_RANK];     /* x's dimensions with 1 on the axes */
+    int64_t elements;           /* how many fall together */
+    int64_t kept[MIL_MAX_RANK]; /* x's dimensions with 1 on the axes */
 } grad_axes;
-propane_status grad_axes_get(const mil_op *op, const char *param, const mil_type *x, grad_axes *out, propane_error *err);
+propane_status grad_axes_get(const mil_op *op, const char *param, const mil_type *x, grad_axes *out,
+                             propane_error *err);
 propane_status grad_axis_get(const mil_op *op, const mil_type *x, int *out, propane_error *err);
-void grad_axes_set(grad_axes *out, const mil_type *x);           /* from out->on */
+void grad_axes_set(grad_axes *out, const mil_type *x); /* from out->on */
 /* Product of dim[from .. to-1]. */
 int64_t grad_product(const int64_t *dim, int from, int to);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns constant folding: an op of constants alone becomes a constant, computed in double by its row's reference and rounded
- * once. Ops that spread compressed weights stay, for they are small on purpose; so do ops over constants that have not been
- * read from their file.
+ * Owns constant folding: an op of constants alone becomes a constant, computed in double by its row's reference and
+ * rounded once. Ops that spread compressed weights stay, for they are small on purpose; so do ops over constants that
+ * have not been read from their file.
  */
 #include <string.h>
 
@@ -15,7 +15,8 @@ static bool compressed(const mil_op *op) { return strncmp(op->info->name, "const
 static bool foldable(const rewrite *r, const mil_op *op) {
     if (op->info->code == MIL_OP_const || compressed(op) || op->result_count != 1) return false;
     const mil_type *type = &op->results[0]->type;
-    if (rewrite_is_result(r, op->results[0]) || type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS) return false;
+    if (rewrite_is_result(r, op->results[0]) || type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS)
+        return false;
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];

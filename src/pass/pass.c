@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of passes and the names of parameters and results. One idea: a pass is one walk over the ops in order; it
- * enters "this value is now that one" into a table, and every op has its operands replaced before the pass looks at it.
+ * Owns the list of passes and the names of parameters and results. One idea: a pass is one walk over the ops in order;
+ * it enters "this value is now that one" into a table, and every op has its operands replaced before the pass looks at
+ * it.
  *
- * Parameters and results are never removed, replaced or renamed, except by pass_name_io: they are what a program is bound
- * by. An op that makes a result therefore stays even where its value is known.
+ * Parameters and results are never removed, replaced or renamed, except by pass_name_io: they are what a program is
+ * bound by. An op that makes a result therefore stays even where its value is known.
  */
 #include "pass/pass.h"
 
@@ -50,7 +51,7 @@ propane_status pass_run(mil_function *f, const pass_options *options, propane_er
     return PROPANE_OK;
 }
 
-/* ---- the walk -------------------------------------------------------------------------------------------------------------- */
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
 propane_status rewrite_open(rewrite *r, propane_error *err) {
     mil_function *f = r->function;
@@ -70,7 +71,8 @@ void rewrite_close(rewrite *r) {
 
 bool rewrite_is_result(const rewrite *r, const mil_value *v) { return v->id < r->count && r->is_result[v->id]; }
 
-/* Chains are followed when they are entered, so one step is enough here. New values (behind count) are never replaced. */
+/* Chains are followed when they are entered, so one step is enough here. New values (behind count) are never replaced.
+ */
 static mil_value *now(const rewrite *r, mil_value *v) { return v->id < r->count && r->to[v->id] ? r->to[v->id] : v; }
 
 void rewrite_operands(rewrite *r, mil_op *op) {
@@ -89,7 +91,7 @@ bool rewrite_replace(rewrite *r, mil_op *op, mil_value *with) {
     return true;
 }
 
-/* ---- names of parameters and results ---------------------------------------------------------------------------------- */
+/* ---- names of parameters and results ----------------------------------------------------------------------------- */
 
 static int digits_for(int count) {
     int digits = 3;

@@ -8,10 +8,10 @@
 
 typedef struct rewrite {
     mil_function *function;
-    mil_builder build;   /* inserts before the op that is looked at, with its stage */
-    int count;           /* values there were when the pass began */
-    mil_value **to;      /* by id: what stands for it now; NULL: itself */
-    bool *is_result;     /* by id: a result of the function */
+    mil_builder build; /* inserts before the op that is looked at, with its stage */
+    int count;         /* values there were when the pass began */
+    mil_value **to;    /* by id: what stands for it now; NULL: itself */
+    bool *is_result;   /* by id: a result of the function */
     int changes;
 } rewrite;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns two passes over uses: equal ops become one (the first), by a hash of opcode and operands; and ops that nothing uses
- * go. Equal constants are equal bit for bit, and constants of a weight file are equal if they are the same record.
+ * Owns two passes over uses: equal ops become one (the first), by a hash of opcode and operands; and ops that nothing
+ * uses go. Equal constants are equal bit for bit, and constants of a weight file are equal if they are the same record.
  */
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns the peephole rewrites: an op that does nothing goes, two that undo each other go, two moves become one. Only rewrites
- * that keep every bit: no reassociation, no narrowing cast is dropped, x + 0 only turns -0 into 0 and back.
+ * Owns the peephole rewrites: an op that does nothing goes, two that undo each other go, two moves become one. Only
+ * rewrites that keep every bit: no reassociation, no narrowing cast is dropped, x + 0 only turns -0 into 0 and back.
  *
- * A rewrite is a function that gives the value that may stand for the op's result, or NULL; the table at the end says which
- * row has which.
+ * A rewrite is a function that gives the value that may stand for the op's result, or NULL; the table at the end says
+ * which row has which.
  */
 #include <string.h>
 
@@ -23,9 +23,7 @@ static bool all_equal(const mil_value *v, double wanted) {
     return count > 0;
 }
 
-static mil_value *if_same_type(const mil_op *op, mil_value *v) {
-    return v && same_type(v, op->results[0]) ? v : NULL;
-}
+static mil_value *if_same_type(const mil_op *op, mil_value *v) { return v && same_type(v, op->results[0]) ? v : NULL; }
 
 /* The op that makes v, if it is `code`. */
 static const mil_op *made_by(const mil_value *v, mil_opcode code) {
@@ -119,7 +117,8 @@ static mil_value *reverse(rewrite *r, const mil_op *op) {
     propane_error err;
     const mil_op *first = made_by(mil_in(op, "x"), MIL_OP_reverse);
     if (!first) return NULL;
-    if (mil_attr_ints(op, "axes", outer, &outer_count, &err) || mil_attr_ints(first, "axes", inner, &inner_count, &err)) return NULL;
+    if (mil_attr_ints(op, "axes", outer, &outer_count, &err) || mil_attr_ints(first, "axes", inner, &inner_count, &err))
+        return NULL;
     bool equal = outer_count == inner_count && memcmp(outer, inner, (size_t)outer_count * sizeof *outer) == 0;
     return equal ? mil_in(first, "x") : NULL;
 }
@@ -149,11 +148,26 @@ static const struct {
     mil_opcode code;
     simplifier run;
 } simplifiers[] = {
-    {MIL_OP_identity, drop},       {MIL_OP_add, plus},            {MIL_OP_sub, minus},         {MIL_OP_mul, times},
-    {MIL_OP_real_div, divide},     {MIL_OP_pow, divide},          {MIL_OP_cast, cast},         {MIL_OP_transpose, transpose},
-    {MIL_OP_reshape, reshape},     {MIL_OP_expand_dims, reshape}, {MIL_OP_squeeze, reshape},   {MIL_OP_reverse, reverse},
-    {MIL_OP_reduce_sum, reduce},   {MIL_OP_reduce_mean, reduce},  {MIL_OP_reduce_max, reduce}, {MIL_OP_reduce_min, reduce},
-    {MIL_OP_reduce_prod, reduce},  {MIL_OP_concat, concat},       {MIL_OP_pad, drop},          {MIL_OP_tile, drop},
+    {MIL_OP_identity, drop},
+    {MIL_OP_add, plus},
+    {MIL_OP_sub, minus},
+    {MIL_OP_mul, times},
+    {MIL_OP_real_div, divide},
+    {MIL_OP_pow, divide},
+    {MIL_OP_cast, cast},
+    {MIL_OP_transpose, transpose},
+    {MIL_OP_reshape, reshape},
+    {MIL_OP_expand_dims, reshape},
+    {MIL_OP_squeeze, reshape},
+    {MIL_OP_reverse, reverse},
+    {MIL_OP_reduce_sum, reduce},
+    {MIL_OP_reduce_mean, reduce},
+    {MIL_OP_reduce_max, reduce},
+    {MIL_OP_reduce_min, reduce},
+    {MIL_OP_reduce_prod, reduce},
+    {MIL_OP_concat, concat},
+    {MIL_OP_pad, drop},
+    {MIL_OP_tile, drop},
     {MIL_OP_slice_by_size, slice},
 };
 

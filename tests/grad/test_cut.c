@@ -12,7 +12,7 @@
 
 static const grad_model small = {2, 6, 4, 4, 2, 2, 5};
 
-/* ---- running kernels by name ----------------------------------------------------------------------------------------------- */
+/* ---- running kernels by name ------------------------------------------------------------------------------------- */
 
 typedef struct named {
     const char *name;
@@ -61,19 +61,19 @@ static void same_results(const mil_function *f, mil_function *const *kernels, in
         if (kernels[k]) run(kernels[k], cut, a);
     for (int i = 0; i < f->result_count; i++) {
         const mil_tensor *want = get(whole, f->results[i]->name), *got = get(cut, f->results[i]->name);
-        EXPECT_MSG(memcmp(want->data, got->data, (size_t)mil_type_count(&want->type) * sizeof(double)) == 0, "'%s' differs",
-                   f->results[i]->name);
+        EXPECT_MSG(memcmp(want->data, got->data, (size_t)mil_type_count(&want->type) * sizeof(double)) == 0,
+                   "'%s' differs", f->results[i]->name);
     }
     arena_free(a);
 }
 
-/* ---- the six kernels --------------------------------------------------------------------------------------------------------- */
+/* ---- the six kernels --------------------------------------------------------------------------------------------- */
 
 static const char *const six[] = {"fwdAttn", "fwdFFN", "ffnBwd", "sdpaBwd1", "sdpaBwd2", "qkvBwd"};
 
 static bool in_ffn(const mil_op *op) {
-    return op->stage && (strcmp(op->stage, "norm2") == 0 || strcmp(op->stage, "up") == 0 || strcmp(op->stage, "act") == 0 ||
-                         strcmp(op->stage, "down") == 0);
+    return op->stage && (strcmp(op->stage, "norm2") == 0 || strcmp(op->stage, "up") == 0 ||
+                         strcmp(op->stage, "act") == 0 || strcmp(op->stage, "down") == 0);
 }
 
 static bool is_stage(const mil_op *op, const char *stage) { return op->stage && strcmp(op->stage, stage) == 0; }
@@ -114,7 +114,8 @@ static void check_order(const mil_function *joint, const mil_function *kernel) {
         for (int k = 0; k < joint->param_count; k++)
             if (strcmp(joint->params[k]->name, kernel->params[i]->name) == 0) at = k;
         if (at < 0) crossing = true;
-        EXPECT_MSG(at < 0 || (!crossing && at > last), "'%s' of '%s' is out of order", kernel->params[i]->name, kernel->name);
+        EXPECT_MSG(at < 0 || (!crossing && at > last), "'%s' of '%s' is out of order", kernel->params[i]->name,
+                   kernel->name);
         if (at >= 0) last = at;
     }
 }
@@ -145,11 +146,12 @@ TEST(six_kernels_give_the_same_bits) {
         EXPECT_OK(mil_verify(into, &err));
         mil_module_free(into);
     }
-    printf("grad/cut: six kernels take %d inputs; %d when norm and activation are computed again\n", counts[0], counts[1]);
+    printf("grad/cut: six kernels take %d inputs; %d when norm and activation are computed again\n", counts[0],
+           counts[1]);
     EXPECT(counts[1] < counts[0]);
 }
 
-/* ---- a chain by hand ----------------------------------------------------------------------------------------------------------- */
+/* ---- a chain by hand --------------------------------------------------------------------------------------------- */
 
 /* a = exp x; b = a * w; dead = tanh b; c = sin a; y = b + c; z = x (a parameter); k (a constant). */
 static mil_function *chain(mil_module *m) {
@@ -193,14 +195,16 @@ static bool again_by_name(void *ctx, const mil_op *op, int kernel) {
 
 static const char *const three[] = {"k0", "k1", "k2"};
 
-static propane_status cut_chain(mil_module *m, const homes *h, mil_function *out[3], mil_module *into, propane_error *err) {
+static propane_status cut_chain(mil_module *m, const homes *h, mil_function *out[3], mil_module *into,
+                                propane_error *err) {
     grad_cut_plan plan = {3, three, home_by_name, again_by_name, (void *)(uintptr_t)h};
     return grad_cut(chain(m), &plan, into, out, err);
 }
 
 static void expect_names(mil_value *const *values, int count, const char *wanted) {
     char text[400] = "";
-    for (int i = 0; i < count; i++) snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", values[i]->name);
+    for (int i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "", values[i]->name);
     EXPECT_TEXT(text, wanted);
 }
 
@@ -214,7 +218,8 @@ TEST(crossing_values) {
     expect_names(k[0]->results, k[0]->result_count, "a b");
     expect_names(k[2]->params, k[2]->param_count, "a b");
     expect_names(k[2]->results, k[2]->result_count, "y");
-    for (const mil_op *op = k[0]->first; op; op = op->next) EXPECT(op->info->code != MIL_OP_tanh && op->info->code != MIL_OP_const);
+    for (const mil_op *op = k[0]->first; op; op = op->next)
+        EXPECT(op->info->code != MIL_OP_tanh && op->info->code != MIL_OP_const);
     same_results(m->functions, k, 3);
     mil_module_free(m);
     mil_module_free(into);
@@ -246,7 +251,8 @@ TEST(wrong_plans) {
     mil_module *m = mil_module_create("m"), *into = mil_module_create("into");
     mil_function *k[3];
     EXPECT_FAIL(cut_chain(m, &(homes){.names = {"b", "sin", "c", "y"}, .kernels = {2, 1, 1, 1}}, k, into, &err),
-                PROPANE_ERR_INVALID, "value 'b' would flow backwards: kernel 'k1' uses it, but it is made in kernel 'k2'");
+                PROPANE_ERR_INVALID,
+                "value 'b' would flow backwards: kernel 'k1' uses it, but it is made in kernel 'k2'");
     EXPECT(!k[0] && !k[1] && !k[2] && into->function_count == 0 && !into->functions);
     mil_module_free(m);
     m = mil_module_create("m");
@@ -280,7 +286,8 @@ TEST(only_for_weights) {
         others += op->info->code != MIL_OP_matmul && op->info->code != MIL_OP_const;
     }
     EXPECT(products == 7 && others <= 14); /* the sum over the batch and the reshape behind it */
-    EXPECT_FAIL(grad_only_for(joint, (const char *const[]){"d_nothing"}, 1, only, &err), PROPANE_ERR_NOT_FOUND, "'d_nothing'");
+    EXPECT_FAIL(grad_only_for(joint, (const char *const[]){"d_nothing"}, 1, only, &err), PROPANE_ERR_NOT_FOUND,
+                "'d_nothing'");
     mem_free(only);
     mil_module_free(m);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * The joint function as a whole: a transformer layer with grouped queries against finite differences, values used twice,
- * parameters that nothing uses, thin adjoints, names, stages, and what is refused.
+ * The joint function as a whole: a transformer layer with grouped queries against finite differences, values used
+ * twice, parameters that nothing uses, thin adjoints, names, stages, and what is refused.
  */
 #include <math.h>
 
@@ -36,7 +36,8 @@ static int ops_of(const mil_function *f, mil_opcode code) {
 /* Largest seen: 7.5e-9. */
 TEST(transformer_layers) {
     static const grad_model models[] = {
-        {1, 6, 5, 2, 2, 4, 7}, {2, 6, 4, 4, 2, 2, 5}, {2, 4, 3, 4, 1, 2, 6}, {1, 8, 6, 6, 3, 4, 9}, {3, 4, 1, 2, 1, 2, 3},
+        {1, 6, 5, 2, 2, 4, 7}, {2, 6, 4, 4, 2, 2, 5}, {2, 4, 3, 4, 1, 2, 6},
+        {1, 8, 6, 6, 3, 4, 9}, {3, 4, 1, 2, 1, 2, 3},
     };
     double worst = 0;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
@@ -80,7 +81,8 @@ TEST(values_used_twice_and_two_results) {
     mil_build_begin(&b, m, "f", MIL_IOS18);
     mil_value *x = param(&b, "x", 2, 3), *w = param(&b, "w", 1, 3);
     mil_value *a = mil_build_unary(&b, MIL_OP_tanh, x);
-    mil_value *y = mil_build_binary(&b, MIL_OP_mul, mil_build_binary(&b, MIL_OP_add, a, a), mil_build_binary(&b, MIL_OP_mul, a, w));
+    mil_value *y = mil_build_binary(&b, MIL_OP_mul, mil_build_binary(&b, MIL_OP_add, a, a),
+                                    mil_build_binary(&b, MIL_OP_mul, a, w));
     mil_build_result(&b, y);
     mil_build_result(&b, a);
     end(&b);
@@ -107,7 +109,8 @@ TEST(identities_and_unused_parameters) {
     EXPECT_TEXT(joint->results[3]->name, "d_y");
     EXPECT_TEXT(joint->results[4]->name, "d_unused");
     double one[] = {1, 2, 3, 4}, whole[] = {1, 2}, none[] = {5, 5, 5}, dz[] = {10, 20, 30, 40};
-    mil_tensor in[] = {{x->type, one}, {y->type, one}, {joint->params[2]->type, none}, {p->type, whole}, {x->type, dz}}, *out;
+    mil_tensor in[] = {{x->type, one}, {y->type, one}, {joint->params[2]->type, none}, {p->type, whole}, {x->type, dz}},
+               *out;
     EXPECT_OK(mil_eval_function(joint, in, false, a, &out, &err));
     for (int i = 0; i < 4; i++) EXPECT(out[2].data[i] == dz[i] && out[3].data[i] == dz[i]);
     for (int i = 0; i < 3; i++) EXPECT(out[4].data[i] == 0);
@@ -153,7 +156,8 @@ TEST(second_derivatives) {
     mil_builder b;
     mil_build_begin(&b, m, "f", MIL_IOS18);
     mil_value *x = param(&b, "x", 2, 3), *w = param(&b, "w", 3, 3);
-    mil_value *y = mil_build_softmax(&b, mil_build_matmul(&b, mil_build_unary(&b, MIL_OP_silu, x), w, false, false), -1);
+    mil_value *y =
+        mil_build_softmax(&b, mil_build_matmul(&b, mil_build_unary(&b, MIL_OP_silu, x), w, false, false), -1);
     mil_build_result(&b, y);
     end(&b);
     EXPECT_OK(mil_rename(b.function, y, "y", &err));
@@ -167,7 +171,7 @@ TEST(second_derivatives) {
     mil_module_free(m);
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static mil_function *quantised(mil_module *m) {
     mil_builder b;
@@ -176,7 +180,8 @@ static mil_function *quantised(mil_module *m) {
     mil_value *scale = mil_build_scalar(&b, MIL_fp32, 0.1), *text = mil_build_text(&b, "int8");
     mil_op *q = mil_build_op(&b, MIL_OP_quantize, "q",
                              (mil_argument[]){{"input", 1, &x}, {"scale", 1, &scale}, {"output_dtype", 1, &text}}, 3);
-    mil_op *d = mil_build_op(&b, MIL_OP_dequantize, "d", (mil_argument[]){{"input", 1, q->results}, {"scale", 1, &scale}}, 2);
+    mil_op *d =
+        mil_build_op(&b, MIL_OP_dequantize, "d", (mil_argument[]){{"input", 1, q->results}, {"scale", 1, &scale}}, 2);
     mil_build_result(&b, mil_build_binary(&b, MIL_OP_mul, d->results[0], w));
     end(&b);
     return b.function;

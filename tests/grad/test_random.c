@@ -36,8 +36,8 @@ static double compare(const mil_function *f, const mil_tensor *a, const mil_tens
         for (int64_t k = 0; k < mil_type_count(&a[i].type); k++) largest = fmax(largest, fabs(a[i].data[k]));
         for (int64_t k = 0; k < mil_type_count(&a[i].type); k++) {
             double difference = fabs(a[i].data[k] - b[i].data[k]) / largest;
-            EXPECT_MSG(difference <= 1e-5, "%s: '%s'[%lld] was %.9g and is %.9g", what, f->results[i]->name, (long long)k,
-                       a[i].data[k], b[i].data[k]);
+            EXPECT_MSG(difference <= 1e-5, "%s: '%s'[%lld] was %.9g and is %.9g", what, f->results[i]->name,
+                       (long long)k, a[i].data[k], b[i].data[k]);
             worst = fmax(worst, difference);
         }
     }
@@ -82,7 +82,8 @@ TEST(passes_keep_gradients) {
         arena_free(a);
         mil_module_free(m);
     }
-    printf("grad/random: passes took %d ops of %d programs to %d, largest difference %.1e\n", before, count, after, worst);
+    printf("grad/random: passes took %d ops of %d programs to %d, largest difference %.1e\n", before, count, after,
+           worst);
     EXPECT(after < before * 9 / 10);
 }
 

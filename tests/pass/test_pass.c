@@ -7,10 +7,12 @@
 #include "support/test.h"
 
 static const pass_options fold_only = {.fold = true}, simplify_only = {.simplify = true}, share_only = {.share = true},
-                          drop_only = {.drop_unused = true}, simplify_and_drop = {.simplify = true, .drop_unused = true};
+                          drop_only = {.drop_unused = true},
+                          simplify_and_drop = {.simplify = true, .drop_unused = true};
 
 static mil_type f32(int rank, const int64_t *dim) { return mil_type_tensor(MIL_fp32, rank, dim); }
-#define DIM(...) (int64_t[]){__VA_ARGS__}
+#define DIM(...)                                                                                                       \
+    (int64_t[]) { __VA_ARGS__ }
 
 static int ops_but_constants(const mil_function *f) {
     int count = 0;
@@ -48,13 +50,15 @@ static void check(body make, const pass_options *options, int want, const char *
                    memcmp(before->data, after->data, (size_t)mil_type_count(&before->type) * sizeof(double)) == 0,
                "%s: another result", what);
     EXPECT_TEXT(b.function->results[0]->name, name);
-    EXPECT_MSG(ops_but_constants(b.function) == want + 1, "%s: %d ops are left, not %d", what, ops_but_constants(b.function) - 1, want);
+    EXPECT_MSG(ops_but_constants(b.function) == want + 1, "%s: %d ops are left, not %d", what,
+               ops_but_constants(b.function) - 1, want);
     arena_free(a);
     mil_module_free(m);
 }
 
 #define BODY(name) static mil_value *name(mil_builder *b, mil_value *x)
-#define ONE(code, ...) first(mil_build_op(b, MIL_OP_##code, NULL, (mil_argument[]){__VA_ARGS__}, COUNT((mil_argument[]){__VA_ARGS__})))
+#define ONE(code, ...)                                                                                                 \
+    first(mil_build_op(b, MIL_OP_##code, NULL, (mil_argument[]){__VA_ARGS__}, COUNT((mil_argument[]){__VA_ARGS__})))
 #define COUNT(...) (int)(sizeof(__VA_ARGS__) / sizeof(mil_argument))
 static mil_value *first(mil_op *op) { return op ? op->results[0] : NULL; }
 static mil_value *twice(mil_builder *b, mil_value *x, const int64_t *p, const int64_t *q) {
@@ -62,7 +66,10 @@ static mil_value *twice(mil_builder *b, mil_value *x, const int64_t *p, const in
 }
 
 BODY(identity) { return mil_build_unary(b, MIL_OP_identity, mil_build_unary(b, MIL_OP_identity, x)); }
-BODY(times_one) { return mil_build_binary_scalar(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_mul, mil_build_scalar(b, MIL_fp32, 1), x), 1); }
+BODY(times_one) {
+    return mil_build_binary_scalar(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_mul, mil_build_scalar(b, MIL_fp32, 1), x),
+                                   1);
+}
 BODY(plus_zero) { return mil_build_binary_scalar(b, MIL_OP_sub, mil_build_binary_scalar(b, MIL_OP_add, x, 0), 0); }
 BODY(over_one) { return mil_build_binary_scalar(b, MIL_OP_pow, mil_build_binary_scalar(b, MIL_OP_real_div, x, 1), 1); }
 BODY(times_two) { return mil_build_binary_scalar(b, MIL_OP_mul, x, 2); }
@@ -112,16 +119,34 @@ TEST(simplify) {
         const char *what;
     } all[] = {
 #define CASE(name, want) {name, want, #name}
-        CASE(identity, 0), CASE(times_one, 0), CASE(plus_zero, 0), CASE(over_one, 0), CASE(times_two, 1), CASE(zero_minus, 1),
-        CASE(broadcasting_one, 2), CASE(transposes_cancel, 0), CASE(transposes_join, 1), CASE(transpose_in_order, 0),
-        CASE(reshapes_join, 1), CASE(reshapes_cancel, 0), CASE(expanded_and_squeezed, 0), CASE(casts_cancel, 2),
-        CASE(cast_to_itself, 0), CASE(narrowing_stays, 2), CASE(reversed_twice, 0), CASE(single_sum, 1), CASE(slice_of_all, 0),
-        CASE(slice_of_some, 1), CASE(concat_of_one, 0), CASE(pad_of_nothing, 0),
+        CASE(identity, 0),
+        CASE(times_one, 0),
+        CASE(plus_zero, 0),
+        CASE(over_one, 0),
+        CASE(times_two, 1),
+        CASE(zero_minus, 1),
+        CASE(broadcasting_one, 2),
+        CASE(transposes_cancel, 0),
+        CASE(transposes_join, 1),
+        CASE(transpose_in_order, 0),
+        CASE(reshapes_join, 1),
+        CASE(reshapes_cancel, 0),
+        CASE(expanded_and_squeezed, 0),
+        CASE(casts_cancel, 2),
+        CASE(cast_to_itself, 0),
+        CASE(narrowing_stays, 2),
+        CASE(reversed_twice, 0),
+        CASE(single_sum, 1),
+        CASE(slice_of_all, 0),
+        CASE(slice_of_some, 1),
+        CASE(concat_of_one, 0),
+        CASE(pad_of_nothing, 0),
     };
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) check(all[i].make, &simplify_and_drop, all[i].want, all[i].what);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        check(all[i].make, &simplify_and_drop, all[i].want, all[i].what);
 }
 
-/* ---- fold ----------------------------------------------------------------------------------------------------------------------- */
+/* ---- fold -------------------------------------------------------------------------------------------------------- */
 
 BODY(constants) {
     double data[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
@@ -158,10 +183,13 @@ TEST(compressed_weights_stay) {
     mil_value *x = mil_build_param(&b, "x", f32(2, DIM(2, 3)));
     mil_type bytes = mil_type_tensor(MIL_int8, 2, DIM(3, 4));
     mil_value *data = mil_build_const_f64(&b, "data", &bytes, (double[]){1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
-    mil_value *zero = mil_build_scalar(&b, MIL_int8, 0), *scale = mil_build_scalar(&b, MIL_fp32, 0.5), *axis = mil_build_int(&b, 0);
-    mil_op *w = mil_build_op(&b, MIL_OP_constexpr_affine_dequantize, "w",
-                             (mil_argument[]){{"quantized_data", 1, &data}, {"zero_point", 1, &zero}, {"scale", 1, &scale},
-                                              {"axis", 1, &axis}}, 4);
+    mil_value *zero = mil_build_scalar(&b, MIL_int8, 0), *scale = mil_build_scalar(&b, MIL_fp32, 0.5),
+              *axis = mil_build_int(&b, 0);
+    mil_op *w = mil_build_op(
+        &b, MIL_OP_constexpr_affine_dequantize, "w",
+        (mil_argument[]){
+            {"quantized_data", 1, &data}, {"zero_point", 1, &zero}, {"scale", 1, &scale}, {"axis", 1, &axis}},
+        4);
     EXPECT_MSG(w != NULL, "%s", b.err.text);
     mil_build_result(&b, mil_build_matmul(&b, x, w->results[0], false, false));
     EXPECT_OK(mil_build_end(&b, &err));
@@ -170,7 +198,7 @@ TEST(compressed_weights_stay) {
     mil_module_free(m);
 }
 
-/* ---- share and drop ---------------------------------------------------------------------------------------------------------- */
+/* ---- share and drop ---------------------------------------------------------------------------------------------- */
 
 BODY(equal_expressions) {
     double data[4] = {1, 2, 3, 4};
@@ -187,13 +215,15 @@ BODY(other_attribute) { /* softmax over another axis is another op */
 }
 BODY(other_order) { /* x - y is not y - x */
     mil_value *y = mil_build_unary(b, MIL_OP_sin, x);
-    return mil_build_binary(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_sub, x, y), mil_build_binary(b, MIL_OP_sub, y, x));
+    return mil_build_binary(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_sub, x, y),
+                            mil_build_binary(b, MIL_OP_sub, y, x));
 }
 BODY(equal_splits) {
     mil_value *axis = mil_build_int(b, 2), *count = mil_build_int(b, 2);
     mil_op *s[2];
     for (int i = 0; i < 2; i++)
-        s[i] = mil_build_op(b, MIL_OP_split, NULL, (mil_argument[]){{"x", 1, &x}, {"num_splits", 1, &count}, {"axis", 1, &axis}}, 3);
+        s[i] = mil_build_op(b, MIL_OP_split, NULL,
+                            (mil_argument[]){{"x", 1, &x}, {"num_splits", 1, &count}, {"axis", 1, &axis}}, 3);
     return mil_build_binary(b, MIL_OP_sub, s[0]->results[0], s[1]->results[1]);
 }
 BODY(unused) {
@@ -236,7 +266,7 @@ TEST(results_and_parameters_stay) {
     mil_module_free(m);
 }
 
-/* ---- names --------------------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 TEST(names_sort_as_declared) {
     propane_error err = {0};

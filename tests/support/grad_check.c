@@ -11,7 +11,7 @@
 #include "grad/grad.h"
 #include "support/test.h"
 
-/* ---- inputs ----------------------------------------------------------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
 static bool near_kink(const grad_draws *d, double v) {
     static const double kinks[] = {0, 1, -1, 6, -6, 3, -3, 2.5, -2.5};
@@ -43,13 +43,16 @@ static double draw_one(grad_draws *d) {
 void grad_draw(grad_draws *d, const mil_type *type, double *out) {
     int64_t count = mil_type_count(type);
     for (int64_t i = 0; i < count; i++) {
-        if (mil_dtype_is_float(type->dtype)) out[i] = draw_one(d);
-        else if (type->dtype == MIL_bool) out[i] = (double)rng_below(&d->random, 2);
-        else out[i] = (double)rng_below(&d->random, (uint64_t)(d->below > 0 ? d->below : 3));
+        if (mil_dtype_is_float(type->dtype))
+            out[i] = draw_one(d);
+        else if (type->dtype == MIL_bool)
+            out[i] = (double)rng_below(&d->random, 2);
+        else
+            out[i] = (double)rng_below(&d->random, (uint64_t)(d->below > 0 ? d->below : 3));
     }
 }
 
-/* ---- the check -------------------------------------------------------------------------------------------------------------- */
+/* ---- the check --------------------------------------------------------------------------------------------------- */
 
 typedef struct loss {
     const mil_function *f;
@@ -70,8 +73,8 @@ static double loss_of(const loss *l, const mil_tensor *inputs) {
     return sum;
 }
 
-static double check_param(const loss *l, mil_tensor *inputs, int param, const mil_tensor *gradient, rng *r, double tolerance,
-                          const char *what) {
+static double check_param(const loss *l, mil_tensor *inputs, int param, const mil_tensor *gradient, rng *r,
+                          double tolerance, const char *what) {
     int64_t count = mil_type_count(&inputs[param].type), tries = count < 60 ? count : 60;
     double worst = 0, largest = 1e-3, *x = inputs[param].data;
     EXPECT_MSG(mil_type_equal(&gradient->type, &inputs[param].type), "%s: d_%s has another type", what,
@@ -85,9 +88,11 @@ static double check_param(const loss *l, mil_tensor *inputs, int param, const mi
         x[i] = at - h;
         double low = loss_of(l, inputs);
         x[i] = at;
-        double wanted = (high - low) / (2 * h), difference = fabs(wanted - gradient->data[i]) / fmax(largest, fabs(wanted));
-        EXPECT_MSG(difference <= tolerance, "%s: d_%s[%lld] is %.9g, finite differences give %.9g (%.2g apart, allowed %.2g)",
-                   what, l->f->params[param]->name, (long long)i, gradient->data[i], wanted, difference, tolerance);
+        double wanted = (high - low) / (2 * h),
+               difference = fabs(wanted - gradient->data[i]) / fmax(largest, fabs(wanted));
+        EXPECT_MSG(difference <= tolerance,
+                   "%s: d_%s[%lld] is %.9g, finite differences give %.9g (%.2g apart, allowed %.2g)", what,
+                   l->f->params[param]->name, (long long)i, gradient->data[i], wanted, difference, tolerance);
         worst = fmax(worst, difference);
     }
     return worst;
@@ -97,8 +102,8 @@ double grad_check(const mil_function *f, const mil_tensor *inputs, uint64_t seed
     return grad_check_some(f, inputs, NULL, seed, tolerance, what);
 }
 
-double grad_check_some(const mil_function *f, const mil_tensor *inputs, const bool *smooth, uint64_t seed, double tolerance,
-                       const char *what) {
+double grad_check_some(const mil_function *f, const mil_tensor *inputs, const bool *smooth, uint64_t seed,
+                       double tolerance, const char *what) {
     propane_error err = {0};
     arena *a = arena_create();
     rng r;
@@ -108,7 +113,8 @@ double grad_check_some(const mil_function *f, const mil_tensor *inputs, const bo
     propane_status status = grad_function(f, name, NULL, 0, &joint, &err);
     EXPECT_MSG(status == PROPANE_OK, "%s: %s", what, err.text);
     int seeds = 0;
-    mil_tensor *in = ARENA_ARRAY(a, joint->param_count + 1, mil_tensor), *mine = ARENA_ARRAY(a, f->param_count + 1, mil_tensor);
+    mil_tensor *in = ARENA_ARRAY(a, joint->param_count + 1, mil_tensor),
+               *mine = ARENA_ARRAY(a, f->param_count + 1, mil_tensor);
     double **weights = ARENA_ARRAY(a, f->result_count, double *);
     for (int i = 0; i < f->param_count; i++) {
         in[i] = mine[i] = inputs[i];
@@ -140,7 +146,8 @@ double grad_check_some(const mil_function *f, const mil_tensor *inputs, const bo
     return worst;
 }
 
-double grad_check_drawn(const mil_function *f, mil_draw draw, int below, uint64_t seed, double tolerance, const char *what) {
+double grad_check_drawn(const mil_function *f, mil_draw draw, int below, uint64_t seed, double tolerance,
+                        const char *what) {
     arena *a = arena_create();
     grad_draws *d = ARENA_NEW(a, grad_draws);
     mil_tensor *inputs = ARENA_ARRAY(a, f->param_count + 1, mil_tensor);
@@ -157,7 +164,7 @@ double grad_check_drawn(const mil_function *f, mil_draw draw, int below, uint64_
     return worst;
 }
 
-/* ---- one-op functions ------------------------------------------------------------------------------------------------------- */
+/* ---- one-op functions -------------------------------------------------------------------------------------------- */
 
 static mil_type read_shape(const char *p, mil_dtype dtype) {
     mil_type type = {.dtype = dtype};
@@ -178,7 +185,8 @@ static mil_value *read_list(mil_builder *b, const char *p) {
         flag = *p == 't' || *p == 'f';
         flags[count] = *p == 't';
         char *end = NULL;
-        if (!flag) numbers[count] = strtoll(p, &end, 10);
+        if (!flag)
+            numbers[count] = strtoll(p, &end, 10);
         else
             while (*p != ',' && *p != '}') p++;
         if (!flag) p = end;

@@ -13,22 +13,23 @@
 typedef struct grad_draws {
     rng random;
     mil_draw draw;
-    int below;            /* integers: 0 .. below-1 */
+    int below; /* integers: 0 .. below-1 */
     double taken[4096];
     int taken_count;
 } grad_draws;
 void grad_draw(grad_draws *d, const mil_type *type, double *out);
 
-/* Differentiates f by all its float parameters and compares with (L(x+h) - L(x-h)) / 2h, L = sum of random weights times
- * results, at up to 60 elements of each parameter. `inputs`: in order of f's parameters. Fails the running test with a
- * message on an error or where the difference is more than `tolerance` of the tensor's largest gradient. Returns the
- * largest difference seen. Removes nothing: the joint function stays in the module. */
+/* Differentiates f by all its float parameters and compares with (L(x+h) - L(x-h)) / 2h, L = sum of random weights
+ * times results, at up to 60 elements of each parameter. `inputs`: in order of f's parameters. Fails the running test
+ * with a message on an error or where the difference is more than `tolerance` of the tensor's largest gradient. Returns
+ * the largest difference seen. Removes nothing: the joint function stays in the module. */
 double grad_check(const mil_function *f, const mil_tensor *inputs, uint64_t seed, double tolerance, const char *what);
 /* Of the parameters with smooth[i] only; NULL: of all. */
-double grad_check_some(const mil_function *f, const mil_tensor *inputs, const bool *smooth, uint64_t seed, double tolerance,
-                       const char *what);
+double grad_check_some(const mil_function *f, const mil_tensor *inputs, const bool *smooth, uint64_t seed,
+                       double tolerance, const char *what);
 /* The same with drawn inputs. */
-double grad_check_drawn(const mil_function *f, mil_draw draw, int below, uint64_t seed, double tolerance, const char *what);
+double grad_check_drawn(const mil_function *f, mil_draw draw, int below, uint64_t seed, double tolerance,
+                        const char *what);
 
 /* One op from a text of blank-separated arguments:
  *     x[2,3]        a float parameter      x?[2,3]  a bool one      x%5[2,3]  an int32 one with values below 5

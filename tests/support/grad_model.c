@@ -84,7 +84,8 @@ static mil_value *attention(layer *l, mil_value *x, mil_value *const w[5]) {
     b->stage = "norm";
     mil_value *n = normalise(l, x, w[0]);
     b->stage = "qkv";
-    mil_value *q = heads(l, project(l, w[1], n, d->width), d->heads), *k = heads(l, project(l, w[2], n, d->width), d->groups);
+    mil_value *q = heads(l, project(l, w[1], n, d->width), d->heads),
+              *k = heads(l, project(l, w[2], n, d->width), d->groups);
     mil_value *v = heads(l, project(l, w[3], n, d->width), d->groups);
     b->stage = "rope";
     q = rotate(l, q);
@@ -96,7 +97,8 @@ static mil_value *attention(layer *l, mil_value *x, mil_value *const w[5]) {
     b->stage = "softmax";
     mil_value *p = mil_build_softmax(b, scores, -1);
     b->stage = "mix";
-    mil_value *mixed = mil_build_transpose(b, mil_build_matmul(b, p, repeat(l, v), false, false), (int64_t[]){0, 1, 3, 2}, 4);
+    mil_value *mixed =
+        mil_build_transpose(b, mil_build_matmul(b, p, repeat(l, v), false, false), (int64_t[]){0, 1, 3, 2}, 4);
     b->stage = "out";
     mil_value *o = project(l, w[4], mixed, d->heads * d->head);
     return mil_build_reshape(b, o, (int64_t[]){d->batch, d->width, 1, d->positions}, 4);
@@ -121,11 +123,12 @@ mil_function *grad_model_build(mil_module *m, const char *name, const grad_model
     int64_t q = d->heads * d->head, kv = d->groups * d->head;
     mil_build_begin(&l.b, m, name, MIL_IOS18);
     mil_value *x = param(&l, "x", 4, (int64_t[]){d->batch, d->width, 1, d->positions});
-    mil_value *a[5] = {param(&l, "norm1", 4, (int64_t[]){1, d->width, 1, 1}), param(&l, "wq", 2, (int64_t[]){q, d->width}),
-                       param(&l, "wk", 2, (int64_t[]){kv, d->width}), param(&l, "wv", 2, (int64_t[]){kv, d->width}),
-                       param(&l, "wo", 2, (int64_t[]){d->width, q})};
-    mil_value *f[4] = {param(&l, "norm2", 4, (int64_t[]){1, d->width, 1, 1}), param(&l, "w1", 2, (int64_t[]){d->hidden, d->width}),
-                       param(&l, "w3", 2, (int64_t[]){d->hidden, d->width}), param(&l, "w2", 2, (int64_t[]){d->width, d->hidden})};
+    mil_value *a[5] = {param(&l, "norm1", 4, (int64_t[]){1, d->width, 1, 1}),
+                       param(&l, "wq", 2, (int64_t[]){q, d->width}), param(&l, "wk", 2, (int64_t[]){kv, d->width}),
+                       param(&l, "wv", 2, (int64_t[]){kv, d->width}), param(&l, "wo", 2, (int64_t[]){d->width, q})};
+    mil_value *f[4] = {
+        param(&l, "norm2", 4, (int64_t[]){1, d->width, 1, 1}), param(&l, "w1", 2, (int64_t[]){d->hidden, d->width}),
+        param(&l, "w3", 2, (int64_t[]){d->hidden, d->width}), param(&l, "w2", 2, (int64_t[]){d->width, d->hidden})};
     mil_value *middle = mil_build_binary(&l.b, MIL_OP_add, x, attention(&l, x, a));
     mil_value *y = mil_build_binary(&l.b, MIL_OP_add, middle, feed_forward(&l, middle, f));
     mil_build_result(&l.b, y);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the generator of random_program.h. A pool of values of shape [A,B,C] or reductions of it; each step takes values from
- * the pool and puts its result back. Growth is damped with tanh, so that finite differences stay sharp.
+ * Owns the generator of random_program.h. A pool of values of shape [A,B,C] or reductions of it; each step takes values
+ * from the pool and puts its result back. Growth is damped with tanh, so that finite differences stay sharp.
  */
 #include "support/random_program.h"
 
@@ -22,7 +22,9 @@ static void keep(maker *m, mil_value *v) {
     if (v && m->count < POOL) m->pool[m->count++] = v;
 }
 
-static bool full(const mil_value *v) { return v->type.rank == 3 && v->type.dim[0] == A && v->type.dim[1] == B && v->type.dim[2] == C; }
+static bool full(const mil_value *v) {
+    return v->type.rank == 3 && v->type.dim[0] == A && v->type.dim[1] == B && v->type.dim[2] == C;
+}
 
 /* A value of the whole shape: the chosen one, broadcast by a sum if it is smaller. */
 static mil_value *whole(maker *m) {
@@ -41,8 +43,8 @@ static mil_value *constant(maker *m) {
 }
 
 static mil_value *unary(maker *m) {
-    static const mil_opcode codes[] = {MIL_OP_tanh, MIL_OP_sigmoid, MIL_OP_silu, MIL_OP_gelu, MIL_OP_erf, MIL_OP_sin,
-                                       MIL_OP_cos,  MIL_OP_softplus, MIL_OP_identity};
+    static const mil_opcode codes[] = {MIL_OP_tanh, MIL_OP_sigmoid, MIL_OP_silu,     MIL_OP_gelu,    MIL_OP_erf,
+                                       MIL_OP_sin,  MIL_OP_cos,     MIL_OP_softplus, MIL_OP_identity};
     return mil_build_unary(&m->b, codes[below(m, 9)], any(m));
 }
 
@@ -55,7 +57,8 @@ static mil_value *binary(maker *m) {
 }
 
 static mil_value *reduced(maker *m) {
-    static const mil_opcode codes[] = {MIL_OP_reduce_sum, MIL_OP_reduce_mean, MIL_OP_reduce_log_sum_exp, MIL_OP_reduce_sum_square};
+    static const mil_opcode codes[] = {MIL_OP_reduce_sum, MIL_OP_reduce_mean, MIL_OP_reduce_log_sum_exp,
+                                       MIL_OP_reduce_sum_square};
     int64_t axes[2] = {below(m, 3), 2};
     int count = axes[0] != 2 && below(m, 2) ? 2 : 1;
     return calm(m, mil_build_reduce(&m->b, codes[below(m, 4)], any(m), axes, count, true));
@@ -64,7 +67,8 @@ static mil_value *reduced(maker *m) {
 static mil_value *product(maker *m) {
     mil_value *x = calm(m, whole(m)), *y = calm(m, whole(m));
     mil_value *square = mil_build_matmul(&m->b, x, y, false, true); /* [A,B,B] */
-    return mil_build_matmul(&m->b, below(m, 2) ? mil_build_softmax(&m->b, square, -1) : square, whole(m), below(m, 2), false);
+    return mil_build_matmul(&m->b, below(m, 2) ? mil_build_softmax(&m->b, square, -1) : square, whole(m), below(m, 2),
+                            false);
 }
 
 static mil_value *moved(maker *m) {
@@ -73,7 +77,8 @@ static mil_value *moved(maker *m) {
     switch (below(m, 6)) {
     case 0: /* there and back */
         x = mil_build_transpose(b, x, (int64_t[]){2, 0, 1}, 3);
-        return mil_build_transpose(b, mil_build_unary(b, below(m, 2) ? MIL_OP_sin : MIL_OP_identity, x), (int64_t[]){1, 2, 0}, 3);
+        return mil_build_transpose(b, mil_build_unary(b, below(m, 2) ? MIL_OP_sin : MIL_OP_identity, x),
+                                   (int64_t[]){1, 2, 0}, 3);
     case 1:
         x = mil_build_reshape(b, mil_build_reshape(b, x, (int64_t[]){A * B, C}, 2), (int64_t[]){C, B, A}, 3);
         return mil_build_reshape(b, x, (int64_t[]){A, B, C}, 3);
@@ -82,7 +87,9 @@ static mil_value *moved(maker *m) {
         halves[0] = mil_build_slice(b, whole(m), (int64_t[]){0, 1, 0}, (int64_t[]){A, 2, C});
         return mil_build_concat(b, halves, 2, 1);
     case 3: return mil_build_cast(b, mil_build_cast(b, x, MIL_fp32), MIL_fp32);
-    case 4: return mil_build_binary_scalar(b, MIL_OP_mul, mil_build_binary_scalar(b, MIL_OP_add, x, 0), below(m, 2) ? 1 : 0.5);
+    case 4:
+        return mil_build_binary_scalar(b, MIL_OP_mul, mil_build_binary_scalar(b, MIL_OP_add, x, 0),
+                                       below(m, 2) ? 1 : 0.5);
     default: return mil_build_softmax(b, x, below(m, 3));
     }
 }
@@ -114,7 +121,8 @@ mil_function *random_program(mil_module *module, const char *name, uint64_t seed
         default: keep(&m, binary(&m)); break;
         }
     }
-    mil_value *last[3] = {mil_build_unary(&m.b, MIL_OP_tanh, m.pool[m.count - 1]), calm(&m, whole(&m)), calm(&m, any(&m))};
+    mil_value *last[3] = {mil_build_unary(&m.b, MIL_OP_tanh, m.pool[m.count - 1]), calm(&m, whole(&m)),
+                          calm(&m, any(&m))};
     for (int i = 0; i < 1 + (int)(seed % 3); i++) mil_build_result(&m.b, last[i]);
     propane_status status = mil_build_end(&m.b, &err);
     EXPECT_MSG(status == PROPANE_OK, "random program %llu: %s", (unsigned long long)seed, err.text);
