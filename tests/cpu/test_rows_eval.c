@@ -16,8 +16,8 @@
 #include "support/test.h"
 
 typedef struct sweep {
-    plan_options options;
-    bool keep;                   /* remember the outputs of the first sweep, compare those of the next ones */
+    cpu_plan_options options;
+    bool keep; /* remember the outputs of the first sweep, compare those of the next ones */
     unsigned char *bits;
     size_t used, capacity;
     bool compare;
@@ -70,7 +70,8 @@ static void compare(sweep *s, const op_case *c, const mil_type *type, const doub
                        (half ? 0x1p-24 : 0x1p-149);
         double error = fabs(g - want[i]) / bound;
         if (error > s->worst[c->code][half]) s->worst[c->code][half] = error;
-        EXPECT_MSG(error <= 8, "%s: element %lld is %.9g, not %.9g (%.1f bounds)", c->label, (long long)i, g, want[i], error);
+        EXPECT_MSG(error <= 8, "%s: element %lld is %.9g, not %.9g (%.1f bounds)", c->label, (long long)i, g, want[i],
+                   error);
     }
     mem_free(got);
 }
@@ -83,11 +84,11 @@ static void run_case(const op_case *c, void *context) {
     mil_tensor *want = NULL;
     void *inputs[OP_CASE_INPUTS] = {0}, **outputs = mem_array(MIL_MAX_RESULTS, sizeof *outputs);
     EXPECT(a && outputs);
-    if (plan_compile(c->function, &s->options, a, &program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
+    if (cpu_plan_compile(c->function, &s->options, a, &program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     program->poison = true;
     s->cases[c->code]++;
     s->reference[c->code] += program->reference_count > 0;
-    if (plan_memory_check(program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
+    if (cpu_plan_memory_check(program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     for (int i = 0; i < c->input_count; i++) {
         inputs[i] = mem_alloc(program->inputs[i].bytes + 1);
         mil_pack_f64(inputs[i], c->inputs[i].type.dtype, c->inputs[i].data, mil_type_count(&c->inputs[i].type));
@@ -112,7 +113,7 @@ static void run_case(const op_case *c, void *context) {
 static sweep *sweep_create(cpu_isa isa) {
     sweep *s = mem_alloc(sizeof *s);
     EXPECT(s != NULL);
-    s->options = (plan_options){.isa = isa, .fuse = true};
+    s->options = (cpu_plan_options){.isa = isa, .fuse = true};
     return s;
 }
 
@@ -162,4 +163,5 @@ TEST(bits_do_not_depend_on_threads) {
     mem_free(s);
 }
 
-SUITE("cpu/rows_eval", T(every_row_in_plain_c), T(every_row_with_the_best_instructions), T(bits_do_not_depend_on_threads))
+SUITE("cpu/rows_eval", T(every_row_in_plain_c), T(every_row_with_the_best_instructions),
+      T(bits_do_not_depend_on_threads))

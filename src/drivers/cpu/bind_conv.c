@@ -12,12 +12,12 @@
 typedef struct conv_args {
     mil_conv c;
     int element;
-    int64_t taps, points;      /* of the kernel and of the result's space */
-    int64_t x_step, y_step;    /* bytes from one image to the next */
+    int64_t taps, points;   /* of the kernel and of the result's space */
+    int64_t x_step, y_step; /* bytes from one image to the next */
     cpu_gemm g;
     cpu_matrix bias;
     bool has_bias;
-    plan_ref x, w, y, bias_at, columns, scratch;
+    cpu_plan_ref x, w, y, bias_at, columns, scratch;
 } conv_args;
 
 typedef struct columns_context {
@@ -27,8 +27,7 @@ typedef struct columns_context {
 } columns_context;
 
 /* One row of the matrix: one channel seen through one tap, for every point of the result. */
-static void columns_task(void *context, int task, int worker)
-{
+static void columns_task(void *context, int task, int worker) {
     const columns_context *x = context;
     const conv_args *a = x->a;
     const mil_conv *c = &a->c;
@@ -61,43 +60,42 @@ static void columns_task(void *context, int task, int worker)
         }
 }
 
-static propane_status conv_run(const cpu_run *run, const void *args, propane_error *err)
-{
+static propane_status conv_run(const cpu_run *run, const void *args, propane_error *err) {
     const conv_args *a = args;
     cpu_gemm g = a->g;
     cpu_matrix bias = a->bias;
     (void)err;
     if (a->has_bias) {
-        bias.data = plan_at(run, a->bias_at);
+        bias.data = cpu_plan_at(run, a->bias_at);
         g.epilogue.residual = &bias;
     }
-    g.a.data = plan_at(run, a->w);
-    g.b.data = plan_at(run, a->columns);
+    g.a.data = cpu_plan_at(run, a->w);
+    g.b.data = cpu_plan_at(run, a->columns);
     for (int64_t n = 0; n < a->c.n; n++) {
-        columns_context x = {a, (const unsigned char *)plan_at(run, a->x) + n * a->x_step, plan_at(run, a->columns)};
-        plan_parallel(run, columns_task, &x, (int)(a->c.c_in * a->taps));
-        g.c.data = (unsigned char *)plan_at(run, a->y) + n * a->y_step;
-        cpu_gemm_run(&g, plan_at(run, a->scratch));
+        columns_context x = {a, (const unsigned char *)cpu_plan_at(run, a->x) + n * a->x_step,
+                             cpu_plan_at(run, a->columns)};
+        cpu_plan_parallel(run, columns_task, &x, (int)(a->c.c_in * a->taps));
+        g.c.data = (unsigned char *)cpu_plan_at(run, a->y) + n * a->y_step;
+        cpu_gemm_run(&g, cpu_plan_at(run, a->scratch));
     }
     return PROPANE_OK;
 }
 
-static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err)
-{
+static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err) {
     conv_args *a = ARENA_NEW(p->arena, conv_args);
-    plan_view x, w, y, bias, at;
-    if (!a) return plan_no_memory(p, err);
+    cpu_view x, w, y, bias, at;
+    if (!a) return cpu_plan_no_memory(p, err);
     PROPANE_TRY(mil_conv_read(op, &a->c, err));
-    PROPANE_TRY(plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(plan_operand(p, mil_in(op, "weight"), &w, err));
-    PROPANE_TRY(plan_make_dense(p, op->results[0], &x, &x, err));
-    PROPANE_TRY(plan_make_dense(p, op->results[0], &w, &w, err));
-    PROPANE_TRY(plan_result(p, op->results[0], &y, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "weight"), &w, err));
+    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
+    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &w, &w, err));
+    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
     at = y;
-    if (!plan_view_is_dense(&y)) {
-        int b = plan_buffer_add(p, PLAN_TEMP, plan_view_count(&y) * plan_dtype_bytes(y.dtype));
-        if (b < 0) return plan_no_memory(p, err);
-        at = plan_view_dense(&op->results[0]->type, b);
+    if (!cpu_view_is_dense(&y)) {
+        int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(&y) * cpu_plan_dtype_bytes(y.dtype));
+        if (b < 0) return cpu_plan_no_memory(p, err);
+        at = cpu_view_dense(&op->results[0]->type, b);
     }
     const mil_conv *c = &a->c;
     int64_t pixels = 1, groups = c->groups;
@@ -107,41 +105,45 @@ static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err
         a->points *= c->out[d];
         pixels *= c->in[d];
     }
-    a->element = plan_dtype_bytes(x.dtype);
+    a->element = cpu_plan_dtype_bytes(x.dtype);
     a->x_step = c->c_in * pixels * a->element;
     a->y_step = c->c_out * a->points * a->element;
     int64_t m = c->c_out / groups, n = a->points, k = c->c_in / groups * a->taps;
     cpu_dtype t = x.dtype == MIL_fp16 ? CPU_F16 : CPU_F32;
-    a->g = (cpu_gemm){.isa = p->options.isa, .m = m, .n = n, .k = k, .batch = groups, .alpha = 1,
+    a->g = (cpu_gemm){.isa = p->options.isa,
+                      .m = m,
+                      .n = n,
+                      .k = k,
+                      .batch = groups,
+                      .alpha = 1,
                       .bf16 = p->options.bf16 && t == CPU_F32,
                       .a = {.dtype = t, .row_stride = k, .col_stride = 1, .batch_stride = m * k},
                       .b = {.dtype = t, .row_stride = n, .col_stride = 1, .batch_stride = k * n},
                       .c = {.dtype = t, .row_stride = n, .col_stride = 1, .batch_stride = m * n}};
-    a->x = plan_view_ref(&x);
-    a->w = plan_view_ref(&w);
-    a->y = plan_view_ref(&at);
-    plan_touch(p, x.buffer);
-    plan_touch(p, w.buffer);
-    plan_touch(p, at.buffer);
+    a->x = cpu_view_ref(&x);
+    a->w = cpu_view_ref(&w);
+    a->y = cpu_view_ref(&at);
+    cpu_plan_touch(p, x.buffer);
+    cpu_plan_touch(p, w.buffer);
+    cpu_plan_touch(p, at.buffer);
     if (mil_in(op, "bias")) {
-        PROPANE_TRY(plan_operand(p, mil_in(op, "bias"), &bias, err));
-        plan_touch(p, bias.buffer);
+        PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "bias"), &bias, err));
+        cpu_plan_touch(p, bias.buffer);
         a->has_bias = true;
-        a->bias_at = plan_view_ref(&bias);
+        a->bias_at = cpu_view_ref(&bias);
         a->bias = (cpu_matrix){.dtype = t, .row_stride = bias.stride[0], .batch_stride = m * bias.stride[0]};
     }
-    PROPANE_TRY(plan_scratch(p, groups * k * n * a->element, &a->columns, err));
-    PROPANE_TRY(plan_scratch(p, (int64_t)cpu_gemm_scratch_bytes(&a->g, p->threads), &a->scratch, err));
+    PROPANE_TRY(cpu_plan_scratch(p, groups * k * n * a->element, &a->columns, err));
+    PROPANE_TRY(cpu_plan_scratch(p, (int64_t)cpu_gemm_scratch_bytes(&a->g, p->threads), &a->scratch, err));
     double flops = 2.0 * (double)(c->n * groups) * (double)m * (double)n * (double)k;
     p->program->gemm_count++;
-    PROPANE_TRY(plan_emit(p, conv_run, a, "conv", op->results[0], flops, 0, err));
-    return plan_view_equal(&at, &y) ? PROPANE_OK : plan_copy(p, op->results[0], &at, &y, err);
+    PROPANE_TRY(cpu_plan_emit(p, conv_run, a, "conv", op->results[0], flops, 0, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
 }
 
-static bool takes_conv(const mil_op *op)
-{
+static bool takes_conv(const mil_op *op) {
     mil_conv c;
     return !mil_conv_read(op, &c, NULL) && c.spatial <= 3;
 }
 
-const plan_binding cpu_bind_conv = {.emit = emit_conv, .takes = takes_conv};
+const cpu_plan_binding cpu_bind_conv = {.emit = emit_conv, .takes = takes_conv};

@@ -12,26 +12,24 @@
 /* ---- views ---------------------------------------------------------------------------------------------------------------- */
 
 /* identity, reshape, expand_dims, squeeze: the same elements in the same order. */
-static bool same_order(const mil_op *op)
-{
+static bool same_order(const mil_op *op) {
     mil_opcode c = op->info->code;
     return c == MIL_OP_identity || c == MIL_OP_reshape || c == MIL_OP_expand_dims || c == MIL_OP_squeeze;
 }
 
-static bool view_of(const mil_op *op, int result, const plan_view *source, plan_view *out)
-{
+static bool view_of(const mil_op *op, int result, const cpu_view *source, cpu_view *out) {
     const mil_type *type = &op->results[result]->type;
-    if (same_order(op)) return plan_view_reshape(source, type->rank, type->dim, out);
+    if (same_order(op)) return cpu_view_reshape(source, type->rank, type->dim, out);
     if (op->info->code == MIL_OP_transpose) {
         int perm[MIL_MAX_RANK];
         if (mil_attr_perm(op, perm, NULL)) return false;
-        *out = plan_view_permute(source, perm);
+        *out = cpu_view_permute(source, perm);
         return true;
     }
     if (op->info->code == MIL_OP_split) {
         mil_split *s = &(mil_split){0};
         if (mil_split_read(op, s, NULL)) return false;
-        *out = plan_view_part(source, s->axis, s->begin[result], s->size[result]);
+        *out = cpu_view_part(source, s->axis, s->begin[result], s->size[result]);
         return true;
     }
     mil_slice s;
@@ -47,74 +45,69 @@ static bool view_of(const mil_op *op, int result, const plan_view *source, plan_
     return true;
 }
 
-static bool view_back(const mil_op *op, const plan_view *target, plan_view *out)
-{
+static bool view_back(const mil_op *op, const cpu_view *target, cpu_view *out) {
     const mil_type *type = &op->operands[0].values[0]->type;
-    if (same_order(op)) return plan_view_reshape(target, type->rank, type->dim, out);
+    if (same_order(op)) return cpu_view_reshape(target, type->rank, type->dim, out);
     if (op->info->code != MIL_OP_transpose) return false;
     int perm[MIL_MAX_RANK], back[MIL_MAX_RANK];
     if (mil_attr_perm(op, perm, NULL)) return false;
     for (int d = 0; d < target->rank; d++) back[perm[d]] = d;
-    *out = plan_view_permute(target, back);
+    *out = cpu_view_permute(target, back);
     return true;
 }
 
-const plan_binding cpu_bind_view = {.view = view_of, .unview = view_back};
+const cpu_plan_binding cpu_bind_view = {.view = view_of, .unview = view_back};
 
 /* ---- copies --------------------------------------------------------------------------------------------------------------- */
 
-propane_status plan_copy(planner *p, const mil_value *makes, const plan_view *from, const plan_view *to,
-                         propane_error *err)
-{
+propane_status cpu_plan_copy(planner *p, const mil_value *makes, const cpu_view *from, const cpu_view *to,
+                             propane_error *err) {
     cpu_copy *c = ARENA_NEW(p->arena, cpu_copy);
-    if (!c) return plan_no_memory(p, err);
+    if (!c) return cpu_plan_no_memory(p, err);
     cpu_copy_plan(c, from, to);
-    plan_touch(p, from->buffer);
-    plan_touch(p, to->buffer);
+    cpu_plan_touch(p, from->buffer);
+    cpu_plan_touch(p, to->buffer);
     p->program->copy_count++;
-    return plan_emit(p, cpu_copy_run, c, "copy", makes, 0, 2.0 * (double)plan_view_count(from) * c->element, err);
+    return cpu_plan_emit(p, cpu_copy_run, c, "copy", makes, 0, 2.0 * (double)cpu_view_count(from) * c->element, err);
 }
 
-static bool takes_concat(const mil_op *op)
-{
+static bool takes_concat(const mil_op *op) {
     bool interleave = false;
-    if (plan_dtype_bytes(op->results[0]->type.dtype) < 1 || mil_dtype_get(op->results[0]->type.dtype)->bits < 8)
+    if (cpu_plan_dtype_bytes(op->results[0]->type.dtype) < 1 || mil_dtype_get(op->results[0]->type.dtype)->bits < 8)
         return false;
     if (op->info->code == MIL_OP_stack) return true;
     return !mil_attr_bool(op, "interleave", &interleave, NULL) && !interleave;
 }
 
 /* The parts that were computed in their slice are done. */
-static propane_status emit_concat(planner *p, const mil_op *op, propane_error *err)
-{
+static propane_status emit_concat(planner *p, const mil_op *op, propane_error *err) {
     const mil_value *whole = op->results[0];
     mil_value *const *parts;
     int count = mil_in_list(op, "values", &parts);
     int64_t axis, at = 0;
     bool stacked = op->info->code == MIL_OP_stack || !parts[0]->type.rank; /* scalars too */
-    plan_view target;
+    cpu_view target;
     PROPANE_TRY(mil_attr_int(op, "axis", &axis, err));
     if (axis < 0) axis += whole->type.rank;
-    PROPANE_TRY(plan_result(p, whole, &target, err));
+    PROPANE_TRY(cpu_plan_result(p, whole, &target, err));
     for (int i = 0; i < count; i++) {
         int64_t size = stacked ? 1 : parts[i]->type.dim[axis];
-        plan_view part = plan_view_part(&target, (int)axis, at, size), have;
-        if (stacked) part = plan_view_drop(&part, (int)axis);
-        PROPANE_TRY(plan_operand(p, parts[i], &have, err));
-        if (!plan_view_equal(&have, &part)) PROPANE_TRY(plan_copy(p, whole, &have, &part, err));
+        cpu_view part = cpu_view_part(&target, (int)axis, at, size), have;
+        if (stacked) part = cpu_view_drop(&part, (int)axis);
+        PROPANE_TRY(cpu_plan_operand(p, parts[i], &have, err));
+        if (!cpu_view_equal(&have, &part)) PROPANE_TRY(cpu_plan_copy(p, whole, &have, &part, err));
         at += size;
     }
     return PROPANE_OK;
 }
 
-const plan_binding cpu_bind_concat = {.emit = emit_concat, .takes = takes_concat};
+const cpu_plan_binding cpu_bind_concat = {.emit = emit_concat, .takes = takes_concat};
 
 /* tile: [d, e] becomes [r, d, s, e] with stride 0 along the repetitions. */
-static propane_status emit_repeat(planner *p, const mil_op *op, propane_error *err)
-{
-    plan_view x, y, from = {0}, to = {0};
-    PROPANE_TRY(plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(plan_result(p, op->results[0], &y, err));
+static propane_status emit_repeat(planner *p, const mil_op *op, propane_error *err) {
+    cpu_view x, y, from = {0}, to = {0};
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
     from = x;
     to = y;
     from.rank = to.rank = 0;
@@ -127,55 +120,51 @@ static propane_status emit_repeat(planner *p, const mil_op *op, propane_error *e
         from.stride[from.rank++] = x.stride[d];
         to.stride[to.rank++] = y.stride[d];
     }
-    return plan_copy(p, op->results[0], &from, &to, err);
+    return cpu_plan_copy(p, op->results[0], &from, &to, err);
 }
 
-static propane_status emit_reverse(planner *p, const mil_op *op, propane_error *err)
-{
-    plan_view x, y;
+static propane_status emit_reverse(planner *p, const mil_op *op, propane_error *err) {
+    cpu_view x, y;
     bool member[MIL_MAX_RANK];
-    PROPANE_TRY(plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(plan_result(p, op->results[0], &y, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
     PROPANE_TRY(mil_attr_axes(op, "axes", x.rank, member, err));
     for (int d = 0; d < x.rank; d++)
         if (member[d] && x.dim[d]) {
             x.offset += (x.dim[d] - 1) * x.stride[d];
             x.stride[d] = -x.stride[d];
         }
-    return plan_copy(p, op->results[0], &x, &y, err);
+    return cpu_plan_copy(p, op->results[0], &x, &y, err);
 }
 
 /* The frame is copied from one element, the inside from x. */
-static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err)
-{
+static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err) {
     mil_pad pad;
-    plan_view x, y, one;
+    cpu_view x, y, one;
     PROPANE_TRY(mil_pad_read(op, &pad, err));
-    PROPANE_TRY(plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(plan_result(p, op->results[0], &y, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
     void *value = arena_alloc(p->work, 16);
-    int b = plan_buffer_add(p, PLAN_CONST, plan_dtype_bytes(x.dtype));
-    if (!value || b < 0) return plan_no_memory(p, err);
+    int b = cpu_plan_buffer_add(p, CPU_PLAN_CONST, cpu_plan_dtype_bytes(x.dtype));
+    if (!value || b < 0) return cpu_plan_no_memory(p, err);
     mil_pack_f64(value, x.dtype, &pad.value, 1);
     p->buffers[b].data = value;
     one = y;
     one.buffer = b;
     one.offset = 0;
     memset(one.stride, 0, sizeof one.stride);
-    PROPANE_TRY(plan_copy(p, op->results[0], &one, &y, err));
-    for (int d = 0; d < y.rank; d++) y = plan_view_part(&y, d, pad.before[d], x.dim[d]);
-    return plan_copy(p, op->results[0], &x, &y, err);
+    PROPANE_TRY(cpu_plan_copy(p, op->results[0], &one, &y, err));
+    for (int d = 0; d < y.rank; d++) y = cpu_view_part(&y, d, pad.before[d], x.dim[d]);
+    return cpu_plan_copy(p, op->results[0], &x, &y, err);
 }
 
-static propane_status emit_copy(planner *p, const mil_op *op, propane_error *err)
-{
+static propane_status emit_copy(planner *p, const mil_op *op, propane_error *err) {
     if (op->info->code == MIL_OP_tile) return emit_repeat(p, op, err);
     if (op->info->code == MIL_OP_reverse) return emit_reverse(p, op, err);
     return emit_pad(p, op, err);
 }
 
-static bool takes_copy(const mil_op *op)
-{
+static bool takes_copy(const mil_op *op) {
     if (mil_dtype_get(op->results[0]->type.dtype)->bits < 8) return false;
     if (op->info->code == MIL_OP_tile) return mil_in(op, "x")->type.rank * 2 <= MIL_MAX_RANK;
     if (op->info->code != MIL_OP_pad) return true;
@@ -186,25 +175,24 @@ static bool takes_copy(const mil_op *op)
     return true;
 }
 
-const plan_binding cpu_bind_copy = {.emit = emit_copy, .takes = takes_copy};
+const cpu_plan_binding cpu_bind_copy = {.emit = emit_copy, .takes = takes_copy};
 
 /* ---- gather --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct gather_args {
-    plan_ref x, indices, y;
+    cpu_plan_ref x, indices, y;
     mil_gather g;
     int element;
     const char *where;
 } gather_args;
 
 /* Indices are checked as they are read; negative ones count from the end. */
-static propane_status gather_run(const cpu_run *run, const void *args, propane_error *err)
-{
+static propane_status gather_run(const cpu_run *run, const void *args, propane_error *err) {
     const gather_args *a = args;
     const mil_gather *g = &a->g;
-    const unsigned char *x = plan_at(run, a->x);
-    const int32_t *indices = plan_at(run, a->indices);
-    unsigned char *y = plan_at(run, a->y);
+    const unsigned char *x = cpu_plan_at(run, a->x);
+    const int32_t *indices = cpu_plan_at(run, a->indices);
+    unsigned char *y = cpu_plan_at(run, a->y);
     size_t line = (size_t)(g->inner * a->element);
     for (int64_t b = 0; b < g->batch; b++)
         for (int64_t o = 0; o < g->outer; o++)
@@ -220,41 +208,39 @@ static propane_status gather_run(const cpu_run *run, const void *args, propane_e
     return PROPANE_OK;
 }
 
-static propane_status emit_gather(planner *p, const mil_op *op, propane_error *err)
-{
+static propane_status emit_gather(planner *p, const mil_op *op, propane_error *err) {
     gather_args *a = ARENA_NEW(p->arena, gather_args);
-    plan_view x, indices, y, at;
+    cpu_view x, indices, y, at;
     char where[300];
-    if (!a) return plan_no_memory(p, err);
+    if (!a) return cpu_plan_no_memory(p, err);
     PROPANE_TRY(mil_gather_read(op, &a->g, err));
-    PROPANE_TRY(plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(plan_operand(p, mil_in(op, "indices"), &indices, err));
-    PROPANE_TRY(plan_make_dense(p, op->results[0], &x, &x, err));
-    PROPANE_TRY(plan_make_dense(p, op->results[0], &indices, &indices, err));
-    PROPANE_TRY(plan_result(p, op->results[0], &y, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "indices"), &indices, err));
+    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
+    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &indices, &indices, err));
+    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
     at = y;
-    if (!plan_view_is_dense(&y)) {
-        int b = plan_buffer_add(p, PLAN_TEMP, plan_view_count(&y) * plan_dtype_bytes(y.dtype));
-        if (b < 0) return plan_no_memory(p, err);
-        at = plan_view_dense(&op->results[0]->type, b);
+    if (!cpu_view_is_dense(&y)) {
+        int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(&y) * cpu_plan_dtype_bytes(y.dtype));
+        if (b < 0) return cpu_plan_no_memory(p, err);
+        at = cpu_view_dense(&op->results[0]->type, b);
     }
-    a->x = plan_view_ref(&x);
-    a->indices = plan_view_ref(&indices);
-    a->y = plan_view_ref(&at);
-    a->element = plan_dtype_bytes(x.dtype);
+    a->x = cpu_view_ref(&x);
+    a->indices = cpu_view_ref(&indices);
+    a->y = cpu_view_ref(&at);
+    a->element = cpu_plan_dtype_bytes(x.dtype);
     a->where = arena_string(p->arena, mil_op_where(where, op));
-    if (!a->where) return plan_no_memory(p, err);
-    plan_touch(p, x.buffer);
-    plan_touch(p, indices.buffer);
-    plan_touch(p, at.buffer);
-    double bytes = 2.0 * (double)plan_view_count(&y) * a->element;
-    PROPANE_TRY(plan_emit(p, gather_run, a, "gather", op->results[0], 0, bytes, err));
-    return plan_view_equal(&at, &y) ? PROPANE_OK : plan_copy(p, op->results[0], &at, &y, err);
+    if (!a->where) return cpu_plan_no_memory(p, err);
+    cpu_plan_touch(p, x.buffer);
+    cpu_plan_touch(p, indices.buffer);
+    cpu_plan_touch(p, at.buffer);
+    double bytes = 2.0 * (double)cpu_view_count(&y) * a->element;
+    PROPANE_TRY(cpu_plan_emit(p, gather_run, a, "gather", op->results[0], 0, bytes, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
 }
 
-static bool takes_gather(const mil_op *op)
-{
+static bool takes_gather(const mil_op *op) {
     return mil_in(op, "indices")->type.dtype == MIL_int32 && mil_dtype_get(op->results[0]->type.dtype)->bits >= 8;
 }
 
-const plan_binding cpu_bind_gather = {.emit = emit_gather, .takes = takes_gather};
+const cpu_plan_binding cpu_bind_gather = {.emit = emit_gather, .takes = takes_gather};

@@ -5,13 +5,11 @@
 #include "drivers/cpu/tile.h"
 #include "mil/shape.h"
 
-static bool tile_float(const mil_value *v)
-{
+static bool tile_float(const mil_value *v) {
     return v->type.dtype == MIL_fp32 || v->type.dtype == MIL_fp16 || v->type.dtype == MIL_bool;
 }
 
-static bool takes_floats(const mil_op *op)
-{
+static bool takes_floats(const mil_op *op) {
     if (op->result_count != 1 || !tile_float(op->results[0])) return false;
     for (int k = 0; k < op->info->param_count; k++)
         for (int j = 0; j < op->operands[k].count; j++) {
@@ -23,16 +21,14 @@ static bool takes_floats(const mil_op *op)
     return true;
 }
 
-static bool takes_cast(const mil_op *op)
-{
+static bool takes_cast(const mil_op *op) {
     mil_dtype from = mil_in(op, "x")->type.dtype, to = op->results[0]->type.dtype;
-    if (!tile_dtype(from) || !tile_dtype(to)) return false;
+    if (!cpu_tile_dtype(from) || !cpu_tile_dtype(to)) return false;
     return mil_dtype_is_float(from) || mil_dtype_is_float(to) || from == MIL_bool || to == MIL_bool;
 }
 
-unsigned plan_tile_axes(const mil_op *op)
-{
-    const plan_binding *b = plan_binding_of(op);
+unsigned cpu_plan_tile_axes(const mil_op *op) {
+    const cpu_plan_binding *b = cpu_plan_binding_of(op);
     if (b != &cpu_bind_softmax && b != &cpu_bind_reduce) return 0;
     int rank = mil_in(op, "x")->type.rank;
     if (b == &cpu_bind_softmax) {
@@ -47,14 +43,11 @@ unsigned plan_tile_axes(const mil_op *op)
 }
 
 /* A reduction over no axis at all (a scalar's) has no place in a tile. */
-static bool takes_reduce(const mil_op *op)
-{
-    return takes_floats(op) && mil_in(op, "x")->type.rank > 0;
-}
+static bool takes_reduce(const mil_op *op) { return takes_floats(op) && mil_in(op, "x")->type.rank > 0; }
 
-const plan_binding cpu_bind_map = {.tile = takes_floats};
-const plan_binding cpu_bind_select = {.tile = takes_floats};
-const plan_binding cpu_bind_gelu = {.tile = takes_floats};
-const plan_binding cpu_bind_cast = {.tile = takes_cast};
-const plan_binding cpu_bind_reduce = {.tile = takes_reduce};
-const plan_binding cpu_bind_softmax = {.tile = takes_reduce};
+const cpu_plan_binding cpu_bind_map = {.tile = takes_floats};
+const cpu_plan_binding cpu_bind_select = {.tile = takes_floats};
+const cpu_plan_binding cpu_bind_gelu = {.tile = takes_floats};
+const cpu_plan_binding cpu_bind_cast = {.tile = takes_cast};
+const cpu_plan_binding cpu_bind_reduce = {.tile = takes_reduce};
+const cpu_plan_binding cpu_bind_softmax = {.tile = takes_reduce};

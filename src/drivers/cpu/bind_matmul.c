@@ -12,48 +12,46 @@
 /* A product as views: element (i, j) of batch item (b0, b1, ...). */
 typedef struct product {
     int64_t m, n, k;
-    int rank;                                   /* of the batch */
+    int rank; /* of the batch */
     int64_t dim[MIL_MAX_RANK];
-    plan_view view[4];                          /* A, B, C, residual; for buffer, offset and type */
+    cpu_view view[4]; /* A, B, C, residual; for buffer, offset and type */
     int64_t row[4], col[4], step[4][MIL_MAX_RANK];
     bool residual;
 } product;
 
 typedef struct gemm_args {
     cpu_gemm g;
-    plan_ref at[4];
+    cpu_plan_ref at[4];
     cpu_matrix residual;
     bool has_residual, packed_a, packed_b;
-    plan_ref packed_at[2];
-    plan_ref scratch, table;
-    int64_t *offset[4];        /* bytes of each batch item; NULL: strides */
-    int64_t rounds;            /* of a sum over the batch, one product after the other */
-    int64_t *round_offset[2];  /* A, B */
+    cpu_plan_ref packed_at[2];
+    cpu_plan_ref scratch, table;
+    int64_t *offset[4];       /* bytes of each batch item; NULL: strides */
+    int64_t rounds;           /* of a sum over the batch, one product after the other */
+    int64_t *round_offset[2]; /* A, B */
 } gemm_args;
 
 /* ---- running -------------------------------------------------------------------------------------------------------------- */
 
-static void fill_table(const cpu_run *run, const gemm_args *a, int which, cpu_matrix *m)
-{
-    const void **table = (const void **)plan_at(run, a->table) + which * a->g.batch;
-    const unsigned char *base = plan_at(run, a->at[which]);
+static void fill_table(const cpu_run *run, const gemm_args *a, int which, cpu_matrix *m) {
+    const void **table = (const void **)cpu_plan_at(run, a->table) + which * a->g.batch;
+    const unsigned char *base = cpu_plan_at(run, a->at[which]);
     for (int64_t b = 0; b < a->g.batch; b++) table[b] = base + a->offset[which][b];
     m->batch = table;
 }
 
-static propane_status gemm_run(const cpu_run *run, const void *args, propane_error *err)
-{
+static propane_status gemm_run(const cpu_run *run, const void *args, propane_error *err) {
     const gemm_args *a = args;
     cpu_gemm g = a->g;
     cpu_matrix residual = a->residual;
     cpu_matrix *all[4] = {&g.a, &g.b, &g.c, &residual};
     (void)err;
     for (int w = 0; w < 3 + a->has_residual; w++) {
-        all[w]->data = plan_at(run, a->at[w]);
+        all[w]->data = cpu_plan_at(run, a->at[w]);
         if (a->offset[w]) fill_table(run, a, w, all[w]);
     }
-    if (a->packed_a) g.a.packed = plan_at(run, a->packed_at[0]);
-    if (a->packed_b) g.b.packed = plan_at(run, a->packed_at[1]);
+    if (a->packed_a) g.a.packed = cpu_plan_at(run, a->packed_at[0]);
+    if (a->packed_b) g.b.packed = cpu_plan_at(run, a->packed_at[1]);
     if (a->has_residual) g.epilogue.residual = &residual;
     const unsigned char *x = g.a.data, *y = g.b.data;
     for (int64_t r = 0; r < a->rounds; r++) {
@@ -61,7 +59,7 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
             g.a.data = x + a->round_offset[0][r];
             g.b.data = y + a->round_offset[1][r];
         }
-        cpu_gemm_run(&g, plan_at(run, a->scratch));
+        cpu_gemm_run(&g, cpu_plan_at(run, a->scratch));
         g.accumulate = true;
         g.epilogue.residual = NULL;
     }
@@ -70,8 +68,7 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
 
 /* ---- describing ----------------------------------------------------------------------------------------------------------- */
 
-static bool is_pointwise(const mil_op *op)
-{
+static bool is_pointwise(const mil_op *op) {
     mil_conv c;
     if (mil_conv_read(op, &c, NULL)) return false;
     for (int d = 0; d < c.spatial; d++)
@@ -79,34 +76,29 @@ static bool is_pointwise(const mil_op *op)
     return true;
 }
 
-static bool float_operands(const mil_op *op)
-{
+static bool float_operands(const mil_op *op) {
     mil_dtype t = op->results[0]->type.dtype;
     return t == MIL_fp32 || t == MIL_fp16;
 }
 
-bool plan_is_product(const mil_op *op)
-{
-    const plan_binding *b = plan_binding_of(op);
+bool cpu_plan_is_product(const mil_op *op) {
+    const cpu_plan_binding *b = cpu_plan_binding_of(op);
     return b == &cpu_bind_matmul || b == &cpu_bind_linear || (b == &cpu_bind_conv && is_pointwise(op));
 }
 
 /* The operand, read as it is stored where only a cast stands between. */
-static propane_status operand(planner *p, const mil_value *v, plan_view *out, propane_error *err)
-{
-    return plan_operand(p, p->absorbed[v->id] ? mil_in(v->def, "x") : v, out, err);
+static propane_status operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
+    return cpu_plan_operand(p, p->absorbed[v->id] ? mil_in(v->def, "x") : v, out, err);
 }
 
 /* Strides of the leading dimensions of `v` over the batch. */
-static void batch_steps(product *r, int which, const plan_view *v, int kept)
-{
-    plan_view lead = *v;
+static void batch_steps(product *r, int which, const cpu_view *v, int kept) {
+    cpu_view lead = *v;
     lead.rank = v->rank > kept ? v->rank - kept : 0;
-    plan_view_spread(&lead, r->rank, r->dim, r->step[which]);
+    cpu_view_spread(&lead, r->rank, r->dim, r->step[which]);
 }
 
-static void set_matrix(product *r, int which, const plan_view *v, bool transposed)
-{
+static void set_matrix(product *r, int which, const cpu_view *v, bool transposed) {
     int row = v->rank - 2, col = v->rank - 1;
     r->view[which] = *v;
     r->row[which] = v->stride[transposed ? col : row];
@@ -114,19 +106,18 @@ static void set_matrix(product *r, int which, const plan_view *v, bool transpose
     batch_steps(r, which, v, 2);
 }
 
-static propane_status describe_matmul(planner *p, const mil_op *op, const plan_view *c, product *r, propane_error *err)
-{
+static propane_status describe_matmul(planner *p, const mil_op *op, const cpu_view *c, product *r, propane_error *err) {
     bool tx = false, ty = false;
-    plan_view x, y, z = *c;
+    cpu_view x, y, z = *c;
     PROPANE_TRY(operand(p, mil_in(op, "x"), &x, err));
     PROPANE_TRY(operand(p, mil_in(op, "y"), &y, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_x", &tx, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_y", &ty, err));
     bool vector_x = x.rank == 1, vector_y = y.rank == 1;
-    if (vector_x) x = plan_view_insert(&x, 0), tx = false;
-    if (vector_y) y = plan_view_insert(&y, 1), ty = false;
-    if (vector_x) z = plan_view_insert(&z, vector_y ? z.rank : z.rank - 1);
-    if (vector_y) z = plan_view_insert(&z, z.rank);
+    if (vector_x) x = cpu_view_insert(&x, 0), tx = false;
+    if (vector_y) y = cpu_view_insert(&y, 1), ty = false;
+    if (vector_x) z = cpu_view_insert(&z, vector_y ? z.rank : z.rank - 1);
+    if (vector_y) z = cpu_view_insert(&z, z.rank);
     r->rank = z.rank - 2;
     memcpy(r->dim, z.dim, sizeof r->dim);
     set_matrix(r, 0, &x, tx);
@@ -138,14 +129,13 @@ static propane_status describe_matmul(planner *p, const mil_op *op, const plan_v
     return PROPANE_OK;
 }
 
-static propane_status describe_linear(planner *p, const mil_op *op, const plan_view *c, product *r, propane_error *err)
-{
-    plan_view x, w, z = *c, bias;
+static propane_status describe_linear(planner *p, const mil_op *op, const cpu_view *c, product *r, propane_error *err) {
+    cpu_view x, w, z = *c, bias;
     PROPANE_TRY(operand(p, mil_in(op, "x"), &x, err));
     PROPANE_TRY(operand(p, mil_in(op, "weight"), &w, err));
     if (x.rank == 1) {
-        x = plan_view_insert(&x, 0);
-        z = plan_view_insert(&z, 0);
+        x = cpu_view_insert(&x, 0);
+        z = cpu_view_insert(&z, 0);
     }
     r->rank = z.rank - 2;
     memcpy(r->dim, z.dim, sizeof r->dim);
@@ -156,7 +146,7 @@ static propane_status describe_linear(planner *p, const mil_op *op, const plan_v
     r->n = z.dim[z.rank - 1];
     r->k = x.dim[x.rank - 1];
     if (!mil_in(op, "bias")) return PROPANE_OK;
-    PROPANE_TRY(plan_operand(p, mil_in(op, "bias"), &bias, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "bias"), &bias, err));
     r->residual = true;
     r->view[3] = bias;
     r->row[3] = 0;
@@ -165,25 +155,24 @@ static propane_status describe_linear(planner *p, const mil_op *op, const plan_v
 }
 
 /* [N, G, C/G, P] by [G, O/G, C/G]: the spatial dimensions are one. */
-static propane_status describe_conv(planner *p, const mil_op *op, const plan_view *c, product *r, propane_error *err)
-{
+static propane_status describe_conv(planner *p, const mil_op *op, const cpu_view *c, product *r, propane_error *err) {
     mil_conv conv;
-    plan_view x, w, z, bias;
+    cpu_view x, w, z, bias;
     PROPANE_TRY(mil_conv_read(op, &conv, err));
     PROPANE_TRY(operand(p, mil_in(op, "x"), &x, err));
     PROPANE_TRY(operand(p, mil_in(op, "weight"), &w, err));
     int64_t points = 1;
     for (int d = 0; d < conv.spatial; d++) points *= conv.out[d];
     int64_t g = conv.groups, ci = conv.c_in / g, co = conv.c_out / g;
-    if (!plan_view_reshape(&x, 4, (int64_t[]){conv.n, g, ci, points}, &x)) {
-        PROPANE_TRY(plan_make_dense(p, op->results[0], &x, &x, err));
-        (void)plan_view_reshape(&x, 4, (int64_t[]){conv.n, g, ci, points}, &x);
+    if (!cpu_view_reshape(&x, 4, (int64_t[]){conv.n, g, ci, points}, &x)) {
+        PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
+        (void)cpu_view_reshape(&x, 4, (int64_t[]){conv.n, g, ci, points}, &x);
     }
-    if (!plan_view_reshape(&w, 3, (int64_t[]){g, co, ci}, &w)) {
-        PROPANE_TRY(plan_make_dense(p, op->results[0], &w, &w, err));
-        (void)plan_view_reshape(&w, 3, (int64_t[]){g, co, ci}, &w);
+    if (!cpu_view_reshape(&w, 3, (int64_t[]){g, co, ci}, &w)) {
+        PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &w, &w, err));
+        (void)cpu_view_reshape(&w, 3, (int64_t[]){g, co, ci}, &w);
     }
-    if (!plan_view_reshape(c, 4, (int64_t[]){conv.n, g, co, points}, &z))
+    if (!cpu_view_reshape(c, 4, (int64_t[]){conv.n, g, co, points}, &z))
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver finds no layout for its result");
     r->rank = 2;
     r->dim[0] = conv.n;
@@ -195,7 +184,7 @@ static propane_status describe_conv(planner *p, const mil_op *op, const plan_vie
     r->n = points;
     r->k = ci;
     if (!mil_in(op, "bias")) return PROPANE_OK;
-    PROPANE_TRY(plan_operand(p, mil_in(op, "bias"), &bias, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "bias"), &bias, err));
     r->residual = true;
     r->view[3] = bias;
     r->row[3] = bias.stride[0];
@@ -204,18 +193,16 @@ static propane_status describe_conv(planner *p, const mil_op *op, const plan_vie
     return PROPANE_OK;
 }
 
-static void add_residual(product *r, const plan_view *v)
-{
-    plan_view z = *v;
-    while (z.rank < r->view[2].rank) z = plan_view_insert(&z, 0);
+static void add_residual(product *r, const cpu_view *v) {
+    cpu_view z = *v;
+    while (z.rank < r->view[2].rank) z = cpu_view_insert(&z, 0);
     set_matrix(r, 3, &z, false);
     r->residual = true;
 }
 
 /* ---- the batch ------------------------------------------------------------------------------------------------------------- */
 
-static void remove_dim(product *r, int d)
-{
+static void remove_dim(product *r, int d) {
     for (int i = d; i + 1 < r->rank; i++) {
         r->dim[i] = r->dim[i + 1];
         for (int w = 0; w < 4; w++) r->step[w][i] = r->step[w][i + 1];
@@ -223,8 +210,7 @@ static void remove_dim(product *r, int d)
     r->rank--;
 }
 
-static void merge_batch(product *r)
-{
+static void merge_batch(product *r) {
     for (int d = r->rank - 1; d >= 0; d--)
         if (r->dim[d] == 1) remove_dim(r, d);
     for (int d = r->rank - 2; d >= 0; d--) {
@@ -237,8 +223,7 @@ static void merge_batch(product *r)
 }
 
 /* Rows that follow on from one batch item to the next, with one B for all, are one matrix; columns likewise. */
-static void fold_batch(product *r)
-{
+static void fold_batch(product *r) {
     while (r->rank > 0) {
         int d = r->rank - 1;
         bool rows = r->step[1][d] == 0, cols = r->step[0][d] == 0;
@@ -247,17 +232,18 @@ static void fold_batch(product *r)
             if (w != 0) cols &= r->step[w][d] == r->n * r->col[w];
         }
         if (!rows && !cols) break;
-        if (rows) r->m *= r->dim[d];
-        else r->n *= r->dim[d];
+        if (rows)
+            r->m *= r->dim[d];
+        else
+            r->n *= r->dim[d];
         r->rank--;
     }
 }
 
 /* Bytes from the first item to each of the others. */
-static int64_t *item_offsets(planner *p, const product *r, int which, int64_t count)
-{
+static int64_t *item_offsets(planner *p, const product *r, int which, int64_t count) {
     int64_t *out = ARENA_ARRAY(p->arena, count + 1, int64_t);
-    int element = plan_dtype_bytes(r->view[which].dtype);
+    int element = cpu_plan_dtype_bytes(r->view[which].dtype);
     for (int64_t b = 0; out && b < count; b++) {
         int64_t rest = b;
         for (int d = r->rank - 1; d >= 0; d--) {
@@ -270,8 +256,7 @@ static int64_t *item_offsets(planner *p, const product *r, int which, int64_t co
 
 /* ---- emission ------------------------------------------------------------------------------------------------------------- */
 
-static cpu_matrix matrix_of(const product *r, int which)
-{
+static cpu_matrix matrix_of(const product *r, int which) {
     return (cpu_matrix){.dtype = r->view[which].dtype == MIL_fp16 ? CPU_F16 : CPU_F32,
                         .row_stride = r->row[which],
                         .col_stride = r->col[which],
@@ -280,58 +265,55 @@ static cpu_matrix matrix_of(const product *r, int which)
 
 /* A constant that all items share is packed now. */
 static propane_status pack_constant(planner *p, const product *r, gemm_args *a, int which, bool *packed,
-                                    propane_error *err)
-{
+                                    propane_error *err) {
     cpu_matrix *m = which ? &a->g.b : &a->g.a;
     cpu_gemm_side side = which ? CPU_GEMM_B : CPU_GEMM_A;
-    const plan_buffer *source = &p->buffers[r->view[which].buffer];
+    const cpu_plan_buffer *source = &p->buffers[r->view[which].buffer];
     *packed = false;
-    if (source->place != PLAN_CONST || a->offset[which] || a->rounds > 1) return PROPANE_OK;
+    if (source->place != CPU_PLAN_CONST || a->offset[which] || a->rounds > 1) return PROPANE_OK;
     if (a->g.batch > 1 && m->batch_stride) return PROPANE_OK;
     size_t bytes = cpu_gemm_pack_bytes(&a->g, side);
     if (!bytes) return PROPANE_OK;
     unsigned char *memory = arena_alloc(p->work, bytes + 64);
-    if (!memory) return plan_no_memory(p, err);
+    if (!memory) return cpu_plan_no_memory(p, err);
     memory += (64 - (uintptr_t)memory % 64) % 64;
-    m->data = (const unsigned char *)source->data + plan_view_ref(&r->view[which]).byte;
+    m->data = (const unsigned char *)source->data + cpu_view_ref(&r->view[which]).byte;
     cpu_gemm_pack(&a->g, side, memory);
     m->data = NULL;
-    int b = plan_buffer_add(p, PLAN_CONST, (int64_t)bytes);
-    if (b < 0) return plan_no_memory(p, err);
+    int b = cpu_plan_buffer_add(p, CPU_PLAN_CONST, (int64_t)bytes);
+    if (b < 0) return cpu_plan_no_memory(p, err);
     p->buffers[b].data = memory;
-    plan_touch(p, b);
-    a->packed_at[which] = (plan_ref){b, 0};
+    cpu_plan_touch(p, b);
+    a->packed_at[which] = (cpu_plan_ref){b, 0};
     *packed = true;
     return PROPANE_OK;
 }
 
-static propane_status make_tables(planner *p, const product *r, gemm_args *a, propane_error *err)
-{
+static propane_status make_tables(planner *p, const product *r, gemm_args *a, propane_error *err) {
     for (int w = 0; w < 3 + r->residual; w++)
-        if (!(a->offset[w] = item_offsets(p, r, w, a->g.batch))) return plan_no_memory(p, err);
-    return plan_scratch(p, 4 * a->g.batch * (int64_t)sizeof(void *), &a->table, err);
+        if (!(a->offset[w] = item_offsets(p, r, w, a->g.batch))) return cpu_plan_no_memory(p, err);
+    return cpu_plan_scratch(p, 4 * a->g.batch * (int64_t)sizeof(void *), &a->table, err);
 }
 
-static propane_status share_residual(planner *p, const product *r, propane_error *err)
-{
-    const plan_view *c = &r->view[2], *s = &r->view[3];
-    if (c->dtype != s->dtype || c->offset || s->offset || r->row[2] != r->row[3] || r->col[2] != r->col[3]) return PROPANE_OK;
+static propane_status share_residual(planner *p, const product *r, propane_error *err) {
+    const cpu_view *c = &r->view[2], *s = &r->view[3];
+    if (c->dtype != s->dtype || c->offset || s->offset || r->row[2] != r->row[3] || r->col[2] != r->col[3])
+        return PROPANE_OK;
     for (int d = 0; d < r->rank; d++)
         if (r->step[2][d] != r->step[3][d]) return PROPANE_OK;
     if (s->buffer == r->view[0].buffer || s->buffer == r->view[1].buffer) return PROPANE_OK;
-    return plan_may_share(p, s, c, err);
+    return cpu_plan_may_share(p, s, c, err);
 }
 
-static propane_status emit_product(planner *p, product *r, bool folded, const mil_value *makes, propane_error *err)
-{
+static propane_status emit_product(planner *p, product *r, bool folded, const mil_value *makes, propane_error *err) {
     gemm_args *a = ARENA_NEW(p->arena, gemm_args);
-    if (!a) return plan_no_memory(p, err);
+    if (!a) return cpu_plan_no_memory(p, err);
     int64_t items = 1;
     for (int d = 0; d < r->rank; d++) items *= r->dim[d];
     a->rounds = folded ? items : 1;
     if (folded) {
         for (int w = 0; w < 2; w++)
-            if (!(a->round_offset[w] = item_offsets(p, r, w, items))) return plan_no_memory(p, err);
+            if (!(a->round_offset[w] = item_offsets(p, r, w, items))) return cpu_plan_no_memory(p, err);
     }
     a->g = (cpu_gemm){.isa = p->options.isa, .m = r->m, .n = r->n, .k = r->k, .batch = folded ? 1 : items, .alpha = 1};
     if (folded) r->rank = 0;
@@ -345,56 +327,57 @@ static propane_status emit_product(planner *p, product *r, bool folded, const mi
     PROPANE_TRY(pack_constant(p, r, a, 0, &a->packed_a, err));
     PROPANE_TRY(pack_constant(p, r, a, 1, &a->packed_b, err));
     for (int w = 0; w < 3 + r->residual; w++) {
-        a->at[w] = plan_view_ref(&r->view[w]);
-        if (!(w == 0 && a->packed_a) && !(w == 1 && a->packed_b)) plan_touch(p, r->view[w].buffer);
+        a->at[w] = cpu_view_ref(&r->view[w]);
+        if (!(w == 0 && a->packed_a) && !(w == 1 && a->packed_b)) cpu_plan_touch(p, r->view[w].buffer);
     }
     if (a->has_residual) a->g.epilogue.residual = &a->residual;
-    PROPANE_TRY(plan_scratch(p, (int64_t)cpu_gemm_scratch_bytes(&a->g, p->threads), &a->scratch, err));
+    PROPANE_TRY(cpu_plan_scratch(p, (int64_t)cpu_gemm_scratch_bytes(&a->g, p->threads), &a->scratch, err));
     a->g.epilogue.residual = NULL;
     if (r->residual) PROPANE_TRY(share_residual(p, r, err));
     double flops = 2.0 * (double)r->m * (double)r->n * (double)r->k * (double)items, bytes = 0;
     for (int w = 0; w < 3 + r->residual; w++)
-        bytes += (double)plan_view_count(&r->view[w]) * plan_dtype_bytes(r->view[w].dtype);
+        bytes += (double)cpu_view_count(&r->view[w]) * cpu_plan_dtype_bytes(r->view[w].dtype);
     p->program->gemm_count++;
-    return plan_emit(p, gemm_run, a, "gemm", makes, flops, bytes, err);
+    return cpu_plan_emit(p, gemm_run, a, "gemm", makes, flops, bytes, err);
 }
 
 /* The result of a sum over the batch as the product sees it: the batch's strides are 0. */
-static plan_view unfolded(const mil_type *shape, const plan_view *sum)
-{
-    plan_view out = *sum;
-    plan_view last = *sum;
+static cpu_view unfolded(const mil_type *shape, const cpu_view *sum) {
+    cpu_view out = *sum;
+    cpu_view last = *sum;
     last.rank = 2;
     for (int d = 0; d < 2; d++) {
         last.dim[d] = sum->dim[sum->rank - 2 + d];
         last.stride[d] = sum->stride[sum->rank - 2 + d];
     }
     out.rank = shape->rank;
-    plan_view_spread(&last, shape->rank, shape->dim, out.stride);
+    cpu_view_spread(&last, shape->rank, shape->dim, out.stride);
     memcpy(out.dim, shape->dim, sizeof out.dim);
     return out;
 }
 
-propane_status plan_emit_gemm(planner *p, const plan_node *node, propane_error *err)
-{
+propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err) {
     const mil_op *op = node->ops[0], *last = node->ops[node->op_count - 1];
-    const plan_binding *b = plan_binding_of(op);
+    const cpu_plan_binding *b = cpu_plan_binding_of(op);
     product r = {0};
-    plan_view c, product_c;
+    cpu_view c, product_c;
     for (int i = 0; i < node->op_count; i++)
-        if (plan_is_product(node->ops[i])) op = node->ops[i], b = plan_binding_of(op);
-    PROPANE_TRY(plan_result(p, last->results[0], &c, err));
+        if (cpu_plan_is_product(node->ops[i])) op = node->ops[i], b = cpu_plan_binding_of(op);
+    PROPANE_TRY(cpu_plan_result(p, last->results[0], &c, err));
     product_c = node->folded ? unfolded(&op->results[0]->type, &c) : c;
-    if (b == &cpu_bind_matmul) PROPANE_TRY(describe_matmul(p, op, &product_c, &r, err));
-    else if (b == &cpu_bind_linear) PROPANE_TRY(describe_linear(p, op, &product_c, &r, err));
-    else PROPANE_TRY(describe_conv(p, op, &product_c, &r, err));
+    if (b == &cpu_bind_matmul)
+        PROPANE_TRY(describe_matmul(p, op, &product_c, &r, err));
+    else if (b == &cpu_bind_linear)
+        PROPANE_TRY(describe_linear(p, op, &product_c, &r, err));
+    else
+        PROPANE_TRY(describe_conv(p, op, &product_c, &r, err));
     if (node->added) {
         const mil_value *x = mil_in(node->added, "x"), *y = mil_in(node->added, "y");
         const mil_value *inner = node->folded ? node->folded->results[0] : op->results[0];
-        plan_view other;
-        PROPANE_TRY(plan_operand(p, x == inner ? y : x, &other, err));
+        cpu_view other;
+        PROPANE_TRY(cpu_plan_operand(p, x == inner ? y : x, &other, err));
         if (node->folded) other = unfolded(&op->results[0]->type, &other);
-        if (b == &cpu_bind_conv) (void)plan_view_reshape(&other, r.view[2].rank, r.view[2].dim, &other);
+        if (b == &cpu_bind_conv) (void)cpu_view_reshape(&other, r.view[2].rank, r.view[2].dim, &other);
         add_residual(&r, &other);
     }
     if (!node->folded) {
@@ -404,10 +387,9 @@ propane_status plan_emit_gemm(planner *p, const plan_node *node, propane_error *
     return emit_product(p, &r, node->folded != NULL, last->results[0], err);
 }
 
-static propane_status emit_alone(planner *p, const mil_op *op, propane_error *err)
-{
+static propane_status emit_alone(planner *p, const mil_op *op, propane_error *err) {
     return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "a product outside of its node");
 }
 
-const plan_binding cpu_bind_matmul = {.emit = emit_alone, .takes = float_operands};
-const plan_binding cpu_bind_linear = {.emit = emit_alone, .takes = float_operands};
+const cpu_plan_binding cpu_bind_matmul = {.emit = emit_alone, .takes = float_operands};
+const cpu_plan_binding cpu_bind_linear = {.emit = emit_alone, .takes = float_operands};

@@ -8,8 +8,7 @@
 
 #define TASK_BYTES 65536
 
-static void collapse(cpu_copy *c, const plan_view *from, const plan_view *to)
-{
+static void collapse(cpu_copy *c, const cpu_view *from, const cpu_view *to) {
     c->rank = 0;
     for (int d = 0; d < from->rank; d++) {
         int64_t n = from->dim[d];
@@ -37,11 +36,10 @@ static void collapse(cpu_copy *c, const plan_view *from, const plan_view *to)
     }
 }
 
-void cpu_copy_plan(cpu_copy *c, const plan_view *from, const plan_view *to)
-{
-    c->from = plan_view_ref(from);
-    c->to = plan_view_ref(to);
-    c->element = plan_dtype_bytes(from->dtype);
+void cpu_copy_plan(cpu_copy *c, const cpu_view *from, const cpu_view *to) {
+    c->from = cpu_view_ref(from);
+    c->to = cpu_view_ref(to);
+    c->element = cpu_plan_dtype_bytes(from->dtype);
     collapse(c, from, to);
     c->lines = 1;
     for (int d = 0; d + 2 < c->rank; d++) c->lines *= c->dim[d];
@@ -49,20 +47,19 @@ void cpu_copy_plan(cpu_copy *c, const plan_view *from, const plan_view *to)
     int64_t a_task = row_bytes ? TASK_BYTES / row_bytes / 8 * 8 : rows;
     c->rows_a_task = a_task < 8 ? 8 : a_task;
     c->tasks_a_line = (rows + c->rows_a_task - 1) / c->rows_a_task;
-    c->tasks = plan_view_count(from) ? (int)(c->lines * c->tasks_a_line) : 0;
+    c->tasks = cpu_view_count(from) ? (int)(c->lines * c->tasks_a_line) : 0;
 }
 
-#define PLANE(name, type)                                                                                               \
-    static void name(void *to, const void *from, int64_t rows, int64_t columns, int64_t to_row, int64_t to_column,      \
-                     int64_t from_row, int64_t from_column)                                                             \
-    {                                                                                                                   \
-        type *t = to;                                                                                                   \
-        const type *f = from;                                                                                           \
-        for (int64_t i = 0; i < rows; i += 8)                                                                           \
-            for (int64_t j = 0; j < columns; j += 8)                                                                    \
-                for (int64_t r = i; r < i + 8 && r < rows; r++)                                                         \
-                    for (int64_t c = j; c < j + 8 && c < columns; c++)                                                  \
-                        t[r * to_row + c * to_column] = f[r * from_row + c * from_column];                              \
+#define PLANE(name, type)                                                                                              \
+    static void name(void *to, const void *from, int64_t rows, int64_t columns, int64_t to_row, int64_t to_column,     \
+                     int64_t from_row, int64_t from_column) {                                                          \
+        type *t = to;                                                                                                  \
+        const type *f = from;                                                                                          \
+        for (int64_t i = 0; i < rows; i += 8)                                                                          \
+            for (int64_t j = 0; j < columns; j += 8)                                                                   \
+                for (int64_t r = i; r < i + 8 && r < rows; r++)                                                        \
+                    for (int64_t c = j; c < j + 8 && c < columns; c++)                                                 \
+                        t[r * to_row + c * to_column] = f[r * from_row + c * from_column];                             \
     }
 
 PLANE(plane_1, uint8_t)
@@ -70,8 +67,7 @@ PLANE(plane_2, uint16_t)
 PLANE(plane_4, uint32_t)
 PLANE(plane_8, uint64_t)
 
-static void copy_plane(const cpu_copy *c, unsigned char *to, const unsigned char *from, int64_t rows)
-{
+static void copy_plane(const cpu_copy *c, unsigned char *to, const unsigned char *from, int64_t rows) {
     int r = c->rank - 2, k = c->rank - 1;
     int64_t columns = c->dim[k];
     if (c->from_stride[k] == 1 && c->to_stride[k] == 1) {
@@ -81,7 +77,10 @@ static void copy_plane(const cpu_copy *c, unsigned char *to, const unsigned char
         return;
     }
     void (*plane)(void *, const void *, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t) =
-        c->element == 1 ? plane_1 : c->element == 2 ? plane_2 : c->element == 4 ? plane_4 : plane_8;
+        c->element == 1   ? plane_1
+        : c->element == 2 ? plane_2
+        : c->element == 4 ? plane_4
+                          : plane_8;
     plane(to, from, rows, columns, c->to_stride[r], c->to_stride[k], c->from_stride[r], c->from_stride[k]);
 }
 
@@ -91,8 +90,7 @@ typedef struct copy_context {
     const unsigned char *from;
 } copy_context;
 
-static void copy_task(void *context, int task, int worker)
-{
+static void copy_task(void *context, int task, int worker) {
     const copy_context *x = context;
     const cpu_copy *c = x->c;
     (void)worker;
@@ -108,11 +106,10 @@ static void copy_task(void *context, int task, int worker)
     copy_plane(c, x->to + to * c->element, x->from + from * c->element, rows);
 }
 
-propane_status cpu_copy_run(const cpu_run *run, const void *args, propane_error *err)
-{
+propane_status cpu_copy_run(const cpu_run *run, const void *args, propane_error *err) {
     const cpu_copy *c = args;
     (void)err;
-    copy_context x = {c, plan_at(run, c->to), plan_at(run, c->from)};
-    plan_parallel(run, copy_task, &x, c->tasks);
+    copy_context x = {c, cpu_plan_at(run, c->to), cpu_plan_at(run, c->from)};
+    cpu_plan_parallel(run, copy_task, &x, c->tasks);
     return PROPANE_OK;
 }

@@ -31,7 +31,9 @@ static propane_status cpu_probe(propane_error *why) {
 
 static propane_status cpu_open(const char *rest, void **impl, propane_error *err) {
     cpu_isa isa;
-    if (*rest) return propane_fail(err, PROPANE_ERR_INVALID, "'cpu:%.40s': the cpu driver takes nothing behind its name", rest);
+    if (*rest)
+        return propane_fail(err, PROPANE_ERR_INVALID, "'cpu:%.40s': the cpu driver takes nothing behind its name",
+                            rest);
     PROPANE_TRY(cpu_isa_current(&isa, err));
     cpu_device *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
@@ -57,21 +59,21 @@ static void cpu_describe(const void *impl, propane_device_info *out) {
     out->simulated = false;
 }
 
-static plan_options options_of(const cpu_device *d, const propane_compile_options *options) {
-    return (plan_options){.isa = d->isa,
-                          .threads = options ? options->threads : 0,
-                          .bf16 = options && options->precision == PROPANE_PRECISION_BF16,
-                          .fuse = true};
+static cpu_plan_options options_of(const cpu_device *d, const propane_compile_options *options) {
+    return (cpu_plan_options){.isa = d->isa,
+                              .threads = options ? options->threads : 0,
+                              .bf16 = options && options->precision == PROPANE_PRECISION_BF16,
+                              .fuse = true};
 }
 
 /* What can be planned can be run: the plan is made and thrown away. */
 static propane_status cpu_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
-    plan_options o = options_of(impl, options);
+    cpu_plan_options o = options_of(impl, options);
     arena *a = arena_create();
     cpu_program *program = NULL;
     if (!a) return propane_fail_memory(why, 0);
-    propane_status status = plan_compile(f, &o, a, &program, why);
+    propane_status status = cpu_plan_compile(f, &o, a, &program, why);
     cpu_program_deinit(program);
     arena_free(a);
     return status;
@@ -97,8 +99,8 @@ static propane_status grow_block(cpu_device *d, size_t bytes, propane_error *err
 static propane_status cpu_compile(void *impl, const mil_function *f, const propane_compile_options *options,
                                   driver_program *out, propane_error *err) {
     cpu_program *program = NULL;
-    plan_options o = options_of(impl, options);
-    PROPANE_TRY(plan_compile(f, &o, out->arena, &program, err));
+    cpu_plan_options o = options_of(impl, options);
+    PROPANE_TRY(cpu_plan_compile(f, &o, out->arena, &program, err));
     out->impl = program;
     out->input_count = program->input_count;
     out->output_count = program->output_count;

@@ -105,7 +105,7 @@ static bool is_shared(const cpu_gemm *g, const cpu_matrix *x) {
     return g->batch == 1 || x->packed || (!x->batch && x->batch_stride == 0);
 }
 
-static void plan_moving(gemm_plan *p) {
+static void cpu_plan_moving(gemm_plan *p) {
     int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
     int64_t width = p->a_stands ? p->kernels->nr : p->kernels->mr;
     int64_t blocks = div_up(panels * width, MOVING_TARGET);
@@ -123,7 +123,7 @@ static void plan_moving(gemm_plan *p) {
     p->worker_bytes = block + (p->path == PATH_ITEMS ? all : 0);
 }
 
-static void plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
+static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
     *p = (gemm_plan){.g = *g, .threads = threads, .kernels = kernels_of(g->isa, g->bf16)};
     if (wants_turn(g)) turn(&p->g, residual);
     g = &p->g;
@@ -152,13 +152,13 @@ static void plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *
     bool plain_c = g->c.dtype == CPU_F32 && g->c.col_stride == 1;
     p->needs_partial = p->k_blocks > 1 && !plain_c;
     if (p->needs_partial) p->partial_bytes = round_bytes(g->m * g->n) * (p->by_item ? 1 : (size_t)g->batch);
-    plan_moving(p);
+    cpu_plan_moving(p);
 }
 
 size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads) {
     gemm_plan p;
     cpu_matrix residual;
-    plan_make(&p, g, threads, &residual);
+    cpu_plan_make(&p, g, threads, &residual);
     return p.standing_bytes + p.partial_bytes + p.worker_bytes * (size_t)threads;
 }
 
@@ -408,7 +408,7 @@ static void task_vector(void *context, int task, int worker) {
 void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     gemm_plan p;
     cpu_matrix residual;
-    plan_make(&p, g, pool_threads(), &residual);
+    cpu_plan_make(&p, g, pool_threads(), &residual);
     gemm_run r = {.p = &p, .items = p.g.batch, .standing_memory = scratch};
     assert((uintptr_t)scratch % ALIGN == 0);
     r.partial_memory = r.standing_memory + p.standing_bytes;
@@ -435,7 +435,7 @@ static void prepack_plan(gemm_plan *p, const cpu_gemm *g, cpu_gemm_side side, bo
     cpu_gemm alone = *g;
     cpu_matrix residual;
     alone.a.packed = alone.b.packed = NULL;
-    plan_make(p, &alone, 1, &residual);
+    cpu_plan_make(p, &alone, 1, &residual);
     *is_a = (side == CPU_GEMM_A) != wants_turn(&alone);
 }
 

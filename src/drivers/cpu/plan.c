@@ -18,44 +18,38 @@
 #include "drivers/cpu/map.h"
 
 static const struct {
-    const plan_binding *binding;
+    const cpu_plan_binding *binding;
     int code;
 } bindings[MIL_OP_COUNT] = {
-#define CPU(bind, code) {&cpu_bind_##bind, (int)CPU_##code}
+#define CPU(bind, code)                                                                                                \
+    { &cpu_bind_##bind, (int)CPU_##code }
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) [MIL_OP_##name] = cpu,
 #include "mil/ops.def"
 };
 
-const plan_binding *plan_binding_of(const mil_op *op)
-{
-    const plan_binding *b = bindings[op->info->code].binding;
+const cpu_plan_binding *cpu_plan_binding_of(const mil_op *op) {
+    const cpu_plan_binding *b = bindings[op->info->code].binding;
     if (b->takes && !b->takes(op)) return &cpu_bind_reference;
     if (b->tile && !b->tile(op)) return &cpu_bind_reference;
     return b->tile || b->view || b->emit ? b : &cpu_bind_reference;
 }
 
-const plan_binding *plan_lowering_of(const mil_op *op)
-{
-    const plan_binding *b = bindings[op->info->code].binding;
+const cpu_plan_binding *cpu_plan_lowering_of(const mil_op *op) {
+    const cpu_plan_binding *b = bindings[op->info->code].binding;
     return b->lower ? b : NULL;
 }
 
-int plan_code_of(const mil_op *op)
-{
-    return bindings[op->info->code].code;
-}
+int cpu_plan_code_of(const mil_op *op) { return bindings[op->info->code].code; }
 
 /* ---- buffers, steps ------------------------------------------------------------------------------------------------------ */
 
-propane_status plan_no_memory(planner *p, propane_error *err)
-{
+propane_status cpu_plan_no_memory(planner *p, propane_error *err) {
     (void)p;
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for the plan of a program");
 }
 
 /* Room for one more in an array of the work arena. */
-static bool grow(planner *p, void **array, int count, int *capacity, size_t size)
-{
+static bool grow(planner *p, void **array, int count, int *capacity, size_t size) {
     if (count < *capacity) return true;
     int more = *capacity ? *capacity * 2 : 64;
     void *bigger = arena_array(p->work, (size_t)more, size);
@@ -66,52 +60,48 @@ static bool grow(planner *p, void **array, int count, int *capacity, size_t size
     return true;
 }
 
-int plan_buffer_add(planner *p, plan_place place, int64_t bytes)
-{
+int cpu_plan_buffer_add(planner *p, cpu_plan_place place, int64_t bytes) {
     if (!grow(p, (void **)&p->buffers, p->buffer_count, &p->buffer_capacity, sizeof *p->buffers)) return -1;
     p->buffers[p->buffer_count] =
-        (plan_buffer){.place = place, .bytes = bytes, .first = 1 << 30, .last = -1, .alias = -1};
+        (cpu_plan_buffer){.place = place, .bytes = bytes, .first = 1 << 30, .last = -1, .alias = -1};
     return p->buffer_count++;
 }
 
-void plan_touch(planner *p, int buffer)
-{
-    plan_buffer *b = &p->buffers[buffer];
+void cpu_plan_touch(planner *p, int buffer) {
+    cpu_plan_buffer *b = &p->buffers[buffer];
     if (b->first > p->step_count) b->first = p->step_count;
     b->last = p->step_count;
 }
 
-propane_status plan_scratch(planner *p, int64_t bytes, plan_ref *out, propane_error *err)
-{
-    int b = plan_buffer_add(p, PLAN_TEMP, bytes ? bytes : 64);
-    if (b < 0) return plan_no_memory(p, err);
-    plan_touch(p, b);
-    *out = (plan_ref){b, 0};
+propane_status cpu_plan_scratch(planner *p, int64_t bytes, cpu_plan_ref *out, propane_error *err) {
+    int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, bytes ? bytes : 64);
+    if (b < 0) return cpu_plan_no_memory(p, err);
+    cpu_plan_touch(p, b);
+    *out = (cpu_plan_ref){b, 0};
     return PROPANE_OK;
 }
 
-propane_status plan_emit(planner *p, plan_step_run run, const void *args, const char *kind, const mil_value *makes,
-                         double flops, double bytes, propane_error *err)
-{
-    if (!grow(p, (void **)&p->steps, p->step_count, &p->step_capacity, sizeof *p->steps)) return plan_no_memory(p, err);
-    plan_step *s = &p->steps[p->step_count++];
-    *s = (plan_step){.run = run, .args = args, .kind = kind, .flops = flops, .bytes = bytes};
+propane_status cpu_plan_emit(planner *p, cpu_plan_step_run run, const void *args, const char *kind,
+                             const mil_value *makes, double flops, double bytes, propane_error *err) {
+    if (!grow(p, (void **)&p->steps, p->step_count, &p->step_capacity, sizeof *p->steps))
+        return cpu_plan_no_memory(p, err);
+    cpu_plan_step *s = &p->steps[p->step_count++];
+    *s = (cpu_plan_step){.run = run, .args = args, .kind = kind, .flops = flops, .bytes = bytes};
     s->name = arena_string(p->arena, makes && makes->name ? makes->name : "");
     const char *stage = makes && makes->def ? makes->def->stage : NULL;
     s->stage = stage ? arena_string(p->arena, stage) : NULL;
-    return s->name && (!stage || s->stage) ? PROPANE_OK : plan_no_memory(p, err);
+    return s->name && (!stage || s->stage) ? PROPANE_OK : cpu_plan_no_memory(p, err);
 }
 
-propane_status plan_may_share(planner *p, const plan_view *from, const plan_view *to, propane_error *err)
-{
+propane_status cpu_plan_may_share(planner *p, const cpu_view *from, const cpu_view *to, propane_error *err) {
     if (p->buffers[from->buffer].bytes != p->buffers[to->buffer].bytes) return PROPANE_OK;
-    if (!grow(p, (void **)&p->pairs, p->pair_count, &p->pair_capacity, sizeof *p->pairs)) return plan_no_memory(p, err);
-    p->pairs[p->pair_count++] = (plan_pair){p->step_count, from->buffer, to->buffer};
+    if (!grow(p, (void **)&p->pairs, p->pair_count, &p->pair_capacity, sizeof *p->pairs))
+        return cpu_plan_no_memory(p, err);
+    p->pairs[p->pair_count++] = (cpu_plan_pair){p->step_count, from->buffer, to->buffer};
     return PROPANE_OK;
 }
 
-propane_status plan_operand(planner *p, const mil_value *v, plan_view *out, propane_error *err)
-{
+propane_status cpu_plan_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
     *out = p->views[v->id];
     if (out->buffer >= 0) return PROPANE_OK;
     assert(v->konst);
@@ -120,42 +110,39 @@ propane_status plan_operand(planner *p, const mil_value *v, plan_view *out, prop
     if (!v->konst->data || info->kind == MIL_KIND_STRING || info->bits < 8)
         return mil_op_fail(p->current, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver cannot read a constant of %s",
                            info->name);
-    int b = plan_buffer_add(p, PLAN_CONST, mil_type_count(&type) * plan_dtype_bytes(type.dtype));
-    if (b < 0) return plan_no_memory(p, err);
+    int b = cpu_plan_buffer_add(p, CPU_PLAN_CONST, mil_type_count(&type) * cpu_plan_dtype_bytes(type.dtype));
+    if (b < 0) return cpu_plan_no_memory(p, err);
     p->buffers[b].data = v->konst->data;
-    p->views[v->id] = plan_view_dense(&type, b);
+    p->views[v->id] = cpu_view_dense(&type, b);
     *out = p->views[v->id];
     return PROPANE_OK;
 }
 
-propane_status plan_result(planner *p, const mil_value *v, plan_view *out, propane_error *err)
-{
+propane_status cpu_plan_result(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
     if (p->is_placed[v->id]) {
         *out = p->views[v->id] = p->placed[v->id];
         return PROPANE_OK;
     }
-    int b = plan_buffer_add(p, PLAN_TEMP, mil_type_count(&v->type) * plan_dtype_bytes(v->type.dtype));
-    if (b < 0) return plan_no_memory(p, err);
-    *out = p->views[v->id] = plan_view_dense(&v->type, b);
+    int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, mil_type_count(&v->type) * cpu_plan_dtype_bytes(v->type.dtype));
+    if (b < 0) return cpu_plan_no_memory(p, err);
+    *out = p->views[v->id] = cpu_view_dense(&v->type, b);
     return PROPANE_OK;
 }
 
-propane_status plan_make_dense(planner *p, const mil_value *makes, const plan_view *v, plan_view *out,
-                               propane_error *err)
-{
+propane_status cpu_plan_make_dense(planner *p, const mil_value *makes, const cpu_view *v, cpu_view *out,
+                                   propane_error *err) {
     *out = *v;
-    if (plan_view_is_dense(v)) return PROPANE_OK;
+    if (cpu_view_is_dense(v)) return PROPANE_OK;
     mil_type type = mil_type_tensor(v->dtype, v->rank, v->dim);
-    int b = plan_buffer_add(p, PLAN_TEMP, mil_type_count(&type) * plan_dtype_bytes(type.dtype));
-    if (b < 0) return plan_no_memory(p, err);
-    *out = plan_view_dense(&type, b);
-    return plan_copy(p, makes, v, out, err);
+    int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, mil_type_count(&type) * cpu_plan_dtype_bytes(type.dtype));
+    if (b < 0) return cpu_plan_no_memory(p, err);
+    *out = cpu_view_dense(&type, b);
+    return cpu_plan_copy(p, makes, v, out, err);
 }
 
 /* ---- the planner's own copy ---------------------------------------------------------------------------------------------- */
 
-static propane_status load_constants(const mil_function *f, propane_error *err)
-{
+static propane_status load_constants(const mil_function *f, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int r = 0; r < op->result_count; r++) {
             const mil_const *c = op->results[r]->konst;
@@ -164,12 +151,11 @@ static propane_status load_constants(const mil_function *f, propane_error *err)
     return PROPANE_OK;
 }
 
-static propane_status copy_function(planner *p, const mil_function *f, propane_error *err)
-{
+static propane_status copy_function(planner *p, const mil_function *f, propane_error *err) {
     PROPANE_TRY(load_constants(f, err));
     p->module = mil_module_create(f->module->source);
     mil_value **map = ARENA_ARRAY(p->work, f->value_count + 1, mil_value *);
-    if (!p->module || !map) return plan_no_memory(p, err);
+    if (!p->module || !map) return cpu_plan_no_memory(p, err);
     mil_builder b = {0};
     mil_build_begin(&b, p->module, f->name, f->opset);
     for (int i = 0; i < f->param_count; i++)
@@ -184,16 +170,14 @@ static propane_status copy_function(planner *p, const mil_function *f, propane_e
 
 #define FOLD_LIMIT ((int64_t)1 << 20)
 
-static bool all_constant(const mil_op *op)
-{
+static bool all_constant(const mil_op *op) {
     for (int k = 0; k < op->info->param_count; k++)
         for (int j = 0; j < op->operands[k].count; j++)
             if (!op->operands[k].values[j]->konst) return false;
     return op->info->eval != NULL;
 }
 
-static const mil_tensor *unpacked(planner *p, const mil_const *c)
-{
+static const mil_tensor *unpacked(planner *p, const mil_const *c) {
     int64_t count = mil_type_count(&c->type);
     mil_tensor *t = ARENA_NEW(p->work, mil_tensor);
     if (!t) return NULL;
@@ -205,29 +189,28 @@ static const mil_tensor *unpacked(planner *p, const mil_const *c)
     return t;
 }
 
-static propane_status evaluate(planner *p, mil_op *op, propane_error *err)
-{
+static propane_status evaluate(planner *p, mil_op *op, propane_error *err) {
     const mil_tensor *const *in[MIL_MAX_PARAMS] = {NULL};
     for (int k = 0; k < op->info->param_count; k++) {
         const mil_tensor **list = ARENA_ARRAY(p->work, op->operands[k].count + 1, const mil_tensor *);
-        if (!list) return plan_no_memory(p, err);
+        if (!list) return cpu_plan_no_memory(p, err);
         for (int j = 0; j < op->operands[k].count; j++)
-            if (!(list[j] = unpacked(p, op->operands[k].values[j]->konst))) return plan_no_memory(p, err);
+            if (!(list[j] = unpacked(p, op->operands[k].values[j]->konst))) return cpu_plan_no_memory(p, err);
         in[k] = list;
     }
     mil_tensor *out = ARENA_ARRAY(p->work, op->result_count, mil_tensor);
-    if (!out) return plan_no_memory(p, err);
+    if (!out) return cpu_plan_no_memory(p, err);
     for (int r = 0; r < op->result_count; r++) {
         out[r].type = op->results[r]->type;
         out[r].data = ARENA_ARRAY(p->work, mil_type_count(&out[r].type) + 1, double);
-        if (!out[r].data) return plan_no_memory(p, err);
+        if (!out[r].data) return cpu_plan_no_memory(p, err);
     }
     PROPANE_TRY(mil_eval_op(op, in, out, err));
     for (int r = 0; r < op->result_count; r++) {
         mil_const *c = ARENA_NEW(p->module->arena, mil_const);
         int64_t bytes = mil_type_bytes(&out[r].type);
         void *data = c ? arena_alloc(p->module->arena, (size_t)bytes + 1) : NULL;
-        if (!data) return plan_no_memory(p, err);
+        if (!data) return cpu_plan_no_memory(p, err);
         mil_pack_f64(data, out[r].type.dtype, out[r].data, mil_type_count(&out[r].type));
         *c = (mil_const){.type = out[r].type, .data = data, .bytes = bytes};
         op->results[r]->konst = c;
@@ -235,12 +218,11 @@ static propane_status evaluate(planner *p, mil_op *op, propane_error *err)
     return PROPANE_OK;
 }
 
-static propane_status fold_constants(planner *p, propane_error *err)
-{
+static propane_status fold_constants(planner *p, propane_error *err) {
     for (mil_op *op = p->f->first; op; op = op->next) {
         bool small = true;
         for (int r = 0; r < op->result_count; r++) small &= mil_type_count(&op->results[r]->type) <= FOLD_LIMIT;
-        const plan_binding *b = bindings[op->info->code].binding;
+        const cpu_plan_binding *b = bindings[op->info->code].binding;
         if (op->info->code == MIL_OP_const || !all_constant(op) || !(small || b == &cpu_bind_fold)) continue;
         p->current = op;
         PROPANE_TRY(evaluate(p, op, err));
@@ -251,19 +233,18 @@ static propane_status fold_constants(planner *p, propane_error *err)
 /* ---- tables --------------------------------------------------------------------------------------------------------------- */
 
 /* Only what results depend on. */
-static propane_status list_ops(planner *p, propane_error *err)
-{
+static propane_status list_ops(planner *p, propane_error *err) {
     int values = p->f->value_count;
     bool *needed = ARENA_ARRAY(p->work, values + 1, bool);
     p->op_of = ARENA_ARRAY(p->work, values + 1, int);
     p->uses = ARENA_ARRAY(p->work, values + 1, int);
     p->absorbed = ARENA_ARRAY(p->work, values + 1, bool);
-    p->views = ARENA_ARRAY(p->work, values + 1, plan_view);
-    p->placed = ARENA_ARRAY(p->work, values + 1, plan_view);
+    p->views = ARENA_ARRAY(p->work, values + 1, cpu_view);
+    p->placed = ARENA_ARRAY(p->work, values + 1, cpu_view);
     p->is_placed = ARENA_ARRAY(p->work, values + 1, bool);
     p->ops = ARENA_ARRAY(p->work, p->f->op_count + 1, mil_op *);
     if (!needed || !p->op_of || !p->uses || !p->absorbed || !p->views || !p->placed || !p->is_placed || !p->ops)
-        return plan_no_memory(p, err);
+        return cpu_plan_no_memory(p, err);
     for (int i = 0; i < values; i++) {
         p->op_of[i] = -1;
         p->views[i].buffer = -1;
@@ -293,8 +274,7 @@ static propane_status list_ops(planner *p, propane_error *err)
     return PROPANE_OK;
 }
 
-static propane_status io_dtype(const char *function, const mil_value *v, propane_dtype *out, propane_error *err)
-{
+static propane_status io_dtype(const char *function, const mil_value *v, propane_dtype *out, propane_error *err) {
     switch (v->type.dtype) {
     case MIL_fp16: *out = PROPANE_FP16; return PROPANE_OK;
     case MIL_fp32: *out = PROPANE_FP32; return PROPANE_OK;
@@ -306,22 +286,22 @@ static propane_status io_dtype(const char *function, const mil_value *v, propane
     case MIL_uint16: *out = PROPANE_UINT16; return PROPANE_OK;
     default:
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "function '%s': the cpu driver has no inputs or outputs of type %s ('%s'); cast it", function,
-                            mil_dtype_get(v->type.dtype)->name, v->name);
+                            "function '%s': the cpu driver has no inputs or outputs of type %s ('%s'); cast it",
+                            function, mil_dtype_get(v->type.dtype)->name, v->name);
     }
 }
 
-static propane_status describe_io(planner *p, mil_value *const *values, int count, propane_io **out, propane_error *err)
-{
+static propane_status describe_io(planner *p, mil_value *const *values, int count, propane_io **out,
+                                  propane_error *err) {
     *out = ARENA_ARRAY(p->arena, count + 1, propane_io);
-    if (!*out) return plan_no_memory(p, err);
+    if (!*out) return cpu_plan_no_memory(p, err);
     for (int i = 0; i < count; i++) {
         propane_io *io = &(*out)[i];
-        plan_view dense = plan_view_dense(&values[i]->type, 0);
+        cpu_view dense = cpu_view_dense(&values[i]->type, 0);
         PROPANE_TRY(io_dtype(p->f->name, values[i], &io->dtype, err));
-        int64_t element = plan_dtype_bytes(values[i]->type.dtype);
+        int64_t element = cpu_plan_dtype_bytes(values[i]->type.dtype);
         io->name = arena_string(p->arena, values[i]->name);
-        if (!io->name) return plan_no_memory(p, err);
+        if (!io->name) return cpu_plan_no_memory(p, err);
         io->rank = dense.rank;
         for (int d = 0; d < dense.rank; d++) {
             io->dim[d] = dense.dim[d];
@@ -332,8 +312,7 @@ static propane_status describe_io(planner *p, mil_value *const *values, int coun
     return PROPANE_OK;
 }
 
-static propane_status list_io(planner *p, propane_error *err)
-{
+static propane_status list_io(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     out->input_count = p->f->param_count;
     out->output_count = p->f->result_count;
@@ -341,26 +320,25 @@ static propane_status list_io(planner *p, propane_error *err)
     PROPANE_TRY(describe_io(p, p->f->results, p->f->result_count, &out->outputs, err));
     out->in = ARENA_ARRAY(p->arena, out->input_count + 1, void *);
     out->out = ARENA_ARRAY(p->arena, out->output_count + 1, void *);
-    if (!out->in || !out->out) return plan_no_memory(p, err);
+    if (!out->in || !out->out) return cpu_plan_no_memory(p, err);
     for (int i = 0; i < p->f->param_count; i++) {
         const mil_value *v = p->f->params[i];
-        int b = plan_buffer_add(p, PLAN_INPUT, (int64_t)out->inputs[i].bytes);
-        if (b < 0) return plan_no_memory(p, err);
+        int b = cpu_plan_buffer_add(p, CPU_PLAN_INPUT, (int64_t)out->inputs[i].bytes);
+        if (b < 0) return cpu_plan_no_memory(p, err);
         p->buffers[b].index = i;
-        p->views[v->id] = plan_view_dense(&v->type, b);
+        p->views[v->id] = cpu_view_dense(&v->type, b);
     }
     return PROPANE_OK;
 }
 
 /* ---- emission --------------------------------------------------------------------------------------------------------------- */
 
-static propane_status emit_view(planner *p, const mil_op *op, const plan_binding *b, propane_error *err)
-{
-    plan_view source, out;
-    PROPANE_TRY(plan_operand(p, op->operands[0].values[0], &source, err));
+static propane_status emit_view(planner *p, const mil_op *op, const cpu_plan_binding *b, propane_error *err) {
+    cpu_view source, out;
+    PROPANE_TRY(cpu_plan_operand(p, op->operands[0].values[0], &source, err));
     for (int r = 0; r < op->result_count; r++) {
         if (!b->view(op, r, &source, &out)) {
-            PROPANE_TRY(plan_make_dense(p, op->results[r], &source, &source, err));
+            PROPANE_TRY(cpu_plan_make_dense(p, op->results[r], &source, &source, err));
             if (!b->view(op, r, &source, &out))
                 return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver finds no layout for its result");
         }
@@ -369,36 +347,33 @@ static propane_status emit_view(planner *p, const mil_op *op, const plan_binding
     return PROPANE_OK;
 }
 
-static propane_status emit_node(planner *p, const plan_node *n, propane_error *err)
-{
+static propane_status emit_node(planner *p, const cpu_plan_node *n, propane_error *err) {
     p->current = n->ops[0];
-    if (n->kind == PLAN_NODE_ABSORBED) return PROPANE_OK;
-    if (n->kind == PLAN_NODE_TILE) return plan_emit_tile(p, n, err);
-    if (n->kind == PLAN_NODE_GEMM) return plan_emit_gemm(p, n, err);
-    const plan_binding *b = plan_binding_of(n->ops[0]);
+    if (n->kind == CPU_PLAN_NODE_ABSORBED) return PROPANE_OK;
+    if (n->kind == CPU_PLAN_NODE_TILE) return cpu_plan_emit_tile(p, n, err);
+    if (n->kind == CPU_PLAN_NODE_GEMM) return cpu_plan_emit_gemm(p, n, err);
+    const cpu_plan_binding *b = cpu_plan_binding_of(n->ops[0]);
     if (b->view) return emit_view(p, n->ops[0], b, err);
     return b->emit(p, n->ops[0], err);
 }
 
-static propane_status emit_results(planner *p, propane_error *err)
-{
+static propane_status emit_results(planner *p, propane_error *err) {
     for (int b = 0; b < p->buffer_count; b++) {
-        if (p->buffers[b].place != PLAN_OUTPUT) continue;
+        if (p->buffers[b].place != CPU_PLAN_OUTPUT) continue;
         const mil_value *v = p->f->results[p->buffers[b].index];
-        plan_view want = plan_view_dense(&v->type, b), have;
-        PROPANE_TRY(plan_operand(p, v, &have, err));
-        if (!plan_view_equal(&want, &have)) PROPANE_TRY(plan_copy(p, v, &have, &want, err));
+        cpu_view want = cpu_view_dense(&v->type, b), have;
+        PROPANE_TRY(cpu_plan_operand(p, v, &have, err));
+        if (!cpu_view_equal(&want, &have)) PROPANE_TRY(cpu_plan_copy(p, v, &have, &want, err));
     }
     return PROPANE_OK;
 }
 
-static propane_status keep_constants(planner *p, propane_error *err)
-{
+static propane_status keep_constants(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     int64_t bytes = 0;
     for (int b = 0; b < p->buffer_count; b++) {
-        plan_buffer *o = &p->buffers[b];
-        if (o->place != PLAN_CONST || o->first > o->last) continue;
+        cpu_plan_buffer *o = &p->buffers[b];
+        if (o->place != CPU_PLAN_CONST || o->first > o->last) continue;
         o->offset = bytes;
         bytes += (o->bytes + 63) / 64 * 64;
     }
@@ -407,49 +382,46 @@ static propane_status keep_constants(planner *p, propane_error *err)
     if (!out->constants) return propane_fail_memory(err, (size_t)bytes);
     out->constant_bytes = (size_t)bytes;
     for (int b = 0; b < p->buffer_count; b++) {
-        const plan_buffer *o = &p->buffers[b];
-        if (o->place == PLAN_CONST && o->first <= o->last)
+        const cpu_plan_buffer *o = &p->buffers[b];
+        if (o->place == CPU_PLAN_CONST && o->first <= o->last)
             memcpy((unsigned char *)out->constants + o->offset, o->data, (size_t)o->bytes);
     }
     return PROPANE_OK;
 }
 
-static propane_status finish(planner *p, propane_error *err)
-{
+static propane_status finish(planner *p, propane_error *err) {
     cpu_program *out = p->program;
-    PROPANE_TRY(plan_memory(p, err));
+    PROPANE_TRY(cpu_plan_memory(p, err));
     PROPANE_TRY(keep_constants(p, err));
     out->buffer_count = p->buffer_count;
     out->step_count = p->step_count;
     out->buffers = arena_copy(p->arena, p->buffers, (size_t)p->buffer_count * sizeof *p->buffers);
     out->steps = arena_copy(p->arena, p->steps, (size_t)p->step_count * sizeof *p->steps);
     out->base = ARENA_ARRAY(p->arena, p->buffer_count + 1, unsigned char *);
-    if (!out->buffers || !out->steps || !out->base) return plan_no_memory(p, err);
+    if (!out->buffers || !out->steps || !out->base) return cpu_plan_no_memory(p, err);
     for (int b = 0; b < out->buffer_count; b++) {
         out->buffers[b].data = NULL;
-        if (out->buffers[b].place == PLAN_CONST && out->constants)
+        if (out->buffers[b].place == CPU_PLAN_CONST && out->constants)
             out->base[b] = (unsigned char *)out->constants + out->buffers[b].offset;
     }
     return PROPANE_OK;
 }
 
-static propane_status plan_function(planner *p, const mil_function *f, propane_error *err)
-{
+static propane_status cpu_plan_function(planner *p, const mil_function *f, propane_error *err) {
     PROPANE_TRY(copy_function(p, f, err));
-    PROPANE_TRY(plan_lower(p->f, err));
+    PROPANE_TRY(cpu_plan_lower(p->f, err));
     PROPANE_TRY(fold_constants(p, err));
     PROPANE_TRY(list_ops(p, err));
     PROPANE_TRY(list_io(p, err));
-    PROPANE_TRY(plan_fuse(p, err));
-    PROPANE_TRY(plan_place_values(p, err));
+    PROPANE_TRY(cpu_plan_fuse(p, err));
+    PROPANE_TRY(cpu_plan_place_values(p, err));
     for (int i = 0; i < p->order_count; i++) PROPANE_TRY(emit_node(p, &p->nodes[p->order[i]], err));
     PROPANE_TRY(emit_results(p, err));
     return finish(p, err);
 }
 
-propane_status plan_compile(const mil_function *f, const plan_options *options, arena *a, cpu_program **out,
-                            propane_error *err)
-{
+propane_status cpu_plan_compile(const mil_function *f, const cpu_plan_options *options, arena *a, cpu_program **out,
+                                propane_error *err) {
     planner p = {.arena = a, .work = arena_create(), .options = *options, .threads = pool_threads()};
     p.program = p.work ? ARENA_NEW(a, cpu_program) : NULL;
     propane_status status;
@@ -457,20 +429,21 @@ propane_status plan_compile(const mil_function *f, const plan_options *options, 
         p.program->arena = a;
         p.program->threads = options->threads;
         p.program->planned_threads = p.threads;
-        status = plan_function(&p, f, err);
+        status = cpu_plan_function(&p, f, err);
     } else {
-        status = plan_no_memory(&p, err);
+        status = cpu_plan_no_memory(&p, err);
     }
-    if (status == PROPANE_OK && p.program->reference_count) p.program->module = p.module;
-    else mil_module_free(p.module);
+    if (status == PROPANE_OK && p.program->reference_count)
+        p.program->module = p.module;
+    else
+        mil_module_free(p.module);
     arena_free(p.work);
     if (status != PROPANE_OK && p.program) cpu_program_deinit(p.program);
     *out = status == PROPANE_OK ? p.program : NULL;
     return status;
 }
 
-void cpu_program_deinit(cpu_program *program)
-{
+void cpu_program_deinit(cpu_program *program) {
     if (!program) return;
     mem_pages_free(program->constants, program->constant_bytes);
     mil_module_free(program->module);
@@ -487,16 +460,15 @@ typedef struct limited {
     atomic_int next;
 } limited;
 
-static void limited_task(void *context, int index, int worker)
-{
+static void limited_task(void *context, int index, int worker) {
     limited *l = context;
     (void)index;
     for (int i = atomic_fetch_add(&l->next, 1); i < l->count; i = atomic_fetch_add(&l->next, 1))
         l->task(l->context, i, worker);
 }
 
-void plan_parallel(const cpu_run *run, void (*task)(void *context, int task, int worker), void *context, int count)
-{
+void cpu_plan_parallel(const cpu_run *run, void (*task)(void *context, int task, int worker), void *context,
+                       int count) {
     if (run->threads <= 0 || run->threads >= count || run->threads >= pool_threads()) {
         pool_run(task, context, count);
         return;
@@ -507,37 +479,38 @@ void plan_parallel(const cpu_run *run, void (*task)(void *context, int task, int
 }
 
 /* Fills the memory of buffers that are not alive behind step `at` with NaN. */
-static void poison(cpu_program *program, int at)
-{
+static void poison(cpu_program *program, int at) {
     for (int b = 0; b < program->buffer_count; b++) {
-        const plan_buffer *o = &program->buffers[b];
-        if (o->place != PLAN_TEMP || o->first > o->last || o->last != at) continue;
+        const cpu_plan_buffer *o = &program->buffers[b];
+        if (o->place != CPU_PLAN_TEMP || o->first > o->last || o->last != at) continue;
         bool taken_over = false;
         for (int c = 0; c < program->buffer_count; c++) {
-            const plan_buffer *n = &program->buffers[c];
-            taken_over |= n->place == PLAN_TEMP && n->first <= at && n->last > at && n->offset < o->offset + o->bytes &&
-                          o->offset < n->offset + n->bytes;
+            const cpu_plan_buffer *n = &program->buffers[c];
+            taken_over |= n->place == CPU_PLAN_TEMP && n->first <= at && n->last > at &&
+                          n->offset < o->offset + o->bytes && o->offset < n->offset + n->bytes;
         }
         if (!taken_over) memset(program->base[b], 0xff, (size_t)o->bytes);
     }
 }
 
 propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs, void *const *outputs,
-                               propane_error *err)
-{
+                               propane_error *err) {
     if (pool_threads() > program->planned_threads)
         return propane_fail(err, PROPANE_ERR_DEVICE, "the program was compiled for %d threads, but the pool has %d now",
                             program->planned_threads, pool_threads());
     for (int b = 0; b < program->buffer_count; b++) {
-        const plan_buffer *o = &program->buffers[b];
-        if (o->place == PLAN_INPUT) program->base[b] = inputs[o->index];
-        else if (o->place == PLAN_OUTPUT) program->base[b] = outputs[o->index];
-        else if (o->place == PLAN_TEMP) program->base[b] = (unsigned char *)block + o->offset;
+        const cpu_plan_buffer *o = &program->buffers[b];
+        if (o->place == CPU_PLAN_INPUT)
+            program->base[b] = inputs[o->index];
+        else if (o->place == CPU_PLAN_OUTPUT)
+            program->base[b] = outputs[o->index];
+        else if (o->place == CPU_PLAN_TEMP)
+            program->base[b] = (unsigned char *)block + o->offset;
     }
     if (program->poison) memset(block, 0xff, (size_t)program->block_bytes);
     cpu_run run = {program->base, program->threads};
     for (int i = 0; i < program->step_count; i++) {
-        plan_step *s = &program->steps[i];
+        cpu_plan_step *s = &program->steps[i];
         int64_t start = program->profile ? clock_ns() : 0;
         PROPANE_TRY(s->run(&run, s->args, err));
         if (program->profile) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * The plan of a program: which memory each value lies in, which operations run together, in which order. Made once at
- * compile time (plan_compile); cpu_program_run then walks an array of steps and allocates nothing.
+ * compile time (cpu_plan_compile); cpu_program_run then walks an array of steps and allocates nothing.
  *
  * The way of a function through the planner (plan.c lists it):
  *   copy      into a module of the planner's own, passes, composite operations written out in simple ones (plan_lower.c)
@@ -30,135 +30,137 @@ typedef struct cpu_run {
     int threads;                /* at most that many at once; 0: all of the pool */
 } cpu_run;
 
-typedef struct plan_ref {
+typedef struct cpu_plan_ref {
     int buffer;
     int64_t byte;
-} plan_ref;
+} cpu_plan_ref;
 
-static inline void *plan_at(const cpu_run *run, plan_ref r)
-{
-    return run->base[r.buffer] + r.byte;
-}
+static inline void *cpu_plan_at(const cpu_run *run, cpu_plan_ref r) { return run->base[r.buffer] + r.byte; }
 
 /* pool_run with no more than run->threads tasks at once. */
-void plan_parallel(const cpu_run *run, void (*task)(void *context, int task, int worker), void *context, int count);
+void cpu_plan_parallel(const cpu_run *run, void (*task)(void *context, int task, int worker), void *context, int count);
 
-typedef propane_status (*plan_step_run)(const cpu_run *run, const void *args, propane_error *err);
+typedef propane_status (*cpu_plan_step_run)(const cpu_run *run, const void *args, propane_error *err);
 
-typedef struct plan_step {
-    plan_step_run run;
+typedef struct cpu_plan_step {
+    cpu_plan_step_run run;
     const void *args;
-    const char *kind;   /* "gemm", "tile", "copy", "gather", "im2col", "reference" */
-    const char *name;   /* of the value that it makes */
-    const char *stage;  /* of the operation; NULL: none */
+    const char *kind;  /* "gemm", "tile", "copy", "gather", "im2col", "reference" */
+    const char *name;  /* of the value that it makes */
+    const char *stage; /* of the operation; NULL: none */
     double flops, bytes;
-    int64_t runs, ns;   /* the profile: counted while cpu_program.profile is on */
-} plan_step;
+    int64_t runs, ns; /* the profile: counted while cpu_program.profile is on */
+} cpu_plan_step;
 
-typedef enum plan_place { PLAN_INPUT, PLAN_OUTPUT, PLAN_CONST, PLAN_TEMP } plan_place;
+typedef enum cpu_plan_place { CPU_PLAN_INPUT, CPU_PLAN_OUTPUT, CPU_PLAN_CONST, CPU_PLAN_TEMP } cpu_plan_place;
 
-typedef struct plan_buffer {
-    plan_place place;
-    int index;          /* which input or output */
+typedef struct cpu_plan_buffer {
+    cpu_plan_place place;
+    int index; /* which input or output */
     int64_t bytes;
-    const void *data;   /* PLAN_CONST */
-    int64_t offset;     /* PLAN_TEMP: in the block; PLAN_CONST: in the constants */
-    int first, last;    /* the steps that touch it first and last; first > last: none */
-    int alias;          /* PLAN_TEMP: uses that buffer's memory (in place); -1: its own */
-} plan_buffer;
+    const void *data; /* CPU_PLAN_CONST */
+    int64_t offset;   /* CPU_PLAN_TEMP: in the block; CPU_PLAN_CONST: in the constants */
+    int first, last;  /* the steps that touch it first and last; first > last: none */
+    int alias;        /* CPU_PLAN_TEMP: uses that buffer's memory (in place); -1: its own */
+} cpu_plan_buffer;
 
 typedef struct cpu_program {
     arena *arena;
-    mil_module *module;       /* the planner's copy, kept where reference steps read it; else NULL */
+    mil_module *module; /* the planner's copy, kept where reference steps read it; else NULL */
     int buffer_count, step_count;
-    plan_buffer *buffers;
-    plan_step *steps;
-    unsigned char **base;     /* [buffer_count]; constants are filled in, the rest at each run */
-    int64_t block_bytes;      /* what a run needs besides inputs and outputs */
+    cpu_plan_buffer *buffers;
+    cpu_plan_step *steps;
+    unsigned char **base; /* [buffer_count]; constants are filled in, the rest at each run */
+    int64_t block_bytes;  /* what a run needs besides inputs and outputs */
     void *constants;
     size_t constant_bytes;
-    int threads;              /* asked for by the options; 0: the pool's */
-    int planned_threads;      /* for which there is scratch */
+    int threads;         /* asked for by the options; 0: the pool's */
+    int planned_threads; /* for which there is scratch */
     bool profile;
-    bool poison;              /* tests: fill dead memory with NaN before the run and after each step */
+    bool poison; /* tests: fill dead memory with NaN before the run and after each step */
     int tile_count, gemm_count, copy_count, reference_count, fused_ops; /* what the plan came to */
     int input_count, output_count;
     propane_io *inputs, *outputs;
     bool *in_place;
-    void **in, **out;         /* room for the addresses of one run */
+    void **in, **out; /* room for the addresses of one run */
 } cpu_program;
 
-typedef struct plan_options {
+typedef struct cpu_plan_options {
     cpu_isa isa;
     int threads;
     bool bf16;
     bool fuse;
     bool round_each;
-} plan_options;
+} cpu_plan_options;
 
-PROPANE_CHECK propane_status plan_compile(const mil_function *f, const plan_options *options, arena *a,
-                                          cpu_program **out, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_compile(const mil_function *f, const cpu_plan_options *options, arena *a,
+                                              cpu_program **out, propane_error *err);
 /* Everything but the arena. */
 void cpu_program_deinit(cpu_program *program);
 /* `block` has block_bytes, 64-byte aligned. One run of a program at a time. */
 PROPANE_CHECK propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs,
                                              void *const *outputs, propane_error *err);
 /* Whether two buffers that live at the same time share memory: a broken plan. For tests. */
-PROPANE_CHECK propane_status plan_memory_check(const cpu_program *program, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_memory_check(const cpu_program *program, propane_error *err);
 
 /* ---- views: where the elements of a value lie ----------------------------------------------------------------------- */
 
-typedef struct plan_view {
-    int buffer;         /* -1: no memory of its own (inside a fused step) */
+typedef struct cpu_view {
+    int buffer; /* -1: no memory of its own (inside a fused step) */
     mil_dtype dtype;
     int rank;
-    int64_t offset;     /* in elements, like the strides */
+    int64_t offset; /* in elements, like the strides */
     int64_t dim[MIL_MAX_RANK], stride[MIL_MAX_RANK];
-} plan_view;
+} cpu_view;
 
-plan_view plan_view_dense(const mil_type *type, int buffer);
-bool plan_view_is_dense(const plan_view *v);
-bool plan_view_equal(const plan_view *a, const plan_view *b);
-int64_t plan_view_count(const plan_view *v);
+cpu_view cpu_view_dense(const mil_type *type, int buffer);
+bool cpu_view_is_dense(const cpu_view *v);
+bool cpu_view_equal(const cpu_view *a, const cpu_view *b);
+int64_t cpu_view_count(const cpu_view *v);
 /* The same elements under another shape; false: not without a copy. */
-bool plan_view_reshape(const plan_view *v, int rank, const int64_t *dim, plan_view *out);
-plan_view plan_view_permute(const plan_view *v, const int *perm);
-plan_view plan_view_part(const plan_view *v, int axis, int64_t begin, int64_t size);
-plan_view plan_view_drop(const plan_view *v, int axis); /* an axis of extent 1 */
-plan_view plan_view_insert(const plan_view *v, int axis); /* an axis of extent 1 */
+bool cpu_view_reshape(const cpu_view *v, int rank, const int64_t *dim, cpu_view *out);
+cpu_view cpu_view_permute(const cpu_view *v, const int *perm);
+cpu_view cpu_view_part(const cpu_view *v, int axis, int64_t begin, int64_t size);
+cpu_view cpu_view_drop(const cpu_view *v, int axis);   /* an axis of extent 1 */
+cpu_view cpu_view_insert(const cpu_view *v, int axis); /* an axis of extent 1 */
 /* Strides of `v` as seen from a shape that it broadcasts to: 0 where it repeats. */
-void plan_view_spread(const plan_view *v, int rank, const int64_t *dim, int64_t *stride);
-plan_ref plan_view_ref(const plan_view *v);
-int plan_dtype_bytes(mil_dtype dtype);
+void cpu_view_spread(const cpu_view *v, int rank, const int64_t *dim, int64_t *stride);
+cpu_plan_ref cpu_view_ref(const cpu_view *v);
+int cpu_plan_dtype_bytes(mil_dtype dtype);
 
 /* ---- planning ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct planner planner;
 
 /* What ops.def's CPU column names. Exactly one way runs an operation. */
-typedef struct plan_binding {
+typedef struct cpu_plan_binding {
     /* Elementwise, reductions, softmax: may become part of a tile program. */
     bool (*tile)(const mil_op *op);
     /* No work, only another view of its operand; false: needs a dense copy of the operand first. */
-    bool (*view)(const mil_op *op, int result, const plan_view *source, plan_view *out);
+    bool (*view)(const mil_op *op, int result, const cpu_view *source, cpu_view *out);
     /* Where the operand must lie so that result 0 lies in `target`; NULL: cannot be turned round. */
-    bool (*unview)(const mil_op *op, const plan_view *target, plan_view *out);
+    bool (*unview)(const mil_op *op, const cpu_view *target, cpu_view *out);
     /* Adds the steps. */
     propane_status (*emit)(planner *p, const mil_op *op, propane_error *err);
     /* Whether emit takes this very operation; NULL: always. A no goes to the reference. */
     bool (*takes)(const mil_op *op);
     /* Writes the operation out in simpler ones, in front of itself, and replaces its uses. */
     propane_status (*lower)(mil_builder *b, mil_op *op, propane_error *err);
-} plan_binding;
+} cpu_plan_binding;
 
-const plan_binding *plan_binding_of(const mil_op *op);
-const plan_binding *plan_lowering_of(const mil_op *op); /* NULL: is not written out */
-int plan_code_of(const mil_op *op); /* the second half of the CPU column */
+const cpu_plan_binding *cpu_plan_binding_of(const mil_op *op);
+const cpu_plan_binding *cpu_plan_lowering_of(const mil_op *op); /* NULL: is not written out */
+int cpu_plan_code_of(const mil_op *op);                         /* the second half of the CPU column */
 
-typedef enum plan_node_kind { PLAN_NODE_OP, PLAN_NODE_TILE, PLAN_NODE_GEMM, PLAN_NODE_ABSORBED } plan_node_kind;
+typedef enum cpu_plan_node_kind {
+    CPU_PLAN_NODE_OP,
+    CPU_PLAN_NODE_TILE,
+    CPU_PLAN_NODE_GEMM,
+    CPU_PLAN_NODE_ABSORBED
+} cpu_plan_node_kind;
 
-typedef struct plan_node {
-    plan_node_kind kind;
+typedef struct cpu_plan_node {
+    cpu_plan_node_kind kind;
     int op_count;
     mil_op **ops;         /* in the function's order */
     int last;             /* index of the last one: keeps the order of the text where nothing else decides */
@@ -167,92 +169,101 @@ typedef struct plan_node {
     bool dead;            /* merged into another one */
     const mil_op *folded; /* gemm: the reduce_sum over the batch behind the product; NULL: none */
     const mil_op *added;  /* gemm: the sum behind it; NULL: none */
-} plan_node;
+} cpu_plan_node;
 
 struct planner {
-    arena *arena;         /* the program's */
-    arena *work;          /* the planner's: gone after planning */
+    arena *arena; /* the program's */
+    arena *work;  /* the planner's: gone after planning */
     mil_module *module;
     mil_function *f;
-    plan_options options;
-    int threads;          /* scratch for that many */
+    cpu_plan_options options;
+    int threads; /* scratch for that many */
 
     int op_count;
-    mil_op **ops;         /* without constants */
-    int *op_of;           /* by value id: index of the operation that makes it; -1: parameter or constant */
-    int *uses;            /* by value id: operands and results that name it */
-    bool *absorbed;       /* by value id: a cast that only products read, which convert by themselves */
+    mil_op **ops;   /* without constants */
+    int *op_of;     /* by value id: index of the operation that makes it; -1: parameter or constant */
+    int *uses;      /* by value id: operands and results that name it */
+    bool *absorbed; /* by value id: a cast that only products read, which convert by themselves */
 
     int node_count;
-    plan_node *nodes;
-    int *node_of;         /* by op index */
-    int *order;           /* nodes in the order of execution */
+    cpu_plan_node *nodes;
+    int *node_of; /* by op index */
+    int *order;   /* nodes in the order of execution */
     int order_count;
 
-    plan_view *views;     /* by value id; buffer -1 until it has one */
-    plan_view *placed;    /* by value id: where it must be computed */
+    cpu_view *views;  /* by value id; buffer -1 until it has one */
+    cpu_view *placed; /* by value id: where it must be computed */
     bool *is_placed;
 
-    plan_buffer *buffers;
+    cpu_plan_buffer *buffers;
     int buffer_count, buffer_capacity;
-    plan_step *steps;
+    cpu_plan_step *steps;
     int step_count, step_capacity;
-    struct plan_pair *pairs; /* an output that may take over an input's memory */
+    struct cpu_plan_pair *pairs; /* an output that may take over an input's memory */
     int pair_count, pair_capacity;
 
     cpu_program *program;
     const mil_op *current; /* for names of steps and messages */
 };
 
-typedef struct plan_pair {
-    int step, from, to;   /* buffers */
-} plan_pair;
+typedef struct cpu_plan_pair {
+    int step, from, to; /* buffers */
+} cpu_plan_pair;
 
 /* A new buffer; -1: no memory. */
-int plan_buffer_add(planner *p, plan_place place, int64_t bytes);
+int cpu_plan_buffer_add(planner *p, cpu_plan_place place, int64_t bytes);
 /* The memory that the next step needs besides its operands. */
-PROPANE_CHECK propane_status plan_scratch(planner *p, int64_t bytes, plan_ref *out, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_scratch(planner *p, int64_t bytes, cpu_plan_ref *out, propane_error *err);
 /* Where the operand lies; constants come to the program's memory. */
-PROPANE_CHECK propane_status plan_operand(planner *p, const mil_value *v, plan_view *out, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err);
 /* Where a result shall be written: its place, or a new dense buffer. */
-PROPANE_CHECK propane_status plan_result(planner *p, const mil_value *v, plan_view *out, propane_error *err);
-/* Adds a step; the buffers that it touches are told by plan_touch before or after, with the step's own number:
- * plan_touch counts for the step that is added next. */
-void plan_touch(planner *p, int buffer);
-PROPANE_CHECK propane_status plan_emit(planner *p, plan_step_run run, const void *args, const char *kind,
-                                       const mil_value *makes, double flops, double bytes, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_result(planner *p, const mil_value *v, cpu_view *out, propane_error *err);
+/* Adds a step; the buffers that it touches are told by cpu_plan_touch before or after, with the step's own number:
+ * cpu_plan_touch counts for the step that is added next. */
+void cpu_plan_touch(planner *p, int buffer);
+PROPANE_CHECK propane_status cpu_plan_emit(planner *p, cpu_plan_step_run run, const void *args, const char *kind,
+                                           const mil_value *makes, double flops, double bytes, propane_error *err);
 /* Tells that the next step may write `to` over `from` (same layout, element on element). */
-PROPANE_CHECK propane_status plan_may_share(planner *p, const plan_view *from, const plan_view *to, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_may_share(planner *p, const cpu_view *from, const cpu_view *to,
+                                                propane_error *err);
 /* Copies elements (with conversion where the types differ). */
-PROPANE_CHECK propane_status plan_copy(planner *p, const mil_value *makes, const plan_view *from, const plan_view *to,
-                                       propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_copy(planner *p, const mil_value *makes, const cpu_view *from, const cpu_view *to,
+                                           propane_error *err);
 /* `v` dense: itself if it is, else a copy in new memory. */
-PROPANE_CHECK propane_status plan_make_dense(planner *p, const mil_value *makes, const plan_view *v, plan_view *out,
-                                             propane_error *err);
-propane_status plan_no_memory(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_make_dense(planner *p, const mil_value *makes, const cpu_view *v, cpu_view *out,
+                                                 propane_error *err);
+propane_status cpu_plan_no_memory(planner *p, propane_error *err);
 
 /* The stages, each in its own file. */
-PROPANE_CHECK propane_status plan_lower(mil_function *f, propane_error *err);
-PROPANE_CHECK propane_status plan_fuse(planner *p, propane_error *err);
-PROPANE_CHECK propane_status plan_place_values(planner *p, propane_error *err);
-PROPANE_CHECK propane_status plan_memory(planner *p, propane_error *err);
-PROPANE_CHECK propane_status plan_emit_tile(planner *p, const plan_node *node, propane_error *err);
-PROPANE_CHECK propane_status plan_emit_gemm(planner *p, const plan_node *node, propane_error *err);
-bool plan_is_product(const mil_op *op);
+PROPANE_CHECK propane_status cpu_plan_lower(mil_function *f, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_fuse(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_place_values(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_memory(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err);
+bool cpu_plan_is_product(const mil_op *op);
 /* Elements of a reduction that one tile can hold when what follows needs all of them at once. */
-bool plan_tile_fits(const mil_type *shape, unsigned axes);
+bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes);
 /* Bit per axis of a reduction or softmax; 0: elementwise. */
-unsigned plan_tile_axes(const mil_op *op);
+unsigned cpu_plan_tile_axes(const mil_op *op);
 
-extern const plan_binding cpu_bind_none, cpu_bind_fold, cpu_bind_reference, cpu_bind_map, cpu_bind_select, cpu_bind_gelu,
-    cpu_bind_cast, cpu_bind_reduce, cpu_bind_softmax, cpu_bind_view, cpu_bind_concat, cpu_bind_copy, cpu_bind_gather,
-    cpu_bind_matmul, cpu_bind_linear, cpu_bind_conv, cpu_bind_lower_layer_norm, cpu_bind_lower_batch_norm,
-    cpu_bind_lower_instance_norm, cpu_bind_lower_l2_norm, cpu_bind_lower_sdpa;
+extern const cpu_plan_binding cpu_bind_none, cpu_bind_fold, cpu_bind_reference, cpu_bind_map, cpu_bind_select,
+    cpu_bind_gelu, cpu_bind_cast, cpu_bind_reduce, cpu_bind_softmax, cpu_bind_view, cpu_bind_concat, cpu_bind_copy,
+    cpu_bind_gather, cpu_bind_matmul, cpu_bind_linear, cpu_bind_conv, cpu_bind_lower_layer_norm,
+    cpu_bind_lower_batch_norm, cpu_bind_lower_instance_norm, cpu_bind_lower_l2_norm, cpu_bind_lower_sdpa;
 
 /* How a reduction row combines its elements. */
-typedef enum plan_fold {
-    CPU_FOLD_sum, CPU_FOLD_mean, CPU_FOLD_max, CPU_FOLD_min, CPU_FOLD_prod, CPU_FOLD_l1, CPU_FOLD_l2,
-    CPU_FOLD_sum_square, CPU_FOLD_log_sum, CPU_FOLD_log_sum_exp
-} plan_fold;
+typedef enum cpu_plan_fold {
+    CPU_FOLD_sum,
+    CPU_FOLD_mean,
+    CPU_FOLD_max,
+    CPU_FOLD_min,
+    CPU_FOLD_prod,
+    CPU_FOLD_l1,
+    CPU_FOLD_l2,
+    CPU_FOLD_sum_square,
+    CPU_FOLD_log_sum,
+    CPU_FOLD_log_sum_exp
+} cpu_plan_fold;
 
 #endif

@@ -11,21 +11,14 @@
 
 #define MAX_OPS_A_NODE 48
 
-static int op_index(const planner *p, const mil_op *op)
-{
-    return p->op_of[op->results[0]->id];
-}
+static int op_index(const planner *p, const mil_op *op) { return p->op_of[op->results[0]->id]; }
 
 /* The operation that makes the value; -1: parameter or constant. */
-static int maker(const planner *p, const mil_value *v)
-{
-    return v->konst ? -1 : p->op_of[v->id];
-}
+static int maker(const planner *p, const mil_value *v) { return v->konst ? -1 : p->op_of[v->id]; }
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------------ */
 
-static mil_type reduced_shape(const mil_type *shape, unsigned axes)
-{
+static mil_type reduced_shape(const mil_type *shape, unsigned axes) {
     mil_type out = *shape;
     for (int d = 0; d < out.rank; d++)
         if (axes >> d & 1) out.dim[d] = 1;
@@ -33,8 +26,7 @@ static mil_type reduced_shape(const mil_type *shape, unsigned axes)
 }
 
 /* Iteration space of both together; false: they have none in common. */
-static bool joint_space(const plan_node *a, const plan_node *b, mil_type *shape, unsigned *axes)
-{
+static bool joint_space(const cpu_plan_node *a, const cpu_plan_node *b, mil_type *shape, unsigned *axes) {
     if (mil_shape_equal(&a->shape, &b->shape)) {
         if (a->axes && b->axes && a->axes != b->axes) return false;
         *shape = a->shape;
@@ -42,7 +34,7 @@ static bool joint_space(const plan_node *a, const plan_node *b, mil_type *shape,
         return true;
     }
     for (int turn = 0; turn < 2; turn++) {
-        const plan_node *large = turn ? b : a, *small = turn ? a : b;
+        const cpu_plan_node *large = turn ? b : a, *small = turn ? a : b;
         if (!large->axes || small->axes) continue;
         mil_type reduced = reduced_shape(&large->shape, large->axes);
         if (!mil_shape_equal(&reduced, &small->shape)) continue;
@@ -61,8 +53,7 @@ typedef struct search {
 } search;
 
 /* Pushes what the node's operations read; true: among it is `a` or `b` (and the node is neither). */
-static bool push_operands(search *s, int node, int a, int b, int *depth)
-{
+static bool push_operands(search *s, int node, int a, int b, int *depth) {
     planner *p = s->p;
     bool inside = node == a || node == b;
     for (int i = 0; i < p->nodes[node].op_count; i++) {
@@ -85,8 +76,7 @@ static bool push_operands(search *s, int node, int a, int b, int *depth)
 }
 
 /* Whether a third node lies on a way between the two. */
-static bool path_outside(search *s, int a, int b)
-{
+static bool path_outside(search *s, int a, int b) {
     int depth = 0;
     s->mark++;
     if (push_operands(s, a, a, b, &depth) || push_operands(s, b, a, b, &depth)) return true;
@@ -98,15 +88,14 @@ static bool path_outside(search *s, int a, int b)
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
 /* Whether something in the joint space needs a whole reduction before it goes over the elements again. */
-static bool two_phases(planner *p, const plan_node *a, const plan_node *b, const mil_type *shape)
-{
-    const plan_node *both[2] = {a, b};
+static bool two_phases(planner *p, const cpu_plan_node *a, const cpu_plan_node *b, const mil_type *shape) {
+    const cpu_plan_node *both[2] = {a, b};
     for (int n = 0; n < 2; n++)
         for (int i = 0; i < both[n]->op_count; i++) {
             const mil_op *op = both[n]->ops[i];
-            if (plan_binding_of(op) == &cpu_bind_softmax) return true;
-            if (plan_tile_axes(op) && plan_code_of(op) == CPU_FOLD_log_sum_exp) return true;
-            if (plan_tile_axes(op) || !mil_shape_equal(&op->results[0]->type, shape)) continue;
+            if (cpu_plan_binding_of(op) == &cpu_bind_softmax) return true;
+            if (cpu_plan_tile_axes(op) && cpu_plan_code_of(op) == CPU_FOLD_log_sum_exp) return true;
+            if (cpu_plan_tile_axes(op) || !mil_shape_equal(&op->results[0]->type, shape)) continue;
             for (int k = 0; k < op->info->param_count; k++)
                 for (int j = 0; j < op->operands[k].count; j++) {
                     const mil_value *v = op->operands[k].values[j];
@@ -121,11 +110,10 @@ static bool two_phases(planner *p, const plan_node *a, const plan_node *b, const
 
 /* Values that pass from one operation of the pair to another must have the shape of the space or of its reduced values,
  * rank included: a reduction that drops its axes broadcasts along other ones. */
-static bool operands_fit(const planner *p, int a, int b, const mil_type *shape, unsigned axes)
-{
+static bool operands_fit(const planner *p, int a, int b, const mil_type *shape, unsigned axes) {
     mil_type reduced = reduced_shape(shape, axes);
     for (int n = 0; n < 2; n++) {
-        const plan_node *node = &p->nodes[n ? b : a];
+        const cpu_plan_node *node = &p->nodes[n ? b : a];
         for (int i = 0; i < node->op_count; i++)
             for (int k = 0; k < node->ops[i]->info->param_count; k++)
                 for (int j = 0; j < node->ops[i]->operands[k].count; j++) {
@@ -138,11 +126,10 @@ static bool operands_fit(const planner *p, int a, int b, const mil_type *shape, 
     return true;
 }
 
-static propane_status merge(planner *p, int into, int from, const mil_type *shape, unsigned axes, propane_error *err)
-{
-    plan_node *a = &p->nodes[into], *b = &p->nodes[from];
+static propane_status merge(planner *p, int into, int from, const mil_type *shape, unsigned axes, propane_error *err) {
+    cpu_plan_node *a = &p->nodes[into], *b = &p->nodes[from];
     mil_op **ops = ARENA_ARRAY(p->work, a->op_count + b->op_count, mil_op *);
-    if (!ops) return plan_no_memory(p, err);
+    if (!ops) return cpu_plan_no_memory(p, err);
     int i = 0, j = 0, n = 0;
     while (i < a->op_count || j < b->op_count) {
         bool left = j == b->op_count || (i < a->op_count && op_index(p, a->ops[i]) < op_index(p, b->ops[j]));
@@ -159,21 +146,19 @@ static propane_status merge(planner *p, int into, int from, const mil_type *shap
     return PROPANE_OK;
 }
 
-static propane_status try_merge(planner *p, search *s, int into, int from, propane_error *err)
-{
-    plan_node *a = &p->nodes[into], *b = &p->nodes[from];
+static propane_status try_merge(planner *p, search *s, int into, int from, propane_error *err) {
+    cpu_plan_node *a = &p->nodes[into], *b = &p->nodes[from];
     mil_type shape;
     unsigned axes;
-    if (a->kind != PLAN_NODE_TILE || b->kind != PLAN_NODE_TILE) return PROPANE_OK;
+    if (a->kind != CPU_PLAN_NODE_TILE || b->kind != CPU_PLAN_NODE_TILE) return PROPANE_OK;
     if (a->op_count + b->op_count > MAX_OPS_A_NODE || !joint_space(a, b, &shape, &axes)) return PROPANE_OK;
-    if (axes && !plan_tile_fits(&shape, axes) && two_phases(p, a, b, &shape)) return PROPANE_OK;
+    if (axes && !cpu_plan_tile_fits(&shape, axes) && two_phases(p, a, b, &shape)) return PROPANE_OK;
     if (!operands_fit(p, into, from, &shape, axes) || path_outside(s, into, from)) return PROPANE_OK;
     return merge(p, into, from, &shape, axes, err);
 }
 
 /* Each operation in turn with the nodes that make its operands. */
-static propane_status merge_tiles(planner *p, search *s, propane_error *err)
-{
+static propane_status merge_tiles(planner *p, search *s, propane_error *err) {
     for (int i = 0; i < p->op_count; i++) {
         const mil_op *op = p->ops[i];
         for (int k = 0; k < op->info->param_count; k++)
@@ -189,8 +174,7 @@ static propane_status merge_tiles(planner *p, search *s, propane_error *err)
 
 /* ---- products ---------------------------------------------------------------------------------------------------------- */
 
-static const mil_op *only_user(const planner *p, const mil_value *v)
-{
+static const mil_op *only_user(const planner *p, const mil_value *v) {
     if (p->uses[v->id] != 1) return NULL;
     for (int i = p->op_of[v->id] + 1; i < p->op_count; i++) {
         const mil_op *op = p->ops[i];
@@ -201,37 +185,33 @@ static const mil_op *only_user(const planner *p, const mil_value *v)
     return NULL; /* a result of the function */
 }
 
-static propane_status take(planner *p, int node, const mil_op *op, propane_error *err)
-{
+static propane_status take(planner *p, int node, const mil_op *op, propane_error *err) {
     int other = p->node_of[op_index(p, op)];
     return merge(p, node, other, &p->nodes[node].shape, 0, err);
 }
 
 /* The sum over all dimensions of the batch behind a product: its terms can be added up in the accumulators. */
-static bool sums_the_batch(const mil_op *op, const mil_value *product)
-{
+static bool sums_the_batch(const mil_op *op, const mil_value *product) {
     if (op->info->code != MIL_OP_reduce_sum || product->type.rank < 3) return false;
     unsigned batch = (1u << (product->type.rank - 2)) - 1;
-    unsigned axes = plan_tile_axes(op);
+    unsigned axes = cpu_plan_tile_axes(op);
     for (int d = 0; d < product->type.rank - 2; d++)
         if (product->type.dim[d] == 1) batch &= ~(1u << d), axes &= ~(1u << d);
     return batch && axes == batch;
 }
 
-static bool adds_same_shape(const mil_op *op, const mil_value *product)
-{
+static bool adds_same_shape(const mil_op *op, const mil_value *product) {
     if (op->info->code != MIL_OP_add) return false;
     const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
     return x != y && mil_type_equal(&x->type, &product->type) && mil_type_equal(&y->type, &product->type);
 }
 
-static propane_status fuse_products(planner *p, propane_error *err)
-{
+static propane_status fuse_products(planner *p, propane_error *err) {
     for (int i = 0; i < p->op_count; i++) {
         const mil_op *op = p->ops[i];
-        plan_node *node = &p->nodes[p->node_of[i]];
-        if (!plan_is_product(op)) continue;
-        node->kind = PLAN_NODE_GEMM;
+        cpu_plan_node *node = &p->nodes[p->node_of[i]];
+        if (!cpu_plan_is_product(op)) continue;
+        node->kind = CPU_PLAN_NODE_GEMM;
         if (!p->options.fuse || p->options.round_each) continue;
         const mil_value *v = op->results[0];
         const mil_op *user = only_user(p, v);
@@ -250,8 +230,7 @@ static propane_status fuse_products(planner *p, propane_error *err)
 }
 
 /* fp16 to fp32 in front of products alone: they read fp16 as it is. */
-static void absorb_casts(planner *p)
-{
+static void absorb_casts(planner *p) {
     for (int i = 0; i < p->op_count && p->options.fuse; i++) {
         const mil_op *op = p->ops[i];
         if (op->info->code != MIL_OP_cast) continue;
@@ -259,23 +238,22 @@ static void absorb_casts(planner *p)
         if (from->type.dtype != MIL_fp16 || to->type.dtype != MIL_fp32 || from->konst) continue;
         int by_products = 0;
         for (int j = i + 1; j < p->op_count; j++)
-            for (int k = 0; plan_is_product(p->ops[j]) && k < 2; k++)
+            for (int k = 0; cpu_plan_is_product(p->ops[j]) && k < 2; k++)
                 by_products += p->ops[j]->operands[k].count == 1 && p->ops[j]->operands[k].values[0] == to;
         if (!by_products || by_products != p->uses[to->id]) continue;
         p->absorbed[to->id] = true;
-        p->nodes[p->node_of[i]].kind = PLAN_NODE_ABSORBED;
+        p->nodes[p->node_of[i]].kind = CPU_PLAN_NODE_ABSORBED;
     }
 }
 
 /* ---- order ---------------------------------------------------------------------------------------------------------------- */
 
 /* Depth first from each node in the order of the text, operands before users; the graph of nodes has no cycles. */
-static propane_status order_nodes(planner *p, propane_error *err)
-{
+static propane_status order_nodes(planner *p, propane_error *err) {
     int *stack = ARENA_ARRAY(p->work, p->node_count + 1, int);
     int *state = ARENA_ARRAY(p->work, p->node_count + 1, int); /* 0 new, 1 open, 2 done */
     p->order = ARENA_ARRAY(p->work, p->node_count + 1, int);
-    if (!stack || !state || !p->order) return plan_no_memory(p, err);
+    if (!stack || !state || !p->order) return cpu_plan_no_memory(p, err);
     for (int i = 0; i < p->op_count; i++) {
         int root = p->node_of[i], depth = 0;
         if (p->nodes[root].last != i || state[root] == 2) continue;
@@ -306,28 +284,26 @@ static propane_status order_nodes(planner *p, propane_error *err)
 
 /* ---- the stage --------------------------------------------------------------------------------------------------------- */
 
-static void start_node(plan_node *n, mil_op **op, int index)
-{
-    const plan_binding *b = plan_binding_of(*op);
+static void start_node(cpu_plan_node *n, mil_op **op, int index) {
+    const cpu_plan_binding *b = cpu_plan_binding_of(*op);
     n->ops = op;
     n->op_count = 1;
     n->last = index;
     if (b->tile && b->tile(*op)) {
-        n->kind = PLAN_NODE_TILE;
-        n->axes = plan_tile_axes(*op);
+        n->kind = CPU_PLAN_NODE_TILE;
+        n->axes = cpu_plan_tile_axes(*op);
         n->shape = n->axes ? (*op)->operands[0].values[0]->type : (*op)->results[0]->type;
     }
 }
 
-propane_status plan_fuse(planner *p, propane_error *err)
-{
+propane_status cpu_plan_fuse(planner *p, propane_error *err) {
     search s = {.p = p};
     p->node_count = p->op_count;
-    p->nodes = ARENA_ARRAY(p->work, p->op_count + 1, plan_node);
+    p->nodes = ARENA_ARRAY(p->work, p->op_count + 1, cpu_plan_node);
     p->node_of = ARENA_ARRAY(p->work, p->op_count + 1, int);
     s.stack = ARENA_ARRAY(p->work, p->op_count + 1, int);
     s.seen = ARENA_ARRAY(p->work, p->op_count + 1, int);
-    if (!p->nodes || !p->node_of || !s.stack || !s.seen) return plan_no_memory(p, err);
+    if (!p->nodes || !p->node_of || !s.stack || !s.seen) return cpu_plan_no_memory(p, err);
     for (int i = 0; i < p->op_count; i++) {
         start_node(&p->nodes[i], &p->ops[i], i);
         p->node_of[i] = i;

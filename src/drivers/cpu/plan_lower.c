@@ -8,35 +8,30 @@
 #include "drivers/cpu/plan.h"
 #include "mil/shape.h"
 
-static mil_value *widened(mil_builder *b, mil_value *x)
-{
+static mil_value *widened(mil_builder *b, mil_value *x) {
     return x && x->type.dtype == MIL_fp16 ? mil_build_cast(b, x, MIL_fp32) : x;
 }
 
-static mil_value *reciprocal_root(mil_builder *b, mil_value *x, double epsilon)
-{
+static mil_value *reciprocal_root(mil_builder *b, mil_value *x, double epsilon) {
     return mil_build_unary(b, MIL_OP_rsqrt, mil_build_binary_scalar(b, MIL_OP_add, x, epsilon));
 }
 
 /* A vector of C values as [1, C, 1, ...] beside `x`. */
-static mil_value *along_channels(mil_builder *b, mil_value *v, const mil_value *x)
-{
+static mil_value *along_channels(mil_builder *b, mil_value *v, const mil_value *x) {
     int64_t dim[MIL_MAX_RANK];
     if (!v) return NULL;
     for (int d = 0; d < x->type.rank; d++) dim[d] = d == 1 ? x->type.dim[1] : 1;
     return mil_build_reshape(b, widened(b, v), dim, x->type.rank);
 }
 
-static mil_value *scaled(mil_builder *b, mil_value *x, mil_value *gamma, mil_value *beta)
-{
+static mil_value *scaled(mil_builder *b, mil_value *x, mil_value *gamma, mil_value *beta) {
     if (gamma) x = mil_build_binary(b, MIL_OP_mul, x, gamma);
     if (beta) x = mil_build_binary(b, MIL_OP_add, x, beta);
     return x;
 }
 
 /* Mean 0 and variance 1 over the axes. */
-static mil_value *normalised(mil_builder *b, mil_value *x, const int64_t *axes, int count, double epsilon)
-{
+static mil_value *normalised(mil_builder *b, mil_value *x, const int64_t *axes, int count, double epsilon) {
     mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_mean, x, axes, count, true);
     mil_value *centred = mil_build_binary(b, MIL_OP_sub, x, mean);
     mil_value *square = mil_build_binary(b, MIL_OP_mul, centred, centred);
@@ -44,8 +39,7 @@ static mil_value *normalised(mil_builder *b, mil_value *x, const int64_t *axes, 
     return mil_build_binary(b, MIL_OP_mul, centred, reciprocal_root(b, variance, epsilon));
 }
 
-static propane_status replace(mil_builder *b, mil_op *op, mil_value *y)
-{
+static propane_status replace(mil_builder *b, mil_op *op, mil_value *y) {
     mil_value *old = op->results[0];
     if (y && old->type.dtype == MIL_fp16 && y->type.dtype == MIL_fp32) y = mil_build_cast(b, y, MIL_fp16);
     if (b->err.status) return b->err.status;
@@ -54,8 +48,7 @@ static propane_status replace(mil_builder *b, mil_op *op, mil_value *y)
     return PROPANE_OK;
 }
 
-static propane_status lower_layer_norm(mil_builder *b, mil_op *op, propane_error *err)
-{
+static propane_status lower_layer_norm(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x"), *gamma = widened(b, mil_in(op, "gamma")), *beta = widened(b, mil_in(op, "beta"));
     bool member[MIL_MAX_RANK];
     int64_t axes[MIL_MAX_RANK], dim[MIL_MAX_RANK];
@@ -72,8 +65,7 @@ static propane_status lower_layer_norm(mil_builder *b, mil_op *op, propane_error
     return replace(b, op, scaled(b, normalised(b, widened(b, x), axes, count, epsilon), gamma, beta));
 }
 
-static propane_status lower_instance_norm(mil_builder *b, mil_op *op, propane_error *err)
-{
+static propane_status lower_instance_norm(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
     int64_t axes[MIL_MAX_RANK];
     int count = 0;
@@ -81,36 +73,33 @@ static propane_status lower_instance_norm(mil_builder *b, mil_op *op, propane_er
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
     for (int d = 2; d < x->type.rank; d++) axes[count++] = d;
     mil_value *y = normalised(b, widened(b, x), axes, count, epsilon);
-    return replace(b, op, scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
+    return replace(b, op,
+                   scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
 }
 
-static propane_status lower_batch_norm(mil_builder *b, mil_op *op, propane_error *err)
-{
+static propane_status lower_batch_norm(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x"), *wide = widened(b, x);
     double epsilon;
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
     mil_value *root = reciprocal_root(b, along_channels(b, mil_in(op, "variance"), x), epsilon);
     mil_value *y = mil_build_binary(b, MIL_OP_sub, wide, along_channels(b, mil_in(op, "mean"), x));
     y = mil_build_binary(b, MIL_OP_mul, y, root);
-    return replace(b, op, scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
+    return replace(b, op,
+                   scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
 }
 
-const plan_binding cpu_bind_lower_layer_norm = {.lower = lower_layer_norm};
-const plan_binding cpu_bind_lower_instance_norm = {.lower = lower_instance_norm};
-const plan_binding cpu_bind_lower_batch_norm = {.lower = lower_batch_norm};
-const plan_binding cpu_bind_lower_l2_norm = {.lower = NULL};
-const plan_binding cpu_bind_lower_sdpa = {.lower = NULL};
+const cpu_plan_binding cpu_bind_lower_layer_norm = {.lower = lower_layer_norm};
+const cpu_plan_binding cpu_bind_lower_instance_norm = {.lower = lower_instance_norm};
+const cpu_plan_binding cpu_bind_lower_batch_norm = {.lower = lower_batch_norm};
+const cpu_plan_binding cpu_bind_lower_l2_norm = {.lower = NULL};
+const cpu_plan_binding cpu_bind_lower_sdpa = {.lower = NULL};
 
-static bool has_constant_result(const mil_op *op)
-{
-    return op->results[0]->konst != NULL;
-}
+static bool has_constant_result(const mil_op *op) { return op->results[0]->konst != NULL; }
 
-propane_status plan_lower(mil_function *f, propane_error *err)
-{
+propane_status cpu_plan_lower(mil_function *f, propane_error *err) {
     mil_op *next;
     for (mil_op *op = f->first; op; op = next) {
-        const plan_binding *binding = plan_lowering_of(op);
+        const cpu_plan_binding *binding = cpu_plan_lowering_of(op);
         next = op->next;
         if (!binding || has_constant_result(op)) continue;
         mil_builder b = {0};

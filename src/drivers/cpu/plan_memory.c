@@ -9,26 +9,21 @@
 
 #define ALIGN 64
 
-static int64_t aligned(int64_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
+static int64_t aligned(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
-static int root_of(const plan_buffer *buffers, int b)
-{
+static int root_of(const cpu_plan_buffer *buffers, int b) {
     while (buffers[b].alias >= 0) b = buffers[b].alias;
     return b;
 }
 
 /* `to` is first written in the step that reads `from` for the last time: then it may have its memory. */
-static void share(planner *p)
-{
+static void share(planner *p) {
     for (int i = 0; i < p->pair_count; i++) {
-        const plan_pair *pair = &p->pairs[i];
-        if (p->buffers[pair->from].place != PLAN_TEMP || p->buffers[pair->to].place != PLAN_TEMP) continue;
+        const cpu_plan_pair *pair = &p->pairs[i];
+        if (p->buffers[pair->from].place != CPU_PLAN_TEMP || p->buffers[pair->to].place != CPU_PLAN_TEMP) continue;
         if (p->buffers[pair->to].alias >= 0) continue;
         int from = root_of(p->buffers, pair->from);
-        plan_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
+        cpu_plan_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
         if (f->last != pair->step || t->first != pair->step || f->bytes != t->bytes) continue;
         t->alias = from;
         f->last = t->last;
@@ -36,14 +31,13 @@ static void share(planner *p)
 }
 
 /* Which outputs may be bound to which inputs. */
-static propane_status in_place(planner *p, propane_error *err)
-{
+static propane_status in_place(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     out->in_place = ARENA_ARRAY(p->arena, out->input_count * out->output_count + 1, bool);
-    if (!out->in_place) return plan_no_memory(p, err);
+    if (!out->in_place) return cpu_plan_no_memory(p, err);
     for (int i = 0; i < p->pair_count; i++) {
-        const plan_buffer *from = &p->buffers[p->pairs[i].from], *to = &p->buffers[p->pairs[i].to];
-        if (from->place != PLAN_INPUT || to->place != PLAN_OUTPUT) continue;
+        const cpu_plan_buffer *from = &p->buffers[p->pairs[i].from], *to = &p->buffers[p->pairs[i].to];
+        if (from->place != CPU_PLAN_INPUT || to->place != CPU_PLAN_OUTPUT) continue;
         if (from->last == p->pairs[i].step && to->first == p->pairs[i].step)
             out->in_place[to->index * out->input_count + from->index] = true;
     }
@@ -55,24 +49,21 @@ typedef struct sized {
     int buffer;
 } sized;
 
-static int larger_first(const void *a, const void *b)
-{
+static int larger_first(const void *a, const void *b) {
     const sized *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
     return x->buffer - y->buffer;
 }
 
-static bool together(const plan_buffer *a, const plan_buffer *b)
-{
+static bool together(const cpu_plan_buffer *a, const cpu_plan_buffer *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
 /* The smallest gap between the buffers that live at the same time. `placed` is kept in the order of offsets. */
-static int64_t best_fit(const plan_buffer *buffers, const int *placed, int count, const plan_buffer *b)
-{
+static int64_t best_fit(const cpu_plan_buffer *buffers, const int *placed, int count, const cpu_plan_buffer *b) {
     int64_t best = -1, best_gap = INT64_MAX, end = 0;
     for (int i = 0; i < count; i++) {
-        const plan_buffer *o = &buffers[placed[i]];
+        const cpu_plan_buffer *o = &buffers[placed[i]];
         if (!together(o, b)) continue;
         int64_t gap = o->offset - end;
         if (gap >= b->bytes && gap < best_gap) {
@@ -84,19 +75,18 @@ static int64_t best_fit(const plan_buffer *buffers, const int *placed, int count
     return best >= 0 ? best : end;
 }
 
-static propane_status lay_out(planner *p, propane_error *err)
-{
+static propane_status lay_out(planner *p, propane_error *err) {
     sized *list = ARENA_ARRAY(p->work, p->buffer_count + 1, sized);
     int *placed = ARENA_ARRAY(p->work, p->buffer_count + 1, int);
-    if (!list || !placed) return plan_no_memory(p, err);
+    if (!list || !placed) return cpu_plan_no_memory(p, err);
     int count = 0, done = 0;
     for (int b = 0; b < p->buffer_count; b++) {
-        const plan_buffer *o = &p->buffers[b];
-        if (o->place == PLAN_TEMP && o->alias < 0 && o->first <= o->last) list[count++] = (sized){o->bytes, b};
+        const cpu_plan_buffer *o = &p->buffers[b];
+        if (o->place == CPU_PLAN_TEMP && o->alias < 0 && o->first <= o->last) list[count++] = (sized){o->bytes, b};
     }
     qsort(list, (size_t)count, sizeof *list, larger_first);
     for (int i = 0; i < count; i++) {
-        plan_buffer *b = &p->buffers[list[i].buffer];
+        cpu_plan_buffer *b = &p->buffers[list[i].buffer];
         b->offset = best_fit(p->buffers, placed, done, b);
         int at = done++;
         while (at > 0 && p->buffers[placed[at - 1]].offset > b->offset) {
@@ -112,28 +102,26 @@ static propane_status lay_out(planner *p, propane_error *err)
     return PROPANE_OK;
 }
 
-propane_status plan_memory(planner *p, propane_error *err)
-{
+propane_status cpu_plan_memory(planner *p, propane_error *err) {
     share(p);
     PROPANE_TRY(in_place(p, err));
     return lay_out(p, err);
 }
 
-propane_status plan_memory_check(const cpu_program *program, propane_error *err)
-{
+propane_status cpu_plan_memory_check(const cpu_program *program, propane_error *err) {
     for (int i = 0; i < program->buffer_count; i++) {
-        const plan_buffer *a = &program->buffers[i];
-        if (a->place != PLAN_TEMP || a->alias >= 0 || a->first > a->last) continue;
+        const cpu_plan_buffer *a = &program->buffers[i];
+        if (a->place != CPU_PLAN_TEMP || a->alias >= 0 || a->first > a->last) continue;
         if (a->offset % ALIGN || a->offset + a->bytes > program->block_bytes)
-            return propane_fail(err, PROPANE_ERR_INVALID, "buffer %d lies at %lld, outside of the block or unaligned", i,
-                                (long long)a->offset);
+            return propane_fail(err, PROPANE_ERR_INVALID, "buffer %d lies at %lld, outside of the block or unaligned",
+                                i, (long long)a->offset);
         for (int j = i + 1; j < program->buffer_count; j++) {
-            const plan_buffer *b = &program->buffers[j];
-            if (b->place != PLAN_TEMP || b->alias >= 0 || b->first > b->last || !together(a, b)) continue;
+            const cpu_plan_buffer *b = &program->buffers[j];
+            if (b->place != CPU_PLAN_TEMP || b->alias >= 0 || b->first > b->last || !together(a, b)) continue;
             if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
                 return propane_fail(err, PROPANE_ERR_INVALID,
-                                    "buffers %d (steps %d-%d) and %d (steps %d-%d) share memory", i, a->first, a->last, j,
-                                    b->first, b->last);
+                                    "buffers %d (steps %d-%d) and %d (steps %d-%d) share memory", i, a->first, a->last,
+                                    j, b->first, b->last);
         }
     }
     return PROPANE_OK;

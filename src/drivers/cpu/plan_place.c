@@ -7,18 +7,16 @@
 #include "drivers/cpu/plan.h"
 
 /* Whether `op` computes its result into memory of the planner's choice. */
-static bool computes(const mil_op *op)
-{
-    const plan_binding *b = plan_binding_of(op);
+static bool computes(const mil_op *op) {
+    const cpu_plan_binding *b = cpu_plan_binding_of(op);
     return b->tile || b->emit;
 }
 
-static void place(planner *p, const mil_value *v, const plan_view *target)
-{
-    plan_view at = *target;
+static void place(planner *p, const mil_value *v, const cpu_view *target) {
+    cpu_view at = *target;
     while (v->def && !v->konst && !p->is_placed[v->id] && p->op_of[v->id] >= 0) {
         const mil_op *op = v->def;
-        const plan_binding *b = plan_binding_of(op);
+        const cpu_plan_binding *b = cpu_plan_binding_of(op);
         if (!b->view) {
             if (!computes(op)) return;
             p->placed[v->id] = at;
@@ -26,7 +24,7 @@ static void place(planner *p, const mil_value *v, const plan_view *target)
             return;
         }
         const mil_value *source = op->operands[0].values[0];
-        plan_view next;
+        cpu_view next;
         if (!b->unview || !b->unview(op, &at, &next)) return;
         if (source->type.dtype != at.dtype) return;
         v = source;
@@ -34,21 +32,20 @@ static void place(planner *p, const mil_value *v, const plan_view *target)
     }
 }
 
-static propane_status place_results(planner *p, propane_error *err)
-{
+static propane_status place_results(planner *p, propane_error *err) {
     for (int i = 0; i < p->f->result_count; i++) {
         const mil_value *v = p->f->results[i];
-        int buffer = plan_buffer_add(p, PLAN_OUTPUT, mil_type_count(&v->type) * plan_dtype_bytes(v->type.dtype));
-        if (buffer < 0) return plan_no_memory(p, err);
+        int buffer =
+            cpu_plan_buffer_add(p, CPU_PLAN_OUTPUT, mil_type_count(&v->type) * cpu_plan_dtype_bytes(v->type.dtype));
+        if (buffer < 0) return cpu_plan_no_memory(p, err);
         p->buffers[buffer].index = i;
-        plan_view dense = plan_view_dense(&v->type, buffer);
+        cpu_view dense = cpu_view_dense(&v->type, buffer);
         place(p, v, &dense);
     }
     return PROPANE_OK;
 }
 
-static propane_status place_parts(planner *p, const mil_op *op, propane_error *err)
-{
+static propane_status place_parts(planner *p, const mil_op *op, propane_error *err) {
     const mil_value *whole = op->results[0];
     mil_value *const *parts;
     int count = mil_in_list(op, "values", &parts);
@@ -57,26 +54,26 @@ static propane_status place_parts(planner *p, const mil_op *op, propane_error *e
     PROPANE_TRY(mil_attr_int(op, "axis", &axis, err));
     if (axis < 0) axis += whole->type.rank;
     if (!p->is_placed[whole->id]) {
-        int buffer = plan_buffer_add(p, PLAN_TEMP, mil_type_count(&whole->type) * plan_dtype_bytes(whole->type.dtype));
-        if (buffer < 0) return plan_no_memory(p, err);
-        p->placed[whole->id] = plan_view_dense(&whole->type, buffer);
+        int buffer = cpu_plan_buffer_add(p, CPU_PLAN_TEMP,
+                                         mil_type_count(&whole->type) * cpu_plan_dtype_bytes(whole->type.dtype));
+        if (buffer < 0) return cpu_plan_no_memory(p, err);
+        p->placed[whole->id] = cpu_view_dense(&whole->type, buffer);
         p->is_placed[whole->id] = true;
     }
     for (int i = 0; i < count; i++) {
         int64_t size = stacked ? 1 : parts[i]->type.dim[axis];
-        plan_view part = plan_view_part(&p->placed[whole->id], (int)axis, at, size);
-        if (stacked) part = plan_view_drop(&part, (int)axis);
+        cpu_view part = cpu_view_part(&p->placed[whole->id], (int)axis, at, size);
+        if (stacked) part = cpu_view_drop(&part, (int)axis);
         place(p, parts[i], &part);
         at += size;
     }
     return PROPANE_OK;
 }
 
-propane_status plan_place_values(planner *p, propane_error *err)
-{
+propane_status cpu_plan_place_values(planner *p, propane_error *err) {
     PROPANE_TRY(place_results(p, err));
     for (int i = p->op_count - 1; i >= 0; i--)
-        if (plan_binding_of(p->ops[i]) == &cpu_bind_concat && cpu_bind_concat.takes(p->ops[i]))
+        if (cpu_plan_binding_of(p->ops[i]) == &cpu_bind_concat && cpu_bind_concat.takes(p->ops[i]))
             PROPANE_TRY(place_parts(p, p->ops[i], err));
     return PROPANE_OK;
 }

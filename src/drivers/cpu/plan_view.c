@@ -7,14 +7,10 @@
 
 #include "drivers/cpu/plan.h"
 
-int plan_dtype_bytes(mil_dtype dtype)
-{
-    return (mil_dtype_get(dtype)->bits + 7) / 8;
-}
+int cpu_plan_dtype_bytes(mil_dtype dtype) { return (mil_dtype_get(dtype)->bits + 7) / 8; }
 
-plan_view plan_view_dense(const mil_type *type, int buffer)
-{
-    plan_view v = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
+cpu_view cpu_view_dense(const mil_type *type, int buffer) {
+    cpu_view v = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
     int64_t stride = 1;
     for (int d = type->rank - 1; d >= 0; d--) {
         v.dim[d] = type->dim[d];
@@ -24,8 +20,7 @@ plan_view plan_view_dense(const mil_type *type, int buffer)
     return v;
 }
 
-bool plan_view_is_dense(const plan_view *v)
-{
+bool cpu_view_is_dense(const cpu_view *v) {
     int64_t stride = 1;
     for (int d = v->rank - 1; d >= 0; d--) {
         if (v->dim[d] != 1 && v->stride[d] != stride) return false;
@@ -34,8 +29,7 @@ bool plan_view_is_dense(const plan_view *v)
     return true;
 }
 
-bool plan_view_equal(const plan_view *a, const plan_view *b)
-{
+bool cpu_view_equal(const cpu_view *a, const cpu_view *b) {
     if (a->buffer != b->buffer || a->dtype != b->dtype || a->rank != b->rank || a->offset != b->offset) return false;
     for (int d = 0; d < a->rank; d++) {
         if (a->dim[d] != b->dim[d]) return false;
@@ -44,8 +38,7 @@ bool plan_view_equal(const plan_view *a, const plan_view *b)
     return true;
 }
 
-int64_t plan_view_count(const plan_view *v)
-{
+int64_t cpu_view_count(const cpu_view *v) {
     int64_t n = 1;
     for (int d = 0; d < v->rank; d++) n *= v->dim[d];
     return n;
@@ -53,9 +46,8 @@ int64_t plan_view_count(const plan_view *v)
 
 /* Walks old and new dimensions from the front in groups of equal products; inside a group the old dimensions must follow
  * one another in memory. */
-bool plan_view_reshape(const plan_view *v, int rank, const int64_t *dim, plan_view *out)
-{
-    plan_view old = *v;
+bool cpu_view_reshape(const cpu_view *v, int rank, const int64_t *dim, cpu_view *out) {
+    cpu_view old = *v;
     old.rank = 0;
     for (int d = 0; d < v->rank; d++)
         if (v->dim[d] != 1) {
@@ -94,9 +86,8 @@ bool plan_view_reshape(const plan_view *v, int rank, const int64_t *dim, plan_vi
     return true;
 }
 
-plan_view plan_view_permute(const plan_view *v, const int *perm)
-{
-    plan_view out = *v;
+cpu_view cpu_view_permute(const cpu_view *v, const int *perm) {
+    cpu_view out = *v;
     for (int d = 0; d < v->rank; d++) {
         out.dim[d] = v->dim[perm[d]];
         out.stride[d] = v->stride[perm[d]];
@@ -104,17 +95,15 @@ plan_view plan_view_permute(const plan_view *v, const int *perm)
     return out;
 }
 
-plan_view plan_view_part(const plan_view *v, int axis, int64_t begin, int64_t size)
-{
-    plan_view out = *v;
+cpu_view cpu_view_part(const cpu_view *v, int axis, int64_t begin, int64_t size) {
+    cpu_view out = *v;
     out.offset += begin * v->stride[axis];
     out.dim[axis] = size;
     return out;
 }
 
-plan_view plan_view_drop(const plan_view *v, int axis)
-{
-    plan_view out = *v;
+cpu_view cpu_view_drop(const cpu_view *v, int axis) {
+    cpu_view out = *v;
     for (int d = axis; d + 1 < v->rank; d++) {
         out.dim[d] = v->dim[d + 1];
         out.stride[d] = v->stride[d + 1];
@@ -123,10 +112,9 @@ plan_view plan_view_drop(const plan_view *v, int axis)
     return out;
 }
 
-plan_view plan_view_insert(const plan_view *v, int axis)
-{
+cpu_view cpu_view_insert(const cpu_view *v, int axis) {
     assert(v->rank < MIL_MAX_RANK);
-    plan_view out = *v;
+    cpu_view out = *v;
     for (int d = v->rank; d > axis; d--) {
         out.dim[d] = v->dim[d - 1];
         out.stride[d] = v->stride[d - 1];
@@ -137,15 +125,13 @@ plan_view plan_view_insert(const plan_view *v, int axis)
     return out;
 }
 
-void plan_view_spread(const plan_view *v, int rank, const int64_t *dim, int64_t *stride)
-{
+void cpu_view_spread(const cpu_view *v, int rank, const int64_t *dim, int64_t *stride) {
     for (int d = 0; d < rank; d++) {
         int own = d - (rank - v->rank);
         stride[d] = own < 0 || v->dim[own] == 1 || dim[d] == 1 ? 0 : v->stride[own];
     }
 }
 
-plan_ref plan_view_ref(const plan_view *v)
-{
-    return (plan_ref){v->buffer, v->offset * plan_dtype_bytes(v->dtype)};
+cpu_plan_ref cpu_view_ref(const cpu_view *v) {
+    return (cpu_plan_ref){v->buffer, v->offset * cpu_plan_dtype_bytes(v->dtype)};
 }

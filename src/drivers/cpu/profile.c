@@ -18,24 +18,24 @@ void cpu_profile_reset(driver_program *program) {
 int cpu_profile_count(const driver_program *program) { return program_of(program)->step_count; }
 
 void cpu_profile_get(const driver_program *program, int step, cpu_profile_row *out) {
-    const plan_step *s = &program_of(program)->steps[step];
+    const cpu_plan_step *s = &program_of(program)->steps[step];
     *out = (cpu_profile_row){s->kind, s->name, s->stage, s->flops, s->bytes, s->runs, s->ns};
 }
 
 void cpu_profile_summary(const driver_program *program, cpu_profile_counts *out) {
     const cpu_program *p = program_of(program);
-    *out = (cpu_profile_counts){p->step_count,      p->tile_count,  p->gemm_count,  p->copy_count,
-                                p->reference_count, p->fused_ops,   p->block_bytes, (int64_t)p->constant_bytes};
+    *out = (cpu_profile_counts){p->step_count,      p->tile_count, p->gemm_count,  p->copy_count,
+                                p->reference_count, p->fused_ops,  p->block_bytes, (int64_t)p->constant_bytes};
 }
 
 void cpu_profile_print(const driver_program *program, text *out) {
     const cpu_program *p = program_of(program);
     double total = 0;
     for (int i = 0; i < p->step_count; i++) total += (double)p->steps[i].ns;
-    text_printf(out, "%4s %-9s %-32s %-12s %9s %6s %9s %8s\n", "step", "kind", "value", "stage", "us", "share", "GFLOP/s",
-                "GB/s");
+    text_printf(out, "%4s %-9s %-32s %-12s %9s %6s %9s %8s\n", "step", "kind", "value", "stage", "us", "share",
+                "GFLOP/s", "GB/s");
     for (int i = 0; i < p->step_count; i++) {
-        const plan_step *s = &p->steps[i];
+        const cpu_plan_step *s = &p->steps[i];
         double ns = s->runs ? (double)s->ns / (double)s->runs : 0;
         text_printf(out, "%4d %-9s %-32.32s %-12.12s %9.1f %5.1f%% %9.2f %8.2f\n", i, s->kind, s->name,
                     s->stage ? s->stage : "", ns / 1e3, total > 0 ? 100 * (double)s->ns / total : 0,

@@ -7,16 +7,16 @@
 #include "device/driver.h"
 
 typedef struct cpu_profile_row {
-    const char *kind;   /* "gemm", "tile", "copy", ... */
-    const char *name;   /* of the value that the step makes */
-    const char *stage;  /* NULL: none */
+    const char *kind;    /* "gemm", "tile", "copy", ... */
+    const char *name;    /* of the value that the step makes */
+    const char *stage;   /* NULL: none */
     double flops, bytes; /* of one run; bytes: operands and results once */
     int64_t runs, ns;
 } cpu_profile_row;
 
 typedef struct cpu_profile_counts {
     int steps, tiles, gemms, copies, references;
-    int fused_ops;      /* operations that the tile steps stand for */
+    int fused_ops; /* operations that the tile steps stand for */
     int64_t block_bytes, constant_bytes;
 } cpu_profile_counts;
 

@@ -12,29 +12,36 @@
 
 /* ---- boxes in memory ------------------------------------------------------------------------------------------------ */
 
-bool tile_dtype(mil_dtype dtype)
-{
+bool cpu_tile_dtype(mil_dtype dtype) {
     switch (dtype) {
-    case MIL_fp32: case MIL_fp16: case MIL_bool: case MIL_int8: case MIL_uint8: case MIL_int16: case MIL_uint16:
+    case MIL_fp32:
+    case MIL_fp16:
+    case MIL_bool:
+    case MIL_int8:
+    case MIL_uint8:
+    case MIL_int16:
+    case MIL_uint16:
     case MIL_int32: return true;
     default: return false;
     }
 }
 
-#define TILE_LOAD_LOOP(type)                                                                                            \
-    do {                                                                                                                \
-        const type *s = source;                                                                                         \
-        for (int64_t i = 0; i < count; i++) target[i] = (float)s[i * stride];                                           \
+#define TILE_LOAD_LOOP(type)                                                                                           \
+    do {                                                                                                               \
+        const type *s = source;                                                                                        \
+        for (int64_t i = 0; i < count; i++) target[i] = (float)s[i * stride];                                          \
     } while (0)
 
 /* `count` elements, `stride` apart. */
-static void load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride)
-{
+static void load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride) {
     switch (dtype) {
     case MIL_fp32:
-        if (stride == 1) memcpy(target, source, (size_t)count * sizeof *target);
-        else if (stride == 0) for (int64_t i = 0; i < count; i++) target[i] = *(const float *)source;
-        else TILE_LOAD_LOOP(float);
+        if (stride == 1)
+            memcpy(target, source, (size_t)count * sizeof *target);
+        else if (stride == 0)
+            for (int64_t i = 0; i < count; i++) target[i] = *(const float *)source;
+        else
+            TILE_LOAD_LOOP(float);
         break;
     case MIL_fp16:
         if (stride == 1) {
@@ -67,25 +74,25 @@ static void load_line(float *target, const void *source, mil_dtype dtype, int64_
 }
 
 /* NaN becomes 0; what does not fit becomes the nearest number that does. */
-static double clamp_cut(float x, double low, double high)
-{
+static double clamp_cut(float x, double low, double high) {
     if (!(x == x)) return 0;
     double t = trunc((double)x);
     return t < low ? low : t > high ? high : t;
 }
 
-#define TILE_STORE_LOOP(type, low, high)                                                                                \
-    do {                                                                                                                \
-        type *t = target;                                                                                               \
-        for (int64_t i = 0; i < count; i++) t[i * stride] = (type)clamp_cut(source[i], low, high);                      \
+#define TILE_STORE_LOOP(type, low, high)                                                                               \
+    do {                                                                                                               \
+        type *t = target;                                                                                              \
+        for (int64_t i = 0; i < count; i++) t[i * stride] = (type)clamp_cut(source[i], low, high);                     \
     } while (0)
 
-static void store_line(void *target, mil_dtype dtype, int64_t count, int64_t stride, const float *source)
-{
+static void store_line(void *target, mil_dtype dtype, int64_t count, int64_t stride, const float *source) {
     switch (dtype) {
     case MIL_fp32:
-        if (stride == 1) memcpy(target, source, (size_t)count * sizeof *source);
-        else for (int64_t i = 0; i < count; i++) ((float *)target)[i * stride] = source[i];
+        if (stride == 1)
+            memcpy(target, source, (size_t)count * sizeof *source);
+        else
+            for (int64_t i = 0; i < count; i++) ((float *)target)[i * stride] = source[i];
         break;
     case MIL_fp16:
         if (stride == 1) {
@@ -120,8 +127,7 @@ typedef struct box {
 } box;
 
 /* Extents of 1 fall out, neighbours that follow one another in memory become one. Always at least one dimension. */
-static void box_collapse(box *b, int rank, const int64_t *dim, const int64_t *stride)
-{
+static void box_collapse(box *b, int rank, const int64_t *dim, const int64_t *stride) {
     b->rank = 0;
     b->count = 1;
     for (int d = 0; d < rank; d++) {
@@ -144,8 +150,7 @@ static void box_collapse(box *b, int rank, const int64_t *dim, const int64_t *st
 }
 
 /* Moves to the next line of the box; false behind the last one. */
-static bool box_next(const box *b, int64_t *index, int64_t *offset)
-{
+static bool box_next(const box *b, int64_t *index, int64_t *offset) {
     for (int d = b->rank - 2; d >= 0; d--) {
         *offset += b->stride[d];
         if (++index[d] < b->dim[d]) return true;
@@ -155,8 +160,7 @@ static bool box_next(const box *b, int64_t *index, int64_t *offset)
     return false;
 }
 
-static void box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const box *b)
-{
+static void box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const box *b) {
     int64_t index[TILE_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
     if (!b->count) return;
     do {
@@ -165,8 +169,7 @@ static void box_load(float *target, const unsigned char *source, mil_dtype dtype
     } while (box_next(b, index, &offset));
 }
 
-static void box_store(unsigned char *target, mil_dtype dtype, int element, const box *b, const float *source)
-{
+static void box_store(unsigned char *target, mil_dtype dtype, int element, const box *b, const float *source) {
     int64_t index[TILE_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
     if (!b->count) return;
     do {
@@ -175,18 +178,18 @@ static void box_store(unsigned char *target, mil_dtype dtype, int element, const
     } while (box_next(b, index, &offset));
 }
 
-void tile_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride)
-{
+void cpu_tile_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
+                   const int64_t *stride) {
     box b;
     box_collapse(&b, rank, dim, stride);
-    box_load(target, source, dtype, plan_dtype_bytes(dtype), &b);
+    box_load(target, source, dtype, cpu_plan_dtype_bytes(dtype), &b);
 }
 
-void tile_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride, const float *source)
-{
+void cpu_tile_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
+                    const float *source) {
     box b;
     box_collapse(&b, rank, dim, stride);
-    box_store(target, dtype, plan_dtype_bytes(dtype), &b, source);
+    box_store(target, dtype, cpu_plan_dtype_bytes(dtype), &b, source);
 }
 
 /* ---- one tile --------------------------------------------------------------------------------------------------------- */
@@ -195,24 +198,22 @@ typedef struct tile_state {
     const tile_program *t;
     const cpu_run *run;
     float *scratch;
-    int64_t outer[TILE_MAX_RANK];        /* first index of the tile */
+    int64_t outer[TILE_MAX_RANK]; /* first index of the tile */
     int64_t inner_at, fold_at;
-    int64_t rows, width, fold, chunk;    /* this tile's extents: fold counts the elements of the chunk */
-    int64_t full, reduced;               /* floats of the classes */
+    int64_t rows, width, fold, chunk; /* this tile's extents: fold counts the elements of the chunk */
+    int64_t full, reduced;            /* floats of the classes */
     const float *in[TILE_MAX_REGISTERS];
     float *out[TILE_MAX_REGISTERS];
 } tile_state;
 
-static int64_t view_offset(const tile_state *s, const tile_view *v)
-{
+static int64_t view_offset(const tile_state *s, const tile_view *v) {
     int64_t offset = s->inner_at * v->inner;
     for (int d = 0; d < s->t->outer_rank; d++) offset += s->outer[d] * v->outer[d];
     if (s->t->fold_rank) offset += s->fold_at * v->fold[0];
     return offset;
 }
 
-static void view_box(const tile_state *s, const tile_view *v, tile_class klass, box *b)
-{
+static void view_box(const tile_state *s, const tile_view *v, tile_class klass, box *b) {
     const tile_program *t = s->t;
     int64_t dim[TILE_MAX_RANK + 2], stride[TILE_MAX_RANK + 2];
     int n = 0;
@@ -230,10 +231,9 @@ static void view_box(const tile_state *s, const tile_view *v, tile_class klass, 
     box_collapse(b, n, dim, stride);
 }
 
-static void run_load(tile_state *s, const tile_instr *i)
-{
+static void run_load(tile_state *s, const tile_instr *i) {
     const tile_view *v = &s->t->views[i->view];
-    const unsigned char *source = (const unsigned char *)plan_at(s->run, v->at) + view_offset(s, v) * v->element;
+    const unsigned char *source = (const unsigned char *)cpu_plan_at(s->run, v->at) + view_offset(s, v) * v->element;
     if (i->klass == TILE_SCALAR) {
         load_line(s->out[i->dst], source, v->dtype, 1, 1);
         return;
@@ -248,11 +248,10 @@ static void run_load(tile_state *s, const tile_instr *i)
     box_load(s->out[i->dst], source, v->dtype, v->element, &b);
 }
 
-static void run_store(tile_state *s, const tile_instr *i)
-{
+static void run_store(tile_state *s, const tile_instr *i) {
     const tile_view *v = &s->t->views[i->view];
     const float *source = s->in[i->src[0]];
-    unsigned char *target = (unsigned char *)plan_at(s->run, v->at) + view_offset(s, v) * v->element;
+    unsigned char *target = (unsigned char *)cpu_plan_at(s->run, v->at) + view_offset(s, v) * v->element;
     if ((const unsigned char *)source == target) return; /* computed there */
     box b;
     view_box(s, v, i->klass, &b);
@@ -260,8 +259,7 @@ static void run_store(tile_state *s, const tile_instr *i)
 }
 
 /* Where a register is computed: in its slot, or straight in the memory that it would be stored to. */
-static void aim(tile_state *s, int reg)
-{
+static void aim(tile_state *s, int reg) {
     const tile_register *r = &s->t->registers[reg];
     float *slot = s->scratch + r->slot;
     if (r->direct >= 0) {
@@ -269,14 +267,13 @@ static void aim(tile_state *s, int reg)
         box b;
         view_box(s, v, r->klass, &b);
         if (b.rank == 1 && (b.stride[0] == 1 || b.count == 1))
-            slot = (float *)(void *)((unsigned char *)plan_at(s->run, v->at) + view_offset(s, v) * v->element);
+            slot = (float *)(void *)((unsigned char *)cpu_plan_at(s->run, v->at) + view_offset(s, v) * v->element);
     }
     s->out[reg] = slot;
     s->in[reg] = slot;
 }
 
-static void run_binary(tile_state *s, const tile_instr *i)
-{
+static void run_binary(tile_state *s, const tile_instr *i) {
     const tile_program *t = s->t;
     const cpu_map_binary *f = t->map->binary[i->code - CPU_MAP_UNARY_END];
     float *z = s->out[i->dst];
@@ -310,8 +307,7 @@ static void run_binary(tile_state *s, const tile_instr *i)
     }
 }
 
-static void run_spread(tile_state *s, const tile_instr *i)
-{
+static void run_spread(tile_state *s, const tile_instr *i) {
     const tile_program *t = s->t;
     float *z = s->out[i->dst];
     const float *x = s->in[i->src[0]];
@@ -325,22 +321,22 @@ static void run_spread(tile_state *s, const tile_instr *i)
     }
 }
 
-static void run_reduce(tile_state *s, const tile_instr *i)
-{
+static void run_reduce(tile_state *s, const tile_instr *i) {
     static const cpu_map_code join[CPU_REDUCE_COUNT] = {CPU_MAP_add, CPU_MAP_add, CPU_MAP_add,
                                                         CPU_MAP_max, CPU_MAP_min, CPU_MAP_mul};
     const tile_program *t = s->t;
     const float *x = s->in[i->src[0]];
     bool more = s->fold_at > 0; /* behind the first chunk: into a second place, then joined */
     float *y = s->out[i->dst] + (more ? t->rows * t->width : 0);
-    if (t->columns) t->table->reduce_strided[i->code](y, x, s->fold, s->width, s->width);
-    else t->table->reduce[i->code](y, x, s->rows, s->fold, s->fold);
+    if (t->columns)
+        t->table->reduce_strided[i->code](y, x, s->fold, s->width, s->width);
+    else
+        t->table->reduce[i->code](y, x, s->rows, s->fold, s->fold);
     if (more)
         t->map->binary[join[i->code] - CPU_MAP_UNARY_END][CPU_MAP_VV](s->out[i->dst], s->out[i->dst], y, s->reduced);
 }
 
-static void run_instr(tile_state *s, const tile_instr *i)
-{
+static void run_instr(tile_state *s, const tile_instr *i) {
     const tile_program *t = s->t;
     int64_t count = i->klass == TILE_FULL ? s->full : i->klass == TILE_REDUCED ? s->reduced : 1;
     if (i->kind != TILE_STORE) aim(s, i->dst);
@@ -357,8 +353,10 @@ static void run_instr(tile_state *s, const tile_instr *i)
         break;
     case TILE_REDUCE: run_reduce(s, i); break;
     case TILE_LOG_SUM_EXP:
-        if (t->columns) t->table->log_sum_exp_strided(s->out[i->dst], s->in[i->src[0]], s->fold, s->width, s->width);
-        else t->table->log_sum_exp(s->out[i->dst], s->in[i->src[0]], s->rows, s->fold, s->fold);
+        if (t->columns)
+            t->table->log_sum_exp_strided(s->out[i->dst], s->in[i->src[0]], s->fold, s->width, s->width);
+        else
+            t->table->log_sum_exp(s->out[i->dst], s->in[i->src[0]], s->rows, s->fold, s->fold);
         break;
     case TILE_SOFTMAX:
         if (t->columns)
@@ -369,8 +367,7 @@ static void run_instr(tile_state *s, const tile_instr *i)
     }
 }
 
-static void tile_extents(tile_state *s, int64_t tile)
-{
+static void tile_extents(tile_state *s, int64_t tile) {
     const tile_program *t = s->t;
     int64_t w = tile % t->width_chunks, rest = tile / t->width_chunks;
     s->inner_at = w * t->width;
@@ -388,8 +385,7 @@ static void tile_extents(tile_state *s, int64_t tile)
     s->reduced = s->rows * s->width;
 }
 
-static void tile_one(tile_state *s, int64_t tile)
-{
+static void tile_one(tile_state *s, int64_t tile) {
     const tile_program *t = s->t;
     tile_extents(s, tile);
     int64_t below = 1;
@@ -413,14 +409,13 @@ typedef struct tile_context {
     const tile_program *t;
 } tile_context;
 
-static void tile_task(void *context, int task, int worker)
-{
+static void tile_task(void *context, int task, int worker) {
     const tile_context *c = context;
     const tile_program *t = c->t;
     tile_state s;
     s.t = t;
     s.run = c->run;
-    s.scratch = (float *)(void *)((unsigned char *)plan_at(c->run, t->scratch) + worker * t->scratch_bytes);
+    s.scratch = (float *)(void *)((unsigned char *)cpu_plan_at(c->run, t->scratch) + worker * t->scratch_bytes);
     for (int r = 0; r < t->register_count; r++)
         if (t->registers[r].slot < 0) {
             s.in[r] = &t->registers[r].value;
@@ -431,11 +426,10 @@ static void tile_task(void *context, int task, int worker)
     for (int64_t i = first; i < last; i++) tile_one(&s, i);
 }
 
-propane_status tile_run(const cpu_run *run, const void *args, propane_error *err)
-{
+propane_status cpu_tile_run(const cpu_run *run, const void *args, propane_error *err) {
     (void)err;
     tile_context c = {run, args};
     int64_t tasks = (c.t->tiles + c.t->tiles_a_task - 1) / c.t->tiles_a_task;
-    plan_parallel(run, tile_task, &c, (int)tasks);
+    cpu_plan_parallel(run, tile_task, &c, (int)tasks);
     return PROPANE_OK;
 }

@@ -8,23 +8,23 @@
 
 #include "drivers/cpu/tile.h"
 
-#define ROWS_LIMIT 32768        /* folded elements that one tile holds whole */
-#define COLUMNS_LIMIT 4096
-#define COLUMN_FLOATS 24576     /* of one register of a column tile: it lives in the second-level cache */
-#define CHUNK_FLOATS 8192       /* of a chunk where nothing needs the fold whole: first-level cache */
-#define TASK_WORK 65536.0       /* element operations that are worth a task */
+#define ROWS_LIMIT     32768 /* folded elements that one tile holds whole */
+#define COLUMNS_LIMIT  4096
+#define COLUMN_FLOATS  24576   /* of one register of a column tile: it lives in the second-level cache */
+#define CHUNK_FLOATS   8192    /* of a chunk where nothing needs the fold whole: first-level cache */
+#define TASK_WORK      65536.0 /* element operations that are worth a task */
 #define TASKS_A_THREAD 8
-#define MAX_INSTRS 320
+#define MAX_INSTRS     320
 
 typedef struct raw_view {
-    plan_view view;
+    cpu_view view;
     int64_t stride[TILE_MAX_RANK]; /* over the node's shape */
     bool store;
 } raw_view;
 
 typedef struct tile_builder {
     planner *p;
-    const plan_node *node;
+    const cpu_plan_node *node;
     propane_error *err;
     propane_status status;
     bool has_axes;
@@ -40,30 +40,26 @@ typedef struct tile_builder {
 
 /* ---- what fits -------------------------------------------------------------------------------------------------------- */
 
-static bool last_is_folded(const mil_type *shape, unsigned axes)
-{
+static bool last_is_folded(const mil_type *shape, unsigned axes) {
     for (int d = shape->rank - 1; d >= 0; d--)
         if (shape->dim[d] != 1) return axes >> d & 1;
     return false;
 }
 
-static int64_t fold_count(const mil_type *shape, unsigned axes)
-{
+static int64_t fold_count(const mil_type *shape, unsigned axes) {
     int64_t n = 1;
     for (int d = 0; d < shape->rank; d++)
         if (axes >> d & 1) n *= shape->dim[d];
     return n;
 }
 
-bool plan_tile_fits(const mil_type *shape, unsigned axes)
-{
+bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes) {
     return fold_count(shape, axes) <= (last_is_folded(shape, axes) ? ROWS_LIMIT : COLUMNS_LIMIT);
 }
 
 /* ---- instructions ------------------------------------------------------------------------------------------------------- */
 
-static int new_register(tile_builder *t, tile_class klass)
-{
+static int new_register(tile_builder *t, tile_class klass) {
     if (t->register_count == TILE_MAX_REGISTERS) {
         if (!t->status)
             t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT, "more than %d values in one fused step",
@@ -74,28 +70,29 @@ static int new_register(tile_builder *t, tile_class klass)
     return t->register_count++;
 }
 
-static tile_instr *new_instr(tile_builder *t, tile_kind kind, int code, tile_class klass)
-{
+static tile_instr *new_instr(tile_builder *t, tile_kind kind, int code, tile_class klass) {
     if (t->instr_count == MAX_INSTRS) {
         if (!t->status)
-            t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT, "more than %d instructions in one fused step",
-                                    MAX_INSTRS);
+            t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT,
+                                    "more than %d instructions in one fused step", MAX_INSTRS);
         return &t->instrs[0];
     }
     tile_instr *i = &t->instrs[t->instr_count++];
-    *i = (tile_instr){.kind = (unsigned char)kind, .code = (unsigned char)code, .klass = (unsigned char)klass,
-                      .dst = -1, .src = {-1, -1, -1}, .view = -1};
+    *i = (tile_instr){.kind = (unsigned char)kind,
+                      .code = (unsigned char)code,
+                      .klass = (unsigned char)klass,
+                      .dst = -1,
+                      .src = {-1, -1, -1},
+                      .view = -1};
     return i;
 }
 
-static void read_register(tile_builder *t, tile_instr *i, int slot, int reg)
-{
+static void read_register(tile_builder *t, tile_instr *i, int slot, int reg) {
     i->src[slot] = (short)reg;
     i->late |= t->late[reg];
 }
 
-static int unary(tile_builder *t, int code, tile_class klass, int x, double p, double q)
-{
+static int unary(tile_builder *t, int code, tile_class klass, int x, double p, double q) {
     tile_instr *i = new_instr(t, TILE_UNARY, code, klass);
     read_register(t, i, 0, x);
     i->p = (float)p;
@@ -106,37 +103,34 @@ static int unary(tile_builder *t, int code, tile_class klass, int x, double p, d
     return dst;
 }
 
-static int scalar(tile_builder *t, double value)
-{
+static int scalar(tile_builder *t, double value) {
     int r = new_register(t, TILE_SCALAR);
     t->registers[r].slot = -1;
     t->registers[r].value = (float)value;
     return r;
 }
 
-static void remember(tile_builder *t, const mil_value *v, int reg)
-{
+static void remember(tile_builder *t, const mil_value *v, int reg) {
     if (t->value_count == TILE_MAX_REGISTERS) return; /* new_register has failed by then */
     t->values[t->value_count] = v;
     t->registers_of[t->value_count++] = reg;
 }
 
-static int64_t fold_stride_sum(const tile_builder *t, const int64_t *stride)
-{
+static int64_t fold_stride_sum(const tile_builder *t, const int64_t *stride) {
     int64_t n = 0;
     for (int d = 0; d < t->node->shape.rank; d++)
         if (t->node->axes >> d & 1) n |= stride[d];
     return n;
 }
 
-static int load(tile_builder *t, const mil_value *v)
-{
+static int load(tile_builder *t, const mil_value *v) {
     raw_view *raw = &t->views[t->view_count];
-    if (t->view_count == TILE_MAX_REGISTERS || (!t->status && (t->status = plan_operand(t->p, v, &raw->view, t->err))))
+    if (t->view_count == TILE_MAX_REGISTERS ||
+        (!t->status && (t->status = cpu_plan_operand(t->p, v, &raw->view, t->err))))
         return new_register(t, TILE_FULL);
     if (t->status) return 0;
     const mil_type *shape = &t->node->shape;
-    plan_view_spread(&raw->view, shape->rank, shape->dim, raw->stride);
+    cpu_view_spread(&raw->view, shape->rank, shape->dim, raw->stride);
     raw->store = false;
     int64_t any = 0;
     for (int d = 0; d < shape->rank; d++) any |= raw->stride[d];
@@ -148,8 +142,7 @@ static int load(tile_builder *t, const mil_value *v)
     return dst;
 }
 
-static int register_of(tile_builder *t, const mil_value *v)
-{
+static int register_of(tile_builder *t, const mil_value *v) {
     for (int i = 0; i < t->value_count; i++)
         if (t->values[i] == v) return t->registers_of[i];
     int reg = v->konst && mil_type_count(&v->konst->type) == 1 ? scalar(t, mil_const_f64(v->konst, 0)) : load(t, v);
@@ -157,8 +150,7 @@ static int register_of(tile_builder *t, const mil_value *v)
     return reg;
 }
 
-static int spread(tile_builder *t, int x, tile_class klass)
-{
+static int spread(tile_builder *t, int x, tile_class klass) {
     if (t->registers[x].klass == klass) return x;
     tile_instr *i = new_instr(t, TILE_SPREAD, 0, klass);
     read_register(t, i, 0, x);
@@ -168,13 +160,11 @@ static int spread(tile_builder *t, int x, tile_class klass)
     return dst;
 }
 
-static tile_class class_of(const tile_builder *t, const mil_value *result)
-{
+static tile_class class_of(const tile_builder *t, const mil_value *result) {
     return mil_shape_equal(&result->type, &t->node->shape) || !t->has_axes ? TILE_FULL : TILE_REDUCED;
 }
 
-static int binary(tile_builder *t, int code, tile_class klass, int x, int y)
-{
+static int binary(tile_builder *t, int code, tile_class klass, int x, int y) {
     if (t->registers[x].klass != klass && t->registers[y].klass != klass) x = spread(t, x, klass);
     tile_instr *i = new_instr(t, TILE_BINARY, code, klass);
     read_register(t, i, 0, x);
@@ -185,8 +175,7 @@ static int binary(tile_builder *t, int code, tile_class klass, int x, int y)
     return dst;
 }
 
-static int build_select(tile_builder *t, const mil_op *op, tile_class klass)
-{
+static int build_select(tile_builder *t, const mil_op *op, tile_class klass) {
     static const char *const names[3] = {"cond", "a", "b"};
     int src[3];
     for (int k = 0; k < 3; k++) {
@@ -202,15 +191,13 @@ static int build_select(tile_builder *t, const mil_op *op, tile_class klass)
 }
 
 /* A parameter of the row, if it has it. */
-static double number(tile_builder *t, const mil_op *op, const char *name, double standard)
-{
+static double number(tile_builder *t, const mil_op *op, const char *name, double standard) {
     double value = standard;
     if (mil_op_param(op->info, name) >= 0 && !t->status) t->status = mil_attr_float(op, name, &value, t->err);
     return value;
 }
 
-static int build_map(tile_builder *t, const mil_op *op, int code, tile_class klass)
-{
+static int build_map(tile_builder *t, const mil_op *op, int code, tile_class klass) {
     int x = register_of(t, op->operands[0].values[0]);
     if (code >= CPU_MAP_UNARY_END) return binary(t, code, klass, x, register_of(t, op->operands[1].values[0]));
     bool has_alpha = mil_op_param(op->info, "alpha") >= 0;
@@ -218,8 +205,7 @@ static int build_map(tile_builder *t, const mil_op *op, int code, tile_class kla
     return unary(t, code, klass, spread(t, x, klass), p, number(t, op, "beta", 0));
 }
 
-static int build_gelu(tile_builder *t, const mil_op *op, tile_class klass)
-{
+static int build_gelu(tile_builder *t, const mil_op *op, tile_class klass) {
     const char *mode = "EXACT";
     if (!t->status) t->status = mil_attr_text(op, "mode", &mode, t->err);
     if (t->status) return 0;
@@ -229,28 +215,28 @@ static int build_gelu(tile_builder *t, const mil_op *op, tile_class klass)
     return unary(t, code, klass, spread(t, register_of(t, mil_in(op, "x")), klass), 0, 0);
 }
 
-static int build_cast(tile_builder *t, const mil_op *op, tile_class klass)
-{
+static int build_cast(tile_builder *t, const mil_op *op, tile_class klass) {
     int x = spread(t, register_of(t, mil_in(op, "x")), klass);
     mil_dtype to = op->results[0]->type.dtype, from = mil_in(op, "x")->type.dtype;
-    int code = to == MIL_bool                                    ? CPU_MAP_to_bool
-               : !mil_dtype_is_float(to)                         ? CPU_MAP_trunc
-               : to == MIL_fp16 && from != MIL_fp16              ? CPU_MAP_round_f16
-                                                                 : CPU_MAP_copy;
+    int code = to == MIL_bool                       ? CPU_MAP_to_bool
+               : !mil_dtype_is_float(to)            ? CPU_MAP_trunc
+               : to == MIL_fp16 && from != MIL_fp16 ? CPU_MAP_round_f16
+                                                    : CPU_MAP_copy;
     return unary(t, code, klass, x, 0, 0);
 }
 
 /* Row of ops.def to kernel, and what is done to the combined value. */
-static int build_reduce(tile_builder *t, const mil_op *op, int fold)
-{
+static int build_reduce(tile_builder *t, const mil_op *op, int fold) {
     static const cpu_reduce_code codes[] = {
-        [CPU_FOLD_sum] = CPU_REDUCE_SUM, [CPU_FOLD_mean] = CPU_REDUCE_SUM, [CPU_FOLD_max] = CPU_REDUCE_MAX,
-        [CPU_FOLD_min] = CPU_REDUCE_MIN, [CPU_FOLD_prod] = CPU_REDUCE_PROD, [CPU_FOLD_l1] = CPU_REDUCE_SUMABS,
-        [CPU_FOLD_l2] = CPU_REDUCE_SUMSQ, [CPU_FOLD_sum_square] = CPU_REDUCE_SUMSQ, [CPU_FOLD_log_sum] = CPU_REDUCE_SUM,
-        [CPU_FOLD_log_sum_exp] = CPU_REDUCE_SUM,
+        [CPU_FOLD_sum] = CPU_REDUCE_SUM,     [CPU_FOLD_mean] = CPU_REDUCE_SUM,
+        [CPU_FOLD_max] = CPU_REDUCE_MAX,     [CPU_FOLD_min] = CPU_REDUCE_MIN,
+        [CPU_FOLD_prod] = CPU_REDUCE_PROD,   [CPU_FOLD_l1] = CPU_REDUCE_SUMABS,
+        [CPU_FOLD_l2] = CPU_REDUCE_SUMSQ,    [CPU_FOLD_sum_square] = CPU_REDUCE_SUMSQ,
+        [CPU_FOLD_log_sum] = CPU_REDUCE_SUM, [CPU_FOLD_log_sum_exp] = CPU_REDUCE_SUM,
     };
     int x = spread(t, register_of(t, mil_in(op, "x")), TILE_FULL);
-    tile_instr *i = new_instr(t, fold == CPU_FOLD_log_sum_exp ? TILE_LOG_SUM_EXP : TILE_REDUCE, codes[fold], TILE_REDUCED);
+    tile_instr *i =
+        new_instr(t, fold == CPU_FOLD_log_sum_exp ? TILE_LOG_SUM_EXP : TILE_REDUCE, codes[fold], TILE_REDUCED);
     read_register(t, i, 0, x);
     int dst = new_register(t, TILE_REDUCED);
     i->dst = (short)dst;
@@ -262,8 +248,7 @@ static int build_reduce(tile_builder *t, const mil_op *op, int fold)
     return dst;
 }
 
-static int build_softmax(tile_builder *t, const mil_op *op)
-{
+static int build_softmax(tile_builder *t, const mil_op *op) {
     int x = spread(t, register_of(t, mil_in(op, "x")), TILE_FULL);
     tile_instr *i = new_instr(t, TILE_SOFTMAX, 0, TILE_FULL);
     read_register(t, i, 0, x);
@@ -273,18 +258,23 @@ static int build_softmax(tile_builder *t, const mil_op *op)
     return dst;
 }
 
-static void build_op(tile_builder *t, const mil_op *op)
-{
-    const plan_binding *b = plan_binding_of(op);
+static void build_op(tile_builder *t, const mil_op *op) {
+    const cpu_plan_binding *b = cpu_plan_binding_of(op);
     const mil_value *v = op->results[0];
     tile_class klass = class_of(t, v);
     int reg;
-    if (b == &cpu_bind_softmax) reg = build_softmax(t, op);
-    else if (b == &cpu_bind_reduce) reg = build_reduce(t, op, plan_code_of(op));
-    else if (b == &cpu_bind_select) reg = build_select(t, op, klass);
-    else if (b == &cpu_bind_gelu) reg = build_gelu(t, op, klass);
-    else if (b == &cpu_bind_cast) reg = build_cast(t, op, klass);
-    else reg = build_map(t, op, plan_code_of(op), klass);
+    if (b == &cpu_bind_softmax)
+        reg = build_softmax(t, op);
+    else if (b == &cpu_bind_reduce)
+        reg = build_reduce(t, op, cpu_plan_code_of(op));
+    else if (b == &cpu_bind_select)
+        reg = build_select(t, op, klass);
+    else if (b == &cpu_bind_gelu)
+        reg = build_gelu(t, op, klass);
+    else if (b == &cpu_bind_cast)
+        reg = build_cast(t, op, klass);
+    else
+        reg = build_map(t, op, cpu_plan_code_of(op), klass);
     if (t->p->options.round_each && v->type.dtype == MIL_fp16)
         reg = unary(t, CPU_MAP_round_f16, t->registers[reg].klass, reg, 0, 0);
     t->work += op->info->flops_per_element > 0 ? op->info->flops_per_element : 2;
@@ -293,8 +283,7 @@ static void build_op(tile_builder *t, const mil_op *op)
 
 /* ---- stores ------------------------------------------------------------------------------------------------------------ */
 
-static bool read_outside(const tile_builder *t, const mil_value *v)
-{
+static bool read_outside(const tile_builder *t, const mil_value *v) {
     int inside = 0;
     for (int i = 0; i < t->node->op_count; i++)
         for (int k = 0; k < t->node->ops[i]->info->param_count; k++)
@@ -304,11 +293,10 @@ static bool read_outside(const tile_builder *t, const mil_value *v)
 }
 
 /* The strides of a result over the node's shape; a reduction may have dropped its axes. */
-static void result_strides(const tile_builder *t, const plan_view *v, int64_t *stride)
-{
+static void result_strides(const tile_builder *t, const cpu_view *v, int64_t *stride) {
     const mil_type *shape = &t->node->shape;
     if (v->rank == shape->rank) {
-        plan_view_spread(v, shape->rank, shape->dim, stride);
+        cpu_view_spread(v, shape->rank, shape->dim, stride);
         return;
     }
     for (int d = 0, own = 0; d < shape->rank; d++) {
@@ -318,8 +306,7 @@ static void result_strides(const tile_builder *t, const plan_view *v, int64_t *s
     }
 }
 
-static void store(tile_builder *t, const mil_value *v)
-{
+static void store(tile_builder *t, const mil_value *v) {
     raw_view *raw = &t->views[t->view_count];
     if (t->status) return;
     if (t->view_count == TILE_MAX_REGISTERS) {
@@ -327,7 +314,7 @@ static void store(tile_builder *t, const mil_value *v)
                                 TILE_MAX_REGISTERS);
         return;
     }
-    if ((t->status = plan_result(t->p, v, &raw->view, t->err))) return;
+    if ((t->status = cpu_plan_result(t->p, v, &raw->view, t->err))) return;
     result_strides(t, &raw->view, raw->stride);
     raw->store = true;
     int reg = register_of(t, v);
@@ -342,8 +329,7 @@ static void store(tile_builder *t, const mil_value *v)
 
 /* First what can run chunk by chunk, then what needs the reductions; stores last in their part. Where the fold is not cut
  * in chunks all stores are last of all, so that a value may be stored over an operand. */
-static void order_instrs(tile_builder *t, bool chunked)
-{
+static void order_instrs(tile_builder *t, bool chunked) {
     static const struct { bool late, store; } parts[] = {{false, false}, {false, true}, {true, false}, {true, true}};
     tile_instr sorted[MAX_INSTRS];
     int n = 0;
@@ -358,8 +344,7 @@ static void order_instrs(tile_builder *t, bool chunked)
 
 /* Registers that may be computed straight in the memory they are stored to: nothing that runs later may read a load, whose
  * memory could be the same. */
-static void find_direct(tile_builder *t)
-{
+static void find_direct(tile_builder *t) {
     bool is_load[TILE_MAX_REGISTERS] = {false};
     int last_read_of_load = -1;
     for (int i = 0; i < t->instr_count; i++) {
@@ -381,20 +366,18 @@ static void find_direct(tile_builder *t)
 /* ---- the iteration space ------------------------------------------------------------------------------------------------ */
 
 typedef struct space {
-    int rank[3];                                    /* outer, fold, inner */
-    int axis[3][TILE_MAX_RANK];                     /* axes of the node's shape; merged ones: the innermost */
+    int rank[3];                /* outer, fold, inner */
+    int axis[3][TILE_MAX_RANK]; /* axes of the node's shape; merged ones: the innermost */
     int64_t dim[3][TILE_MAX_RANK];
 } space;
 
-static bool mergeable(const tile_builder *t, int a, int b, int64_t below)
-{
+static bool mergeable(const tile_builder *t, int a, int b, int64_t below) {
     for (int v = 0; v < t->view_count; v++)
         if (t->views[v].stride[a] != t->views[v].stride[b] * below) return false;
     return true;
 }
 
-static void add_axis(const tile_builder *t, space *s, int part, int axis)
-{
+static void add_axis(const tile_builder *t, space *s, int part, int axis) {
     int64_t dim = t->node->shape.dim[axis];
     int last = s->rank[part] - 1;
     if (last >= 0 && mergeable(t, s->axis[part][last], axis, dim)) {
@@ -408,16 +391,17 @@ static void add_axis(const tile_builder *t, space *s, int part, int axis)
 
 /* The inner dimension is the last of the kept ones, if nothing folded comes behind it, with those before it that follow on
  * in memory and have nothing folded between. */
-static void make_space(const tile_builder *t, space *s)
-{
+static void make_space(const tile_builder *t, space *s) {
     const mil_type *shape = &t->node->shape;
     unsigned axes = t->has_axes ? t->node->axes : 0;
     memset(s, 0, sizeof *s);
     int kept[TILE_MAX_RANK], kept_count = 0;
     for (int d = 0; d < shape->rank; d++) {
         if (shape->dim[d] == 1) continue;
-        if (axes >> d & 1) add_axis(t, s, 1, d);
-        else kept[kept_count++] = d;
+        if (axes >> d & 1)
+            add_axis(t, s, 1, d);
+        else
+            kept[kept_count++] = d;
     }
     int outer_count = kept_count;
     if (!last_is_folded(shape, axes) && kept_count) {
@@ -436,19 +420,12 @@ static void make_space(const tile_builder *t, space *s)
     for (int k = 0; k < outer_count; k++) add_axis(t, s, 0, kept[k]);
 }
 
-static int64_t at_least(int64_t x, int64_t low)
-{
-    return x < low ? low : x;
-}
+static int64_t at_least(int64_t x, int64_t low) { return x < low ? low : x; }
 
-static int64_t at_most(int64_t x, int64_t high)
-{
-    return x > high ? high : x;
-}
+static int64_t at_most(int64_t x, int64_t high) { return x > high ? high : x; }
 
 /* Rows, width and chunk of a tile. They depend on shapes alone, never on the number of threads. */
-static void choose_tile(tile_program *out, bool has_axes, bool whole)
-{
+static void choose_tile(tile_program *out, bool has_axes, bool whole) {
     int64_t fold = 1, below = 1, rows = out->outer_rank ? out->outer[out->outer_rank - 1] : 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
     for (int d = 1; d < out->fold_rank; d++) below *= out->fold[d];
@@ -469,8 +446,7 @@ static void choose_tile(tile_program *out, bool has_axes, bool whole)
     }
 }
 
-static propane_status fill_space(tile_builder *t, tile_program *out, propane_error *err)
-{
+static propane_status fill_space(tile_builder *t, tile_program *out, propane_error *err) {
     space s;
     make_space(t, &s);
     out->outer_rank = s.rank[0];
@@ -481,13 +457,13 @@ static propane_status fill_space(tile_builder *t, tile_program *out, propane_err
     out->columns = t->has_axes && (s.rank[2] || !s.rank[1]);
     out->view_count = t->view_count;
     out->views = ARENA_ARRAY(t->p->arena, t->view_count + 1, tile_view);
-    if (!out->views) return plan_no_memory(t->p, err);
+    if (!out->views) return cpu_plan_no_memory(t->p, err);
     for (int v = 0; v < t->view_count; v++) {
         tile_view *to = &out->views[v];
         const raw_view *from = &t->views[v];
-        to->at = plan_view_ref(&from->view);
+        to->at = cpu_view_ref(&from->view);
         to->dtype = from->view.dtype;
-        to->element = plan_dtype_bytes(from->view.dtype);
+        to->element = cpu_plan_dtype_bytes(from->view.dtype);
         for (int d = 0; d < s.rank[0]; d++) to->outer[d] = from->stride[s.axis[0][d]];
         for (int d = 0; d < s.rank[1]; d++) to->fold[d] = from->stride[s.axis[1][d]];
         to->inner = s.rank[2] ? from->stride[s.axis[2][0]] : 0;
@@ -499,8 +475,7 @@ static propane_status fill_space(tile_builder *t, tile_program *out, propane_err
 
 /* Slots are handed on from a register that is read for the last time to the next one of its class. What a chunked
  * reduction has gathered keeps its slot through all chunks. */
-static int64_t give_slots(tile_builder *t, const tile_program *out)
-{
+static int64_t give_slots(tile_builder *t, const tile_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= d ? out->fold[d] : out->chunk;
     int64_t size[3];
@@ -539,8 +514,7 @@ static int64_t give_slots(tile_builder *t, const tile_program *out)
 
 /* ---- emission ------------------------------------------------------------------------------------------------------------ */
 
-static bool same_layout(const plan_view *a, const plan_view *b)
-{
+static bool same_layout(const cpu_view *a, const cpu_view *b) {
     if (a->dtype != b->dtype || a->rank != b->rank || a->offset || b->offset) return false;
     for (int d = 0; d < a->rank; d++)
         if (a->dim[d] != b->dim[d] || (a->dim[d] != 1 && a->stride[d] != b->stride[d])) return false;
@@ -548,24 +522,22 @@ static bool same_layout(const plan_view *a, const plan_view *b)
 }
 
 /* Which stores may go over which loads: the same layout, and nothing else of that buffer is read here. */
-static propane_status tell_sharing(tile_builder *t)
-{
+static propane_status tell_sharing(tile_builder *t) {
     for (int s = 0; s < t->view_count; s++) {
         if (!t->views[s].store) continue;
         for (int l = 0; l < t->view_count; l++) {
-            const plan_view *from = &t->views[l].view;
+            const cpu_view *from = &t->views[l].view;
             if (t->views[l].store || !same_layout(from, &t->views[s].view)) continue;
             bool only = true;
             for (int o = 0; o < t->view_count; o++)
-                if (t->views[o].view.buffer == from->buffer && !plan_view_equal(&t->views[o].view, from)) only = false;
-            if (only) PROPANE_TRY(plan_may_share(t->p, from, &t->views[s].view, t->err));
+                if (t->views[o].view.buffer == from->buffer && !cpu_view_equal(&t->views[o].view, from)) only = false;
+            if (only) PROPANE_TRY(cpu_plan_may_share(t->p, from, &t->views[s].view, t->err));
         }
     }
     return PROPANE_OK;
 }
 
-static void split_tasks(const tile_builder *t, tile_program *out, int64_t count)
-{
+static void split_tasks(const tile_builder *t, tile_program *out, int64_t count) {
     out->row_chunks = out->outer_rank ? (out->outer[out->outer_rank - 1] + out->rows - 1) / out->rows : 1;
     out->width_chunks = (out->inner + out->width - 1) / out->width;
     out->tiles = count ? out->row_chunks * out->width_chunks : 0;
@@ -576,11 +548,10 @@ static void split_tasks(const tile_builder *t, tile_program *out, int64_t count)
     out->tiles_a_task = at_least((out->tiles + tasks - 1) / tasks, 1);
 }
 
-static propane_status finish(tile_builder *t, bool whole, propane_error *err)
-{
+static propane_status finish(tile_builder *t, bool whole, propane_error *err) {
     planner *p = t->p;
     tile_program *out = ARENA_NEW(p->arena, tile_program);
-    if (!out) return plan_no_memory(p, err);
+    if (!out) return cpu_plan_no_memory(p, err);
     out->map = cpu_map_table_of(p->options.isa);
     out->table = cpu_rows_table_of(p->options.isa);
     PROPANE_TRY(fill_space(t, out, err));
@@ -594,23 +565,22 @@ static propane_status finish(tile_builder *t, bool whole, propane_error *err)
     out->register_count = t->register_count;
     out->instrs = arena_copy(p->arena, t->instrs, (size_t)t->instr_count * sizeof *t->instrs);
     out->registers = arena_copy(p->arena, t->registers, (size_t)t->register_count * sizeof *t->registers);
-    if (!out->instrs || !out->registers) return plan_no_memory(p, err);
-    PROPANE_TRY(plan_scratch(p, out->scratch_bytes * p->threads, &out->scratch, err));
+    if (!out->instrs || !out->registers) return cpu_plan_no_memory(p, err);
+    PROPANE_TRY(cpu_plan_scratch(p, out->scratch_bytes * p->threads, &out->scratch, err));
     double bytes = 0;
     for (int v = 0; v < t->view_count; v++) {
-        plan_touch(p, t->views[v].view.buffer);
-        bytes += (double)plan_view_count(&t->views[v].view) * plan_dtype_bytes(t->views[v].view.dtype);
+        cpu_plan_touch(p, t->views[v].view.buffer);
+        bytes += (double)cpu_view_count(&t->views[v].view) * cpu_plan_dtype_bytes(t->views[v].view.dtype);
     }
     PROPANE_TRY(tell_sharing(t));
     const mil_op *last = t->node->ops[t->node->op_count - 1];
     p->program->tile_count++;
     p->program->fused_ops += t->node->op_count;
-    return plan_emit(p, tile_run, out, "tile", last->results[0], t->work * (double)count, bytes, err);
+    return cpu_plan_emit(p, cpu_tile_run, out, "tile", last->results[0], t->work * (double)count, bytes, err);
 }
 
 /* Softmax, log-sum-exp and whatever goes over the elements again with a reduced value need the whole fold at once. */
-static bool needs_whole(const tile_builder *t)
-{
+static bool needs_whole(const tile_builder *t) {
     for (int i = 0; i < t->instr_count; i++) {
         const tile_instr *in = &t->instrs[i];
         if (in->kind == TILE_SOFTMAX || in->kind == TILE_LOG_SUM_EXP) return true;
@@ -620,10 +590,9 @@ static bool needs_whole(const tile_builder *t)
     return false;
 }
 
-propane_status plan_emit_tile(planner *p, const plan_node *node, propane_error *err)
-{
+propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err) {
     tile_builder *t = ARENA_NEW(p->work, tile_builder);
-    if (!t) return plan_no_memory(p, err);
+    if (!t) return cpu_plan_no_memory(p, err);
     t->p = p;
     t->node = node;
     t->err = err;
