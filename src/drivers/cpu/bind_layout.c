@@ -11,15 +11,14 @@
 
 /* ---- views ---------------------------------------------------------------------------------------------------------------- */
 
-/* identity, reshape, expand_dims, squeeze: the same elements in the same order. */
-static bool same_order(const mil_op *op) {
+bool cpu_plan_keeps_order(const mil_op *op) {
     mil_opcode c = op->info->code;
     return c == MIL_OP_identity || c == MIL_OP_reshape || c == MIL_OP_expand_dims || c == MIL_OP_squeeze;
 }
 
 static bool view_of(const mil_op *op, int result, const cpu_view *source, cpu_view *out) {
     const mil_type *type = &op->results[result]->type;
-    if (same_order(op)) return cpu_view_reshape(source, type->rank, type->dim, out);
+    if (cpu_plan_keeps_order(op)) return cpu_view_reshape(source, type->rank, type->dim, out);
     if (op->info->code == MIL_OP_transpose) {
         int perm[MIL_MAX_RANK];
         if (mil_attr_perm(op, perm, NULL)) return false;
@@ -47,7 +46,7 @@ static bool view_of(const mil_op *op, int result, const cpu_view *source, cpu_vi
 
 static bool view_back(const mil_op *op, const cpu_view *target, cpu_view *out) {
     const mil_type *type = &op->operands[0].values[0]->type;
-    if (same_order(op)) return cpu_view_reshape(target, type->rank, type->dim, out);
+    if (cpu_plan_keeps_order(op)) return cpu_view_reshape(target, type->rank, type->dim, out);
     if (op->info->code != MIL_OP_transpose) return false;
     int perm[MIL_MAX_RANK], back[MIL_MAX_RANK];
     if (mil_attr_perm(op, perm, NULL)) return false;

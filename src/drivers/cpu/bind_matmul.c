@@ -356,35 +356,53 @@ static cpu_view unfolded(const mil_type *shape, const cpu_view *sum) {
     return out;
 }
 
-propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err) {
-    const mil_op *op = node->ops[0], *last = node->ops[node->op_count - 1];
-    const cpu_plan_binding *b = cpu_plan_binding_of(op);
-    product r = {0};
-    cpu_view c, product_c;
-    for (int i = 0; i < node->op_count; i++)
-        if (cpu_plan_is_product(node->ops[i])) op = node->ops[i], b = cpu_plan_binding_of(op);
-    PROPANE_TRY(cpu_plan_result(p, last->results[0], &c, err));
-    product_c = node->folded ? unfolded(&op->results[0]->type, &c) : c;
-    if (b == &cpu_bind_matmul)
-        PROPANE_TRY(describe_matmul(p, op, &product_c, &r, err));
-    else if (b == &cpu_bind_linear)
-        PROPANE_TRY(describe_linear(p, op, &product_c, &r, err));
-    else
-        PROPANE_TRY(describe_conv(p, op, &product_c, &r, err));
-    if (node->added) {
-        const mil_value *x = mil_in(node->added, "x"), *y = mil_in(node->added, "y");
-        const mil_value *inner = node->folded ? node->folded->results[0] : op->results[0];
-        cpu_view other;
-        PROPANE_TRY(cpu_plan_operand(p, x == inner ? y : x, &other, err));
-        if (node->folded) other = unfolded(&op->results[0]->type, &other);
-        if (b == &cpu_bind_conv) (void)cpu_view_reshape(&other, r.view[2].rank, r.view[2].dim, &other);
-        add_residual(&r, &other);
+/* The sum behind the product, seen in the product's shape. */
+static propane_status take_added(planner *p, const cpu_plan_node *node, const mil_op *op, const mil_value *inner,
+                                 product *r, propane_error *err) {
+    const mil_value *x = mil_in(node->added, "x"), *other = x;
+    const mil_type *shape = &inner->type;
+    cpu_view view;
+    for (int i = 0; i < node->op_count; i++) /* the term that the node makes itself is not it */
+        if (node->ops[i]->results[0] == x) other = mil_in(node->added, "y");
+    PROPANE_TRY(cpu_plan_operand(p, other, &view, err));
+    if (!cpu_view_reshape(&view, shape->rank, shape->dim, &view)) {
+        PROPANE_TRY(cpu_plan_make_dense(p, other, &view, &view, err));
+        (void)cpu_view_reshape(&view, shape->rank, shape->dim, &view);
     }
+    if (node->folded) view = unfolded(&op->results[0]->type, &view);
+    if (cpu_plan_binding_of(op) == &cpu_bind_conv) (void)cpu_view_reshape(&view, r->view[2].rank, r->view[2].dim, &view);
+    add_residual(r, &view);
+    return PROPANE_OK;
+}
+
+propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err) {
+    const mil_op *op = NULL, *last = node->ops[node->op_count - 1];
+    product r = {0};
+    cpu_view target, c, product_c;
+    for (int i = 0; i < node->op_count; i++)
+        if (cpu_plan_is_product(node->ops[i])) op = node->ops[i];
+    const mil_value *inner = node->folded ? node->folded->results[0] : op->results[0];
+    PROPANE_TRY(cpu_plan_result(p, last->results[0], &target, err));
+    bool direct = cpu_view_reshape(&target, inner->type.rank, inner->type.dim, &c);
+    if (!direct) {
+        int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(&target) * cpu_plan_dtype_bytes(target.dtype));
+        if (b < 0) return cpu_plan_no_memory(p, err);
+        c = cpu_view_dense(&inner->type, b);
+    }
+    const cpu_plan_binding *b = cpu_plan_binding_of(op);
+    product_c = node->folded ? unfolded(&op->results[0]->type, &c) : c;
+    if (b == &cpu_bind_matmul) PROPANE_TRY(describe_matmul(p, op, &product_c, &r, err));
+    else if (b == &cpu_bind_linear) PROPANE_TRY(describe_linear(p, op, &product_c, &r, err));
+    else PROPANE_TRY(describe_conv(p, op, &product_c, &r, err));
+    if (node->added) PROPANE_TRY(take_added(p, node, op, inner, &r, err));
     if (!node->folded) {
         merge_batch(&r);
         fold_batch(&r);
     }
-    return emit_product(p, &r, node->folded != NULL, last->results[0], err);
+    PROPANE_TRY(emit_product(p, &r, node->folded != NULL, last->results[0], err));
+    if (direct) return PROPANE_OK;
+    cpu_view dense = cpu_view_dense(&last->results[0]->type, c.buffer);
+    return cpu_plan_copy(p, last->results[0], &dense, &target, err);
 }
 
 static propane_status emit_alone(planner *p, const mil_op *op, propane_error *err) {

@@ -131,13 +131,14 @@ propane_status cpu_plan_result(planner *p, const mil_value *v, cpu_view *out, pr
 
 propane_status cpu_plan_make_dense(planner *p, const mil_value *makes, const cpu_view *v, cpu_view *out,
                                    propane_error *err) {
-    *out = *v;
-    if (cpu_view_is_dense(v)) return PROPANE_OK;
-    mil_type type = mil_type_tensor(v->dtype, v->rank, v->dim);
+    cpu_view from = *v; /* `out` may be `v` */
+    *out = from;
+    if (cpu_view_is_dense(&from)) return PROPANE_OK;
+    mil_type type = mil_type_tensor(from.dtype, from.rank, from.dim);
     int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, mil_type_count(&type) * cpu_plan_dtype_bytes(type.dtype));
     if (b < 0) return cpu_plan_no_memory(p, err);
     *out = cpu_view_dense(&type, b);
-    return cpu_plan_copy(p, makes, v, out, err);
+    return cpu_plan_copy(p, makes, &from, out, err);
 }
 
 /* ---- the planner's own copy ---------------------------------------------------------------------------------------------- */

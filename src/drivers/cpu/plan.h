@@ -117,7 +117,7 @@ cpu_view cpu_view_dense(const mil_type *type, int buffer);
 bool cpu_view_is_dense(const cpu_view *v);
 bool cpu_view_equal(const cpu_view *a, const cpu_view *b);
 int64_t cpu_view_count(const cpu_view *v);
-/* The same elements under another shape; false: not without a copy. */
+/* The same elements under another shape; false: not without a copy, `out` (which may be `v`) is left alone. */
 bool cpu_view_reshape(const cpu_view *v, int rank, const int64_t *dim, cpu_view *out);
 cpu_view cpu_view_permute(const cpu_view *v, const int *perm);
 cpu_view cpu_view_part(const cpu_view *v, int axis, int64_t begin, int64_t size);
@@ -242,6 +242,8 @@ PROPANE_CHECK propane_status cpu_plan_memory(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err);
 bool cpu_plan_is_product(const mil_op *op);
+/* identity, reshape, expand_dims, squeeze: the same elements in the same order. */
+bool cpu_plan_keeps_order(const mil_op *op);
 /* Elements of a reduction that one tile can hold when what follows needs all of them at once. */
 bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes);
 /* Bit per axis of a reduction or softmax; 0: elementwise. */

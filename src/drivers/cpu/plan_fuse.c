@@ -157,18 +157,23 @@ static propane_status try_merge(planner *p, search *s, int into, int from, propa
     return merge(p, into, from, &shape, axes, err);
 }
 
-/* Each operation in turn with the nodes that make its operands. */
+/* Each operation in turn with the nodes that make its operands, then with those that read the same operands. */
 static propane_status merge_tiles(planner *p, search *s, propane_error *err) {
-    for (int i = 0; i < p->op_count; i++) {
-        const mil_op *op = p->ops[i];
-        for (int k = 0; k < op->info->param_count; k++)
-            for (int j = 0; j < op->operands[k].count; j++) {
-                int m = maker(p, op->operands[k].values[j]);
-                if (m < 0) continue;
-                int own = p->node_of[i], other = p->node_of[m];
-                if (own != other) PROPANE_TRY(try_merge(p, s, other, own, err));
-            }
-    }
+    int *reader = ARENA_ARRAY(p->work, p->f->value_count + 1, int); /* by value id: 1 + the first operation that reads it */
+    if (!reader) return cpu_plan_no_memory(p, err);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < p->op_count; i++) {
+            const mil_op *op = p->ops[i];
+            for (int k = 0; k < op->info->param_count; k++)
+                for (int j = 0; j < op->operands[k].count; j++) {
+                    const mil_value *v = op->operands[k].values[j];
+                    int other = round ? reader[v->id] - 1 : maker(p, v);
+                    if (round && !v->konst && !reader[v->id] && p->nodes[p->node_of[i]].kind == CPU_PLAN_NODE_TILE)
+                        reader[v->id] = i + 1;
+                    if (other < 0 || p->node_of[i] == p->node_of[other]) continue;
+                    PROPANE_TRY(try_merge(p, s, p->node_of[other], p->node_of[i], err));
+                }
+        }
     return PROPANE_OK;
 }
 
@@ -192,7 +197,7 @@ static propane_status take(planner *p, int node, const mil_op *op, propane_error
 
 /* The sum over all dimensions of the batch behind a product: its terms can be added up in the accumulators. */
 static bool sums_the_batch(const mil_op *op, const mil_value *product) {
-    if (op->info->code != MIL_OP_reduce_sum || product->type.rank < 3) return false;
+    if (op->info->code != MIL_OP_reduce_sum || product->type.rank < 3 || product->type.dtype != MIL_fp32) return false;
     unsigned batch = (1u << (product->type.rank - 2)) - 1;
     unsigned axes = cpu_plan_tile_axes(op);
     for (int d = 0; d < product->type.rank - 2; d++)
@@ -200,10 +205,10 @@ static bool sums_the_batch(const mil_op *op, const mil_value *product) {
     return batch && axes == batch;
 }
 
-static bool adds_same_shape(const mil_op *op, const mil_value *product) {
+static bool adds_same_shape(const mil_op *op) {
     if (op->info->code != MIL_OP_add) return false;
     const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
-    return x != y && mil_type_equal(&x->type, &product->type) && mil_type_equal(&y->type, &product->type);
+    return x != y && mil_type_equal(&x->type, &y->type);
 }
 
 static propane_status fuse_products(planner *p, propane_error *err) {
@@ -221,10 +226,13 @@ static propane_status fuse_products(planner *p, propane_error *err) {
             v = user->results[0];
             user = only_user(p, v);
         }
-        if (user && adds_same_shape(user, v)) {
-            PROPANE_TRY(take(p, p->node_of[i], user, err));
-            node->added = user;
-        }
+        if (op->info->code != MIL_OP_matmul && mil_in(op, "bias")) continue; /* the bias has taken that place */
+        const mil_op *add = user;
+        while (add && cpu_plan_keeps_order(add)) add = only_user(p, add->results[0]);
+        if (!add || !adds_same_shape(add)) continue;
+        for (; user != add; user = only_user(p, user->results[0])) PROPANE_TRY(take(p, p->node_of[i], user, err));
+        PROPANE_TRY(take(p, p->node_of[i], add, err));
+        node->added = add;
     }
     return PROPANE_OK;
 }

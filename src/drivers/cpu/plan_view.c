@@ -47,18 +47,17 @@ int64_t cpu_view_count(const cpu_view *v) {
 /* Walks old and new dimensions from the front in groups of equal products; inside a group the old dimensions must follow
  * one another in memory. */
 bool cpu_view_reshape(const cpu_view *v, int rank, const int64_t *dim, cpu_view *out) {
-    cpu_view old = *v;
+    cpu_view old = *v, made = *v;
     old.rank = 0;
     for (int d = 0; d < v->rank; d++)
         if (v->dim[d] != 1) {
             old.dim[old.rank] = v->dim[d];
             old.stride[old.rank++] = v->stride[d];
         }
-    *out = *v;
-    out->rank = rank;
+    made.rank = rank;
     for (int d = 0; d < rank; d++) {
-        out->dim[d] = dim[d];
-        out->stride[d] = 1;
+        made.dim[d] = dim[d];
+        made.stride[d] = 1;
     }
     int i = 0, j = 0;
     while (i < old.rank && j < rank) {
@@ -77,12 +76,13 @@ bool cpu_view_reshape(const cpu_view *v, int rank, const int64_t *dim, cpu_view 
             if (old.stride[k] != old.stride[k + 1] * old.dim[k + 1]) return false;
         int64_t stride = old.stride[i_end - 1];
         for (int k = j_end - 1; k >= j; k--) {
-            out->stride[k] = stride;
+            made.stride[k] = stride;
             stride *= dim[k];
         }
         i = i_end;
         j = j_end;
     }
+    *out = made;
     return true;
 }
 

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT
+ * Plans: what is fused, what is a view, what is computed in place, that memory never overlaps what is alive (dead memory is
+ * filled with NaN while these programs run), that a run allocates nothing, and that random programs give what the slow
+ * meaning of their operations gives, fused or not.
+ */
+#include <math.h>
+
+#include "base/memory.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "drivers/cpu/plan.h"
+#include "support/test.h"
+
+#define MAX_IO 16
+
+typedef struct plan_test {
+    mil_module *module;
+    mil_builder b;
+    arena *arena;
+    cpu_program *program;
+    void *inputs[MAX_IO], *outputs[MAX_IO], *block;
+    mil_tensor tensors[MAX_IO];
+    propane_error err;
+} plan_test;
+
+static void begin(plan_test *t) {
+    memset(t, 0, sizeof *t);
+    t->module = mil_module_create("plan");
+    t->arena = arena_create();
+    EXPECT(t->module && t->arena);
+    mil_build_begin(&t->b, t->module, "main", MIL_IOS18);
+}
+
+static mil_value *param(plan_test *t, const char *name, mil_dtype dtype, int rank, const int64_t *dim) {
+    return mil_build_param(&t->b, name, mil_type_tensor(dtype, rank, dim));
+}
+
+#define SHAPE(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+
+static void compile(plan_test *t, bool fuse) {
+    plan_test *p = t;
+    propane_error err = {0};
+    cpu_plan_options o = {.isa = cpu_isa_best(), .fuse = fuse};
+    if (t->b.function && !t->program) EXPECT_OK(mil_build_end(&t->b, &err));
+    EXPECT_OK(cpu_plan_compile(p->b.function, &o, t->arena, &t->program, &err));
+    EXPECT_OK(cpu_plan_memory_check(t->program, &err));
+    t->program->poison = true;
+    t->block = mem_pages_alloc((size_t)t->program->block_bytes + 64);
+    EXPECT(t->block != NULL);
+}
+
+static void fill_inputs(plan_test *t, uint64_t seed) {
+    rng r;
+    rng_init(&r, seed);
+    EXPECT(t->program->input_count <= MAX_IO && t->program->output_count <= MAX_IO);
+    for (int i = 0; i < t->program->input_count; i++) {
+        mil_type type = t->b.function->params[i]->type;
+        int64_t count = mil_type_count(&type);
+        t->tensors[i] = (mil_tensor){type, arena_array(t->arena, (size_t)count, sizeof(double))};
+        for (int64_t k = 0; k < count; k++) t->tensors[i].data[k] = mil_round(type.dtype, 2 * rng_unit(&r) - 1);
+        t->inputs[i] = mem_alloc(t->program->inputs[i].bytes);
+        mil_pack_f64(t->inputs[i], type.dtype, t->tensors[i].data, count);
+    }
+    for (int i = 0; i < t->program->output_count; i++) {
+        t->outputs[i] = mem_alloc(t->program->outputs[i].bytes);
+        memset(t->outputs[i], 0xff, t->program->outputs[i].bytes);
+    }
+}
+
+static void run(plan_test *t) {
+    propane_error err = {0};
+    EXPECT_OK(cpu_program_run(t->program, t->block, t->inputs, t->outputs, &err));
+}
+
+/* All outputs against the slow meaning; `unit` is the allowed error relative to 1 + |value|. Returns the worst. */
+static double check(plan_test *t, double unit, const char *label) {
+    propane_error err = {0};
+    mil_tensor *want = NULL;
+    double worst = 0;
+    EXPECT_OK(mil_eval_function(t->b.function, t->tensors, false, t->arena, &want, &err));
+    for (int r = 0; r < t->program->output_count; r++) {
+        int64_t count = mil_type_count(&want[r].type);
+        double *got = arena_array(t->arena, (size_t)count, sizeof *got);
+        mil_unpack_f64(got, want[r].type.dtype, t->outputs[r], count);
+        for (int64_t i = 0; i < count; i++) {
+            double error = fabs(got[i] - want[r].data[i]) / (1 + fabs(want[r].data[i]));
+            if (error > worst) worst = error;
+            EXPECT_MSG(error <= unit, "%s: output %d element %lld is %.8g, not %.8g", label, r, (long long)i, got[i],
+                       want[r].data[i]);
+        }
+    }
+    return worst;
+}
+
+static void drop_program(plan_test *t) {
+    for (int i = 0; i < MAX_IO; i++) {
+        mem_free(t->inputs[i]);
+        mem_free(t->outputs[i]);
+        t->inputs[i] = t->outputs[i] = NULL;
+    }
+    mem_pages_free(t->block, (size_t)t->program->block_bytes + 64);
+    cpu_program_deinit(t->program);
+}
+
+static void end(plan_test *t) {
+    drop_program(t);
+    mil_module_free(t->module);
+    arena_free(t->arena);
+}
+
+/* ---- fusion -------------------------------------------------------------------------------------------------------------- */
+
+static mil_value *rms_norm(plan_test *t, mil_value *x, mil_value *w) {
+    mil_builder *b = &t->b;
+    mil_value *scaled = mil_build_binary_scalar(b, MIL_OP_mul, x, 0.125);
+    mil_value *square = mil_build_binary(b, MIL_OP_mul, scaled, scaled);
+    mil_value *sum = mil_build_reduce(b, MIL_OP_reduce_sum, square, (const int64_t[]){1}, 1, true);
+    mil_value *root = mil_build_unary(b, MIL_OP_rsqrt, mil_build_binary_scalar(b, MIL_OP_add, sum, 1e-5));
+    return mil_build_binary(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_mul, x, root), w);
+}
+
+TEST(a_norm_is_one_step) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(2, 64, 1, 40)), *w = param(&t, "w", MIL_fp32, SHAPE(1, 64, 1, 1));
+    mil_build_result(&t.b, rms_norm(&t, x, w));
+    compile(&t, true);
+    EXPECT(t.program->step_count == 1 && t.program->tile_count == 1 && t.program->copy_count == 0);
+    fill_inputs(&t, 1);
+    run(&t);
+    check(&t, 4e-7, "norm"); /* observed 1e-7 */
+    end(&t);
+}
+
+TEST(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each) {
+    plan_test t;
+    begin(&t);
+    mil_value *s = param(&t, "s", MIL_fp32, SHAPE(2, 3, 20, 50)), *mask = param(&t, "mask", MIL_fp32, SHAPE(1, 1, 20, 50));
+    mil_value *scaled = mil_build_binary_scalar(&t.b, MIL_OP_mul, s, 0.25);
+    mil_value *p = mil_build_softmax(&t.b, mil_build_binary(&t.b, MIL_OP_add, scaled, mask), 3);
+    mil_build_result(&t.b, p);
+    compile(&t, true);
+    EXPECT(t.program->step_count == 1);
+    fill_inputs(&t, 2);
+    run(&t);
+    check(&t, 3e-7, "softmax"); /* observed 3e-8 */
+    end(&t);
+
+    begin(&t);
+    p = param(&t, "p", MIL_fp32, SHAPE(2, 3, 20, 50));
+    mil_value *d = param(&t, "d", MIL_fp32, SHAPE(2, 3, 20, 50));
+    mil_value *dot = mil_build_reduce(&t.b, MIL_OP_reduce_sum, mil_build_binary(&t.b, MIL_OP_mul, p, d),
+                                      (const int64_t[]){3}, 1, true);
+    mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_mul, p, mil_build_binary(&t.b, MIL_OP_sub, d, dot)));
+    compile(&t, true);
+    EXPECT(t.program->step_count == 1);
+    fill_inputs(&t, 3);
+    run(&t);
+    check(&t, 2e-6, "softmax gradient"); /* observed 4e-7 */
+    end(&t);
+}
+
+/* A value that is wanted outside of the step as well is stored and used. */
+TEST(taps_are_stored_by_the_step_that_makes_them) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(1, 32, 1, 64)), *y = param(&t, "y", MIL_fp32, SHAPE(1, 32, 1, 64));
+    mil_value *gate = mil_build_unary(&t.b, MIL_OP_silu, x);
+    mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_mul, gate, y));
+    mil_build_result(&t.b, gate);
+    compile(&t, true);
+    EXPECT(t.program->step_count == 1 && t.program->fused_ops == 2);
+    fill_inputs(&t, 4);
+    run(&t);
+    check(&t, 1e-6, "taps");
+    end(&t);
+}
+
+/* s has the sums of the rows, but broadcasts along the columns: it must not be taken for a reduced value of the step. */
+TEST(dropped_axes_are_not_confused) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(8, 8));
+    mil_value *s = mil_build_reduce(&t.b, MIL_OP_reduce_sum, x, (const int64_t[]){1}, 1, false);
+    mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_sub, x, s));
+    compile(&t, true);
+    fill_inputs(&t, 5);
+    run(&t);
+    check(&t, 1e-6, "dropped axes");
+    end(&t);
+}
+
+/* A product lies on the way from one elementwise operation to the other: they must stay apart. */
+TEST(no_cycles_through_other_steps) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(16, 16));
+    mil_value *a = mil_build_unary(&t.b, MIL_OP_tanh, x);
+    mil_value *m = mil_build_matmul(&t.b, a, a, false, true);
+    mil_value *c = mil_build_unary(&t.b, MIL_OP_tanh, m);
+    mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_mul, mil_build_binary(&t.b, MIL_OP_sub, a, c), a));
+    compile(&t, true);
+    EXPECT(t.program->step_count == 3);
+    fill_inputs(&t, 6);
+    run(&t);
+    check(&t, 1e-6, "diamond");
+    end(&t);
+}
+
+TEST(products_take_the_sum_behind_them) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(2, 24, 1, 33)), *w = param(&t, "w", MIL_fp32, SHAPE(24, 24));
+    mil_value *wide = mil_build_reshape(&t.b, x, (const int64_t[]){2, 1, 24, 33}, 4);
+    mil_value *weight = mil_build_reshape(&t.b, w, (const int64_t[]){1, 1, 24, 24}, 4);
+    mil_value *y = mil_build_matmul(&t.b, weight, wide, false, false);
+    y = mil_build_reshape(&t.b, y, (const int64_t[]){2, 24, 1, 33}, 4);
+    mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_add, x, y));
+    compile(&t, true);
+    EXPECT(t.program->step_count == 1 && t.program->gemm_count == 1);
+    fill_inputs(&t, 7);
+    run(&t);
+    check(&t, 2e-6, "residual"); /* observed 4e-7 */
+    end(&t);
+}
+
+/* ---- accumulation --------------------------------------------------------------------------------------------------------- */
+
+/* sum + sum over the batch of dy x^T, fp16 taps: one step, in place, no copy of the taps. */
+TEST(weight_gradients_accumulate_in_place) {
+    plan_test t;
+    begin(&t);
+    mil_value *sum = param(&t, "sum", MIL_fp32, SHAPE(20, 12));
+    mil_value *dy = param(&t, "dy", MIL_fp16, SHAPE(3, 20, 17)), *x = param(&t, "x", MIL_fp16, SHAPE(3, 12, 17));
+    mil_value *m = mil_build_matmul(&t.b, mil_build_cast(&t.b, dy, MIL_fp32), mil_build_cast(&t.b, x, MIL_fp32), false, true);
+    mil_value *all = mil_build_reduce(&t.b, MIL_OP_reduce_sum, m, (const int64_t[]){0}, 1, false);
+    mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_add, sum, all));
+    compile(&t, true);
+    EXPECT(t.program->step_count == 1 && t.program->gemm_count == 1);
+    EXPECT(t.program->in_place[0] && !t.program->in_place[1] && !t.program->in_place[2]);
+    fill_inputs(&t, 8);
+    run(&t);
+    check(&t, 2e-6, "gradient"); /* observed 2e-7 */
+    mil_tensor apart = {t.tensors[0].type, arena_array(t.arena, 240, sizeof(double))};
+    mil_unpack_f64(apart.data, MIL_fp32, t.outputs[0], 240);
+    void *other = t.outputs[0];
+    t.outputs[0] = t.inputs[0];
+    run(&t);
+    EXPECT(memcmp(other, t.inputs[0], 240 * sizeof(float)) == 0); /* bound to one buffer: the same bits */
+    t.outputs[0] = other;
+    end(&t);
+}
+
+TEST(in_place_is_refused_where_the_input_is_read_later) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(16, 16));
+    mil_value *y = mil_build_unary(&t.b, MIL_OP_tanh, x);
+    mil_build_result(&t.b, y);
+    mil_build_result(&t.b, mil_build_matmul(&t.b, y, x, false, false));
+    compile(&t, true);
+    EXPECT(!t.program->in_place[0] && !t.program->in_place[1]);
+    fill_inputs(&t, 9);
+    run(&t);
+    check(&t, 1e-6, "later");
+    end(&t);
+}
+
+TEST(elementwise_chains_reuse_memory) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(64, 64));
+    mil_value *y = x;
+    for (int i = 0; i < 6; i++) y = mil_build_unary(&t.b, MIL_OP_tanh, mil_build_matmul(&t.b, y, y, false, false));
+    mil_build_result(&t.b, y);
+    compile(&t, false);
+    int64_t value = 64 * 64 * 4;
+    int aliases = 0;
+    for (int i = 0; i < t.program->buffer_count; i++) aliases += t.program->buffers[i].alias >= 0;
+    EXPECT(aliases == 5); /* all but the last, which is the output */
+    EXPECT_MSG(t.program->block_bytes < 4 * value + (1 << 20), "%lld", (long long)t.program->block_bytes);
+    fill_inputs(&t, 10);
+    run(&t);
+    check(&t, 1e-3, "chain"); /* squaring six times magnifies; observed 7e-5 */
+    end(&t);
+}
+
+/* ---- views ---------------------------------------------------------------------------------------------------------------- */
+
+TEST(layout_operations_cost_nothing) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(2, 24, 1, 10)), *z;
+    z = mil_build_reshape(&t.b, x, (const int64_t[]){2, 4, 6, 10}, 4);
+    z = mil_build_transpose(&t.b, z, (const int64_t[]){0, 1, 3, 2}, 4);
+    z = mil_build_slice(&t.b, z, (const int64_t[]){0, 1, 2, 1}, (const int64_t[]){2, 2, 8, 4});
+    z = mil_build_matmul(&t.b, z, z, true, false); /* [2,2,4,4] */
+    mil_value *a = mil_build_unary(&t.b, MIL_OP_tanh, z), *c = mil_build_unary(&t.b, MIL_OP_exp, z);
+    mil_value *both[2] = {a, c};
+    mil_build_result(&t.b, mil_build_concat(&t.b, both, 2, 1));
+    compile(&t, true);
+    EXPECT(t.program->copy_count == 0 && t.program->step_count == 2);
+    fill_inputs(&t, 11);
+    run(&t);
+    check(&t, 2e-5, "views");
+    end(&t);
+}
+
+TEST(what_cannot_be_a_view_is_copied) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(4, 6));
+    mil_value *turned = mil_build_transpose(&t.b, x, (const int64_t[]){1, 0}, 2);
+    mil_build_result(&t.b, mil_build_reshape(&t.b, turned, (const int64_t[]){3, 8}, 2));
+    mil_build_result(&t.b, mil_build_unary(&t.b, MIL_OP_identity, x));
+    mil_value *twice[3] = {x, x, x};
+    mil_build_result(&t.b, mil_build_concat(&t.b, twice, 3, 0));
+    mil_value *c = mil_build_const_f64(&t.b, "c", &x->type, (const double[24]){1, 2, 3});
+    mil_build_result(&t.b, c);
+    compile(&t, true);
+    fill_inputs(&t, 12);
+    run(&t);
+    check(&t, 0, "copies");
+    end(&t);
+}
+
+/* ---- running -------------------------------------------------------------------------------------------------------------- */
+
+TEST(a_run_allocates_nothing) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(1, 64, 1, 40)), *w = param(&t, "w", MIL_fp32, SHAPE(1, 64, 1, 1));
+    mil_value *y = rms_norm(&t, x, w);
+    y = mil_build_reshape(&t.b, y, (const int64_t[]){4, 16, 40}, 3);
+    y = mil_build_softmax(&t.b, mil_build_matmul(&t.b, y, y, true, false), 2);
+    mil_build_result(&t.b, y);
+    compile(&t, true);
+    fill_inputs(&t, 13);
+    run(&t);
+    uint64_t before = mem_alloc_count();
+    for (int i = 0; i < 10; i++) run(&t);
+    EXPECT(mem_alloc_count() == before);
+    end(&t);
+}
+
+/* Sums are cut in chunks where nothing needs them whole; the cut must not show. */
+TEST(long_reductions) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(3, 70000)), *y = param(&t, "y", MIL_fp32, SHAPE(9000, 37));
+    mil_build_result(&t.b, mil_build_reduce(&t.b, MIL_OP_reduce_sum, x, (const int64_t[]){1}, 1, true));
+    mil_build_result(&t.b, mil_build_reduce(&t.b, MIL_OP_reduce_max, x, (const int64_t[]){0, 1}, 2, false));
+    mil_value *square = mil_build_binary(&t.b, MIL_OP_mul, y, y);
+    mil_build_result(&t.b, mil_build_reduce(&t.b, MIL_OP_reduce_mean, square, (const int64_t[]){0}, 1, false));
+    mil_value *peak = mil_build_reduce(&t.b, MIL_OP_reduce_max, y, (const int64_t[]){0}, 1, true);
+    mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_sub, y, peak));
+    mil_build_result(&t.b, mil_build_softmax(&t.b, x, 1));
+    mil_build_result(&t.b, mil_build_softmax(&t.b, y, 0));
+    compile(&t, true);
+    fill_inputs(&t, 14);
+    run(&t);
+    check(&t, 3e-6, "long"); /* observed 7e-7 */
+    end(&t);
+}
+
+/* ---- random programs ---------------------------------------------------------------------------------------------------- */
+
+#define MAX_VALUES 64
+
+typedef struct maker {
+    plan_test *t;
+    rng r;
+    mil_value *v[MAX_VALUES];
+    int count;
+} maker;
+
+static mil_value *any(maker *m) { return m->v[rng_below(&m->r, (uint64_t)m->count)]; }
+
+/* Another value of the same shape, or one that broadcasts to it; itself if there is none. */
+static mil_value *partner(maker *m, const mil_value *x) {
+    for (int tries = 0; tries < 20; tries++) {
+        mil_value *y = any(m);
+        bool fits = y->type.rank == x->type.rank;
+        for (int d = 0; fits && d < x->type.rank; d++) fits = y->type.dim[d] == x->type.dim[d] || y->type.dim[d] == 1;
+        if (fits) return y;
+    }
+    return (mil_value *)x;
+}
+
+static mil_value *calm(maker *m, mil_value *x) { return mil_build_unary(&m->t->b, MIL_OP_tanh, x); }
+
+static mil_value *random_op(maker *m) {
+    static const mil_opcode unary[] = {MIL_OP_tanh, MIL_OP_sigmoid, MIL_OP_silu, MIL_OP_abs, MIL_OP_relu, MIL_OP_softsign};
+    static const mil_opcode binary[] = {MIL_OP_add, MIL_OP_sub, MIL_OP_mul, MIL_OP_maximum, MIL_OP_minimum};
+    static const mil_opcode reduce[] = {MIL_OP_reduce_mean, MIL_OP_reduce_max, MIL_OP_reduce_min, MIL_OP_reduce_l2_norm};
+    mil_builder *b = &m->t->b;
+    mil_value *x = any(m), *both[2];
+    int rank = x->type.rank;
+    int64_t axis = (int64_t)rng_below(&m->r, (uint64_t)rank), dim[MIL_MAX_RANK], begin_at[MIL_MAX_RANK] = {0};
+    memcpy(dim, x->type.dim, sizeof dim);
+    switch (rng_below(&m->r, 12)) {
+    case 0: case 1: return mil_build_unary(b, unary[rng_below(&m->r, 6)], x);
+    case 2: case 3: case 4: return calm(m, mil_build_binary(b, binary[rng_below(&m->r, 5)], x, partner(m, x)));
+    case 5: return calm(m, mil_build_reduce(b, reduce[rng_below(&m->r, 4)], x, &axis, 1, true));
+    case 6: return mil_build_softmax(b, x, (int)axis);
+    case 7: {
+        int64_t perm[MIL_MAX_RANK];
+        for (int d = 0; d < rank; d++) perm[d] = (d + axis) % rank;
+        return mil_build_transpose(b, x, perm, rank);
+    }
+    case 8:
+        dim[0] *= dim[1];
+        dim[1] = 1;
+        return mil_build_reshape(b, x, dim, rank);
+    case 9:
+        begin_at[axis] = dim[axis] > 2;
+        dim[axis] -= begin_at[axis];
+        return mil_build_slice(b, x, begin_at, dim);
+    case 10:
+        both[0] = x;
+        both[1] = rng_below(&m->r, 2) ? mil_build_unary(b, MIL_OP_sigmoid, x) : x;
+        return mil_type_count(&x->type) > 3000 ? x : mil_build_concat(b, both, 2, (int)axis);
+    default: {
+        mil_value *y = calm(m, mil_build_matmul(b, x, x, axis & 1, !(axis & 1)));
+        return mil_type_count(&y->type) > 6000 ? mil_build_reduce(b, MIL_OP_reduce_mean, y, &axis, 1, true) : y;
+    }
+    }
+}
+
+static double random_program(uint64_t seed, bool fuse, int *fused) {
+    static const int64_t shapes[4][4] = {{2, 3, 4, 5}, {1, 8, 1, 33}, {2, 4, 9, 16}, {1, 16, 3, 1}};
+    plan_test t;
+    begin(&t);
+    maker m = {.t = &t};
+    rng_init(&m.r, seed);
+    char label[40];
+    snprintf(label, sizeof label, "program %llu%s", (unsigned long long)seed, fuse ? "" : " (not fused)");
+    for (int i = 0; i < 2; i++) {
+        char name[8] = {(char)('a' + i)};
+        m.v[m.count++] = param(&t, name, MIL_fp32, 4, shapes[rng_below(&m.r, 4)]);
+    }
+    int ops = 3 + (int)rng_below(&m.r, 22);
+    for (int i = 0; i < ops; i++) {
+        m.v[m.count] = random_op(&m);
+        EXPECT_MSG(m.v[m.count] != NULL, "%s: %s", label, t.b.err.text);
+        m.count++;
+    }
+    int results = 1 + (int)rng_below(&m.r, 4);
+    for (int i = 0; i < results && i < m.count - 2; i++) {
+        mil_value *v = m.v[m.count - 1 - i];
+        bool again = !v->def;
+        for (int k = 0; k < i; k++) again |= m.v[m.count - 1 - k] == v;
+        if (!again) mil_build_result(&t.b, v);
+    }
+    if (!t.b.function->result_count) mil_build_result(&t.b, calm(&m, m.v[0]));
+    compile(&t, fuse);
+    *fused += t.program->fused_ops - t.program->tile_count;
+    fill_inputs(&t, seed);
+    run(&t);
+    double worst = check(&t, 2e-5, label);
+    end(&t);
+    return worst;
+}
+
+TEST(random_programs) {
+    double worst = 0;
+    int fused = 0, apart = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++)
+        for (int fuse = 0; fuse < 2; fuse++) {
+            double w = random_program(seed, fuse, fuse ? &fused : &apart);
+            if (w > worst) worst = w;
+        }
+    printf("  400 programs, %d operations taken into another's step, worst error %.2g\n", fused, worst);
+    EXPECT(fused > 400 && apart == 0);
+}
+
+SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each),
+      T(taps_are_stored_by_the_step_that_makes_them), T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps),
+      T(products_take_the_sum_behind_them), T(weight_gradients_accumulate_in_place),
+      T(in_place_is_refused_where_the_input_is_read_later), T(elementwise_chains_reuse_memory),
+      T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing), T(long_reductions),
+      T(random_programs))
