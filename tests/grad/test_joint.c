@@ -149,6 +149,23 @@ TEST(sums_stay_thin) {
     mil_module_free(m);
 }
 
+/* A thin adjoint meets an operand that was broadcast: the sum over the repetitions counts each of them. */
+TEST(thin_adjoints_are_filled_for_broadcasts) {
+    static const mil_opcode codes[] = {MIL_OP_add, MIL_OP_sub, MIL_OP_mul, MIL_OP_real_div, MIL_OP_maximum};
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        for (int order = 0; order < 2; order++) {
+            mil_module *m = mil_module_create("thin");
+            mil_builder b;
+            mil_build_begin(&b, m, "f", MIL_IOS18);
+            mil_value *x = param(&b, "x", 4, 5), *w = param(&b, "w", 1, 5);
+            mil_value *y = mil_build_binary(&b, codes[i], order ? w : x, order ? x : w);
+            mil_build_result(&b, mil_build_reduce(&b, MIL_OP_reduce_sum, y, (int64_t[]){0}, 1, false));
+            end(&b);
+            grad_check_drawn(b.function, MIL_DRAW_apart, 0, 20 + i, 1e-6, mil_op_get(codes[i])->name);
+            mil_module_free(m);
+        }
+}
+
 /* The gradient of the gradient: the joint function is a function like any other. */
 TEST(second_derivatives) {
     propane_error err = {0};
@@ -237,5 +254,6 @@ TEST(no_memory) {
 }
 
 SUITE("grad/joint", T(transformer_layers), T(names_order_and_stages), T(values_used_twice_and_two_results),
-      T(identities_and_unused_parameters), T(only_what_is_wanted), T(sums_stay_thin), T(second_derivatives),
-      T(operations_without_a_gradient), T(wrong_requests), T(no_memory))
+      T(identities_and_unused_parameters), T(only_what_is_wanted), T(sums_stay_thin),
+      T(thin_adjoints_are_filled_for_broadcasts), T(second_derivatives), T(operations_without_a_gradient),
+      T(wrong_requests), T(no_memory))

@@ -82,6 +82,7 @@ BODY(broadcasting_one) { /* x*ones that makes x larger must stay */
 }
 BODY(transposes_cancel) { return twice(b, x, DIM(2, 0, 1), DIM(1, 2, 0)); }
 BODY(transposes_join) { return twice(b, x, DIM(2, 0, 1), DIM(2, 0, 1)); }
+BODY(transposes_do_not_commute) { return twice(b, x, DIM(0, 2, 1), DIM(1, 0, 2)); }
 BODY(transpose_in_order) { return mil_build_transpose(b, x, DIM(0, 1, -1), 3); }
 BODY(reshapes_join) { return mil_build_reshape(b, mil_build_reshape(b, x, DIM(4, 6), 2), DIM(3, 8), 2); }
 BODY(reshapes_cancel) { return mil_build_reshape(b, mil_build_reshape(b, x, DIM(4, 6), 2), DIM(2, 3, 4), 3); }
@@ -119,27 +120,17 @@ TEST(simplify) {
         const char *what;
     } all[] = {
 #define CASE(name, want) {name, want, #name}
-        CASE(identity, 0),
-        CASE(times_one, 0),
-        CASE(plus_zero, 0),
-        CASE(over_one, 0),
-        CASE(times_two, 1),
-        CASE(zero_minus, 1),
-        CASE(broadcasting_one, 2),
-        CASE(transposes_cancel, 0),
-        CASE(transposes_join, 1),
-        CASE(transpose_in_order, 0),
-        CASE(reshapes_join, 1),
-        CASE(reshapes_cancel, 0),
-        CASE(expanded_and_squeezed, 0),
-        CASE(casts_cancel, 2),
-        CASE(cast_to_itself, 0),
-        CASE(narrowing_stays, 2),
-        CASE(reversed_twice, 0),
-        CASE(single_sum, 1),
-        CASE(slice_of_all, 0),
-        CASE(slice_of_some, 1),
-        CASE(concat_of_one, 0),
+        CASE(identity, 0),           CASE(times_one, 0),
+        CASE(plus_zero, 0),          CASE(over_one, 0),
+        CASE(times_two, 1),          CASE(zero_minus, 1),
+        CASE(broadcasting_one, 2),   CASE(transposes_cancel, 0),
+        CASE(transposes_join, 1),    CASE(transposes_do_not_commute, 1),
+        CASE(transpose_in_order, 0), CASE(reshapes_join, 1),
+        CASE(reshapes_cancel, 0),    CASE(expanded_and_squeezed, 0),
+        CASE(casts_cancel, 2),       CASE(cast_to_itself, 0),
+        CASE(narrowing_stays, 2),    CASE(reversed_twice, 0),
+        CASE(single_sum, 1),         CASE(slice_of_all, 0),
+        CASE(slice_of_some, 1),      CASE(concat_of_one, 0),
         CASE(pad_of_nothing, 0),
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
