@@ -224,6 +224,22 @@ TEST(products_take_the_sum_behind_them) {
     end(&t);
 }
 
+/* Of two products that are added one takes the sum. */
+TEST(the_sum_of_two_products_is_taken_once) {
+    plan_test t;
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp32, SHAPE(5, 6, 7)), *y = param(&t, "y", MIL_fp32, SHAPE(5, 7, 9));
+    mil_value *z = param(&t, "z", MIL_fp32, SHAPE(5, 6, 8)), *w = param(&t, "w", MIL_fp32, SHAPE(8, 9));
+    mil_value *a = mil_build_matmul(&t.b, x, y, false, false), *c = mil_build_matmul(&t.b, z, w, false, false);
+    mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_add, a, c));
+    compile(&t, true);
+    EXPECT(t.program->step_count == 2 && t.program->gemm_count == 2);
+    fill_inputs(&t, 15);
+    run(&t);
+    check(&t, 2e-6, "two products"); /* observed 3e-7 */
+    end(&t);
+}
+
 /* ---- accumulation --------------------------------------------------------------------------------------------------------- */
 
 /* sum + sum over the batch of dy x^T, fp16 taps: one step, in place, no copy of the taps. */
@@ -476,7 +492,7 @@ TEST(random_programs) {
 
 SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each),
       T(taps_are_stored_by_the_step_that_makes_them), T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps),
-      T(products_take_the_sum_behind_them), T(weight_gradients_accumulate_in_place),
+      T(products_take_the_sum_behind_them), T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),
       T(in_place_is_refused_where_the_input_is_read_later), T(elementwise_chains_reuse_memory),
       T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing), T(long_reductions),
       T(random_programs))

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "mil/blob.h"
+#include "pass/pass.h"
 
 /* ---- bindings: the CPU column ------------------------------------------------------------------------------------------ */
 
@@ -410,6 +411,7 @@ static propane_status finish(planner *p, propane_error *err) {
 
 static propane_status cpu_plan_function(planner *p, const mil_function *f, propane_error *err) {
     PROPANE_TRY(copy_function(p, f, err));
+    PROPANE_TRY(pass_run(p->f, &pass_all, err));
     PROPANE_TRY(cpu_plan_lower(p->f, err));
     PROPANE_TRY(fold_constants(p, err));
     PROPANE_TRY(list_ops(p, err));

@@ -229,7 +229,8 @@ static propane_status fuse_products(planner *p, propane_error *err) {
         if (op->info->code != MIL_OP_matmul && mil_in(op, "bias")) continue; /* the bias has taken that place */
         const mil_op *add = user;
         while (add && cpu_plan_keeps_order(add)) add = only_user(p, add->results[0]);
-        if (!add || !adds_same_shape(add)) continue;
+        if (!add || !adds_same_shape(add) || p->nodes[p->node_of[op_index(p, add)]].kind == CPU_PLAN_NODE_GEMM)
+            continue; /* the sum of two products is taken by the first one */
         for (; user != add; user = only_user(p, user->results[0])) PROPANE_TRY(take(p, p->node_of[i], user, err));
         PROPANE_TRY(take(p, p->node_of[i], add, err));
         node->added = add;
