@@ -59,6 +59,9 @@ int cli_misuse(const char *command, const char *format, ...) BASE_PRINTF(2, 3);
 /* Ctrl-C and SIGTERM set this; the second one ends the process at once. */
 extern volatile bool cli_interrupted;
 void cli_catch_signals(void);
+/* The process's own command line, for starting itself again. */
+extern int cli_argc;
+extern char **cli_argv;
 
 bool cli_is_terminal(int fd);
 /* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */
@@ -66,10 +69,13 @@ int cli_finish(const char *command, int code);
 
 int cmd_convert(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
+int cmd_eval(int argc, char **argv);
+int cmd_generate(int argc, char **argv);
 int cmd_ops(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
 int cmd_show(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
+int cmd_train(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 #endif

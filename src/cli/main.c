@@ -11,6 +11,8 @@
 #include "cli/cli.h"
 
 volatile bool cli_interrupted;
+int cli_argc;
+char **cli_argv;
 
 static void on_signal(int number) {
     if (cli_interrupted) _exit(128 + number);
@@ -37,6 +39,9 @@ int cli_finish(const char *command, int code) {
 }
 
 const cli_command cli_commands[] = {
+    {"train", "train a model on a text", cmd_train},
+    {"generate", "let a model write", cmd_generate},
+    {"eval", "a model's loss on a text", cmd_eval},
     {"tokenize", "learn a vocabulary from a text, write the text as token ids", cmd_tokenize},
     {"plan", "the kernels of a training step: what runs where", cmd_plan},
     {"show", "what is in a file: programs, weights, models, tokenizers", cmd_show},
@@ -90,6 +95,8 @@ static int unknown_command(const char *name) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN);
+    cli_argc = argc;
+    cli_argv = argv;
     if (argc < 2) {
         print_usage(stderr);
         return CLI_USAGE;

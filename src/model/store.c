@@ -69,9 +69,12 @@ static propane_status open_tensors(const char *path, bool is_dir, safetensors **
     if (!is_dir) return safetensors_open(path, out, err);
     arena *a = arena_create();
     char *file = a ? arena_printf(a, "%s/model.safetensors", path) : NULL;
+    char *unfinished = file ? arena_printf(a, "%s/checkpoint.safetensors", path) : NULL;
     propane_status status;
-    if (!file) {
+    if (!unfinished) {
         status = propane_fail_memory(err, 0);
+    } else if (!file_exists(file) && file_exists(unfinished)) { /* a run that is not done yet */
+        status = safetensors_open(unfinished, out, err);
     } else if (!file_exists(file) && file_exists(arena_printf(a, "%s.index.json", file))) {
         status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                               "%s: the weights are split over several files; join them into one model.safetensors", path);

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT
+ * propane eval: a model's mean loss on a text or on a given sequence of ids.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "cli/cli.h"
+#include "cli/ids.h"
+#include "cli/runfolder.h"
+#include "infer/generate.h"
+#include "model/store.h"
+
+typedef struct eval_job {
+    const char *model, *data, *ids_path, *vocabulary, *device, *precision;
+    int64_t context;
+    bool json;
+    tokenizer *tokenizer;
+    model_weights *weights;
+    propane_device *opened;
+    infer *machine;
+    token_list ids;
+    size_t text_bytes; /* 0: not known */
+} eval_job;
+
+static propane_status read_ids(eval_job *j, propane_error *err) {
+    const char *path = j->ids_path ? j->ids_path : j->data;
+    char *data = NULL;
+    size_t length = 0;
+    if (!j->ids_path) PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
+    PROPANE_TRY(file_read(path, (size_t)1 << 30, &data, &length, err));
+    propane_status status;
+    if (j->ids_path) {
+        status = ids_parse(data, length, path, j->weights->config.vocab_size, &j->ids, err);
+    } else if (tokenizer_vocab_size(j->tokenizer) != j->weights->config.vocab_size) {
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
+                              j->model, j->weights->config.vocab_size, tokenizer_vocab_size(j->tokenizer));
+    } else {
+        j->text_bytes = length;
+        status = tokenizer_encode(j->tokenizer, data, length, &j->ids, err);
+    }
+    mem_free(data);
+    if (status == PROPANE_OK && j->ids.count < 2)
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu token(s); a loss needs at least two", path, j->ids.count);
+    return status;
+}
+
+static propane_status eval(eval_job *j, propane_error *err) {
+    const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, .context = j->context};
+    double mean = 0;
+    int64_t predictions = 0;
+    PROPANE_TRY(model_store_read(j->model, &j->weights, err));
+    PROPANE_TRY(read_ids(j, err));
+    PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
+    PROPANE_TRY(infer_create(j->opened, j->weights, &options, &j->machine, err));
+    PROPANE_TRY(infer_loss(j->machine, j->ids.ids, (int64_t)j->ids.count, &mean, &predictions, err));
+    double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;
+    if (j->json) {
+        printf("{\"loss\":%.9g,\"predictions\":%" PRId64, mean, predictions);
+        if (per_byte >= 0) printf(",\"nats_per_byte\":%.9g", per_byte);
+        printf("}\n");
+    } else {
+        printf("loss %.6f nats per token over %" PRId64 " predictions", mean, predictions);
+        if (per_byte >= 0) printf(", %.6f nats per byte", per_byte);
+        printf("\n");
+    }
+    return PROPANE_OK;
+}
+
+int cmd_eval(int argc, char **argv) {
+    eval_job j = {.device = "cpu", .precision = "fp32"};
+    int64_t threads = 0;
+    const cli_flag flags[] = {
+        {"MODEL", CLI_TEXT, &j.model, .help = "a run's folder, a model's folder, a .safetensors or llama2.c file", .required = true},
+        {"--data", CLI_TEXT, &j.data, .words = "FILE", .help = "a text"},
+        {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE", .help = "token ids instead, whole numbers with blanks between them"},
+        {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE", .help = "if there is none in the model's folder"},
+        {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest stretch with one cache; 0: the model's"},
+        {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
+        {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
+        {"--json", CLI_SWITCH, &j.json, .help = "one JSON object"},
+    };
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "eval MODEL --data FILE | --ids FILE [flags]",
+                         "Tells a model's mean loss: -log p of each token given those before it, natural logarithm.");
+    if (code >= 0) return code;
+    if (!j.data == !j.ids_path) return cli_misuse("eval", j.data ? "give --data or --ids, not both" : "give a text with --data, or ids with --ids");
+    propane_error err = {0};
+    propane_status status = pool_set_threads((int)threads, &err);
+    if (status == PROPANE_OK) status = eval(&j, &err);
+    infer_free(j.machine);
+    propane_device_close(j.opened);
+    model_weights_free(j.weights);
+    tokenizer_free(j.tokenizer);
+    token_list_deinit(&j.ids);
+    return status == PROPANE_OK ? CLI_OK : cli_error("eval", &err);
+}

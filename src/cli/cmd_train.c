@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT
+ * propane train: text or tokens in, a run folder out. Ctrl-C finishes the step and writes a checkpoint; a compile budget
+ * that is used up makes the command replace itself by exec() with --resume.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "cli/cli.h"
+#include "cli/corpus.h"
+#include "cli/progress.h"
+#include "cli/runfolder.h"
+#include "model/store.h"
+#include "train/restart.h"
+#include "train/trainer.h"
+
+typedef struct train_job {
+    train_options options;
+    corpus_options corpus_options;
+    corpus corpus;
+    model_config config;
+    model_weights *initial;
+    int32_t *bytes_of_token;
+    trainer *trainer;
+    progress progress;
+    bool json;
+    int64_t start_ns, first_step;
+    train_evaluation last_evaluation;
+    double last_loss;
+} train_job;
+
+/* ---- what the run begins with ---------------------------------------------------------------------------------------------- */
+
+typedef struct model_flags {
+    const char *config, *init;
+    int64_t layers, width, hidden, heads, kv_heads;
+    bool tie;
+    bool any_size; /* one of the sizes was given */
+} model_flags;
+
+static propane_status sizes_config(const model_flags *m, const train_job *j, model_config *c, propane_error *err) {
+    model_config_default(c);
+    c->num_hidden_layers = m->layers;
+    c->hidden_size = m->width;
+    c->num_attention_heads = m->heads;
+    c->num_key_value_heads = m->kv_heads ? m->kv_heads : m->heads;
+    if (m->width % m->heads)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--width %" PRId64 " is not a multiple of --heads %" PRId64, m->width, m->heads);
+    c->head_dim = m->width / m->heads;
+    /* Llama's proportion, 8/3 of the width, in whole rows of 32. */
+    c->intermediate_size = m->hidden ? m->hidden : (m->width * 8 / 3 + 31) / 32 * 32;
+    c->tie_word_embeddings = m->tie;
+    c->vocab_size = tokenizer_vocab_size(j->corpus.tokenizer);
+    if (c->max_position_embeddings < j->options.context) c->max_position_embeddings = j->options.context;
+    return model_config_check(c, "the model's sizes", err);
+}
+
+/* The configuration and, with --init, the weights that the run starts from. */
+static propane_status choose_model(const model_flags *m, train_job *j, propane_error *err) {
+    int vocab = tokenizer_vocab_size(j->corpus.tokenizer);
+    if (j->options.resume) { /* the run's own */
+        char *path = run_path(j->options.run_dir, TRAIN_CONFIG);
+        propane_status status = path ? model_config_read(path, &j->config, err) : propane_fail_memory(err, 0);
+        mem_free(path);
+        PROPANE_TRY(status);
+    } else if (m->init) {
+        PROPANE_TRY(model_store_read(m->init, &j->initial, err));
+        j->config = j->initial->config;
+    } else if (m->config) {
+        PROPANE_TRY(model_config_read(m->config, &j->config, err));
+    } else {
+        PROPANE_TRY(sizes_config(m, j, &j->config, err));
+    }
+    if (j->config.vocab_size != vocab)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "the model (%s) has a vocabulary of %" PRId64 ", the tokenizer one of %d: give the model's own --tokenizer",
+                            m->init ? m->init : m->config ? m->config : j->options.run_dir, j->config.vocab_size, vocab);
+    return PROPANE_OK;
+}
+
+static propane_status count_bytes(train_job *j, propane_error *err) {
+    int vocab = tokenizer_vocab_size(j->corpus.tokenizer);
+    j->bytes_of_token = mem_array((size_t)vocab, sizeof *j->bytes_of_token);
+    if (!j->bytes_of_token) return propane_fail_memory(err, (size_t)vocab * sizeof *j->bytes_of_token);
+    for (int i = 0; i < vocab; i++) {
+        size_t length;
+        tokenizer_piece(j->corpus.tokenizer, i, &length);
+        j->bytes_of_token[i] = (int32_t)length;
+    }
+    return PROPANE_OK;
+}
+
+/* A fresh run gets a folder and its tokenizer; a resumed one must have both. */
+static propane_status prepare_folder(train_job *j, propane_error *err) {
+    const char *dir = j->options.run_dir;
+    char *checkpoint = run_path(dir, TRAIN_CHECKPOINT), *vocabulary = run_path(dir, RUN_TOKENIZER);
+    propane_status status = PROPANE_OK;
+    if (!checkpoint || !vocabulary) {
+        status = propane_fail_memory(err, 0);
+    } else if (j->options.resume) {
+        if (!file_exists(checkpoint))
+            status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
+        if (status == PROPANE_OK && !j->corpus_options.tokenizer) status = tokenizer_read(vocabulary, &j->corpus.tokenizer, err);
+    } else if (file_exists(checkpoint)) {
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s already holds a run: go on with --resume, or give another --run", dir);
+    }
+    mem_free(checkpoint);
+    mem_free(vocabulary);
+    return status;
+}
+
+static propane_status open_corpus(train_job *j, propane_error *err) {
+    char *vocabulary = j->options.resume && !j->corpus_options.tokenizer ? run_path(j->options.run_dir, RUN_TOKENIZER) : NULL;
+    if (vocabulary) j->corpus_options.tokenizer = vocabulary;
+    tokenizer_free(j->corpus.tokenizer);
+    j->corpus.tokenizer = NULL;
+    propane_status status = corpus_open(&j->corpus_options, &j->corpus, err);
+    if (vocabulary) j->corpus_options.tokenizer = NULL;
+    mem_free(vocabulary);
+    return status;
+}
+
+static propane_status save_tokenizer(const train_job *j, propane_error *err) {
+    PROPANE_TRY(file_make_dir(j->options.run_dir, err));
+    char *path = run_path(j->options.run_dir, RUN_TOKENIZER);
+    propane_status status = path ? tokenizer_write(j->corpus.tokenizer, path, err) : propane_fail_memory(err, 0);
+    mem_free(path);
+    return status;
+}
+
+/* ---- what the run tells ---------------------------------------------------------------------------------------------------- */
+
+static void on_step(void *context, const train_report *r) {
+    train_job *j = context;
+    double seconds = (double)(clock_ns() - j->start_ns) / 1e9, done = (double)(r->step - j->first_step);
+    const progress_step s = {r->step,       r->loss,      r->lr,     r->loss_scale, r->tokens_per_s,
+                             r->device_ms, r->host_ms, done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
+    j->last_loss = r->loss;
+    progress_show(&j->progress, &s);
+}
+
+static void on_evaluation(void *context, const train_evaluation *e) {
+    train_job *j = context;
+    j->last_evaluation = *e;
+    if (j->json) {
+        printf("{\"step\":%" PRId64 ",\"val_loss\":%.9g,\"val_nats_per_byte\":", e->step, e->val_loss);
+        printf(e->val_nats_per_byte >= 0 ? "%.9g}\n" : "null}\n", e->val_nats_per_byte);
+        fflush(stdout);
+    } else if (e->val_nats_per_byte >= 0) {
+        progress_line(&j->progress, "step %" PRId64 "  validation: %.4f nats per token, %.4f nats per byte", e->step, e->val_loss, e->val_nats_per_byte);
+    } else {
+        progress_line(&j->progress, "step %" PRId64 "  validation: %.4f nats per token", e->step, e->val_loss);
+    }
+}
+
+static void on_checkpoint(void *context, int64_t step, const char *path) {
+    train_job *j = context;
+    if (j->json)
+        printf("{\"step\":%" PRId64 ",\"event\":\"checkpoint\"}\n", step);
+    else if (j->options.checkpoint_interval && step != j->options.steps)
+        progress_line(&j->progress, "step %" PRId64 "  checkpoint %s", step, path);
+}
+
+static void tell_start(const train_job *j) {
+    const model_weights *w = trainer_weights(j->trainer);
+    if (j->json) return;
+    printf("%s: %" PRId64 " tokens, %s vocabulary of %d\n", j->corpus_options.text, j->corpus.count,
+           tokenizer_kind_name(tokenizer_get_kind(j->corpus.tokenizer)), tokenizer_vocab_size(j->corpus.tokenizer));
+    printf("model: %" PRId64 " parameters, %" PRId64 " layers, width %" PRId64 ", context %" PRId64 "; device %s, %s, plan %s, weights %s, %d threads\n",
+           w->parameters, w->config.num_hidden_layers, w->config.hidden_size, j->options.context, j->options.device, j->options.precision,
+           j->options.plan, j->options.weights, pool_threads());
+    if (trainer_step(j->trainer) > 0) printf("resumed after step %" PRId64 "\n", trainer_step(j->trainer));
+    fflush(stdout);
+}
+
+static void tell_end(train_job *j) {
+    double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
+    if (j->json) {
+        printf("{\"event\":\"done\",\"step\":%" PRId64 ",\"seconds\":%.3f", trainer_step(j->trainer), seconds);
+        if (j->last_evaluation.step) printf(",\"val_loss\":%.9g", j->last_evaluation.val_loss);
+        if (j->last_evaluation.step && j->last_evaluation.val_nats_per_byte >= 0)
+            printf(",\"val_nats_per_byte\":%.9g", j->last_evaluation.val_nats_per_byte);
+        if (j->corpus.unigram_nats >= 0) printf(",\"unigram_nats_per_byte\":%.9g", j->corpus.unigram_nats);
+        printf("}\n");
+        return;
+    }
+    printf("done: %" PRId64 " steps in %.1f s; model in %s\n", trainer_step(j->trainer) - j->first_step, seconds, j->options.run_dir);
+    if (j->last_evaluation.step && j->last_evaluation.val_nats_per_byte >= 0 && j->corpus.unigram_nats >= 0)
+        printf("validation loss %.4f nats per byte; byte-unigram entropy of the text %.4f, half of it %.4f\n",
+               j->last_evaluation.val_nats_per_byte, j->corpus.unigram_nats, j->corpus.unigram_nats / 2);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------------------- */
+
+/* Replaces this process; returns only on an error. */
+static propane_status restart(propane_error *err) {
+    arena *a = arena_create();
+    char **arguments = NULL;
+    propane_status status = a ? train_restart_arguments(cli_argc, cli_argv, a, &arguments, err) : propane_fail_memory(err, 0);
+    if (status == PROPANE_OK) {
+        fflush(NULL);
+        pool_stop();
+        execvp(arguments[0], arguments);
+        status = propane_fail(err, PROPANE_ERR_IO, "%s cannot be started again: %s; the checkpoint is written: go on with --resume", arguments[0],
+                              strerror(errno));
+    }
+    arena_free(a);
+    return status;
+}
+
+static propane_status run(train_job *j, const model_flags *m, bool *again, propane_error *err) {
+    PROPANE_TRY(prepare_folder(j, err));
+    PROPANE_TRY(open_corpus(j, err));
+    PROPANE_TRY(choose_model(m, j, err));
+    PROPANE_TRY(count_bytes(j, err));
+    int id_bytes;
+    const void *ids = corpus_ids(&j->corpus, &id_bytes);
+    const train_input input = {&j->config,      j->initial, ids, id_bytes, j->corpus.count, j->corpus_options.text, tokenizer_hash(j->corpus.tokenizer),
+                               j->bytes_of_token};
+    PROPANE_TRY(trainer_create(&j->options, &input, &j->trainer, err));
+    if (!j->options.resume) PROPANE_TRY(save_tokenizer(j, err));
+    tell_start(j);
+    progress_init(&j->progress, j->json, j->options.steps);
+    j->start_ns = clock_ns();
+    j->first_step = trainer_step(j->trainer);
+    const train_callbacks callbacks = {j, on_step, on_evaluation, on_checkpoint};
+    propane_status status = trainer_run(j->trainer, &callbacks, &cli_interrupted, again, err);
+    progress_end(&j->progress);
+    if (status == PROPANE_OK && !*again) tell_end(j);
+    return status;
+}
+
+static void job_deinit(train_job *j) {
+    trainer_free(j->trainer);
+    corpus_close(&j->corpus);
+    model_weights_free(j->initial);
+    mem_free(j->bytes_of_token);
+}
+
+int cmd_train(int argc, char **argv) {
+    train_job j = {.corpus_options = {.kind = "bpe"}};
+    train_options *o = &j.options;
+    train_options_default(o);
+    o->run_dir = "propane-run";
+    model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true};
+    int64_t vocab = 1024, threads = 0;
+    bool kind_given = false, vocab_given = false;
+    const cli_flag flags[] = {
+        {NULL, CLI_HEADING, NULL, .help = "Text"},
+        {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE", .help = "a text, or a token file of 'propane tokenize'", .required = true},
+        {"--tokenizer", CLI_TEXT, &j.corpus_options.tokenizer, .words = "FILE", .help = "use this vocabulary instead of learning one"},
+        {"--kind", CLI_CHOICE, &j.corpus_options.kind, .words = "bpe|chars|bytes", .help = "the vocabulary that is learnt", .given = &kind_given},
+        {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
+        {"--held-out", CLI_REAL, &o->held_out, 0, 0.5, "X", "part of the text that is kept for validation"},
+        {NULL, CLI_HEADING, NULL, .help = "Model"},
+        {"--init", CLI_TEXT, &m.init, .words = "MODEL", .help = "start from this model's weights"},
+        {"--config", CLI_TEXT, &m.config, .words = "FILE", .help = "a Hugging Face config.json instead of the sizes below"},
+        {"--layers", CLI_INT, &m.layers, 1, 1000, "N", "layers", .given = &m.any_size},
+        {"--width", CLI_INT, &m.width, 2, 65536, "N", "hidden size", .given = &m.any_size},
+        {"--hidden", CLI_INT, &m.hidden, 0, 262144, "N", "of the feed-forward half; 0: 8/3 of the width", .given = &m.any_size},
+        {"--heads", CLI_INT, &m.heads, 1, 4096, "N", "attention heads", .given = &m.any_size},
+        {"--kv-heads", CLI_INT, &m.kv_heads, 0, 4096, "N", "key and value heads; 0: as many as heads", .given = &m.any_size},
+        {"--tie", CLI_SWITCH, &m.tie, .help = "the output head is the embedding (--no-tie: its own)", .given = &m.any_size},
+        {NULL, CLI_HEADING, NULL, .help = "Training"},
+        {"--steps", CLI_INT, &o->steps, 1, 1e12, "N", "optimiser steps"},
+        {"--batch", CLI_INT, &o->batch, 1, 65536, "N", "sequences at a time"},
+        {"--context", CLI_INT, &o->context, 1, 1048576, "N", "tokens of a sequence"},
+        {"--accumulate", CLI_INT, &o->accumulate, 1, 65536, "N", "batches whose gradients make one step"},
+        {"--lr", CLI_REAL, &o->lr, 0, 100, "X", "peak learning rate"},
+        {"--min-lr", CLI_REAL, &o->min_lr, 0, 100, "X", "where the cosine ends"},
+        {"--warmup", CLI_INT, &o->warmup, 0, 1e12, "N", "steps of linear rise"},
+        {"--weight-decay", CLI_REAL, &o->weight_decay, 0, 10, "X", "of matrices, not of norms"},
+        {"--beta1", CLI_REAL, &o->beta1, 0, 0.999999, "X", "AdamW"},
+        {"--beta2", CLI_REAL, &o->beta2, 0, 0.999999, "X", "AdamW"},
+        {"--epsilon", CLI_REAL, &o->epsilon, 0, 1, "X", "AdamW"},
+        {"--clip", CLI_REAL, &o->clip, 0, 1e9, "X", "largest length of the gradient; 0: any"},
+        {"--seed", CLI_INT, &o->seed, 0, 9e15, "N", "of weights and of the data's order"},
+        {NULL, CLI_HEADING, NULL, .help = "Machine"},
+        {"--device", CLI_TEXT, &o->device, .words = "URI", .help = "see 'propane devices'"},
+        {"--precision", CLI_CHOICE, &o->precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--plan", CLI_TEXT, &o->plan, .words = "NAME", .help = "layer, six or ten: see 'propane plan'"},
+        {"--weights", CLI_CHOICE, &o->weights, .words = "inputs|baked", .help = "how programs get their weights"},
+        {"--compile-budget", CLI_INT, &o->compile_budget, 0, 1e9, "N", "programs a process may compile; 0: the device's limit"},
+        {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
+        {NULL, CLI_HEADING, NULL, .help = "Run"},
+        {"--run", CLI_TEXT, &o->run_dir, .words = "DIR", .help = "folder for checkpoint, tokenizer and model"},
+        {"--resume", CLI_SWITCH, &o->resume, .help = "go on from the folder's checkpoint"},
+        {"--eval-every", CLI_INT, &o->eval_interval, 0, 1e12, "N", "steps between validations; 0: at the end only"},
+        {"--eval-batches", CLI_INT, &o->eval_batches, 1, 1e9, "N", "batches of a validation"},
+        {"--checkpoint-every", CLI_INT, &o->checkpoint_interval, 0, 1e12, "N", "steps; 0: at the end only"},
+        {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line instead of text"},
+    };
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "train --data FILE [flags]",
+                         "Trains a Llama-family model on a text. Every device computation is a MIL program. Ctrl-C finishes the step\n"
+                         "and writes a checkpoint; --resume goes on from it bit for bit.");
+    if (code >= 0) return code;
+    if (j.corpus_options.tokenizer && (kind_given || vocab_given))
+        return cli_misuse("train", "--tokenizer takes a vocabulary that exists; %s would learn one", kind_given ? "--kind" : "--vocab");
+    if (m.init && m.config) return cli_misuse("train", "--init brings its own configuration; leave out --config");
+    if ((m.init || m.config) && m.any_size)
+        return cli_misuse("train", "%s says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie", m.init ? "--init" : "--config");
+    j.corpus_options.vocab = (int)vocab;
+
+    propane_error err = {0};
+    bool again = false;
+    cli_catch_signals();
+    propane_status status = pool_set_threads((int)threads, &err);
+    if (status == PROPANE_OK) status = run(&j, &m, &again, &err);
+    job_deinit(&j);
+    if (status == PROPANE_OK && again) status = restart(&err);
+    return status == PROPANE_OK ? CLI_OK : cli_error("train", &err);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * What the command keeps in a run's folder beside the trainer's files, and how it finds a model's tokenizer.
+ */
+#ifndef CLI_RUNFOLDER_H
+#define CLI_RUNFOLDER_H
+
+#include "model/tokenizer.h"
+
+#define RUN_TOKENIZER "tokenizer.propane.json"
+
+/* DIR/NAME; mem_free it. NULL: no memory. */
+char *run_path(const char *dir, const char *name);
+/* The tokenizer that was given, or else the one in the model's folder. Neither: an error that names --tokenizer. */
+PROPANE_CHECK propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err);
+
+#endif
