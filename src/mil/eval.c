@@ -53,12 +53,12 @@ static void put_bits(uint8_t *data, int64_t index, int bits, uint64_t value) {
     }
 }
 
-#define UNPACK(type)                                                                                                    \
-    for (int64_t i = 0; i < count; i++) {                                                                               \
-        type element;                                                                                                   \
-        memcpy(&element, bytes + i * (int64_t)sizeof element, sizeof element);                                          \
-        target[i] = (double)element;                                                                                    \
-    }                                                                                                                   \
+#define UNPACK(type)                                                                                                   \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+        type element;                                                                                                  \
+        memcpy(&element, bytes + i * (int64_t)sizeof element, sizeof element);                                         \
+        target[i] = (double)element;                                                                                   \
+    }                                                                                                                  \
     break
 
 void mil_unpack_f64(double *target, mil_dtype dtype, const void *source, int64_t count) {
@@ -95,11 +95,11 @@ void mil_unpack_f64(double *target, mil_dtype dtype, const void *source, int64_t
     }
 }
 
-#define PACK(type)                                                                                                      \
-    for (int64_t i = 0; i < count; i++) {                                                                               \
-        type element = (type)mil_round(dtype, source[i]);                                                               \
-        memcpy(bytes + i * (int64_t)sizeof element, &element, sizeof element);                                          \
-    }                                                                                                                   \
+#define PACK(type)                                                                                                     \
+    for (int64_t i = 0; i < count; i++) {                                                                              \
+        type element = (type)mil_round(dtype, source[i]);                                                              \
+        memcpy(bytes + i * (int64_t)sizeof element, &element, sizeof element);                                         \
+    }                                                                                                                  \
     break
 
 void mil_pack_f64(void *target, mil_dtype dtype, const double *source, int64_t count) {
@@ -146,8 +146,7 @@ static void round_tensor(mil_tensor *t) {
 propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS], mil_tensor *out,
                            propane_error *err) {
     mil_eval_args args = {.op = op, .out = out};
-    if (!op->info->eval)
-        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "%s has no evaluation", op->info->name);
+    if (!op->info->eval) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "%s has no evaluation", op->info->name);
     for (int p = 0; p < op->info->param_count; p++) args.in[p] = in[p];
     PROPANE_TRY(op->info->eval(&args, err));
     for (int k = 0; k < op->result_count; k++)
@@ -171,7 +170,8 @@ static propane_status allocate(runner *r, mil_tensor *t, const mil_type *type, p
 }
 
 /* The tensor of a value that is computed already or known at compile time. Strings have no data. */
-static propane_status fetch(runner *r, const mil_op *op, const mil_value *v, const mil_tensor **out, propane_error *err) {
+static propane_status fetch(runner *r, const mil_op *op, const mil_value *v, const mil_tensor **out,
+                            propane_error *err) {
     mil_tensor *t = &r->values[v->id];
     *out = t;
     if (t->data) return PROPANE_OK;
@@ -212,7 +212,8 @@ static bool is_known(const mil_op *op) {
 
 propane_status mil_eval_function(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
                                  mil_tensor **outputs, propane_error *err) {
-    runner r = {.memory = a, .round = round, .values = ARENA_ARRAY(a, f->value_count > 0 ? f->value_count : 1, mil_tensor)};
+    runner r = {
+        .memory = a, .round = round, .values = ARENA_ARRAY(a, f->value_count > 0 ? f->value_count : 1, mil_tensor)};
     mil_tensor *results = ARENA_ARRAY(a, f->result_count > 0 ? f->result_count : 1, mil_tensor);
     if (!r.values || !results) return propane_fail_memory(err, (size_t)f->value_count * sizeof *r.values);
     for (int i = 0; i < f->param_count; i++) {
@@ -220,8 +221,8 @@ propane_status mil_eval_function(const mil_function *f, const mil_tensor *inputs
         char have[160], want[160];
         if (!mil_type_equal(&inputs[i].type, &param->type) || !inputs[i].data)
             return propane_fail(err, PROPANE_ERR_INVALID, "input %d of %s is %s%s; parameter '%s' is %s", i, f->name,
-                                mil_type_print(have, &inputs[i].type), inputs[i].data ? "" : " without data", param->name,
-                                mil_type_print(want, &param->type));
+                                mil_type_print(have, &inputs[i].type), inputs[i].data ? "" : " without data",
+                                param->name, mil_type_print(want, &param->type));
         r.values[param->id] = inputs[i];
     }
     for (const mil_op *op = f->first; op; op = op->next)

@@ -10,18 +10,18 @@
 /* mil_rule_X of every row. A rule may rely on the verifier for the classes of the operands (numbers of them, float or
  * not, constant or not) and for result types that fit; everything about shapes and values is its own to check. */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule
-#define RULE(x) propane_status mil_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
+#define RULE(x)                                                propane_status mil_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 #include "mil/ops.def"
 
 /* mil_eval_X of every row ("none" has no body). */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) eval
-#define EVAL(x) propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
+#define EVAL(x)                                                propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
 #include "mil/ops.def"
 
 /* The first value given to a parameter, NULL if it was left out. */
 const mil_tensor *mil_eval_in(const mil_eval_args *a, const char *param);
 
-/* Walks the elements of a shape in row-major order and keeps, for up to four tensors, the offset of the present one. */
+/* Walks the elements of a shape in row-major order and keeps, for several tensors, the offset of the present one. */
 #define MIL_WALK_RANK 52
 typedef struct mil_walk {
     int rank, tensors;

@@ -200,7 +200,8 @@ propane_status mil_eval_gather(const mil_eval_args *a, propane_error *err) {
 
 /* An index outside 0 .. size-1 gives off_value everywhere. */
 propane_status mil_eval_one_hot(const mil_eval_args *a, propane_error *err) {
-    const mil_tensor *indices = mil_eval_in(a, "indices"), *on = mil_eval_in(a, "on_value"), *off = mil_eval_in(a, "off_value");
+    const mil_tensor *indices = mil_eval_in(a, "indices"), *on = mil_eval_in(a, "on_value"),
+                     *off = mil_eval_in(a, "off_value");
     const mil_type *type = &a->out[0].type;
     int64_t outer, inner;
     int axis = 0;

@@ -76,7 +76,8 @@ propane_status mil_eval_conv(const mil_eval_args *a, propane_error *err) {
                 for (at[1] = 0; at[1] < c.out[1]; at[1]++)
                     for (at[2] = 0; at[2] < c.out[2]; at[2]++) {
                         double sum = bias ? bias->data[o] : 0.0;
-                        for (int64_t i = 0; i < group_in; i++) sum += conv_patch(&c, plane + i * in, w + i * kernel, at);
+                        for (int64_t i = 0; i < group_in; i++)
+                            sum += conv_patch(&c, plane + i * in, w + i * kernel, at);
                         *out++ = sum;
                     }
         }

@@ -27,8 +27,8 @@ static propane_status map2(const mil_eval_args *a, binary f) {
     return PROPANE_OK;
 }
 
-#define BINARY(name, expression)                                                                                        \
-    static double name##_of(double x, double y) { return expression; }                                                  \
+#define BINARY(name, expression)                                                                                       \
+    static double name##_of(double x, double y) { return expression; }                                                 \
     propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) { return map2(a, name##_of); }
 
 /* The remainder has the sign of y, as in numpy. */
@@ -45,7 +45,7 @@ static double floor_quotient(double x, double y) {
 
 BINARY(add, x + y)
 BINARY(sub, x - y)
-BINARY(mul, x * y)
+BINARY(mul, (x * y))
 BINARY(real_div, x / y)
 BINARY(floor_div, floor_quotient(x, y))
 BINARY(mod, floor_mod(x, y))
@@ -105,13 +105,13 @@ static double clamp(double x, double low, double high) {
     return x > high ? high : x;
 }
 
-#define UNARY(name, alpha, beta, expression)                                                                            \
-    static double name##_of(double x, numbers n) {                                                                      \
-        (void)n;                                                                                                        \
-        return expression;                                                                                              \
-    }                                                                                                                   \
-    propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) {                                        \
-        return map1(a, name##_of, alpha, beta, err);                                                                    \
+#define UNARY(name, alpha, beta, expression)                                                                           \
+    static double name##_of(double x, numbers n) {                                                                     \
+        (void)n;                                                                                                       \
+        return expression;                                                                                             \
+    }                                                                                                                  \
+    propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) {                                       \
+        return map1(a, name##_of, alpha, beta, err);                                                                   \
     }
 
 UNARY(abs, NULL, NULL, fabs(x))
@@ -119,7 +119,7 @@ UNARY(sign, NULL, NULL, x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : x)
 UNARY(ceil, NULL, NULL, ceil(x))
 UNARY(floor, NULL, NULL, floor(x))
 UNARY(round, NULL, NULL, nearbyint(x)) /* halves to even, as numpy and coremltools */
-UNARY(square, NULL, NULL, x * x)
+UNARY(square, NULL, NULL, (x * x))
 UNARY(sqrt, NULL, NULL, sqrt(x))
 UNARY(rsqrt, "epsilon", NULL, 1.0 / sqrt(x + n.alpha))
 UNARY(inverse, "epsilon", NULL, 1.0 / (x + n.alpha))
@@ -143,7 +143,7 @@ UNARY(logical_not, NULL, NULL, x == 0.0)
 UNARY(copy, NULL, NULL, x)
 
 static double hard_line(double y) { return y < 0.0 ? 0.0 : y > 1.0 ? 1.0 : y; }
-UNARY(sigmoid_hard, "alpha", "beta", hard_line(n.alpha * x + n.beta))
+UNARY(sigmoid_hard, "alpha", "beta", hard_line(n.beta + n.alpha * x))
 
 static double gelu_exact(double x, numbers n) { return 0.5 * x * (1.0 + erf(x / sqrt(2.0))); }
 static double gelu_tanh(double x, numbers n) {
@@ -165,7 +165,8 @@ propane_status mil_eval_cast(const mil_eval_args *a, propane_error *err) { retur
 /* ---- quantisation --------------------------------------------------------------------------------------------------- */
 
 typedef double (*quant)(double x, double zero, double scale);
-static double quantize_of(double x, double zero, double scale) { return nearbyint(x / scale) + zero; } /* then clipped */
+/* The range of the integer type is kept by mil_eval_op. */
+static double quantize_of(double x, double zero, double scale) { return nearbyint(x / scale) + zero; }
 static double dequantize_of(double x, double zero, double scale) { return scale * (x - zero); }
 
 /* scale and zero_point: one number, or one for each element of `axis`. */

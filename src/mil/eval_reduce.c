@@ -53,9 +53,9 @@ static double finish_mean(double sum, double count) { return sum / count; }
 static double finish_root(double sum, double count) { return sqrt(sum); }
 static double finish_log(double sum, double count) { return log(sum); }
 
-#define REDUCE(name, start, join, finish)                                                                               \
-    propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) {                                        \
-        return reduce(a, start, join, finish, err);                                                                     \
+#define REDUCE(name, start, join, finish)                                                                              \
+    propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) {                                       \
+        return reduce(a, start, join, finish, err);                                                                    \
     }
 
 REDUCE(reduce_sum, 0.0, join_sum, NULL)
@@ -81,7 +81,8 @@ propane_status mil_eval_reduce_log_sum_exp(const mil_eval_args *a, propane_error
     if (!sum) return propane_fail_memory(err, (size_t)g.count * sizeof *sum);
     mil_walk_begin(&w, x->type.rank, x->type.dim);
     mil_walk_add(&w, g.step);
-    for (int64_t i = 0; i < g.count * g.size; i++, mil_walk_next(&w)) sum[w.at[0]] += exp(x->data[i] - largest[w.at[0]]);
+    for (int64_t i = 0; i < g.count * g.size; i++, mil_walk_next(&w))
+        sum[w.at[0]] += exp(x->data[i] - largest[w.at[0]]);
     for (int64_t i = 0; i < g.count; i++)
         if (!isinf(largest[i])) largest[i] += log(sum[i]);
     mem_free(sum);
@@ -162,7 +163,8 @@ propane_status mil_eval_softmax(const mil_eval_args *a, propane_error *err) {
 /* ---- normalisation -------------------------------------------------------------------------------------------------- */
 
 /* Mean and variance of every group; mem_free *mean. */
-static propane_status moments(const mil_tensor *x, const groups *g, double **mean, double **variance, propane_error *err) {
+static propane_status moments(const mil_tensor *x, const groups *g, double **mean, double **variance,
+                              propane_error *err) {
     double *m = mem_array((size_t)g->count * 2, sizeof *m);
     if (!m) return propane_fail_memory(err, (size_t)g->count * 2 * sizeof *m);
     double *v = m + g->count;

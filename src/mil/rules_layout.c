@@ -31,7 +31,9 @@ propane_status mil_rule_reshape(const mil_op *op, mil_type *out, int *out_count,
     mil_shape_print(to, &result);
     for (int d = 0; d < result.rank; d++) {
         if (result.dim[d] == 0) { /* 0: as in x */
-            if (result.rank != x->rank) return BAD("shape[%d] is 0 (as in x), but shape has %d entries and x has rank %d", d, result.rank, x->rank);
+            if (result.rank != x->rank)
+                return BAD("shape[%d] is 0 (as in x), but shape has %d entries and x has rank %d", d, result.rank,
+                           x->rank);
             result.dim[d] = x->dim[d];
         }
         if (result.dim[d] == -1) {
@@ -176,7 +178,8 @@ propane_status mil_rule_tile(const mil_op *op, mil_type *out, int *out_count, pr
     if (count != x->rank) return BAD("reps has %d entries, but x has rank %d", count, x->rank);
     out[0] = *x;
     for (int d = 0; d < x->rank; d++) {
-        if (reps[d] < 1 || reps[d] > INT32_MAX) return BAD("reps[%d] is %lld; it must be at least 1", d, (long long)reps[d]);
+        if (reps[d] < 1 || reps[d] > INT32_MAX)
+            return BAD("reps[%d] is %lld; it must be at least 1", d, (long long)reps[d]);
         if (x->dim[d] > MIL_MAX_COUNT / reps[d]) return BAD("the result would have more than 2^40 elements");
         out->dim[d] = x->dim[d] * reps[d];
     }

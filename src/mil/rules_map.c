@@ -24,8 +24,8 @@ propane_status mil_rule_const(const mil_op *op, mil_type *out, int *out_count, p
     return one(out, out_count, mil_in(op, "val")->type);
 }
 
-static propane_status join(const mil_op *op, const char *name_a, const mil_type *a, const char *name_b, const mil_type *b,
-                           mil_type *out, propane_error *err) {
+static propane_status join(const mil_op *op, const char *name_a, const mil_type *a, const char *name_b,
+                           const mil_type *b, mil_type *out, propane_error *err) {
     int bad = 0;
     if (mil_broadcast(a, b, out, &bad)) return PROPANE_OK;
     const int rank = a->rank > b->rank ? a->rank : b->rank;
@@ -59,20 +59,22 @@ propane_status mil_rule_select(const mil_op *op, mil_type *out, int *out_count, 
 propane_status mil_rule_gelu(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const char *mode = NULL;
     PROPANE_TRY(mil_attr_text(op, "mode", &mode, err));
-    if (strcmp(mode, "EXACT") != 0 && strcmp(mode, "TANH_APPROXIMATION") != 0 && strcmp(mode, "SIGMOID_APPROXIMATION") != 0)
+    if (strcmp(mode, "EXACT") != 0 && strcmp(mode, "TANH_APPROXIMATION") != 0 &&
+        strcmp(mode, "SIGMOID_APPROXIMATION") != 0)
         return BAD("mode is \"%.40s\"; it must be EXACT, TANH_APPROXIMATION or SIGMOID_APPROXIMATION", mode);
     return mil_rule_same(op, out, out_count, err);
 }
 
 propane_status mil_rule_cast(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    static const mil_dtype targets[] = {MIL_fp16,  MIL_fp32,   MIL_int8, MIL_uint8,
+    static const mil_dtype targets[] = {MIL_fp16,  MIL_fp32,   MIL_int8,  MIL_uint8,
                                         MIL_int16, MIL_uint16, MIL_int32, MIL_bool};
     const char *name = NULL;
     PROPANE_TRY(mil_attr_text(op, "dtype", &name, err));
     mil_dtype dtype = mil_dtype_from_name(name, strlen(name));
     bool known = false;
     for (size_t k = 0; k < sizeof targets / sizeof targets[0]; k++) known |= dtype == targets[k];
-    if (!known) return BAD("dtype is \"%.40s\"; it must be fp16, fp32, int8, uint8, int16, uint16, int32 or bool", name);
+    if (!known)
+        return BAD("dtype is \"%.40s\"; it must be fp16, fp32, int8, uint8, int16, uint16, int32 or bool", name);
     PROPANE_TRY(mil_rule_same(op, out, out_count, err));
     out->dtype = dtype;
     return PROPANE_OK;
@@ -81,15 +83,17 @@ propane_status mil_rule_cast(const mil_op *op, mil_type *out, int *out_count, pr
 /* ---- quantisation --------------------------------------------------------------------------------------------------- */
 
 /* A scale or zero point: a scalar, or one number for each element of `axis`. */
-static propane_status per_axis(const mil_op *op, const char *param, const mil_type *data, int axis, propane_error *err) {
+static propane_status per_axis(const mil_op *op, const char *param, const mil_type *data, int axis,
+                               propane_error *err) {
     const mil_value *value = mil_in(op, param);
     char text[160];
     if (!value || value->type.rank == 0) return PROPANE_OK;
-    if (value->type.rank != 1) return BAD("%s is %s; it must be a scalar or a vector", param, mil_shape_print(text, &value->type));
+    if (value->type.rank != 1)
+        return BAD("%s is %s; it must be a scalar or a vector", param, mil_shape_print(text, &value->type));
     if (axis < 0) return BAD("%s is a vector, but axis is left out", param);
     if (value->type.dim[0] != data->dim[axis])
-        return BAD("%s has %lld entries, but dimension %d has %lld elements", param, (long long)value->type.dim[0], axis,
-                   (long long)data->dim[axis]);
+        return BAD("%s has %lld entries, but dimension %d has %lld elements", param, (long long)value->type.dim[0],
+                   axis, (long long)data->dim[axis]);
     return PROPANE_OK;
 }
 
@@ -139,7 +143,8 @@ propane_status mil_rule_dequantize(const mil_op *op, mil_type *out, int *out_cou
 
 propane_status mil_rule_constexpr_affine(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *data = &mil_in(op, "quantized_data")->type, *zero = &mil_in(op, "zero_point")->type;
-    if (!is_byte(data->dtype)) return BAD("quantized_data is %s; it must be int8 or uint8", mil_dtype_get(data->dtype)->name);
+    if (!is_byte(data->dtype))
+        return BAD("quantized_data is %s; it must be int8 or uint8", mil_dtype_get(data->dtype)->name);
     if (!is_byte(zero->dtype) && zero->dtype != MIL_fp32)
         return BAD("zero_point is %s; it must be int8, uint8 or fp32", mil_dtype_get(zero->dtype)->name);
     PROPANE_TRY(quant_params(op, "quantized_data", err));

@@ -17,8 +17,10 @@ static const mil_type *type_of(const mil_op *op, const char *param) {
 static mil_type without(const mil_type *x, const bool member[MIL_MAX_RANK], bool keep) {
     mil_type out = {.dtype = x->dtype};
     for (int d = 0; d < x->rank; d++) {
-        if (!member[d]) out.dim[out.rank++] = x->dim[d];
-        else if (keep) out.dim[out.rank++] = 1;
+        if (!member[d])
+            out.dim[out.rank++] = x->dim[d];
+        else if (keep)
+            out.dim[out.rank++] = 1;
     }
     return out;
 }
@@ -42,7 +44,8 @@ propane_status mil_rule_reduce_arg(const mil_op *op, mil_type *out, int *out_cou
     PROPANE_TRY(mil_attr_bool(op, "keep_dims", &keep, err));
     PROPANE_TRY(mil_attr_text(op, "output_dtype", &dtype, err));
     const bool is_short = !strcmp(dtype, "uint16");
-    if (!is_short && strcmp(dtype, "int32") != 0) return BAD("output_dtype is \"%.40s\"; it must be int32 or uint16", dtype);
+    if (!is_short && strcmp(dtype, "int32") != 0)
+        return BAD("output_dtype is \"%.40s\"; it must be int32 or uint16", dtype);
     if (is_short && x->dim[axis] > 65536)
         return BAD("output_dtype is uint16, but dimension %d has %lld elements", axis, (long long)x->dim[axis]);
     member[axis] = true;
@@ -110,7 +113,8 @@ propane_status mil_rule_instance_norm(const mil_op *op, mil_type *out, int *out_
 propane_status mil_rule_l2_norm(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     char text[160];
     if (type_of(op, "x")->rank < 3)
-        return BAD("x is %s; l2_norm normalises over the last three dimensions", mil_shape_print(text, type_of(op, "x")));
+        return BAD("x is %s; l2_norm normalises over the last three dimensions",
+                   mil_shape_print(text, type_of(op, "x")));
     return mil_rule_same(op, out, out_count, err);
 }
 

@@ -49,7 +49,9 @@ const char *mil_shape_print(char out[160], const mil_type *type) {
 }
 
 propane_status mil_axis(const mil_op *op, const char *param, int64_t value, int rank, int *out, propane_error *err) {
-    if (rank == 0) return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s is %lld, but a scalar has no axes", param, (long long)value);
+    if (rank == 0)
+        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s is %lld, but a scalar has no axes", param,
+                           (long long)value);
     if (value < -rank || value >= rank)
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s is %lld, but a tensor of rank %d has axes %d to %d", param,
                            (long long)value, rank, -rank, rank - 1);
@@ -98,8 +100,7 @@ propane_status mil_attr_axes(const mil_op *op, const char *param, int rank, bool
     for (int i = 0; i < count; i++) {
         int axis = 0;
         PROPANE_TRY(mil_axis(op, param, axes[i], rank, &axis, err));
-        if (member[axis])
-            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s names dimension %d twice", param, axis);
+        if (member[axis]) return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s names dimension %d twice", param, axis);
         member[axis] = true;
     }
     return PROPANE_OK;
@@ -129,8 +130,7 @@ propane_status mil_attr_perm(const mil_op *op, int perm[MIL_MAX_RANK], propane_e
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "perm has %d entries, but x has rank %d", count, rank);
     for (int d = 0; d < rank; d++) {
         PROPANE_TRY(mil_axis(op, "perm", values[d], rank, &perm[d], err));
-        if (seen[perm[d]])
-            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "perm names dimension %d twice", perm[d]);
+        if (seen[perm[d]]) return mil_op_fail(op, err, PROPANE_ERR_INVALID, "perm names dimension %d twice", perm[d]);
         seen[perm[d]] = true;
     }
     return PROPANE_OK;

@@ -46,7 +46,7 @@ PROPANE_CHECK propane_status mil_attr_perm(const mil_op *op, int perm[MIL_MAX_RA
  * m or n = 1 and its dimension is missing from the result. */
 typedef struct mil_matmul {
     int64_t m, n, k;
-    int64_t x_row, x_col, y_row, y_col;   /* x(i,k) at i*x_row + k*x_col; y(k,j) at k*y_row + j*y_col */
+    int64_t x_row, x_col, y_row, y_col; /* x(i,k) at i*x_row + k*x_col; y(k,j) at k*y_row + j*y_col */
     int batch_rank;
     int64_t batch[MIL_MAX_RANK], x_step[MIL_MAX_RANK], y_step[MIL_MAX_RANK];
     mil_type result;
@@ -63,9 +63,9 @@ PROPANE_CHECK propane_status mil_conv_read(const mil_op *op, mil_conv *out, prop
 
 /* slice_by_index and slice_by_size: element i of dimension d comes from begin[d] + i*step[d], i < count[d]. */
 typedef struct mil_slice {
-    int rank;                                /* of x */
+    int rank; /* of x */
     int64_t begin[MIL_MAX_RANK], step[MIL_MAX_RANK], count[MIL_MAX_RANK];
-    bool squeeze[MIL_MAX_RANK];              /* the dimension (count 1) is missing from the result */
+    bool squeeze[MIL_MAX_RANK]; /* the dimension (count 1) is missing from the result */
 } mil_slice;
 PROPANE_CHECK propane_status mil_slice_read(const mil_op *op, mil_slice *out, propane_error *err);
 
@@ -96,11 +96,11 @@ PROPANE_CHECK propane_status mil_gather_read(const mil_op *op, mil_gather *out, 
  * label that stands twice in one operand takes its diagonal; an operand whose size is 1 is repeated. */
 #define MIL_MAX_EINSUM 8 /* operands */
 typedef struct mil_einsum {
-    int label_count, result_rank;             /* labels 0 .. result_rank-1 are the result's dimensions */
+    int label_count, result_rank; /* labels 0 .. result_rank-1 are the result's dimensions */
     char letter[52];
     int64_t size[52];
     int operand_count;
-    int64_t step[MIL_MAX_EINSUM][52];         /* elements to go in operand k when the label's index grows by one */
+    int64_t step[MIL_MAX_EINSUM][52]; /* elements to go in operand k when the label's index grows by one */
 } mil_einsum;
 PROPANE_CHECK propane_status mil_einsum_read(const mil_op *op, mil_einsum *out, propane_error *err);
 

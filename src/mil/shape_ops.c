@@ -20,7 +20,8 @@ propane_status mil_matmul_read(const mil_op *op, mil_matmul *out, propane_error 
     bool tx = false, ty = false;
     PROPANE_TRY(mil_attr_bool(op, "transpose_x", &tx, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_y", &ty, err));
-    if (x->rank == 0 || y->rank == 0) return BAD("%s is a scalar; matmul takes vectors and matrices", x->rank ? "y" : "x");
+    if (x->rank == 0 || y->rank == 0)
+        return BAD("%s is a scalar; matmul takes vectors and matrices", x->rank ? "y" : "x");
     if ((tx && x->rank == 1) || (ty && y->rank == 1))
         return BAD("transpose_%s is true, but %s is a vector", tx && x->rank == 1 ? "x" : "y",
                    tx && x->rank == 1 ? "x" : "y");
@@ -56,7 +57,8 @@ propane_status mil_matmul_read(const mil_op *op, mil_matmul *out, propane_error 
     mil_broadcast_strides(&bx, &batch, out->x_step);
     mil_broadcast_strides(&by, &batch, out->y_step);
     for (int d = 0; d < batch.rank; d++) out->x_step[d] *= out->m * out->k, out->y_step[d] *= out->n * out->k;
-    if (batch.rank + (x->rank > 1) + (y->rank > 1) > MIL_MAX_RANK) return BAD("the result would have more than 8 dimensions");
+    if (batch.rank + (x->rank > 1) + (y->rank > 1) > MIL_MAX_RANK)
+        return BAD("the result would have more than 8 dimensions");
     if (x->rank > 1) batch.dim[batch.rank++] = out->m;
     if (y->rank > 1) batch.dim[batch.rank++] = out->n;
     out->result = batch;
@@ -76,7 +78,8 @@ static propane_status spatial_vector(const mil_op *op, const char *param, int sp
         return BAD("%s has %d entries, but x has %d spatial dimensions", param, count, spatial);
     for (int d = 0; d < spatial; d++) {
         out[d] = count < 0 ? 1 : values[d];
-        if (out[d] < 1 || out[d] > INT32_MAX) return BAD("%s[%d] is %lld; it must be at least 1", param, d, (long long)out[d]);
+        if (out[d] < 1 || out[d] > INT32_MAX)
+            return BAD("%s[%d] is %lld; it must be at least 1", param, d, (long long)out[d]);
     }
     return PROPANE_OK;
 }
@@ -109,7 +112,8 @@ static propane_status conv_padding(const mil_op *op, mil_conv *c, propane_error 
         int64_t room = c->in[d] + c->before[d] + c->after[d] - reach;
         if (room < 0)
             return BAD("spatial dimension %d has %lld elements with padding, fewer than the kernel's %lld (size %lld, "
-                       "dilation %lld)", d, (long long)(room + reach), (long long)reach, (long long)c->kernel[d],
+                       "dilation %lld)",
+                       d, (long long)(room + reach), (long long)reach, (long long)c->kernel[d],
                        (long long)c->dilation[d]);
         c->out[d] = room / c->stride[d] + 1;
     }
@@ -223,12 +227,15 @@ propane_status mil_pad_read(const mil_op *op, mil_pad *out, propane_error *err) 
     PROPANE_TRY(mil_attr_text(op, "mode", &mode, err));
     PROPANE_TRY(mil_attr_float(op, "constant_val", &out->value, err));
     PROPANE_TRY(mil_attr_vector(op, "pad", 2 * MIL_MAX_RANK, pad, &count, err));
-    if (!strcmp(mode, "reflect")) out->mode = MIL_PAD_REFLECT;
-    else if (!strcmp(mode, "replicate")) out->mode = MIL_PAD_REPLICATE;
+    if (!strcmp(mode, "reflect"))
+        out->mode = MIL_PAD_REFLECT;
+    else if (!strcmp(mode, "replicate"))
+        out->mode = MIL_PAD_REPLICATE;
     else if (strcmp(mode, "constant") != 0)
         return BAD("mode is \"%.40s\"; it must be constant, reflect or replicate", mode);
     if (count % 2 || count > 2 * x->rank)
-        return BAD("pad has %d entries; it takes two per dimension, at most %d for rank %d", count, 2 * x->rank, x->rank);
+        return BAD("pad has %d entries; it takes two per dimension, at most %d for rank %d", count, 2 * x->rank,
+                   x->rank);
     for (int i = 0; i < count; i++) {
         int d = x->rank - count / 2 + i / 2;
         int64_t most = out->mode == MIL_PAD_REFLECT ? x->dim[d] - 1 : MIL_MAX_COUNT;
@@ -286,8 +293,8 @@ propane_status mil_gather_read(const mil_op *op, mil_gather *out, propane_error 
     PROPANE_TRY(mil_attr_int(op, "batch_dims", &batch_dims, err));
     if (batch_dims < 0) batch_dims += indices->rank;
     if (batch_dims < 0 || batch_dims > indices->rank || batch_dims > out->axis)
-        return BAD("batch_dims is %lld; it must be at most the axis %d and the rank %d of indices", (long long)batch_dims,
-                   out->axis, indices->rank);
+        return BAD("batch_dims is %lld; it must be at most the axis %d and the rank %d of indices",
+                   (long long)batch_dims, out->axis, indices->rank);
     out->batch_dims = (int)batch_dims;
     for (int d = 0; d < out->batch_dims; d++) {
         if (x->dim[d] != indices->dim[d])
@@ -319,7 +326,8 @@ static propane_status einsum_result(const mil_op *op, const char *equation, cons
         if (*c == ' ') continue;
         if (!is_letter(*c)) return BAD("equation \"%.60s\": '%c' is not a letter", equation, *c);
         if (label_of(e, *c) >= 0) return BAD("equation \"%.60s\": the result names '%c' twice", equation, *c);
-        if (e->label_count == MIL_MAX_RANK) return BAD("equation \"%.60s\": the result has more than %d dimensions", equation, MIL_MAX_RANK);
+        if (e->label_count == MIL_MAX_RANK)
+            return BAD("equation \"%.60s\": the result has more than %d dimensions", equation, MIL_MAX_RANK);
         e->letter[e->label_count++] = *c;
     }
     e->result_rank = e->label_count;
@@ -360,17 +368,22 @@ propane_status mil_einsum_read(const mil_op *op, mil_einsum *out, propane_error 
         for (; c < arrow && *c != ','; c++) {
             if (*c == ' ') continue;
             if (!is_letter(*c)) return BAD("equation \"%.60s\": '%c' is not a letter", equation, *c);
-            if (rank == type->rank) return BAD("equation \"%.60s\": more letters than the %d dimensions of operand %d", equation, type->rank, k);
+            if (rank == type->rank)
+                return BAD("equation \"%.60s\": more letters than the %d dimensions of operand %d", equation,
+                           type->rank, k);
             PROPANE_TRY(einsum_label(op, equation, *c, type->dim[rank], stride[rank], k, out, err));
             rank++;
         }
-        if (rank != type->rank) return BAD("equation \"%.60s\": %d letters for operand %d of rank %d", equation, rank, k, type->rank);
+        if (rank != type->rank)
+            return BAD("equation \"%.60s\": %d letters for operand %d of rank %d", equation, rank, k, type->rank);
         if ((c == arrow) != (k == out->operand_count - 1))
-            return BAD("equation \"%.60s\" does not have one term for each of the %d values", equation, out->operand_count);
+            return BAD("equation \"%.60s\" does not have one term for each of the %d values", equation,
+                       out->operand_count);
         c++;
     }
     for (int l = 0; l < out->result_rank; l++)
-        if (out->size[l] == 0) return BAD("equation \"%.60s\": no operand has the result's '%c'", equation, out->letter[l]);
+        if (out->size[l] == 0)
+            return BAD("equation \"%.60s\": no operand has the result's '%c'", equation, out->letter[l]);
     return PROPANE_OK;
 }
 
@@ -382,8 +395,10 @@ propane_status mil_sdpa_read(const mil_op *op, mil_sdpa *out, propane_error *err
     char a[160], b[160];
     const int rank = q->rank;
     if (rank < 3 || k->rank != rank || v->rank != rank)
-        return BAD("query, key and value have ranks %d, %d, %d; they need the same, at least 3", rank, k->rank, v->rank);
-    *out = (mil_sdpa){.batch = 1, .l = q->dim[rank - 2], .s = k->dim[rank - 2], .e = q->dim[rank - 1], .v = v->dim[rank - 1]};
+        return BAD("query, key and value have ranks %d, %d, %d; they need the same, at least 3", rank, k->rank,
+                   v->rank);
+    *out = (mil_sdpa){
+        .batch = 1, .l = q->dim[rank - 2], .s = k->dim[rank - 2], .e = q->dim[rank - 1], .v = v->dim[rank - 1]};
     for (int d = 0; d < rank - 2; d++) {
         if (k->dim[d] != q->dim[d] || v->dim[d] != q->dim[d])
             return BAD("batch dimension %d of query, key and value is %lld, %lld, %lld", d, (long long)q->dim[d],

@@ -70,16 +70,25 @@ static const known by_hand[] = {
     {MIL_OP_conv, MIL_fp32, "x=[1,2,2]~=1,2,3,4 weight=[2,1,1]~=10,100 groups=2 bias=[2]~=0,1", {10, 20, 301, 401}},
     {MIL_OP_einsum, MIL_fp32, "values=[2,2]~=1,2,3,4 equation=ii->", {5}},
     {MIL_OP_einsum, MIL_fp32, "values=[2]~=1,2|[2]~=3,4 equation=i,j->ji", {3, 6, 4, 8}},
-    {MIL_OP_scaled_dot_product_attention, MIL_fp32,
-     "query=[1,1,4]~=0,0,0,0 key=[1,2,4] value=[1,2,1]~=1,3 attn_mask=bool[2]~=1,1", {2}},
-    {MIL_OP_scaled_dot_product_attention, MIL_fp32,
-     "query=[1,1,4]~=0,0,0,0 key=[1,2,4] value=[1,2,1]~=1,3 attn_mask=bool[2]~=0,1", {3}},
+    {MIL_OP_scaled_dot_product_attention,
+     MIL_fp32,
+     "query=[1,1,4]~=0,0,0,0 key=[1,2,4] value=[1,2,1]~=1,3 attn_mask=bool[2]~=1,1",
+     {2}},
+    {MIL_OP_scaled_dot_product_attention,
+     MIL_fp32,
+     "query=[1,1,4]~=0,0,0,0 key=[1,2,4] value=[1,2,1]~=1,3 attn_mask=bool[2]~=0,1",
+     {3}},
     {MIL_OP_transpose, MIL_fp32, "x=[2,3]~=1,2,3,4,5,6 perm=[1,0]", {1, 4, 2, 5, 3, 6}},
     {MIL_OP_slice_by_index, MIL_fp32, "x=[6]~=0,1,2,3,4,5 begin=[-1] end=[0] stride=[-2]", {5, 3, 1}},
-    {MIL_OP_slice_by_index, MIL_fp32, "x=[6]~=0,1,2,3,4,5 begin=[0] end=[0] stride=[-2] begin_mask=[true] end_mask=[true]", {5, 3, 1}},
+    {MIL_OP_slice_by_index,
+     MIL_fp32,
+     "x=[6]~=0,1,2,3,4,5 begin=[0] end=[0] stride=[-2] begin_mask=[true] end_mask=[true]",
+     {5, 3, 1}},
     {MIL_OP_split, MIL_fp32, "x=[2,3]~=1,2,3,4,5,6 split_sizes=[1,2] axis=1", {1, 4, 2, 3, 5, 6}},
     {MIL_OP_concat, MIL_fp32, "values=[2,1]~=1,2|[2,2]~=3,4,5,6 axis=1", {1, 3, 4, 2, 5, 6}},
-    {MIL_OP_concat, MIL_fp32, "values=[3,2]~=1,2,3,4,5,6|[3,2]~=7,8,9,10,11,12 axis=0 interleave=true",
+    {MIL_OP_concat,
+     MIL_fp32,
+     "values=[3,2]~=1,2,3,4,5,6|[3,2]~=7,8,9,10,11,12 axis=0 interleave=true",
      {1, 2, 7, 8, 3, 4, 9, 10, 5, 6, 11, 12}},
     {MIL_OP_stack, MIL_fp32, "values=[2]~=1,2|[2]~=3,4 axis=1", {1, 3, 2, 4}},
     {MIL_OP_tile, MIL_fp32, "x=[2]~=1,2 reps=[3]", {1, 2, 1, 2, 1, 2}},
@@ -89,12 +98,22 @@ static const known by_hand[] = {
     {MIL_OP_pad, MIL_fp32, "x=[2]~=1,2 pad=[1,2] constant_val=7", {7, 1, 2, 7, 7}},
     {MIL_OP_gather, MIL_fp32, "x=[3]~=5,6,7 indices=[4]~=0,-1,2,-3", {5, 7, 7, 5}},
     {MIL_OP_gather, MIL_fp32, "x=[2,2]~=1,2,3,4 indices=[2,1]~=1,0 axis=1 batch_dims=1", {2, 3}},
-    {MIL_OP_one_hot, MIL_fp32, "indices=[3]~=1,0,5 one_hot_vector_size=2 on_value=fp32(2) off_value=fp32(-1)", {-1, 2, 2, -1, -1, -1}},
+    {MIL_OP_one_hot,
+     MIL_fp32,
+     "indices=[3]~=1,0,5 one_hot_vector_size=2 on_value=fp32(2) off_value=fp32(-1)",
+     {-1, 2, 2, -1, -1, -1}},
     {MIL_OP_band_part, MIL_fp32, "x=[3,3]~=1,2,3,4,5,6,7,8,9 lower=0 upper=1", {1, 2, 0, 0, 5, 6, 0, 0, 9}},
-    {MIL_OP_quantize, MIL_fp32, "input=[5]~=0.25,0.75,100,-100,-0.25 scale=$(0.5) zero_point=int8(1) output_dtype=int8",
+    {MIL_OP_quantize,
+     MIL_fp32,
+     "input=[5]~=0.25,0.75,100,-100,-0.25 scale=$(0.5) zero_point=int8(1) output_dtype=int8",
      {1, 3, 127, -128, 1}},
-    {MIL_OP_dequantize, MIL_fp32, "input=int8[2,2]~=1,2,3,4 scale=fp32[2]~=0.5,2 zero_point=int8[2]~=1,0 axis=1", {0, 4, 1, 8}},
-    {MIL_OP_constexpr_affine_dequantize, MIL_fp32, "quantized_data=uint8[2,2]~=1,2,3,4 scale=fp32[2]~=0.5,2 zero_point=uint8(1) axis=0",
+    {MIL_OP_dequantize,
+     MIL_fp32,
+     "input=int8[2,2]~=1,2,3,4 scale=fp32[2]~=0.5,2 zero_point=int8[2]~=1,0 axis=1",
+     {0, 4, 1, 8}},
+    {MIL_OP_constexpr_affine_dequantize,
+     MIL_fp32,
+     "quantized_data=uint8[2,2]~=1,2,3,4 scale=fp32[2]~=0.5,2 zero_point=uint8(1) axis=0",
      {0, 0.5, 4, 6}},
 };
 
@@ -116,7 +135,8 @@ TEST(values_worked_out_by_hand) {
         for (int r = 0; r < c->op->result_count; r++)
             for (int64_t i = 0; i < mil_type_count(&out[r].type); i++, at++) {
                 const double have = out[r].data[i], want = by_hand[k].want[at];
-                EXPECT_MSG(have == want || fabs(have - want) < 1e-15, "%s: element %d is %.17g, not %.17g", c->label, at, have, want);
+                EXPECT_MSG(have == want || fabs(have - want) < 1e-15, "%s: element %d is %.17g, not %.17g", c->label,
+                           at, have, want);
             }
         arena_free(a);
         op_case_free(c);
@@ -183,7 +203,8 @@ TEST(functions_follow_their_laws) {
         const mil_tensor *out = run(c, false, a);
         for (int64_t i = 0; i < mil_type_count(&out[0].type); i++) {
             const double x = c->inputs[0].data[i], want = laws[k].f(x);
-            EXPECT_MSG(fabs(out[0].data[i] - want) < 1e-13, "%s at %g: %.17g, not %.17g", c->label, x, out[0].data[i], want);
+            EXPECT_MSG(fabs(out[0].data[i] - want) < 1e-13, "%s at %g: %.17g, not %.17g", c->label, x, out[0].data[i],
+                       want);
         }
         arena_free(a);
         op_case_free(c);
@@ -192,8 +213,9 @@ TEST(functions_follow_their_laws) {
 
 /* Not a number goes through, as in numpy. */
 TEST(nan_is_not_swallowed) {
-    static const mil_opcode codes[] = {MIL_OP_relu, MIL_OP_relu6, MIL_OP_maximum, MIL_OP_minimum, MIL_OP_reduce_max,
-                                       MIL_OP_reduce_min, MIL_OP_clip, MIL_OP_sigmoid_hard, MIL_OP_softmax};
+    static const mil_opcode codes[] = {MIL_OP_relu,    MIL_OP_relu6,        MIL_OP_maximum,
+                                       MIL_OP_minimum, MIL_OP_reduce_max,   MIL_OP_reduce_min,
+                                       MIL_OP_clip,    MIL_OP_sigmoid_hard, MIL_OP_softmax};
     for (size_t k = 0; k < sizeof codes / sizeof codes[0]; k++) {
         propane_error err = {0};
         const bool two = mil_op_param(mil_op_get(codes[k]), "y") >= 0;
@@ -246,7 +268,8 @@ TEST(functions_run_op_by_op_and_round_if_asked) {
     EXPECT(out[1].data[1] == rounded && rounded != 10 * 0x1.554p-2);
     EXPECT(out[0].data[1] == fp16_to_f32(fp16_from_f64(rounded - 10)));
     x.type.dim[0] = 3;
-    EXPECT_FAIL(mil_eval_function(f, &x, true, a, &out, &err), PROPANE_ERR_INVALID, "parameter 'x' is tensor<fp16, [2]>");
+    EXPECT_FAIL(mil_eval_function(f, &x, true, a, &out, &err), PROPANE_ERR_INVALID,
+                "parameter 'x' is tensor<fp16, [2]>");
     arena_free(a);
     mil_module_free(m);
 }
@@ -258,7 +281,8 @@ TEST(rounding_to_element_types) {
     EXPECT(mil_round(MIL_fp16, 65519.9) == 65504 && isinf(mil_round(MIL_fp16, 65520)));
     EXPECT(mil_round(MIL_fp16, 1 + 0x1p-11 + 0x1p-40) == 1 + 0x1p-10); /* once, not by way of fp32 */
     EXPECT(mil_round(MIL_fp32, 0.1) == (double)0.1f);
-    EXPECT(mil_round(MIL_int32, -2.9) == -2 && mil_round(MIL_int32, 3e9) == INT32_MAX && mil_round(MIL_int32, -3e9) == INT32_MIN);
+    EXPECT(mil_round(MIL_int32, -2.9) == -2 && mil_round(MIL_int32, 3e9) == INT32_MAX &&
+           mil_round(MIL_int32, -3e9) == INT32_MIN);
     EXPECT(mil_round(MIL_uint8, -5) == 0 && mil_round(MIL_uint8, 256) == 255 && mil_round(MIL_int8, -129) == -128);
     EXPECT(mil_round(MIL_int4, 9) == 7 && mil_round(MIL_int4, -9) == -8 && mil_round(MIL_uint3, 9) == 7);
     EXPECT(mil_round(MIL_bool, -0.5) == 1 && mil_round(MIL_bool, 0) == 0);
@@ -285,8 +309,8 @@ TEST(packing_keeps_every_value) {
         /* and constants are read the same way by the language */
         const mil_const konst = {.type = type, .data = bytes, .bytes = mil_type_bytes(&type)};
         for (int k = 0; k < 101; k++)
-            EXPECT_MSG(mil_const_f64(&konst, k) == values[k], "%s: element %d of the constant is %g, not %g", info->name, k,
-                       mil_const_f64(&konst, k), values[k]);
+            EXPECT_MSG(mil_const_f64(&konst, k) == values[k], "%s: element %d of the constant is %g, not %g",
+                       info->name, k, mil_const_f64(&konst, k), values[k]);
     }
 }
 
@@ -320,8 +344,8 @@ TEST(costs_worked_out_by_hand) {
         mil_op_cost(c->op, &cost);
         EXPECT_MSG(cost.flops == p->flops && cost.bytes_in == p->bytes_in && cost.bytes_const == p->bytes_const &&
                        cost.bytes_out == p->bytes_out && cost.is_matrix == p->is_matrix,
-                   "%s: %g flops, %g bytes in, %g of them constant, %g out, matrix %d", c->label, cost.flops, cost.bytes_in,
-                   cost.bytes_const, cost.bytes_out, cost.is_matrix);
+                   "%s: %g flops, %g bytes in, %g of them constant, %g out, matrix %d", c->label, cost.flops,
+                   cost.bytes_in, cost.bytes_const, cost.bytes_out, cost.is_matrix);
         op_case_free(c);
     }
 }

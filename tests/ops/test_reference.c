@@ -35,7 +35,8 @@ static bool next_record(char **at, record *r) {
 static char *compare(const op_case *c, int index, const mil_tensor *have, char *want, double *worst) {
     char shape[200] = "[";
     for (int d = 0; d < have->type.rank; d++)
-        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? "," : "", (long long)have->type.dim[d]);
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%lld", d ? "," : "",
+                 (long long)have->type.dim[d]);
     strcat(shape, "]");
     want += strspn(want, " ");
     EXPECT_MSG(!strncmp(want, shape, strlen(shape)), "%s: result %d is %s, not %.40s", c->label, index, shape, want);

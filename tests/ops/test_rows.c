@@ -43,8 +43,8 @@ TEST(every_optional_parameter_is_given_and_left_out) {
             if (info->params[p].need != MIL_OPTIONAL) continue;
             uses u = {.param = info->params[p].name};
             op_cases_each(op, 1, note_uses, &u);
-            EXPECT_MSG(u.given && u.left_out, "%s: %s is given in %d cases and left out in %d", info->name, u.param, u.given,
-                       u.left_out);
+            EXPECT_MSG(u.given && u.left_out, "%s: %s is given in %d cases and left out in %d", info->name, u.param,
+                       u.given, u.left_out);
         }
     }
 }
@@ -63,8 +63,10 @@ static void evaluate(const op_case *c, void *context) {
         for (int64_t i = 0; i < mil_type_count(type); i++) {
             const double e = exact[k].data[i], r = rounded[k].data[i];
             EXPECT_MSG(isfinite(e), "%s: element %lld is %g", c->label, (long long)i, e);
-            EXPECT_MSG(r == mil_round(type->dtype, e), "%s: element %lld %g was rounded to %g", c->label, (long long)i, e, r);
-            EXPECT_MSG(mil_dtype_is_float(type->dtype) || r == e, "%s: element %lld %g is not whole", c->label, (long long)i, e);
+            EXPECT_MSG(r == mil_round(type->dtype, e), "%s: element %lld %g was rounded to %g", c->label, (long long)i,
+                       e, r);
+            EXPECT_MSG(mil_dtype_is_float(type->dtype) || r == e, "%s: element %lld %g is not whole", c->label,
+                       (long long)i, e);
         }
     }
     arena_free(a);
@@ -85,7 +87,8 @@ static void round_trip(const op_case *c, void *context) {
     mil_tensor *before = NULL, *after = NULL;
     mil_print(&first, c->module, &options);
     EXPECT(a && !first.failed);
-    if (mil_parse(first.data, first.length, "case.mil", NULL, &m, &err)) ck_abort_msg("%s: %s\n%s", c->label, err.text, first.data);
+    if (mil_parse(first.data, first.length, "case.mil", NULL, &m, &err))
+        ck_abort_msg("%s: %s\n%s", c->label, err.text, first.data);
     mil_print(&second, m, &options);
     EXPECT_MSG(!strcmp(first.data, second.data), "%s: printed\n%s\nand then\n%s", c->label, first.data, second.data);
     const mil_function *f = mil_module_function(m, NULL, &err);

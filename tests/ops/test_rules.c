@@ -15,7 +15,8 @@ typedef struct shape_case {
 
 static const shape_case good[] = {
     {MIL_OP_const, "val=$[2,3]", "tensor<fp32, [2, 3]>"},
-    {MIL_OP_constexpr_affine_dequantize, "quantized_data=int8[4,3] zero_point=int8(0) scale=fp16(0.5) axis=0", "tensor<fp16, [4, 3]>"},
+    {MIL_OP_constexpr_affine_dequantize, "quantized_data=int8[4,3] zero_point=int8(0) scale=fp16(0.5) axis=0",
+     "tensor<fp16, [4, 3]>"},
     {MIL_OP_add, "x=[] y=[]", "fp32"},
     {MIL_OP_add, "x=[2,1,3] y=[4,1]", "tensor<fp32, [2, 4, 3]>"},
     {MIL_OP_less, "x=[5] y=[2,5]", "tensor<bool, [2, 5]>"},
@@ -36,10 +37,12 @@ static const shape_case good[] = {
     {MIL_OP_linear, "x=[2,3,5] weight=[7,5]", "tensor<fp32, [2, 3, 7]>"},
     {MIL_OP_conv, "x=[2,3,10] weight=[4,3,3] strides=[2] dilations=[2]", "tensor<fp32, [2, 4, 3]>"},
     {MIL_OP_conv, "x=[1,3,7,8] weight=[4,3,3,2] pad_type=same strides=[2,3]", "tensor<fp32, [1, 4, 4, 3]>"},
-    {MIL_OP_conv, "x=[1,2,3,4,5] weight=[6,1,3,1,2] groups=2 pad_type=custom pad=[1,1,0,0,2,0]", "tensor<fp32, [1, 6, 3, 4, 6]>"},
+    {MIL_OP_conv, "x=[1,2,3,4,5] weight=[6,1,3,1,2] groups=2 pad_type=custom pad=[1,1,0,0,2,0]",
+     "tensor<fp32, [1, 6, 3, 4, 6]>"},
     {MIL_OP_einsum, "values=[2,3]|[3,4]|[4,5] equation=ab,bc,cd->da", "tensor<fp32, [5, 2]>"},
     {MIL_OP_einsum, "values=[3,3] equation=ii->", "fp32"},
-    {MIL_OP_scaled_dot_product_attention, "query=[2,4,3,8] key=[2,4,5,8] value=[2,4,5,6]", "tensor<fp32, [2, 4, 3, 6]>"},
+    {MIL_OP_scaled_dot_product_attention, "query=[2,4,3,8] key=[2,4,5,8] value=[2,4,5,6]",
+     "tensor<fp32, [2, 4, 3, 6]>"},
     {MIL_OP_reshape, "x=[2,3,4] shape=[0,-1]", NULL},
     {MIL_OP_reshape, "x=[2,3,4] shape=[0,-1,2]", "tensor<fp32, [2, 6, 2]>"},
     {MIL_OP_transpose, "x=[2,3,4] perm=[2,-3,1]", "tensor<fp32, [4, 2, 3]>"},
@@ -49,7 +52,8 @@ static const shape_case good[] = {
     {MIL_OP_squeeze, "x=[1,1]", "fp32"},
     {MIL_OP_slice_by_size, "x=[5,6] begin=[-3,2] size=[2,-1]", "tensor<fp32, [2, 4]>"},
     {MIL_OP_slice_by_index, "x=[5,6] begin=[0,5] end=[99,1] stride=[2,-2]", "tensor<fp32, [3, 2]>"},
-    {MIL_OP_slice_by_index, "x=[5,6] begin=[4,0] end=[0,0] squeeze_mask=[true,false] end_mask=[false,true]", "tensor<fp32, [6]>"},
+    {MIL_OP_slice_by_index, "x=[5,6] begin=[4,0] end=[0,0] squeeze_mask=[true,false] end_mask=[false,true]",
+     "tensor<fp32, [6]>"},
     {MIL_OP_split, "x=[2,6] split_sizes=[1,5] axis=-1", "tensor<fp32, [2, 1]> tensor<fp32, [2, 5]>"},
     {MIL_OP_split, "x=[6] num_splits=3 axis=0", "tensor<fp32, [2]> tensor<fp32, [2]> tensor<fp32, [2]>"},
     {MIL_OP_concat, "values=[2,3]|[2,4] axis=1", "tensor<fp32, [2, 7]>"},
@@ -123,7 +127,8 @@ static const bad_case bad[] = {
     {MIL_OP_conv, "x=[2,3] weight=[5,3]", "x is [2, 3]"},
     {MIL_OP_conv, "x=[1,3,4] weight=[5,2,1]", "weight has 2 input channels, but x has 3 in 1 groups"},
     {MIL_OP_conv, "x=[1,3,4] weight=[5,3,1,1]", "weight has rank 4"},
-    {MIL_OP_conv, "x=[1,3,4] weight=[5,3,5]", "spatial dimension 0 has 4 elements with padding, fewer than the kernel's 5"},
+    {MIL_OP_conv, "x=[1,3,4] weight=[5,3,5]",
+     "spatial dimension 0 has 4 elements with padding, fewer than the kernel's 5"},
     {MIL_OP_conv, "x=[1,3,4] weight=[5,3,1] strides=[0]", "strides[0] is 0"},
     {MIL_OP_conv, "x=[1,3,4] weight=[5,3,1] dilations=[1,1]", "dilations has 2 entries"},
     {MIL_OP_conv, "x=[1,3,4] weight=[5,3,1] groups=2", "groups is 2"},
@@ -139,11 +144,15 @@ static const bad_case bad[] = {
     {MIL_OP_einsum, "values=[2,3] equation=ij->ii", "names 'i' twice"},
     {MIL_OP_einsum, "values=[2,3] equation=i.->i", "'.' is not a letter"},
     {MIL_OP_scaled_dot_product_attention, "query=[2,3] key=[2,3] value=[2,3]", "at least 3"},
-    {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,6] value=[2,5,4]", "query has 4 features, but key has 6"},
-    {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,6,4]", "key has 5 positions, but value has 6"},
+    {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,6] value=[2,5,4]",
+     "query has 4 features, but key has 6"},
+    {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,6,4]",
+     "key has 5 positions, but value has 6"},
     {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[1,5,4] value=[1,5,4]", "batch dimension 0"},
-    {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,5,4] attn_mask=bool[4,5]", "attn_mask [4, 5] cannot"},
-    {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,5,4] attn_mask=int32[3,5]", "attn_mask is int32"},
+    {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,5,4] attn_mask=bool[4,5]",
+     "attn_mask [4, 5] cannot"},
+    {MIL_OP_scaled_dot_product_attention, "query=[2,3,4] key=[2,5,4] value=[2,5,4] attn_mask=int32[3,5]",
+     "attn_mask is int32"},
     {MIL_OP_reshape, "x=[2,3] shape=[4,2]", "x [2, 3] has 6 elements, which do not fit shape [4, 2]"},
     {MIL_OP_reshape, "x=[2,3] shape=[-1,-1]", "-1 more than once"},
     {MIL_OP_reshape, "x=[2,3] shape=[0,3,1]", "shape[0] is 0"},
@@ -167,7 +176,8 @@ static const bad_case bad[] = {
     {MIL_OP_split, "x=[5] split_sizes=[2,4] axis=0", "split_sizes[1] is 4, with 3 elements left"},
     {MIL_OP_split, "x=[5] split_sizes=[2,3] num_splits=3 axis=0", "num_splits is 3, but split_sizes has 2"},
     {MIL_OP_split, "x=[5] axis=0", "neither num_splits nor split_sizes"},
-    {MIL_OP_concat, "values=[2,3]|[3,3] axis=1", "values[1] is [3, 3], which differs from values[0] [2, 3] not only in dimension 1"},
+    {MIL_OP_concat, "values=[2,3]|[3,3] axis=1",
+     "values[1] is [3, 3], which differs from values[0] [2, 3] not only in dimension 1"},
     {MIL_OP_concat, "values=[2,3]|int32[2,3] axis=1", "values[1] is int32"},
     {MIL_OP_concat, "values=[2,3]|[2,4] axis=1 interleave=true", "values[1] is [2, 4]"},
     {MIL_OP_concat, "values=[2]|[3] axis=1", "axis is 1"},
@@ -182,10 +192,12 @@ static const bad_case bad[] = {
     {MIL_OP_pad, "x=[2] pad=[0,2] mode=reflect", "gives at most 1"},
     {MIL_OP_pad, "x=[2] pad=[0,2] mode=wrap", "mode is \"wrap\""},
     {MIL_OP_gather, "x=[2,3] indices=[4]~index:2 axis=2", "axis is 2"},
-    {MIL_OP_gather, "x=[2,3] indices=[3,1]~index:3 axis=1 batch_dims=1", "batch dimension 0 is 2 in x and 3 in indices"},
+    {MIL_OP_gather, "x=[2,3] indices=[3,1]~index:3 axis=1 batch_dims=1",
+     "batch dimension 0 is 2 in x and 3 in indices"},
     {MIL_OP_gather, "x=[2,3] indices=[2,1]~index:2 axis=0 batch_dims=1", "batch_dims is 1"},
     {MIL_OP_one_hot, "indices=[2]~below:2 one_hot_vector_size=0", "one_hot_vector_size is 0"},
-    {MIL_OP_one_hot, "indices=[2]~below:2 one_hot_vector_size=2 on_value=fp32(1) off_value=fp16(0)", "on_value is fp32"},
+    {MIL_OP_one_hot, "indices=[2]~below:2 one_hot_vector_size=2 on_value=fp32(1) off_value=fp16(0)",
+     "on_value is fp32"},
     {MIL_OP_one_hot, "indices=[2]~below:2 one_hot_vector_size=2 on_value=fp32[2]", "it must be one number"},
     {MIL_OP_band_part, "x=[5]", "band_part takes matrices"},
     {MIL_OP_fill, "shape=[2,0]", "dimension 1 of the result would be 0"},
@@ -196,7 +208,8 @@ static const bad_case bad[] = {
     {MIL_OP_dequantize, "input=int8[4] scale=fp32[3] axis=0", "scale has 3 entries, but dimension 0 has 4"},
     {MIL_OP_dequantize, "input=int8[4] scale=int32(3)", "scale is int32"},
     {MIL_OP_dequantize, "input=int8[4] scale=fp32(3) zero_point=uint8(1)", "zero_point is uint8, but input is int8"},
-    {MIL_OP_constexpr_affine_dequantize, "quantized_data=fp32[4] zero_point=int8(0) scale=fp32(1) axis=0", "quantized_data is fp32"},
+    {MIL_OP_constexpr_affine_dequantize, "quantized_data=fp32[4] zero_point=int8(0) scale=fp32(1) axis=0",
+     "quantized_data is fp32"},
 };
 
 TEST(wrong_shapes_are_refused_with_a_reason) {
@@ -205,8 +218,8 @@ TEST(wrong_shapes_are_refused_with_a_reason) {
         const char *name = mil_op_get(bad[k].code)->name;
         op_case *c = op_case_make(bad[k].code, MIL_fp32, bad[k].line, 1, &err);
         EXPECT_MSG(c == NULL, "%s was taken: %s", name, bad[k].line);
-        EXPECT_MSG(err.status != PROPANE_OK && strstr(err.text, bad[k].message), "%s: %s: got '%s', want '...%s...'", name,
-                   bad[k].line, err.text, bad[k].message);
+        EXPECT_MSG(err.status != PROPANE_OK && strstr(err.text, bad[k].message), "%s: %s: got '%s', want '...%s...'",
+                   name, bad[k].line, err.text, bad[k].message);
         EXPECT_MSG(strstr(err.text, name) != NULL, "the message does not name %s: %s", name, err.text);
     }
 }

@@ -28,12 +28,12 @@ enum { WORDS = 16, SHORT = 80, SLOTS = 1024 };
 
 /* ---- columns of ops.def as text ------------------------------------------------------------------------------------- */
 
-#define RULE(x) #x
+#define RULE(x)                                                #x
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule,
 static const char *const rule_names[MIL_OP_COUNT] = {
 #include "mil/ops.def"
 };
-#define GRAD(x) #x
+#define GRAD(x)                                                #x
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) grad,
 static const char *const grad_names[MIL_OP_COUNT] = {
 #include "mil/ops.def"
@@ -53,8 +53,8 @@ typedef struct maker {
     op_case *out;
     mil_builder build;
     double *data[OP_CASE_INPUTS];
-    char *line;              /* its words end in 0 */
-    char *words[WORDS][2];   /* name, spec */
+    char *line;            /* its words end in 0 */
+    char *words[WORDS][2]; /* name, spec */
     int word_count;
     char label[400];
 } maker;
@@ -97,7 +97,9 @@ static double integer_of(maker *m, bool is_float) { return whole(m, -3, 3); }
 static double bit_of(maker *m, bool is_float) { return whole(m, 0, 1); }
 static double byte_of(maker *m, bool is_float) { return whole(m, 0, 127); }
 /* n and a fraction of 0.1 to 0.4 or 0.6 to 0.9: away from what floor, ceil and round jump at. */
-static double fraction_of(maker *m, bool is_float) { return whole(m, -4, 4) + 0.5 * (double)bit_of(m, true) + between(m, 0.1, 0.4); }
+static double fraction_of(maker *m, bool is_float) {
+    return whole(m, -4, 4) + 0.5 * (double)bit_of(m, true) + between(m, 0.1, 0.4);
+}
 static double half_of(maker *m, bool is_float) { return whole(m, -9, 9) / 2; }
 static double near_one_of(maker *m, bool is_float) {
     return is_float ? signed_(m, between(m, 0.7, 1.4)) : signed_(m, rng_below(&m->random, 8) ? 1 : 2);
@@ -121,9 +123,10 @@ static const struct drawing {
     {"mod_x", mod_x_of, true},       {"mod_y", mod_y_of, true},       {"large", large_of, false},
 };
 
-static const char *const draw_names[] = { /* by mil_draw */
-    [MIL_DRAW_any] = "any",     [MIL_DRAW_positive] = "positive", [MIL_DRAW_nonzero] = "nonzero",
-    [MIL_DRAW_unit] = "unit",   [MIL_DRAW_apart] = "apart",       [MIL_DRAW_integer] = "integer",
+static const char *const draw_names[] = {
+    /* by mil_draw */
+    [MIL_DRAW_any] = "any",       [MIL_DRAW_positive] = "positive", [MIL_DRAW_nonzero] = "nonzero",
+    [MIL_DRAW_unit] = "unit",     [MIL_DRAW_apart] = "apart",       [MIL_DRAW_integer] = "integer",
     [MIL_DRAW_custom] = "custom",
 };
 
@@ -164,7 +167,9 @@ static bool draw(maker *m, const char *how, const mil_type *type, double *data) 
     ck_assert_msg(found || n > 0 || !strcmp(how, "mask"), "%s: no such drawing: %s", m->label, how);
     for (int64_t i = 0; i < count; i++) {
         const bool first = type->rank > 0 && i % type->dim[type->rank - 1] == 0;
-        double v = found ? found->of(m, is_float) : n > 0 ? whole(m, how[0] == 'i' ? -n : 0, n - 1) : first || bit_of(m, false);
+        double v = found   ? found->of(m, is_float)
+                   : n > 0 ? whole(m, how[0] == 'i' ? -n : 0, n - 1)
+                           : first || bit_of(m, false);
         data[i] = mil_round(type->dtype, v);
     }
     return is_float && found && found->smooth;
@@ -200,7 +205,8 @@ static mil_dtype class_dtype(const maker *m, mil_class klass) {
 
 static const char *default_of(const maker *m, const char *param) {
     for (int k = 0; k < op_default_count; k++)
-        if (!strcmp(op_defaults[k].op, m->info->name) && !strcmp(op_defaults[k].param, param)) return op_defaults[k].text;
+        if (!strcmp(op_defaults[k].op, m->info->name) && !strcmp(op_defaults[k].param, param))
+            return op_defaults[k].text;
     return NULL;
 }
 
@@ -318,7 +324,8 @@ op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64
     m->line = mem_copy_string(line);
     rng_init(&m->random, seed);
     snprintf(m->label, sizeof m->label, "%s %s: %s", m->info->name, mil_dtype_get(dtype)->name, line);
-    *out = (op_case){.label = mem_copy_string(m->label), .code = code, .dtype = dtype, .module = mil_module_create("case.mil")};
+    *out = (op_case){
+        .label = mem_copy_string(m->label), .code = code, .dtype = dtype, .module = mil_module_create("case.mil")};
     ck_assert(m->line && out->label && out->module);
     split_words(m);
     mil_build_begin(&m->build, out->module, "main", MIL_IOS18);
@@ -355,7 +362,8 @@ static int dtypes_of(const mil_op_info *info, const char *text, mil_dtype out[8]
     }
     int count = 0;
     if (!is_int) out[count++] = MIL_fp32;
-    if (klass != MIL_CLASS_FLOAT && klass != MIL_CLASS_NUM && klass != MIL_CLASS_TENSOR && klass != MIL_CLASS_BOOL && !is_float)
+    if (klass != MIL_CLASS_FLOAT && klass != MIL_CLASS_NUM && klass != MIL_CLASS_TENSOR && klass != MIL_CLASS_BOOL &&
+        !is_float)
         return 1;
     if (info->param_count > 1 && klass == MIL_CLASS_BOOL && info->params[1].klass == MIL_CLASS_BOOL) return 1;
     if (info->param_count == 1 && klass == MIL_CLASS_BOOL) return 1;

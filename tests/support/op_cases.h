@@ -14,17 +14,17 @@
 
 #include "mil/ops.h"
 
-#define OP_CASES_ALL (-1)
+#define OP_CASES_ALL   (-1)
 #define OP_CASE_INPUTS 12
 
 typedef struct op_case {
-    const char *label;        /* "add fp16: x=[3,1] y=[5]" */
+    const char *label; /* "add fp16: x=[3,1] y=[5]" */
     mil_opcode code;
-    mil_dtype dtype;          /* of the main operands */
-    mil_module *module;       /* holds one function, verified */
-    const mil_function *function; /* its results are the results of `op` */
-    const mil_op *op;         /* the operation under test */
-    int input_count;          /* = function->param_count */
+    mil_dtype dtype;                   /* of the main operands */
+    mil_module *module;                /* holds one function, verified */
+    const mil_function *function;      /* its results are the results of `op` */
+    const mil_op *op;                  /* the operation under test */
+    int input_count;                   /* = function->param_count */
     mil_tensor inputs[OP_CASE_INPUTS]; /* random, legal for the op, already rounded to their element type */
     /* Float inputs away from kinks and jumps: finite differences (step up to 1e-3) hold. Says nothing about whether the row
      * has a gradient. */
