@@ -22,7 +22,8 @@ static void put(uint8_t *p, uint64_t v, int bytes) {
 }
 
 /* Over 8-byte little-endian words, the last one filled up with zeros. Finds damage, not malice. */
-static uint64_t checksum(const uint8_t *p, size_t bytes) {
+uint64_t token_file_checksum(const void *data, size_t bytes) {
+    const uint8_t *p = data;
     uint64_t h = bytes;
     for (size_t i = 0; i < bytes; i += 8) {
         h = (h ^ get(p + i, bytes - i < 8 ? (int)(bytes - i) : 8)) * 0x9e3779b97f4a7c15u;
@@ -69,7 +70,7 @@ propane_status token_file_parse(const void *data, size_t length, const char *sou
         t.tokenizer_hash[2 * i] = digits[p[HASH_AT + i] >> 4];
         t.tokenizer_hash[2 * i + 1] = digits[p[HASH_AT + i] & 15];
     }
-    if (checksum(p + HEADER_BYTES, length - HEADER_BYTES) != get(p + 40, 8))
+    if (token_file_checksum(p + HEADER_BYTES, length - HEADER_BYTES) != get(p + 40, 8))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the checksum of the tokens is wrong; the file is damaged", source);
     PROPANE_TRY(check_ids(&t, source, err));
     *out = t;
@@ -118,7 +119,7 @@ propane_status token_file_write(const char *path, const tokenizer *maker, const 
     put(header + 16, (uint64_t)vocab, 8);
     put(header + 24, (uint64_t)count, 8);
     put(header + 32, (uint64_t)text_bytes, 8);
-    put(header + 40, checksum(packed, bytes), 8);
+    put(header + 40, token_file_checksum(packed, bytes), 8);
     for (int i = 0; i < 32; i++) {
         const char *hex = tokenizer_hash(maker) + 2 * i;
         int high = hex[0] <= '9' ? hex[0] - '0' : hex[0] - 'a' + 10, low = hex[1] <= '9' ? hex[1] - '0' : hex[1] - 'a' + 10;

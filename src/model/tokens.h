@@ -30,5 +30,7 @@ PROPANE_CHECK propane_status token_file_check(const token_file *t, const char *p
                                           const char *tokenizer_path, propane_error *err);
 PROPANE_CHECK propane_status token_file_write(const char *path, const tokenizer *maker, const int32_t *ids, int64_t count,
                                           int64_t text_bytes, propane_error *err);
+/* Of the ids' bytes, as the header holds it. */
+uint64_t token_file_checksum(const void *data, size_t bytes);
 
 #endif

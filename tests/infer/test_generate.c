@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT
+ * Generation and losses on the cpu device, against llama2.c's run.c (stories260K.ref.txt) and, for a random model, against
+ * reading the same ids in other chunks. Sampling against the probabilities it should have.
+ */
+#include "infer/generate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "model/llama2c.h"
+#include "support/test.h"
+
+static propane_error err;
+
+enum { REF_IDS = 257 };
+
+typedef struct ref {
+    int32_t greedy[REF_IDS], lcg[REF_IDS];
+    double greedy_nll, lcg_nll;
+} ref;
+
+/* False: the files are not here. */
+static bool read_ref(ref *r, model_weights **w) {
+    const char *path = test_data("stories260K.ref.txt");
+    if (!path) return false;
+    char *data;
+    size_t length;
+    EXPECT_OK(file_read(path, 1 << 20, &data, &length, &err));
+    char *greedy = strstr(data, "\ngreedy "), *end;
+    EXPECT(greedy && strstr(data, "\ngreedy_mean_nll ") && strstr(data, "\nlcg_mean_nll "));
+    greedy += 8;
+    for (int i = 0; i < REF_IDS; i++, greedy = end) r->greedy[i] = (int32_t)strtol(greedy, &end, 10);
+    r->greedy_nll = atof(strstr(data, "\ngreedy_mean_nll ") + 17);
+    r->lcg_nll = atof(strstr(data, "\nlcg_mean_nll ") + 14);
+    mem_free(data);
+    uint32_t x = 12345;
+    r->lcg[0] = 1;
+    for (int i = 1; i < REF_IDS; i++) {
+        x = x * 1664525u + 1013904223u;
+        r->lcg[i] = 3 + (int32_t)((x >> 16) % 509);
+    }
+    path = test_data("stories260K.bin");
+    if (!path) return false;
+    EXPECT_OK(llama2c_read(path, w, &err));
+    return true;
+}
+
+static propane_device *device_of(void) {
+    propane_device *d;
+    EXPECT_OK(propane_device_open("cpu", &d, &err));
+    return d;
+}
+
+static infer *model_of(propane_device *d, const model_weights *w, mil_dtype dtype, int64_t context, int64_t chunk) {
+    infer *m;
+    infer_options o = {dtype, context, chunk};
+    EXPECT_OK(infer_create(d, w, &o, &m, &err));
+    return m;
+}
+
+typedef struct collected {
+    int32_t ids[600];
+    int count, stop_at;
+    double nll;
+} collected;
+
+static bool collect(void *context, int32_t id, double nll) {
+    collected *c = context;
+    c->ids[c->count++] = id;
+    c->nll += nll;
+    return c->count != c->stop_at;
+}
+
+static const infer_sampling greedy_sampling = {0};
+
+TEST(stories260k_writes_what_run_c_writes) {
+    static ref r;
+    model_weights *w;
+    if (!read_ref(&r, &w)) SKIP("stories260K is not here");
+    propane_device *d = device_of();
+    infer *m = model_of(d, w, MIL_fp32, 300, 32);
+    collected c = {0};
+    EXPECT_OK(infer_generate(m, r.greedy, 1, REF_IDS - 1, -1, &greedy_sampling, collect, &c, NULL, &err));
+    EXPECT(c.count == REF_IDS - 1);
+    int same = 0;
+    while (same < REF_IDS - 1 && c.ids[same] == r.greedy[same + 1]) same++;
+    EXPECT_MSG(same >= 200, "the first %d ids are the same", same); /* seen: all 256 */
+    EXPECT_MSG(fabs(c.nll / c.count - r.greedy_nll) < 1e-4, "%.7f, run.c has %.7f", c.nll / c.count, r.greedy_nll);
+    infer_free(m);
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
+TEST(stories260k_losses_equal_run_c) {
+    static ref r;
+    model_weights *w;
+    if (!read_ref(&r, &w)) SKIP("stories260K is not here");
+    propane_device *d = device_of();
+    for (int half = 0; half < 2; half++) {
+        double tolerance = half ? 1e-2 : 1e-4, mean; /* seen: fp32 2e-7 and 1e-6, fp16 6e-4 and 2e-4 */
+        int64_t predictions;
+        infer *m = model_of(d, w, half ? MIL_fp16 : MIL_fp32, 0, 0);
+        EXPECT_OK(infer_loss(m, r.greedy, REF_IDS, &mean, &predictions, &err));
+        EXPECT(predictions == 256);
+        EXPECT_MSG(fabs(mean - r.greedy_nll) < tolerance, "greedy: %.7f, run.c has %.7f", mean, r.greedy_nll);
+        EXPECT_OK(infer_loss(m, r.lcg, REF_IDS, &mean, NULL, &err));
+        EXPECT_MSG(fabs(mean - r.lcg_nll) < tolerance, "lcg: %.7f, run.c has %.7f", mean, r.lcg_nll);
+        infer_free(m);
+    }
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
+static model_weights *random_model(void) {
+    model_config c;
+    model_config_default(&c);
+    c.hidden_size = 32;
+    c.intermediate_size = 40;
+    c.num_hidden_layers = 2;
+    c.num_attention_heads = 4;
+    c.num_key_value_heads = 2;
+    c.head_dim = 8;
+    c.vocab_size = 23;
+    c.max_position_embeddings = 40;
+    model_weights *w;
+    EXPECT_OK(model_weights_create(&c, &w, &err));
+    model_weights_init(w, 7, 0.2);
+    return w;
+}
+
+TEST(chunks_do_not_change_the_logits) {
+    model_weights *w = random_model();
+    propane_device *d = device_of();
+    int32_t ids[30];
+    rng r;
+    rng_init(&r, 3);
+    for (int i = 0; i < 30; i++) ids[i] = (int32_t)rng_below(&r, 23);
+    float want[23], got[23];
+    infer *one = model_of(d, w, MIL_fp32, 30, 1);
+    EXPECT_OK(infer_read(one, ids, 30, want, &err));
+    static const int64_t chunks[] = {2, 7, 30};
+    for (int k = 0; k < 3; k++) {
+        infer *m = model_of(d, w, MIL_fp32, 30, chunks[k]);
+        for (int round = 0; round < 2; round++) { /* the second time over the remains of the first */
+            EXPECT_OK(infer_read(m, ids, 4, NULL, &err));
+            EXPECT_OK(infer_read(m, ids + 4, 9, NULL, &err));
+            EXPECT_OK(infer_read(m, ids + 13, 17, got, &err));
+            EXPECT(infer_position(m) == 30);
+            for (int i = 0; i < 23; i++) EXPECT_MSG(fabsf(got[i] - want[i]) < 1e-5f, "%g, want %g", (double)got[i], (double)want[i]);
+            infer_reset(m);
+        }
+        infer_free(m);
+    }
+    infer_free(one);
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
+TEST(long_sequences_are_measured_in_windows) {
+    model_weights *w = random_model();
+    propane_device *d = device_of();
+    int32_t ids[50];
+    rng r;
+    rng_init(&r, 4);
+    for (int i = 0; i < 50; i++) ids[i] = (int32_t)rng_below(&r, 23);
+    infer *m = model_of(d, w, MIL_fp32, 16, 5);
+    double mean, nll[16], sum = 0;
+    int64_t predictions;
+    EXPECT_OK(infer_loss(m, ids, 50, &mean, &predictions, &err));
+    EXPECT(predictions == 49);
+    for (int at = 0; at < 49; at += 16) {
+        int n = 49 - at < 16 ? 49 - at : 16;
+        EXPECT_OK(infer_score(m, ids + at, n + 1, nll, &err));
+        for (int i = 0; i < n; i++) sum += nll[i];
+    }
+    EXPECT(fabs(sum / 49 - mean) < 1e-9);
+    EXPECT(mean > 2 && mean < 5); /* about log 23 */
+    infer_free(m);
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
+TEST(generation_ends_where_it_should) {
+    model_weights *w = random_model();
+    propane_device *d = device_of();
+    infer *m = model_of(d, w, MIL_fp32, 12, 4);
+    int64_t made;
+    int32_t prompt[] = {1, 2, 3};
+    infer_sampling s = {.temperature = 1, .seed = 5};
+    collected a = {0}, b = {0};
+    EXPECT_OK(infer_generate(m, prompt, 3, 100, -1, &s, collect, &a, &made, &err));
+    EXPECT(made == 10 && infer_position(m) == 12); /* the last one is drawn from a full context */
+    infer_reset(m);
+    EXPECT_OK(infer_generate(m, prompt, 3, 5, -1, &s, collect, &b, &made, &err));
+    EXPECT(made == 5 && memcmp(a.ids, b.ids, 5 * sizeof b.ids[0]) == 0); /* the same seed */
+    infer_reset(m);
+    b = (collected){.stop_at = 2};
+    EXPECT_OK(infer_generate(m, prompt, 3, 5, -1, &s, collect, &b, &made, &err));
+    EXPECT(made == 2);
+    infer_reset(m);
+    b = (collected){0};
+    EXPECT_OK(infer_generate(m, prompt, 3, 10, a.ids[3], &s, collect, &b, &made, &err));
+    EXPECT(b.ids[made - 1] == a.ids[3] && made <= 4);
+    infer_reset(m);
+    s.seed = 6;
+    b = (collected){0};
+    EXPECT_OK(infer_generate(m, prompt, 3, 10, -1, &s, collect, &b, &made, &err));
+    EXPECT(memcmp(a.ids, b.ids, 10 * sizeof b.ids[0]) != 0);
+    infer_free(m);
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
+TEST(wrong_input_is_refused) {
+    model_weights *w = random_model();
+    propane_device *d = device_of();
+    infer *m;
+    infer_options o = {MIL_fp32, 41, 0};
+    EXPECT_FAIL(infer_create(d, w, &o, &m, &err), PROPANE_ERR_INVALID, "max_position_embeddings = 40");
+    o = (infer_options){MIL_fp32, 0, 5000};
+    EXPECT_FAIL(infer_create(d, w, &o, &m, &err), PROPANE_ERR_INVALID, "a chunk of 5000");
+    o = (infer_options){MIL_int32, 0, 0};
+    EXPECT_FAIL(infer_create(d, w, &o, &m, &err), PROPANE_ERR_UNSUPPORTED, "fp16 or fp32");
+    m = model_of(d, w, MIL_fp32, 8, 4);
+    int32_t ids[10] = {1, 2, 23};
+    float logits[23];
+    double mean;
+    EXPECT_FAIL(infer_read(m, ids, 3, logits, &err), PROPANE_ERR_INVALID, "id 23 (number 2) is not in the model's vocabulary");
+    ids[2] = -1;
+    EXPECT_FAIL(infer_read(m, ids, 3, logits, &err), PROPANE_ERR_INVALID, "id -1");
+    EXPECT_FAIL(infer_read(m, ids, 0, logits, &err), PROPANE_ERR_INVALID, "no token ids");
+    ids[2] = 0;
+    EXPECT_FAIL(infer_read(m, ids, 9, logits, &err), PROPANE_ERR_LIMIT, "9 ids after 0 do not fit");
+    EXPECT(infer_position(m) == 0);
+    EXPECT_FAIL(infer_loss(m, ids, 1, &mean, NULL, &err), PROPANE_ERR_INVALID, "at least 2");
+    infer_sampling s = {.temperature = -1};
+    EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "temperature is -1");
+    s = (infer_sampling){.temperature = NAN};
+    EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "temperature");
+    s = (infer_sampling){.top_k = -1};
+    EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "top-k is -1");
+    s = (infer_sampling){.top_p = 1.5};
+    EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "top-p is 1.5");
+    infer_free(m);
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
+/* 40,000 draws against the probabilities; 5 sigma. */
+static void check_draws(const float *logits, const infer_sampling *s, const double *want) {
+    enum { N = 40000, V = 6 };
+    infer_sampler sampler;
+    int counts[V] = {0};
+    EXPECT_OK(infer_sampler_init(&sampler, s, V, &err));
+    for (int i = 0; i < N; i++) counts[infer_sample(&sampler, logits)]++;
+    for (int i = 0; i < V; i++)
+        EXPECT_MSG(fabs(counts[i] - N * want[i]) <= 5 * sqrt(N * want[i] * (1 - want[i])), "id %d: %d of %d, want %g", i,
+                   counts[i], N, N * want[i]);
+    infer_sampler_deinit(&sampler);
+}
+
+TEST(draws_have_the_right_probabilities) {
+    const float logits[6] = {logf(0.1f), logf(0.3f), logf(0.05f), logf(0.4f), logf(0.15f), -INFINITY};
+    const double plain[6] = {0.1, 0.3, 0.05, 0.4, 0.15, 0};
+    check_draws(logits, &(infer_sampling){.temperature = 1, .seed = 1}, plain);
+    double hot[6], sum = 0;
+    for (int i = 0; i < 6; i++) sum += hot[i] = sqrt(plain[i]);
+    for (int i = 0; i < 6; i++) hot[i] /= sum;
+    check_draws(logits, &(infer_sampling){.temperature = 2, .seed = 2}, hot);
+    check_draws(logits, &(infer_sampling){.temperature = 1, .top_k = 2, .seed = 3}, (const double[]){0, 3. / 7, 0, 4. / 7, 0, 0});
+    check_draws(logits, &(infer_sampling){.temperature = 1, .top_p = 0.8, .seed = 4},
+                (const double[]){0, 0.3 / 0.85, 0, 0.4 / 0.85, 0.15 / 0.85, 0});
+    check_draws(logits, &(infer_sampling){.temperature = 1, .top_p = 0.01, .seed = 5}, (const double[]){0, 0, 0, 1, 0, 0});
+    check_draws(logits, &(infer_sampling){.temperature = 0}, (const double[]){0, 0, 0, 1, 0, 0});
+    const float strange[6] = {NAN, 1, NAN, 1, -INFINITY, 0};
+    check_draws(strange, &(infer_sampling){.temperature = 0}, (const double[]){0, 1, 0, 0, 0, 0});
+    EXPECT(fabs(infer_nll(logits, 6, 1, 3) + log(0.4)) < 1e-6);
+}
+
+SUITE("infer/generate", T(stories260k_writes_what_run_c_writes), T(stories260k_losses_equal_run_c),
+      T(chunks_do_not_change_the_logits), T(long_sequences_are_measured_in_windows), T(generation_ends_where_it_should),
+      T(wrong_input_is_refused), T(draws_have_the_right_probabilities))
