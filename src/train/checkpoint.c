@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "model/safetensors.h"
+#include "model/store.h"
 
 #define FORMAT "propane-checkpoint-1"
 
@@ -89,14 +89,9 @@ static propane_status put_fields(safetensors_writer *w, const field *fields, siz
 static propane_status put_metadata(safetensors_writer *w, const train_options *o, const train_input *input,
                                    const train_state *state, const model_weights *weights, propane_error *err) {
     char tokens[40];
-    json_t *json = model_config_to_json(&weights->config);
-    char *config = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    if (json) json_decref(json);
-    if (!config) return propane_fail_memory(err, 0);
-    propane_status status = put(w, "format", state ? FORMAT : "pt", err);
-    if (status == PROPANE_OK) status = put(w, "config", config, err);
-    free(config);
-    if (status != PROPANE_OK || !state) return status;
+    PROPANE_TRY(put(w, "format", state ? FORMAT : "pt", err));
+    PROPANE_TRY(model_store_describe(&weights->config, w, err));
+    if (!state) return PROPANE_OK;
     snprintf(tokens, sizeof tokens, "%lld", (long long)input->token_count);
     PROPANE_TRY(put(w, "tokens", tokens, err));
     PROPANE_TRY(put(w, "tokenizer", input->tokenizer_hash ? input->tokenizer_hash : "", err));
@@ -179,7 +174,7 @@ static propane_status check_input(const safetensors *s, const train_input *input
     if (strcmp(format, FORMAT) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: its format is '%.60s', not '%s'; this is not a checkpoint of a "
                             "training run", safetensors_source(s), format, FORMAT);
-    PROPANE_TRY(get(s, "config", &config, err));
+    PROPANE_TRY(get(s, MODEL_STORE_CONFIG, &config, err));
     PROPANE_TRY(model_config_parse(config, strlen(config), safetensors_source(s), &stored, err));
     if (!model_config_equal(&stored, &weights->config))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s holds another model than the one that is to be trained; resume with "
