@@ -414,7 +414,7 @@ static mil_value *random_op(maker *m) {
     int rank = x->type.rank;
     int64_t axis = (int64_t)rng_below(&m->r, (uint64_t)rank), dim[MIL_MAX_RANK], begin_at[MIL_MAX_RANK] = {0};
     memcpy(dim, x->type.dim, sizeof dim);
-    switch (rng_below(&m->r, 12)) {
+    switch (rng_below(&m->r, 13)) {
     case 0: case 1: return mil_build_unary(b, unary[rng_below(&m->r, 6)], x);
     case 2: case 3: case 4: return calm(m, mil_build_binary(b, binary[rng_below(&m->r, 5)], x, partner(m, x)));
     case 5: return calm(m, mil_build_reduce(b, reduce[rng_below(&m->r, 4)], x, &axis, 1, true));
@@ -436,6 +436,11 @@ static mil_value *random_op(maker *m) {
         both[0] = x;
         both[1] = rng_below(&m->r, 2) ? mil_build_unary(b, MIL_OP_sigmoid, x) : x;
         return mil_type_count(&x->type) > 3000 ? x : mil_build_concat(b, both, 2, (int)axis);
+    case 11: { /* the sum of two products */
+        mil_value *y = mil_build_matmul(b, mil_build_unary(b, MIL_OP_relu, x), x, false, true);
+        if (mil_type_count(&y->type) > 6000) return y;
+        return calm(m, mil_build_binary(b, MIL_OP_add, mil_build_matmul(b, x, x, false, true), y));
+    }
     default: {
         mil_value *y = calm(m, mil_build_matmul(b, x, x, axis & 1, !(axis & 1)));
         return mil_type_count(&y->type) > 6000 ? mil_build_reduce(b, MIL_OP_reduce_mean, y, &axis, 1, true) : y;
