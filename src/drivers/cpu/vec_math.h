@@ -48,11 +48,14 @@ VFN vf exp_core(vf r) {
 }
 
 VFN vf v_exp(vf x) {
-    x = v_min(v_set(89.0f), v_max(v_set(-104.0f), x)); /* beyond: infinity and 0 */
+    /* Beyond these: infinity and 0. What gives 0 (masked scores) must not reach v_scale: a result that underflows costs
+     * the processor a hundred cycles. */
+    vm none = v_lt(x, v_set(-104.0f));
+    x = v_select(none, v_set(0), v_min(v_set(89.0f), x));
     vf n = v_round(v_mul(x, v_set(0x1.715476p+0f)));
     vf r = v_fnma(n, v_set(0x1.62e400p-1f), x); /* ln 2 in two parts */
     r = v_fnma(n, v_set(0x1.7f7d1cp-20f), r);
-    return v_scale(exp_core(r), n);
+    return v_select(none, v_set(0), v_scale(exp_core(r), n));
 }
 
 VFN vf v_exp2(vf x) {
