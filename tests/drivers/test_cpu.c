@@ -1,67 +1,127 @@
 /* SPDX-License-Identifier: MIT
- * The cpu driver under the conformance suite: it passes all of it. Its kernels and its planner have tests of their own.
+ * The cpu driver under the conformance suite, and what only it promises: its refusals name the operation, precision and
+ * the number of threads are the caller's choice, the profile counts.
  */
+#include <math.h>
+
+#include "base/text.h"
 #include "drivers/conformance.h"
+#include "drivers/cpu/profile.h"
 
-static propane_error err;
+extern const propane_driver cpu_driver;
 
-static const char accumulate_program[] = CONFORMANCE_HEAD
-    "    func main<ios18>(tensor<fp32, [16, 24]> sum, tensor<fp32, [16, 8]> a, tensor<fp32, [24, 8]> b) {\n"
-    "        tensor<fp32, [16, 24]> product = matmul(x = a, y = b, transpose_x = false, transpose_y = true)"
-    "[name = string(\"product\")];\n"
-    "        tensor<fp32, [16, 24]> total = add(x = sum, y = product)[name = string(\"total\")];\n"
-    "    } -> (total);\n}\n";
+#define PRODUCT                                                                                                         \
+    CONFORMANCE_HEAD                                                                                                    \
+    "    func main<ios18>(tensor<fp32, [33, 65]> x, tensor<fp32, [65, 40]> y) {\n"                                      \
+    "        bool no = const()[name = string(\"no\"), val = bool(false)];\n"                                            \
+    "        tensor<fp32, [33, 40]> z = matmul(x = x, y = y, transpose_x = no, transpose_y = no)[name = string(\"z\")];\n" \
+    "        tensor<fp32, [33, 40]> w = tanh(x = z)[name = string(\"w\")];\n"                                           \
+    "    } -> (w);\n}\n"
 
-/* A weight gradient that grows where it lies: sum and total share one buffer. */
-TEST(sums_grow_in_place) {
+enum { X = 33 * 65, Y = 65 * 40, Z = 33 * 40 };
+
+static void product(const propane_compile_options *options, float *w) {
+    propane_error err = {0};
+    static float x[X], y[Y];
+    for (int i = 0; i < X; i++) x[i] = (float)sin(i);
+    for (int i = 0; i < Y; i++) y[i] = (float)cos(i) / 8;
     propane_device *d = conformance_open();
-    propane_program *p = conformance_compile(d, accumulate_program);
-    propane_buffer *sum = NULL, *a = NULL, *b = NULL;
-    EXPECT_OK(propane_buffer_create(d, propane_program_find(p, "sum")->bytes, &sum, &err));
-    EXPECT_OK(propane_buffer_create(d, propane_program_find(p, "a")->bytes, &a, &err));
-    EXPECT_OK(propane_buffer_create(d, propane_program_find(p, "b")->bytes, &b, &err));
-    float left[16 * 8], right[24 * 8], total[16 * 24];
-    for (int i = 0; i < 16 * 8; i++) left[i] = (float)(i % 7 - 3);
-    for (int i = 0; i < 24 * 8; i++) right[i] = (float)(i % 5 - 2);
-    EXPECT_OK(propane_buffer_write(a, propane_program_find(p, "a"), PROPANE_FP32, left, 16 * 8, &err));
-    EXPECT_OK(propane_buffer_write(b, propane_program_find(p, "b"), PROPANE_FP32, right, 24 * 8, &err));
+    propane_module *m = NULL;
+    propane_program *p = NULL;
+    propane_buffer *b[3] = {NULL};
     propane_request *r = NULL;
-    propane_binding bindings[] = {{"sum", sum}, {"a", a}, {"b", b}, {"total", sum}};
-    EXPECT_OK(propane_request_create(p, bindings, 4, &r, &err));
-    for (int i = 0; i < 10; i++) {
-        EXPECT_OK(propane_submit(&r, 1, &err));
-        EXPECT_OK(propane_wait(r, NULL, &err));
-    }
-    EXPECT_OK(propane_buffer_read(sum, propane_program_find(p, "total"), PROPANE_FP32, total, 16 * 24, &err));
-    for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 24; k++) {
-            float product = 0; /* whole numbers: exact */
-            for (int j = 0; j < 8; j++) product += left[i * 8 + j] * right[k * 8 + j];
-            EXPECT(total[i * 24 + k] == 10 * product);
-        }
+    EXPECT_OK(propane_module_parse(PRODUCT, strlen(PRODUCT), "product", NULL, &m, &err));
+    EXPECT_OK(propane_program_compile(d, m, options, &p, &err));
+    propane_module_free(m);
+    EXPECT_OK(propane_buffer_create(d, sizeof x, &b[0], &err));
+    EXPECT_OK(propane_buffer_create(d, sizeof y, &b[1], &err));
+    EXPECT_OK(propane_buffer_create(d, Z * sizeof *w, &b[2], &err));
+    EXPECT_OK(propane_buffer_write(b[0], propane_program_find(p, "x"), PROPANE_FP32, x, X, &err));
+    EXPECT_OK(propane_buffer_write(b[1], propane_program_find(p, "y"), PROPANE_FP32, y, Y, &err));
+    const propane_binding bindings[] = {{"x", b[0]}, {"y", b[1]}, {"w", b[2]}};
+    propane_completion done;
+    EXPECT_OK(propane_request_create(p, bindings, 3, &r, &err));
+    EXPECT_OK(propane_submit(&r, 1, &err));
+    EXPECT_OK(propane_wait(r, &done, &err));
+    EXPECT(done.device_ns > 0 && !done.simulated);
+    EXPECT_OK(propane_buffer_read(b[2], propane_program_find(p, "w"), PROPANE_FP32, w, Z, &err));
     propane_request_free(r);
-    propane_buffer_free(sum);
-    propane_buffer_free(a);
-    propane_buffer_free(b);
+    for (int i = 0; i < 3; i++) propane_buffer_free(b[i]);
     propane_program_free(p);
     propane_device_close(d);
 }
 
-/* The module is gone when this runs. */
-TEST(constants_are_the_programs_own) {
-    static const char text[] = CONFORMANCE_HEAD
-        "    func main<ios18>(tensor<fp32, [2, 2]> x) {\n"
-        "        tensor<fp32, [2, 2]> w = const()[name = string(\"w\"), val = tensor<fp32, [2, 2]>([[1, 2], [3, 4]])];\n"
-        "        tensor<fp32, [2, 2]> y = matmul(x = x, y = w)[name = string(\"y\")];\n"
+TEST(bf16_rounds_the_operands_of_products) {
+    static float exact[Z], rounded[Z];
+    double worst = 0;
+    product(NULL, exact);
+    product(&(propane_compile_options){.precision = PROPANE_PRECISION_BF16}, rounded);
+    for (int i = 0; i < Z; i++) {
+        double error = fabs((double)exact[i] - (double)rounded[i]);
+        if (error > worst) worst = error;
+    }
+    EXPECT_MSG(worst > 1e-5 && worst < 0.02, "worst %g", worst); /* observed 2.7e-3 */
+}
+
+TEST(the_number_of_threads_changes_no_bit) {
+    static float all[Z], one[Z];
+    product(NULL, all);
+    product(&(propane_compile_options){.threads = 1}, one);
+    EXPECT(memcmp(all, one, sizeof all) == 0);
+}
+
+/* The plan is one product and one elementwise step, and its profile counts the runs. */
+TEST(the_profile_counts) {
+    propane_error err = {0};
+    propane_module *m = NULL;
+    void *device = NULL;
+    driver_program program = {.arena = arena_create()};
+    driver_buffer b[3] = {{.bytes = X * 4}, {.bytes = Y * 4}, {.bytes = Z * 4}}, *in[2] = {&b[0], &b[1]}, *out[1] = {&b[2]};
+    EXPECT_OK(propane_module_parse(PRODUCT, strlen(PRODUCT), "product", NULL, &m, &err));
+    EXPECT_OK(cpu_driver.open("", &device, &err));
+    EXPECT_OK(cpu_driver.compile(device, mil_module_function(m, NULL, &err), NULL, &program, &err));
+    for (int i = 0; i < 3; i++) EXPECT_OK(cpu_driver.buffer_create(device, b[i].bytes, &b[i], &err));
+    cpu_profile_enable(&program, true);
+    propane_completion done;
+    for (int i = 0; i < 3; i++) EXPECT_OK(cpu_driver.execute(device, &(driver_execution){&program, in, out}, &done, &err));
+    cpu_profile_row row;
+    cpu_profile_counts counts;
+    cpu_profile_get(&program, 0, &row);
+    cpu_profile_summary(&program, &counts);
+    EXPECT(cpu_profile_count(&program) == 2 && counts.gemms == 1 && counts.tiles == 1 && counts.copies == 0);
+    EXPECT(row.runs == 3 && row.ns > 0 && row.flops == 2.0 * 33 * 65 * 40 && !strcmp(row.kind, "gemm"));
+    text t = {0};
+    cpu_profile_print(&program, &t);
+    EXPECT(t.data && strstr(t.data, "gemm") && strstr(t.data, "tile"));
+    text_deinit(&t);
+    cpu_profile_reset(&program);
+    cpu_profile_get(&program, 0, &row);
+    EXPECT(row.runs == 0);
+    for (int i = 0; i < 3; i++) cpu_driver.buffer_free(device, &b[i]);
+    cpu_driver.program_free(device, &program);
+    cpu_driver.close(device);
+    propane_module_free(m);
+    arena_free(program.arena);
+}
+
+TEST(refusals_name_the_value) {
+    static const char source[] = CONFORMANCE_HEAD
+        "    func main<ios18>(tensor<uint32, [3]> x) {\n"
+        "        tensor<uint32, [3]> y = identity(x = x)[name = string(\"y\")];\n"
         "    } -> (y);\n}\n";
-    static const float x[4] = {1, 1, 2, 0}, expected[4] = {4, 6, 2, 4};
-    float y[4];
-    conformance_run(text, (const float *const[]){x}, y, 4);
-    for (int i = 0; i < 4; i++) EXPECT_MSG(y[i] == expected[i], "y[%d] is %g", i, (double)y[i]);
+    propane_error err = {0};
+    propane_device *d = conformance_open();
+    propane_module *m = NULL;
+    if (propane_module_parse(source, strlen(source), "t.mil", NULL, &m, &err)) SKIP("the language refuses it: %s", err.text);
+    EXPECT_FAIL(propane_program_supported(d, m, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'x'");
+    propane_module_free(m);
+    propane_device_close(d);
 }
 
 int main(int argc, char **argv) {
-    static const test_case more[] = {T(sums_grow_in_place), T(constants_are_the_programs_own)};
-    static const conformance_driver driver = {.title = "drivers/cpu", .uri = "cpu", .more = more, .more_count = 2};
+    static const test_case more[] = {T(bf16_rounds_the_operands_of_products), T(the_number_of_threads_changes_no_bit),
+                                     T(the_profile_counts),
+                                     T(refusals_name_the_value)};
+    static const conformance_driver driver = {.title = "drivers/cpu", .uri = "cpu", .more = more, .more_count = 4};
     return conformance_main(&driver, argc, argv);
 }

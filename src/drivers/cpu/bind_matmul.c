@@ -370,7 +370,8 @@ static propane_status take_added(planner *p, const cpu_plan_node *node, const mi
         (void)cpu_view_reshape(&view, shape->rank, shape->dim, &view);
     }
     if (node->folded) view = unfolded(&op->results[0]->type, &view);
-    if (cpu_plan_binding_of(op) == &cpu_bind_conv) (void)cpu_view_reshape(&view, r->view[2].rank, r->view[2].dim, &view);
+    if (cpu_plan_binding_of(op) == &cpu_bind_conv)
+        (void)cpu_view_reshape(&view, r->view[2].rank, r->view[2].dim, &view);
     add_residual(r, &view);
     return PROPANE_OK;
 }
@@ -391,9 +392,12 @@ propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane
     }
     const cpu_plan_binding *b = cpu_plan_binding_of(op);
     product_c = node->folded ? unfolded(&op->results[0]->type, &c) : c;
-    if (b == &cpu_bind_matmul) PROPANE_TRY(describe_matmul(p, op, &product_c, &r, err));
-    else if (b == &cpu_bind_linear) PROPANE_TRY(describe_linear(p, op, &product_c, &r, err));
-    else PROPANE_TRY(describe_conv(p, op, &product_c, &r, err));
+    if (b == &cpu_bind_matmul)
+        PROPANE_TRY(describe_matmul(p, op, &product_c, &r, err));
+    else if (b == &cpu_bind_linear)
+        PROPANE_TRY(describe_linear(p, op, &product_c, &r, err));
+    else
+        PROPANE_TRY(describe_conv(p, op, &product_c, &r, err));
     if (node->added) PROPANE_TRY(take_added(p, node, op, inner, &r, err));
     if (!node->folded) {
         merge_batch(&r);

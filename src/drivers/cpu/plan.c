@@ -496,6 +496,33 @@ static void poison(cpu_program *program, int at) {
     }
 }
 
+static propane_status run_steps(cpu_program *program, propane_error *err) {
+    cpu_run run = {program->base, program->threads};
+    for (int i = 0; i < program->step_count; i++) {
+        cpu_plan_step *s = &program->steps[i];
+        int64_t start = program->profile ? clock_ns() : 0;
+        PROPANE_TRY(s->run(&run, s->args, err));
+        if (program->profile) {
+            s->ns += clock_ns() - start;
+            s->runs++;
+        }
+        if (program->poison) poison(program, i);
+    }
+    return PROPANE_OK;
+}
+
+/* One thread: loops inside of a loop run on their caller, so the whole program is a task. */
+typedef struct alone {
+    cpu_program *program;
+    propane_error *err;
+    propane_status status;
+} alone;
+
+static void alone_task(void *context, int task, int worker) {
+    alone *a = context;
+    if (task == 0) a->status = run_steps(a->program, a->err);
+}
+
 propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs, void *const *outputs,
                                propane_error *err) {
     if (pool_threads() > program->planned_threads)
@@ -511,16 +538,8 @@ propane_status cpu_program_run(cpu_program *program, void *block, void *const *i
             program->base[b] = (unsigned char *)block + o->offset;
     }
     if (program->poison) memset(block, 0xff, (size_t)program->block_bytes);
-    cpu_run run = {program->base, program->threads};
-    for (int i = 0; i < program->step_count; i++) {
-        cpu_plan_step *s = &program->steps[i];
-        int64_t start = program->profile ? clock_ns() : 0;
-        PROPANE_TRY(s->run(&run, s->args, err));
-        if (program->profile) {
-            s->ns += clock_ns() - start;
-            s->runs++;
-        }
-        if (program->poison) poison(program, i);
-    }
-    return PROPANE_OK;
+    if (program->threads != 1 || pool_threads() == 1) return run_steps(program, err);
+    alone a = {program, err, PROPANE_OK};
+    pool_run(alone_task, &a, 2);
+    return a.status;
 }

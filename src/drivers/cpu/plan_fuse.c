@@ -159,7 +159,8 @@ static propane_status try_merge(planner *p, search *s, int into, int from, propa
 
 /* Each operation in turn with the nodes that make its operands, then with those that read the same operands. */
 static propane_status merge_tiles(planner *p, search *s, propane_error *err) {
-    int *reader = ARENA_ARRAY(p->work, p->f->value_count + 1, int); /* by value id: 1 + the first operation that reads it */
+    int *reader =
+        ARENA_ARRAY(p->work, p->f->value_count + 1, int); /* by value id: 1 + the first operation that reads it */
     if (!reader) return cpu_plan_no_memory(p, err);
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < p->op_count; i++) {

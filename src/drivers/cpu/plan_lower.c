@@ -88,11 +88,42 @@ static propane_status lower_batch_norm(mil_builder *b, mil_op *op, propane_error
                    scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
 }
 
+static propane_status lower_l2_norm(mil_builder *b, mil_op *op, propane_error *err) {
+    mil_value *x = widened(b, mil_in(op, "x"));
+    double epsilon;
+    PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
+    if (!x) return b->err.status;
+    const int64_t rank = x->type.rank, axes[3] = {rank - 3, rank - 2, rank - 1};
+    mil_value *sum = mil_build_reduce(b, MIL_OP_reduce_sum_square, x, axes, 3, true);
+    return replace(b, op, mil_build_binary(b, MIL_OP_mul, x, reciprocal_root(b, sum, epsilon)));
+}
+
+/* The scores are fp32 between the products, which read fp16 as it is. */
+static propane_status lower_sdpa(mil_builder *b, mil_op *op, propane_error *err) {
+    mil_sdpa shape;
+    PROPANE_TRY(mil_sdpa_read(op, &shape, err));
+    mil_value *q = widened(b, mil_in(op, "query")), *k = widened(b, mil_in(op, "key"));
+    mil_value *v = widened(b, mil_in(op, "value")), *mask = mil_in(op, "attn_mask");
+    mil_value *scores = mil_build_matmul(b, q, k, false, true);
+    scores = mil_build_binary_scalar(b, MIL_OP_mul, scores, 1 / sqrt((double)shape.e));
+    if (mask && mask->type.dtype == MIL_bool) {
+        mil_value *never = mil_build_scalar(b, MIL_fp32, -INFINITY);
+        const mil_argument arguments[] = {{"cond", 1, &mask}, {"a", 1, &scores}, {"b", 1, &never}};
+        mil_op *chosen = mil_build_op(b, MIL_OP_select, NULL, arguments, 3);
+        scores = chosen ? chosen->results[0] : NULL;
+    } else if (mask) {
+        scores = mil_build_binary(b, MIL_OP_add, scores, widened(b, mask));
+    }
+    if (!scores) return b->err.status;
+    mil_value *p = mil_build_softmax(b, scores, shape.scores.rank - 1);
+    return replace(b, op, mil_build_matmul(b, p, v, false, false));
+}
+
 const cpu_plan_binding cpu_bind_lower_layer_norm = {.lower = lower_layer_norm};
 const cpu_plan_binding cpu_bind_lower_instance_norm = {.lower = lower_instance_norm};
 const cpu_plan_binding cpu_bind_lower_batch_norm = {.lower = lower_batch_norm};
-const cpu_plan_binding cpu_bind_lower_l2_norm = {.lower = NULL};
-const cpu_plan_binding cpu_bind_lower_sdpa = {.lower = NULL};
+const cpu_plan_binding cpu_bind_lower_l2_norm = {.lower = lower_l2_norm};
+const cpu_plan_binding cpu_bind_lower_sdpa = {.lower = lower_sdpa};
 
 static bool has_constant_result(const mil_op *op) { return op->results[0]->konst != NULL; }
 

@@ -4,6 +4,7 @@
 #ifndef DRIVERS_CPU_PROFILE_H
 #define DRIVERS_CPU_PROFILE_H
 
+#include "base/text.h"
 #include "device/driver.h"
 
 typedef struct cpu_profile_row {
@@ -27,7 +28,6 @@ int cpu_profile_count(const driver_program *program);
 void cpu_profile_get(const driver_program *program, int step, cpu_profile_row *out);
 void cpu_profile_summary(const driver_program *program, cpu_profile_counts *out);
 /* As a table in the order of execution: time of one run, share, GFLOP/s, GB/s. */
-struct text;
-void cpu_profile_print(const driver_program *program, struct text *out);
+void cpu_profile_print(const driver_program *program, text *out);
 
 #endif
