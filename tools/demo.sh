@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The demonstration: tools/demo.sh PROPANE [TEXT]. Trains a model of about two million parameters on this repository's own
-# source and documents (or on TEXT), shows the loss falling and the target that it must reach, and lets it write.
+# source and documents (or on TEXT), shows the loss falling and the mark that it should reach, and lets it write.
 set -eu
 cd "$(dirname "$0")/.."
 propane=$1
@@ -10,6 +10,17 @@ out=build/demo
 mkdir -p "$out"
 if [ -z "$text" ]; then
     text=$out/text.txt
-    git ls-files -z 2>/dev/null | grep -zE '\.(c|h|def|md|sh|mil)$' | xargs -0 cat > "$text" ||
-        find src include docs tests tools examples -name '*.[ch]' -o -name '*.md' | sort | xargs cat > "$text"
+    find src include docs tests tools examples README.md CONTRIBUTING.md -name '*.[ch]' -o -name '*.md' -o -name '*.def' -o -name '*.sh' |
+        LC_ALL=C sort | xargs cat > "$text"
+    what="this repository's own source and documents"
+else
+    [ -r "$text" ] || { echo "demo: $text cannot be read; give a text with TEXT=FILE" >&2; exit 1; }
+    what=$text
 fi
+rm -rf "$out/run"
+echo "Training on $what ($(($(wc -c < "$text") / 1000)) KB)."
+"$propane" train --data "$text" --run "$out/run" --vocab 1024 --layers 4 --width 192 --heads 6 --context 128 --batch 8 \
+    --steps "${STEPS:-500}" --lr 3e-3 --min-lr 1e-4 --warmup 30 --eval-every 125 --held-out 0.1
+printf '\nIt writes, after the words "static propane_status ":\n\n'
+"$propane" generate "$out/run" --prompt 'static propane_status ' --count 150 --seed 1
+printf '\nMore:  %s generate %s --prompt "..."      %s train --help\n' "$propane" "$out/run" "$propane"
