@@ -258,7 +258,7 @@ static plan random_plan(rng *r, int64_t most) {
 }
 
 TEST(everything_mixed) {
-    enum { COUNT = 400 };
+    enum { COUNT = 200 };
     static plan p[COUNT];
     rng r;
     rng_init(&r, 11);

@@ -25,7 +25,6 @@ enum {
     MOVING_TARGET = 256,    /* rows or columns of a moving block */
     PACK_CHUNK = 96,        /* rows or columns that one packing task takes */
     ALIGN = 64,
-    HEADER = 64,            /* a prepacked operand begins with its form */
     GEMV_CHUNK = 64,        /* outputs finished at once */
     GEMV_WORK = 1 << 16     /* elements of the matrix that a task should read */
 };
@@ -176,7 +175,6 @@ typedef struct packed_view {
     float *words;
     int64_t panel_words; /* from one full panel to the next */
     int64_t first_panel;
-    bool cols_form;      /* A */
 } packed_view;
 
 static gemm_view view_of(const cpu_matrix *m, int64_t item) {
@@ -200,32 +198,37 @@ static int64_t panel_cols(const gemm_plan *p, int64_t panel) {
     return min_i64(p->kernels->nr, p->g.n - panel * p->kernels->nr);
 }
 
+static const void *element(const gemm_view *v, int64_t index) {
+    return (const char *)v->data + index * (v->dtype == CPU_F16 ? 2 : 4);
+}
+
 static void pack_a_panels(const gemm_plan *p, const gemm_view *a, float *words, int64_t from, int64_t to, int64_t k0,
                           int64_t k1) {
     int64_t step = padded_words(p, k0, k1) * p->kernels->mr;
     for (int64_t i = from; i < to; i++, words += step)
-        p->kernels->pack_a(words, a, i * p->kernels->mr, panel_rows(p, i), panel_height(p, i), k0, k1, p->round);
+        p->kernels->pack(words, panel_height(p, i), element(a, i * p->kernels->mr * a->row_stride), a->dtype, a->row_stride,
+                         a->col_stride, panel_rows(p, i), k0, k1, p->round);
 }
 
 static void pack_b_panels(const gemm_plan *p, const gemm_view *b, float *words, int64_t from, int64_t to, int64_t k0,
                           int64_t k1) {
     int64_t step = padded_words(p, k0, k1) * p->kernels->nr;
     for (int64_t j = from; j < to; j++, words += step)
-        p->kernels->pack_b(words, b, j * p->kernels->nr, panel_cols(p, j), k0, k1, p->round);
+        p->kernels->pack(words, p->kernels->nr, element(b, j * p->kernels->nr * b->col_stride), b->dtype, b->col_stride,
+                         b->row_stride, panel_cols(p, j), k0, k1, p->round);
 }
 
 /* Where the pass's words are in an operand that was packed whole. */
 static packed_view packed_whole(const gemm_plan *p, const cpu_matrix *m, bool is_a, int64_t k0, int64_t k1) {
     int64_t width = is_a ? p->a_height : p->b_panels * p->kernels->nr;
-    float *words = (float *)((uintptr_t)m->packed + HEADER) + k0 / p->kernels->pair * width;
+    float *words = (float *)(uintptr_t)m->packed + k0 / p->kernels->pair * width;
     int64_t step = padded_words(p, k0, k1) * (is_a ? p->kernels->mr : p->kernels->nr);
-    return (packed_view){words, step, 0, is_a && *(const int *)m->packed};
+    return (packed_view){words, step, 0};
 }
 
-static packed_view packed_scratch(const gemm_plan *p, const gemm_view *m, bool is_a, void *memory, int64_t first,
-                                  int64_t k0, int64_t k1) {
+static packed_view packed_scratch(const gemm_plan *p, bool is_a, void *memory, int64_t first, int64_t k0, int64_t k1) {
     int64_t step = padded_words(p, k0, k1) * (is_a ? p->kernels->mr : p->kernels->nr);
-    return (packed_view){memory, step, first, is_a && !gemm_a_is_rows(m)};
+    return (packed_view){memory, step, first};
 }
 
 static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
@@ -235,7 +238,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
     const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
     int64_t i = ia * k->mr, j = jb * k->nr, rows = panel_rows(p, ia), cols = panel_cols(p, jb);
     int height = panel_height(p, ia);
-    gemm_tile tile = k->tiles[a->cols_form][height / k->row_step - 1];
+    gemm_tile tile = k->tiles[height / k->row_step - 1];
     const cpu_epilogue *e = &p->g.epilogue;
     bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
     bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->residual && !e->apply;
@@ -278,7 +281,7 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     if (moving->packed) own = packed_whole(p, moving, !p->a_stands, k0, k1);
     else {
         gemm_view view = view_of(moving, item);
-        own = packed_scratch(p, &view, !p->a_stands, memory, from, k0, k1);
+        own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
         if (p->a_stands) pack_b_panels(p, &view, own.words, from, to, k0, k1);
         else pack_a_panels(p, &view, own.words, from, to, k0, k1);
     }
@@ -302,7 +305,7 @@ static void task_pack(void *context, int task, int worker) {
     const gemm_plan *p = r->p;
     (void)worker;
     gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, r->first_item);
-    packed_view whole = packed_scratch(p, &view, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
+    packed_view whole = packed_scratch(p, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
     int64_t panels = p->a_stands ? p->a_panels : p->b_panels;
     int64_t from = task * pack_step(p), to = min_i64(panels, from + pack_step(p));
     float *words = whole.words + from * whole.panel_words;
@@ -314,8 +317,7 @@ static packed_view standing_of(const gemm_run *r) {
     const gemm_plan *p = r->p;
     const cpu_matrix *m = p->a_stands ? &p->g.a : &p->g.b;
     if (m->packed) return packed_whole(p, m, p->a_stands, r->k0, r->k1);
-    gemm_view view = view_of(m, r->first_item);
-    return packed_scratch(p, &view, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
+    return packed_scratch(p, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
 }
 
 static void task_block(void *context, int task, int worker) {
@@ -335,7 +337,7 @@ static void task_item(void *context, int task, int worker) {
     char *block = memory + round_bytes((p->a_stands ? p->a_height : p->b_panels * p->kernels->nr) * kw);
     for (int64_t b = 0; b < p->k_blocks; b++) {
         int64_t k0 = b * K_BLOCK, k1 = min_i64(p->g.k, k0 + K_BLOCK);
-        packed_view standing = packed_scratch(p, &view, p->a_stands, memory, 0, k0, k1);
+        packed_view standing = packed_scratch(p, p->a_stands, memory, 0, k0, k1);
         if (p->a_stands) pack_a_panels(p, &view, standing.words, 0, p->a_panels, k0, k1);
         else pack_b_panels(p, &view, standing.words, 0, p->b_panels, k0, k1);
         for (int64_t i = 0; i < p->moving_blocks; i++) run_block(r, &standing, task, i, block, k0, k1);
@@ -446,7 +448,7 @@ size_t cpu_gemm_pack_bytes(const cpu_gemm *g, cpu_gemm_side side) {
     if (p.path == PATH_NOTHING || p.path == PATH_VECTOR) return 0;
     if (!is_shared(&p.g, is_a ? &p.g.a : &p.g.b)) return 0;
     int64_t width = is_a ? p.a_height : p.b_panels * p.kernels->nr;
-    return HEADER + round_bytes(width * padded_words(&p, 0, p.g.k));
+    return round_bytes(width * padded_words(&p, 0, p.g.k));
 }
 
 static void task_prepack(void *context, int task, int worker) {
@@ -464,10 +466,8 @@ static void task_prepack(void *context, int task, int worker) {
 
 void cpu_gemm_pack(const cpu_gemm *g, cpu_gemm_side side, void *packed) {
     gemm_plan p;
-    prepack x = {.p = &p, .words = (float *)(void *)((char *)packed + HEADER)};
+    prepack x = {.p = &p, .words = packed};
     prepack_plan(&p, g, side, &x.is_a);
     if (p.path == PATH_NOTHING || p.path == PATH_VECTOR) return;
-    gemm_view view = view_of(&p.g.a, 0);
-    *(int *)packed = x.is_a && !gemm_a_is_rows(&view);
     pool_run(task_prepack, &x, (int)(p.k_blocks * (x.is_a ? p.a_panels : p.b_panels)));
 }

@@ -91,64 +91,31 @@ static VTARGET void pack_across_strided(float *target, int width, const void *da
     }
 }
 
-/* Rows form: [kw / 16][height][16] from rows whose neighbours lie along k. */
-static VTARGET void pack_rows(float *target, const void *data, cpu_dtype dtype, int64_t stride, int64_t rows, int height,
-                              int64_t k0, int64_t k1, bool round) {
-    int64_t block = (int64_t)GEMM_BLOCK * height;
-    for (int64_t r = 0; r < height; r++) {
-        float *out = target + r * GEMM_BLOCK;
-        const char *row = (const char *)at(data, dtype, (r < rows ? r : 0) * stride);
-        for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR, out += block)
-            for (int w = 0; w < GEMM_BLOCK; w += VL) {
-                int64_t from = k + (int64_t)w * GEMM_PAIR;
-                v_store(out + w, r < rows ? gemm_pack_along(at(row, dtype, from), dtype, k1 - from, round) : v_set(0));
-            }
-    }
-}
-
-static VTARGET void gemm_pack_a(float *target, const gemm_view *a, int64_t i, int64_t rows, int height, int64_t k0,
-                                int64_t k1, bool round) {
-    const void *data = at(a->data, a->dtype, i * a->row_stride);
-    if (!gemm_a_is_rows(a)) pack_across(target, height, data, a->dtype, a->col_stride, rows, k0, k1, round);
-    else if (a->col_stride == 1) pack_rows(target, data, a->dtype, a->row_stride, rows, height, k0, k1, round);
-    else {
-        float row[GEMM_BLOCK * 2];
-        for (int64_t r = 0; r < height; r++)
-            for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR) {
-                int64_t count = k1 - k < GEMM_BLOCK * GEMM_PAIR ? k1 - k : GEMM_BLOCK * GEMM_PAIR;
-                float *out = target + (k - k0) / GEMM_PAIR * height + r * GEMM_BLOCK;
-                for (int64_t j = 0; j < count; j++)
-                    row[j] = r < rows ? scalar_at(data, a->dtype, r * a->row_stride + (k + j) * a->col_stride) : 0;
-                for (int w = 0; w < GEMM_BLOCK; w += VL)
-                    v_store(out + w, gemm_pack_along(row + w * GEMM_PAIR, CPU_F32, count - (int64_t)w * GEMM_PAIR, round));
-            }
-    }
-}
-
-/* B's columns lie along k: VL columns at a time are turned in registers. */
-static VTARGET void pack_turned(float *target, const gemm_view *b, int64_t j, int64_t cols, int64_t k0, int64_t k1,
-                                bool round) {
-    for (int c = 0; c < GEMM_NR; c += VL)
+/* [kw][width] from a source whose neighbours lie along k: element (k, c) at c*stride + k. VL of them are turned in
+ * registers at a time. */
+static VTARGET void pack_turned(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t cols,
+                                int64_t k0, int64_t k1, bool round) {
+    for (int c = 0; c < width; c += VL)
         for (int64_t k = k0; k < k1; k += VL * GEMM_PAIR) {
             vf x[VL];
             for (int i = 0; i < VL; i++)
-                x[i] = c + i < cols ? gemm_pack_along(at(b->data, b->dtype, (j + c + i) * b->col_stride + k), b->dtype,
-                                                      k1 - k, round)
-                                    : v_set(0);
+                x[i] = c + i < cols ? gemm_pack_along(at(data, dtype, (c + i) * stride + k), dtype, k1 - k, round) : v_set(0);
             v_transpose(x);
-            float *out = target + (k - k0) / GEMM_PAIR * GEMM_NR + c;
+            float *out = target + (k - k0) / GEMM_PAIR * width + c;
             int64_t words = (k1 - k + GEMM_PAIR - 1) / GEMM_PAIR;
-            for (int i = 0; i < VL; i++)
-                if (i < words) v_store(out + (int64_t)i * GEMM_NR, x[i]);
+            if (width - c >= VL && words >= VL)
+                for (int i = 0; i < VL; i++) v_store(out + (int64_t)i * width, x[i]);
+            else
+                for (int i = 0; i < VL && i < words; i++) v_store_n(out + (int64_t)i * width, x[i], width - c < VL ? width - c : VL);
         }
 }
 
-static VTARGET void gemm_pack_b(float *target, const gemm_view *b, int64_t j, int64_t cols, int64_t k0, int64_t k1,
-                                bool round) {
-    const void *data = at(b->data, b->dtype, j * b->col_stride);
-    if (b->col_stride == 1) pack_across(target, GEMM_NR, data, b->dtype, b->row_stride, cols, k0, k1, round);
-    else if (b->row_stride == 1) pack_turned(target, b, j, cols, k0, k1, round);
-    else pack_across_strided(target, GEMM_NR, data, b->dtype, b->row_stride, b->col_stride, cols, k0, k1, round);
+/* `across` and `along` are the strides of columns (or rows of A) and of k. */
+static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,
+                              int64_t cols, int64_t k0, int64_t k1, bool round) {
+    if (across == 1) pack_across(target, width, data, dtype, along, cols, k0, k1, round);
+    else if (along == 1) pack_turned(target, width, data, dtype, across, cols, k0, k1, round);
+    else pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------------------------------- */
@@ -175,56 +142,43 @@ static VTARGET void gemm_pack_b(float *target, const gemm_view *b, int64_t j, in
 #define ROW_ZERO(r)       COLS(TILE_ZERO, r)
 #define ROW_STORE(r)      COLS(TILE_STORE, r)
 #define ROW_ADD(r)        COLS(TILE_ADD, r)
-#define ROW_FMA_ROWS(r)                                                                                                 \
+#define TILE_AHEAD(r, j)  __builtin_prefetch(b + at_b + AHEAD_B * GEMM_NR + (j)*VL);
+#define ROW_FMA(r)                                                                                                      \
     {                                                                                                                   \
-        vf x = v_set(a[(r)*GEMM_BLOCK + at_a]);                                                                         \
+        vf x = v_set(a[at_a + (r)]);                                                                                    \
         COLS(TILE_FMA, r)                                                                                               \
     }
-#define ROW_FMA_COLS(r)                                                                                                 \
+#define TILE_STEP(ROWS, w)                                                                                              \
     {                                                                                                                   \
-        vf x = v_set(a[at_a * height + (r)]);                                                                           \
-        COLS(TILE_FMA, r)                                                                                               \
-    }
-#define TILE_STEP(ROWS, FMA, w)                                                                                         \
-    {                                                                                                                   \
-        enum { at_a = (w), at_b = (w)*GEMM_NR };                                                                        \
+        enum { at_a = (w)*height, at_b = (w)*GEMM_NR };                                                                 \
         COLS(TILE_LOAD, 0)                                                                                              \
-        ROWS(FMA)                                                                                                       \
+        COLS(TILE_AHEAD, 0)                                                                                             \
+        __builtin_prefetch(a + at_a + AHEAD_A * height);                                                                \
+        ROWS(ROW_FMA)                                                                                                   \
     }
+/* How many steps of k ahead the panels are fetched: B comes from the second cache, A at first from the third. */
+enum { AHEAD_B = 8, AHEAD_A = 12 };
 
-/* `advance` is how far A moves for one word: 1 in the rows form (a block of 16 is closed by `jump`), height in cols. */
-#define TILE(name, HEIGHT, ROWS, FMA, advance, jump)                                                                    \
-    static VTARGET void name(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add) { \
+#define TILE(HEIGHT)                                                                                                    \
+    static VTARGET void tile_##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,   \
+                                      bool add) {                                                                       \
         enum { height = HEIGHT };                                                                                       \
-        ROWS(ROW_ZERO)                                                                                                  \
-        for (int64_t left = kw; left > 0; left -= GEMM_BLOCK) {                                                         \
-            int64_t n = left < GEMM_BLOCK ? left : GEMM_BLOCK;                                                          \
-            for (; n >= 4; n -= 4) {                                                                                    \
-                TILE_STEP(ROWS, FMA, 0)                                                                                 \
-                TILE_STEP(ROWS, FMA, 1)                                                                                 \
-                TILE_STEP(ROWS, FMA, 2)                                                                                 \
-                TILE_STEP(ROWS, FMA, 3)                                                                                 \
-                a += 4 * (advance);                                                                                     \
-                b += 4 * GEMM_NR;                                                                                       \
-            }                                                                                                           \
-            for (; n > 0; n--) {                                                                                        \
-                TILE_STEP(ROWS, FMA, 0)                                                                                 \
-                a += (advance);                                                                                         \
-                b += GEMM_NR;                                                                                           \
-            }                                                                                                           \
-            a += (jump);                                                                                                \
+        ROWS_##HEIGHT(ROW_ZERO)                                                                                         \
+        for (; kw >= 4; kw -= 4, a += 4 * height, b += 4 * GEMM_NR) {                                                   \
+            TILE_STEP(ROWS_##HEIGHT, 0)                                                                                 \
+            TILE_STEP(ROWS_##HEIGHT, 1)                                                                                 \
+            TILE_STEP(ROWS_##HEIGHT, 2)                                                                                 \
+            TILE_STEP(ROWS_##HEIGHT, 3)                                                                                 \
         }                                                                                                               \
+        for (; kw > 0; kw--, a += height, b += GEMM_NR) { TILE_STEP(ROWS_##HEIGHT, 0) }                                 \
         vf scale = v_set(alpha);                                                                                        \
         if (add) {                                                                                                      \
-            ROWS(ROW_ADD)                                                                                               \
+            ROWS_##HEIGHT(ROW_ADD)                                                                                      \
         } else {                                                                                                        \
-            ROWS(ROW_STORE)                                                                                             \
+            ROWS_##HEIGHT(ROW_STORE)                                                                                    \
         }                                                                                                               \
     }
-#define TILE_PAIR(HEIGHT)                                                                                               \
-    TILE(tile_rows_##HEIGHT, HEIGHT, ROWS_##HEIGHT, ROW_FMA_ROWS, 1, GEMM_BLOCK *(height - 1))                          \
-    TILE(tile_cols_##HEIGHT, HEIGHT, ROWS_##HEIGHT, ROW_FMA_COLS, height, 0)
-GEMM_HEIGHTS(TILE_PAIR)
+GEMM_HEIGHTS(TILE)
 
 /* ---- finishing ------------------------------------------------------------------------------------------------------ */
 
@@ -345,16 +299,14 @@ static VTARGET void gemm_sum_columns(float *y, const void *w, cpu_dtype dtype, i
 
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
 
-#define TILE_ROWS_ENTRY(HEIGHT) tile_rows_##HEIGHT,
-#define TILE_COLS_ENTRY(HEIGHT) tile_cols_##HEIGHT,
+#define TILE_ENTRY(HEIGHT) tile_##HEIGHT,
 const gemm_kernels GEMM_NAME = {
     .mr = GEMM_MR,
     .nr = GEMM_NR,
     .row_step = GEMM_STEP,
     .pair = GEMM_PAIR,
-    .tiles = {{GEMM_HEIGHTS(TILE_ROWS_ENTRY)}, {GEMM_HEIGHTS(TILE_COLS_ENTRY)}},
-    .pack_a = gemm_pack_a,
-    .pack_b = gemm_pack_b,
+    .tiles = {GEMM_HEIGHTS(TILE_ENTRY)},
+    .pack = gemm_pack,
     .finish = gemm_finish_tile,
     .dot_rows = gemm_dot_rows,
     .sum_columns = gemm_sum_columns,

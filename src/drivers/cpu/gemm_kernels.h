@@ -3,11 +3,9 @@
  *
  * Packed operands consist of 32-bit words: one fp32 number, or two neighbours in k as bfloat16 where the machine multiplies
  * those (pair = 2). k is counted in words from here on: kw = ceil(k / pair).
- *   A: panels of `mr` rows (the last one of fewer, rounded up to `row_step`), each kw x height words, in one of two forms:
- *      rows  blocks of 16 words: [kw / 16][height][16], copied from rows of A as they lie
- *      cols  [kw][height], copied from columns of A (its transpose lies in memory)
- *   B: panels of `nr` columns, each [kw][nr].
- * A panel is stored with kw rounded up to 16.
+ *   A: panels of `mr` rows (the last one of fewer, rounded up to `row_step`), each [kw][height]
+ *   B: panels of `nr` columns, each [kw][nr]
+ * A panel has room for kw rounded up to 16. Rows and columns beyond the matrix are zeros.
  */
 #ifndef DRIVERS_CPU_GEMM_KERNELS_H
 #define DRIVERS_CPU_GEMM_KERNELS_H
@@ -41,10 +39,11 @@ typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, 
 
 typedef struct gemm_kernels {
     int mr, nr, row_step, pair;
-    gemm_tile tiles[2][4]; /* [form: 0 rows, 1 cols][height / row_step - 1] */
-    /* Rows i .. i+rows-1 (at most `height`, zeros follow), k0 .. k1-1. round: to bfloat16 */
-    void (*pack_a)(float *target, const gemm_view *a, int64_t i, int64_t rows, int height, int64_t k0, int64_t k1, bool round);
-    void (*pack_b)(float *target, const gemm_view *b, int64_t j, int64_t cols, int64_t k0, int64_t k1, bool round);
+    gemm_tile tiles[4]; /* [height / row_step - 1] */
+    /* One panel of `width` rows of A (or columns of B), of which `count` are there; element (k, c) is at
+     * data + c*across + k*along. round: to bfloat16 */
+    void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along, int64_t count,
+                 int64_t k0, int64_t k1, bool round);
     /* tile: rows x cols sums (already times alpha) with row stride `stride`; overwritten */
     void (*finish)(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows, int64_t cols);
     /* y[r] = sum over k of w(r, :) x, for rows whose elements are neighbours in k (`along`) or across rows */
@@ -54,8 +53,6 @@ typedef struct gemm_kernels {
                         bool round);
     void (*load_strided)(float *y, const void *x, cpu_dtype dtype, int64_t step, int64_t count, bool round);
 } gemm_kernels;
-
-static inline bool gemm_a_is_rows(const gemm_view *a) { return a->row_stride != 1 || a->col_stride == 1; }
 
 extern const gemm_kernels gemm_kernels_plain;
 #if defined(__x86_64__)
