@@ -155,6 +155,10 @@ const propane_io *propane_program_find(const propane_program *program, const cha
 /* Zeroed. May be bound to several programs at once, without a copy. */
 PROPANE_CHECK propane_status propane_buffer_create(propane_device *device, size_t bytes, propane_buffer **out,
                                                    propane_error *err);
+/* A buffer over the caller's memory, which must be aligned to 64 bytes and outlive it. Only on devices that are the host
+ * itself (cpu); elsewhere PROPANE_ERR_UNSUPPORTED. */
+PROPANE_CHECK propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t bytes, propane_buffer **out,
+                                                 propane_error *err);
 void propane_buffer_free(propane_buffer *buffer);
 size_t propane_buffer_bytes(const propane_buffer *buffer);
 /* The host may touch the memory between lock and unlock only, and the device must not be using it then. */

@@ -28,11 +28,31 @@ propane_status propane_buffer_create(propane_device *device, size_t bytes, propa
     return PROPANE_OK;
 }
 
+propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t bytes, propane_buffer **out,
+                                   propane_error *err) {
+    *out = NULL;
+    if (!device->driver->host_memory)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "buffer: device '%s' has memory of its own; create a buffer there",
+                            device->uri);
+    if (!memory || bytes == 0 || bytes > SIZE_MAX / 2 || (uintptr_t)memory % 64)
+        return propane_fail(err, PROPANE_ERR_INVALID, "buffer: %zu bytes at %p; memory must be aligned to 64 bytes", bytes,
+                            memory);
+    propane_buffer *b = mem_alloc(sizeof *b);
+    if (!b) return propane_fail_memory(err, sizeof *b);
+    b->b = (driver_buffer){.bytes = bytes, .memory = memory};
+    b->borrowed = true;
+    b->device = device;
+    atomic_init(&b->refs, 1);
+    device_retain(device);
+    *out = b;
+    return PROPANE_OK;
+}
+
 void buffer_retain(propane_buffer *b) { atomic_fetch_add(&b->refs, 1); }
 
 void buffer_release(propane_buffer *b) {
     if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
-    b->device->driver->buffer_free(b->device->impl, &b->b);
+    if (!b->borrowed) b->device->driver->buffer_free(b->device->impl, &b->b);
     device_release(b->device);
     mem_free(b);
 }
@@ -43,14 +63,15 @@ size_t propane_buffer_bytes(const propane_buffer *buffer) { return buffer->b.byt
 
 propane_status propane_buffer_lock(propane_buffer *buffer, bool for_writing, void **out, propane_error *err) {
     const propane_driver *driver = buffer->device->driver;
-    if (driver->buffer_lock) return driver->buffer_lock(buffer->device->impl, &buffer->b, for_writing, out, err);
+    if (driver->buffer_lock && !buffer->borrowed)
+        return driver->buffer_lock(buffer->device->impl, &buffer->b, for_writing, out, err);
     *out = buffer->b.memory;
     return PROPANE_OK;
 }
 
 void propane_buffer_unlock(propane_buffer *buffer) {
     const propane_driver *driver = buffer->device->driver;
-    if (driver->buffer_unlock) driver->buffer_unlock(buffer->device->impl, &buffer->b);
+    if (driver->buffer_unlock && !buffer->borrowed) driver->buffer_unlock(buffer->device->impl, &buffer->b);
 }
 
 /* ---- elements ---------------------------------------------------------------------------------------------------------- */

@@ -43,6 +43,7 @@ struct propane_program {
 struct propane_buffer {
     propane_device *device;
     driver_buffer b;
+    bool borrowed; /* the memory is the user's; the driver knows nothing of it */
     atomic_int refs;
 };
 

@@ -47,6 +47,7 @@ struct train_step {
     propane_buffer **buffers;   /* [wiring.buffer_count] */
     propane_buffer **copies;    /* [tensor]: weights that programs read as inputs; NULL: none does */
     propane_io *copy_layout;    /* [tensor] */
+    bool *is_master;            /* [tensor]: the programs read the master weights themselves */
     propane_buffer **gradients; /* [tensor] */
     float *moments[2];
     adamw *optimiser;
@@ -147,6 +148,20 @@ static const propane_io *io_at(const propane_program *p, int index) {
     return index < inputs ? propane_program_input(p, index) : propane_program_output(p, index - inputs);
 }
 
+/* Where the device is the host and takes fp32, the master weight is what it reads: no copy, and none to keep up to date. */
+static propane_status make_copy(train_step *s, int tensor, const propane_io *io, propane_error *err) {
+    const model_tensor *t = &s->weights->tensors[tensor];
+    s->copy_layout[tensor] = *io;
+    if (io->dtype == PROPANE_FP32 && io->bytes == (size_t)t->count * sizeof(float)) {
+        propane_error why = {0};
+        propane_status status = propane_buffer_wrap(device_of(s, false), model_weights_data(s->weights, t), io->bytes,
+                                                    &s->copies[tensor], &why);
+        s->is_master[tensor] = status == PROPANE_OK;
+        if (status != PROPANE_ERR_UNSUPPORTED) return status == PROPANE_OK ? status : propane_fail(err, status, "%s", why.text);
+    }
+    return propane_buffer_create(device_of(s, false), io->bytes, &s->copies[tensor], err);
+}
+
 /* The buffer behind a name; weights and gradients are made when they are first asked for. */
 static propane_status find_buffer(train_step *s, const wire_call *c, const propane_io *io, propane_buffer **out,
                                   propane_error *err) {
@@ -156,10 +171,9 @@ static propane_status find_buffer(train_step *s, const wire_call *c, const propa
         return PROPANE_OK;
     }
     propane_buffer **slot = ref.kind == WIRE_WEIGHT ? &s->copies[ref.index] : &s->gradients[ref.index];
-    if (!*slot) {
-        PROPANE_TRY(propane_buffer_create(device_of(s, false), io->bytes, slot, err));
-        if (ref.kind == WIRE_WEIGHT) s->copy_layout[ref.index] = *io;
-    }
+    if (!*slot)
+        PROPANE_TRY(ref.kind == WIRE_WEIGHT ? make_copy(s, ref.index, io, err)
+                                            : propane_buffer_create(device_of(s, false), io->bytes, slot, err));
     *out = *slot;
     return PROPANE_OK;
 }
@@ -252,7 +266,9 @@ static propane_status lock_tensors(train_step *s, propane_error *err) {
         void *gradient = NULL;
         propane_status status = propane_buffer_lock(s->gradients[i], false, &gradient, err);
         if (status == PROPANE_OK && s->copies[i]) {
-            status = propane_buffer_lock(s->copies[i], true, &t->device, err);
+            void *copy = NULL;
+            status = propane_buffer_lock(s->copies[i], true, &copy, err);
+            t->device = s->is_master[i] ? NULL : copy;
             if (status != PROPANE_OK) propane_buffer_unlock(s->gradients[i]);
         }
         if (status != PROPANE_OK) {
@@ -497,11 +513,13 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->calls = mem_array((size_t)s->wiring->call_count, sizeof *s->calls);
     s->copies = mem_array(tensors, sizeof(propane_buffer *));
     s->copy_layout = mem_array(tensors, sizeof *s->copy_layout);
+    s->is_master = mem_array(tensors, sizeof *s->is_master);
     s->gradients = mem_array(tensors, sizeof(propane_buffer *));
     s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
     s->moments[0] = mem_pages_alloc(block);
     s->moments[1] = mem_pages_alloc(block);
-    if (s->kernels && s->calls && s->copies && s->copy_layout && s->gradients && s->nats && s->moments[0] && s->moments[1])
+    if (s->kernels && s->calls && s->copies && s->copy_layout && s->is_master && s->gradients && s->nats &&
+        s->moments[0] && s->moments[1])
         return PROPANE_OK;
     return propane_fail_memory(err, 2 * block);
 }
@@ -565,6 +583,7 @@ void train_step_free(train_step *s) {
     adamw_free(s->optimiser);
     mem_free(s->nats);
     mem_free(s->copy_layout);
+    mem_free(s->is_master);
     mem_free(s->calls);
     mem_free(s->kernels);
     wiring_free(s->wiring);

@@ -331,6 +331,38 @@ CONFORM(buffers_of_another_device_work_or_are_refused) {
     adder_free(&a);
 }
 
+/* The caller's own memory, where the device is the host. */
+CONFORM(wrapped_memory_works_or_is_refused) {
+    adder a = adder_create();
+    const propane_io *x = propane_program_find(a.program, "x");
+    propane_buffer *wrapped = NULL;
+    char *memory = mem_pages_alloc(x->bytes);
+    EXPECT(memory);
+    propane_status status = propane_buffer_wrap(a.device, memory, x->bytes, &wrapped, &err);
+    if (status != PROPANE_OK) {
+        EXPECT_FAIL(status, PROPANE_ERR_UNSUPPORTED, "has memory of its own");
+    } else {
+        propane_request *r = NULL;
+        propane_binding bindings[] = {{"x", wrapped}, {"y", a.y}, {"total", a.total}};
+        void *seen = NULL;
+        fill(wrapped, x, 7, 1);
+        EXPECT_OK(propane_buffer_lock(wrapped, false, &seen, &err));
+        EXPECT(seen == memory);
+        propane_buffer_unlock(wrapped);
+        EXPECT_OK(propane_request_create(a.program, bindings, 3, &r, &err));
+        EXPECT_OK(propane_submit(&r, 1, &err));
+        EXPECT_OK(propane_wait(r, NULL, &err));
+        expect_sum(&a, 7);
+        propane_request_free(r);
+        propane_buffer_free(wrapped);
+        EXPECT_FAIL(propane_buffer_wrap(a.device, memory + 4, 4, &wrapped, &err), PROPANE_ERR_INVALID,
+                    "must be aligned to 64 bytes");
+        EXPECT_FAIL(propane_buffer_wrap(a.device, memory, 0, &wrapped, &err), PROPANE_ERR_INVALID, "0 bytes");
+    }
+    mem_pages_free(memory, x->bytes);
+    adder_free(&a);
+}
+
 CONFORM(one_buffer_may_feed_several_inputs) {
     adder a = adder_create();
     propane_request *r = NULL;
@@ -696,7 +728,7 @@ CONFORM(values_of_small_programs) {
 static const test_case cases[] = {
     T(opens_describes_and_closes), T(unknown_devices_are_refused_by_name), T(programs_tell_their_inputs_and_outputs),
     T(functions_are_chosen_by_name), T(refusals_explain), T(bindings_are_checked),
-    T(buffers_of_another_device_work_or_are_refused), T(one_buffer_may_feed_several_inputs),
+    T(buffers_of_another_device_work_or_are_refused), T(wrapped_memory_works_or_is_refused), T(one_buffer_may_feed_several_inputs),
     T(an_output_over_an_input_is_right_or_refused), T(programs_share_a_buffer_without_a_copy),
     T(buffers_are_zeroed_and_keep_what_the_host_writes), T(padded_rows_are_written_and_read),
     T(conversions_round_to_even_and_lose_nothing_silently), T(completions_are_filled_and_may_be_asked_for_again),
