@@ -99,7 +99,7 @@ TEST(stories260k_losses_equal_run_c) {
     if (!read_ref(&r, &w)) SKIP("stories260K is not here");
     propane_device *d = device_of();
     for (int half = 0; half < 2; half++) {
-        double tolerance = half ? 1e-2 : 1e-4, mean; /* seen: fp32 2e-7 and 1e-6, fp16 6e-4 and 2e-4 */
+        double tolerance = half ? 1e-2 : 1e-4, mean; /* seen: fp32 7e-8 and 4e-7, fp16 6e-4 and 3e-3 */
         int64_t predictions;
         infer *m = model_of(d, w, half ? MIL_fp16 : MIL_fp32, 0, 0);
         EXPECT_OK(infer_loss(m, r.greedy, REF_IDS, &mean, &predictions, &err));
