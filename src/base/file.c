@@ -14,7 +14,9 @@
 #include "base/memory.h"
 
 static propane_status fail_errno(propane_error *err, const char *what, const char *path, int code) {
-    propane_status status = code == ENOENT ? PROPANE_ERR_NOT_FOUND : code == ENOMEM ? PROPANE_ERR_MEMORY : PROPANE_ERR_IO;
+    propane_status status = code == ENOENT   ? PROPANE_ERR_NOT_FOUND
+                            : code == ENOMEM ? PROPANE_ERR_MEMORY
+                                             : PROPANE_ERR_IO;
     return propane_fail(err, status, "cannot %s %s: %s", what, path, strerror(code));
 }
 
@@ -68,8 +70,8 @@ propane_status file_read(const char *path, size_t limit, char **data, size_t *le
         if (n == 0) break;
         used += (size_t)n;
         if (used > limit) {
-            status = propane_fail(err, PROPANE_ERR_LIMIT, "%s has more than the %zu bytes that are read here", path,
-                                  limit);
+            status =
+                propane_fail(err, PROPANE_ERR_LIMIT, "%s has more than the %zu bytes that are read here", path, limit);
             goto done;
         }
     }
@@ -115,8 +117,8 @@ void file_map_close(file_map *map) {
 struct file_writer {
     char *path, *temporary;
     int fd;
-    uint64_t offset;   /* where the next byte goes */
-    size_t held;       /* bytes in `buffer`, not yet written */
+    uint64_t offset;       /* where the next byte goes */
+    size_t held;           /* bytes in `buffer`, not yet written */
     propane_status status; /* of the first failure */
     char buffer[64 << 10];
 };

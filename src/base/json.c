@@ -95,8 +95,8 @@ propane_status json_get_bool(const json_t *object, const char *source, const cha
     return PROPANE_OK;
 }
 
-propane_status json_get_text(const json_t *object, const char *source, const char *key, bool required,
-                             const char **out, propane_error *err) {
+propane_status json_get_text(const json_t *object, const char *source, const char *key, bool required, const char **out,
+                             propane_error *err) {
     const json_t *v;
     PROPANE_TRY(find(object, source, key, required, "a string", &v, err));
     if (!v) return PROPANE_OK;

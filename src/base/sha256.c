@@ -43,8 +43,8 @@ static void compress(uint32_t state[8], const uint8_t block[64]) {
 }
 
 void sha256_init(sha256 *h) {
-    *h = (sha256){.state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
-                            0x5be0cd19}};
+    *h = (sha256){
+        .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
 void sha256_update(sha256 *h, const void *data, size_t bytes) {

@@ -43,13 +43,14 @@ struct infer {
     mil_dtype dtype;
     int64_t context, position;
     set sets[SETS]; /* one position, a chunk */
-    propane_buffer *(*layers)[MAX_WEIGHTS + 1]; /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head; NULL behind the last */
-    propane_buffer **k_cache, **v_cache;        /* [layers] */
-    float *stream;    /* [D, chunk]: the residual stream */
-    float *result;    /* [D or V, chunk] */
-    float *table_cos, *table_sin; /* [positions, HD] */
-    float *angles;    /* [HD, chunk] */
-    float *mask;      /* [chunk, context + chunk] */
+    propane_buffer *(
+        *layers)[MAX_WEIGHTS + 1];       /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head; NULL behind the last */
+    propane_buffer **k_cache, **v_cache; /* [layers] */
+    float *stream;                       /* [D, chunk]: the residual stream */
+    float *result;                       /* [D or V, chunk] */
+    float *table_cos, *table_sin;        /* [positions, HD] */
+    float *angles;                       /* [HD, chunk] */
+    float *mask;                         /* [chunk, context + chunk] */
 };
 
 static int64_t layer_count(const infer *m) { return m->config.num_hidden_layers; }
@@ -97,8 +98,8 @@ static propane_status check_same_layout(const infer *m, int part, const char *na
     for (int i = 0; same && i < a->rank; i++) same = a->dim[i] == b->dim[i] && a->stride[i] == b->stride[i];
     return same ? PROPANE_OK
                 : propane_fail(err, PROPANE_ERR_DEVICE,
-                               "the device lays out '%s' differently for one position and for %lld; use a chunk of 1", name,
-                               (long long)m->sets[1].positions);
+                               "the device lays out '%s' differently for one position and for %lld; use a chunk of 1",
+                               name, (long long)m->sets[1].positions);
 }
 
 static propane_status load_weights(infer *m, int part, int layer, propane_buffer **out, propane_error *err) {
@@ -129,8 +130,8 @@ static propane_status load_all(infer *m, propane_error *err) {
 }
 
 /* The named bindings of a function, then those of its weights. */
-static propane_status request(const set *s, int part, const propane_binding *own, int count, propane_buffer *const *weights,
-                              propane_request **out, propane_error *err) {
+static propane_status request(const set *s, int part, const propane_binding *own, int count,
+                              propane_buffer *const *weights, propane_request **out, propane_error *err) {
     propane_binding all[16];
     memcpy(all, own, (size_t)count * sizeof *own);
     for (int i = 0; weight_names[part][i]; i++) all[count++] = (propane_binding){weight_names[part][i], weights[i]};
@@ -149,9 +150,15 @@ static propane_status make_requests(infer *m, set *s, propane_error *err) {
     PROPANE_TRY(buffer_for(m, s->programs[HEAD], "logits", &s->logits, err));
     int layers = (int)layer_count(m);
     for (int i = 0; i < layers; i++) {
-        const propane_binding own[] = {{"x", s->x},       {"k_cache", m->k_cache[i]}, {"v_cache", m->v_cache[i]},
-                                       {"cos", s->cos},   {"sin", s->sin},            {"mask", s->mask},
-                                       {"o", s->out},     {"k_new", s->k_new},        {"v_new", s->v_new}};
+        const propane_binding own[] = {{"x", s->x},
+                                       {"k_cache", m->k_cache[i]},
+                                       {"v_cache", m->v_cache[i]},
+                                       {"cos", s->cos},
+                                       {"sin", s->sin},
+                                       {"mask", s->mask},
+                                       {"o", s->out},
+                                       {"k_new", s->k_new},
+                                       {"v_new", s->v_new}};
         const propane_binding half[] = {{"x", s->x}, {"y", s->out}};
         PROPANE_TRY(request(s, ATTN, own, 9, m->layers[2 * i], &s->attn[i], err));
         PROPANE_TRY(request(s, FFN, half, 2, m->layers[2 * i + 1], &s->ffn[i], err));
@@ -174,8 +181,8 @@ static propane_status allocate(infer *m, propane_error *err) {
     m->table_sin = ARENA_ARRAY(m->arena, positions * hd, float);
     m->angles = ARENA_ARRAY(m->arena, hd * chunk, float);
     m->mask = ARENA_ARRAY(m->arena, chunk * positions, float);
-    bool ok = tables && m->layers && m->k_cache && m->v_cache && m->stream && m->result && m->table_cos && m->table_sin &&
-              m->angles && m->mask;
+    bool ok = tables && m->layers && m->k_cache && m->v_cache && m->stream && m->result && m->table_cos &&
+              m->table_sin && m->angles && m->mask;
     for (int i = 0; i < SETS; i++) {
         m->sets[i].attn = ARENA_ARRAY(m->arena, layers, propane_request *);
         m->sets[i].ffn = ARENA_ARRAY(m->arena, layers, propane_request *);
@@ -201,18 +208,19 @@ static propane_status set_up(infer *m, propane_error *err) {
     return PROPANE_OK;
 }
 
-propane_status infer_create(propane_device *device, const model_weights *weights, const infer_options *options, infer **out,
-                            propane_error *err) {
+propane_status infer_create(propane_device *device, const model_weights *weights, const infer_options *options,
+                            infer **out, propane_error *err) {
     *out = NULL;
     const model_config *c = &weights->config;
     int64_t context = options->context ? options->context : c->max_position_embeddings;
     int64_t chunk = options->chunk ? options->chunk : 32;
     if (context < 1 || context > c->max_position_embeddings)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "a context of %lld positions; the model has max_position_embeddings = %lld", (long long)context,
-                            (long long)c->max_position_embeddings);
+                            "a context of %lld positions; the model has max_position_embeddings = %lld",
+                            (long long)context, (long long)c->max_position_embeddings);
     if (chunk < 1 || chunk > 4096)
-        return propane_fail(err, PROPANE_ERR_INVALID, "a chunk of %lld positions; it must be from 1 to 4096", (long long)chunk);
+        return propane_fail(err, PROPANE_ERR_INVALID, "a chunk of %lld positions; it must be from 1 to 4096",
+                            (long long)chunk);
     infer *m = mem_alloc(sizeof *m);
     if (!m) return propane_fail_memory(err, sizeof *m);
     *m = (infer){.device = device, .weights = weights, .config = *c, .dtype = options->dtype, .context = context};
@@ -220,8 +228,10 @@ propane_status infer_create(propane_device *device, const model_weights *weights
     m->sets[1].positions = chunk < context ? chunk : context;
     m->arena = arena_create();
     propane_status status = m->arena ? set_up(m, err) : propane_fail_memory(err, sizeof(void *));
-    if (status) infer_free(m);
-    else *out = m;
+    if (status)
+        infer_free(m);
+    else
+        *out = m;
     return status;
 }
 
@@ -287,8 +297,8 @@ static propane_status run_half(infer *m, const set *s, int part, propane_request
 }
 
 /* The first `count` new columns go to their place in the cache. Both have the same element type: bytes are moved. */
-static propane_status store(const infer *m, const set *s, const char *new_name, propane_buffer *fresh, const char *cache_name,
-                            propane_buffer *cache, int64_t count, propane_error *err) {
+static propane_status store(const infer *m, const set *s, const char *new_name, propane_buffer *fresh,
+                            const char *cache_name, propane_buffer *cache, int64_t count, propane_error *err) {
     const propane_io *from = propane_program_find(s->programs[ATTN], new_name);
     const propane_io *to = propane_program_find(s->programs[ATTN], cache_name);
     size_t element = from->dtype == PROPANE_FP16 ? 2 : 4;
@@ -322,7 +332,8 @@ static propane_status put_positions(infer *m, const set *s, propane_error *err) 
 }
 
 static void embed(infer *m, const set *s, const int32_t *ids, int64_t count) {
-    const float *table = model_weights_data(m->weights, model_weights_param(m->weights, MODEL_EMBED, -1, "embed_tokens"));
+    const float *table =
+        model_weights_data(m->weights, model_weights_param(m->weights, MODEL_EMBED, -1, "embed_tokens"));
     int64_t d = m->config.hidden_size, n = s->positions;
     for (int64_t t = 0; t < n; t++) {
         const float *row = table + (int64_t)ids[t < count ? t : count - 1] * d;
@@ -331,7 +342,8 @@ static void embed(infer *m, const set *s, const int32_t *ids, int64_t count) {
 }
 
 /* Reads `count` ids (1 .. s->positions). With `head`, m->result is then logits [V, positions]. */
-static propane_status run_chunk(infer *m, const set *s, const int32_t *ids, int64_t count, bool head, propane_error *err) {
+static propane_status run_chunk(infer *m, const set *s, const int32_t *ids, int64_t count, bool head,
+                                propane_error *err) {
     embed(m, s, ids, count);
     PROPANE_TRY(put_positions(m, s, err));
     for (int64_t i = 0; i < layer_count(m); i++) {
@@ -350,16 +362,17 @@ static propane_status run_chunk(infer *m, const set *s, const int32_t *ids, int6
 /* `ahead`: how many more ids there are, which are predicted but not read. */
 static propane_status check_ids(const infer *m, const int32_t *ids, int64_t count, int64_t ahead, propane_error *err) {
     if (count < 1)
-        return propane_fail(err, PROPANE_ERR_INVALID, ahead ? "one token id is too few: there is nothing to predict"
-                                                            : "there are no token ids to read");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            ahead ? "one token id is too few: there is nothing to predict"
+                                  : "there are no token ids to read");
     if (count > m->context - m->position)
-        return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "%lld ids after %lld do not fit into the context of %lld positions", (long long)count,
-                            (long long)m->position, (long long)m->context);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%lld ids after %lld do not fit into the context of %lld positions",
+                            (long long)count, (long long)m->position, (long long)m->context);
     for (int64_t i = 0; i < count + ahead; i++)
         if (ids[i] < 0 || ids[i] >= m->config.vocab_size)
-            return propane_fail(err, PROPANE_ERR_INVALID, "id %d (number %lld) is not in the model's vocabulary of %lld",
-                                (int)ids[i], (long long)i, (long long)m->config.vocab_size);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "id %d (number %lld) is not in the model's vocabulary of %lld", (int)ids[i],
+                                (long long)i, (long long)m->config.vocab_size);
     return PROPANE_OK;
 }
 

@@ -13,9 +13,9 @@
 typedef struct infer infer;
 
 typedef struct infer_options {
-    mil_dtype dtype;      /* MIL_fp32 or MIL_fp16: of the programs */
-    int64_t context;      /* longest sequence; 0: the model's max_position_embeddings */
-    int64_t chunk;        /* positions that a prompt is read by; 0: 32 */
+    mil_dtype dtype; /* MIL_fp32 or MIL_fp16: of the programs */
+    int64_t context; /* longest sequence; 0: the model's max_position_embeddings */
+    int64_t chunk;   /* positions that a prompt is read by; 0: 32 */
 } infer_options;
 
 /* The device must outlive it; the weights' matrices are copied to the device, the embedding is read from `weights`, which
@@ -42,8 +42,8 @@ PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t co
 typedef bool (*infer_token)(void *context, int32_t id, double nll);
 /* Reads the prompt (at least one id), then draws up to `count` ids; ends early at `eos` (>= 0; it is reported first) or
  * where the context is full. *made (may be NULL): how many came. */
-PROPANE_CHECK propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t count, int32_t eos,
-                                            const infer_sampling *sampling, infer_token callback, void *context,
-                                            int64_t *made, propane_error *err);
+PROPANE_CHECK propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t count,
+                                            int32_t eos, const infer_sampling *sampling, infer_token callback,
+                                            void *context, int64_t *made, propane_error *err);
 
 #endif

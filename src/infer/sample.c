@@ -10,7 +10,8 @@
 
 propane_status infer_sampling_check(const infer_sampling *s, propane_error *err) {
     if (!(s->temperature >= 0 && s->temperature <= 1000))
-        return propane_fail(err, PROPANE_ERR_INVALID, "temperature is %g; it must be from 0 (greedy) to 1000", s->temperature);
+        return propane_fail(err, PROPANE_ERR_INVALID, "temperature is %g; it must be from 0 (greedy) to 1000",
+                            s->temperature);
     if (s->top_k < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "top-k is %d; it must be at least 1, or 0 for all ids", s->top_k);
     if (!(s->top_p >= 0 && s->top_p <= 1))

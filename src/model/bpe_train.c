@@ -213,13 +213,15 @@ static propane_status learn(trainer *t, const char *data, size_t length, tokeniz
     return ok ? PROPANE_OK : propane_fail_memory(err, t->state_capacity * sizeof *t->states);
 }
 
-propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out, propane_error *err) {
+propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out,
+                                   propane_error *err) {
     *out = NULL;
     if (vocab_size < 257 || vocab_size > TOKENIZER_BPE_MAX)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "a vocabulary of %d ids; byte-pair encoding needs from 257 to %d (256 are the bytes)", vocab_size,
-                            TOKENIZER_BPE_MAX);
-    if (length == 0) return propane_fail(err, PROPANE_ERR_INVALID, "the text is empty: there is nothing to learn merges from");
+                            "a vocabulary of %d ids; byte-pair encoding needs from 257 to %d (256 are the bytes)",
+                            vocab_size, TOKENIZER_BPE_MAX);
+    if (length == 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "the text is empty: there is nothing to learn merges from");
     trainer t = {.arena = arena_create()};
     int wanted = vocab_size - 256, count = 0;
     tokenizer_pair *merges = mem_array((size_t)wanted, sizeof *merges);

@@ -20,16 +20,13 @@ typedef struct int_key {
     bool needed;
 } int_key;
 
-#define KEY(name, min, max, needed) {#name, offsetof(model_config, name), min, max, needed}
+#define KEY(name, min, max, needed)                                                                                    \
+    { #name, offsetof(model_config, name), min, max, needed }
 static const int_key int_keys[] = {
-    KEY(hidden_size, 1, 1 << 17, true),
-    KEY(intermediate_size, 1, 1 << 20, true),
-    KEY(num_hidden_layers, 1, 1000, true),
-    KEY(num_attention_heads, 1, 1 << 12, true),
-    KEY(num_key_value_heads, 1, 1 << 12, false),
-    KEY(head_dim, 2, 1 << 12, false),
-    KEY(vocab_size, 2, 1 << 21, true),
-    KEY(max_position_embeddings, 1, 1 << 24, false),
+    KEY(hidden_size, 1, 1 << 17, true),          KEY(intermediate_size, 1, 1 << 20, true),
+    KEY(num_hidden_layers, 1, 1000, true),       KEY(num_attention_heads, 1, 1 << 12, true),
+    KEY(num_key_value_heads, 1, 1 << 12, false), KEY(head_dim, 2, 1 << 12, false),
+    KEY(vocab_size, 2, 1 << 21, true),           KEY(max_position_embeddings, 1, 1 << 24, false),
 };
 #undef KEY
 enum { INT_KEYS = sizeof int_keys / sizeof int_keys[0] };
@@ -154,12 +151,13 @@ propane_status model_config_from_json(const json_t *object, const char *source, 
                             type);
     PROPANE_TRY(refuse_unsupported(object, source, err));
     for (int i = 0; i < INT_KEYS; i++)
-        PROPANE_TRY(json_get_int(object, source, int_keys[i].name, int_keys[i].needed, int_keys[i].min,
-                                 int_keys[i].max, field(&c, &int_keys[i]), err));
+        PROPANE_TRY(json_get_int(object, source, int_keys[i].name, int_keys[i].needed, int_keys[i].min, int_keys[i].max,
+                                 field(&c, &int_keys[i]), err));
     if (c.num_key_value_heads < 0) c.num_key_value_heads = c.num_attention_heads;
     if (c.head_dim < 0) {
         if (c.hidden_size % c.num_attention_heads != 0)
-            return bad(err, source, "hidden_size (%lld) must be a multiple of num_attention_heads (%lld) or head_dim be given",
+            return bad(err, source,
+                       "hidden_size (%lld) must be a multiple of num_attention_heads (%lld) or head_dim be given",
                        (long long)c.hidden_size, (long long)c.num_attention_heads);
         c.head_dim = c.hidden_size / c.num_attention_heads;
     }

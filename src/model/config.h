@@ -10,18 +10,18 @@
 #include "base/json.h"
 
 typedef struct model_config {
-    char model_type[16];             /* "llama" */
-    int64_t hidden_size;             /* D */
-    int64_t intermediate_size;       /* H of the feed-forward half */
+    char model_type[16];       /* "llama" */
+    int64_t hidden_size;       /* D */
+    int64_t intermediate_size; /* H of the feed-forward half */
     int64_t num_hidden_layers;
     int64_t num_attention_heads;
-    int64_t num_key_value_heads;     /* divides num_attention_heads */
-    int64_t head_dim;                /* HD, even; heads * head_dim need not be hidden_size */
+    int64_t num_key_value_heads; /* divides num_attention_heads */
+    int64_t head_dim;            /* HD, even; heads * head_dim need not be hidden_size */
     int64_t vocab_size;
     int64_t max_position_embeddings; /* longest sequence */
     double rms_norm_eps;
     double rope_theta;
-    bool tie_word_embeddings;        /* lm_head is embed_tokens */
+    bool tie_word_embeddings;           /* lm_head is embed_tokens */
     int64_t bos_token_id, eos_token_id; /* -1: none */
 } model_config;
 

@@ -51,8 +51,11 @@ static mil_value *swap_last_two(context *x, mil_value *v) {
 static const char *weight_name(context *x, const char *param) {
     if (!x->whole || x->part == MODEL_HEAD) return param;
     bool norm = strcmp(param, "norm_weight") == 0;
-    return arena_printf(x->b.module->arena, "%s%s_%d", !norm ? "" : x->part == MODEL_ATTN ? "attn_" : "ffn_", param,
-                        x->layer);
+    return arena_printf(x->b.module->arena, "%s%s_%d",
+                        !norm                   ? ""
+                        : x->part == MODEL_ATTN ? "attn_"
+                                                : "ffn_",
+                        param, x->layer);
 }
 
 static mil_value *constant_weight(context *x, const char *name, const char *param, const mil_type *type) {
@@ -99,8 +102,8 @@ static mil_value *linear(context *x, mil_value *w, mil_value *v) {
     if (!w || !v) return NULL;
     if (x->o->baked) return mil_build_conv1x1(&x->b, v, w);
     int64_t batch = v->type.dim[0], in = v->type.dim[1], positions = v->type.dim[3], out = w->type.dim[0];
-    mil_value *y = mil_build_matmul(&x->b, reshape4(x, w, 1, 1, out, in), reshape4(x, v, batch, 1, in, positions), false,
-                                    false); /* [B,1,O,S] */
+    mil_value *y = mil_build_matmul(&x->b, reshape4(x, w, 1, 1, out, in), reshape4(x, v, batch, 1, in, positions),
+                                    false, false); /* [B,1,O,S] */
     return reshape4(x, y, batch, out, 1, positions);
 }
 
@@ -349,9 +352,7 @@ static mil_value *input(context *x, const char *name, int64_t a, int64_t b, int6
     return mil_build_param(&x->b, name, tensor4(x, a, b, c, d));
 }
 
-static mil_value *activation(context *x) {
-    return input(x, "x", x->o->batch, x->c->hidden_size, 1, x->o->sequence);
-}
+static mil_value *activation(context *x) { return input(x, "x", x->o->batch, x->c->hidden_size, 1, x->o->sequence); }
 
 static propane_status end(context *x, mil_function **out, propane_error *err) {
     propane_status status = mil_build_end(&x->b, err);
@@ -359,8 +360,8 @@ static propane_status end(context *x, mil_function **out, propane_error *err) {
     return status;
 }
 
-propane_status llama_build_attn(mil_module *m, const char *name, const model_config *c, const llama_options *o, int layer,
-                                mil_function **out, propane_error *err) {
+propane_status llama_build_attn(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+                                int layer, mil_function **out, propane_error *err) {
     context x;
     PROPANE_TRY(begin(&x, m, name, c, o, MODEL_ATTN, layer, err));
     mil_value *in = activation(&x);
@@ -371,8 +372,8 @@ propane_status llama_build_attn(mil_module *m, const char *name, const model_con
     return end(&x, out, err);
 }
 
-propane_status llama_build_ffn(mil_module *m, const char *name, const model_config *c, const llama_options *o, int layer,
-                               mil_function **out, propane_error *err) {
+propane_status llama_build_ffn(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+                               int layer, mil_function **out, propane_error *err) {
     context x;
     PROPANE_TRY(begin(&x, m, name, c, o, MODEL_FFN, layer, err));
     mil_value *in = activation(&x);

@@ -23,8 +23,8 @@ typedef const float *(*llama_weight)(void *context, model_part part, int layer, 
 
 typedef struct llama_options {
     int64_t batch, sequence;
-    mil_dtype dtype;       /* MIL_fp16 or MIL_fp32: of every tensor */
-    llama_weight baked;    /* NULL: weights are parameters ("inputs"); else constants */
+    mil_dtype dtype;    /* MIL_fp16 or MIL_fp32: of every tensor */
+    llama_weight baked; /* NULL: weights are parameters ("inputs"); else constants */
     void *baked_context;
     int64_t first_position; /* of the sequence, for RoPE; usually 0 */
 } llama_options;
@@ -37,8 +37,7 @@ PROPANE_CHECK propane_status llama_build_attn(mil_module *m, const char *name, c
                                               const llama_options *o, int layer, mil_function **out,
                                               propane_error *err);
 PROPANE_CHECK propane_status llama_build_ffn(mil_module *m, const char *name, const model_config *c,
-                                             const llama_options *o, int layer, mil_function **out,
-                                             propane_error *err);
+                                             const llama_options *o, int layer, mil_function **out, propane_error *err);
 PROPANE_CHECK propane_status llama_build_head(mil_module *m, const char *name, const model_config *c,
                                               const llama_options *o, mil_function **out, propane_error *err);
 /* The whole model in one function: x [B,D,1,S] (embedded tokens), then, with weights as parameters, for each layer

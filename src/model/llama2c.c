@@ -38,8 +38,9 @@ static int64_t file_row(const model_config *c, int64_t row) {
 static propane_status read_header(const uint8_t *data, size_t length, const char *source, model_config *c,
                                   propane_error *err) {
     if (length < HEADER_BYTES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes are too few for a llama2.c checkpoint (its header has %d)",
-                            source, length, HEADER_BYTES);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: %zu bytes are too few for a llama2.c checkpoint (its header has %d)", source, length,
+                            HEADER_BYTES);
     int32_t h[HEADER_INTS];
     for (int i = 0; i < HEADER_INTS; i++)
         h[i] = (int32_t)((uint32_t)data[4 * i] | (uint32_t)data[4 * i + 1] << 8 | (uint32_t)data[4 * i + 2] << 16 |
@@ -48,20 +49,31 @@ static propane_status read_header(const uint8_t *data, size_t length, const char
                                                    "n_kv_heads", "vocab_size", "seq_len"};
     if (h[0] == 0x616b3432)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: a llama2.c checkpoint of version 1 or later ('ak42'); only version 0 can be read", source);
+                            "%s: a llama2.c checkpoint of version 1 or later ('ak42'); only version 0 can be read",
+                            source);
     for (int i = 0; i < HEADER_INTS; i++)
         if (i == 5 ? h[i] == 0 || h[i] == INT32_MIN : h[i] < 1)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset %d: %s is %d; is it a llama2.c checkpoint?", source,
-                                4 * i, names[i], (int)h[i]);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset %d: %s is %d; is it a llama2.c checkpoint?",
+                                source, 4 * i, names[i], (int)h[i]);
     if (h[0] % h[3] != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: dim (%d) must be a multiple of n_heads (%d)", source, (int)h[0],
-                            (int)h[3]);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: dim (%d) must be a multiple of n_heads (%d)", source,
+                            (int)h[0], (int)h[3]);
     int32_t vocab = h[5] < 0 ? -h[5] : h[5];
     *c = (model_config){
-        .model_type = "llama", .hidden_size = h[0], .intermediate_size = h[1], .num_hidden_layers = h[2],
-        .num_attention_heads = h[3], .num_key_value_heads = h[4], .head_dim = h[0] / h[3], .vocab_size = vocab,
-        .max_position_embeddings = h[6], .rms_norm_eps = 1e-5, .rope_theta = 10000, .tie_word_embeddings = h[5] > 0,
-        .bos_token_id = vocab > 2 ? 1 : -1, .eos_token_id = vocab > 2 ? 2 : -1,
+        .model_type = "llama",
+        .hidden_size = h[0],
+        .intermediate_size = h[1],
+        .num_hidden_layers = h[2],
+        .num_attention_heads = h[3],
+        .num_key_value_heads = h[4],
+        .head_dim = h[0] / h[3],
+        .vocab_size = vocab,
+        .max_position_embeddings = h[6],
+        .rms_norm_eps = 1e-5,
+        .rope_theta = 10000,
+        .tie_word_embeddings = h[5] > 0,
+        .bos_token_id = vocab > 2 ? 1 : -1,
+        .eos_token_id = vocab > 2 ? 2 : -1,
     };
     return model_config_check(c, source, err);
 }
@@ -93,8 +105,8 @@ propane_status llama2c_parse(const void *data, size_t length, const char *source
     PROPANE_TRY(read_header(p, length, source, &c, err));
     if (length != file_bytes(&c)) /* before memory is taken for what the header claims */
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: the file has %zu bytes, but a llama2.c checkpoint of these sizes has %llu; it is %s", source,
-                            length, (unsigned long long)file_bytes(&c),
+                            "%s: the file has %zu bytes, but a llama2.c checkpoint of these sizes has %llu; it is %s",
+                            source, length, (unsigned long long)file_bytes(&c),
                             length < file_bytes(&c) ? "truncated" : "too long, or of another version");
     model_weights *w;
     PROPANE_TRY(model_weights_create(&c, &w, err));
@@ -147,9 +159,12 @@ static propane_status save_rope(file_writer *f, const model_config *c, propane_e
 static propane_status save_all(file_writer *f, const model_weights *w, propane_error *err) {
     const model_config *c = &w->config;
     int64_t vocab = c->tie_word_embeddings ? c->vocab_size : -c->vocab_size;
-    const int32_t h[HEADER_INTS] = {(int32_t)c->hidden_size,         (int32_t)c->intermediate_size,
-                                    (int32_t)c->num_hidden_layers,   (int32_t)c->num_attention_heads,
-                                    (int32_t)c->num_key_value_heads, (int32_t)vocab,
+    const int32_t h[HEADER_INTS] = {(int32_t)c->hidden_size,
+                                    (int32_t)c->intermediate_size,
+                                    (int32_t)c->num_hidden_layers,
+                                    (int32_t)c->num_attention_heads,
+                                    (int32_t)c->num_key_value_heads,
+                                    (int32_t)vocab,
                                     (int32_t)c->max_position_embeddings};
     PROPANE_TRY(file_writer_write(f, h, sizeof h, err));
     for (int i = 0; i < ORDER_COUNT; i++)

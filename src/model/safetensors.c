@@ -20,9 +20,9 @@ static const struct {
     const char *name;
     int bytes;
 } dtypes[ST_DTYPE_COUNT] = {
-    [ST_F64] = {"F64", 8}, [ST_F32] = {"F32", 4}, [ST_F16] = {"F16", 2}, [ST_BF16] = {"BF16", 2},
-    [ST_I64] = {"I64", 8}, [ST_I32] = {"I32", 4}, [ST_I16] = {"I16", 2}, [ST_I8] = {"I8", 1},
-    [ST_U64] = {"U64", 8}, [ST_U32] = {"U32", 4}, [ST_U16] = {"U16", 2}, [ST_U8] = {"U8", 1},
+    [ST_F64] = {"F64", 8},   [ST_F32] = {"F32", 4},         [ST_F16] = {"F16", 2},         [ST_BF16] = {"BF16", 2},
+    [ST_I64] = {"I64", 8},   [ST_I32] = {"I32", 4},         [ST_I16] = {"I16", 2},         [ST_I8] = {"I8", 1},
+    [ST_U64] = {"U64", 8},   [ST_U32] = {"U32", 4},         [ST_U16] = {"U16", 2},         [ST_U8] = {"U8", 1},
     [ST_BOOL] = {"BOOL", 1}, [ST_F8_E4M3] = {"F8_E4M3", 1}, [ST_F8_E5M2] = {"F8_E5M2", 1},
 };
 
@@ -41,8 +41,8 @@ struct safetensors {
     const char *source;
     json_t *header;
     int count;
-    safetensors_tensor *tensors;              /* in file order */
-    const safetensors_tensor **by_name;       /* sorted */
+    safetensors_tensor *tensors;        /* in file order */
+    const safetensors_tensor **by_name; /* sorted */
 };
 
 void safetensors_close(safetensors *s) {
@@ -80,8 +80,8 @@ static propane_status read_shape(const safetensors *s, const json_t *shape, safe
         int64_t n = json_is_integer(v) ? json_integer_value(v) : -1;
         if (n < 0 || (n > 0 && t->count > ((int64_t)1 << 56) / n))
             return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: tensor '%s': size %d of 'shape' is not a whole number or much too large", s->source,
-                                quote(t->name).text, i);
+                                "%s: tensor '%s': size %d of 'shape' is not a whole number or much too large",
+                                s->source, quote(t->name).text, i);
         t->dim[i] = n;
         t->count *= n;
     }
@@ -167,9 +167,10 @@ static propane_status check_metadata(const safetensors *s, const json_t *metadat
 
 static propane_status read_all(safetensors *s, const uint8_t *bytes, size_t length, propane_error *err) {
     if (length < 8)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: %zu bytes are too few for a safetensors file, which begins with an 8-byte header length",
-                            s->source, length);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: %zu bytes are too few for a safetensors file, which begins with an 8-byte header length", s->source,
+            length);
     uint64_t header = 0;
     for (int i = 7; i >= 0; i--) header = header << 8 | bytes[i];
     if (header > MAX_HEADER)
@@ -177,10 +178,11 @@ static propane_status read_all(safetensors *s, const uint8_t *bytes, size_t leng
                             "%s: offset 0: a header of %llu bytes; at most %d are allowed. Is it a safetensors file?",
                             s->source, (unsigned long long)header, MAX_HEADER);
     if (header > length - 8)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: offset 0: a header of %llu bytes, but the file ends %zu bytes behind its length; it is "
-                            "truncated or not a safetensors file",
-                            s->source, (unsigned long long)header, length - 8);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: offset 0: a header of %llu bytes, but the file ends %zu bytes behind its length; it is "
+            "truncated or not a safetensors file",
+            s->source, (unsigned long long)header, length - 8);
     if (header == 0 || bytes[8] != '{')
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset 8: the header must begin with '{'", s->source);
     PROPANE_TRY(json_parse((const char *)bytes + 8, (size_t)header, s->source, &s->header, err));
@@ -229,8 +231,10 @@ propane_status safetensors_open(const char *path, safetensors **out, propane_err
     *out = NULL;
     PROPANE_TRY(file_map_open(path, &map, err));
     propane_status status = safetensors_parse(map.data, map.bytes, path, out, err);
-    if (status) file_map_close(&map);
-    else (*out)->map = map;
+    if (status)
+        file_map_close(&map);
+    else
+        (*out)->map = map;
     return status;
 }
 
@@ -238,8 +242,7 @@ const safetensors_tensor *safetensors_find(const safetensors *s, const char *nam
     safetensors_tensor key = {.name = name};
     const safetensors_tensor *wanted = &key;
     if (s->count == 0) return NULL;
-    const safetensors_tensor **hit =
-        bsearch(&wanted, s->by_name, (size_t)s->count, sizeof *s->by_name, compare_name);
+    const safetensors_tensor **hit = bsearch(&wanted, s->by_name, (size_t)s->count, sizeof *s->by_name, compare_name);
     return hit ? *hit : NULL;
 }
 
@@ -294,8 +297,9 @@ propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t
         }
         return PROPANE_OK;
     default:
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: tensor '%s' is %s; weights must be F32, F16, BF16 or F64",
-                            s->source, quote(t->name).text, dtypes[t->dtype].name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: tensor '%s' is %s; weights must be F32, F16, BF16 or F64", s->source,
+                            quote(t->name).text, dtypes[t->dtype].name);
     }
 }
 
@@ -329,16 +333,17 @@ propane_status safetensors_writer_open(const char *path, safetensors_writer **ou
     w->metadata = json_object();
     propane_status status =
         w->header && w->metadata ? file_writer_open(path, &w->file, err) : propane_fail_memory(err, sizeof(json_t));
-    if (status) writer_free(w);
-    else *out = w;
+    if (status)
+        writer_free(w);
+    else
+        *out = w;
     return status;
 }
 
 propane_status safetensors_writer_metadata(safetensors_writer *w, const char *key, const char *value,
                                            propane_error *err) {
     json_t *string = json_string(value);
-    if (!string)
-        return propane_fail(err, PROPANE_ERR_INVALID, "the metadata value of '%s' is not valid UTF-8", key);
+    if (!string) return propane_fail(err, PROPANE_ERR_INVALID, "the metadata value of '%s' is not valid UTF-8", key);
     return json_object_set_new(w->metadata, key, string) ? propane_fail_memory(err, strlen(key)) : PROPANE_OK;
 }
 
@@ -393,8 +398,10 @@ propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *e
     if (!status && w->written != w->declared)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%llu bytes of tensor data were declared, but %llu given",
                               (unsigned long long)w->declared, (unsigned long long)w->written);
-    if (status) file_writer_abort(w->file);
-    else status = file_writer_commit(w->file, err);
+    if (status)
+        file_writer_abort(w->file);
+    else
+        status = file_writer_commit(w->file, err);
     writer_free(w);
     return status;
 }

@@ -13,8 +13,22 @@
 #define SAFETENSORS_MAX_RANK 8
 
 typedef enum safetensors_dtype {
-    ST_F64, ST_F32, ST_F16, ST_BF16, ST_I64, ST_I32, ST_I16, ST_I8, ST_U64, ST_U32, ST_U16, ST_U8, ST_BOOL,
-    ST_F8_E4M3, ST_F8_E5M2, ST_DTYPE_COUNT
+    ST_F64,
+    ST_F32,
+    ST_F16,
+    ST_BF16,
+    ST_I64,
+    ST_I32,
+    ST_I16,
+    ST_I8,
+    ST_U64,
+    ST_U32,
+    ST_U16,
+    ST_U8,
+    ST_BOOL,
+    ST_F8_E4M3,
+    ST_F8_E5M2,
+    ST_DTYPE_COUNT
 } safetensors_dtype;
 
 const char *safetensors_dtype_name(safetensors_dtype dtype); /* "F32" */
@@ -39,12 +53,12 @@ PROPANE_CHECK propane_status safetensors_parse(const void *data, size_t length, 
 void safetensors_close(safetensors *s);
 const char *safetensors_source(const safetensors *s);
 int safetensors_count(const safetensors *s);
-const safetensors_tensor *safetensors_at(const safetensors *s, int index);            /* in file order */
-const safetensors_tensor *safetensors_find(const safetensors *s, const char *name);   /* NULL: there is none */
-const char *safetensors_metadata(const safetensors *s, const char *key);              /* NULL: there is none */
+const safetensors_tensor *safetensors_at(const safetensors *s, int index);          /* in file order */
+const safetensors_tensor *safetensors_find(const safetensors *s, const char *name); /* NULL: there is none */
+const char *safetensors_metadata(const safetensors *s, const char *key);            /* NULL: there is none */
 /* Finds a tensor of a given dtype and shape (rank < 0: any shape); messages name the file, the tensor and both. */
-PROPANE_CHECK propane_status safetensors_expect(const safetensors *s, const char *name, safetensors_dtype dtype, int rank,
-                                                const int64_t *dim, const safetensors_tensor **out,
+PROPANE_CHECK propane_status safetensors_expect(const safetensors *s, const char *name, safetensors_dtype dtype,
+                                                int rank, const int64_t *dim, const safetensors_tensor **out,
                                                 propane_error *err);
 /* All elements as float, from F32, F16, BF16 or F64; other dtypes: PROPANE_ERR_UNSUPPORTED. */
 PROPANE_CHECK propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t, float *out,

@@ -30,10 +30,11 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
         *out = MODEL_FORM_LLAMA2C;
     else {
         file_map_close(&map);
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: not a model: want a folder with config.json and model.safetensors, a .safetensors file or "
-                            "a llama2.c checkpoint",
-                            path);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: not a model: want a folder with config.json and model.safetensors, a .safetensors file or "
+            "a llama2.c checkpoint",
+            path);
     }
     file_map_close(&map);
     return PROPANE_OK;
@@ -76,8 +77,9 @@ static propane_status open_tensors(const char *path, bool is_dir, safetensors **
     } else if (!file_exists(file) && file_exists(unfinished)) { /* a run that is not done yet */
         status = safetensors_open(unfinished, out, err);
     } else if (!file_exists(file) && file_exists(arena_printf(a, "%s.index.json", file))) {
-        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                              "%s: the weights are split over several files; join them into one model.safetensors", path);
+        status =
+            propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                         "%s: the weights are split over several files; join them into one model.safetensors", path);
     } else {
         status = safetensors_open(file, out, err);
     }
@@ -105,7 +107,8 @@ propane_status model_store_fill(model_weights *w, const safetensors *s, propane_
         const model_tensor *t = &w->tensors[i];
         const safetensors_tensor *found = safetensors_find(s, t->name);
         if (!found)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), t->name);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s),
+                                t->name);
         PROPANE_TRY(safetensors_expect(s, t->name, found->dtype, t->rank, t->dim, &found, err));
         PROPANE_TRY(safetensors_f32(s, found, model_weights_data(w, t), err));
     }
@@ -145,7 +148,8 @@ propane_status model_store_describe(const model_config *c, safetensors_writer *w
 propane_status model_store_declare(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
                                    propane_error *err) {
     for (int i = 0; i < w->count; i++)
-        PROPANE_TRY(safetensors_writer_declare(writer, w->tensors[i].name, dtype, w->tensors[i].rank, w->tensors[i].dim, err));
+        PROPANE_TRY(
+            safetensors_writer_declare(writer, w->tensors[i].name, dtype, w->tensors[i].rank, w->tensors[i].dim, err));
     return PROPANE_OK;
 }
 
@@ -179,7 +183,8 @@ propane_status model_store_data(const model_weights *w, safetensors_writer *writ
     return PROPANE_OK;
 }
 
-static propane_status write_file(const model_weights *w, const char *path, safetensors_dtype dtype, propane_error *err) {
+static propane_status write_file(const model_weights *w, const char *path, safetensors_dtype dtype,
+                                 propane_error *err) {
     safetensors_writer *writer = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &writer, err));
     propane_status status = safetensors_writer_metadata(writer, "format", "pt", err); /* transformers asks for it */

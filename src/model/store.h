@@ -32,6 +32,7 @@ PROPANE_CHECK propane_status model_store_declare(const model_weights *w, safeten
 PROPANE_CHECK propane_status model_store_data(const model_weights *w, safetensors_writer *writer,
                                               safetensors_dtype dtype, propane_error *err);
 /* Puts the configuration into the metadata. */
-PROPANE_CHECK propane_status model_store_describe(const model_config *c, safetensors_writer *writer, propane_error *err);
+PROPANE_CHECK propane_status model_store_describe(const model_config *c, safetensors_writer *writer,
+                                                  propane_error *err);
 
 #endif

@@ -88,7 +88,7 @@ static bool is_byte(const tokenizer *t, int32_t id) {
 
 static propane_status index_pieces(tokenizer *t, const char *source, propane_error *err) {
     for (int i = 0; i < t->vocab; i++) {
-        if (t->lengths[i] == 0) continue; /* bos, eos, unknown */
+        if (t->lengths[i] == 0) continue;                          /* bos, eos, unknown */
         if (t->kind == TOKENIZER_LLAMA && is_byte(t, i)) continue; /* a byte: used when no piece matches */
         int32_t *id = piece_map_enter(&t->lookup, t->pieces[i], t->lengths[i], i);
         if (!id) return propane_fail_memory(err, t->lookup.capacity * 40);
@@ -160,14 +160,15 @@ propane_status tokenizer_from_merges(const tokenizer_pair *merges, int count, co
         tokenizer_pair m = merges[i - 256];
         if (m.left < 0 || m.left >= i || m.right < 0 || m.right >= i) {
             status = propane_fail(err, PROPANE_ERR_INVALID,
-                                  "%s: merge %d joins %d and %d, but only ids below %d exist before it", source, i - 256,
-                                  (int)m.left, (int)m.right, i);
+                                  "%s: merge %d joins %d and %d, but only ids below %d exist before it", source,
+                                  i - 256, (int)m.left, (int)m.right, i);
             break;
         }
         t->lengths[i] = t->lengths[m.left] + t->lengths[m.right];
         if (t->lengths[i] > TOKENIZER_PIECE_MAX) {
-            status = propane_fail(err, PROPANE_ERR_INVALID, "%s: merge %d gives a piece of %u bytes; at most %d are allowed",
-                                  source, i - 256, (unsigned)t->lengths[i], TOKENIZER_PIECE_MAX);
+            status =
+                propane_fail(err, PROPANE_ERR_INVALID, "%s: merge %d gives a piece of %u bytes; at most %d are allowed",
+                             source, i - 256, (unsigned)t->lengths[i], TOKENIZER_PIECE_MAX);
             break;
         }
         char *piece = arena_alloc(t->arena, t->lengths[i]);
@@ -209,7 +210,8 @@ propane_status tokenizer_create_chars(const char *data, size_t length, const cha
     character *list = NULL;
     tokenizer *t = NULL;
     *out = NULL;
-    if (length == 0) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the text is empty: it has no characters", source);
+    if (length == 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the text is empty: it has no characters", source);
     for (size_t i = 0; i < length;) {
         int n = character_at(data + i, length - i);
         if (!piece_map_enter(&seen, data + i, (size_t)n, 0)) {
@@ -238,8 +240,10 @@ propane_status tokenizer_create_chars(const char *data, size_t length, const cha
         t->lengths[i] = (uint32_t)list[i].length;
         if (!t->pieces[i]) status = propane_fail_memory(err, (size_t)list[i].length);
     }
-    if (status) tokenizer_free(t);
-    else status = tokenizer_finish(t, source, out, err);
+    if (status)
+        tokenizer_free(t);
+    else
+        status = tokenizer_finish(t, source, out, err);
 done:
     mem_free(list);
     piece_map_deinit(&seen);
@@ -280,12 +284,12 @@ static propane_status add_ids(token_list *list, const int32_t *ids, size_t count
 /* ---- pair encoding -------------------------------------------------------------------------------------------------------------- */
 
 typedef struct symbol {
-    int32_t id;       /* -1: merged into the one before it */
+    int32_t id; /* -1: merged into the one before it */
     int32_t prev, next;
 } symbol;
 
 typedef struct candidate {
-    double rank;      /* smaller first */
+    double rank;                                /* smaller first */
     int32_t left, right, left_id, right_id, id; /* symbols, and what they were: a candidate may be out of date */
 } candidate;
 
@@ -305,7 +309,8 @@ static void merger_deinit(merger *m) {
 static propane_status merger_reserve(merger *m, size_t symbols, propane_error *err) {
     if (symbols <= m->room) return PROPANE_OK;
     if (symbols > INT32_MAX / 4)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "a text of %zu characters is too long to be encoded at once", symbols);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "a text of %zu characters is too long to be encoded at once",
+                            symbols);
     merger_deinit(m);
     m->room = symbols + symbols / 2;
     m->symbols = mem_array(m->room, sizeof *m->symbols);
@@ -392,7 +397,8 @@ static void merge_all(merger *m, int32_t count) {
 }
 
 static propane_status add_symbols(merger *m, int32_t count, token_list *out, propane_error *err) {
-    for (int32_t i = 0; i >= 0 && i < count; i = m->symbols[i].next) PROPANE_TRY(token_list_add(out, m->symbols[i].id, err));
+    for (int32_t i = 0; i >= 0 && i < count; i = m->symbols[i].next)
+        PROPANE_TRY(token_list_add(out, m->symbols[i].id, err));
     return PROPANE_OK;
 }
 
@@ -416,9 +422,9 @@ static propane_status encode_chars(const tokenizer *t, const char *data, size_t 
 
 /* Words repeat: what a word became is remembered for the length of one call. */
 typedef struct known_words {
-    piece_map map;       /* word -> index into spans */
+    piece_map map; /* word -> index into spans */
     token_list ids;
-    size_t *begins;      /* [count + 1] */
+    size_t *begins; /* [count + 1] */
     size_t count, capacity;
 } known_words;
 
@@ -486,7 +492,8 @@ static propane_status encode_llama(const tokenizer *t, const char *data, size_t 
                 status = propane_fail(err, PROPANE_ERR_INVALID,
                                       "the vocabulary has no piece for the byte 0x%02x at offset %zu",
                                       (unsigned char)data[i + k], i + k);
-            else m.symbols[count++].id = byte;
+            else
+                m.symbols[count++].id = byte;
         }
         if (id) m.symbols[count++].id = *id;
         i += n;
@@ -537,8 +544,10 @@ static void settle(tokenizer_stream *s, bool all, text *out) {
     while (s->held_count) {
         int n = utf8_length(s->held, (size_t)s->held_count);
         if (n == 0 && !all && may_grow(s->held, s->held_count)) return;
-        if (n) text_append_n(out, s->held, (size_t)n);
-        else text_append(out, "\xef\xbf\xbd");
+        if (n)
+            text_append_n(out, s->held, (size_t)n);
+        else
+            text_append(out, "\xef\xbf\xbd");
         if (n == 0) n = 1;
         s->held_count -= n;
         memmove(s->held, s->held + n, (size_t)s->held_count);

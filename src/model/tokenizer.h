@@ -21,8 +21,8 @@ typedef struct tokenizer tokenizer;
 
 PROPANE_CHECK propane_status tokenizer_create_bytes(tokenizer **out, propane_error *err);
 /* `source` names the text in messages. At most 1,048,576 different characters. */
-PROPANE_CHECK propane_status tokenizer_create_chars(const char *data, size_t length, const char *source, tokenizer **out,
-                                                    propane_error *err);
+PROPANE_CHECK propane_status tokenizer_create_chars(const char *data, size_t length, const char *source,
+                                                    tokenizer **out, propane_error *err);
 /* Learns merges from a text until there are `vocab_size` ids (257 .. 65536) or no pair occurs twice: a short text gives a
  * smaller vocabulary. Deterministic: the most frequent pair, of equals the one with the smaller ids. */
 PROPANE_CHECK propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out,

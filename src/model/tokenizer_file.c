@@ -27,16 +27,21 @@ static propane_status walk_records(const uint8_t *p, size_t length, const char *
     while (at < length) {
         uint32_t bytes = length - at >= 8 ? read_u32(p + at + 4) : 0;
         if (length - at < 8 || bytes > length - at - 8)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset %zu: piece %d is cut off; the file is truncated or not a "
-                                "tokenizer", source, at, *count);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: offset %zu: piece %d is cut off; the file is truncated or not a "
+                                "tokenizer",
+                                source, at, *count);
         if (bytes == 0 || bytes > TOKENIZER_PIECE_MAX)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset %zu: piece %d has %u bytes; it must have 1 to %d. Is it "
-                                "a tokenizer file?", source, at + 4, *count, (unsigned)bytes, TOKENIZER_PIECE_MAX);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: offset %zu: piece %d has %u bytes; it must have 1 to %d. Is it "
+                                "a tokenizer file?",
+                                source, at + 4, *count, (unsigned)bytes, TOKENIZER_PIECE_MAX);
         if (*count >= TOKENIZER_VOCAB_MAX)
             return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d pieces", source, TOKENIZER_VOCAB_MAX);
         if (t) {
             uint32_t score = read_u32(p + at);
             memcpy(&t->scores[*count], &score, 4);
+            t->scores[*count] += 0.0f; /* -0 becomes 0: JSON has only one */
             if (!isfinite(t->scores[*count]))
                 return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset %zu: the score of piece %d is not a number",
                                     source, at, *count);
@@ -70,11 +75,14 @@ static propane_status parse_llama(const uint8_t *p, size_t length, const char *s
     tokenizer *t;
     int count;
     if (length < 4 || read_u32(p) > TOKENIZER_PIECE_MAX)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: neither a Propane tokenizer (JSON) nor a llama2.c tokenizer (which begins with the length "
-                            "of its longest piece)", source);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: neither a Propane tokenizer (JSON) nor a llama2.c tokenizer (which begins with the length "
+            "of its longest piece)",
+            source);
     PROPANE_TRY(walk_records(p, length, source, NULL, &count, err));
-    if (count < 4) return propane_fail(err, PROPANE_ERR_INVALID, "%s: only %d pieces; a tokenizer has at least 4", source, count);
+    if (count < 4)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: only %d pieces; a tokenizer has at least 4", source, count);
     PROPANE_TRY(tokenizer_begin(TOKENIZER_LLAMA, count, &t, err));
     propane_status status = walk_records(p, length, source, t, &count, err);
     if (status) {
@@ -90,9 +98,7 @@ static propane_status parse_llama(const uint8_t *p, size_t length, const char *s
 
 /* ---- JSON: reading ----------------------------------------------------------------------------------------------------------- */
 
-static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
 
 /* Pieces stand there as hex digits, because they need not be UTF-8. */
 static propane_status read_pieces(tokenizer *t, const json_t *list, const char *source, propane_error *err) {
@@ -101,15 +107,16 @@ static propane_status read_pieces(tokenizer *t, const json_t *list, const char *
         const char *hex = json_string_value(v);
         size_t digits = hex ? json_string_length(v) : 1;
         if (digits % 2 || digits / 2 > TOKENIZER_PIECE_MAX || (digits == 0 && t->kind == TOKENIZER_CHARS))
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: piece %d must be a string of up to %d pairs of hex digits",
-                                source, i, TOKENIZER_PIECE_MAX);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: piece %d must be a string of up to %d pairs of hex digits", source, i,
+                                TOKENIZER_PIECE_MAX);
         char *piece = arena_alloc(t->arena, digits / 2 + 1);
         if (!piece) return propane_fail_memory(err, digits / 2 + 1);
         for (size_t k = 0; k < digits / 2; k++) {
             int high = hex_digit(hex[2 * k]), low = hex_digit(hex[2 * k + 1]);
             if (high < 0 || low < 0)
-                return propane_fail(err, PROPANE_ERR_INVALID, "%s: piece %d: '%.2s' is not a pair of hex digits", source, i,
-                                    hex + 2 * k);
+                return propane_fail(err, PROPANE_ERR_INVALID, "%s: piece %d: '%.2s' is not a pair of hex digits",
+                                    source, i, hex + 2 * k);
             piece[k] = (char)(unsigned char)(high * 16 + low);
         }
         t->pieces[i] = piece;
@@ -131,21 +138,20 @@ static propane_status check_characters(const tokenizer *t, const char *source, p
 static propane_status read_scores(tokenizer *t, const json_t *object, const char *source, propane_error *err) {
     const json_t *list = json_object_get(object, "scores"), *bytes = json_object_get(object, "byte_ids");
     if (json_array_size(list) != (size_t)t->vocab || json_array_size(bytes) != 256)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'scores' must be a list of %d numbers and 'byte_ids' of 256", source,
-                            t->vocab);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'scores' must be a list of %d numbers and 'byte_ids' of 256",
+                            source, t->vocab);
     for (int i = 0; i < t->vocab; i++) {
         const json_t *v = json_array_get(list, (size_t)i);
-        t->scores[i] = (float)json_number_value(v);
+        t->scores[i] = (float)json_number_value(v) + 0.0f;
         if (!json_is_number(v) || !isfinite(t->scores[i]))
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: score %d is not a number", source, i);
     }
     for (int i = 0; i < 256; i++) {
         const json_t *v = json_array_get(bytes, (size_t)i);
         int64_t id = json_is_integer(v) ? json_integer_value(v) : INT64_MAX;
-        if (id < -1 || id >= t->vocab ||
-            (id >= 0 && (t->lengths[id] != 1 || (unsigned char)t->pieces[id][0] != i)))
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: byte id %d must be -1 or the id of the piece of that byte",
-                                source, i);
+        if (id < -1 || id >= t->vocab || (id >= 0 && (t->lengths[id] != 1 || (unsigned char)t->pieces[id][0] != i)))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: byte id %d must be -1 or the id of the piece of that byte", source, i);
         t->byte_id[i] = (int32_t)id;
     }
     return PROPANE_OK;
@@ -212,12 +218,15 @@ static propane_status parse_object(const json_t *object, const char *source, tok
     PROPANE_TRY(json_get_text(object, source, "sha256", true, &hash, err));
     int k = TOKENIZER_BYTES;
     while (k <= TOKENIZER_LLAMA && strcmp(kind, tokenizer_kind_name((tokenizer_kind)k)) != 0) k++;
-    if (k == TOKENIZER_BYTES) PROPANE_TRY(tokenizer_create_bytes(out, err));
-    else if (k == TOKENIZER_BPE) PROPANE_TRY(parse_merges(object, source, out, err));
-    else if (k <= TOKENIZER_LLAMA) PROPANE_TRY(parse_pieces(object, (tokenizer_kind)k, source, out, err));
+    if (k == TOKENIZER_BYTES)
+        PROPANE_TRY(tokenizer_create_bytes(out, err));
+    else if (k == TOKENIZER_BPE)
+        PROPANE_TRY(parse_merges(object, source, out, err));
+    else if (k <= TOKENIZER_LLAMA)
+        PROPANE_TRY(parse_pieces(object, (tokenizer_kind)k, source, out, err));
     else
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: kind '%.40s'; known are bytes, chars, bpe and llama", source,
-                            kind);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: kind '%.40s'; known are bytes, chars, bpe and llama",
+                            source, kind);
     if (strcmp(hash, tokenizer_hash(*out)) == 0) return PROPANE_OK;
     propane_status status = propane_fail(err, PROPANE_ERR_INVALID,
                                          "%s: its content has the SHA-256 %s, but it says %.64s; the file was changed",
@@ -292,7 +301,8 @@ void tokenizer_print(const tokenizer *t, text *out) {
 propane_status tokenizer_write(const tokenizer *t, const char *path, propane_error *err) {
     text out = {0};
     tokenizer_print(t, &out);
-    propane_status status = out.failed ? propane_fail_memory(err, out.length) : file_write(path, out.data, out.length, err);
+    propane_status status =
+        out.failed ? propane_fail_memory(err, out.length) : file_write(path, out.data, out.length, err);
     text_deinit(&out);
     return status;
 }

@@ -37,8 +37,8 @@ static const row head_row = {MODEL_HEAD, "lm_head", "lm_head.weight", SIZE_V, SI
 enum { LAYER_ROWS = sizeof layer_rows / sizeof layer_rows[0], ALIGN_FLOATS = 16 };
 
 static int64_t size_in(const model_config *c, size_of size) {
-    const int64_t sizes[] = {1, c->hidden_size, c->intermediate_size, model_config_q(c), model_config_kv(c),
-                             c->vocab_size};
+    const int64_t sizes[] = {
+        1, c->hidden_size, c->intermediate_size, model_config_q(c), model_config_kv(c), c->vocab_size};
     return sizes[size];
 }
 
@@ -129,8 +129,7 @@ const model_tensor *model_weights_find(const model_weights *w, const char *name)
 }
 
 const model_tensor *model_weights_param(const model_weights *w, model_part part, int layer, const char *param) {
-    if (part == MODEL_HEAD && w->config.tie_word_embeddings && strcmp(param, "lm_head") == 0)
-        return &w->tensors[0];
+    if (part == MODEL_HEAD && w->config.tie_word_embeddings && strcmp(param, "lm_head") == 0) return &w->tensors[0];
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         if (t->part == part && t->layer == (t->part == MODEL_EMBED || t->part == MODEL_HEAD ? -1 : layer) &&

@@ -12,15 +12,15 @@
 typedef enum model_part { MODEL_EMBED, MODEL_ATTN, MODEL_FFN, MODEL_HEAD } model_part;
 
 typedef struct model_tensor {
-    const char *name;   /* as in Hugging Face: "model.layers.0.self_attn.q_proj.weight" */
-    const char *param;  /* of the part's function: "q_proj", "norm_weight"; "embed_tokens" for MODEL_EMBED */
+    const char *name;  /* as in Hugging Face: "model.layers.0.self_attn.q_proj.weight" */
+    const char *param; /* of the part's function: "q_proj", "norm_weight"; "embed_tokens" for MODEL_EMBED */
     model_part part;
-    int layer;          /* -1: not in a layer */
-    bool decay;         /* weight decay is for matrices, not for norm weights */
-    int rank;           /* 2: [out, in]; 1: a norm weight */
+    int layer;  /* -1: not in a layer */
+    bool decay; /* weight decay is for matrices, not for norm weights */
+    int rank;   /* 2: [out, in]; 1: a norm weight */
     int64_t dim[2];
-    int64_t count;      /* elements */
-    int64_t offset;     /* in floats, a multiple of 16 */
+    int64_t count;  /* elements */
+    int64_t offset; /* in floats, a multiple of 16 */
 } model_tensor;
 
 typedef struct model_weights {

@@ -148,9 +148,11 @@ TEST(json_values_are_checked) {
     EXPECT_OK(json_get_int(j, "t", "none", false, 0, 9, &n, &err));
     EXPECT(n == 5);
     EXPECT_FAIL(json_get_int(j, "t", "z", true, 0, 9, &n, &err), PROPANE_ERR_INVALID, "t: key 'z' is missing");
-    EXPECT_FAIL(json_get_int(j, "t", "n", true, 6, 9, &n, &err), PROPANE_ERR_INVALID, "'n' is 5; it must be from 6 to 9");
+    EXPECT_FAIL(json_get_int(j, "t", "n", true, 6, 9, &n, &err), PROPANE_ERR_INVALID,
+                "'n' is 5; it must be from 6 to 9");
     EXPECT_FAIL(json_get_int(j, "t", "r", true, 0, 9, &n, &err), PROPANE_ERR_INVALID, "whole number, but is a number");
-    EXPECT_FAIL(json_get_bool(j, "t", "n", true, &b, &err), PROPANE_ERR_INVALID, "must be true or false, but is a whole");
+    EXPECT_FAIL(json_get_bool(j, "t", "n", true, &b, &err), PROPANE_ERR_INVALID,
+                "must be true or false, but is a whole");
     EXPECT_FAIL(json_get_text(j, "t", "b", true, &s, &err), PROPANE_ERR_INVALID, "must be a string, but is true");
     EXPECT_FAIL(json_get_real(j, "t", "s", true, &r, &err), PROPANE_ERR_INVALID, "must be a number, but is a string");
     json_decref(j);
@@ -159,6 +161,6 @@ TEST(json_values_are_checked) {
     json_decref(j);
 }
 
-SUITE("base/file", T(written_files_read_back), T(a_writer_can_seek_back_and_is_atomic), T(refusals_name_path_and_reason),
-      T(a_full_disk_is_an_error_and_leaves_nothing), T(folders_are_made_with_their_parents), T(json_errors_say_where),
-      T(json_values_are_checked))
+SUITE("base/file", T(written_files_read_back), T(a_writer_can_seek_back_and_is_atomic),
+      T(refusals_name_path_and_reason), T(a_full_disk_is_an_error_and_leaves_nothing),
+      T(folders_are_made_with_their_parents), T(json_errors_say_where), T(json_values_are_checked))

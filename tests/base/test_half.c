@@ -24,8 +24,10 @@ static uint16_t slow_from_f64(double v) {
     unsigned low = 0, high = 0x7c00; /* 0x7c00 stands for 65536, the next number that would follow */
     while (high - low > 1) {
         unsigned middle = (low + high) / 2;
-        if (meaning(middle) <= a) low = middle;
-        else high = middle;
+        if (meaning(middle) <= a)
+            low = middle;
+        else
+            high = middle;
     }
     double below = meaning(low), above = high == 0x7c00 ? 65536.0 : meaning(high), half = (below + above) / 2;
     unsigned nearest = a < half ? low : a > half ? high : (low & 1) ? high : low;
@@ -40,8 +42,10 @@ TEST(every_fp16_value_round_trips) {
             EXPECT(is_nan16(fp16_from_f32(f)) && is_nan16(fp16_from_f64((double)f)));
             continue;
         }
-        if ((h & 0x7fff) == 0x7c00) EXPECT(isinf(f));
-        else EXPECT_MSG((double)f == meaning(h) && !signbit(f) == !(h & 0x8000), "%04x: %a", h, (double)f);
+        if ((h & 0x7fff) == 0x7c00)
+            EXPECT(isinf(f));
+        else
+            EXPECT_MSG((double)f == meaning(h) && !signbit(f) == !(h & 0x8000), "%04x: %a", h, (double)f);
         EXPECT_MSG(fp16_from_f32(f) == h, "%04x", h);
         EXPECT_MSG(fp16_from_f64((double)f) == h, "%04x", h);
     }
@@ -99,13 +103,15 @@ TEST(arrays_give_the_bits_of_the_scalar_code) {
 TEST(bf16_rounds_to_nearest_even) {
     for (unsigned h = 0; h < 65536; h++) {
         float f = bf16_to_f32((uint16_t)h);
-        if (isnan(f)) EXPECT(isnan(bf16_to_f32(bf16_from_f32(f))));
-        else EXPECT_MSG(bf16_from_f32(f) == h, "%04x", h);
+        if (isnan(f))
+            EXPECT(isnan(bf16_to_f32(bf16_from_f32(f))));
+        else
+            EXPECT_MSG(bf16_from_f32(f) == h, "%04x", h);
     }
-    EXPECT(bf16_from_f32(0x1.01p0f) == 0x3f80);          /* tie: 1.0 is even */
-    EXPECT(bf16_from_f32(0x1.03p0f) == 0x3f82);          /* tie: up to even */
-    EXPECT(bf16_from_f32(0x1.010002p0f) == 0x3f81);      /* just above the tie */
-    EXPECT(bf16_from_f32(0x1.fffffep127f) == 0x7f80);    /* rounds to infinity */
+    EXPECT(bf16_from_f32(0x1.01p0f) == 0x3f80);       /* tie: 1.0 is even */
+    EXPECT(bf16_from_f32(0x1.03p0f) == 0x3f82);       /* tie: up to even */
+    EXPECT(bf16_from_f32(0x1.010002p0f) == 0x3f81);   /* just above the tie */
+    EXPECT(bf16_from_f32(0x1.fffffep127f) == 0x7f80); /* rounds to infinity */
 }
 
 SUITE("base/half", T(every_fp16_value_round_trips), T(fp16_rounds_once_to_nearest_even),

@@ -16,7 +16,7 @@ typedef struct tally {
     atomic_int done[TASKS];
     atomic_int busy[256]; /* tasks that run on a worker's scratch right now */
     atomic_int bad;
-    long plain[256];      /* not atomic: a worker's own, so the thread sanitizer would see two users */
+    long plain[256]; /* not atomic: a worker's own, so the thread sanitizer would see two users */
 } tally;
 
 static void count_task(void *context, int task, int worker) {

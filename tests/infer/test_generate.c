@@ -148,7 +148,8 @@ TEST(chunks_do_not_change_the_logits) {
             EXPECT_OK(infer_read(m, ids + 4, 9, NULL, &err));
             EXPECT_OK(infer_read(m, ids + 13, 17, got, &err));
             EXPECT(infer_position(m) == 30);
-            for (int i = 0; i < 23; i++) EXPECT_MSG(fabsf(got[i] - want[i]) < 1e-5f, "%g, want %g", (double)got[i], (double)want[i]);
+            for (int i = 0; i < 23; i++)
+                EXPECT_MSG(fabsf(got[i] - want[i]) < 1e-5f, "%g, want %g", (double)got[i], (double)want[i]);
             infer_reset(m);
         }
         infer_free(m);
@@ -227,7 +228,8 @@ TEST(wrong_input_is_refused) {
     int32_t ids[10] = {1, 2, 23};
     float logits[23];
     double mean;
-    EXPECT_FAIL(infer_read(m, ids, 3, logits, &err), PROPANE_ERR_INVALID, "id 23 (number 2) is not in the model's vocabulary");
+    EXPECT_FAIL(infer_read(m, ids, 3, logits, &err), PROPANE_ERR_INVALID,
+                "id 23 (number 2) is not in the model's vocabulary");
     ids[2] = -1;
     EXPECT_FAIL(infer_read(m, ids, 3, logits, &err), PROPANE_ERR_INVALID, "id -1");
     EXPECT_FAIL(infer_read(m, ids, 0, logits, &err), PROPANE_ERR_INVALID, "no token ids");
@@ -248,6 +250,29 @@ TEST(wrong_input_is_refused) {
     model_weights_free(w);
 }
 
+TEST(memory_that_runs_out_is_an_error_everywhere) {
+    model_weights *w = random_model();
+    propane_device *d = device_of();
+    infer_options o = {MIL_fp32, 8, 4};
+    int32_t ids[] = {1, 2, 3};
+    float logits[23];
+    propane_status status = PROPANE_ERR_MEMORY;
+    uint64_t step = 1;
+    for (uint64_t n = 1; status; n += step) {
+        infer *m = NULL;
+        if (n == 200) step = 37; /* most of them are the compiler's */
+        mem_fail_at(n);
+        status = infer_create(d, w, &o, &m, &err);
+        if (!status) status = infer_read(m, ids, 3, logits, &err);
+        mem_fail_at(0);
+        EXPECT_MSG(!status || status == PROPANE_ERR_MEMORY, "request %d: %s", (int)n, err.text);
+        infer_free(m);
+        EXPECT(n < 1000000);
+    }
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
 /* 40,000 draws against the probabilities; 5 sigma. */
 static void check_draws(const float *logits, const infer_sampling *s, const double *want) {
     enum { N = 40000, V = 6 };
@@ -256,8 +281,8 @@ static void check_draws(const float *logits, const infer_sampling *s, const doub
     EXPECT_OK(infer_sampler_init(&sampler, s, V, &err));
     for (int i = 0; i < N; i++) counts[infer_sample(&sampler, logits)]++;
     for (int i = 0; i < V; i++)
-        EXPECT_MSG(fabs(counts[i] - N * want[i]) <= 5 * sqrt(N * want[i] * (1 - want[i])), "id %d: %d of %d, want %g", i,
-                   counts[i], N, N * want[i]);
+        EXPECT_MSG(fabs(counts[i] - N * want[i]) <= 5 * sqrt(N * want[i] * (1 - want[i])), "id %d: %d of %d, want %g",
+                   i, counts[i], N, N * want[i]);
     infer_sampler_deinit(&sampler);
 }
 
@@ -269,10 +294,12 @@ TEST(draws_have_the_right_probabilities) {
     for (int i = 0; i < 6; i++) sum += hot[i] = sqrt(plain[i]);
     for (int i = 0; i < 6; i++) hot[i] /= sum;
     check_draws(logits, &(infer_sampling){.temperature = 2, .seed = 2}, hot);
-    check_draws(logits, &(infer_sampling){.temperature = 1, .top_k = 2, .seed = 3}, (const double[]){0, 3. / 7, 0, 4. / 7, 0, 0});
+    check_draws(logits, &(infer_sampling){.temperature = 1, .top_k = 2, .seed = 3},
+                (const double[]){0, 3. / 7, 0, 4. / 7, 0, 0});
     check_draws(logits, &(infer_sampling){.temperature = 1, .top_p = 0.8, .seed = 4},
                 (const double[]){0, 0.3 / 0.85, 0, 0.4 / 0.85, 0.15 / 0.85, 0});
-    check_draws(logits, &(infer_sampling){.temperature = 1, .top_p = 0.01, .seed = 5}, (const double[]){0, 0, 0, 1, 0, 0});
+    check_draws(logits, &(infer_sampling){.temperature = 1, .top_p = 0.01, .seed = 5},
+                (const double[]){0, 0, 0, 1, 0, 0});
     check_draws(logits, &(infer_sampling){.temperature = 0}, (const double[]){0, 0, 0, 1, 0, 0});
     const float strange[6] = {NAN, 1, NAN, 1, -INFINITY, 0};
     check_draws(strange, &(infer_sampling){.temperature = 0}, (const double[]){0, 1, 0, 0, 0, 0});
@@ -281,4 +308,4 @@ TEST(draws_have_the_right_probabilities) {
 
 SUITE("infer/generate", T(stories260k_writes_what_run_c_writes), T(stories260k_losses_equal_run_c),
       T(chunks_do_not_change_the_logits), T(long_sequences_are_measured_in_windows), T(generation_ends_where_it_should),
-      T(wrong_input_is_refused), T(draws_have_the_right_probabilities))
+      T(wrong_input_is_refused), T(memory_that_runs_out_is_an_error_everywhere), T(draws_have_the_right_probabilities))

@@ -9,7 +9,9 @@
 
 static propane_error err;
 
-#define BASE "\"hidden_size\": 64, \"intermediate_size\": 172, \"num_hidden_layers\": 5, \"num_attention_heads\": 8, \"vocab_size\": 512"
+#define BASE                                                                                                           \
+    "\"hidden_size\": 64, \"intermediate_size\": 172, \"num_hidden_layers\": 5, \"num_attention_heads\": 8, "          \
+    "\"vocab_size\": 512"
 
 static propane_status parse(const char *extra, model_config *c) {
     char data[1000];
@@ -23,8 +25,10 @@ TEST(what_is_left_out_has_the_usual_value) {
     EXPECT(c.num_key_value_heads == 8 && c.head_dim == 8 && c.max_position_embeddings == 2048);
     EXPECT(fabs(c.rms_norm_eps - 1e-6) < 1e-12 && fabs(c.rope_theta - 10000) < 1e-9 && !c.tie_word_embeddings);
     EXPECT(c.bos_token_id == -1 && c.eos_token_id == -1);
-    EXPECT_OK(parse("\"rope_scaling\": null, \"attention_bias\": false, \"hidden_act\": \"silu\", \"eos_token_id\": [7, 8], "
-                    "\"torch_dtype\": \"bfloat16\"", &c));
+    EXPECT_OK(
+        parse("\"rope_scaling\": null, \"attention_bias\": false, \"hidden_act\": \"silu\", \"eos_token_id\": [7, 8], "
+              "\"torch_dtype\": \"bfloat16\"",
+              &c));
     EXPECT(c.eos_token_id == 7);
 }
 
@@ -38,7 +42,8 @@ TEST(each_bad_value_has_its_message) {
         {"\"attention_bias\": true", "attention_bias is true", PROPANE_ERR_UNSUPPORTED},
         {"\"mlp_bias\": true", "mlp_bias is true", PROPANE_ERR_UNSUPPORTED},
         {"\"rope_scaling\": {\"type\": \"linear\"}", "rope_scaling is set", PROPANE_ERR_UNSUPPORTED},
-        {"\"num_key_value_heads\": 3", "num_attention_heads (8) must be a multiple of num_key_value_heads (3)", PROPANE_ERR_INVALID},
+        {"\"num_key_value_heads\": 3", "num_attention_heads (8) must be a multiple of num_key_value_heads (3)",
+         PROPANE_ERR_INVALID},
         {"\"num_key_value_heads\": 0", "'num_key_value_heads' is 0", PROPANE_ERR_INVALID},
         {"\"head_dim\": 7", "head_dim is 7; it must be even", PROPANE_ERR_INVALID},
         {"\"head_dim\": \"8\"", "'head_dim' must be a whole number, but is a string", PROPANE_ERR_INVALID},
@@ -57,8 +62,10 @@ TEST(each_bad_value_has_its_message) {
         EXPECT_FAIL(parse(cases[i].extra, &c), cases[i].status, cases[i].part);
     EXPECT_FAIL(model_config_parse("{}", 2, "c.json", &c, &err), PROPANE_ERR_INVALID, "'hidden_size' is missing");
     EXPECT_FAIL(model_config_parse("[]", 2, "c.json", &c, &err), PROPANE_ERR_INVALID, "must be an object");
-    const char *odd = "{\"hidden_size\": 65, \"intermediate_size\": 1, \"num_hidden_layers\": 1, \"num_attention_heads\": 8, \"vocab_size\": 9}";
-    EXPECT_FAIL(model_config_parse(odd, strlen(odd), "c.json", &c, &err), PROPANE_ERR_INVALID, "hidden_size (65) must be a multiple");
+    const char *odd = "{\"hidden_size\": 65, \"intermediate_size\": 1, \"num_hidden_layers\": 1, "
+                      "\"num_attention_heads\": 8, \"vocab_size\": 9}";
+    EXPECT_FAIL(model_config_parse(odd, strlen(odd), "c.json", &c, &err), PROPANE_ERR_INVALID,
+                "hidden_size (65) must be a multiple");
     EXPECT_FAIL(model_config_read("/nonexistent/config.json", &c, &err), PROPANE_ERR_NOT_FOUND, "/nonexistent");
 }
 
@@ -102,7 +109,8 @@ TEST(the_registry_lists_every_tensor_once) {
         EXPECT(k && k->dim[0] == 64 && k->dim[1] == 192 && k->layer == 2 && k->part == MODEL_ATTN);
         const model_tensor *head = model_weights_param(w, MODEL_HEAD, -1, "lm_head");
         EXPECT_TEXT(head->name, tied ? "model.embed_tokens.weight" : "lm_head.weight");
-        EXPECT(!model_weights_find(w, "model.layers.3.self_attn.k_proj.weight") && !model_weights_param(w, MODEL_FFN, 0, "q_proj"));
+        EXPECT(!model_weights_find(w, "model.layers.3.self_attn.k_proj.weight") &&
+               !model_weights_param(w, MODEL_FFN, 0, "q_proj"));
         model_weights_free(w);
     }
 }
@@ -139,4 +147,5 @@ TEST(initial_weights_have_their_deviation) {
 }
 
 SUITE("model/config", T(what_is_left_out_has_the_usual_value), T(each_bad_value_has_its_message),
-      T(written_configurations_read_back), T(the_registry_lists_every_tensor_once), T(initial_weights_have_their_deviation))
+      T(written_configurations_read_back), T(the_registry_lists_every_tensor_once),
+      T(initial_weights_have_their_deviation))

@@ -28,11 +28,13 @@ TEST(written_tensors_read_back) {
     EXPECT_OK(safetensors_writer_declare(w, "half", ST_F16, 1, (const int64_t[]){2}, &err));
     EXPECT_OK(safetensors_writer_declare(w, "none", ST_BF16, 2, (const int64_t[]){0, 5}, &err));
     EXPECT_OK(safetensors_writer_declare(w, "step", ST_I64, 0, NULL, &err));
-    EXPECT_FAIL(safetensors_writer_declare(w, "a", ST_F32, 0, NULL, &err), PROPANE_ERR_INVALID, "'a' is declared twice");
+    EXPECT_FAIL(safetensors_writer_declare(w, "a", ST_F32, 0, NULL, &err), PROPANE_ERR_INVALID,
+                "'a' is declared twice");
     EXPECT_OK(safetensors_writer_data(w, a, 10, &err));
     EXPECT_OK(safetensors_writer_data(w, (const char *)a + 10, sizeof a - 10, &err));
     EXPECT_OK(safetensors_writer_data(w, half, sizeof half, &err));
-    EXPECT_FAIL(safetensors_writer_declare(w, "late", ST_F32, 0, NULL, &err), PROPANE_ERR_INVALID, "after the first data");
+    EXPECT_FAIL(safetensors_writer_declare(w, "late", ST_F32, 0, NULL, &err), PROPANE_ERR_INVALID,
+                "after the first data");
     EXPECT_FAIL(safetensors_writer_data(w, a, 9, &err), PROPANE_ERR_INVALID, "only 8 are left");
     EXPECT_OK(safetensors_writer_data(w, &step, 8, &err));
     EXPECT_OK(safetensors_writer_commit(w, &err));
@@ -54,14 +56,16 @@ TEST(written_tensors_read_back) {
     EXPECT(memcmp(safetensors_find(s, "step")->data, &step, 8) == 0);
     EXPECT_FAIL(safetensors_expect(s, "a", ST_F32, 2, (const int64_t[]){3, 2}, &t, &err), PROPANE_ERR_INVALID,
                 "has the shape [2, 3]; it must be [3, 2]");
-    EXPECT_FAIL(safetensors_expect(s, "a", ST_F16, -1, NULL, &t, &err), PROPANE_ERR_INVALID, "'a' is F32; it must be F16");
+    EXPECT_FAIL(safetensors_expect(s, "a", ST_F16, -1, NULL, &t, &err), PROPANE_ERR_INVALID,
+                "'a' is F32; it must be F16");
     EXPECT_FAIL(safetensors_expect(s, "b", ST_F16, -1, NULL, &t, &err), PROPANE_ERR_NOT_FOUND, "no tensor 'b'");
     safetensors_close(s);
 
     EXPECT_OK(safetensors_writer_open(path, &w, &err));
     EXPECT_OK(safetensors_writer_declare(w, "a", ST_F32, 1, (const int64_t[]){2}, &err));
     EXPECT_OK(safetensors_writer_data(w, a, 4, &err));
-    EXPECT_FAIL(safetensors_writer_commit(w, &err), PROPANE_ERR_INVALID, "8 bytes of tensor data were declared, but 4 given");
+    EXPECT_FAIL(safetensors_writer_commit(w, &err), PROPANE_ERR_INVALID,
+                "8 bytes of tensor data were declared, but 4 given");
     EXPECT_OK(safetensors_writer_open(path, &w, &err));
     safetensors_writer_abort(w);
     EXPECT_OK(safetensors_open(path, &s, &err)); /* the old file is still there */
@@ -92,20 +96,30 @@ TEST(wrong_headers_are_refused_with_their_place) {
         {"{\"a\": {\"dtype\": \"F31\", \"shape\": [1], \"data_offsets\": [0, 4]}}", 4, "unknown dtype 'F31'"},
         {"{\"a\": {\"shape\": [1], \"data_offsets\": [0, 4]}}", 4, "unknown dtype ''"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": 1, \"data_offsets\": [0, 4]}}", 4, "'shape' must be a list"},
-        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1,1,1,1,1,1,1,1,1], \"data_offsets\": [0, 4]}}", 4, "at most 8 sizes"},
+        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1,1,1,1,1,1,1,1,1], \"data_offsets\": [0, 4]}}", 4,
+         "at most 8 sizes"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [-1], \"data_offsets\": [0, 4]}}", 4, "size 0 of 'shape'"},
-        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [4294967296, 4294967296, 4], \"data_offsets\": [0, 0]}}", 0, "size 1 of 'shape'"},
-        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0]}}", 4, "'data_offsets' must be two whole numbers"},
-        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4.0]}}", 4, "'data_offsets' must be two whole"},
-        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [-4, 0]}}", 4, "data_offsets -4 to 0 leave the data"},
+        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [4294967296, 4294967296, 4], \"data_offsets\": [0, 0]}}", 0,
+         "size 1 of 'shape'"},
+        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0]}}", 4,
+         "'data_offsets' must be two whole numbers"},
+        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4.0]}}", 4,
+         "'data_offsets' must be two whole"},
+        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [-4, 0]}}", 4,
+         "data_offsets -4 to 0 leave the data"},
         {"{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [4, 0]}}", 4, "data_offsets 4 to 0"},
-        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}", 4, "which has 4 bytes; the file is truncated"},
-        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 4, "2 elements of F32 need 8 bytes, but it has 4"},
+        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 8]}}", 4,
+         "which has 4 bytes; the file is truncated"},
+        {"{\"a\": {\"dtype\": \"F32\", \"shape\": [2], \"data_offsets\": [0, 4]}}", 4,
+         "2 elements of F32 need 8 bytes, but it has 4"},
         {"{\"a\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [0, 4]}, "
-         "\"b\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [2, 6]}}", 6, "'b' begins at data offset 2, but overlaps"},
+         "\"b\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [2, 6]}}",
+         6, "'b' begins at data offset 2, but overlaps"},
         {"{\"a\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [0, 4]}, "
-         "\"b\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [5, 6]}}", 6, "leaves a hole behind the tensor before it, which ends at 4"},
-        {"{\"a\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [0, 4]}}", 6, "2 bytes behind the last tensor, at data offset 4"},
+         "\"b\": {\"dtype\": \"U8\", \"shape\": [1], \"data_offsets\": [5, 6]}}",
+         6, "leaves a hole behind the tensor before it, which ends at 4"},
+        {"{\"a\": {\"dtype\": \"U8\", \"shape\": [4], \"data_offsets\": [0, 4]}}", 6,
+         "2 bytes behind the last tensor, at data offset 4"},
         {"{\"__metadata__\": 4}", 0, "'__metadata__' must be an object"},
         {"{\"__metadata__\": {\"k\": 4}}", 0, "the value of 'k' must be a string"},
         {"{\"a\": {}, \"a\": {}}", 0, "duplicate"},
@@ -113,11 +127,13 @@ TEST(wrong_headers_are_refused_with_their_place) {
     safetensors *s;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         EXPECT_FAIL(parse(cases[i].header, cases[i].data, &s),
-                    strstr(cases[i].part, "unknown dtype 'F31'") ? PROPANE_ERR_UNSUPPORTED : PROPANE_ERR_INVALID, cases[i].part);
+                    strstr(cases[i].part, "unknown dtype 'F31'") ? PROPANE_ERR_UNSUPPORTED : PROPANE_ERR_INVALID,
+                    cases[i].part);
         EXPECT(s == NULL);
     }
     EXPECT_FAIL(safetensors_parse("1234567", 7, "f", &s, &err), PROPANE_ERR_INVALID, "7 bytes are too few");
-    EXPECT_FAIL(safetensors_parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, "f", &s, &err), PROPANE_ERR_INVALID, "offset 0: a header of");
+    EXPECT_FAIL(safetensors_parse("\xff\xff\xff\xff\xff\xff\xff\xff{}", 10, "f", &s, &err), PROPANE_ERR_INVALID,
+                "offset 0: a header of");
     EXPECT_FAIL(safetensors_parse("\x64\0\0\0\0\0\0\0{}", 10, "f", &s, &err), PROPANE_ERR_INVALID, "truncated");
     EXPECT_OK(parse("{}   ", 0, &s));
     EXPECT(safetensors_count(s) == 0 && safetensors_find(s, "a") == NULL);
@@ -169,7 +185,8 @@ TEST(llama2c_files_read_back_and_have_the_documented_layout) {
         const model_tensor *t = model_weights_find(w, "model.layers.1.self_attn.q_proj.weight");
         for (int i = 0; i < 3; i++)
             for (int half = 0; half < 2; half++)
-                EXPECT(memcmp(q + (3 * 6 + 2 * i + half) * 24, w->data + t->offset + (3 * 6 + i + 3 * half) * 24, 24 * sizeof(float)) == 0);
+                EXPECT(memcmp(q + (3 * 6 + 2 * i + half) * 24, w->data + t->offset + (3 * 6 + i + 3 * half) * 24,
+                              24 * sizeof(float)) == 0);
         EXPECT_OK(file_write(path, data, length, &err));
         for (size_t cut = 0; cut < length; cut += 97) {
             model_weights *none;

@@ -52,9 +52,11 @@ static void reference(const model_weights *w, const int32_t *ids, int n, double 
     const model_config *c = &w->config;
     int64_t d = c->hidden_size, h = c->intermediate_size, hd = c->head_dim, heads = c->num_attention_heads;
     int64_t kvh = c->num_key_value_heads, q_size = heads * hd, kv_size = kvh * hd, layers = c->num_hidden_layers;
-    double *keys = mem_array((size_t)(layers * n * kv_size), sizeof *keys), *values = mem_array((size_t)(layers * n * kv_size), sizeof *values);
+    double *keys = mem_array((size_t)(layers * n * kv_size), sizeof *keys),
+           *values = mem_array((size_t)(layers * n * kv_size), sizeof *values);
     double *x = mem_array((size_t)(8 * (d + h + q_size + n)), sizeof *x);
-    double *xn = x + d, *q = xn + d, *mix = q + q_size, *out = mix + q_size, *gate = out + d, *up = gate + h, *p = up + h;
+    double *xn = x + d, *q = xn + d, *mix = q + q_size, *out = mix + q_size, *gate = out + d, *up = gate + h,
+           *p = up + h;
     for (int t = 0; t < n; t++) {
         for (int64_t i = 0; i < d; i++) x[i] = (double)weight(w, MODEL_EMBED, -1, "embed_tokens")[ids[t] * d + i];
         for (int l = 0; l < layers; l++) {
@@ -70,7 +72,8 @@ static void reference(const model_weights *w, const int32_t *ids, int n, double 
                 double sum = 0;
                 for (int u = 0; u <= t; u++) {
                     double dot = 0;
-                    for (int64_t i = 0; i < hd; i++) dot += q[head * hd + i] * keys[(l * n + u) * kv_size + group * hd + i];
+                    for (int64_t i = 0; i < hd; i++)
+                        dot += q[head * hd + i] * keys[(l * n + u) * kv_size + group * hd + i];
                     sum += p[u] = exp(dot / sqrt((double)hd));
                 }
                 for (int64_t i = 0; i < hd; i++) {
@@ -133,7 +136,8 @@ static const float *find_weight(const bench *b, const char *name, model_part par
     if (last && last[1] >= '0' && last[1] <= '9') {
         at = atoi(last + 1);
         *last = 0;
-        part = strncmp(param, "attn_", 5) == 0 || (strstr(param, "_proj") && strchr("qkvo", param[0])) ? MODEL_ATTN : MODEL_FFN;
+        part = strncmp(param, "attn_", 5) == 0 || (strstr(param, "_proj") && strchr("qkvo", param[0])) ? MODEL_ATTN
+                                                                                                       : MODEL_FFN;
         if (param[0] == 'a') memmove(param, param + 5, strlen(param + 5) + 1);
         if (strncmp(param, "ffn_", 4) == 0) memmove(param, param + 4, strlen(param + 4) + 1);
         layer = at;
@@ -250,7 +254,7 @@ TEST(the_halves_make_up_the_model) {
         double *x = embed(&b, ids, 2, 5);
         const named given[] = {{"x", x}};
         mil_function *f;
-        char name[20];
+        char name[40];
         for (int layer = 0; layer < 2; layer++)
             for (int half = 0; half < 2; half++) {
                 snprintf(name, sizeof name, "f%d_%d", layer, half);
@@ -340,8 +344,9 @@ TEST(generation_gives_what_training_gives) {
             out = run(&b, head, given, 1, MODEL_HEAD, -1);
             for (int t = 0; t < n; t++)
                 for (int64_t e = 0; e < v; e++)
-                    EXPECT_MSG(fabs(out[0].data[e * n + t] - want[(at + t) * v + e]) < 1e-6, "shape %zu, position %d: %g, want %g",
-                               i, at + t, out[0].data[e * n + t], want[(at + t) * v + e]);
+                    EXPECT_MSG(fabs(out[0].data[e * n + t] - want[(at + t) * v + e]) < 1e-6,
+                               "shape %zu, position %d: %g, want %g", i, at + t, out[0].data[e * n + t],
+                               want[(at + t) * v + e]);
             at += n;
         }
         bench_close(&b);
@@ -432,6 +437,6 @@ TEST(stories260k_equals_run_c) {
     bench_close(&b);
 }
 
-SUITE("model/llama", T(the_whole_model_equals_the_reference), T(the_halves_make_up_the_model), T(operations_carry_their_stages),
-      T(generation_gives_what_training_gives), T(fp16_normalisation_keeps_its_range), T(wrong_options_are_refused),
-      T(stories260k_equals_run_c))
+SUITE("model/llama", T(the_whole_model_equals_the_reference), T(the_halves_make_up_the_model),
+      T(operations_carry_their_stages), T(generation_gives_what_training_gives), T(fp16_normalisation_keeps_its_range),
+      T(wrong_options_are_refused), T(stories260k_equals_run_c))

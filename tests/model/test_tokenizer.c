@@ -17,7 +17,8 @@
 static propane_error err;
 
 static const char sample[] =
-    "The cat's hat sat on that mat; they'll see the 42 cats\n\n  and the other 1234 hats... d\xc3\xa9j\xc3\xa0 vu, na\xc3\xafve! "
+    "The cat's hat sat on that mat; they'll see the 42 cats\n\n  and the other 1234 hats... d\xc3\xa9j\xc3\xa0 vu, "
+    "na\xc3\xafve! "
     "\xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80\xf0\x9f\x98\x80 the the the cat cat hat  \t x\xff\xfe\x80y end \n";
 
 static token_list encode(const tokenizer *t, const char *data, size_t length) {
@@ -31,8 +32,8 @@ static void round_trip(const tokenizer *t, const char *data, size_t length) {
     token_list list = encode(t, data, length);
     text out = {0};
     tokenizer_decode_bytes(t, list.ids, list.count, &out);
-    EXPECT_MSG(out.length == length && (length == 0 || memcmp(out.data, data, length) == 0), "%zu bytes became %zu: '%s'",
-               length, out.length, out.data ? out.data : "");
+    EXPECT_MSG(out.length == length && (length == 0 || memcmp(out.data, data, length) == 0),
+               "%zu bytes became %zu: '%s'", length, out.length, out.data ? out.data : "");
     text_deinit(&out);
     token_list_deinit(&list);
 }
@@ -59,21 +60,22 @@ static void expect_words(const char *data, size_t length, const char *const *wor
     int i = 0;
     splitter_init(&s, data, length);
     for (; splitter_next(&s, &word, &n); i++)
-        EXPECT_MSG(i < count && n == strlen(words[i]) && memcmp(word, words[i], n) == 0, "word %d is '%.*s', want '%s'", i,
-                   (int)n, word, i < count ? words[i] : "none");
+        EXPECT_MSG(i < count && n == strlen(words[i]) && memcmp(word, words[i], n) == 0, "word %d is '%.*s', want '%s'",
+                   i, (int)n, word, i < count ? words[i] : "none");
     EXPECT_MSG(i == count, "%d words, want %d", i, count);
 }
-#define WORDS(input, ...)                                                                                               \
-    do {                                                                                                                \
-        const char *const want[] = {__VA_ARGS__};                                                                       \
-        expect_words(input, sizeof(input) - 1, want, (int)(sizeof want / sizeof want[0]));                              \
+#define WORDS(input, ...)                                                                                              \
+    do {                                                                                                               \
+        const char *const want[] = {__VA_ARGS__};                                                                      \
+        expect_words(input, sizeof(input) - 1, want, (int)(sizeof want / sizeof want[0]));                             \
     } while (0)
 
 TEST(words_are_those_of_gpt2) {
     WORDS("Hello world's best,  they'll go!", "Hello", " world", "'s", " best", ",", " ", " they", "'ll", " go", "!");
     WORDS("a  b\n\n  c\n", "a", " ", " b", "\n\n ", " c", "\n");
     WORDS("x = 10;\n\treturn x1", "x", " =", " 10", ";", "\n", "\t", "return", " x", "1");
-    WORDS("d\xc3\xa9j\xc3\xa0 \xe4\xbd\xa0\xe5\xa5\xbd\xc2\xa0z", "d\xc3\xa9j\xc3\xa0", " \xe4\xbd\xa0\xe5\xa5\xbd", "\xc2\xa0", "z");
+    WORDS("d\xc3\xa9j\xc3\xa0 \xe4\xbd\xa0\xe5\xa5\xbd\xc2\xa0z", "d\xc3\xa9j\xc3\xa0", " \xe4\xbd\xa0\xe5\xa5\xbd",
+          "\xc2\xa0", "z");
     WORDS("   ", "   ");
     WORDS(" \xff z", " ", "\xff", " z");
 }
@@ -81,12 +83,41 @@ TEST(words_are_those_of_gpt2) {
 /* The pattern itself, run by PCRE2, on random text of all classes. */
 TEST(words_are_those_of_the_pattern) {
     static const char pattern[] = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-    static const char *const signs[] = {" ", " ", " ", "\n", "\t", "a", "b", "s", "t", "l", "ll", "ve", "'", "'", "7", "42", ".",
-                                        "=", "(", "\xc3\xa9", "\xce\xa9", "\xe4\xbd\xa0", "\xc2\xa0", "\xe2\x80\x83",
-                                        "\xc2\x85", "\xd9\xa3", "\xc2\xbd", "\xcc\x81", "\xf0\x9f\x98\x80", "\x01", "\x1f"};
+    static const char *const signs[] = {" ",
+                                        " ",
+                                        " ",
+                                        "\n",
+                                        "\t",
+                                        "a",
+                                        "b",
+                                        "s",
+                                        "t",
+                                        "l",
+                                        "ll",
+                                        "ve",
+                                        "'",
+                                        "'",
+                                        "7",
+                                        "42",
+                                        ".",
+                                        "=",
+                                        "(",
+                                        "\xc3\xa9",
+                                        "\xce\xa9",
+                                        "\xe4\xbd\xa0",
+                                        "\xc2\xa0",
+                                        "\xe2\x80\x83",
+                                        "\xc2\x85",
+                                        "\xd9\xa3",
+                                        "\xc2\xbd",
+                                        "\xcc\x81",
+                                        "\xf0\x9f\x98\x80",
+                                        "\x01",
+                                        "\x1f"};
     int code;
     PCRE2_SIZE where;
-    pcre2_code *compiled = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &where, NULL);
+    pcre2_code *compiled =
+        pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &where, NULL);
     EXPECT(compiled != NULL);
     pcre2_match_data *match = pcre2_match_data_create_from_pattern(compiled, NULL);
     rng r;
@@ -134,7 +165,7 @@ TEST(long_words_are_cut_between_characters) {
 
 /* The definition: count all pairs, merge the best one everywhere, begin anew. */
 static int slow_merges(const char *data, size_t length, tokenizer_pair *merges, int wanted) {
-    int32_t (*words)[TOKENIZER_WORD_MAX] = mem_array(4000, sizeof *words);
+    int32_t(*words)[TOKENIZER_WORD_MAX] = mem_array(4000, sizeof *words);
     int lengths[4000], count = 0, made = 0;
     splitter s;
     const char *word;
@@ -179,8 +210,7 @@ static size_t draw_text(char *data, size_t room, uint64_t seed) {
     while (n + 12 < room) {
         int length = 1 + (int)rng_below(&r, 9);
         char last = 'a';
-        for (int i = 0; i < length; i++)
-            data[n++] = last = rng_below(&r, 2) ? last : (char)('a' + rng_below(&r, 4));
+        for (int i = 0; i < length; i++) data[n++] = last = rng_below(&r, 2) ? last : (char)('a' + rng_below(&r, 4));
         data[n++] = ' ';
     }
     return n;
@@ -197,8 +227,8 @@ TEST(learned_merges_equal_the_definition) {
         EXPECT_MSG(t->vocab == 256 + made, "%d merges, want %d", t->vocab - 256, made);
         for (int i = 0; i < made; i++)
             EXPECT_MSG(t->merges[i].left == want[i].left && t->merges[i].right == want[i].right,
-                       "merge %d is %d %d, want %d %d", i, (int)t->merges[i].left, (int)t->merges[i].right, (int)want[i].left,
-                       (int)want[i].right);
+                       "merge %d is %d %d, want %d %d", i, (int)t->merges[i].left, (int)t->merges[i].right,
+                       (int)want[i].left, (int)want[i].right);
         round_trip_many(t);
         tokenizer_free(t);
     }
@@ -277,7 +307,11 @@ static size_t tiny_llama(uint8_t *p, const char *const *pieces, const float *sco
     for (int i = 0; i < 259 + count; i++) {
         char spelled[16];
         snprintf(spelled, sizeof spelled, "<0x%02X>", (unsigned)(i - 3) & 255u);
-        const char *s = i == 0 ? "<unk>" : i == 1 ? "\n<s>\n" : i == 2 ? "\n</s>\n" : i < 259 ? spelled : pieces[i - 259];
+        const char *s = i == 0    ? "<unk>"
+                        : i == 1  ? "\n<s>\n"
+                        : i == 2  ? "\n</s>\n"
+                        : i < 259 ? spelled
+                                  : pieces[i - 259];
         float score = i < 259 ? 0 : scores[i - 259];
         uint32_t n = (uint32_t)strlen(s);
         memcpy(p + at, &score, 4);
@@ -319,8 +353,10 @@ TEST(llama_merges_by_score_and_falls_back_to_bytes) {
     for (size_t cut = 0; cut < length; cut += 13) {
         tokenizer *u = NULL;
         propane_status status = tokenizer_parse(file, cut, "cut", &u, &err);
-        if (status == PROPANE_OK) tokenizer_free(u); /* between two pieces a file may end */
-        else EXPECT(status == PROPANE_ERR_INVALID && u == NULL && strstr(err.text, "cut: "));
+        if (status == PROPANE_OK)
+            tokenizer_free(u); /* between two pieces a file may end */
+        else
+            EXPECT(status == PROPANE_ERR_INVALID && u == NULL && strstr(err.text, "cut: "));
     }
 }
 
@@ -336,7 +372,8 @@ TEST(llama2_vocabulary_gives_known_ids) {
         int count, ids[30];
     } cases[] = {
         {"I believe the meaning of life is", 7, {306, 4658, 278, 6593, 310, 2834, 338}},
-        {"Simply put, the theory of relativity states that ", 11,
+        {"Simply put, the theory of relativity states that ",
+         11,
          {3439, 17632, 1925, 29892, 278, 6368, 310, 14215, 537, 5922, 393}},
     };
     for (int k = 0; k < 2; k++) {
@@ -365,8 +402,13 @@ TEST(broken_utf8_streams_as_replacement_signs) {
     } cases[] = {
         {"a\xc3\xa9z", "a\xc3\xa9z"},
         {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
-        {"a\xff" "b", "a\xef\xbf\xbd" "b"},
-        {"\xe4\xbd" "x", "\xef\xbf\xbd\xef\xbf\xbdx"},
+        {"a\xff"
+         "b",
+         "a\xef\xbf\xbd"
+         "b"},
+        {"\xe4\xbd"
+         "x",
+         "\xef\xbf\xbd\xef\xbf\xbdx"},
         {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xf0\x9f\x98", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
         {"\xc3\xc3\xa9", "\xef\xbf\xbd\xc3\xa9"},
@@ -420,7 +462,8 @@ TEST(wrong_files_are_refused) {
         {HEAD "\"kind\": \"bpe\", \"merges\": [[1, 256]]}", "merge 0 joins 1 and 256"},
         {HEAD "\"kind\": \"bpe\", \"merges\": [[1, 2], [1, 2]]}", "merges 0 and 1 are the same"},
         {HEAD "\"kind\": \"bpe\", \"merges\": [[97,97],[256,256],[257,257],[258,258],[259,259],[260,260],[261,261],"
-              "[262,262],[263,263],[264,264],[265,265]]}", "a piece of 2048 bytes"},
+              "[262,262],[263,263],[264,264],[265,265]]}",
+         "a piece of 2048 bytes"},
         {HEAD "\"kind\": \"chars\"}", "'pieces' must be a list"},
         {HEAD "\"kind\": \"chars\", \"pieces\": [\"6\"]}", "piece 0 must be a string"},
         {HEAD "\"kind\": \"chars\", \"pieces\": [\"6g\"]}", "'6g' is not a pair of hex"},
@@ -432,8 +475,8 @@ TEST(wrong_files_are_refused) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         tokenizer *t = NULL;
         propane_status status = tokenizer_parse(cases[i].file, strlen(cases[i].file), "f", &t, &err);
-        EXPECT_MSG(status != PROPANE_OK && strstr(err.text, cases[i].part) && !t, "case %zu: '%s', want '%s'", i, err.text,
-                   cases[i].part);
+        EXPECT_MSG(status != PROPANE_OK && strstr(err.text, cases[i].part) && !t, "case %zu: '%s', want '%s'", i,
+                   err.text, cases[i].part);
     }
 }
 
@@ -501,8 +544,9 @@ TEST(token_files_know_their_tokenizer) {
     mem_free(dir);
 }
 
-SUITE("model/tokenizer", T(words_are_those_of_gpt2), T(words_are_those_of_the_pattern), T(long_words_are_cut_between_characters),
-      T(learned_merges_equal_the_definition), T(encoding_follows_the_order_of_merges), T(wrong_vocabulary_sizes_are_refused),
-      T(bytes_and_characters), T(llama_merges_by_score_and_falls_back_to_bytes), T(llama2_vocabulary_gives_known_ids),
+SUITE("model/tokenizer", T(words_are_those_of_gpt2), T(words_are_those_of_the_pattern),
+      T(long_words_are_cut_between_characters), T(learned_merges_equal_the_definition),
+      T(encoding_follows_the_order_of_merges), T(wrong_vocabulary_sizes_are_refused), T(bytes_and_characters),
+      T(llama_merges_by_score_and_falls_back_to_bytes), T(llama2_vocabulary_gives_known_ids),
       T(broken_utf8_streams_as_replacement_signs), T(files_give_the_same_tokenizer), T(wrong_files_are_refused),
       T(memory_that_runs_out_is_an_error_everywhere), T(token_files_know_their_tokenizer))
