@@ -137,5 +137,5 @@ layers: ## fail on an include that looks upward
 clean: ## remove build/
 	rm -rf build
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(SUPPORT_OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d) $(EXAMPLE_BIN:=.d) $(FUZZ_BIN:=.d)
+-include $(shell find $(BUILD) -name '*.d' 2> /dev/null)
 .SECONDARY:
