@@ -20,7 +20,6 @@ typedef struct plan_test {
     cpu_program *program;
     void *inputs[MAX_IO], *outputs[MAX_IO], *block;
     mil_tensor tensors[MAX_IO];
-    propane_error err;
 } plan_test;
 
 static void begin(plan_test *t) {
@@ -359,6 +358,38 @@ TEST(a_run_allocates_nothing) {
     end(&t);
 }
 
+/* Each request for memory fails once: the planner reports it and gives back what it had (the sanitizer build sees leaks). */
+TEST(no_memory_is_reported) {
+    plan_test t;
+    propane_error err = {0};
+    begin(&t);
+    mil_value *x = param(&t, "x", MIL_fp16, SHAPE(1, 64, 1, 40)), *w = param(&t, "w", MIL_fp16, SHAPE(1, 64, 1, 1));
+    mil_value *y = rms_norm(&t, x, w);
+    const mil_type square = mil_type_tensor(MIL_fp16, 2, (const int64_t[]){64, 64});
+    mil_value *k = mil_build_const_f64(&t.b, "k", &square, (const double[64 * 64]){1, 2, 3});
+    y = mil_build_matmul(&t.b, k, mil_build_reshape(&t.b, y, (const int64_t[]){64, 40}, 2), false, false);
+    mil_build_result(&t.b, mil_build_softmax(&t.b, y, 1));
+    EXPECT_OK(mil_build_end(&t.b, &err));
+    cpu_plan_options o = {.isa = cpu_isa_best(), .fuse = true};
+    int failures = 0;
+    for (uint64_t n = 1; n < 10000; n++) {
+        cpu_program *program = NULL;
+        arena *a = arena_create();
+        EXPECT(a != NULL);
+        mem_fail_at(n);
+        propane_status status = cpu_plan_compile(t.b.function, &o, a, &program, &err);
+        mem_fail_at(0);
+        if (status == PROPANE_OK) cpu_program_deinit(program);
+        arena_free(a);
+        if (status == PROPANE_OK) break;
+        EXPECT_MSG(status == PROPANE_ERR_MEMORY, "request %llu: %s", (unsigned long long)n, err.text);
+        failures++;
+    }
+    EXPECT(failures > 2);
+    mil_module_free(t.module);
+    arena_free(t.arena);
+}
+
 /* Sums are cut in chunks where nothing needs them whole; the cut must not show. */
 TEST(long_reductions) {
     plan_test t;
@@ -499,5 +530,5 @@ SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_g
       T(taps_are_stored_by_the_step_that_makes_them), T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps),
       T(products_take_the_sum_behind_them), T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),
       T(in_place_is_refused_where_the_input_is_read_later), T(elementwise_chains_reuse_memory),
-      T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing), T(long_reductions),
+      T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing), T(no_memory_is_reported), T(long_reductions),
       T(random_programs))

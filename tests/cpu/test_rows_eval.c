@@ -3,7 +3,7 @@
  * compared after rounding to fp16, one unit in the last place apart at most where the kernel's fp32 sum comes close to a
  * tie; sums scale the bound with the square root of their length (their error grows like that).
  *
- * Observed worst errors stand beside the bounds below; PROPANE_ROWS_VERBOSE=1 prints them for each row.
+ * The worst error that was seen stands beside the bound; PROPANE_ROWS_VERBOSE=1 prints them for each row.
  */
 #include <float.h>
 #include <math.h>
@@ -70,8 +70,8 @@ static void compare(sweep *s, const op_case *c, const mil_type *type, const doub
                        (half ? 0x1p-24 : 0x1p-149);
         double error = fabs(g - want[i]) / bound;
         if (error > s->worst[c->code][half]) s->worst[c->code][half] = error;
-        EXPECT_MSG(error <= 8, "%s: element %lld is %.9g, not %.9g (%.1f bounds)", c->label, (long long)i, g, want[i],
-                   error);
+        EXPECT_MSG(error <= 3, /* observed 1.54: a reduce_sum that cancels; everything else below 0.65 */
+                   "%s: element %lld is %.9g, not %.9g (%.1f bounds)", c->label, (long long)i, g, want[i], error);
     }
     mem_free(got);
 }
