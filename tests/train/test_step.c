@@ -87,7 +87,15 @@ static double bench_step(bench *b) {
     return loss + more;
 }
 
+/* -1: not known here, or a sanitizer's own memory would be counted. */
 static long resident_pages(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return -1;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    return -1;
+#endif
+#endif
     FILE *f = fopen("/proc/self/statm", "r");
     long size = 0, resident = -1;
     if (!f) return -1;
