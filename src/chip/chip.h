@@ -39,7 +39,7 @@ typedef enum chip_field {
 } chip_field;
 
 typedef struct chip_figure {
-    double value;           /* 0: not known; then there is no source */
+    double value; /* 0: not known; then there is no source */
     chip_evidence evidence;
     const char *source;
 } chip_figure;
@@ -52,11 +52,11 @@ typedef enum chip_id {
 
 typedef struct chip {
     chip_id id;
-    const char *name;       /* "m4-max": what --target and sim:CHIP take */
-    const char *title;      /* "M4 Max" */
-    const char *arch;       /* "h16g": what the system calls the engine; "" where no source says it */
+    const char *name;  /* "m4-max": what --target and sim:CHIP take */
+    const char *title; /* "M4 Max" */
+    const char *arch;  /* "h16g": what the system calls the engine; "" where no source says it */
     chip_generation generation;
-    bool is_phone;          /* A-series */
+    bool is_phone; /* A-series */
 } chip;
 
 const chip *chip_get(chip_id id);
@@ -64,7 +64,7 @@ const chip *chip_get(chip_id id);
 const chip_figure *chip_know(const chip *c, chip_field field);
 const char *chip_field_name(chip_field field); /* "dram_gbs" */
 const char *chip_field_unit(chip_field field);
-const char *chip_field_text(chip_field field); /* one sentence */
+const char *chip_field_text(chip_field field);                /* one sentence */
 const char *chip_generation_name(chip_generation generation); /* "h16" */
 
 /* "m4", "M4 Max", "m4_max", "h16g" (the base chip of the name); unknown names list those there are. */

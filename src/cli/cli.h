@@ -67,6 +67,7 @@ bool cli_is_terminal(int fd);
 /* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */
 int cli_finish(const char *command, int code);
 
+int cmd_check(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_eval(int argc, char **argv);

@@ -45,6 +45,7 @@ const cli_command cli_commands[] = {
     {"tokenize", "learn a vocabulary from a text, write the text as token ids", cmd_tokenize},
     {"plan", "the kernels of a training step: what runs where", cmd_plan},
     {"show", "what is in a file: programs, weights, models, tokenizers", cmd_show},
+    {"check", "which known rules of the Neural Engines a program violates", cmd_check},
     {"convert", "models and MIL programs into other forms", cmd_convert},
     {"ops", "the MIL operations that Propane knows", cmd_ops},
     {"devices", "the devices of this machine, and why one is missing", cmd_devices},

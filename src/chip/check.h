@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT
+ * The checker: goes over programs, weight files, requests and processes with all rows of limits.def and collects what is
+ * violated on the chips that were asked for. It can say that a known rule refuses something; it can never say that
+ * something runs. A report may be filled by several calls.
+ */
+#ifndef CHIP_CHECK_H
+#define CHIP_CHECK_H
+
+#include "base/json.h"
+#include "base/text.h"
+#include "chip/limit.h"
+
+typedef struct chip_check_options {
+    const chip *const *targets;
+    int target_count;
+    int os;        /* macOS times 100: 26.3 is 2603; 0: not known */
+    int per_limit; /* findings kept for each row, 0: 20; further ones are counted only */
+} chip_check_options;
+
+typedef struct chip_finding {
+    const chip_limit *limit;
+    chip_severity severity;           /* the worst of the targets */
+    uint64_t refused, warned, noted;  /* bit chip_id: on which */
+    const char *source;               /* the file, or what the module is called */
+    int line, column;                 /* 0: not from text */
+    const char *function, *op, *name; /* NULL where it is about something larger; name: of the op's first result */
+    const char *message;
+} chip_finding;
+
+typedef struct chip_report chip_report;
+
+/* NULL: no memory. The targets are copied. */
+chip_report *chip_report_create(const chip_check_options *options);
+void chip_report_free(chip_report *r);
+/* Errors are about the checker's own work (no memory, a file that cannot be read); what a chip does not take is a finding.
+ * The program must have passed the verifier. */
+PROPANE_CHECK propane_status chip_check_module(chip_report *r, const mil_module *m, propane_error *err);
+PROPANE_CHECK propane_status chip_check_function(chip_report *r, const mil_function *f, propane_error *err);
+PROPANE_CHECK propane_status chip_check_blob(chip_report *r, const char *path, propane_error *err);
+PROPANE_CHECK propane_status chip_check_request(chip_report *r, const chip_request *request, propane_error *err);
+PROPANE_CHECK propane_status chip_check_process(chip_report *r, const chip_process *process, propane_error *err);
+/* A .mil file, with the weight files it names, or a weight file: told by content. */
+PROPANE_CHECK propane_status chip_check_file(chip_report *r, const char *path, propane_error *err);
+
+int chip_report_count(const chip_report *r);
+const chip_finding *chip_report_get(const chip_report *r, int index);
+/* How many findings there were on a target of that severity, the ones not kept included. */
+int chip_report_total(const chip_report *r, const chip *target, chip_severity severity);
+int chip_report_suppressed(const chip_report *r);
+/* The worst of all targets: 0 nothing or notes, 1 warnings, 2 refusals. */
+int chip_report_worst(const chip_report *r);
+/* Findings, then the table op by chip, then one line a chip. */
+void chip_report_print(const chip_report *r, text *out);
+/* NULL: no memory. */
+json_t *chip_report_json(const chip_report *r);
+
+/* One function, one chip: PROPANE_ERR_UNSUPPORTED with place, rule, message and fix if a known rule refuses it. */
+PROPANE_CHECK propane_status chip_check_refusal(const mil_function *f, const chip *c, int os, propane_error *err);
+
+/* The reference page made of limits.def, and the rows as JSON. */
+void chip_limits_markdown(text *out);
+json_t *chip_limits_json(void);
+
+/* What a surface for the tensor must have: rows of 64-byte steps. */
+size_t chip_surface_bytes(const mil_type *type);
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT
+ * Checks of what happens at run time: the surfaces of a request, and what a process does over its life.
+ */
+#include <string.h>
+
+#include "chip/check.h"
+#include "chip/rule.h"
+
+static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
+size_t chip_surface_bytes(const mil_type *type) {
+    size_t bits = (size_t)mil_dtype_get(type->dtype)->bits, rows = 1;
+    for (int i = 0; i + 1 < type->rank; i++) rows *= (size_t)type->dim[i];
+    size_t width = type->rank ? (size_t)type->dim[type->rank - 1] : 1;
+    return rows * round_up((width * bits + 7) / 8, 64);
+}
+
+/* ---- requests ----------------------------------------------------------------------------------------------------------- */
+
+static bool unequal(const char *what, const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]) {
+    for (int i = 1; i < count; i++)
+        if (s[i].bytes != s[0].bytes)
+            return chip_found(out, "%s '%.60s' has %zu bytes and '%.60s' %zu", what, s[0].name, s[0].bytes, s[i].name,
+                              s[i].bytes);
+    return false;
+}
+
+bool chip_rule_surface_sizes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const chip_request *r = view->request;
+    return unequal("input", r->inputs, r->input_count, out) || unequal("output", r->outputs, r->output_count, out);
+}
+
+static bool unsorted(const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]) {
+    for (int i = 1; i < count; i++)
+        if (strcmp(s[i - 1].name, s[i].name) > 0)
+            return chip_found(out, "'%.60s' stands before '%.60s'", s[i - 1].name, s[i].name);
+    return false;
+}
+
+bool chip_rule_surface_order(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const chip_request *r = view->request;
+    return unsorted(r->inputs, r->input_count, out) || unsorted(r->outputs, r->output_count, out);
+}
+
+static const chip_surface *bound(const chip_surface *s, int count, const char *name, int *times) {
+    const chip_surface *found = NULL;
+    *times = 0;
+    for (int i = 0; i < count; i++)
+        if (strcmp(s[i].name, name) == 0) {
+            found = &s[i];
+            ++*times;
+        }
+    return found;
+}
+
+static bool too_small(mil_value *const *values, int value_count, const chip_surface *s, int count,
+                      char out[CHIP_TEXT_BYTES]) {
+    for (int i = 0; i < value_count; i++) {
+        int times;
+        const chip_surface *at = bound(s, count, values[i]->name, &times);
+        size_t need = chip_surface_bytes(&values[i]->type);
+        if (at && at->bytes < need)
+            return chip_found(out, "the surface of '%.60s' has %zu bytes; padded rows need %zu", values[i]->name,
+                              at->bytes, need);
+    }
+    return false;
+}
+
+bool chip_rule_surface_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const chip_request *r = view->request;
+    const mil_function *f = r->function;
+    return too_small(f->params, f->param_count, r->inputs, r->input_count, out) ||
+           too_small(f->results, f->result_count, r->outputs, r->output_count, out);
+}
+
+static bool miscounted(mil_value *const *values, int value_count, const chip_surface *s, int count,
+                       char out[CHIP_TEXT_BYTES]) {
+    for (int i = 0; i < value_count; i++) {
+        int times;
+        (void)bound(s, count, values[i]->name, &times);
+        if (times != 1) return chip_found(out, "'%.60s' is bound %d times", values[i]->name, times);
+    }
+    return count != value_count && chip_found(out, "%d surfaces for %d values", count, value_count);
+}
+
+bool chip_rule_surface_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const chip_request *r = view->request;
+    const mil_function *f = r->function;
+    return miscounted(f->params, f->param_count, r->inputs, r->input_count, out) ||
+           miscounted(f->results, f->result_count, r->outputs, r->output_count, out);
+}
+
+bool chip_rule_surface_offset(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const chip_request *r = view->request;
+    for (int i = 0; i < r->input_count + r->output_count; i++) {
+        const chip_surface *s = i < r->input_count ? &r->inputs[i] : &r->outputs[i - r->input_count];
+        if (s->offset) return chip_found(out, "'%.60s' begins at byte %zu of its surface", s->name, s->offset);
+    }
+    return false;
+}
+
+bool chip_rule_procedure(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    const chip_request *r = view->request;
+    return (r->procedure < 0 || r->procedure >= r->procedure_count) &&
+           chip_found(out, "procedure %d of %d", r->procedure, r->procedure_count);
+}
+
+/* ---- processes ---------------------------------------------------------------------------------------------------------- */
+
+static bool more(const chip_view *view, int64_t count, const char *what, char out[CHIP_TEXT_BYTES]) {
+    return (double)count > view->limit->value &&
+           chip_found(out, "%lld %s; the most is %.0f", (long long)count, what, view->limit->value);
+}
+
+bool chip_rule_compiles(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return more(view, view->process->compiles, "compiles in this process", out);
+}
+bool chip_rule_loaded(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return more(view, view->process->loaded, "programs are loaded", out);
+}
+bool chip_rule_evaluations(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return more(view, view->process->evaluations, "evaluations", out);
+}
+bool chip_rule_in_flight(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return more(view, view->process->in_flight, "requests in flight", out);
+}
+bool chip_rule_same_model(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return more(view, view->process->same_model_in_flight, "requests of one loaded program in flight", out);
+}
+bool chip_rule_overwritten(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return view->process->weights_overwritten &&
+           chip_found(out, "a weight file was rewritten and loaded without a compile");
+}
+bool chip_rule_failed_compile(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    double s = view->process->since_failed_compile_s;
+    return s > 0 && s < view->limit->value && chip_found(out, "a compile failed %.1f s ago", s);
+}
+bool chip_rule_forked(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return view->process->forked && chip_found(out, "the process was forked after the framework was opened");
+}
+bool chip_rule_weights_nil(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return view->process->weights_nil && chip_found(out, "weights is nil");
+}
+bool chip_rule_text_as_string(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return view->process->text_as_string && chip_found(out, "the program is an NSString");
+}
+bool chip_rule_overlapped_compile(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return view->process->compiles_while_running && chip_found(out, "a compile overlaps an evaluate");
+}
+bool chip_rule_mlmodel(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return view->process->compiles_through_mlmodel && chip_found(out, "it compiles through MLModel");
+}
