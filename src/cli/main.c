@@ -43,6 +43,7 @@ const cli_command cli_commands[] = {
     {"generate", "let a model write", cmd_generate},
     {"eval", "a model's loss on a text", cmd_eval},
     {"tokenize", "learn a vocabulary from a text, write the text as token ids", cmd_tokenize},
+    {"estimate", "time and energy of a program on a Neural Engine, by a model", cmd_estimate},
     {"plan", "the kernels of a training step: what runs where", cmd_plan},
     {"show", "what is in a file: programs, weights, models, tokenizers", cmd_show},
     {"check", "which known rules of the Neural Engines a program violates", cmd_check},

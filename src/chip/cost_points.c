@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT
+ * Owns published points: a table with the columns of ane_perf.csv becomes calls for the model, and each row that the model
+ * does not cover gets a reason. What is left out is decided by what the row says about itself (a cold run, a host that was
+ * busy, data of zeros), never by its latency against a prediction. The rules are those of tools/fit_cost_model.py.
+ *
+ * Refuses a table without the needed columns and quotes that do not close, with the line.
+ */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "chip/cost_model.h"
+
+typedef enum column {
+    COL_id, COL_chip, COL_os, COL_path, COL_workload, COL_shape, COL_dtype, COL_flops, COL_bytes_in, COL_bytes_weights,
+    COL_bytes_out, COL_latency_ms, COL_source, COL_note, COL_COUNT
+} column;
+
+static const char *const column_names[COL_COUNT] = {"id", "chip", "os", "path", "workload", "shape", "dtype", "flops",
+                                                    "bytes_in", "bytes_weights", "bytes_out", "latency_ms", "source",
+                                                    "note"};
+
+/* ---- the table ------------------------------------------------------------------------------------------------------ */
+
+#define MAX_FIELDS 64
+
+/* Splits the record at *at into terminated fields, in place; a quote inside a quoted field is written twice. */
+static propane_status next_record(char **at, char *end, const char *name, int *line, char *fields[MAX_FIELDS], int *count,
+                                  propane_error *err) {
+    char *in = *at, *out = *at;
+    int first = *line;
+    *count = 0;
+    for (;;) {
+        if (*count == MAX_FIELDS)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s:%d: more than %d columns", name, first, MAX_FIELDS);
+        char *start = out;
+        bool quoted = in < end && *in == '"';
+        if (quoted) in++;
+        while (in < end && (quoted || (*in != ',' && *in != '\n'))) {
+            if (quoted && *in == '"') {
+                if (in + 1 < end && in[1] == '"') {
+                    in++;
+                } else {
+                    quoted = false;
+                    in++;
+                    continue;
+                }
+            }
+            if (*in == '\n') ++*line;
+            if (*in != '\r' || quoted) *out++ = *in;
+            in++;
+        }
+        if (quoted) return propane_fail(err, PROPANE_ERR_INVALID, "%s:%d: a quote does not close", name, first);
+        char stop = in < end ? *in : '\n';
+        if (in < end) in++;
+        *out++ = 0; /* never beyond `in`: the separator is gone, and the text ends with a zero of its own */
+        fields[(*count)++] = start;
+        if (stop == '\n') break;
+        if (out < in) out = in;
+    }
+    ++*line;
+    *at = in;
+    return PROPANE_OK;
+}
+
+/* ---- what a row says ------------------------------------------------------------------------------------------------- */
+
+static bool contains(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
+
+static double number(const char *text) {
+    char *end;
+    double v = strtod(text, &end);
+    return *text && !*end && isfinite(v) ? v : 0;
+}
+
+/* "Cin=512": the number behind NAME=, which no letter precedes. */
+static double field(const char *shape, const char *name, double standard) {
+    size_t n = strlen(name);
+    for (const char *at = shape; (at = strstr(at, name)); at++) {
+        if (at[n] != '=' || (at > shape && isalpha((unsigned char)at[-1])) || !isdigit((unsigned char)at[n + 1])) continue;
+        double v = 0, unit = 1;
+        const char *d = at + n + 1;
+        for (; isdigit((unsigned char)*d); d++) v = v * 10 + (*d - '0');
+        if (*d == '.' && isdigit((unsigned char)d[1]))
+            for (d++; isdigit((unsigned char)*d); d++) v += (unit /= 10) * (*d - '0');
+        return v;
+    }
+    return standard;
+}
+
+/* "k=9x1" */
+static bool kernel_not_square(const char *shape) {
+    const char *at = strstr(shape, "k=");
+    if (!at) return false;
+    at += 2;
+    const char *digits = at;
+    while (isdigit((unsigned char)*at)) at++;
+    return at > digits && *at == 'x' && isdigit((unsigned char)at[1]);
+}
+
+/* The number in front of "-bit lut"; 0: there is none. */
+static double table_bits(const char *dtype) {
+    const char *at = strcasestr(dtype, "-bit lut");
+    if (!at) return contains(dtype, "int4-lut") || contains(dtype, "4-bit w") ? 4 : 0;
+    const char *start = at;
+    while (start > dtype && (isdigit((unsigned char)start[-1]) || start[-1] == '.')) start--;
+    return strtod(start, NULL);
+}
+
+static const struct {
+    column column;
+    const char *word, *reason;
+} reasons[] = {
+    {COL_note, "cold", "cold run"},
+    {COL_note, "host side", "host-bound run"},
+    {COL_note, "host copies slower", "host-bound run"},
+    {COL_shape, "two processes", "contention"},
+    {COL_note, "contention", "contention"},
+    {COL_note, "jitter", "contention"},
+    {COL_note, "not reach the engine", "doubtful: may not have run on the engine"},
+    {COL_note, "possibly not on the engine", "doubtful: may not have run on the engine"},
+    {COL_note, "zero", "zero data"},
+    {COL_note, "data cancel", "zero data"},
+    {COL_dtype, "zero", "sparse weights"},
+    {COL_note, "do not agree", "contradicts its own rate"},
+    {COL_note, "printed latency", "contradicts its own rate"},
+    {COL_dtype, "qdq", "quantised mixture"},
+    {COL_dtype, "int8 act", "quantised mixture"},
+    {COL_note, "split into", "quantised mixture"},
+    {COL_shape, "dynamic", "run-time weights packed with the activation"},
+    {COL_shape, "programs", "several programs"},
+    {COL_note, "weight staging", "several programs"},
+    {COL_shape, "_norm", "normalisation"},
+    {COL_shape, "kw=", "kernel not square"},
+};
+
+static int index_of(const char *name, const char *(*get)(int), int count) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(name, get(i)) == 0) return i;
+    return -1;
+}
+
+static const char *path_at(int i) { return cost_path_name((cost_path)i); }
+static const char *kind_at(int i) { return cost_kind_name((cost_kind)i); }
+
+/* "M1 Max (published as M1/H13)" is an M1 Max. */
+static const chip *chip_of(const char *name) {
+    const chip *c = NULL;
+    if (strncmp(name, "M1 Max", 6) == 0) name = "M1 Max";
+    return chip_find(name, &c, NULL) == PROPANE_OK && strcasecmp(c->title, name) == 0 ? c : NULL;
+}
+
+static const char *why_not(char *const row[COL_COUNT], const chip *c, int path, int kind, double ms) {
+    if (strcmp(row[COL_workload], "sdpa") == 0) return "attention: the sources time different sets of operations";
+    if (kind < 0) return "not a single program";
+    if (!c || path < 0) return "chip or path not known";
+    if (ms <= 0) return "no latency published";
+    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
+        if (contains(row[reasons[i].column], reasons[i].word)) return reasons[i].reason;
+    if (contains(row[COL_dtype], "lut") && path == COST_COREML && contains(row[COL_note], "core ml;"))
+        return "quantised mixture";
+    if (kernel_not_square(row[COL_shape])) return "kernel not square";
+    if (kind == COST_SOFTMAX && strstr(row[COL_shape], "channels")) return "normalisation";
+    if (path == COST_DIRECT && strstr(row[COL_shape], "H=1,W=1,")) return "single pixel, published below every floor";
+    if (contains(row[COL_note], "qos ") && !contains(row[COL_note], "qos 21")) return "unusual quality of service";
+    bool stream = kind == COST_ELEMENTWISE || kind == COST_SOFTMAX;
+    if ((stream ? number(row[COL_bytes_in]) + number(row[COL_bytes_out]) : number(row[COL_flops])) <= 0)
+        return "no size published";
+    if ((contains(row[COL_note], "per-layer slope") || contains(row[COL_shape], "per-layer slope")) && ms < 1e-3)
+        return "below the resolution of the clock";
+    return NULL;
+}
+
+static void read_call(char *const row[COL_COUNT], cost_call *c) {
+    const char *shape = row[COL_shape], *note = row[COL_note], *dtype = row[COL_dtype];
+    bool stream = c->kind == COST_ELEMENTWISE || c->kind == COST_SOFTMAX;
+    double k = field(shape, "k", c->kind == COST_CONV3X3 ? 3 : 1);
+    c->flops = number(row[COL_flops]);
+    c->weight_bytes = number(row[COL_bytes_weights]);
+    c->io_bytes = number(row[COL_bytes_in]) + number(row[COL_bytes_out]);
+    c->cin = field(shape, "Cin", 0);
+    c->cout = field(shape, "Cout", 0);
+    c->pixels = field(shape, "H", 1) * field(shape, "W", 1) * field(shape, "B", 1);
+    if (c->cin <= 0 && field(shape, "M", 0) > 0) {
+        c->cin = field(shape, "K", 0);
+        c->cout = field(shape, "N", 0);
+        c->pixels = field(shape, "M", 0);
+    }
+    if (c->cin <= 0) c->cin = c->cout = 0;
+    c->kernel = k * k;
+    c->layers = fmax(1, field(shape, "depth", 1));
+    c->dilation = field(shape, "dil", 1);
+    c->engines = field(shape, "engines", 0);
+    c->lut_bits = table_bits(dtype);
+    c->fp8 = contains(dtype, "fp8");
+    c->both_int8 = c->fp8 || contains(dtype, "w8a8");
+    c->quant = c->both_int8 ? 3 : c->lut_bits > 0 ? 2 : contains(dtype, "int8") ? 1 : 0;
+    c->slope = contains(shape, "per-layer slope") || contains(note, "per-layer slope");
+    c->task = contains(note, "task time") || contains(note, "task end");
+    c->shared = contains(note, "one weight") || contains(note, "shared by") || contains(note, "50 evals after 10") ||
+                (c->path == COST_DIRECT && c->kind == COST_CHAIN);
+    c->runtime = contains(note, "core ai") ? 1 : contains(note, "mpsgraph") ? 2 : 0;
+    c->os = cost_hash(row[COL_os], strlen(row[COL_os]));
+    c->source = cost_hash(row[COL_source], strlen(row[COL_source]));
+    c->sub = stream ? cost_hash(shape, strcspn(shape, " =")) : 0;
+}
+
+static void read_point(char *const row[COL_COUNT], cost_point *p) {
+    const chip *c = chip_of(row[COL_chip]);
+    int path = index_of(row[COL_path], path_at, COST_PATH_COUNT);
+    int kind = index_of(row[COL_workload], kind_at, COST_KIND_COUNT);
+    *p = (cost_point){.id = row[COL_id], .chip = row[COL_chip], .path = row[COL_path], .workload = row[COL_workload]};
+    p->published_ms = number(row[COL_latency_ms]);
+    p->reason = why_not(row, c, path, kind, p->published_ms);
+    if (p->reason) return;
+    p->covered = true;
+    p->call = (cost_call){.chip = c->id, .path = (cost_path)path, .kind = (cost_kind)kind};
+    read_call(row, &p->call);
+    cost_call_time(&p->call, &p->time);
+}
+
+static propane_status read_header(char *const *fields, int count, const char *name, int where[COL_COUNT],
+                                  propane_error *err) {
+    for (int c = 0; c < COL_COUNT; c++) {
+        where[c] = -1;
+        for (int i = 0; i < count; i++)
+            if (strcmp(fields[i], column_names[c]) == 0) where[c] = i;
+        bool needed = c == COL_chip || c == COL_path || c == COL_workload || c == COL_shape || c == COL_latency_ms;
+        if (needed && where[c] < 0)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: there is no column '%s'; the table needs id, chip, path, workload, shape, latency_ms, "
+                                "and takes os, dtype, flops, bytes_in, bytes_weights, bytes_out, source, note", name,
+                                column_names[c]);
+    }
+    return PROPANE_OK;
+}
+
+propane_status cost_points_read(char *text, size_t length, const char *name, arena *a, cost_point **out, int *count,
+                                propane_error *err) {
+    static char nothing[] = "";
+    char *at = text, *end = text + length, *fields[MAX_FIELDS], *row[COL_COUNT];
+    int where[COL_COUNT], n = 0, line = 1, rows = 0;
+    *count = 0;
+    if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) at += 3;
+    for (size_t i = 0; i < length; i++) rows += text[i] == '\n';
+    *out = ARENA_ARRAY(a, rows + 1, cost_point);
+    if (!*out) return propane_fail_memory(err, (size_t)rows * sizeof **out);
+    PROPANE_TRY(next_record(&at, end, name, &line, fields, &n, err));
+    PROPANE_TRY(read_header(fields, n, name, where, err));
+    while (at < end) {
+        PROPANE_TRY(next_record(&at, end, name, &line, fields, &n, err));
+        if (n == 1 && !*fields[0]) continue;
+        for (int c = 0; c < COL_COUNT; c++) row[c] = where[c] >= 0 && where[c] < n ? fields[where[c]] : nothing;
+        read_point(row, &(*out)[(*count)++]);
+    }
+    return PROPANE_OK;
+}
