@@ -3,7 +3,7 @@
  * queueing, events, chains, checks of bindings and waiting are the same for every driver and live in device/queue.c,
  * which calls execute from the device's own thread (or from a waiter's, never from two at once).
  *
- * design.md had submit and wait in the driver. They moved here: all known engines execute in order, and five copies of
+ * Submit and wait are not in the driver but here: all known engines execute in order, and five copies of
  * one queue would be a defect. A driver whose engine takes several requests at once may overlap inside execute's caller
  * later, through `depth`.
  */

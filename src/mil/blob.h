@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * MILBlob version 2 weight files: a 64-byte header, then for each blob a 64-byte metadata record at a 64-byte boundary
- * and its data at the next one (ane_facts.md, 3.1). Refuses what Core ML's reader would misread, naming the offset.
+ * and its data at the next one. Refuses what Core ML's reader would misread, naming the offset.
  */
 #ifndef MIL_BLOB_H
 #define MIL_BLOB_H

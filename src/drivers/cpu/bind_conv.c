@@ -90,13 +90,7 @@ static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err
     PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "weight"), &w, err));
     PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
     PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &w, &w, err));
-    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
-    at = y;
-    if (!cpu_view_is_dense(&y)) {
-        int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(&y) * cpu_plan_dtype_bytes(y.dtype));
-        if (b < 0) return cpu_plan_no_memory(p, err);
-        at = cpu_view_dense(&op->results[0]->type, b);
-    }
+    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
     const mil_conv *c = &a->c;
     int64_t pixels = 1, groups = c->groups;
     a->taps = a->points = 1;

@@ -217,13 +217,7 @@ static propane_status emit_gather(planner *p, const mil_op *op, propane_error *e
     PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "indices"), &indices, err));
     PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
     PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &indices, &indices, err));
-    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
-    at = y;
-    if (!cpu_view_is_dense(&y)) {
-        int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(&y) * cpu_plan_dtype_bytes(y.dtype));
-        if (b < 0) return cpu_plan_no_memory(p, err);
-        at = cpu_view_dense(&op->results[0]->type, b);
-    }
+    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
     a->x = cpu_view_ref(&x);
     a->indices = cpu_view_ref(&indices);
     a->y = cpu_view_ref(&at);

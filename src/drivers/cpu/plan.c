@@ -130,6 +130,16 @@ propane_status cpu_plan_result(planner *p, const mil_value *v, cpu_view *out, pr
     return PROPANE_OK;
 }
 
+propane_status cpu_plan_result_dense(planner *p, const mil_value *v, cpu_view *out, cpu_view *at, propane_error *err) {
+    PROPANE_TRY(cpu_plan_result(p, v, out, err));
+    *at = *out;
+    if (cpu_view_is_dense(out)) return PROPANE_OK;
+    int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(out) * cpu_plan_dtype_bytes(out->dtype));
+    if (b < 0) return cpu_plan_no_memory(p, err);
+    *at = cpu_view_dense(&v->type, b);
+    return PROPANE_OK;
+}
+
 propane_status cpu_plan_make_dense(planner *p, const mil_value *makes, const cpu_view *v, cpu_view *out,
                                    propane_error *err) {
     cpu_view from = *v; /* `out` may be `v` */

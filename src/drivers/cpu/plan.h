@@ -218,6 +218,10 @@ PROPANE_CHECK propane_status cpu_plan_scratch(planner *p, int64_t bytes, cpu_pla
 PROPANE_CHECK propane_status cpu_plan_operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err);
 /* Where a result shall be written: its place, or a new dense buffer. */
 PROPANE_CHECK propane_status cpu_plan_result(planner *p, const mil_value *v, cpu_view *out, propane_error *err);
+/* Also where a kernel that writes densely shall write: there, or, if `out` is not dense, into memory of its own that the
+ * caller copies from. */
+PROPANE_CHECK propane_status cpu_plan_result_dense(planner *p, const mil_value *v, cpu_view *out, cpu_view *at,
+                                                   propane_error *err);
 /* Adds a step; the buffers that it touches are told by cpu_plan_touch before or after, with the step's own number:
  * cpu_plan_touch counts for the step that is added next. */
 void cpu_plan_touch(planner *p, int buffer);
