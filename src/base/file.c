@@ -134,7 +134,10 @@ static void writer_free(file_writer *w) {
 propane_status file_writer_open(const char *path, file_writer **out, propane_error *err) {
     *out = NULL;
     if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a file with an empty name");
-    if (file_is_dir(path)) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is a folder", path);
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) /* a rename would replace the device itself */
+        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is %s, not a file", path,
+                            S_ISDIR(there.st_mode) ? "a folder" : "a device or pipe");
     file_writer *w = mem_alloc(sizeof *w);
     if (!w) return propane_fail_memory(err, sizeof *w);
     w->fd = -1;
@@ -273,7 +276,7 @@ propane_status file_make_dir(const char *path, propane_error *err) {
         p[1] = 0;
         if (mkdir(copy, 0777) != 0) {
             int code = errno;
-            if (!file_is_dir(copy)) status = fail_errno(err, "make the folder", copy, code);
+            if (!file_is_dir(copy)) status = fail_errno(err, "make the folder", copy, code == EEXIST ? ENOTDIR : code);
         }
         p[1] = end;
     }
@@ -285,6 +288,12 @@ propane_status file_make_dir(const char *path, propane_error *err) {
 bool file_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0;
+}
+
+bool file_same(const char *a, const char *b) {
+    struct stat at, bt;
+    if (stat(a, &at) != 0 || stat(b, &bt) != 0) return strcmp(a, b) == 0;
+    return at.st_dev == bt.st_dev && at.st_ino == bt.st_ino;
 }
 
 bool file_is_dir(const char *path) {

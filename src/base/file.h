@@ -35,5 +35,6 @@ PROPANE_CHECK propane_status file_write(const char *path, const void *data, size
 PROPANE_CHECK propane_status file_make_dir(const char *path, propane_error *err); /* with its parents; there already: OK */
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
+bool file_same(const char *a, const char *b); /* one file under both names; of names without a file: equal names */
 
 #endif

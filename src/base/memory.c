@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static atomic_uint_fast64_t requests;
 static atomic_uint_fast64_t fail_at;
@@ -57,6 +58,11 @@ void *mem_pages_alloc(size_t bytes) {
 
 void mem_pages_free(void *memory, size_t bytes) {
     if (memory) munmap(memory, bytes ? bytes : 1);
+}
+
+uint64_t mem_physical(void) {
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
 uint64_t mem_alloc_count(void) { return atomic_load_explicit(&requests, memory_order_relaxed); }

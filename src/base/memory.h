@@ -17,6 +17,9 @@ void mem_free(void *memory);
 void *mem_pages_alloc(size_t bytes);
 void mem_pages_free(void *memory, size_t bytes);
 
+/* Bytes of the machine's memory; 0: not known. */
+uint64_t mem_physical(void);
+
 /* How many blocks were asked for since the process began: a step that allocates shows here. */
 uint64_t mem_alloc_count(void);
 /* The n-th request from now on fails (0: none does). For tests; per process. */

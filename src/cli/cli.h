@@ -64,6 +64,8 @@ extern int cli_argc;
 extern char **cli_argv;
 
 bool cli_is_terminal(int fd);
+/* Flushes standard output; false: it cannot be written any more, and cli_finish will say so. */
+bool cli_flush(void);
 /* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */
 int cli_finish(const char *command, int code);
 

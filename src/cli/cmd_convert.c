@@ -41,6 +41,14 @@ static propane_status convert_model(const char *from, const char *to, safetensor
     return status;
 }
 
+/* Forms that people ask for and Propane does not write: without this they would get a folder of that name. */
+static const char *foreign_form(const char *to) {
+    static const char *const ends[] = {".gguf", ".pt", ".pth", ".onnx", ".npz", ".mlmodel", ".mlpackage"};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (ends_with(to, ends[i])) return ends[i];
+    return NULL;
+}
+
 int cmd_convert(int argc, char **argv) {
     const char *from = NULL, *to = NULL, *dtype = "f32", *dialect = "short";
     bool dtype_given = false, dialect_given = false;
@@ -56,6 +64,8 @@ int cmd_convert(int argc, char **argv) {
     bool mil = ends_with(to, ".mil");
     if (mil && dtype_given) return cli_misuse("convert", "--dtype is for weights; %s will be MIL text", to);
     if (!mil && dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", to);
+    if (foreign_form(to)) return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", to, foreign_form(to));
+    if (!mil && file_same(from, to)) return cli_misuse("convert", "%s would overwrite itself: give OUT another name", from);
     propane_error err = {0};
     propane_status status =
         mil ? convert_mil(from, to, strcmp(dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL, &err)

@@ -10,9 +10,11 @@
 #include "base/pool.h"
 #include "cli/cli.h"
 #include "cli/ids.h"
+#include "cli/progress.h"
 #include "cli/runfolder.h"
 #include "infer/generate.h"
 #include "model/store.h"
+#include "model/tokens.h"
 
 typedef struct eval_job {
     const char *model, *data, *ids_path, *vocabulary, *device, *precision;
@@ -26,6 +28,16 @@ typedef struct eval_job {
     size_t text_bytes; /* 0: not known */
 } eval_job;
 
+/* The ids of a file of 'propane tokenize'. */
+static propane_status take_tokens(eval_job *j, const char *data, size_t length, propane_error *err) {
+    token_file t;
+    PROPANE_TRY(token_file_parse(data, length, j->data, &t, err));
+    PROPANE_TRY(token_file_check(&t, j->data, j->tokenizer, j->vocabulary ? j->vocabulary : j->model, err));
+    for (int64_t i = 0; i < t.count; i++) PROPANE_TRY(token_list_add(&j->ids, token_file_get(&t, i), err));
+    j->text_bytes = (size_t)t.text_bytes;
+    return PROPANE_OK;
+}
+
 static propane_status read_ids(eval_job *j, propane_error *err) {
     const char *path = j->ids_path ? j->ids_path : j->data;
     char *data = NULL;
@@ -35,12 +47,15 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
     propane_status status;
     if (j->ids_path) {
         status = ids_parse(data, length, path, j->weights->config.vocab_size, &j->ids, err);
+    } else if (length >= 8 && memcmp(data, "PRPNTOKS", 8) == 0) {
+        status = take_tokens(j, data, length, err);
     } else if (tokenizer_vocab_size(j->tokenizer) != j->weights->config.vocab_size) {
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
                               j->model, j->weights->config.vocab_size, tokenizer_vocab_size(j->tokenizer));
     } else {
         j->text_bytes = length;
         status = tokenizer_encode(j->tokenizer, data, length, &j->ids, err);
+        if (status != PROPANE_OK) status = propane_fail_prefix(err, status, "%s", path);
     }
     mem_free(data);
     if (status == PROPANE_OK && j->ids.count < 2)
@@ -59,12 +74,13 @@ static propane_status eval(eval_job *j, propane_error *err) {
     PROPANE_TRY(infer_loss(j->machine, j->ids.ids, (int64_t)j->ids.count, &mean, &predictions, err));
     double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;
     if (j->json) {
-        printf("{\"loss\":%.9g,\"predictions\":%" PRId64, mean, predictions);
-        if (per_byte >= 0) printf(",\"nats_per_byte\":%.9g", per_byte);
+        printf("{\"predictions\":%" PRId64, predictions);
+        progress_number("loss", mean);
+        if (j->text_bytes) progress_number("nats_per_byte", per_byte);
         printf("}\n");
     } else {
         printf("loss %.6f nats per token over %" PRId64 " predictions", mean, predictions);
-        if (per_byte >= 0) printf(", %.6f nats per byte", per_byte);
+        if (j->text_bytes) printf(", %.6f nats per byte", per_byte);
         printf("\n");
     }
     return PROPANE_OK;
@@ -75,7 +91,7 @@ int cmd_eval(int argc, char **argv) {
     int64_t threads = 0;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model, .help = "a run's folder, a model's folder, a .safetensors or llama2.c file", .required = true},
-        {"--data", CLI_TEXT, &j.data, .words = "FILE", .help = "a text"},
+        {"--data", CLI_TEXT, &j.data, .words = "FILE", .help = "a text, or a token file of 'propane tokenize'"},
         {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE", .help = "token ids instead, whole numbers with blanks between them"},
         {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE", .help = "if there is none in the model's folder"},
         {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest stretch with one cache; 0: the model's"},

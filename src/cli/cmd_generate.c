@@ -36,7 +36,8 @@ static propane_status read_prompt(generate_job *j, propane_error *err) {
                             j->model, vocab, tokenizer_vocab_size(j->tokenizer));
     int bos = tokenizer_bos(j->tokenizer);
     if (bos >= 0) PROPANE_TRY(token_list_add(&j->ids, bos, err));
-    PROPANE_TRY(tokenizer_encode(j->tokenizer, j->prompt, strlen(j->prompt), &j->ids, err));
+    if (tokenizer_encode(j->tokenizer, j->prompt, strlen(j->prompt), &j->ids, err) != PROPANE_OK)
+        return propane_fail_prefix(err, err->status, "--prompt");
     if (j->ids.count == 0) return propane_fail(err, PROPANE_ERR_INVALID, "--prompt: this tokenizer has no beginning-of-text id: give at least one character");
     return PROPANE_OK;
 }
@@ -50,8 +51,7 @@ static bool write_token(generate_job *j, int32_t id) {
         fwrite(piece.data, 1, piece.length, stdout);
         text_deinit(&piece);
     }
-    fflush(stdout);
-    return !cli_interrupted && !ferror(stdout);
+    return cli_flush() && !cli_interrupted;
 }
 
 static bool on_token(void *context, int32_t id, double nll) {
@@ -67,7 +67,11 @@ static propane_status open_model(generate_job *j, propane_error *err) {
     if (!j->print_ids || !j->prompt_ids) PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
     PROPANE_TRY(read_prompt(j, err));
     PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
-    return infer_create(j->opened, j->weights, &options, &j->machine, err);
+    PROPANE_TRY(infer_create(j->opened, j->weights, &options, &j->machine, err));
+    if ((int64_t)j->ids.count > infer_context(j->machine))
+        return propane_fail(err, PROPANE_ERR_INVALID, "the prompt has %zu tokens, the context has room for %" PRId64 "; shorten it%s", j->ids.count,
+                            infer_context(j->machine), j->context ? ", or give a larger --context" : "");
+    return PROPANE_OK;
 }
 
 static propane_status generate(generate_job *j, propane_error *err) {
@@ -80,6 +84,7 @@ static propane_status generate(generate_job *j, propane_error *err) {
     }
     int32_t eos = j->stop_at_end && j->tokenizer ? tokenizer_eos(j->tokenizer) : -1;
     int64_t start = clock_ns(), made = 0;
+    cli_catch_signals();
     propane_status status = infer_generate(j->machine, j->ids.ids, (int64_t)j->ids.count, j->count, eos, &j->sampling, on_token, j, &made, err);
     if (!j->print_ids) {
         text rest = {0};
@@ -88,6 +93,8 @@ static propane_status generate(generate_job *j, propane_error *err) {
         text_deinit(&rest);
     }
     printf("\n");
+    bool full = status == PROPANE_OK && made < j->count && (int64_t)j->ids.count + made > infer_context(j->machine);
+    if (cli_flush() && full) fprintf(stderr, "propane generate: stopped after %" PRId64 " tokens: the context of %" PRId64 " positions is full\n", made, infer_context(j->machine));
     double seconds = (double)(clock_ns() - start) / 1e9;
     if (cli_is_terminal(2)) fprintf(stderr, "%" PRId64 " tokens in %.2f s: %.0f tokens/s\n", made, seconds, (double)made / seconds);
     return status;
@@ -119,7 +126,6 @@ int cmd_generate(int argc, char **argv) {
     if (j.prompt_ids && j.prompt[0]) return cli_misuse("generate", "give --prompt or --prompt-ids, not both");
     j.sampling.top_k = (int)top_k;
     j.sampling.seed = (uint64_t)seed;
-    cli_catch_signals();
     propane_error err = {0};
     propane_status status = pool_set_threads((int)threads, &err);
     if (status == PROPANE_OK) status = generate(&j, &err);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * propane plan MODEL: the kernels of a training step, where each runs, what passes between them, bytes and FLOPs.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "cli/cli.h"
 #include "mil/text.h"
 #include "model/store.h"
@@ -40,6 +42,11 @@ int cmd_plan(int argc, char **argv) {
     plan *p = NULL;
     propane_status status = read_config(model, &config, &err);
     const plan_options options = {name, strcmp(precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, batch, context};
+    if (!model && config.max_position_embeddings < context) config.max_position_embeddings = context;
+    double mask = 16 * (double)context * (double)context, memory = (double)mem_physical();
+    if (status == PROPANE_OK && memory > 0 && mask > memory)
+        status = propane_fail(&err, PROPANE_ERR_LIMIT, "--context %" PRId64 ": its causal mask takes %.3g GB to build, the machine has %.3g GB", context,
+                              mask / 1e9, memory / 1e9);
     if (status == PROPANE_OK) status = plan_create(&config, &options, &p, &err);
     if (status == PROPANE_OK) {
         text out = {0};

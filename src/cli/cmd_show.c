@@ -178,7 +178,17 @@ static propane_status show(const char *path, propane_error *err) {
     if (model_store_form(path, &form, &why) == PROPANE_OK && !json &&
         (form == MODEL_FORM_SAFETENSORS || model_store_config(path, &(model_config){0}, &why) == PROPANE_OK))
         return show_model(path, form, err);
-    if (show_tokenizer(path, &why) == PROPANE_OK) return PROPANE_OK;
+    propane_error other = {0};
+    model_config config;
+    if (show_tokenizer(path, &other) == PROPANE_OK) return PROPANE_OK;
+    if (json && model_config_read(path, &config, &why) == PROPANE_OK) {
+        printf("%s: a model's configuration\n", path);
+        show_config(&config);
+        return PROPANE_OK;
+    }
+    if (json) return propane_fail(err, PROPANE_ERR_INVALID, "neither a tokenizer (%s) nor a model's configuration (%s)", other.text, why.text);
+    if (why.status && model_store_form(path, &form, &other) == PROPANE_OK && form == MODEL_FORM_LLAMA2C)
+        return propane_fail(err, why.status, "%s", why.text);
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, a llama2.c checkpoint, a "
                         "tokenizer or a token file",

@@ -28,11 +28,19 @@ int cmd_tokenize(int argc, char **argv) {
                          "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing\n"
                          "tokenizer (Propane's or llama2.c's), and writes the text as a token file for 'propane train'.");
     if (code >= 0) return code;
+    if (vocab_given && strcmp(kind, "bpe") != 0)
+        return cli_misuse("tokenize", "--vocab is for --kind bpe; %s has as many ids as it needs", kind);
     if (use && (kind_given || vocab_given))
         return cli_misuse("tokenize", "--tokenizer takes a vocabulary that exists; %s would learn one", kind_given ? "--kind" : "--vocab");
     if (use && out) return cli_misuse("tokenize", "--out writes a tokenizer that was learnt; with --tokenizer there is none");
     if (!out && !tokens_out) return cli_misuse("tokenize", "nothing to write: give --out, --tokens or both");
     if (!use && !out) return cli_misuse("tokenize", "--tokens without --out: the tokenizer would be lost, and nothing could read the tokens");
+    const char *const outputs[] = {out, tokens_out}, *const inputs[] = {path, use, out};
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2 + i; k++)
+            if (outputs[i] && inputs[k] && file_same(outputs[i], inputs[k]))
+                return cli_misuse("tokenize", "%s %s would overwrite %s", i ? "--tokens" : "--out", outputs[i],
+                                  k == 0 ? "the text" : k == 1 ? "the tokenizer" : "what --out writes");
 
     propane_error err = {0};
     corpus_options options = {.text = path, .tokenizer = use, .kind = kind, .vocab = (int)vocab};

@@ -19,6 +19,7 @@
 #include "cli/progress.h"
 #include "cli/runfolder.h"
 #include "model/store.h"
+#include "train/checkpoint.h"
 #include "train/restart.h"
 #include "train/trainer.h"
 
@@ -34,7 +35,8 @@ typedef struct train_job {
     bool json;
     int64_t start_ns, first_step;
     train_evaluation last_evaluation;
-    double last_loss;
+    arena *arena; /* texts of the resumed run's options */
+    int lock;     /* on the run's folder */
 } train_job;
 
 /* ---- what the run begins with ---------------------------------------------------------------------------------------------- */
@@ -98,30 +100,30 @@ static propane_status count_bytes(train_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* A fresh run gets a folder and its tokenizer; a resumed one must have both. */
+static bool in_folder(const char *dir, const char *name) {
+    char *path = run_path(dir, name);
+    bool there = path && file_exists(path);
+    mem_free(path);
+    return there;
+}
+
+/* A fresh run gets a folder of its own and overwrites no model; a run that died before its first checkpoint is no loss. A
+ * resumed one must have a checkpoint. Nobody else may train there meanwhile. */
 static propane_status prepare_folder(train_job *j, propane_error *err) {
     const char *dir = j->options.run_dir;
-    char *checkpoint = run_path(dir, TRAIN_CHECKPOINT), *vocabulary = run_path(dir, RUN_TOKENIZER);
-    propane_status status = PROPANE_OK;
-    if (!checkpoint || !vocabulary) {
-        status = propane_fail_memory(err, 0);
-    } else if (j->options.resume) {
-        if (!file_exists(checkpoint))
-            status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
-        if (status == PROPANE_OK && !j->corpus_options.tokenizer) status = tokenizer_read(vocabulary, &j->corpus.tokenizer, err);
-    } else if (file_exists(checkpoint)) {
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s already holds a run: go on with --resume, or give another --run", dir);
-    }
-    mem_free(checkpoint);
-    mem_free(vocabulary);
-    return status;
+    bool run = in_folder(dir, TRAIN_CHECKPOINT);
+    if (j->options.resume && !run)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
+    if (!j->options.resume && run)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s already holds a run: go on with --resume, or give another --run", dir);
+    if (!j->options.resume && (in_folder(dir, TRAIN_MODEL) || (in_folder(dir, TRAIN_CONFIG) && !in_folder(dir, RUN_TOKENIZER))))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s already holds a model, which this run would overwrite: give another --run", dir);
+    return run_lock(dir, &j->lock, err);
 }
 
 static propane_status open_corpus(train_job *j, propane_error *err) {
     char *vocabulary = j->options.resume && !j->corpus_options.tokenizer ? run_path(j->options.run_dir, RUN_TOKENIZER) : NULL;
     if (vocabulary) j->corpus_options.tokenizer = vocabulary;
-    tokenizer_free(j->corpus.tokenizer);
-    j->corpus.tokenizer = NULL;
     propane_status status = corpus_open(&j->corpus_options, &j->corpus, err);
     if (vocabulary) j->corpus_options.tokenizer = NULL;
     mem_free(vocabulary);
@@ -129,7 +131,6 @@ static propane_status open_corpus(train_job *j, propane_error *err) {
 }
 
 static propane_status save_tokenizer(const train_job *j, propane_error *err) {
-    PROPANE_TRY(file_make_dir(j->options.run_dir, err));
     char *path = run_path(j->options.run_dir, RUN_TOKENIZER);
     propane_status status = path ? tokenizer_write(j->corpus.tokenizer, path, err) : propane_fail_memory(err, 0);
     mem_free(path);
@@ -138,27 +139,34 @@ static propane_status save_tokenizer(const train_job *j, propane_error *err) {
 
 /* ---- what the run tells ---------------------------------------------------------------------------------------------------- */
 
+/* Nobody reads any more, or the disk is full: the run ends as after Ctrl-C, with a checkpoint. */
+static void flush(void) {
+    if (!cli_flush()) cli_interrupted = true;
+}
+
 static void on_step(void *context, const train_report *r) {
     train_job *j = context;
     double seconds = (double)(clock_ns() - j->start_ns) / 1e9, done = (double)(r->step - j->first_step);
     const progress_step s = {r->step,       r->loss,      r->lr,     r->loss_scale, r->tokens_per_s,
                              r->device_ms, r->host_ms, done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
-    j->last_loss = r->loss;
     progress_show(&j->progress, &s);
+    flush();
 }
 
 static void on_evaluation(void *context, const train_evaluation *e) {
     train_job *j = context;
     j->last_evaluation = *e;
     if (j->json) {
-        printf("{\"step\":%" PRId64 ",\"val_loss\":%.9g,\"val_nats_per_byte\":", e->step, e->val_loss);
-        printf(e->val_nats_per_byte >= 0 ? "%.9g}\n" : "null}\n", e->val_nats_per_byte);
-        fflush(stdout);
+        printf("{\"step\":%" PRId64, e->step);
+        progress_number("val_loss", e->val_loss);
+        progress_number("val_nats_per_byte", e->val_nats_per_byte >= 0 ? e->val_nats_per_byte : NAN);
+        printf("}\n");
     } else if (e->val_nats_per_byte >= 0) {
         progress_line(&j->progress, "step %" PRId64 "  validation: %.4f nats per token, %.4f nats per byte", e->step, e->val_loss, e->val_nats_per_byte);
     } else {
         progress_line(&j->progress, "step %" PRId64 "  validation: %.4f nats per token", e->step, e->val_loss);
     }
+    flush();
 }
 
 static void on_checkpoint(void *context, int64_t step, const char *path) {
@@ -167,6 +175,7 @@ static void on_checkpoint(void *context, int64_t step, const char *path) {
         printf("{\"step\":%" PRId64 ",\"event\":\"checkpoint\"}\n", step);
     else if (j->options.checkpoint_interval && step != j->options.steps)
         progress_line(&j->progress, "step %" PRId64 "  checkpoint %s", step, path);
+    flush();
 }
 
 static void tell_start(const train_job *j) {
@@ -178,21 +187,22 @@ static void tell_start(const train_job *j) {
            w->parameters, w->config.num_hidden_layers, w->config.hidden_size, j->options.context, j->options.device, j->options.precision,
            j->options.plan, j->options.weights, pool_threads());
     if (trainer_step(j->trainer) > 0) printf("resumed after step %" PRId64 "\n", trainer_step(j->trainer));
-    fflush(stdout);
+    flush();
 }
 
 static void tell_end(train_job *j) {
     double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
     if (j->json) {
         printf("{\"event\":\"done\",\"step\":%" PRId64 ",\"seconds\":%.3f", trainer_step(j->trainer), seconds);
-        if (j->last_evaluation.step) printf(",\"val_loss\":%.9g", j->last_evaluation.val_loss);
+        if (j->last_evaluation.step) progress_number("val_loss", j->last_evaluation.val_loss);
         if (j->last_evaluation.step && j->last_evaluation.val_nats_per_byte >= 0)
-            printf(",\"val_nats_per_byte\":%.9g", j->last_evaluation.val_nats_per_byte);
-        if (j->corpus.unigram_nats >= 0) printf(",\"unigram_nats_per_byte\":%.9g", j->corpus.unigram_nats);
+            progress_number("val_nats_per_byte", j->last_evaluation.val_nats_per_byte);
+        if (j->corpus.unigram_nats >= 0) progress_number("unigram_nats_per_byte", j->corpus.unigram_nats);
         printf("}\n");
         return;
     }
     printf("done: %" PRId64 " steps in %.1f s; model in %s\n", trainer_step(j->trainer) - j->first_step, seconds, j->options.run_dir);
+    if (trainer_step(j->trainer) == j->first_step) printf("the run was complete already; a larger --steps goes on\n");
     if (j->last_evaluation.step && j->last_evaluation.val_nats_per_byte >= 0 && j->corpus.unigram_nats >= 0)
         printf("validation loss %.4f nats per byte; byte-unigram entropy of the text %.4f, half of it %.4f\n",
                j->last_evaluation.val_nats_per_byte, j->corpus.unigram_nats, j->corpus.unigram_nats / 2);
@@ -232,9 +242,15 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
     j->start_ns = clock_ns();
     j->first_step = trainer_step(j->trainer);
     const train_callbacks callbacks = {j, on_step, on_evaluation, on_checkpoint};
+    cli_catch_signals(); /* until here Ctrl-C ends the process at once: there is nothing to lose yet */
     propane_status status = trainer_run(j->trainer, &callbacks, &cli_interrupted, again, err);
     progress_end(&j->progress);
+    if (status == PROPANE_OK && *again && cli_interrupted)
+        status = propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %" PRId64 " of %" PRId64 "; go on with --resume",
+                              trainer_step(j->trainer), j->options.steps);
     if (status == PROPANE_OK && !*again) tell_end(j);
+    if (j->json && (status == PROPANE_ERR_CANCELLED || *again))
+        printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status == PROPANE_OK ? "restart" : "stopped", trainer_step(j->trainer));
     return status;
 }
 
@@ -243,10 +259,22 @@ static void job_deinit(train_job *j) {
     corpus_close(&j->corpus);
     model_weights_free(j->initial);
     mem_free(j->bytes_of_token);
+    arena_free(j->arena);
+    run_unlock(j->options.run_dir, j->lock);
+}
+
+/* A resumed run takes up the options that it was begun with, as far as there is a run. */
+static propane_status recall(train_job *j, propane_error *err) {
+    if (!in_folder(j->options.run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK; /* told later */
+    char *path = run_path(j->options.run_dir, TRAIN_CHECKPOINT);
+    j->arena = arena_create();
+    propane_status status = path && j->arena ? train_checkpoint_recall(path, j->arena, &j->options, err) : propane_fail_memory(err, 0);
+    mem_free(path);
+    return status;
 }
 
 int cmd_train(int argc, char **argv) {
-    train_job j = {.corpus_options = {.kind = "bpe"}};
+    train_job j = {.corpus_options = {.kind = "bpe"}, .lock = -1};
     train_options *o = &j.options;
     train_options_default(o);
     o->run_dir = "propane-run";
@@ -298,10 +326,22 @@ int cmd_train(int argc, char **argv) {
         {"--checkpoint-every", CLI_INT, &o->checkpoint_interval, 0, 1e12, "N", "steps; 0: at the end only"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line instead of text"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "train --data FILE [flags]",
-                         "Trains a Llama-family model on a text. Every device computation is a MIL program. Ctrl-C finishes the step\n"
-                         "and writes a checkpoint; --resume goes on from it bit for bit.");
-    if (code >= 0) return code;
+    static const char usage[] = "train --data FILE [flags]";
+    static const char about[] = "Trains a Llama-family model on a text. Every device computation is a MIL\n"
+                                "program. Ctrl-C finishes the step and writes a checkpoint; --resume goes on from it\n"
+                                "bit for bit, with the options that the run was begun with.";
+    propane_error err = {0};
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
+    if (code < 0 && o->resume) { /* what the command line says goes over what the run's checkpoint says */
+        if (recall(&j, &err) != PROPANE_OK) code = cli_error("train", &err);
+        else code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
+    }
+    if (code >= 0) {
+        arena_free(j.arena);
+        return code;
+    }
+    if (vocab_given && strcmp(j.corpus_options.kind, "bpe") != 0)
+        return cli_misuse("train", "--vocab is for --kind bpe; %s has as many ids as it needs", j.corpus_options.kind);
     if (j.corpus_options.tokenizer && (kind_given || vocab_given))
         return cli_misuse("train", "--tokenizer takes a vocabulary that exists; %s would learn one", kind_given ? "--kind" : "--vocab");
     if (m.init && m.config) return cli_misuse("train", "--init brings its own configuration; leave out --config");
@@ -309,9 +349,7 @@ int cmd_train(int argc, char **argv) {
         return cli_misuse("train", "%s says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie", m.init ? "--init" : "--config");
     j.corpus_options.vocab = (int)vocab;
 
-    propane_error err = {0};
     bool again = false;
-    cli_catch_signals();
     propane_status status = pool_set_threads((int)threads, &err);
     if (status == PROPANE_OK) status = run(&j, &m, &again, &err);
     job_deinit(&j);

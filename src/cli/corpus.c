@@ -33,7 +33,8 @@ static propane_status open_text(const corpus_options *o, corpus *c, propane_erro
     if (length == 0)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty; give a text to learn from", o->text);
     if (status == PROPANE_OK) status = learn(o, data, length, c, err);
-    if (status == PROPANE_OK) status = tokenizer_encode(c->tokenizer, data, length, &c->list, err);
+    if (status == PROPANE_OK && tokenizer_encode(c->tokenizer, data, length, &c->list, err) != PROPANE_OK)
+        status = propane_fail_prefix(err, err->status, "%s", o->text);
     c->text_bytes = (int64_t)length;
     c->unigram_nats = length ? unigram_entropy(data, length) : 0;
     c->ids = c->list.ids;

@@ -13,6 +13,7 @@
 volatile bool cli_interrupted;
 int cli_argc;
 char **cli_argv;
+static int output_errno; /* of the first write to standard output that failed: later calls no longer know */
 
 static void on_signal(int number) {
     if (cli_interrupted) _exit(128 + number);
@@ -22,8 +23,10 @@ static void on_signal(int number) {
 void cli_catch_signals(void) {
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
+    struct sigaction before;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); /* nohup */
 }
 
 bool cli_is_terminal(int fd) {
@@ -31,10 +34,17 @@ bool cli_is_terminal(int fd) {
     return isatty(fd) && !(term && strcmp(term, "dumb") == 0);
 }
 
-int cli_finish(const char *command, int code) {
+bool cli_flush(void) {
     errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
-    if (errno != EPIPE) fprintf(stderr, "propane %s: standard output cannot be written: %s\n", command, strerror(errno));
+    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    if (!output_errno) output_errno = errno ? errno : EIO;
+    return false;
+}
+
+int cli_finish(const char *command, int code) {
+    if (cli_flush()) return code;
+    if (output_errno != EPIPE)
+        fprintf(stderr, "propane %s: standard output cannot be written: %s\n", command, strerror(output_errno));
     return CLI_FAILED;
 }
 
@@ -95,8 +105,15 @@ static int unknown_command(const char *name) {
     return CLI_USAGE;
 }
 
+static const cli_command *find_command(const char *name) {
+    for (int i = 0; i < cli_command_count; i++)
+        if (strcmp(name, cli_commands[i].name) == 0) return &cli_commands[i];
+    return NULL;
+}
+
 int main(int argc, char **argv) {
-    signal(SIGPIPE, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN); /* a failed write is an error with a message, not a silent death */
+    signal(SIGXFSZ, SIG_IGN);
     cli_argc = argc;
     cli_argv = argv;
     if (argc < 2) {
@@ -104,15 +121,16 @@ int main(int argc, char **argv) {
         return CLI_USAGE;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    bool help = strcmp(name, "help") == 0 && argc > 2; /* help COMMAND is COMMAND --help */
+    if (help) name = argv[2];
+    else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_usage(stdout);
         return cli_finish("help", CLI_OK);
     }
     if (strcmp(name, "--version") == 0) name = "version";
-    for (int i = 0; i < cli_command_count; i++)
-        if (strcmp(name, cli_commands[i].name) == 0) {
-            argv[1] = (char *)(uintptr_t)cli_commands[i].name;
-            return cli_finish(name, cli_commands[i].run(argc - 1, argv + 1));
-        }
-    return unknown_command(name);
+    const cli_command *command = find_command(name);
+    if (!command) return unknown_command(name);
+    char flag[] = "--help", *ask[] = {(char *)(uintptr_t)command->name, flag, NULL};
+    argv[1] = ask[0];
+    return cli_finish(command->name, help ? command->run(2, ask) : command->run(argc - 1, argv + 1));
 }

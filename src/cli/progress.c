@@ -8,12 +8,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/cli.h"
 
-enum { PLOT_COLUMNS = 24 };
+enum { PLOT_COLUMNS = 24, PLOT_LEAST = 6 };
 
 void progress_init(progress *p, bool json, int64_t steps) {
     *p = (progress){.json = json, .terminal = !json && cli_is_terminal(STDOUT_FILENO), .steps = steps, .stretch = 1};
@@ -38,8 +39,9 @@ static void remember(progress *p, double loss) {
     if (++p->in_stretch == p->stretch) p->in_stretch = 0;
 }
 
-static void plot(const progress *p, char out[PLOT_COLUMNS * 3 + 1]) {
-    int columns = p->filled < PLOT_COLUMNS ? p->filled : PLOT_COLUMNS;
+static void plot(const progress *p, int columns, char out[PLOT_COLUMNS * 3 + 1]) {
+    if (columns > PLOT_COLUMNS) columns = PLOT_COLUMNS;
+    if (columns > p->filled) columns = p->filled;
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < p->filled; i++) low = fmin(low, p->loss[i]), high = fmax(high, p->loss[i]);
     char *end = out;
@@ -64,23 +66,29 @@ static const char *duration(char out[32], double seconds) {
     return out;
 }
 
+static int window_width(void) {
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 80;
+}
+
 static void show_terminal(progress *p, const progress_step *s) {
-    char columns[PLOT_COLUMNS * 3 + 1], left[32];
-    plot(p, columns);
-    printf("\r\033[Kstep %lld/%lld  loss %.4f  %s  %.0f tok/s  %s left", (long long)s->step, (long long)p->steps, p->smooth,
-           columns, s->tokens_per_s, duration(left, s->seconds_left));
-    fflush(stdout);
+    char front[80], columns[PLOT_COLUMNS * 3 + 1] = "", left[32], back[80];
+    int width = window_width() - 1; /* the last column would wrap on some terminals */
+    int n = snprintf(front, sizeof front, "step %lld/%lld  loss %.4f  ", (long long)s->step, (long long)p->steps, p->smooth);
+    int m = snprintf(back, sizeof back, "%.0f tok/s  %s left", s->tokens_per_s, duration(left, s->seconds_left));
+    if (width - n - m - 2 >= PLOT_LEAST) plot(p, width - n - m - 2, columns);
+    if (n + m > width) m = 0; /* what does not fit is left out, not wrapped */
+    printf("\r\033[K%.*s%s%s%s", width, front, columns, columns[0] ? "  " : "", m ? back : "");
+    p->drawn = true;
 }
 
 static void show_plain(const progress *p, const progress_step *s) {
     char left[32];
     printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f tokens/s  %s left\n", (long long)s->step, (long long)p->steps, s->loss,
            s->lr, s->tokens_per_s, duration(left, s->seconds_left));
-    fflush(stdout);
 }
 
-/* JSON has no NaN. */
-static void print_number(const char *name, double value) {
+void progress_number(const char *name, double value) {
     if (isfinite(value))
         printf(",\"%s\":%.9g", name, value);
     else
@@ -92,20 +100,18 @@ void progress_show(progress *p, const progress_step *s) {
     remember(p, s->loss);
     if (p->json) {
         printf("{\"step\":%lld", (long long)s->step);
-        print_number("loss", s->loss);
-        print_number("lr", s->lr);
-        print_number("loss_scale", s->loss_scale);
-        print_number("tokens_per_s", s->tokens_per_s);
-        print_number("device_ms", s->device_ms);
-        print_number("host_ms", s->host_ms);
+        progress_number("loss", s->loss);
+        progress_number("lr", s->lr);
+        progress_number("loss_scale", s->loss_scale);
+        progress_number("tokens_per_s", s->tokens_per_s);
+        progress_number("device_ms", s->device_ms);
+        progress_number("host_ms", s->host_ms);
         printf("}\n");
-        fflush(stdout);
         return;
     }
     int64_t every = p->terminal ? 100000000 : 5000000000;
     if (s->step != p->steps && p->shown_ns && now - p->shown_ns < every) return;
     p->shown_ns = now;
-    p->shown_step = s->step;
     if (p->terminal)
         show_terminal(p, s);
     else
@@ -114,16 +120,16 @@ void progress_show(progress *p, const progress_step *s) {
 
 void progress_line(progress *p, const char *format, ...) {
     if (p->json) return;
-    if (p->terminal) printf("\r\033[K");
+    if (p->drawn) printf("\r\033[K");
+    p->drawn = false;
     va_list args;
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
     printf("\n");
-    fflush(stdout);
 }
 
 void progress_end(progress *p) {
-    if (p->terminal && p->shown_step) printf("\n");
-    fflush(stdout);
+    if (p->drawn) printf("\n");
+    p->drawn = false;
 }

@@ -14,7 +14,7 @@ typedef struct progress {
     bool json, terminal;
     int64_t steps;              /* in all */
     int64_t shown_ns;           /* when the last line came */
-    int64_t shown_step;
+    bool drawn;                 /* a redrawn line stands on the terminal */
     double loss[PROGRESS_HISTORY]; /* means of equal stretches of the run so far */
     int filled;
     int64_t stretch, in_stretch; /* steps per entry; in the one being filled */
@@ -30,6 +30,8 @@ void progress_init(progress *p, bool json, int64_t steps);
 void progress_show(progress *p, const progress_step *s);
 /* A line of its own: an evaluation, a checkpoint. In JSON mode the caller prints its own object instead. */
 void progress_line(progress *p, const char *format, ...);
+/* Prints ,"name":value; JSON has no NaN, it is null there. */
+void progress_number(const char *name, double value);
 /* Ends the redrawn line. */
 void progress_end(progress *p);
 

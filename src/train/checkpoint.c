@@ -24,23 +24,28 @@ typedef struct field {
     const char *key; /* in the metadata; for options also the flag, with '-' for '_' */
     field_kind kind;
     size_t offset;
+    bool recalled; /* kept for the user's convenience: may differ when the run goes on */
 } field;
 
-#define OPTION(name, kind) {#name, kind, offsetof(train_options, name)}
-/* Options that change the numbers. --steps may grow: a longer run has another schedule, and that is wanted. */
+#define OPTION(name, kind) {#name, kind, offsetof(train_options, name), false}
+#define RECALL(name, kind) {#name, kind, offsetof(train_options, name), true}
+/* Options that change the numbers, and others that a resumed run takes up again. --steps may grow: a longer run has
+ * another schedule, and that is wanted. */
 static const field option_fields[] = {
     OPTION(batch, FIELD_INT),        OPTION(context, FIELD_INT), OPTION(accumulate, FIELD_INT), OPTION(lr, FIELD_REAL),
     OPTION(min_lr, FIELD_REAL),      OPTION(warmup, FIELD_INT),  OPTION(weight_decay, FIELD_REAL),
     OPTION(beta1, FIELD_REAL),       OPTION(beta2, FIELD_REAL),  OPTION(epsilon, FIELD_REAL),   OPTION(clip, FIELD_REAL),
     OPTION(seed, FIELD_INT),         OPTION(held_out, FIELD_REAL), OPTION(precision, FIELD_TEXT), OPTION(plan, FIELD_TEXT),
+    RECALL(steps, FIELD_INT),        RECALL(weights, FIELD_TEXT), RECALL(device, FIELD_TEXT),
+    RECALL(eval_interval, FIELD_INT), RECALL(eval_batches, FIELD_INT), RECALL(checkpoint_interval, FIELD_INT),
 };
 
-#define STATE(name) {#name, FIELD_INT, offsetof(train_state, name)}
+#define STATE(name) {#name, FIELD_INT, offsetof(train_state, name), false}
 static const field state_fields[] = {
     STATE(step), STATE(updates), STATE(position), STATE(evaluated),
-    {"scaler_good", FIELD_INT, offsetof(train_state, scaler) + offsetof(train_scaler, good)},
-    {"scaler_skipped", FIELD_INT, offsetof(train_state, scaler) + offsetof(train_scaler, skipped)},
-    {"scaler_scale", FIELD_REAL, offsetof(train_state, scaler) + offsetof(train_scaler, scale)},
+    {"scaler_good", FIELD_INT, offsetof(train_state, scaler) + offsetof(train_scaler, good), false},
+    {"scaler_skipped", FIELD_INT, offsetof(train_state, scaler) + offsetof(train_scaler, skipped), false},
+    {"scaler_scale", FIELD_REAL, offsetof(train_state, scaler) + offsetof(train_scaler, scale), false},
 };
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
@@ -94,6 +99,8 @@ static propane_status put_metadata(safetensors_writer *w, const train_options *o
     if (!state) return PROPANE_OK;
     snprintf(tokens, sizeof tokens, "%lld", (long long)input->token_count);
     PROPANE_TRY(put(w, "tokens", tokens, err));
+    snprintf(tokens, sizeof tokens, "%016llx", (unsigned long long)input->token_sum);
+    PROPANE_TRY(put(w, "token_sum", tokens, err));
     PROPANE_TRY(put(w, "tokenizer", input->tokenizer_hash ? input->tokenizer_hash : "", err));
     PROPANE_TRY(put_fields(w, option_fields, COUNT(option_fields), o, err));
     return put_fields(w, state_fields, COUNT(state_fields), state, err);
@@ -155,6 +162,7 @@ static propane_status check_options(const safetensors *s, const train_options *o
     const char *stored;
     for (size_t i = 0; i < COUNT(option_fields); i++) {
         const field *f = &option_fields[i];
+        if (f->recalled) continue;
         PROPANE_TRY(get(s, f->key, &stored, err));
         if (strcmp(stored, field_print(now, f, o)) == 0) continue;
         snprintf(flag, sizeof flag, "--%s", f->key);
@@ -165,15 +173,20 @@ static propane_status check_options(const safetensors *s, const train_options *o
     return PROPANE_OK;
 }
 
+static propane_status check_format(const safetensors *s, propane_error *err) {
+    const char *format;
+    PROPANE_TRY(get(s, "format", &format, err));
+    if (strcmp(format, FORMAT) == 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its format is '%.60s', not '%s'; this is not a checkpoint of a "
+                        "training run", safetensors_source(s), format, FORMAT);
+}
+
 static propane_status check_input(const safetensors *s, const train_input *input, const model_weights *weights,
                                   propane_error *err) {
-    const char *format, *config, *tokens, *tokenizer, *here = input->tokenizer_hash ? input->tokenizer_hash : "";
+    const char *config, *tokens, *tokenizer, *here = input->tokenizer_hash ? input->tokenizer_hash : "";
     char count[40];
     model_config stored;
-    PROPANE_TRY(get(s, "format", &format, err));
-    if (strcmp(format, FORMAT) != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: its format is '%.60s', not '%s'; this is not a checkpoint of a "
-                            "training run", safetensors_source(s), format, FORMAT);
+    PROPANE_TRY(check_format(s, err));
     PROPANE_TRY(get(s, MODEL_STORE_CONFIG, &config, err));
     PROPANE_TRY(model_config_parse(config, strlen(config), safetensors_source(s), &stored, err));
     if (!model_config_equal(&stored, &weights->config))
@@ -182,32 +195,61 @@ static propane_status check_input(const safetensors *s, const train_input *input
     snprintf(count, sizeof count, "%lld", (long long)input->token_count);
     PROPANE_TRY(get(s, "tokens", &tokens, err));
     if (strcmp(tokens, count) != 0) return differs(s, "data of that many tokens:", tokens, count, err);
+    snprintf(count, sizeof count, "%016llx", (unsigned long long)input->token_sum);
+    PROPANE_TRY(get(s, "token_sum", &tokens, err));
+    if (strcmp(tokens, count) != 0) return differs(s, "data of the checksum", tokens, count, err);
     PROPANE_TRY(get(s, "tokenizer", &tokenizer, err));
     return strcmp(tokenizer, here) == 0 ? PROPANE_OK : differs(s, "the tokenizer", tokenizer, here, err);
 }
 
+/* A number of the metadata into its field of `object`. */
+static propane_status read_number(const safetensors *s, const field *f, const char *stored, void *object, propane_error *err) {
+    char *end = NULL, *at = (char *)object + f->offset;
+    errno = 0;
+    if (f->kind == FIELD_REAL) {
+        double value = strtod(stored, &end);
+        if (!(value >= 0) || !isfinite(value)) end = NULL;
+        memcpy(at, &value, sizeof value);
+    } else {
+        long long value = strtoll(stored, &end, 10);
+        int64_t narrow = value;
+        if (value < -1 || errno) end = NULL;
+        memcpy(at, &narrow, sizeof narrow);
+    }
+    if (end && !*end && *stored) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its metadata has '%.40s' as '%s'; the file is damaged",
+                        safetensors_source(s), stored, f->key);
+}
+
 static propane_status read_state(const safetensors *s, train_state *state, propane_error *err) {
     for (size_t i = 0; i < COUNT(state_fields); i++) {
-        const field *f = &state_fields[i];
         const char *stored;
-        char *end = NULL, *at = (char *)state + f->offset;
-        PROPANE_TRY(get(s, f->key, &stored, err));
-        errno = 0;
-        if (f->kind == FIELD_REAL) {
-            double value = strtod(stored, &end);
-            if (!(value > 0) || !isfinite(value)) end = NULL;
-            memcpy(at, &value, sizeof value);
-        } else {
-            long long value = strtoll(stored, &end, 10);
-            int64_t narrow = value;
-            if (value < -1 || errno) end = NULL;
-            memcpy(at, &narrow, sizeof narrow);
-        }
-        if (!end || *end || !*stored)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: its metadata has '%.40s' as '%s'; the file is damaged",
-                                safetensors_source(s), stored, f->key);
+        PROPANE_TRY(get(s, state_fields[i].key, &stored, err));
+        PROPANE_TRY(read_number(s, &state_fields[i], stored, state, err));
     }
-    return PROPANE_OK;
+    if (state->scaler.scale > 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its metadata has a loss scale of 0; the file is damaged",
+                        safetensors_source(s));
+}
+
+propane_status train_checkpoint_recall(const char *path, arena *a, train_options *options, propane_error *err) {
+    safetensors *s = NULL;
+    PROPANE_TRY(safetensors_open(path, &s, err));
+    propane_status status = check_format(s, err);
+    for (size_t i = 0; i < COUNT(option_fields) && status == PROPANE_OK; i++) {
+        const field *f = &option_fields[i];
+        const char *stored = safetensors_metadata(s, f->key);
+        if (!stored) continue; /* the check at reading will tell */
+        if (f->kind != FIELD_TEXT) {
+            status = read_number(s, f, stored, options, err);
+        } else {
+            const char *copy = arena_string(a, stored);
+            memcpy((char *)options + f->offset, &copy, sizeof copy);
+            if (!copy) status = propane_fail_memory(err, strlen(stored));
+        }
+    }
+    safetensors_close(s);
+    return status;
 }
 
 static propane_status read_tensors(const safetensors *s, model_weights *weights, float *const moments[2],

@@ -56,6 +56,16 @@ static uint64_t permute(uint64_t index, uint64_t n, uint64_t key) {
     return index;
 }
 
+uint64_t train_data_sum(const void *tokens, int token_bytes, int64_t count) {
+    const train_data d = {.tokens = tokens, .token_bytes = token_bytes};
+    uint64_t sum = (uint64_t)count;
+    for (int64_t i = 0; i < count; i++) {
+        sum = (sum ^ (uint64_t)token_at(&d, i)) * 0x9e3779b97f4a7c15u;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
 static propane_status copy_window(const train_data *d, int64_t start, int32_t *inputs, int32_t *targets,
                                   propane_error *err) {
     for (int i = 0; i <= d->context; i++) {

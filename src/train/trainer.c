@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
+#include "train/footprint.h"
 #include "train/schedule.h"
 
 struct trainer {
@@ -27,6 +28,7 @@ struct trainer {
     int64_t budget;
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
+    const volatile bool *cancel; /* while it runs; NULL: never */
     char *checkpoint_path, *model_path, *config_path; /* NULL without a run folder */
 };
 
@@ -67,9 +69,9 @@ static propane_status check_options(const train_options *o, const model_config *
     PROPANE_TRY(whole("accumulate", o->accumulate, 1, 1 << 20, err));
     PROPANE_TRY(whole("warmup", o->warmup, 0, many, err));
     PROPANE_TRY(whole("compile-budget", o->compile_budget, 0, 1 << 30, err));
-    PROPANE_TRY(whole("eval-interval", o->eval_interval, 0, many, err));
+    PROPANE_TRY(whole("eval-every", o->eval_interval, 0, many, err));
     PROPANE_TRY(whole("eval-batches", o->eval_batches, o->eval_interval > 0, 1 << 30, err));
-    PROPANE_TRY(whole("checkpoint-interval", o->checkpoint_interval, 0, many, err));
+    PROPANE_TRY(whole("checkpoint-every", o->checkpoint_interval, 0, many, err));
     PROPANE_TRY(real("lr", o->lr, 0, 100, err));
     PROPANE_TRY(real("min-lr", o->min_lr, 0, o->lr, err));
     PROPANE_TRY(real("weight-decay", o->weight_decay, 0, 100, err));
@@ -84,7 +86,7 @@ static propane_status check_options(const train_options *o, const model_config *
         return propane_fail(err, PROPANE_ERR_INVALID, "--context is %lld, but the model's max_position_embeddings is %lld",
                             (long long)o->context, (long long)c->max_position_embeddings);
     if (o->eval_interval > 0 && o->held_out <= 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--held-out is 0, so there is nothing to evaluate on; give --eval-interval 0");
+        return propane_fail(err, PROPANE_ERR_INVALID, "--held-out is 0, so there is nothing to evaluate on; give --eval-every 0");
     if (o->resume && !o->run_dir) return propane_fail(err, PROPANE_ERR_INVALID, "--resume needs the run's folder");
     return PROPANE_OK;
 }
@@ -97,6 +99,7 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
     t->input = *input;
     t->input.initial = NULL; /* both are needed while the trainer is made only */
     t->input.config = NULL;
+    t->input.token_sum = train_data_sum(input->tokens, input->token_bytes, input->token_count);
     t->options.precision = arena_string(a, o->precision);
     t->options.plan = arena_string(a, o->plan);
     t->options.weights = arena_string(a, o->weights);
@@ -148,10 +151,21 @@ static propane_status load_and_make(trainer *t, propane_error *err) {
         if (moments[i]) mem_pages_free(moments[i], block);
     }
     t->saved = t->state.step;
+    if (status == PROPANE_OK && t->state.step > t->options.steps)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer", t->checkpoint_path,
+                            (long long)t->state.step, (long long)t->options.steps);
     return status;
 }
 
+/* The last thing that making does, so that a run that could not begin leaves nothing behind. */
+static propane_status make_folder(trainer *t, const model_config *config, propane_error *err) {
+    if (!t->options.run_dir) return PROPANE_OK;
+    PROPANE_TRY(file_make_dir(t->options.run_dir, err));
+    return model_config_write(config, t->config_path, err);
+}
+
 static propane_status make_all(trainer *t, const train_options *o, const train_input *input, propane_error *err) {
+    PROPANE_TRY(train_footprint_check(input->config, o, err));
     PROPANE_TRY(copy_options(t, o, input, err));
     PROPANE_TRY(train_data_init(&t->data, input->tokens, input->token_bytes, input->token_count,
                                 (int)input->config->vocab_size, (int)o->context, o->held_out, (uint64_t)o->seed,
@@ -161,13 +175,9 @@ static propane_status make_all(trainer *t, const train_options *o, const train_i
     t->state.evaluated = t->saved = -1;
     train_scaler_init(&t->state.scaler, strcmp(o->precision, "fp16") == 0);
     if (o->resume) return load_and_make(t, err);
-    if (o->run_dir) {
-        if (file_exists(t->checkpoint_path))
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s is there already; give --resume to go on with that run, or "
-                                "another folder", t->checkpoint_path);
-        PROPANE_TRY(file_make_dir(o->run_dir, err));
-        PROPANE_TRY(model_config_write(input->config, t->config_path, err));
-    }
+    if (o->run_dir && file_exists(t->checkpoint_path))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s is there already; give --resume to go on with that run, or "
+                            "another folder", t->checkpoint_path);
     if (!input->initial) {
         model_weights_init(t->weights, (uint64_t)o->seed, 0);
     } else {
@@ -175,7 +185,8 @@ static propane_status make_all(trainer *t, const train_options *o, const train_i
             return propane_fail(err, PROPANE_ERR_INVALID, "the initial weights belong to a model of another configuration");
         memcpy(t->weights->data, input->initial->data, (size_t)t->weights->floats * sizeof(float));
     }
-    return make_machine(t, err);
+    PROPANE_TRY(make_machine(t, err));
+    return make_folder(t, input->config, err);
 }
 
 propane_status trainer_create(const train_options *options, const train_input *input, trainer **out, propane_error *err) {
@@ -210,12 +221,18 @@ static propane_status save(trainer *t, const train_callbacks *c, propane_error *
     return PROPANE_OK;
 }
 
+/* The work at hand is given up: the caller goes back to the end of the last step. */
+static propane_status check_cancel(const trainer *t, propane_error *err) {
+    return t->cancel && *t->cancel ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
+}
+
 static propane_status evaluate(trainer *t, const train_callbacks *c, propane_error *err) {
     const train_options *o = &t->options;
     int64_t windows = o->eval_batches * o->batch, positions = o->batch * o->context;
     double nats = 0, bytes = 0;
     for (int64_t b = 0; b < o->eval_batches; b++) {
         double mean = 0;
+        PROPANE_TRY(check_cancel(t, err));
         for (int64_t i = 0; i < o->batch; i++)
             PROPANE_TRY(train_data_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
                                             t->targets + i * o->context, err));
@@ -233,11 +250,16 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
     return PROPANE_OK;
 }
 
+/* Of all batches of a step. Stopped between two of them, nothing has moved but the position in the data. */
 static propane_status gradients(trainer *t, double *loss, propane_error *err) {
     const train_options *o = &t->options;
     double sum = 0;
     for (int64_t i = 0; i < o->accumulate; i++) {
         double part = 0;
+        if (i > 0 && check_cancel(t, err) != PROPANE_OK) {
+            t->state.position -= i * o->batch;
+            return PROPANE_ERR_CANCELLED;
+        }
         PROPANE_TRY(train_data_batch(&t->data, (uint64_t)t->state.position, (int)o->batch, t->inputs, t->targets, err));
         PROPANE_TRY(train_step_batch(t->step, t->inputs, t->targets, i == 0, t->state.scaler.scale, &part, err));
         t->state.position += o->batch;
@@ -285,10 +307,15 @@ static propane_status bring_up_to_date(trainer *t, bool *over_budget, propane_er
     return *over_budget ? PROPANE_OK : train_step_refresh(t->step, err);
 }
 
-propane_status trainer_run(trainer *t, const train_callbacks *c, const volatile bool *cancel, bool *restart,
-                           propane_error *err) {
+/* A clean end before the last step. */
+static propane_status stop(trainer *t, const train_callbacks *c, propane_error *err) {
+    PROPANE_TRY(save(t, c, err));
+    return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s", (long long)t->state.step,
+                        (long long)t->options.steps, t->checkpoint_path ? "; go on with --resume" : "");
+}
+
+static propane_status run_loop(trainer *t, const train_callbacks *c, bool *restart, propane_error *err) {
     const train_options *o = &t->options;
-    *restart = false;
     for (;;) {
         bool more = t->state.step < o->steps, over_budget = false;
         if (more || evaluation_due(t)) PROPANE_TRY(bring_up_to_date(t, &over_budget, err));
@@ -301,11 +328,7 @@ propane_status trainer_run(trainer *t, const train_callbacks *c, const volatile 
         }
         if (evaluation_due(t)) PROPANE_TRY(evaluate(t, c, err));
         if (!more) break;
-        if (cancel && *cancel) {
-            PROPANE_TRY(save(t, c, err));
-            return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld", (long long)t->state.step,
-                                (long long)o->steps);
-        }
+        PROPANE_TRY(check_cancel(t, err));
         if (o->checkpoint_interval > 0 && t->state.step > 0 && t->state.step % o->checkpoint_interval == 0)
             PROPANE_TRY(save(t, c, err));
         PROPANE_TRY(one_step(t, c, err));
@@ -313,4 +336,13 @@ propane_status trainer_run(trainer *t, const train_callbacks *c, const volatile 
     PROPANE_TRY(save(t, c, err));
     if (!t->model_path) return PROPANE_OK;
     return train_checkpoint_write(t->model_path, o, &t->input, NULL, t->weights, NULL, err);
+}
+
+propane_status trainer_run(trainer *t, const train_callbacks *c, const volatile bool *cancel, bool *restart,
+                           propane_error *err) {
+    *restart = false;
+    t->cancel = cancel;
+    propane_status status = run_loop(t, c, restart, err);
+    t->cancel = NULL;
+    return status == PROPANE_ERR_CANCELLED ? stop(t, c, err) : status;
 }

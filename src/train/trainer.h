@@ -48,6 +48,7 @@ typedef struct train_input {
     const char *source;               /* where the tokens are from, for messages */
     const char *tokenizer_hash;       /* "" : not known */
     const int32_t *bytes_of_token;    /* [vocab]: of text; NULL: nats per byte are not known */
+    uint64_t token_sum;               /* the trainer's own: tells other data of the same length */
 } train_input;
 
 typedef struct train_report {
@@ -79,7 +80,7 @@ typedef struct trainer trainer;
 PROPANE_CHECK propane_status trainer_create(const train_options *options, const train_input *input, trainer **out,
                                             propane_error *err);
 void trainer_free(trainer *t);
-/* Until the last step. *cancel (NULL: never) becomes true: the step is finished, a checkpoint written,
+/* Until the last step. *cancel (NULL: never) becomes true: the batch is finished, a checkpoint written,
  * PROPANE_ERR_CANCELLED returned. *restart: the compile budget is used up, the checkpoint is written, and the rest belongs
  * to a new process with --resume. */
 PROPANE_CHECK propane_status trainer_run(trainer *t, const train_callbacks *callbacks, const volatile bool *cancel,

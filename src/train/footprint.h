@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * The memory that a training run needs, known from its sizes before any of it is taken.
+ */
+#ifndef TRAIN_FOOTPRINT_H
+#define TRAIN_FOOTPRINT_H
+
+#include "train/trainer.h"
+
+typedef struct train_footprint {
+    double state;       /* bytes: weights, moments, gradients, the device's copies */
+    double activations; /* bytes: what a batch leaves behind for its backward pass */
+} train_footprint;
+
+train_footprint train_footprint_of(const model_config *config, const train_options *options);
+/* PROPANE_ERR_LIMIT where that is more than the machine's memory. */
+PROPANE_CHECK propane_status train_footprint_check(const model_config *config, const train_options *options,
+                                                   propane_error *err);
+
+#endif
