@@ -2,12 +2,14 @@
  * Matrix products of bfloat16 pairs with vdpbf16ps; everything else of this instruction set is AVX-512's.
  */
 #if defined(__x86_64__)
+#ifndef GEMM_NAME /* a test compiles this file under another name, with the instructions emulated */
+#define GEMM_NAME        gemm_kernels_avx512_bf16
 #define VEC_EXTRA_TARGET ",avx512bf16"
+#endif
 #include "drivers/cpu/vec_avx512.h"
 
 #include "drivers/cpu/vec_common.h"
 
-#define GEMM_NAME       gemm_kernels_avx512_bf16
 #define GEMM_HEIGHTS(X) X(4) X(8) X(12)
 #define GEMM_STEP       4
 #define GEMM_MR         12
