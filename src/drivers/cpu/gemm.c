@@ -23,7 +23,9 @@
 enum {
     K_BLOCK = 1024,         /* elements of k in one pass; a multiple of 2 * GEMM_BLOCK */
     MOVING_TARGET = 256,    /* rows or columns of a moving block */
-    PACK_CHUNK = 96,        /* rows or columns that one packing task takes */
+    K_STRIP = 16,           /* elements of k that all panels pack before they go on to the next */
+    K_PART = 64,            /* elements of k that one packing task takes, */
+    PACK_CHUNK = 96,        /* or rows or columns */
     ALIGN = 64,
     GEMV_CHUNK = 64,        /* outputs finished at once */
     GEMV_WORK = 1 << 16     /* elements of the matrix that a task should read */
@@ -202,20 +204,20 @@ static const void *element(const gemm_view *v, int64_t index) {
     return (const char *)v->data + index * (v->dtype == CPU_F16 ? 2 : 4);
 }
 
-static void pack_a_panels(const gemm_plan *p, const gemm_view *a, float *words, int64_t from, int64_t to, int64_t k0,
-                          int64_t k1) {
-    int64_t step = padded_words(p, k0, k1) * p->kernels->mr;
-    for (int64_t i = from; i < to; i++, words += step)
-        p->kernels->pack(words, panel_height(p, i), element(a, i * p->kernels->mr * a->row_stride), a->dtype, a->row_stride,
-                         a->col_stride, panel_rows(p, i), k0, k1, p->round);
-}
-
-static void pack_b_panels(const gemm_plan *p, const gemm_view *b, float *words, int64_t from, int64_t to, int64_t k0,
-                          int64_t k1) {
-    int64_t step = padded_words(p, k0, k1) * p->kernels->nr;
-    for (int64_t j = from; j < to; j++, words += step)
-        p->kernels->pack(words, p->kernels->nr, element(b, j * p->kernels->nr * b->col_stride), b->dtype, b->col_stride,
-                         b->row_stride, panel_cols(p, j), k0, k1, p->round);
+/* Panels from .. to-1 of one operand for the pass k0 .. k1. Where a panel's rows are columns of memory, all panels take a
+ * few of them before any takes the next: so a page is read from end to end, in as many streams as the machine foresees. */
+static void pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to, int64_t k0,
+                        int64_t k1, int64_t part0, int64_t part1) {
+    int64_t width = is_a ? p->kernels->mr : p->kernels->nr, across = is_a ? v->row_stride : v->col_stride;
+    int64_t along = is_a ? v->col_stride : v->row_stride, panel_step = padded_words(p, k0, k1) * width;
+    int64_t k_step = across == 1 ? K_STRIP : max_i64(1, part1 - part0);
+    for (int64_t k = part0; k < part1; k += k_step)
+        for (int64_t i = from; i < to; i++) {
+            int height = is_a ? panel_height(p, i) : (int)width;
+            float *to_words = words + (i - from) * panel_step + (k - k0) / p->kernels->pair * height;
+            p->kernels->pack(to_words, height, element(v, i * width * across), v->dtype, across, along,
+                             is_a ? panel_rows(p, i) : panel_cols(p, i), k, min_i64(part1, k + k_step), p->round);
+        }
 }
 
 /* Where the pass's words are in an operand that was packed whole. */
@@ -282,8 +284,7 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     else {
         gemm_view view = view_of(moving, item);
         own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
-        if (p->a_stands) pack_b_panels(p, &view, own.words, from, to, k0, k1);
-        else pack_a_panels(p, &view, own.words, from, to, k0, k1);
+        pack_panels(p, !p->a_stands, &view, own.words, from, to, k0, k1, k0, k1);
     }
     gemm_finish f = finish_of(r, item, k0, k1);
     int64_t kw = words_of(p, k0, k1);
@@ -296,8 +297,14 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     }
 }
 
-static int64_t pack_step(const gemm_plan *p) {
-    return max_i64(1, PACK_CHUNK / (p->a_stands ? p->kernels->mr : p->kernels->nr));
+/* The standing operand is packed in parts along k where its rows are columns of memory, else in groups of panels. */
+static int64_t pack_tasks(const gemm_run *r, int64_t *panels, bool *along_k) {
+    const gemm_plan *p = r->p;
+    const cpu_matrix *m = p->a_stands ? &p->g.a : &p->g.b;
+    *along_k = (p->a_stands ? m->row_stride : m->col_stride) == 1;
+    int64_t all = p->a_stands ? p->a_panels : p->b_panels;
+    *panels = *along_k ? all : max_i64(1, PACK_CHUNK / (p->a_stands ? p->kernels->mr : p->kernels->nr));
+    return *along_k ? div_up(r->k1 - r->k0, K_PART) : div_up(all, *panels);
 }
 
 static void task_pack(void *context, int task, int worker) {
@@ -306,11 +313,17 @@ static void task_pack(void *context, int task, int worker) {
     (void)worker;
     gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, r->first_item);
     packed_view whole = packed_scratch(p, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
-    int64_t panels = p->a_stands ? p->a_panels : p->b_panels;
-    int64_t from = task * pack_step(p), to = min_i64(panels, from + pack_step(p));
-    float *words = whole.words + from * whole.panel_words;
-    if (p->a_stands) pack_a_panels(p, &view, words, from, to, r->k0, r->k1);
-    else pack_b_panels(p, &view, words, from, to, r->k0, r->k1);
+    int64_t step, from = 0, to = p->a_stands ? p->a_panels : p->b_panels, part0 = r->k0, part1 = r->k1;
+    bool along_k;
+    pack_tasks(r, &step, &along_k);
+    if (along_k) {
+        part0 = r->k0 + (int64_t)task * K_PART;
+        part1 = min_i64(r->k1, part0 + K_PART);
+    } else {
+        from = (int64_t)task * step;
+        to = min_i64(to, from + step);
+    }
+    pack_panels(p, p->a_stands, &view, whole.words + from * whole.panel_words, from, to, r->k0, r->k1, part0, part1);
 }
 
 static packed_view standing_of(const gemm_run *r) {
@@ -338,8 +351,7 @@ static void task_item(void *context, int task, int worker) {
     for (int64_t b = 0; b < p->k_blocks; b++) {
         int64_t k0 = b * K_BLOCK, k1 = min_i64(p->g.k, k0 + K_BLOCK);
         packed_view standing = packed_scratch(p, p->a_stands, memory, 0, k0, k1);
-        if (p->a_stands) pack_a_panels(p, &view, standing.words, 0, p->a_panels, k0, k1);
-        else pack_b_panels(p, &view, standing.words, 0, p->b_panels, k0, k1);
+        pack_panels(p, p->a_stands, &view, standing.words, 0, p->a_stands ? p->a_panels : p->b_panels, k0, k1, k0, k1);
         for (int64_t i = 0; i < p->moving_blocks; i++) run_block(r, &standing, task, i, block, k0, k1);
     }
 }
@@ -360,8 +372,9 @@ static void run_standing(gemm_run *r) {
         for (int64_t b = 0; b < p->k_blocks; b++) {
             r->k0 = b * K_BLOCK;
             r->k1 = min_i64(p->g.k, r->k0 + K_BLOCK);
-            if (!standing->packed)
-                parallel(p, task_pack, r, div_up(p->a_stands ? p->a_panels : p->b_panels, pack_step(p)));
+            int64_t panels;
+            bool along_k;
+            if (!standing->packed) parallel(p, task_pack, r, pack_tasks(r, &panels, &along_k));
             parallel(p, task_block, r, r->items * p->moving_blocks);
         }
     }
@@ -460,8 +473,7 @@ static void task_prepack(void *context, int task, int worker) {
     gemm_view view = view_of(x->is_a ? &p->g.a : &p->g.b, 0);
     int64_t width = x->is_a ? p->a_height : panels * height;
     float *words = x->words + k0 / p->kernels->pair * width + panel * padded_words(p, k0, k1) * height;
-    if (x->is_a) pack_a_panels(p, &view, words, panel, panel + 1, k0, k1);
-    else pack_b_panels(p, &view, words, panel, panel + 1, k0, k1);
+    pack_panels(p, x->is_a, &view, words, panel, panel + 1, k0, k1, k0, k1);
 }
 
 void cpu_gemm_pack(const cpu_gemm *g, cpu_gemm_side side, void *packed) {
