@@ -196,7 +196,15 @@ static propane_status copy_forward(grad_context *g, arena *a, propane_error *err
     return PROPANE_OK;
 }
 
-static propane_status walk_back(grad_context *g, propane_error *err) {
+/* Readers of a plan see "d_q", not "matmul_17": the adjoint of a value is called after it where the name is free. */
+static void name_adjoint(grad_context *g, arena *a, const mil_value *forward) {
+    mil_value *v = g->adjoint[forward->id];
+    if (!v || !v->def || !v->def->backward || strncmp(v->name, "d_", 2) == 0) return;
+    const char *name = arena_printf(a, "d_%s", forward->name);
+    if (!name || mil_rename(g->build.function, v, name, NULL)) return;
+}
+
+static propane_status walk_back(grad_context *g, arena *a, propane_error *err) {
     mil_builder *b = &g->build;
     b->backward = true;
     for (const mil_op *op = g->forward->last; op && !b->err.status; op = op->prev) {
@@ -204,6 +212,7 @@ static propane_status walk_back(grad_context *g, propane_error *err) {
         for (int i = 0; i < op->result_count; i++)
             reached |= g->adjoint[op->results[i]->id] != NULL && g->varied[op->results[i]->id];
         if (!reached) continue;
+        for (int i = 0; i < op->result_count; i++) name_adjoint(g, a, op->results[i]);
         b->stage = op->stage;
         PROPANE_TRY(rules[op->info->code](g, op, err));
         if (b->err.status)
@@ -248,7 +257,7 @@ static propane_status build_joint(grad_context *g, arena *a, const char *const *
     mil_builder *b = &g->build;
     PROPANE_TRY(find_varied(g, wrt, wrt_count, err));
     PROPANE_TRY(copy_forward(g, a, err));
-    PROPANE_TRY(walk_back(g, err));
+    PROPANE_TRY(walk_back(g, a, err));
     for (int i = 0; i < f->result_count; i++) mil_build_result(b, g->map[f->results[i]->id]);
     for (int i = 0; i < f->param_count && !b->err.status; i++) {
         const mil_value *p = f->params[i];

@@ -77,6 +77,12 @@ static mil_value *constant_weight(context *x, const char *name, const char *para
     return v;
 }
 
+/* What the value is called in programs and plans, unless another layer's has the name already. */
+static mil_value *call(context *x, mil_value *v, const char *name) {
+    if (v && mil_rename(x->b.function, v, name, NULL)) return v;
+    return v;
+}
+
 /* A matrix [out, in]: a parameter of that shape, or the constant [out, in, 1, 1] that a convolution takes. */
 static mil_value *matrix(context *x, const char *param, int64_t out, int64_t in) {
     const char *name = weight_name(x, param);
@@ -98,12 +104,13 @@ static mil_value *norm_weight(context *x) {
 
 /* y [B,O,1,S] = W v, v [B,I,1,S]: the one place that knows the two forms. Both are sums over the input channels in the same
  * order, so they give the same numbers. */
-static mil_value *linear(context *x, mil_value *w, mil_value *v) {
+static mil_value *linear(context *x, mil_value *w, mil_value *v, const char *name) {
     if (!w || !v) return NULL;
-    if (x->o->baked) return mil_build_conv1x1(&x->b, v, w);
+    if (x->o->baked) return call(x, mil_build_conv1x1(&x->b, v, w), name);
     int64_t batch = v->type.dim[0], in = v->type.dim[1], positions = v->type.dim[3], out = w->type.dim[0];
     mil_value *y = mil_build_matmul(&x->b, reshape4(x, w, 1, 1, out, in), reshape4(x, v, batch, 1, in, positions),
                                     false, false); /* [B,1,O,S] */
+    call(x, y, name);
     return reshape4(x, y, batch, out, 1, positions);
 }
 
@@ -121,7 +128,8 @@ static mil_value *rms_norm(context *x, mil_value *v, mil_value *weight) {
     const mil_argument arguments[] = {{"x", 1, &mean}, {"epsilon", 1, &epsilon}};
     mil_op *op = mil_build_op(b, MIL_OP_rsqrt, "inverse_rms", arguments, 2); /* [B,1,1,S] */
     if (!op) return NULL;
-    return mil_build_binary(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_mul, v, op->results[0]), weight);
+    mil_value *normed = call(x, mil_build_binary(b, MIL_OP_mul, v, op->results[0]), "normed");
+    return call(x, mil_build_binary(b, MIL_OP_mul, normed, weight), "xn");
 }
 
 void llama_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out) {
@@ -176,9 +184,9 @@ static rope rope_constants(context *x) {
 }
 
 /* v [B,heads*HD,1,S] -> [B,heads,HD,S], turned */
-static mil_value *rope_apply(context *x, const rope *r, mil_value *v, int64_t heads) {
+static mil_value *rope_apply(context *x, const rope *r, mil_value *v, int64_t heads, const char *name) {
     mil_builder *b = &x->b;
-    mil_value *h = reshape4(x, v, x->o->batch, heads, x->c->head_dim, x->o->sequence);
+    mil_value *h = call(x, reshape4(x, v, x->o->batch, heads, x->c->head_dim, x->o->sequence), name);
     mil_value *turned = mil_build_matmul(b, r->turn, h, false, false);
     return mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, h, r->cos),
                             mil_build_binary(b, MIL_OP_mul, turned, r->sin));
@@ -232,7 +240,7 @@ static mil_value *attention(context *x, mil_value *q, const span *spans, int spa
     if (heads != kv) all = reshape4(x, all, batch, heads, s, total);
     all = mil_build_binary(b, MIL_OP_add, all, mask);
     stage(x, "softmax");
-    mil_value *p = mil_build_softmax(b, all, -1);
+    mil_value *p = call(x, mil_build_softmax(b, call(x, all, "scores"), -1), "probs");
     stage(x, "mix");
     if (heads != kv) p = reshape4(x, p, batch, kv, rows, total);
     mil_value *mix = NULL;
@@ -245,6 +253,7 @@ static mil_value *attention(context *x, mil_value *q, const span *spans, int spa
         mix = mix ? mil_build_binary(b, MIL_OP_add, mix, part) : part;
         begin += spans[i].length;
     }
+    call(x, mix, "mix");
     if (heads != kv) mix = swap_last_two(x, reshape4(x, mix, batch, heads, s, hd));
     return reshape4(x, mix, batch, heads * hd, 1, s);
 }
@@ -300,31 +309,32 @@ static mil_value *attn_body(context *x, mil_value *in, const attn_weights *w, co
     int64_t kv = x->c->num_key_value_heads;
     mil_value *xn = rms_norm(x, in, w->norm);
     stage(x, "qkv");
-    mil_value *q = linear(x, w->q, xn), *k = linear(x, w->k, xn), *v = linear(x, w->v, xn);
-    span here = {.v = reshape4(x, v, x->o->batch, kv, x->c->head_dim, x->o->sequence), .length = x->o->sequence};
+    mil_value *q = linear(x, w->q, xn, "q"), *k = linear(x, w->k, xn, "k"), *v = linear(x, w->v, xn, "v");
+    mil_value *v_heads = call(x, reshape4(x, v, x->o->batch, kv, x->c->head_dim, x->o->sequence), "v_heads");
+    span here = {.v = v_heads, .length = x->o->sequence};
     stage(x, "rope");
-    q = rope_apply(x, r, q, x->c->num_attention_heads);
-    here.k = rope_apply(x, r, k, kv);
+    q = call(x, rope_apply(x, r, q, x->c->num_attention_heads, "q_heads"), "q_rope");
+    here.k = call(x, rope_apply(x, r, k, kv, "k_heads"), "k_rope");
     mil_value *mix = attention(x, q, &here, 1, mask);
     stage(x, "out");
-    return linear(x, w->o, mix);
+    return linear(x, w->o, mix, "attn");
 }
 
 static mil_value *ffn_body(context *x, mil_value *in, const ffn_weights *w) {
     mil_builder *b = &x->b;
     mil_value *xn = rms_norm(x, in, w->norm);
     stage(x, "up");
-    mil_value *gate = linear(x, w->gate, xn), *up = linear(x, w->up, xn);
+    mil_value *gate = linear(x, w->gate, xn, "gate"), *up = linear(x, w->up, xn, "up");
     stage(x, "act");
-    mil_value *act = mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_silu, gate), up);
+    mil_value *act = call(x, mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_silu, gate), up), "act");
     stage(x, "down");
-    return linear(x, w->down, act);
+    return linear(x, w->down, act, "down");
 }
 
 static mil_value *head_body(context *x, mil_value *in, const head_weights *w) {
     mil_value *xn = rms_norm(x, in, w->norm);
     stage(x, "head");
-    return linear(x, w->lm_head, xn);
+    return linear(x, w->lm_head, xn, "output");
 }
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------------- */
@@ -447,17 +457,17 @@ propane_status llama_build_attn_decode(mil_module *m, const char *name, const mo
 
     mil_value *xn = rms_norm(&x, in, w.norm);
     stage(&x, "qkv");
-    mil_value *q = linear(&x, w.q, xn), *k = linear(&x, w.k, xn);
-    mil_value *v_new = named(&x, linear(&x, w.v, xn), "v_new");
+    mil_value *q = linear(&x, w.q, xn, "q"), *k = linear(&x, w.k, xn, "k");
+    mil_value *v_new = named(&x, linear(&x, w.v, xn, "v"), "v_new");
     span spans[] = {{reshape4(&x, k_cache, batch, kv, hd, cache), reshape4(&x, v_cache, batch, kv, hd, cache), cache},
                     {NULL, reshape4(&x, v_new, batch, kv, hd, n), n}};
     stage(&x, "rope");
-    q = rope_apply(&x, &r, q, c->num_attention_heads);
-    spans[1].k = rope_apply(&x, &r, k, kv);
+    q = rope_apply(&x, &r, q, c->num_attention_heads, "q_heads");
+    spans[1].k = rope_apply(&x, &r, k, kv, "k_heads");
     mil_value *k_new = named(&x, reshape4(&x, spans[1].k, batch, kv * hd, 1, n), "k_new");
     mil_value *mix = attention(&x, q, spans, 2, mask);
     stage(&x, "out");
-    mil_build_result(&x.b, named(&x, linear(&x, w.o, mix), "o"));
+    mil_build_result(&x.b, named(&x, linear(&x, w.o, mix, "attn"), "o"));
     mil_build_result(&x.b, k_new);
     mil_build_result(&x.b, v_new);
     return end(&x, out, err);
