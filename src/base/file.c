@@ -22,7 +22,7 @@ static propane_status fail_errno(propane_error *err, const char *what, const cha
 
 /* Opens for reading; refuses what is not a regular file, unless `pipes` allows anything that can be read to its end. */
 static propane_status open_for_reading(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
     if (*fd < 0) return fail_errno(err, "open", path, errno);
     if (fstat(*fd, st) != 0) {
         int code = errno;

@@ -48,6 +48,8 @@ int cmd_tokenize(int argc, char **argv) {
     int64_t start = clock_ns();
     propane_status status = corpus_open(&options, &c, &err);
     if (status == PROPANE_OK && out) status = tokenizer_write(c.tokenizer, out, &err);
+    if (status == PROPANE_OK && out && tokens_out && file_same(out, tokens_out))
+        status = propane_fail(&err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written", tokens_out);
     if (status == PROPANE_OK && tokens_out)
         status = token_file_write(tokens_out, c.tokenizer, c.ids, c.count, c.text_bytes, &err);
     if (status == PROPANE_OK)

@@ -1,15 +1,20 @@
 # The command itself: help, unknown words, flags.
-$ propane
+$ propane 2> err; code=$?; head -4 err >&2; exit $code
 2> propane trains, runs and checks neural networks as MIL programs, the ones that an Apple Neural Engine
 2> takes, on any machine.
 2> 
 2> usage: propane COMMAND [flags]
-2> 
-2~   *
-2~   *
-2~   *
-2> 
-2> 'propane COMMAND --help' explains a command.
+= 2
+$ propane help
+>~ usage: propane COMMAND *
+>~   train *
+= 0
+$ propane help version
+>~ usage: propane version
+= 0
+$ propane help nothing
+2> propane: there is no command 'nothing'
+2> Try 'propane --help'.
 = 2
 $ propane vresion
 2> propane: there is no command 'vresion'; did you mean 'version'?

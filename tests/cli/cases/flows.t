@@ -1,0 +1,53 @@
+# The ways through the command that its documents describe: the numbers of every form, device plan and precision agree.
+@ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
+@ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
+@ printf 'awk -v a="$1" -v b="$2" -v t="$3" "BEGIN { d = a - b; if (d < 0) d = -d; if (a == \\"\\" || b == \\"\\" || d > t) { print a, b; exit 1 } }"\n' > ../bin/near; chmod +x ../bin/near
+$ propane tokenize text --vocab 300 --out v.json --tokens ids
+>~ text: * bytes, * tokens (* bytes each), bpe vocabulary of 300, * s
+= 0
+@ printf 'propane train --data ids --tokenizer v.json --layers 2 --width 32 --heads 4 --kv-heads 2 --context 32 --batch 4 --steps 40 --warmup 5 --lr 3e-3 --eval-batches 4 --json "$@"\n' > ../bin/small; chmod +x ../bin/small
+$ small --run m > m.log; tail -1 m.log
+>~ {"event":"done","step":40,"seconds":*,"val_loss":*,"val_nats_per_byte":*}
+= 0
+# a line of JSON has names and numbers, null or words, and nothing else
+$ V='"[a-z_]+":(-?[0-9][0-9.e+-]*|null|"[a-z]+")'; grep -vE "^\\{$V(,$V)*\\}\$" m.log
+= 1
+$ grep -cE '^\{"step":[0-9]+,"loss":[0-9.]+,"lr":[0-9.e-]+,"loss_scale":[0-9.]+,"tokens_per_s":[0-9.e+]+,"device_ms":[0-9.e-]+,"host_ms":[0-9.e-]+\}$' m.log
+> 40
+= 0
+# the same from the text itself, with every plan, weights as constants, another number of threads
+$ propane train --data text --tokenizer v.json --layers 2 --width 32 --heads 4 --kv-heads 2 --context 32 --batch 4 --steps 40 --warmup 5 --lr 3e-3 --eval-batches 4 --run t > t.log; cmp m/model.safetensors t/model.safetensors
+= 0
+$ small --run six --plan six > six.log; near "$(field loss < m.log)" "$(field loss < six.log)" 1e-4
+= 0
+$ small --run ten --plan ten > ten.log; near "$(field loss < m.log)" "$(field loss < ten.log)" 1e-4
+= 0
+$ small --run half --precision fp16 > half.log; near "$(field val_loss < m.log)" "$(field val_loss < half.log)" 3e-2
+= 0
+$ small --run tenhalf --precision fp16 --plan ten > tenhalf.log; near "$(field val_loss < m.log)" "$(field val_loss < tenhalf.log)" 3e-2
+= 0
+$ small --run one --threads 1 > one.log; cmp m/model.safetensors one/model.safetensors
+= 0
+# forms of the model
+@ propane convert m m.bin > log; propane convert m m.safetensors > log; propane convert m.bin back.safetensors > log; propane convert m folder > log; propane convert m half.safetensors --dtype f16 > log
+$ propane eval m --data text --json > e; near "$(field loss < e)" "$(propane eval m --data ids --json | field loss)" 1e-9
+= 0
+$ for f in m.bin m.safetensors back.safetensors folder; do propane eval $f --data text --tokenizer v.json --json | cmp e - || echo $f; done
+= 0
+$ near "$(field loss < e)" "$(propane eval half.safetensors --data text --tokenizer v.json --json | field loss)" 1e-3
+= 0
+$ near "$(field loss < e)" "$(propane eval m --precision fp16 --data text --json | field loss)" 1e-2
+= 0
+$ propane generate m --prompt 'line 1' --count 40 --temperature 0 > g; for f in m.bin back.safetensors folder; do propane generate $f --tokenizer v.json --prompt 'line 1' --count 40 --temperature 0 | cmp g - || echo $f; done; head -c 6 g; echo
+> line 1
+= 0
+$ propane generate m --prompt 'line 1' --count 20 --seed 3 > a; propane generate m --prompt 'line 1' --count 20 --seed 3 | cmp a - && propane generate m --prompt 'line 1' --count 20 --seed 4 | cmp -s a -
+= 1
+# fine-tuning
+$ propane train --data text --init m.bin --tokenizer v.json --context 32 --batch 4 --steps 5 --lr 1e-4 --min-lr 1e-4 --eval-batches 4 --run fine --json > f; near "$(head -1 f | field loss)" "$(field loss < m.log)" 0.5
+= 0
+# a driver that computes nothing says so
+$ propane devices
+>~ null   yes  takes every program and computes nothing*
+>~ cpu    yes  *
+= 0

@@ -1,0 +1,141 @@
+# Run folders: taken, locked, read-only, full, damaged, resumed in another way; readers that go away.
+@ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; tr 12 21 < text > other; : > empty
+@ printf 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
+@ tiny --run done > log
+@ printf 'cp -r done $1; shift; "$@"\n' > ../bin/copy; chmod +x ../bin/copy
+$ tiny --run done
+2> propane train: done already holds a run: go on with --resume, or give another --run
+= 1
+$ tiny --run text
+2> propane train: cannot make the folder text: Not a directory
+= 1
+$ tiny --run text/x
+2> propane train: cannot make the folder text: Not a directory
+= 1
+$ tiny --run /proc/propane
+2> propane train: cannot make the folder /proc/propane: No such file or directory
+= 1
+@ propane convert done model > log
+$ tiny --run model
+2> propane train: model already holds a model, which this run would overwrite: give another --run
+= 1
+@ mkdir locked
+# read-only: by its mode, or, for root, by being a system's folder
+$ if [ "$(id -u)" = 0 ]; then tiny --run /proc/self; else chmod 555 locked; tiny --run locked; fi
+2~ propane train: cannot *: *
+= 1
+@ mkdir two; (flock 9; sleep 3) 9< two & sleep 0.2
+$ command -v flock > log && tiny --run two
+2> propane train: two: another process is training in this folder; wait for it, or give another --run
+= 1
+# resuming
+$ propane train --data text --resume --run nowhere
+2> propane train: nowhere: there is no checkpoint to resume from; leave out --resume to start
+= 1
+$ propane train --data text --resume --run done | tail -1
+> the run was complete already; a larger --steps goes on
+= 0
+$ propane train --data text --resume --run done --steps 10
+2> propane train: done/checkpoint.safetensors: the run has done 20 steps; --steps 10 is fewer
+= 1
+$ propane train --data text --resume --run done --batch 4
+2> propane train: done/checkpoint.safetensors was made with --batch 2, not 4; resume with the same, or start a new run in another folder
+= 1
+$ propane train --data text --resume --run done --lr 0.5
+2> propane train: done/checkpoint.safetensors was made with --lr 0.001, not 0.5; resume with the same, or start a new run in another folder
+= 1
+$ propane train --data text --resume --run done --precision fp16
+2> propane train: done/checkpoint.safetensors was made with --precision fp32, not fp16; resume with the same, or start a new run in another folder
+= 1
+$ propane train --data other --resume --run done --steps 25
+2~ propane train: done/checkpoint.safetensors was made with data of the checksum *, not *; resume with the same, or start a new run in another folder
+= 1
+$ head -c 5000 text > part; propane train --data part --resume --run done --steps 25
+2~ propane train: done/checkpoint.safetensors was made with data of that many tokens: *, not 5000; resume with the same, or start a new run in another folder
+= 1
+$ propane train --data empty --resume --run done
+2> propane train: empty: the file is empty; give a text to learn from
+= 1
+$ copy a truncate -s 30000 a/checkpoint.safetensors; propane train --data text --resume --run a --steps 25
+2~ propane train: a/checkpoint.safetensors: tensor '*': data_offsets * to * leave the data, which has * bytes; the file is truncated or damaged
+= 1
+$ copy b truncate -s 0 b/checkpoint.safetensors; propane train --data text --resume --run b --steps 25
+2> propane train: b/checkpoint.safetensors: 0 bytes are too few for a safetensors file, which begins with an 8-byte header length
+= 1
+$ copy c cp text c/checkpoint.safetensors; propane train --data text --resume --run c --steps 25
+2~ propane train: c/checkpoint.safetensors: offset 0: a header of * bytes; at most 104857600 are allowed. Is it a safetensors file?
+= 1
+$ copy d cp done/model.safetensors d/checkpoint.safetensors; propane train --data text --resume --run d --steps 25
+2> propane train: d/checkpoint.safetensors: its format is 'pt', not 'propane-checkpoint-1'; this is not a checkpoint of a training run
+= 1
+$ copy e rm e/config.json; propane train --data text --resume --run e --steps 25
+2> propane train: cannot open e/config.json: No such file or directory
+= 1
+$ copy f rm f/tokenizer.propane.json; propane train --data text --resume --run f --steps 25
+2> propane train: cannot open f/tokenizer.propane.json: No such file or directory
+= 1
+$ copy g sed -i 's/"step":"20"/"step":"2x"/' g/checkpoint.safetensors; propane train --data text --resume --run g --steps 25
+2> propane train: g/checkpoint.safetensors: its metadata has '2x' as 'step'; the file is damaged
+= 1
+$ copy h sed -i 's/"hidden_size": 16/"hidden_size": 32/;s/"head_dim": 8/"head_dim": 16/' h/config.json; propane train --data text --resume --run h --steps 25
+2> propane train: h/checkpoint.safetensors holds another model than the one that is to be trained; resume with the configuration of its run folder
+= 1
+# starting from a model
+$ propane train --data text --init missing
+2> propane train: cannot open missing: No such file or directory
+= 1
+$ propane train --data text --init text
+2> propane train: text: not a model: want a folder with config.json and model.safetensors, a .safetensors file or a llama2.c checkpoint
+= 1
+$ propane train --data text --init done --vocab 270
+2> propane train: the model (done) has a vocabulary of 16, the tokenizer one of 270: give the model's own --tokenizer
+= 1
+$ propane train --data text --init done --layers 2
+2> propane train: --init says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie
+2> Try 'propane train --help'.
+= 2
+$ propane train --data text --init done --config done/config.json
+2> propane train: --init brings its own configuration; leave out --config
+2> Try 'propane train --help'.
+= 2
+$ propane train --data text --init done --tokenizer done/tokenizer.propane.json --context 512
+2> propane train: --context is 512, but the model's max_position_embeddings is 256
+= 1
+# a file-size limit and a full disk: a message, the old checkpoint, and nothing half written
+$ (ulimit -f 16; tiny --run limit > log)
+2> propane train: cannot write limit/checkpoint.safetensors: File too large
+= 1
+$ ls limit
+> config.json
+> tokenizer.propane.json
+= 0
+$ cp -r done keep; (ulimit -f 16; propane train --data text --resume --run keep --steps 30 > log); cmp done/checkpoint.safetensors keep/checkpoint.safetensors && ls keep
+> checkpoint.safetensors
+> config.json
+> model.safetensors
+> tokenizer.propane.json
+2> propane train: cannot write keep/checkpoint.safetensors: File too large
+= 0
+$ tiny --run limit > log; tail -1 log | cut -c1-16
+> validation loss 
+= 0
+# a reader that goes away, a disk that is full: the run ends with a checkpoint
+$ tiny --run gone --steps 1000000 --json > /dev/full
+2> propane train: stopped after step 1 of 1000000; go on with --resume
+2> propane train: standard output cannot be written: No space left on device
+= 1
+$ propane train --data text --resume --run gone --steps 5 --json | tail -1 | cut -c1-25
+> {"event":"done","step":5,
+= 0
+$ tiny --run pipe --steps 1000000 --json | head -1 | cut -c1-16; ls pipe
+> {"step":1,"loss"
+> checkpoint.safetensors
+> config.json
+> tokenizer.propane.json
+2~ propane train: stopped after step * of 1000000; go on with --resume
+= 0
+$ timeout --preserve-status -s INT 1 tiny --run int --steps 100000000 --json > log; echo $?; tail -1 log | cut -c1-18
+> 130
+> {"event":"stopped"
+2~ propane train: stopped after step * of 100000000; go on with --resume
+= 0

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT
+ * A thousand steps of a run on the cpu driver: after the fiftieth nothing is allocated and the process does not grow.
+ */
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "support/test.h"
+#include "train/trainer.h"
+
+enum { VOCAB = 20, TOKENS = 4000, STEPS = 1000 };
+
+typedef struct log_book {
+    uint64_t blocks[2]; /* at step 50, at the last one */
+    long pages[2];
+    double first, last;
+} log_book;
+
+/* -1: not known here, or a sanitizer's own memory would be counted. */
+static long resident_pages(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return -1;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    return -1;
+#endif
+#endif
+    FILE *f = fopen("/proc/self/statm", "r");
+    long size = 0, resident = -1;
+    if (!f) return -1;
+    if (fscanf(f, "%ld %ld", &size, &resident) != 2) resident = -1;
+    fclose(f);
+    return resident;
+}
+
+static void on_step(void *context, const train_report *r) {
+    log_book *l = context;
+    if (r->step == 1) l->first = r->loss;
+    if (r->step == 49) (void)resident_pages(); /* the code that reads it becomes resident, too */
+    l->last = r->loss;
+    if (r->step != 50 && r->step != STEPS) return;
+    l->blocks[r->step == STEPS] = mem_alloc_count();
+    l->pages[r->step == STEPS] = resident_pages();
+}
+
+static void thousand_steps(const char *plan_name, const char *precision) {
+    static uint16_t tokens[TOKENS];
+    propane_error err = {0};
+    model_config c;
+    train_options o;
+    log_book l = {0};
+    trainer *t = NULL;
+    bool restart = true;
+    for (int i = 0; i < TOKENS; i++) tokens[i] = (uint16_t)(i * i % 97 % VOCAB);
+    model_config_default(&c);
+    c.hidden_size = 32, c.intermediate_size = 64, c.num_hidden_layers = 2, c.num_attention_heads = 4, c.num_key_value_heads = 2;
+    c.head_dim = 8, c.vocab_size = VOCAB, c.max_position_embeddings = 32, c.bos_token_id = c.eos_token_id = -1;
+    train_options_default(&o);
+    o.steps = STEPS, o.batch = 2, o.context = 16, o.plan = plan_name, o.precision = precision, o.accumulate = 2;
+    o.eval_interval = o.checkpoint_interval = 0, o.run_dir = NULL;
+    const train_input in = {.config = &c, .tokens = tokens, .token_bytes = 2, .token_count = TOKENS, .source = "text"};
+    EXPECT_OK(trainer_create(&o, &in, &t, &err));
+    const train_callbacks callbacks = {.context = &l, .on_step = on_step};
+    EXPECT_OK(trainer_run(t, &callbacks, NULL, &restart, &err));
+    trainer_free(t);
+    EXPECT_MSG(l.last < l.first / 2, "loss %g after %g", l.last, l.first);
+    EXPECT_MSG(l.blocks[0] == l.blocks[1], "%llu blocks in 950 steps", (unsigned long long)(l.blocks[1] - l.blocks[0]));
+    /* seen: 0 to 2, stacks of threads that go deeper for the first time; 70 bytes a step would show */
+    EXPECT_MSG(l.pages[1] <= l.pages[0] + 16, "%ld pages more", l.pages[1] - l.pages[0]);
+}
+
+TEST(a_run_of_fp32_is_steady) { thousand_steps("layer", "fp32"); }
+TEST(a_run_of_fp16_in_ten_kernels_is_steady) { thousand_steps("ten", "fp16"); }
+
+SUITE("train/steady", T(a_run_of_fp32_is_steady), T(a_run_of_fp16_in_ten_kernels_is_steady))
