@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT
+ * Owns a simulated program: every operation is a step with dense operands and results, so that everything between two
+ * operations is stored and rounded as on the engine. A step is a kernel of numerics.c or a program of the cpu driver that
+ * holds this one operation; what keeps the order of its elements is the same memory under another shape.
+ *
+ * Values have room of their own in one block for the whole run. That is larger than a plan by lifetimes and simpler.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "drivers/sim/sim.h"
+#include "mil/blob.h"
+
+static propane_status no_memory(propane_error *err) {
+    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for a simulated program");
+}
+
+static int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static int64_t bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_plan_dtype_bytes(type->dtype); }
+
+/* ---- the program's own copy -------------------------------------------------------------------------------------------- */
+
+static propane_status copy_function(sim_program *p, const mil_function *f, arena *a, propane_error *err) {
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int r = 0; r < op->result_count; r++) {
+            const mil_const *c = op->results[r]->konst;
+            if (c && !c->data) PROPANE_TRY(mil_blob_load(f->module, (mil_const *)c, err));
+        }
+    p->module = mil_module_create(f->module->source);
+    mil_value **map = ARENA_ARRAY(a, f->value_count + 1, mil_value *);
+    if (!p->module || !map) return no_memory(err);
+    mil_builder b = {0};
+    mil_build_begin(&b, p->module, f->name, f->opset);
+    for (int i = 0; i < f->param_count; i++)
+        map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
+    for (const mil_op *op = f->first; op && !b.err.status; op = op->next) mil_build_copy(&b, op, map);
+    for (int i = 0; i < f->result_count && !b.err.status; i++) mil_build_result(&b, map[f->results[i]->id]);
+    p->function = b.function;
+    return mil_build_end(&b, err);
+}
+
+/* ---- one step ----------------------------------------------------------------------------------------------------------- */
+
+static bool known(const mil_op *op) {
+    for (int r = 0; r < op->result_count; r++)
+        if (!op->results[r]->konst) return false;
+    return true;
+}
+
+/* Writes the operand into the step's function: a parameter, or a constant. */
+static void add_operand(mil_builder *b, const mil_value *v, mil_value **map, sim_step *s) {
+    if (map[v->id] || (v->konst && v->is_inline)) return;
+    if (v->konst && v->def && v->def->info->code == MIL_OP_const) {
+        mil_build_copy(b, v->def, map);
+    } else if (v->konst) {
+        map[v->id] = mil_build_const(b, v->name, &v->konst->type, v->konst->data);
+    } else {
+        map[v->id] = mil_build_param(b, v->name, v->type);
+        s->in[s->in_count++] = v->id;
+    }
+}
+
+static propane_status compile_step(sim_step *s, const cpu_plan_options *options, arena *a, arena *work, int value_count,
+                                   propane_error *err) {
+    mil_value **map = ARENA_ARRAY(work, value_count + 1, mil_value *);
+    mil_module *m = mil_module_create(s->op->function->module->source);
+    if (!map || !m) {
+        mil_module_free(m);
+        return no_memory(err);
+    }
+    mil_builder b = {0};
+    mil_build_begin(&b, m, "step", s->op->function->opset);
+    for (int k = 0; k < s->op->info->param_count; k++)
+        for (int j = 0; j < s->op->operands[k].count; j++) add_operand(&b, s->op->operands[k].values[j], map, s);
+    mil_build_copy(&b, s->op, map);
+    for (int r = 0; r < s->op->result_count && !b.err.status; r++) {
+        mil_build_result(&b, map[s->op->results[r]->id]);
+        s->out[s->out_count++] = s->op->results[r]->id;
+    }
+    propane_status status = mil_build_end(&b, err);
+    if (status == PROPANE_OK) status = cpu_plan_compile(b.function, options, a, &s->program, err);
+    mil_module_free(m);
+    return status;
+}
+
+static bool keeps_order(const mil_op *op) { return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->konst; }
+
+static propane_status add_step(sim_program *p, const mil_op *op, const sim_numbers *n, const cpu_plan_options *options,
+                               arena *a, arena *work, propane_error *err) {
+    sim_step *s = &p->steps[p->step_count++];
+    int operands = 0;
+    s->op = op;
+    for (int k = 0; k < op->info->param_count; k++) operands += op->operands[k].count;
+    s->in = ARENA_ARRAY(a, operands + 1, int);
+    s->out = ARENA_ARRAY(a, op->result_count + 1, int);
+    if (!s->in || !s->out) return no_memory(err);
+    if (keeps_order(op)) {
+        s->alias = true;
+        p->slots[op->results[0]->id] = p->slots[op->operands[0].values[0]->id];
+        return PROPANE_OK;
+    }
+    for (int r = 0; r < op->result_count; r++) {
+        sim_slot *slot = &p->slots[op->results[r]->id];
+        *slot = (sim_slot){.place = SIM_TEMP, .offset = p->block_bytes};
+        p->block_bytes += padded(bytes_of(&op->results[r]->type));
+    }
+    if (sim_has_kernel(n, op) && !op->operands[0].values[0]->konst) {
+        const mil_value *x = op->operands[0].values[0];
+        int64_t floats = padded((int64_t)sizeof(float) * mil_type_count(&x->type)) +
+                         padded((int64_t)sizeof(float) * mil_type_count(&op->results[0]->type));
+        if (p->float_scratch < floats) p->float_scratch = floats;
+        s->in[s->in_count++] = x->id;
+        s->out[s->out_count++] = op->results[0]->id;
+        return PROPANE_OK;
+    }
+    PROPANE_TRY(compile_step(s, options, a, work, p->function->value_count, err));
+    if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
+    return PROPANE_OK;
+}
+
+static propane_status plan_steps(sim_program *p, const sim_numbers *n, const cpu_plan_options *options, arena *a, arena *work,
+                                 propane_error *err) {
+    const mil_function *f = p->function;
+    int operands = 1;
+    p->slots = ARENA_ARRAY(a, f->value_count + 1, sim_slot);
+    p->steps = ARENA_ARRAY(a, f->op_count + 1, sim_step);
+    if (!p->slots || !p->steps) return no_memory(err);
+    for (int i = 0; i < f->param_count; i++) p->slots[f->params[i]->id] = (sim_slot){.place = SIM_INPUT, .index = i};
+    for (const mil_op *op = f->first; op; op = op->next) {
+        if (known(op)) {
+            for (int r = 0; r < op->result_count; r++)
+                p->slots[op->results[r]->id] = (sim_slot){.place = SIM_CONST, .data = op->results[r]->konst->data};
+            continue;
+        }
+        PROPANE_TRY(add_step(p, op, n, options, a, work, err));
+        const sim_step *s = &p->steps[p->step_count - 1];
+        if (operands < s->in_count + s->out_count) operands = s->in_count + s->out_count;
+    }
+    p->pointers = ARENA_ARRAY(a, operands + 1, void *);
+    p->scratch = p->block_bytes;
+    p->block_bytes += p->float_scratch;
+    return p->pointers ? PROPANE_OK : no_memory(err);
+}
+
+propane_status sim_program_create(const mil_function *f, const sim_numbers *n, const cpu_plan_options *options, arena *a,
+                                  sim_program **out, propane_error *err) {
+    arena *work = arena_create();
+    sim_program *p = work ? ARENA_NEW(a, sim_program) : NULL;
+    propane_status status = p ? copy_function(p, f, work, err) : no_memory(err);
+    if (status == PROPANE_OK) status = plan_steps(p, n, options, a, work, err);
+    arena_free(work);
+    if (status != PROPANE_OK) sim_program_deinit(p);
+    *out = status == PROPANE_OK ? p : NULL;
+    return status;
+}
+
+void sim_program_deinit(sim_program *p) {
+    if (!p) return;
+    for (int i = 0; i < p->step_count; i++) cpu_program_deinit(p->steps[i].program);
+    mil_module_free(p->module);
+    p->module = NULL;
+    p->step_count = 0;
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------------- */
+
+static void *address(const sim_program *p, void *block, void *const *inputs, int value) {
+    const sim_slot *slot = &p->slots[value];
+    switch (slot->place) {
+    case SIM_INPUT: return inputs[slot->index];
+    case SIM_TEMP: return (unsigned char *)block + slot->offset;
+    default: return (void *)(uintptr_t)slot->data;
+    }
+}
+
+static propane_status run_kernel(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
+                                 void *const *inputs, propane_error *err) {
+    const mil_value *x = s->op->operands[0].values[0], *y = s->op->results[0];
+    float *from = (float *)((unsigned char *)block + p->scratch);
+    float *to = from + padded((int64_t)sizeof(float) * mil_type_count(&x->type)) / (int64_t)sizeof(float);
+    sim_load_f32(from, x->type.dtype, address(p, block, inputs, s->in[0]), mil_type_count(&x->type));
+    PROPANE_TRY(sim_kernel_run(n, s->op, from, to, err));
+    sim_store_f32(address(p, block, inputs, s->out[0]), y->type.dtype, to, mil_type_count(&y->type));
+    return PROPANE_OK;
+}
+
+propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block, void *const *inputs, const void **outputs,
+                               propane_error *err) {
+    for (int i = 0; i < p->step_count; i++) {
+        const sim_step *s = &p->steps[i];
+        if (s->alias) continue;
+        if (s->program) {
+            void **in = p->pointers, **out = in + s->in_count;
+            for (int k = 0; k < s->in_count; k++) in[k] = address(p, block, inputs, s->in[k]);
+            for (int k = 0; k < s->out_count; k++) out[k] = address(p, block, inputs, s->out[k]);
+            PROPANE_TRY(cpu_program_run(s->program, (unsigned char *)block + p->scratch, in, out, err));
+        } else {
+            PROPANE_TRY(run_kernel(p, s, n, block, inputs, err));
+        }
+        for (int k = 0; k < s->out_count; k++)
+            sim_store(n, s->op, &s->op->results[k]->type, address(p, block, inputs, s->out[k]));
+    }
+    for (int i = 0; i < p->function->result_count; i++)
+        outputs[i] = address(p, block, inputs, p->function->results[i]->id);
+    return PROPANE_OK;
+}
