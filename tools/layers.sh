@@ -12,7 +12,7 @@ pass: base mil chip
 device: base mil pass
 drivers: base mil chip pass device
 model: base mil
-train: base mil grad pass device model
+train: base mil chip grad pass device model
 infer: base mil pass device model
 cli: base mil chip grad pass device drivers model train infer
 '

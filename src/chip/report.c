@@ -226,18 +226,17 @@ void chip_limits_markdown(text *out) {
     static const char *const scopes[] = {"program", "blob", "request", "process", "fact"};
     static const char *const titles[] = {"Programs", "Weight files", "Requests", "Processes",
                                          "Facts that no rule checks"};
-    text_append(out, "# What a Neural Engine does not take\n\n"
-                     "Made from `src/chip/limits.def` by `propane check --rules --markdown`. Nothing here was run by "
-                     "Propane's authors: each rule says who\n"
-                     "saw it. *measured*: the source ran it; *documented*: official, or read out of the system; "
-                     "*reported*: claimed without visible\n"
-                     "evidence; *inferred*: follows from other facts; *disputed*: sources contradict each other, both "
-                     "are told. A rule refuses only where\n"
-                     "it was measured or documented, and only on the generation of engines it was seen on; elsewhere "
-                     "it warns. `propane check FILE` applies\n"
-                     "them. That no rule refuses a program does not mean that it runs.\n\n"
-                     "Generations: h12 A13; h13 A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 "
-                     "A19, M6; h19 A20.\n\n");
+    text_append(
+        out,
+        "# What a Neural Engine does not take\n\n"
+        "Made from `src/chip/limits.def` by `propane check --rules --markdown`. Nothing here was run on an engine\n"
+        "by Propane: each rule says who saw it. *measured*: the source ran it; *documented*: official, or read out\n"
+        "of the system; *reported*: claimed without visible evidence; *inferred*: follows from other facts;\n"
+        "*disputed*: sources contradict each other, both are told. A rule refuses only what was measured or is\n"
+        "documented, on the chips where it was seen or that the source names; elsewhere it warns. `propane check\n"
+        "FILE` applies them. That no rule refuses a program does not mean that it runs.\n\n"
+        "Generations: h12 A13; h13 A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 "
+        "A19, M6; h19 A20.\n\n");
     print_chip_table(out);
     for (int s = 0; s < 5; s++) {
         text_printf(out, "\n## %s\n\n", titles[s]);

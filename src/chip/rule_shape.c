@@ -41,7 +41,7 @@ bool chip_rule_weight_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     for (const mil_function *f = view->module->functions; f; f = f->next)
         for (const mil_op *op = f->first; op; op = op->next)
             if (op->info->code == MIL_OP_const && op->results[0]->type.rank > 0 &&
-                op->results[0]->type.dtype != MIL_string)
+                op->results[0]->type.dtype != MIL_string && op->results[0]->type.dtype != MIL_int32)
                 bytes += (double)mil_type_bytes(&op->results[0]->type);
     return bytes > view->limit->value &&
            chip_found(out, "its constants have %.0f bytes; the most is %.0f", bytes, view->limit->value);

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "chip/chip.h"
 #include "cli/cli.h"
 #include "mil/text.h"
 #include "model/store.h"
@@ -22,8 +23,18 @@ static propane_status read_config(const char *path, model_config *out, propane_e
     return model_store_config(path, out, err);
 }
 
+/* One line a chip: made for it and not refused by a known rule, or why not. */
+static void print_chips(const plan *p, const chip *const *chips, int count) {
+    for (int i = 0; i < count; i++) {
+        propane_error why = {0};
+        propane_status status = plan_supports(p, chips[i], 0, &why);
+        printf("%-9s %s\n", chips[i]->name,
+               status == PROPANE_OK ? "no known rule refuses its device kernels" : why.text);
+    }
+}
+
 int cmd_plan(int argc, char **argv) {
-    const char *model = NULL, *name = "layer", *precision = "fp32", *write = NULL;
+    const char *model = NULL, *name = "layer", *precision = "fp32", *write = NULL, *target = NULL;
     int64_t batch = 1, context = 256;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &model, .help = "a model, or a config.json; without it the standard small model"},
@@ -31,15 +42,21 @@ int cmd_plan(int argc, char **argv) {
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
         {"--context", CLI_INT, &context, 1, 65536, "N", "positions of a sequence"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "fp32|fp16: of the device's programs"},
+        {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "say which of m1,m4-max,... or all it is made for"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
-                         "Prints the kernels of a training step as they were cut out of the differentiated forward functions:\n"
-                         "place, inputs, outputs (taps included), bytes and floating-point operations.");
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
+        "Prints the kernels of a training step as they were cut out of the differentiated forward functions:\n"
+        "place, inputs, outputs (taps included), bytes and floating-point operations.");
     if (code >= 0) return code;
     propane_error err = {0};
     model_config config;
     plan *p = NULL;
+    const chip *chips[CHIP_COUNT];
+    int chip_count = 0;
+    if (target && chip_find_list(target, chips, &chip_count, &err) != PROPANE_OK)
+        return cli_misuse("plan", "--target: %s", err.text);
     propane_status status = read_config(model, &config, &err);
     const plan_options options = {name, strcmp(precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, batch, context};
     if (!model && config.max_position_embeddings < context) config.max_position_embeddings = context;
@@ -53,6 +70,7 @@ int cmd_plan(int argc, char **argv) {
         plan_print(p, &out);
         fwrite(out.data, 1, out.length, stdout);
         text_deinit(&out);
+        print_chips(p, chips, chip_count);
     }
     if (status == PROPANE_OK && write) status = mil_write_dir(p->module, write, MIL_SHORT, &err);
     plan_free(p);

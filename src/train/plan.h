@@ -15,6 +15,7 @@
 #define TRAIN_PLAN_H
 
 #include "base/text.h"
+#include "chip/chip.h"
 #include "mil/build.h"
 #include "model/weights.h"
 
@@ -65,6 +66,11 @@ PROPANE_CHECK propane_status plan_create(const model_config *config, const plan_
                                          propane_error *err);
 void plan_free(plan *p);
 bool plan_is_weight(const plan_block *b, const char *param); /* one of the block's parameters other than x */
+/* The chips that a plan is made for, as chip_listed takes them; "": none. */
+const char *plan_chips(const char *name, mil_dtype precision);
+/* Does the plan claim the chip, and does no known rule refuse one of its device kernels there? PROPANE_ERR_UNSUPPORTED with
+ * the kernel and the rule's id otherwise. `os`: macOS times 100, 0: not known. Never says that the plan runs there. */
+PROPANE_CHECK propane_status plan_supports(const plan *p, const chip *c, int os, propane_error *why);
 /* Kernels with place, FLOPs, bytes, inputs and results, for `propane plan`. */
 void plan_print(const plan *p, text *out);
 

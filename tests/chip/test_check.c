@@ -1,0 +1,583 @@
+/* SPDX-License-Identifier: MIT
+ * Every row of limits.def: what it must say, and a smallest case that violates it beside one that barely does not. Cases of
+ * programs are files, tests/chip/cases/ID.bad.mil and ID.good.mil; those that would be large are built here, as are weight
+ * files, requests and processes. A row without a case fails.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "chip/check.h"
+#include "mil/build.h"
+#include "mil/text.h"
+#include "support/test.h"
+
+static const chip *every[CHIP_COUNT];
+
+static const chip *const *all_chips(void) {
+    for (int i = 0; i < CHIP_COUNT; i++) every[i] = chip_get((chip_id)i);
+    return every;
+}
+
+static chip_report *new_report(int os) {
+    chip_report *r = chip_report_create(&(chip_check_options){all_chips(), CHIP_COUNT, os, 0});
+    EXPECT(r != NULL);
+    return r;
+}
+
+static const chip_finding *found(const chip_report *r, const char *id) {
+    for (int i = 0; i < chip_report_count(r); i++)
+        if (strcmp(chip_report_get(r, i)->limit->id, id) == 0) return chip_report_get(r, i);
+    return NULL;
+}
+
+/* The finding is there and says the same of every chip as the row's columns do; frees the report. */
+static void expect_found(chip_report *r, const char *id, bool bad, int os) {
+    const chip_finding *f = found(r, id);
+    EXPECT_MSG(!bad || f, "%s: what violates it is not found", id);
+    EXPECT_MSG(bad || !f, "%s: found where it is not violated: %s", id, f ? f->message : "");
+    for (int i = 0; f && i < CHIP_COUNT; i++) {
+        chip_severity severity = CHIP_NOTE;
+        bool on = chip_limit_on(f->limit, every[i], os, &severity);
+        uint64_t bit = (uint64_t)1 << i;
+        EXPECT_MSG(!(f->refused & bit) == !(on && severity == CHIP_REFUSE), "%s on %s", id, every[i]->name);
+        EXPECT_MSG(!(f->warned & bit) == !(on && severity == CHIP_WARN), "%s on %s", id, every[i]->name);
+        EXPECT_MSG(!(f->noted & bit) == !(on && severity == CHIP_NOTE), "%s on %s", id, every[i]->name);
+        EXPECT(f->message && *f->message && f->source);
+    }
+    chip_report_free(r);
+}
+
+/* ---- the rows ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_chip_word(const char *word, size_t n) {
+    char copy[20];
+    if (n >= sizeof copy) return false;
+    memcpy(copy, word, n);
+    copy[n] = 0;
+    if (strcmp(copy, "all") == 0) return true;
+    for (int i = 0; i < CHIP_COUNT; i++)
+        if (strcmp(copy, every[i]->name) == 0 || strcmp(copy, chip_generation_name(every[i]->generation)) == 0)
+            return true;
+    return false;
+}
+
+static void expect_chips(const char *id, const char *list) {
+    for (const char *at = list; *at;) {
+        size_t n = strcspn(at, " ");
+        EXPECT_MSG(is_chip_word(at, n), "%s: '%.*s' is no chip", id, (int)n, at);
+        at += n + (at[n] == ' ');
+    }
+}
+
+static void expect_ops(const chip_limit *l) {
+    for (const char *at = l->ops; *at;) {
+        size_t n = strcspn(at, " ");
+        EXPECT_MSG(mil_op_find(at, n), "%s: there is no op '%.*s'", l->id, (int)n, at);
+        at += n + (at[n] == ' ');
+    }
+}
+
+TEST(each_row_says_what_who_and_what_to_do) {
+    (void)all_chips();
+    for (int i = 0; i < chip_limit_count(); i++) {
+        const chip_limit *l = chip_limit_get(i);
+        EXPECT_MSG(chip_limit_find(l->id) == l, "%s stands there twice", l->id);
+        EXPECT_MSG(strlen(l->sentence) > 15 && l->sentence[strlen(l->sentence) - 1] == '.', "%s: no sentence", l->id);
+        EXPECT_MSG(strlen(l->source) >= 15, "%s: who saw it?", l->id);
+        EXPECT_MSG(strlen(l->fix) >= 6, "%s: what to do?", l->id);
+        EXPECT_MSG(*l->chips, "%s: on which chips?", l->id);
+        EXPECT_MSG(l->severity != CHIP_REFUSE || l->evidence == CHIP_MEASURED || l->evidence == CHIP_DOCUMENTED,
+                   "%s refuses on %s evidence", l->id, chip_evidence_name(l->evidence));
+        EXPECT_MSG(!*l->ops || l->site == CHIP_SITE_OP, "%s names ops and is not about ops", l->id);
+        expect_chips(l->id, l->chips);
+        expect_chips(l->id, l->also);
+        expect_ops(l);
+    }
+}
+
+TEST(disputed_rules_warn) {
+    for (int i = 0; i < chip_limit_count(); i++) {
+        const chip_limit *l = chip_limit_get(i);
+        if (l->site == CHIP_SITE_FACT) continue;
+        for (int c = 0; c < CHIP_COUNT; c++) {
+            chip_severity s;
+            if (!chip_limit_on(l, chip_get((chip_id)c), 0, &s)) continue;
+            EXPECT_MSG(l->evidence != CHIP_DISPUTED || s == CHIP_WARN, "%s is disputed", l->id);
+            EXPECT_MSG(s <= l->severity || s == CHIP_WARN, "%s", l->id);
+        }
+    }
+}
+
+TEST(each_figure_of_a_chip_has_a_source) {
+    int figures = 0;
+    for (int c = 0; c < CHIP_COUNT; c++)
+        for (int f = 0; f < CHIP_FIELD_COUNT; f++) {
+            const chip_figure *x = chip_know(chip_get((chip_id)c), (chip_field)f);
+            EXPECT((x->value > 0) == (x->source != NULL));
+            EXPECT_MSG(!x->source || strlen(x->source) >= 8, "%s %s", chip_get((chip_id)c)->name,
+                       chip_field_name((chip_field)f));
+            figures += x->source != NULL;
+        }
+    EXPECT(figures > 200);
+}
+
+TEST(chips_are_found_by_name) {
+    propane_error err = {0};
+    const chip *c, *list[CHIP_COUNT];
+    int count;
+    EXPECT_OK(chip_find("M4 Max", &c, &err));
+    EXPECT(c->id == CHIP_m4_max);
+    EXPECT_OK(chip_find("h16g", &c, &err));
+    EXPECT(c->id == CHIP_m4);
+    EXPECT_FAIL(chip_find("m9", &c, &err), PROPANE_ERR_NOT_FOUND, "there is no chip 'm9'; chips are m1 ");
+    EXPECT_FAIL(chip_find("", &c, &err), PROPANE_ERR_NOT_FOUND, "no chip ''");
+    EXPECT_OK(chip_find_list("m1, m4-max,m1", list, &count, &err));
+    EXPECT(count == 2 && list[1]->id == CHIP_m4_max);
+    EXPECT_OK(chip_find_list("all,all-a", list, &count, &err));
+    EXPECT(count == CHIP_COUNT);
+    EXPECT_FAIL(chip_find_list("m1,,m2", list, &count, &err), PROPANE_ERR_NOT_FOUND, "''");
+    EXPECT(chip_listed("h13 m3-ultra", chip_get(CHIP_m1_pro)) && chip_listed("h13 m3-ultra", chip_get(CHIP_m3_ultra)));
+    EXPECT(!chip_listed("h13 m3-ultra", chip_get(CHIP_m3)) && !chip_listed("m4-max", chip_get(CHIP_m4)));
+}
+
+/* ---- programs ----------------------------------------------------------------------------------------------------------- */
+
+/* `count` convolutions, or relus, one behind the other. */
+static mil_module *chain(mil_opcode code, int count) {
+    propane_error err = {0};
+    mil_builder b;
+    mil_module *m = mil_module_create("chain");
+    EXPECT(m != NULL);
+    mil_build_begin(&b, m, "main", MIL_IOS18);
+    mil_value *v = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, 1, 1, 32}));
+    double one = 1;
+    mil_type type = mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, 1, 1, 1});
+    mil_value *w = mil_build_const_f64(&b, "w", &type, &one);
+    for (int i = 0; i < count; i++)
+        v = code == MIL_OP_conv ? mil_build_conv1x1(&b, v, w) : mil_build_unary(&b, code, v);
+    mil_build_result(&b, v);
+    EXPECT_OK(mil_build_end(&b, &err));
+    return m;
+}
+
+/* One convolution with a constant weight [out,in,1,1]. Its data is not needed: a check reads shapes. */
+static mil_module *one_conv(int64_t out, int64_t in) {
+    mil_module *m = chain(MIL_OP_conv, 1);
+    mil_op *op = m->functions->first;
+    while (op->info->code != MIL_OP_conv) op = op->next;
+    mil_value *w = mil_in(op, "weight");
+    mil_type type = mil_type_tensor(MIL_fp16, 4, (int64_t[]){out, in, 1, 1});
+    w->type = type;
+    ((mil_const *)(uintptr_t)w->konst)->type = type;
+    return m;
+}
+
+typedef struct built_case {
+    const char *id;
+    mil_module *(*make)(int64_t a, int64_t b);
+    int64_t bad[2], good[2];
+} built_case;
+
+static mil_module *convs(int64_t n, int64_t unused) { return chain(MIL_OP_conv, (int)n); }
+static mil_module *relus(int64_t n, int64_t unused) { return chain(MIL_OP_relu, (int)n); }
+
+static const built_case built[] = {
+    {"C7a", one_conv, {4026531840 / 2 / 4096 + 1, 4096}, {4026531840 / 2 / 4096, 4096}},
+    {"C7b", one_conv, {850001, 1000}, {850000, 1000}},
+    {"C8a", convs, {384, 0}, {383, 0}},
+    {"C8b", convs, {387, 0}, {386, 0}},
+    {"C8c", relus, {2001, 0}, {2000, 0}},
+    {"C50", one_conv, {2048, 4096}, {2048, 4095}},
+};
+
+static void check_built(const built_case *c, bool bad) {
+    propane_error err = {0};
+    const int64_t *n = bad ? c->bad : c->good;
+    mil_module *m = c->make(n[0], n[1]);
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_module(r, m, &err));
+    expect_found(r, c->id, bad, 0);
+    mil_module_free(m);
+}
+
+static void check_program_file(const char *id, bool bad) {
+    propane_error err = {0};
+    char path[100];
+    snprintf(path, sizeof path, "tests/chip/cases/%s.%s.mil", id, bad ? "bad" : "good");
+    EXPECT_MSG(file_exists(path), "row %s has no case %s", id, path);
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_file(r, path, &err));
+    EXPECT_MSG(strcmp(id, "L1") == 0 || !found(r, "L1"), "%s: %s", path, found(r, "L1") ? found(r, "L1")->message : "");
+    expect_found(r, id, bad, 0);
+}
+
+TEST(each_rule_about_programs_has_its_cases) {
+    int rows = 0;
+    for (int i = 0; i < chip_limit_count(); i++) {
+        const chip_limit *l = chip_limit_get(i);
+        if (strcmp(chip_limit_scope(l), "program") != 0) continue;
+        const built_case *c = NULL;
+        for (size_t k = 0; k < sizeof built / sizeof built[0]; k++)
+            if (strcmp(built[k].id, l->id) == 0) c = &built[k];
+        for (int bad = 0; bad < 2; bad++) {
+            if (c)
+                check_built(c, bad);
+            else
+                check_program_file(l->id, bad);
+        }
+        rows++;
+    }
+    EXPECT(rows >= 50);
+}
+
+TEST(findings_say_where) {
+    propane_error err = {0};
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_file(r, "tests/chip/cases/C20.bad.mil", &err));
+    const chip_finding *f = found(r, "C20");
+    EXPECT(f && f->line == 5 && f->column == 9);
+    EXPECT_TEXT(f->op, "gelu");
+    EXPECT_TEXT(f->name, "y");
+    EXPECT_TEXT(f->function, "main");
+    EXPECT_TEXT(f->message, "mode is left out");
+    chip_report_free(r);
+
+    r = new_report(0);
+    EXPECT_OK(chip_check_file(r, "tests/chip/cases/L1.bad.mil", &err));
+    f = found(r, "L1");
+    EXPECT(f && f->line == 5 && f->column > 1);
+    EXPECT(strstr(f->message, "rellu"));
+    chip_report_free(r);
+}
+
+TEST(rules_about_versions_of_the_system) {
+    propane_error err = {0};
+    const int versions[] = {0, 1507, 2600, 2603};
+    for (int i = 0; i < 4; i++) {
+        chip_report *r = new_report(versions[i]);
+        EXPECT_OK(chip_check_file(r, "tests/chip/cases/C35.bad.mil", &err));
+        EXPECT((found(r, "C35") != NULL) == (versions[i] != 1507));
+        chip_report_free(r);
+    }
+}
+
+TEST(many_findings_are_collected_and_counted) {
+    propane_error err = {0};
+    mil_module *m = chain(MIL_OP_sin, 100);
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_module(r, m, &err));
+    EXPECT(chip_report_total(r, chip_get(CHIP_m1), CHIP_REFUSE) == 100);
+    EXPECT(chip_report_total(r, chip_get(CHIP_m4), CHIP_REFUSE) == 0);
+    EXPECT(chip_report_suppressed(r) == 80);
+    EXPECT(chip_report_worst(r) == 2);
+    text out = {0};
+    chip_report_print(r, &out);
+    EXPECT(!out.failed && strstr(out.data, "80 more findings") && strstr(out.data, "no known rule refuses it"));
+    EXPECT(!strstr(out.data, "runs on"));
+    text_deinit(&out);
+    chip_report_free(r);
+    EXPECT_FAIL(chip_check_refusal(m->functions, chip_get(CHIP_m1), 0, &err), PROPANE_ERR_UNSUPPORTED,
+                "rule O2 refuses it on M1");
+    EXPECT_OK(chip_check_refusal(m->functions, chip_get(CHIP_m4), 0, &err));
+    mil_module_free(m);
+}
+
+/* 5,000 ops, all chips: 1.4 ms seen, with the sanitizers 10. */
+TEST(a_large_program_is_checked_quickly) {
+    propane_error err = {0};
+    mil_module *m = chain(MIL_OP_relu, 5000);
+    double best = 1;
+    for (int i = 0; i < 5; i++) {
+        struct timespec a, b;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        chip_report *r = new_report(0);
+        EXPECT_OK(chip_check_module(r, m, &err));
+        chip_report_free(r);
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        double s = (double)(b.tv_sec - a.tv_sec) + (double)(b.tv_nsec - a.tv_nsec) * 1e-9;
+        if (s < best) best = s;
+    }
+    if (getenv("TEST_VERBOSE")) fprintf(stderr, "5000 ops: %.2f ms\n", best * 1e3);
+    EXPECT_MSG(best < 0.05, "%.1f ms", best * 1e3);
+    mil_module_free(m);
+}
+
+/* ---- weight files ------------------------------------------------------------------------------------------------------- */
+
+static void put(uint8_t *p, uint64_t v, int bytes) {
+    for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(v >> (8 * i));
+}
+
+enum { FIRST = 64, SECOND = 192, BLOB_BYTES = 320 };
+
+/* Two records of 32 fp16 elements each. */
+static void make_blob(uint8_t b[BLOB_BYTES]) {
+    memset(b, 0, BLOB_BYTES);
+    put(b, 2, 4);
+    put(b + 4, 2, 4);
+    for (int at = FIRST; at <= SECOND; at += SECOND - FIRST) {
+        put(b + at, 0xDEADBEEF, 4);
+        put(b + at + 4, 1, 4);
+        put(b + at + 8, 64, 8);
+        put(b + at + 16, (uint64_t)at + 64, 8);
+    }
+}
+
+typedef struct blob_edit {
+    const char *id;
+    int at[3], bytes[3];
+    uint64_t value[3];
+    int length; /* of the file; 0: all */
+} blob_edit;
+
+static const blob_edit bad_blobs[] = {
+    {"B1", {4}, {4}, {1}, 0},                   /* version 1 */
+    {"B2", {FIRST + 16}, {8}, {FIRST + 72}, 0}, /* data at 136 */
+    {"B3", {SECOND + 8}, {8}, {66}, 0},         /* two bytes behind the end */
+    {"B4", {FIRST + 8}, {8}, {63}, 0},          /* half an element */
+    {"C37a", {0}, {4}, {1}, 0},
+    {"C37b", {0}, {4}, {2}, 0}, /* two records; the good one below has one */
+    {"C38", {FIRST + 8, FIRST + 16}, {8, 8}, {0x80000, 0}, 0},
+};
+
+static char *write_blob(const char *dir, const blob_edit *e) {
+    propane_error err = {0};
+    uint8_t bytes[BLOB_BYTES];
+    make_blob(bytes);
+    for (int i = 0; e && i < 3; i++) put(bytes + e->at[i], e->value[i], e->bytes[i]);
+    text path = {0};
+    text_printf(&path, "%s/weights.bin", dir);
+    EXPECT(!path.failed);
+    EXPECT_OK(file_write(path.data, bytes, e && e->length ? (size_t)e->length : BLOB_BYTES, &err));
+    return path.data;
+}
+
+static void check_blob(const char *dir, const char *id, const blob_edit *e, bool bad) {
+    propane_error err = {0};
+    char *path = write_blob(dir, e);
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_file(r, path, &err));
+    expect_found(r, id, bad, 0);
+    mem_free(path);
+}
+
+static void check_reference(const char *dir, uint64_t offset, bool bad) {
+    propane_error err = {0};
+    char *blob = write_blob(dir, NULL);
+    text path = {0}, program = {0};
+    text_printf(&path, "%s/model.mil", dir);
+    text_printf(&program,
+                "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-version\", \"3505.4.1\"}})]\n{\n"
+                "    func main<ios18>(tensor<fp16, [1, 1, 1, 32]> x) {\n"
+                "        tensor<fp16, [1, 1, 1, 32]> w = const()[name = string(\"w\"), val = tensor<fp16, [1, 1, 1, "
+                "32]>(BLOBFILE("
+                "path = string(\"@model_path/weights.bin\"), offset = uint64(%llu)))];\n"
+                "        tensor<fp16, [1, 1, 1, 32]> y = add(x = x, y = w)[name = string(\"y\")];\n    } -> (y);\n}\n",
+                (unsigned long long)offset);
+    EXPECT(!path.failed && !program.failed);
+    EXPECT_OK(file_write(path.data, program.data, program.length, &err));
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_file(r, path.data, &err));
+    EXPECT_MSG(bad == (found(r, "L1") != NULL), "%s", err.text);
+    const chip_finding *f = found(r, "C22");
+    EXPECT(!f || (f->line == 5 && f->column > 60));
+    expect_found(r, "C22", bad, 0);
+    text_deinit(&path);
+    text_deinit(&program);
+    mem_free(blob);
+}
+
+TEST(each_rule_about_weight_files_has_its_cases) {
+    char *dir = test_temp_dir();
+    static const blob_edit one = {"C37b", {0}, {4}, {1}, SECOND};
+    int rows = 0;
+    for (int i = 0; i < chip_limit_count(); i++) {
+        const chip_limit *l = chip_limit_get(i);
+        if (strcmp(chip_limit_scope(l), "blob") != 0) continue;
+        rows++;
+        if (strcmp(l->id, "C22") == 0) {
+            check_reference(dir, 128, true);  /* of the data */
+            check_reference(dir, 64, false);  /* of the record */
+            check_reference(dir, 192, false); /* of the second one */
+            continue;
+        }
+        const blob_edit *e = NULL;
+        for (size_t k = 0; k < sizeof bad_blobs / sizeof bad_blobs[0]; k++)
+            if (strcmp(bad_blobs[k].id, l->id) == 0) e = &bad_blobs[k];
+        EXPECT_MSG(e, "row %s has no case", l->id);
+        check_blob(dir, l->id, e, true);
+        check_blob(dir, l->id, strcmp(l->id, "C37b") == 0 ? &one : NULL, false);
+    }
+    EXPECT(rows >= 8);
+    mem_free(dir);
+}
+
+/* A benchmark that writes these records believed that only 512 channels compile: 2 x 512 x 512 is the size it wrote. */
+TEST(the_record_of_512_channels_is_named) {
+    propane_error err = {0};
+    char *dir = test_temp_dir();
+    char *path = write_blob(dir, &bad_blobs[6]);
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_file(r, path, &err));
+    const chip_finding *f = found(r, "C38");
+    EXPECT(f && strstr(f->message, "offset 64") && strstr(f->message, "0x08") && strstr(f->message, "524288"));
+    EXPECT(strstr(f->limit->sentence, "only 512 channels"));
+    EXPECT_MSG(!found(r, "B3") && !found(r, "C37a"), "the record behind it is still found, and nothing else is wrong");
+    chip_report_free(r);
+    mem_free(path);
+    mem_free(dir);
+}
+
+TEST(unaligned_records_are_found) {
+    propane_error err = {0};
+    char *dir = test_temp_dir();
+    uint8_t bytes[BLOB_BYTES];
+    make_blob(bytes);
+    put(bytes + FIRST + 8, 62, 8); /* the next record directly behind 31 elements */
+    memmove(bytes + SECOND - 2, bytes + SECOND, BLOB_BYTES - SECOND);
+    text path = {0};
+    text_printf(&path, "%s/weights.bin", dir);
+    EXPECT_OK(file_write(path.data, bytes, BLOB_BYTES - 2, &err));
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_file(r, path.data, &err));
+    EXPECT(found(r, "B2") && strstr(found(r, "B2")->message, "offset 190"));
+    chip_report_free(r);
+    text_deinit(&path);
+    mem_free(dir);
+}
+
+/* ---- requests ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct request_case {
+    const char *id;
+    chip_surface in[3], out[2];
+    int in_count, out_count, procedure;
+} request_case;
+
+/* Function main(a [1,768,1,16] fp32, b likewise) -> (y, z): 49,152 bytes each, the published case. */
+#define GOOD_IN                                                                                                        \
+    {                                                                                                                  \
+        {"a", 49152, 0}, { "b", 49152, 0 }                                                                             \
+    }
+#define GOOD_OUT                                                                                                       \
+    {                                                                                                                  \
+        {"y", 49152, 0}, { "z", 49152, 0 }                                                                             \
+    }
+static const request_case good_request = {"", GOOD_IN, GOOD_OUT, 2, 2, 0};
+static const request_case bad_requests[] = {
+    {"C11", {{"a", 49152, 0}, {"b", 49216, 0}}, GOOD_OUT, 2, 2, 0},
+    {"C11", GOOD_IN, {{"y", 49216, 0}, {"z", 49152, 0}}, 2, 2, 0},
+    {"C12b", {{"b", 49152, 0}, {"a", 49152, 0}}, GOOD_OUT, 2, 2, 0},
+    {"C12b", GOOD_IN, {{"z", 49152, 0}, {"y", 49152, 0}}, 2, 2, 0},
+    {"C13", {{"a", 49151, 0}, {"b", 49151, 0}}, GOOD_OUT, 2, 2, 0},
+    {"C13", GOOD_IN, {{"y", 49151, 0}, {"z", 49151, 0}}, 2, 2, 0},
+    {"C16", {{"a", 49152, 0}, {"b", 49152, 64}}, GOOD_OUT, 2, 2, 0},
+    {"C16b", GOOD_IN, GOOD_OUT, 1, 2, 0},
+    {"C16b", {{"a", 49152, 0}, {"b", 49152, 0}, {"c", 49152, 0}}, GOOD_OUT, 3, 2, 0},
+    {"C16b", {{"a", 49152, 0}, {"a", 49152, 0}}, GOOD_OUT, 2, 2, 0},
+    {"C17a", GOOD_IN, GOOD_OUT, 2, 2, 1},
+    {"C17a", GOOD_IN, GOOD_OUT, 2, 2, -1},
+};
+
+static mil_module *two_by_two(void) {
+    propane_error err = {0};
+    mil_builder b;
+    mil_module *m = mil_module_create("request");
+    EXPECT(m != NULL);
+    mil_build_begin(&b, m, "main", MIL_IOS18);
+    mil_type type = mil_type_tensor(MIL_fp32, 4, (int64_t[]){1, 768, 1, 16});
+    mil_value *x = mil_build_param(&b, "a", type), *y = mil_build_param(&b, "b", type);
+    mil_value *sum = mil_build_binary(&b, MIL_OP_add, x, y), *product = mil_build_binary(&b, MIL_OP_mul, x, y);
+    mil_build_result(&b, sum);
+    mil_build_result(&b, product);
+    EXPECT_OK(mil_build_end(&b, &err));
+    EXPECT_OK(mil_rename(m->functions, sum, "y", &err));
+    EXPECT_OK(mil_rename(m->functions, product, "z", &err));
+    return m;
+}
+
+static chip_report *check_request(const mil_module *m, const request_case *c) {
+    propane_error err = {0};
+    chip_report *r = new_report(0);
+    EXPECT_OK(chip_check_request(
+        r, &(chip_request){m->functions, c->in, c->out, c->in_count, c->out_count, c->procedure, 1}, &err));
+    return r;
+}
+
+TEST(each_rule_about_requests_has_its_cases) {
+    mil_module *m = two_by_two();
+    for (int i = 0; i < chip_limit_count(); i++) {
+        const chip_limit *l = chip_limit_get(i);
+        if (strcmp(chip_limit_scope(l), "request") != 0) continue;
+        int cases = 0;
+        for (size_t k = 0; k < sizeof bad_requests / sizeof bad_requests[0]; k++)
+            if (strcmp(bad_requests[k].id, l->id) == 0) {
+                expect_found(check_request(m, &bad_requests[k]), l->id, true, 0);
+                cases++;
+            }
+        EXPECT_MSG(cases > 0, "row %s has no case", l->id);
+    }
+    chip_report *r = check_request(m, &good_request);
+    EXPECT_MSG(chip_report_count(r) == 0, "the good request: %s", chip_report_get(r, 0)->message);
+    chip_report_free(r);
+    mil_module_free(m);
+}
+
+TEST(surfaces_have_rows_of_64_bytes) {
+    mil_type a = mil_type_tensor(MIL_fp32, 4, (int64_t[]){1, 768, 1, 1}),
+             b = mil_type_tensor(MIL_fp16, 4, (int64_t[]){2, 3, 5, 33});
+    mil_type c = mil_type_tensor(MIL_uint4, 2, (int64_t[]){3, 129}), d = mil_type_scalar(MIL_fp16);
+    EXPECT(chip_surface_bytes(&a) == 49152);
+    EXPECT(chip_surface_bytes(&b) == 2 * 3 * 5 * 128);
+    EXPECT(chip_surface_bytes(&c) == 3 * 128);
+    EXPECT(chip_surface_bytes(&d) == 64);
+}
+
+/* ---- processes ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct process_case {
+    const char *id;
+    chip_process bad, good;
+} process_case;
+
+static const process_case processes[] = {
+    {"C1a", {.compiles = 120}, {.compiles = 119}},
+    {"C1b", {.loaded = 129}, {.loaded = 128}},
+    {"C2", {.weights_overwritten = true}, {.compiles = 1}},
+    {"C3", {.since_failed_compile_s = 14.9}, {.since_failed_compile_s = 15}},
+    {"C4", {.forked = true}, {.loaded = 1}},
+    {"C5", {.weights_nil = true}, {.loaded = 1}},
+    {"C6", {.text_as_string = true}, {.loaded = 1}},
+    {"C9", {.compiles_while_running = true}, {.compiles = 1, .in_flight = 1}},
+    {"C17b", {.in_flight = 128}, {.in_flight = 127}},
+    {"C17c", {.same_model_in_flight = 2}, {.same_model_in_flight = 1, .in_flight = 2}},
+    {"C39", {.compiles_through_mlmodel = true}, {.compiles = 1}},
+    {"C55", {.evaluations = 100001}, {.evaluations = 100000}},
+};
+
+TEST(each_rule_about_processes_has_its_cases) {
+    propane_error err = {0};
+    for (int i = 0; i < chip_limit_count(); i++) {
+        const chip_limit *l = chip_limit_get(i);
+        if (strcmp(chip_limit_scope(l), "process") != 0) continue;
+        const process_case *c = NULL;
+        for (size_t k = 0; k < sizeof processes / sizeof processes[0]; k++)
+            if (strcmp(processes[k].id, l->id) == 0) c = &processes[k];
+        EXPECT_MSG(c, "row %s has no case", l->id);
+        for (int bad = 0; bad < 2; bad++) {
+            chip_report *r = new_report(2603);
+            EXPECT_OK(chip_check_process(r, bad ? &c->bad : &c->good, &err));
+            expect_found(r, l->id, bad, 2603);
+        }
+    }
+}
+
+SUITE("chip/check", T(each_row_says_what_who_and_what_to_do), T(disputed_rules_warn),
+      T(each_figure_of_a_chip_has_a_source), T(chips_are_found_by_name), T(each_rule_about_programs_has_its_cases),
+      T(findings_say_where), T(rules_about_versions_of_the_system), T(many_findings_are_collected_and_counted),
+      T(a_large_program_is_checked_quickly), T(each_rule_about_weight_files_has_its_cases),
+      T(the_record_of_512_channels_is_named), T(unaligned_records_are_found), T(each_rule_about_requests_has_its_cases),
+      T(surfaces_have_rows_of_64_bytes), T(each_rule_about_processes_has_its_cases))

@@ -1,0 +1,109 @@
+# propane check: what the known rules of the Neural Engines say about a file.
+@ cp "$REPO"/tests/chip/cases/*.mil .
+@ cp "$REPO"/fuzz/corpus/blob/stray_byte bad.bin
+@ cp "$REPO"/fuzz/corpus/blob/four_records good.bin
+@ mkdir model.mlpackage
+
+# One rule refuses on one chip and is silent on the other.
+$ propane check C27a.bad.mil --target m1,m4
+> C27a.bad.mil: warning C36: the program is program(1.3)
+>     rule: Older chips or systems want the canonical dialect: program(1.0), ios16, rank-0 tensors.
+>     warning on: m1
+>     disputed: maderix/ANE issue 6 (M1 Pro, macOS 26.3) and dev-erik/ANE (M1, 15.3.1) reject the short form; ANEForge, libane and Espresso compile it on M1 to M5 under macOS 26
+>     fix: propane convert --dialect canonical
+> C27a.bad.mil:4:10: warning C14: function 'main': 'x' is tensor<fp16, [1, 1, 1, 16385]>, and 1 other likewise
+>     rule: Rows that are no multiple of 64 bytes are padded, or read packed.
+>     warning on: all
+>     disputed: libane, ANEForge and tinygrad see padded rows; mechramc/Orion constraint 14 saw a packed read
+>     fix: make the last axis a multiple of 32 fp16 elements
+> C27a.bad.mil:4:53: refused C27a: function 'main': the last axis of 'x' has 16385 elements; the most is 16384
+>     rule: The last axis may have 16,384 elements.
+>     refused on: m1
+>     measured: ncdrone/rustane issue 13: 16384 passes, 17920 fails; sbryngelson/ANEForge for A13-A15, M1, M2
+>     fix: put the long axis into the channels, or split it
+> C27a.bad.mil:5:9: refused C27a: relu 'y' in 'main': the last axis of 'y' has 16385 elements; the most is 16384
+>     rule: The last axis may have 16,384 elements.
+>     refused on: m1
+>     measured: ncdrone/rustane issue 13: 16384 passes, 17920 fails; sbryngelson/ANEForge for A13-A15, M1, M2
+>     fix: put the long axis into the channels, or split it
+> 
+> op                            count m1        m4       
+> relu                              1 no C27a   -        
+> (program)                           no C27a   warn C14 
+> 
+> m1        refused by C27a; 2 warnings
+> m4        no known rule refuses it; 1 warning
+= 1
+$ propane check C27a.bad.mil --target m4
+= 0
+$ propane check C27a.bad.mil --target m4 --strict
+= 2
+$ propane check C27a.good.mil --target m4 --strict
+> 
+> op                            count m4       
+> relu                              1 -        
+> (program)                           -        
+> 
+> m4        no known rule refuses it
+= 0
+
+# What the language itself refuses has a place too.
+$ propane check L1.bad.mil --target m4
+>~ L1.bad.mil:5:*: refused L1: *rellu*
+>~ m4        refused by L1
+= 1
+$ propane check C27a.bad.mil --target m1 --json
+>~  "chips": [[]
+>~    "verdict": "refused",
+>~    "rule": "C27a",
+>~    "line": 5,
+>~    "evidence": "measured",
+= 1
+
+# The system's version matters to some rules.
+$ propane check C35.bad.mil --target m4 --os 26.3.1
+>~ *: warning C35: constexpr_affine_dequantize 'W' in 'main': it uses constexpr_affine_dequantize
+= 0
+$ propane check C35.bad.mil --target m4 --os 15.7 | grep -c 'warning C35'
+> 0
+= 1
+$ propane check C35.bad.mil --os twenty
+2> propane check: --os must be a version such as 26 or 15.7, not 'twenty'
+2> Try 'propane check --help'.
+= 2
+
+# Weight files: the record that only 512 channels fit.
+$ propane check bad.bin --target m4
+>~ bad.bin: refused C38: the record at offset 64: size and data offset were not written; the stray byte 0x08 at byte 10 reads as a size of 524288, *
+>~ *only 512 channels*
+= 1
+$ propane check good.bin --target m4
+> 
+> op                            count m4       
+> (file)                              -        
+> 
+> m4        no known rule refuses it
+= 0
+
+# Wrong use, and what is not read.
+$ propane check
+2> propane check: a FILE is missing
+2> Try 'propane check --help'.
+= 2
+$ propane check good.bin --target m9
+2~ propane check: --target: there is no chip 'm9'; chips are m1 *
+2> Try 'propane check --help'.
+= 2
+$ propane check model.mlpackage
+2~ propane check: model.mlpackage: packages and folders are not read yet*
+= 1
+$ propane check nothing.mil
+2> propane check: cannot open nothing.mil: No such file or directory
+= 1
+
+# The page of all rules is what the program knows.
+$ propane check --rules --markdown | diff - "$REPO/docs/constraints.md"
+= 0
+$ propane check --rules
+>~ C1a   process  disputed    A process compiles about 119 programs, then compiles fail silently or crash.
+= 0

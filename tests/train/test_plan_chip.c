@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT
+ * What Propane emits itself, against what the engines are known to take: the claims of the plans, each in both precisions,
+ * with equal and with grouped heads, and the functions of generation with weights as inputs and as constants.
+ */
+#include "base/memory.h"
+#include "chip/check.h"
+#include "model/llama.h"
+#include "support/test.h"
+#include "train/plan.h"
+
+static model_config config_of(int64_t heads, int64_t kv, int64_t vocab) {
+    model_config c;
+    model_config_default(&c);
+    c.hidden_size = 128;
+    c.intermediate_size = 320;
+    c.num_hidden_layers = 1;
+    c.num_attention_heads = heads;
+    c.num_key_value_heads = kv;
+    c.head_dim = 32;
+    c.vocab_size = vocab;
+    return c;
+}
+
+static plan *make(const model_config *c, const char *name, mil_dtype precision, int64_t batch) {
+    propane_error err = {0};
+    plan *p = NULL;
+    EXPECT_OK(plan_create(c, &(plan_options){name, precision, batch, 64}, &p, &err));
+    return p;
+}
+
+/* The first rule that refuses a device kernel, found by the checker alone; NULL: none does. */
+static const char *refusing_rule(const plan *p, const chip *c) {
+    propane_error err = {0};
+    chip_report *r = chip_report_create(&(chip_check_options){&c, 1, 0, 1});
+    EXPECT(r != NULL);
+    for (int i = 0; i < p->kernel_count; i++)
+        if (p->kernels[i].place == PLAN_DEVICE) EXPECT_OK(chip_check_function(r, p->kernels[i].function, &err));
+    const char *id = NULL;
+    for (int i = 0; i < chip_report_count(r) && !id; i++)
+        if (chip_report_get(r, i)->severity == CHIP_REFUSE) id = chip_report_get(r, i)->limit->id;
+    chip_report_free(r);
+    return id;
+}
+
+static void expect_claims(const model_config *config, const char *name, mil_dtype precision, int64_t batch) {
+    plan *p = make(config, name, precision, batch);
+    for (int i = 0; i < CHIP_COUNT; i++) {
+        const chip *c = chip_get((chip_id)i);
+        if (c->is_phone) continue;
+        propane_error why = {0};
+        const char *rule = refusing_rule(p, c);
+        bool claimed = chip_listed(plan_chips(name, precision), c);
+        EXPECT_MSG(!claimed || !rule, "plan %s claims the %s, and rule %s refuses it", name, c->title,
+                   rule ? rule : "");
+        propane_status status = plan_supports(p, c, 0, &why);
+        EXPECT_MSG((status == PROPANE_OK) == claimed, "plan %s on %s: %s", name, c->title, why.text);
+        EXPECT(status == PROPANE_OK || status == PROPANE_ERR_UNSUPPORTED);
+        EXPECT_MSG(!rule || strstr(why.text, rule), "the rule %s is not named: %s", rule ? rule : "", why.text);
+    }
+    plan_free(p);
+}
+
+TEST(plans_keep_their_claims) {
+    const model_config configs[] = {config_of(4, 4, 512), config_of(4, 2, 512), config_of(4, 1, 512)};
+    for (int i = 0; i < plan_name_count(); i++)
+        for (int c = 0; c < 3; c++)
+            for (int half = 0; half < 2; half++)
+                expect_claims(&configs[c], plan_name(i), half ? MIL_fp16 : MIL_fp32, 1 + (c == 1));
+}
+
+TEST(plans_refuse_with_the_rule) {
+    propane_error err = {0};
+    model_config c = config_of(4, 4, 512), words = config_of(4, 4, 70000);
+    plan *p = make(&c, "layer", MIL_fp16, 1);
+    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m1), 0, &err), PROPANE_ERR_UNSUPPORTED, "plan layer, kernel fwdAttn");
+    EXPECT(strstr(err.text, "rule C18a") && strstr(err.text, "M1"));
+    plan_free(p);
+    p = make(&c, "six", MIL_fp32, 1);
+    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, &err), PROPANE_ERR_UNSUPPORTED, "rule C18c");
+    plan_free(p);
+    p = make(&words, "layer", MIL_fp16, 1); /* a head of more channels than there can be */
+    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, &err), PROPANE_ERR_UNSUPPORTED, "rule C27d");
+    EXPECT(strstr(err.text, "headFwd"));
+    plan_free(p);
+    p = make(&words, "six", MIL_fp16, 1); /* its head is the host's */
+    EXPECT_OK(plan_supports(p, chip_get(CHIP_m1), 0, &err));
+    plan_free(p);
+    EXPECT_TEXT(plan_chips("six", MIL_fp32), "");
+    EXPECT_TEXT(plan_chips("none", MIL_fp16), "");
+}
+
+static const float *zeros(void *context, model_part part, int layer, const char *param) { return context; }
+
+static void expect_no_refusal(const mil_function *f) {
+    for (int i = 0; i < CHIP_COUNT; i++) {
+        propane_error err = {0};
+        const chip *c = chip_get((chip_id)i);
+        if (!c->is_phone) EXPECT_OK(chip_check_refusal(f, c, 2603, &err));
+    }
+}
+
+TEST(functions_of_the_model_are_taken_by_all_chips) {
+    propane_error err = {0};
+    float *data = mem_array(512 * 320, sizeof *data);
+    EXPECT(data != NULL);
+    for (int64_t kv = 1; kv <= 4; kv *= 2)
+        for (int baked = 0; baked < 2; baked++)
+            for (int64_t n = 1; n <= 16; n += 15) {
+                model_config c = config_of(4, kv, 512);
+                llama_options o = {
+                    .batch = 1, .sequence = n, .dtype = MIL_fp16, .baked = baked ? zeros : NULL, .baked_context = data};
+                mil_module *m = mil_module_create("model");
+                mil_function *f[4];
+                EXPECT(m != NULL);
+                EXPECT_OK(llama_build_attn_decode(m, "decode", &c, &o, 0, 48, &f[0], &err));
+                EXPECT_OK(llama_build_ffn(m, "ffn", &c, &o, 0, &f[1], &err));
+                EXPECT_OK(llama_build_head(m, "head", &c, &o, &f[2], &err));
+                EXPECT_OK(llama_build_attn(m, "attn", &c, &o, 0, &f[3], &err));
+                for (int i = 0; i < 4; i++) expect_no_refusal(f[i]);
+                mil_module_free(m);
+            }
+    mem_free(data);
+}
+
+SUITE("train/plan_chip", T(plans_keep_their_claims), T(plans_refuse_with_the_rule),
+      T(functions_of_the_model_are_taken_by_all_chips))
