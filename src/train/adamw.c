@@ -78,9 +78,7 @@ adamw_tensor *adamw_tensor_at(adamw *a, int index) {
 
 /* ---- the norm: eight partial sums in double, added in a fixed order ---------------------------------------------- */
 
-static void norm_task(void *context, int task, int worker) {
-    (void)worker;
-    adamw *a = context;
+static inline __attribute__((always_inline)) void norm_piece(adamw *a, int task) {
     const piece *p = &a->pieces[task];
     const float *g = a->tensors[p->tensor].gradient;
     double lane[8] = {0};
@@ -91,8 +89,24 @@ static void norm_task(void *context, int task, int worker) {
     a->sums[task] = ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
+static void norm_task(void *context, int task, int worker) {
+    (void)worker;
+    norm_piece(context, task);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void norm_task_avx2(void *context, int task, int worker) {
+    (void)worker;
+    norm_piece(context, task);
+}
+#endif
+
 double adamw_gradient_norm(adamw *a) {
-    pool_run(norm_task, a, a->piece_count);
+    pool_task norm = norm_task;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) norm = norm_task_avx2;
+#endif
+    pool_run(norm, a, a->piece_count);
     double sum = 0;
     for (int i = 0; i < a->piece_count; i++) sum += a->sums[i];
     return sqrt(sum);

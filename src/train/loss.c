@@ -13,6 +13,7 @@
 
 #define LANES 32
 #define CHUNK 64 /* rows of the vocabulary at a time */
+#define INLINE static inline __attribute__((always_inline)) /* compiled once for each instruction set, see the end */
 
 typedef struct loss_context {
     const train_logits *logits;
@@ -24,7 +25,7 @@ typedef struct loss_context {
 
 /* exp for x <= 0, relative error below 2e-7 (2^(x/ln 2): a polynomial of degree 6 on [-0.5, 0.5] and the exponent's
  * bits); below -87 it is 0. Straight code that compilers turn into vectors. */
-static inline float exp_negative(float x) {
+INLINE float exp_negative(float x) {
     float clamped = x < -87.0f ? -87.0f : x;
     float n = clamped * 1.44269504f + 12582912.0f; /* rounds to a whole number in the low bits */
     uint32_t bits;
@@ -50,29 +51,33 @@ static char *row_of(const train_logits *l, int b, int v, int s) {
 }
 
 /* Rows [v, v+rows) of `count` positions into a dense block; lanes beyond `count` are 0. */
-static void load_chunk(const train_logits *l, int b, int v, int rows, int s, int count, float block[CHUNK][LANES]) {
+INLINE void load_chunk(const train_logits *l, int b, int v, int rows, int s, int count, float block[CHUNK][LANES]) {
     for (int r = 0; r < rows; r++) {
         const char *row = row_of(l, b, v + r, s);
         if (l->dtype == PROPANE_FP16)
             fp16_to_f32_array(block[r], (const uint16_t *)(const void *)row, (size_t)count);
+        else if (count == LANES) /* a size that the compiler knows: no call */
+            memcpy(block[r], row, sizeof block[r]);
         else
             memcpy(block[r], row, (size_t)count * 4);
         for (int i = count; i < LANES; i++) block[r][i] = 0;
     }
 }
 
-static void store_chunk(const train_logits *l, int b, int v, int rows, int s, int count, float block[CHUNK][LANES]) {
+INLINE void store_chunk(const train_logits *l, int b, int v, int rows, int s, int count, float block[CHUNK][LANES]) {
     for (int r = 0; r < rows; r++) {
         char *row = row_of(l, b, v + r, s);
         if (l->dtype == PROPANE_FP16)
             fp16_from_f32_array((uint16_t *)(void *)row, block[r], (size_t)count);
+        else if (count == LANES)
+            memcpy(row, block[r], sizeof block[r]);
         else
             memcpy(row, block[r], (size_t)count * 4);
     }
 }
 
 /* Adds a chunk to the running maximum and sum of each lane. */
-static void chunk_sum(float block[CHUNK][LANES], int rows, float top[LANES], double sum[LANES]) {
+INLINE void chunk_sum(float block[CHUNK][LANES], int rows, float top[LANES], double sum[LANES]) {
     float peak[LANES], part[LANES] = {0};
     memcpy(peak, top, sizeof peak);
     for (int r = 0; r < rows; r++)
@@ -86,13 +91,12 @@ static void chunk_sum(float block[CHUNK][LANES], int rows, float top[LANES], dou
     }
 }
 
-static void chunk_gradient(float block[CHUNK][LANES], int rows, const float top[LANES], const float factor[LANES]) {
+INLINE void chunk_gradient(float block[CHUNK][LANES], int rows, const float top[LANES], const float factor[LANES]) {
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < LANES; i++) block[r][i] = exp_negative(block[r][i] - top[i]) * factor[i];
 }
 
-static void loss_task(void *context, int task, int worker) {
-    (void)worker;
+INLINE void loss_work(void *context, int task) {
     const loss_context *c = context;
     const train_logits *l = c->logits;
     int b = task / c->groups, s = task % c->groups * LANES, count = l->context - s < LANES ? l->context - s : LANES;
@@ -127,6 +131,31 @@ static void loss_task(void *context, int task, int worker) {
     }
 }
 
+/* The same C for each instruction set; without contraction to fused multiply-adds all give the same bits. */
+static void loss_task(void *context, int task, int worker) {
+    (void)worker;
+    loss_work(context, task);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static void loss_task_avx2(void *context, int task, int worker) {
+    (void)worker;
+    loss_work(context, task);
+}
+
+__attribute__((target("avx512f"))) static void loss_task_avx512(void *context, int task, int worker) {
+    (void)worker;
+    loss_work(context, task);
+}
+
+static pool_task best_task(void) {
+    if (__builtin_cpu_supports("avx512f")) return loss_task_avx512;
+    return __builtin_cpu_supports("avx2") ? loss_task_avx2 : loss_task;
+}
+#else
+static pool_task best_task(void) { return loss_task; }
+#endif
+
 propane_status train_loss(const train_logits *l, const int32_t *targets, double gradient_scale, double *nats,
                           double *mean, propane_error *err) {
     int64_t positions = (int64_t)l->batch * l->context;
@@ -139,7 +168,7 @@ propane_status train_loss(const train_logits *l, const int32_t *targets, double 
     loss_context c = {.logits = l, .targets = targets, .nats = nats,
                       .gradient = (float)(gradient_scale / (double)positions),
                       .groups = (l->context + LANES - 1) / LANES};
-    pool_run(loss_task, &c, l->batch * c.groups);
+    pool_run(best_task(), &c, l->batch * c.groups);
     double sum = 0;
     for (int64_t i = 0; i < positions; i++) sum += nats[i];
     *mean = sum / (double)positions;
