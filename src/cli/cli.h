@@ -64,6 +64,11 @@ extern int cli_argc;
 extern char **cli_argv;
 
 bool cli_is_terminal(int fd);
+/* Columns of the terminal on standard output; 80 where it does not tell. */
+int cli_width(void);
+/* Prints to standard output, which stands at `column`; lines that would be longer than `width` are broken at blanks and go
+ * on after `indent` blanks. */
+void cli_wrap(const char *text, int column, int indent, int width);
 /* Flushes standard output; false: it cannot be written any more, and cli_finish will say so. */
 bool cli_flush(void);
 /* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */

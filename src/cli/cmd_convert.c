@@ -55,8 +55,8 @@ int cmd_convert(int argc, char **argv) {
     const cli_flag flags[] = {
         {"IN", CLI_TEXT, &from, .help = "a model's folder, .safetensors or llama2.c file, or a .mil file", .required = true},
         {"OUT", CLI_TEXT, &to, .help = "NAME.safetensors, NAME.bin (llama2.c), NAME.mil, or a folder", .required = true},
-        {"--dtype", CLI_CHOICE, &dtype, .words = "f32|f16|bf16", .help = "f32|f16|bf16: of the weights", .given = &dtype_given},
-        {"--dialect", CLI_CHOICE, &dialect, .words = "short|canonical", .help = "short|canonical: of MIL text", .given = &dialect_given},
+        {"--dtype", CLI_CHOICE, &dtype, .words = "f32|f16|bf16", .help = "of the weights", .given = &dtype_given},
+        {"--dialect", CLI_CHOICE, &dialect, .words = "short|canonical", .help = "of MIL text", .given = &dialect_given},
     };
     int code = cli_parse(argc, argv, flags, 4, "convert IN OUT [--dtype f32|f16|bf16] [--dialect short|canonical]",
                          "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");

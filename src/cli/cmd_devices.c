@@ -12,8 +12,13 @@ int cmd_devices(int argc, char **argv) {
     for (int i = 0; i < propane_driver_count(); i++) {
         propane_error why = {0};
         propane_status status = propane_driver_probe(i, &why);
-        printf("%-6s %-4s %s\n", propane_driver_name(i), status == PROPANE_OK ? "yes" : "no", propane_driver_summary(i));
-        if (status != PROPANE_OK) printf("            %s\n", why.text);
+        printf("%-6s %-4s ", propane_driver_name(i), status == PROPANE_OK ? "yes" : "no");
+        cli_wrap(propane_driver_summary(i), 12, 12, cli_width());
+        if (status != PROPANE_OK) {
+            printf("\n            ");
+            cli_wrap(why.text, 12, 12, cli_width());
+        }
+        printf("\n");
     }
     return CLI_OK;
 }

@@ -41,13 +41,13 @@ int cmd_plan(int argc, char **argv) {
         {"--plan", CLI_TEXT, &name, .words = "NAME", .help = "layer, six or ten"},
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
         {"--context", CLI_INT, &context, 1, 65536, "N", "positions of a sequence"},
-        {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "fp32|fp16: of the device's programs"},
+        {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "of the device's programs"},
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "say which of m1,m4-max,... or all it is made for"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
     };
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
-        "Prints the kernels of a training step as they were cut out of the differentiated forward functions:\n"
+        "Prints the kernels of a training step as they were cut out of the differentiated forward functions: "
         "place, inputs, outputs (taps included), bytes and floating-point operations.");
     if (code >= 0) return code;
     propane_error err = {0};
@@ -68,7 +68,8 @@ int cmd_plan(int argc, char **argv) {
     if (status == PROPANE_OK) {
         text out = {0};
         plan_print(p, &out);
-        fwrite(out.data, 1, out.length, stdout);
+        if (cli_is_terminal(1) && out.data) cli_wrap(out.data, 0, 8, cli_width());
+        else fwrite(out.data, 1, out.length, stdout);
         text_deinit(&out);
         print_chips(p, chips, chip_count);
     }

@@ -17,7 +17,7 @@ int cmd_tokenize(int argc, char **argv) {
     bool kind_given = false, vocab_given = false;
     const cli_flag flags[] = {
         {"TEXT", CLI_TEXT, &path, .help = "the text: any bytes, UTF-8 for kind chars", .required = true},
-        {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "bpe|chars|bytes: what to learn", .given = &kind_given},
+        {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "what to learn", .given = &kind_given},
         {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
         {"--tokenizer", CLI_TEXT, &use, .words = "FILE", .help = "use this one instead of learning one"},
         {"--out", CLI_TEXT, &out, .words = "FILE", .help = "where the tokenizer goes"},
@@ -25,7 +25,7 @@ int cmd_tokenize(int argc, char **argv) {
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
                          "tokenize TEXT [--kind bpe|chars|bytes] [--vocab N] --out FILE [--tokens FILE]",
-                         "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing\n"
+                         "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing "
                          "tokenizer (Propane's or llama2.c's), and writes the text as a token file for 'propane train'.");
     if (code >= 0) return code;
     if (vocab_given && strcmp(kind, "bpe") != 0)

@@ -183,9 +183,10 @@ static void tell_start(const train_job *j) {
     if (j->json) return;
     printf("%s: %" PRId64 " tokens, %s vocabulary of %d\n", j->corpus_options.text, j->corpus.count,
            tokenizer_kind_name(tokenizer_get_kind(j->corpus.tokenizer)), tokenizer_vocab_size(j->corpus.tokenizer));
-    printf("model: %" PRId64 " parameters, %" PRId64 " layers, width %" PRId64 ", context %" PRId64 "; device %s, %s, plan %s, weights %s, %d threads\n",
-           w->parameters, w->config.num_hidden_layers, w->config.hidden_size, j->options.context, j->options.device, j->options.precision,
-           j->options.plan, j->options.weights, pool_threads());
+    printf("model: %" PRId64 " parameters, %" PRId64 " layers, width %" PRId64 ", context %" PRId64 "\n", w->parameters,
+           w->config.num_hidden_layers, w->config.hidden_size, j->options.context);
+    printf("device %s, %s, plan %s, weights %s, threads %d\n", j->options.device, j->options.precision, j->options.plan, j->options.weights,
+           pool_threads());
     if (trainer_step(j->trainer) > 0) printf("resumed after step %" PRId64 "\n", trainer_step(j->trainer));
     flush();
 }
@@ -327,9 +328,9 @@ int cmd_train(int argc, char **argv) {
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line instead of text"},
     };
     static const char usage[] = "train --data FILE [flags]";
-    static const char about[] = "Trains a Llama-family model on a text. Every device computation is a MIL\n"
-                                "program. Ctrl-C finishes the step and writes a checkpoint; --resume goes on from it\n"
-                                "bit for bit, with the options that the run was begun with.";
+    static const char about[] = "Trains a Llama-family model on a text. Every device computation is a MIL program. "
+                                "Ctrl-C writes a checkpoint after the batch at hand; --resume goes on from it bit for "
+                                "bit, with the options that the run was begun with.";
     propane_error err = {0};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
     if (code < 0 && o->resume) { /* what the command line says goes over what the run's checkpoint says */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -32,6 +33,33 @@ void cli_catch_signals(void) {
 bool cli_is_terminal(int fd) {
     const char *term = getenv("TERM");
     return isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+}
+
+int cli_width(void) {
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 80;
+}
+
+void cli_wrap(const char *text, int column, int indent, int width) {
+    while (*text) {
+        size_t end = strcspn(text, "\n"), room = column < width ? (size_t)(width - column) : 1, n = end;
+        if (end > room) {
+            n = room + 1;
+            while (n > 0 && text[n - 1] != ' ') n--;
+            n = n > 0 ? n - 1 : strcspn(text, " \n"); /* a word longer than the line stands out */
+        }
+        printf("%.*s", (int)n, text);
+        text += n;
+        if (*text == '\n') {
+            printf("\n");
+            column = 0;
+            text++;
+        } else if (*text) {
+            printf("\n%*s", indent, "");
+            column = indent;
+            while (*text == ' ') text++;
+        }
+    }
 }
 
 bool cli_flush(void) {
@@ -65,8 +93,8 @@ const cli_command cli_commands[] = {
 const int cli_command_count = (int)(sizeof cli_commands / sizeof cli_commands[0]);
 
 static void print_usage(FILE *out) {
-    fprintf(out, "propane trains, runs and checks neural networks as MIL programs, the ones that an Apple Neural Engine\n"
-                 "takes, on any machine.\n\nusage: propane COMMAND [flags]\n\n");
+    fprintf(out, "propane trains, runs and checks neural networks as MIL programs, the ones that an\n"
+                 "Apple Neural Engine takes, on any machine.\n\nusage: propane COMMAND [flags]\n\n");
     for (int i = 0; i < cli_command_count; i++) fprintf(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
     fprintf(out, "\n'propane COMMAND --help' explains a command.\n");
 }

@@ -9,6 +9,8 @@
 
 #include "cli/cli.h"
 
+enum { HELP_WIDTH = 80, HELP_COLUMN = 29 };
+
 static bool is_positional(const cli_flag *f) { return f->kind != CLI_HEADING && f->name[0] != '-'; }
 
 static bool takes_rest(const cli_flag *f) {
@@ -16,20 +18,24 @@ static bool takes_rest(const cli_flag *f) {
     return n > 3 && strcmp(f->name + n - 3, "...") == 0;
 }
 
-static void print_default(const cli_flag *f) {
+static void append_default(const cli_flag *f, char *out, size_t size) {
     switch (f->kind) {
-    case CLI_INT: printf(" [%lld]", (long long)*(int64_t *)f->out); break;
-    case CLI_REAL: printf(" [%g]", *(double *)f->out); break;
+    case CLI_INT: snprintf(out, size, " [%lld]", (long long)*(int64_t *)f->out); break;
+    case CLI_REAL: snprintf(out, size, " [%g]", *(double *)f->out); break;
     case CLI_TEXT:
     case CLI_CHOICE:
-        if (*(const char **)f->out) printf(" [%s]", *(const char **)f->out);
+        if (*(const char **)f->out && **(const char **)f->out) snprintf(out, size, " [%s]", *(const char **)f->out);
         break;
     default: break;
     }
 }
 
 static void print_help(const cli_flag *flags, int count, const char *usage, const char *about) {
-    printf("usage: propane %s\n\n%s\n", usage, about);
+    printf("usage: propane ");
+    cli_wrap(usage, 15, 15, HELP_WIDTH);
+    printf("\n\n");
+    cli_wrap(about, 0, 0, HELP_WIDTH);
+    printf("\n");
     if (count && flags[0].kind != CLI_HEADING) printf("\n");
     for (int i = 0; i < count; i++) {
         const cli_flag *f = &flags[i];
@@ -37,11 +43,13 @@ static void print_help(const cli_flag *flags, int count, const char *usage, cons
             printf("\n%s\n", f->help);
             continue;
         }
-        char left[100];
+        char left[100], right[400];
         bool named = f->words && !is_positional(f);
         snprintf(left, sizeof left, "%s%s%s", f->name, named ? " " : "", named ? f->words : "");
-        printf("  %-26s %s%s", left, strlen(left) > 26 ? "\n                             " : "", f->help);
-        if (!f->required && !takes_rest(f)) print_default(f);
+        size_t n = (size_t)snprintf(right, sizeof right, "%s", f->help);
+        if (!f->required && !takes_rest(f) && n < sizeof right) append_default(f, right + n, sizeof right - n);
+        printf("  %-*s %s", HELP_COLUMN - 3, left, strlen(left) > HELP_COLUMN - 3 ? "\n                             " : "");
+        cli_wrap(right, HELP_COLUMN, HELP_COLUMN, HELP_WIDTH);
         printf("\n");
     }
 }

@@ -8,7 +8,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -66,14 +65,9 @@ static const char *duration(char out[32], double seconds) {
     return out;
 }
 
-static int window_width(void) {
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20 ? size.ws_col : 80;
-}
-
 static void show_terminal(progress *p, const progress_step *s) {
     char front[80], columns[PLOT_COLUMNS * 3 + 1] = "", left[32], back[80];
-    int width = window_width() - 1; /* the last column would wrap on some terminals */
+    int width = cli_width() - 1; /* the last column would wrap on some terminals */
     int n = snprintf(front, sizeof front, "step %lld/%lld  loss %.4f  ", (long long)s->step, (long long)p->steps, p->smooth);
     int m = snprintf(back, sizeof back, "%.0f tok/s  %s left", s->tokens_per_s, duration(left, s->seconds_left));
     if (width - n - m - 2 >= PLOT_LEAST) plot(p, width - n - m - 2, columns);
