@@ -95,12 +95,12 @@ int cmd_check(int argc, char **argv) {
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "check FILE [flags]",
                          "Tells which known rules of the Neural Engines a MIL program or a weight file violates: "
-                         "place, rule, how the rule is\n"
+                         "place, rule, how the rule is "
                          "known and by whom, what to do; then a table of operations by chip. That no known rule "
-                         "refuses a program does not\n"
+                         "refuses a program does not "
                          "mean that it runs.\n"
                          "Exit code: 0 nothing refuses it, 1 refused (or the file cannot be read), 2 warnings with "
-                         "--strict (and, as everywhere,\n"
+                         "--strict (and, as everywhere, "
                          "wrong use).");
     if (code >= 0) return code;
     if (rules) return print_rules(json, markdown);

@@ -228,7 +228,7 @@ int cmd_estimate(int argc, char **argv) {
         {"--json", CLI_SWITCH, &json, .help = "one JSON object"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE.mil [flags]",
-                         "Time, energy and use of a Neural Engine for a program, from a model that is fitted to published\n"
+                         "Time, energy and use of a Neural Engine for a program, from a model that is fitted to published "
                          "measurements. All figures are estimated; nothing is measured on this machine.");
     if (code >= 0) return code;
     propane_error err = {0};

@@ -250,8 +250,9 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
         status = propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %" PRId64 " of %" PRId64 "; go on with --resume",
                               trainer_step(j->trainer), j->options.steps);
     if (status == PROPANE_OK && !*again) tell_end(j);
-    if (j->json && (status == PROPANE_ERR_CANCELLED || *again))
-        printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status == PROPANE_OK ? "restart" : "stopped", trainer_step(j->trainer));
+    if (j->json && (status != PROPANE_OK || *again))
+        printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status == PROPANE_OK ? "restart" : status == PROPANE_ERR_CANCELLED ? "stopped" : "failed",
+               trainer_step(j->trainer));
     return status;
 }
 

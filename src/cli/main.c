@@ -65,6 +65,7 @@ void cli_wrap(const char *text, int column, int indent, int width) {
 bool cli_flush(void) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    if (!output_errno && !errno && write(STDOUT_FILENO, "\n", 1) >= 0) errno = EIO; /* printf failed and lost the reason: ask */
     if (!output_errno) output_errno = errno ? errno : EIO;
     return false;
 }

@@ -25,6 +25,7 @@ struct trainer {
     train_schedule schedule;
     train_state state;
     int64_t saved;             /* step of the newest checkpoint; -1: none */
+    int64_t lost;              /* steps in a row whose loss was not a number */
     int64_t budget;
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
@@ -269,6 +270,16 @@ static propane_status gradients(trainer *t, double *loss, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* A gradient that overflows is the loss scale's business; a loss that does not come back is the run's end. */
+static propane_status check_divergence(trainer *t, double loss, propane_error *err) {
+    enum { PATIENCE = 20 };
+    t->lost = isfinite(loss) ? 0 : t->lost + 1;
+    if (t->lost < PATIENCE) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_LIMIT, "the loss has not been a number since step %lld: the training has diverged; start "
+                        "again with a smaller --lr%s", (long long)(t->state.step - PATIENCE + 1),
+                        strcmp(t->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
+}
+
 static propane_status one_step(trainer *t, const train_callbacks *c, propane_error *err) {
     const train_options *o = &t->options;
     int64_t start = clock_ns(), device_ns, host_ns;
@@ -291,7 +302,7 @@ static propane_status one_step(trainer *t, const train_callbacks *c, propane_err
     r.host_ms = (double)host_ns / 1e6;
     r.tokens_per_s = (double)(o->batch * o->context * o->accumulate) / ((double)(clock_ns() - start) / 1e9);
     if (c && c->on_step) c->on_step(c->context, &r);
-    return PROPANE_OK;
+    return check_divergence(t, r.loss, err);
 }
 
 static bool evaluation_due(const trainer *t) {
@@ -329,7 +340,7 @@ static propane_status run_loop(trainer *t, const train_callbacks *c, bool *resta
         if (evaluation_due(t)) PROPANE_TRY(evaluate(t, c, err));
         if (!more) break;
         PROPANE_TRY(check_cancel(t, err));
-        if (o->checkpoint_interval > 0 && t->state.step > 0 && t->state.step % o->checkpoint_interval == 0)
+        if (t->lost == 0 && o->checkpoint_interval > 0 && t->state.step > 0 && t->state.step % o->checkpoint_interval == 0)
             PROPANE_TRY(save(t, c, err));
         PROPANE_TRY(one_step(t, c, err));
     }

@@ -119,6 +119,14 @@ $ cp -r done keep; (ulimit -f 16; propane train --data text --resume --run keep 
 $ tiny --run limit > log; tail -1 log | cut -c1-16
 > validation loss 
 = 0
+# a run that diverges ends, and says so
+$ tiny --run hot --precision fp16 --lr 100 --min-lr 100 --warmup 0 --steps 500 --json > log; grep -c '"loss":null' log; tail -1 log | cut -c1-17; ls hot
+> 20
+> {"event":"failed"
+> config.json
+> tokenizer.propane.json
+2~ propane train: the loss has not been a number since step [0-9]*: the training has diverged; start again with a smaller --lr or with --precision fp32
+= 0
 # a reader that goes away, a disk that is full: the run ends with a checkpoint
 $ tiny --run gone --steps 1000000 --json > /dev/full
 2> propane train: stopped after step 1 of 1000000; go on with --resume

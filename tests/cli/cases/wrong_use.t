@@ -222,3 +222,9 @@ $ propane plan --write text > log
 $ propane plan --plan six --write kernels > log; propane show kernels/*.mil | head -1
 >~ kernels/*: MIL program(*
 = 0
+$ propane ops > /dev/full
+2> propane ops: standard output cannot be written: No space left on device
+= 1
+$ propane ops --json | head -1 | cut -c1-6
+> {"op":
+= 0
