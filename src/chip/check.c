@@ -412,11 +412,15 @@ static propane_status check_text(chip_report *r, const char *path, const char *d
     else
         status = chip_check_module(r, m, err);
     mil_module_free(m);
-    if (status == PROPANE_OK) status = check_references(r, path, find_references(r, path, data, length), err);
+    if (status == PROPANE_OK && length) status = check_references(r, path, find_references(r, path, data, length), err);
     return status;
 }
 
-static bool is_text(const char *data, size_t length) { return memchr(data, 0, length < 512 ? length : 512) == NULL; }
+static bool is_text(const char *path, const char *data, size_t length) {
+    size_t n = strlen(path);
+    if (n > 4 && strcmp(path + n - 4, ".mil") == 0) return true;
+    return length > 0 && memchr(data, 0, length < 512 ? length : 512) == NULL;
+}
 
 propane_status chip_check_file(chip_report *r, const char *path, propane_error *err) {
     file_map map;
@@ -426,8 +430,8 @@ propane_status chip_check_file(chip_report *r, const char *path, propane_error *
             "%s: packages and folders are not read yet; give the program inside, model.mil, or a weight file", path);
     PROPANE_TRY(file_map_open(path, &map, err));
     const char *data = (const char *)map.data;
-    propane_status status = map.bytes && is_text(data, map.bytes) ? check_text(r, path, data, map.bytes, err)
-                                                                  : chip_check_blob(r, path, err);
+    propane_status status =
+        is_text(path, data, map.bytes) ? check_text(r, path, data, map.bytes, err) : chip_check_blob(r, path, err);
     file_map_close(&map);
     return status;
 }

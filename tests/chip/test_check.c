@@ -285,7 +285,27 @@ TEST(many_findings_are_collected_and_counted) {
     mil_module_free(m);
 }
 
-/* 5,000 ops, all chips: 1.4 ms seen, with the sanitizers 10. */
+TEST(a_lack_of_memory_is_an_error) {
+    propane_error err = {0};
+    mil_module *m = chain(MIL_OP_sin, 3);
+    bool done = false;
+    int failures = 0;
+    for (uint64_t n = 1; !done && n < 1000; n++) {
+        mem_fail_at(n);
+        chip_report *r = chip_report_create(&(chip_check_options){all_chips(), CHIP_COUNT, 0, 0});
+        propane_status status = r ? chip_check_module(r, m, &err) : PROPANE_ERR_MEMORY;
+        mem_fail_at(0);
+        EXPECT(status == PROPANE_OK || status == PROPANE_ERR_MEMORY);
+        EXPECT(status != PROPANE_OK || found(r, "O2"));
+        done = status == PROPANE_OK;
+        failures += !done;
+        chip_report_free(r);
+    }
+    EXPECT(done && failures >= 5);
+    mil_module_free(m);
+}
+
+/* 5,000 ops, all chips: 0.8 ms seen. */
 TEST(a_large_program_is_checked_quickly) {
     propane_error err = {0};
     mil_module *m = chain(MIL_OP_relu, 5000);
@@ -578,6 +598,7 @@ TEST(each_rule_about_processes_has_its_cases) {
 SUITE("chip/check", T(each_row_says_what_who_and_what_to_do), T(disputed_rules_warn),
       T(each_figure_of_a_chip_has_a_source), T(chips_are_found_by_name), T(each_rule_about_programs_has_its_cases),
       T(findings_say_where), T(rules_about_versions_of_the_system), T(many_findings_are_collected_and_counted),
-      T(a_large_program_is_checked_quickly), T(each_rule_about_weight_files_has_its_cases),
-      T(the_record_of_512_channels_is_named), T(unaligned_records_are_found), T(each_rule_about_requests_has_its_cases),
-      T(surfaces_have_rows_of_64_bytes), T(each_rule_about_processes_has_its_cases))
+      T(a_large_program_is_checked_quickly), T(a_lack_of_memory_is_an_error),
+      T(each_rule_about_weight_files_has_its_cases), T(the_record_of_512_channels_is_named),
+      T(unaligned_records_are_found), T(each_rule_about_requests_has_its_cases), T(surfaces_have_rows_of_64_bytes),
+      T(each_rule_about_processes_has_its_cases))
