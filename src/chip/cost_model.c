@@ -145,6 +145,11 @@ static double similarity(const cost_call *c, const double at[AXES], const publis
     return factor * exp(-sqrt(square));
 }
 
+void cost_call_parts(const cost_call *c, cost_time *out) {
+    *out = (cost_time){.correction = 1};
+    out->ms = formula(c, out);
+}
+
 void cost_call_time(const cost_call *c, cost_time *out) {
     *out = (cost_time){0};
     const double at[AXES] = {axis(c->flops + 1),       axis(c->weight_bytes + 1024), axis(c->io_bytes + 1024),

@@ -58,6 +58,8 @@ typedef struct cost_time {
 } cost_time;
 
 void cost_call_time(const cost_call *call, cost_time *out);
+/* The formula alone, without the correction, its band and similarity: a hundredth of the work. */
+void cost_call_parts(const cost_call *call, cost_time *out);
 uint32_t cost_hash(const char *text, size_t length);
 
 /* Energy: a F + b bytes + c t, fitted to rail power of other programs (ane_perf, few points): a range, not a figure. */

@@ -102,7 +102,7 @@ static void cost_product(const chip *c, cost_path path, const mil_op *op, const 
     const cost_constants *q = cost_constants_of(c->id);
     cost_call call = call_of(c, path, op, cost);
     cost_time t;
-    cost_call_time(&call, &t);
+    cost_call_parts(&call, &t);
     double moved = cost->bytes_in - call.weight_bytes + cost->bytes_out, memory = memory_ms(q, moved);
     bool run_time = call.weight_bytes == 0;
     out->weight_bytes = call.weight_bytes;
