@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "chip/cost_model.h"
 #include "cli/cli.h"
 #include "cli/corpus.h"
 #include "cli/progress.h"
@@ -144,11 +145,25 @@ static void flush(void) {
     if (!cli_flush()) cli_interrupted = true;
 }
 
+/* "sim:m4?table=0": the model's roof of that chip against what the step's kernels did on it. */
+static void tell_simulated(const char *uri, const train_report *r, progress_step *s) {
+    char name[40];
+    const chip *c = NULL;
+    const char *rest = strchr(uri, ':');
+    if (!rest) return;
+    snprintf(name, sizeof name, "%.*s", (int)(strcspn(rest + 1, "?") < 39 ? strcspn(rest + 1, "?") : 39), rest + 1);
+    if (chip_find(name, &c, NULL) != PROPANE_OK) return;
+    s->simulated = c->title;
+    s->energy_j = r->simulated.energy_j;
+    s->utilisation = r->device_ms > 0 ? r->simulated.flops / (cost_constants_of(c->id)->tflops * 1e9 * r->device_ms) : 0;
+}
+
 static void on_step(void *context, const train_report *r) {
     train_job *j = context;
     double seconds = (double)(clock_ns() - j->start_ns) / 1e9, done = (double)(r->step - j->first_step);
-    const progress_step s = {r->step,       r->loss,      r->lr,     r->loss_scale, r->tokens_per_s,
-                             r->device_ms, r->host_ms, done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
+    progress_step s = {r->step,       r->loss,      r->lr,     r->loss_scale, r->tokens_per_s,
+                       r->device_ms, r->host_ms, done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
+    if (r->simulated.simulated) tell_simulated(j->options.device, r, &s);
     progress_show(&j->progress, &s);
     flush();
 }

@@ -24,6 +24,8 @@ typedef struct progress {
 typedef struct progress_step {
     int64_t step;
     double loss, lr, loss_scale, tokens_per_s, device_ms, host_ms, seconds_left;
+    const char *simulated; /* the chip whose time device_ms is by a model; NULL: measured */
+    double energy_j, utilisation; /* simulated likewise */
 } progress_step;
 
 void progress_init(progress *p, bool json, int64_t steps);

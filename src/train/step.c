@@ -47,6 +47,9 @@ struct train_step {
     propane_buffer **buffers;   /* [wiring.buffer_count] */
     propane_buffer **copies;    /* [tensor]: weights that programs read as inputs; NULL: none does */
     propane_io *copy_layout;    /* [tensor] */
+    propane_buffer **others;    /* [tensor]: the same values for kernels that lay them out in another way; NULL: none does */
+    propane_io *other_layout;   /* [tensor] */
+    float *between;             /* the largest tensor of `others` */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
     propane_buffer **gradients; /* [tensor] */
     float *moments[2];
@@ -55,6 +58,7 @@ struct train_step {
     bool stale;
     int compiles;
     int64_t own_ns; /* host code that is not a kernel */
+    train_simulated simulated;
 };
 
 const plan *train_step_plan(const train_step *s) { return s->plan; }
@@ -162,6 +166,46 @@ static propane_status make_copy(train_step *s, int tensor, const propane_io *io,
     return propane_buffer_create(device_of(s, false), io->bytes, &s->copies[tensor], err);
 }
 
+static bool same_layout(const propane_io *a, const propane_io *b) {
+    bool same = a->rank == b->rank && a->dtype == b->dtype;
+    for (int d = 0; same && d < a->rank; d++)
+        same = a->dim[d] == b->dim[d] && (a->dim[d] == 1 || a->stride[d] == b->stride[d]);
+    return same;
+}
+
+/* The host's kernels and the device's may differ in how they pad the rows of a weight: then it exists twice. */
+static propane_status find_weight(train_step *s, int tensor, const propane_io *io, propane_buffer **out, propane_error *err) {
+    if (!s->copies[tensor]) PROPANE_TRY(make_copy(s, tensor, io, err));
+    bool same = same_layout(io, &s->copy_layout[tensor]);
+    if (!same && !s->others[tensor]) {
+        s->other_layout[tensor] = *io;
+        PROPANE_TRY(propane_buffer_create(device_of(s, false), io->bytes, &s->others[tensor], err));
+    }
+    if (!same && !same_layout(io, &s->other_layout[tensor]))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is laid out in three ways by the kernels that read it", io->name);
+    *out = same ? s->copies[tensor] : s->others[tensor];
+    return PROPANE_OK;
+}
+
+/* After the weights on the device have changed. */
+static propane_status copy_others(train_step *s, propane_error *err) {
+    for (int i = 0; i < s->weights->count; i++) {
+        int64_t count = s->weights->tensors[i].count;
+        if (!s->others[i]) continue;
+        PROPANE_TRY(propane_buffer_read(s->copies[i], &s->copy_layout[i], PROPANE_FP32, s->between, count, err));
+        PROPANE_TRY(propane_buffer_write(s->others[i], &s->other_layout[i], PROPANE_FP32, s->between, count, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status make_between(train_step *s, propane_error *err) {
+    int64_t largest = 0;
+    for (int i = 0; i < s->weights->count; i++)
+        if (s->others[i] && s->weights->tensors[i].count > largest) largest = s->weights->tensors[i].count;
+    s->between = mem_array((size_t)largest + 1, sizeof(float));
+    return s->between ? PROPANE_OK : propane_fail_memory(err, (size_t)largest * sizeof(float));
+}
+
 /* The buffer behind a name; weights and gradients are made when they are first asked for. */
 static propane_status find_buffer(train_step *s, const wire_call *c, const propane_io *io, propane_buffer **out,
                                   propane_error *err) {
@@ -170,10 +214,9 @@ static propane_status find_buffer(train_step *s, const wire_call *c, const propa
         *out = s->buffers[s->wiring->values[ref.index].buffer];
         return PROPANE_OK;
     }
-    propane_buffer **slot = ref.kind == WIRE_WEIGHT ? &s->copies[ref.index] : &s->gradients[ref.index];
-    if (!*slot)
-        PROPANE_TRY(ref.kind == WIRE_WEIGHT ? make_copy(s, ref.index, io, err)
-                                            : propane_buffer_create(device_of(s, false), io->bytes, slot, err));
+    if (ref.kind == WIRE_WEIGHT) return find_weight(s, ref.index, io, out, err);
+    propane_buffer **slot = &s->gradients[ref.index];
+    if (!*slot) PROPANE_TRY(propane_buffer_create(device_of(s, false), io->bytes, slot, err));
     *out = *slot;
     return PROPANE_OK;
 }
@@ -294,9 +337,10 @@ propane_status train_step_update(train_step *s, const adamw_step *how, propane_e
     PROPANE_TRY(lock_tensors(s, err));
     adamw_update(s->optimiser, how);
     unlock_tensors(s, s->weights->count);
+    propane_status status = copy_others(s, err);
     s->own_ns += clock_ns() - start;
     s->stale = true;
-    return PROPANE_OK;
+    return status;
 }
 
 propane_status train_step_publish(train_step *s, propane_error *err) {
@@ -304,7 +348,7 @@ propane_status train_step_publish(train_step *s, propane_error *err) {
     adamw_publish(s->optimiser);
     unlock_tensors(s, s->weights->count);
     s->stale = true;
-    return PROPANE_OK;
+    return copy_others(s, err);
 }
 
 propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {
@@ -349,6 +393,11 @@ static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint,
     propane_completion done = {0};
     propane_status status = propane_wait(r, &done, err);
     s->queues[s->wiring->calls[call].host].busy_ns += done.device_ns;
+    if (done.simulated) {
+        s->simulated.simulated = true;
+        s->simulated.energy_j += done.energy_j;
+        s->simulated.flops += s->plan->kernels[s->wiring->calls[call].kernel].flops;
+    }
     if (status == PROPANE_OK) return status;
     return propane_fail_prefix(err, status, "kernel '%s'", s->plan->kernels[s->wiring->calls[call].kernel].name);
 }
@@ -489,6 +538,12 @@ void train_step_times(train_step *s, int64_t *device_ns, int64_t *host_ns) {
     s->queues[0].busy_ns = s->queues[1].busy_ns = s->own_ns = 0;
 }
 
+train_simulated train_step_simulated(train_step *s) {
+    train_simulated out = s->simulated;
+    s->simulated = (train_simulated){0};
+    return out;
+}
+
 /* ---- making and freeing -------------------------------------------------------------------------------------------------- */
 
 static propane_status open_devices(train_step *s, propane_error *err) {
@@ -513,12 +568,14 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->calls = mem_array((size_t)s->wiring->call_count, sizeof *s->calls);
     s->copies = mem_array(tensors, sizeof(propane_buffer *));
     s->copy_layout = mem_array(tensors, sizeof *s->copy_layout);
+    s->others = mem_array(tensors, sizeof(propane_buffer *));
+    s->other_layout = mem_array(tensors, sizeof *s->other_layout);
     s->is_master = mem_array(tensors, sizeof *s->is_master);
     s->gradients = mem_array(tensors, sizeof(propane_buffer *));
     s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
     s->moments[0] = mem_pages_alloc(block);
     s->moments[1] = mem_pages_alloc(block);
-    if (s->kernels && s->calls && s->copies && s->copy_layout && s->is_master && s->gradients && s->nats &&
+    if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master && s->gradients && s->nats &&
         s->moments[0] && s->moments[1])
         return PROPANE_OK;
     return propane_fail_memory(err, 2 * block);
@@ -537,6 +594,7 @@ static propane_status make_all(train_step *s, propane_error *err) {
         if (!s->gradients[i])
             PROPANE_TRY(propane_buffer_create(device_of(s, false), (size_t)s->weights->tensors[i].count * sizeof(float),
                                               &s->gradients[i], err));
+    PROPANE_TRY(make_between(s, err));
     PROPANE_TRY(make_optimiser(s, err));
     PROPANE_TRY(train_step_publish(s, err));
     s->stale = false;
@@ -572,6 +630,7 @@ void train_step_free(train_step *s) {
         for (int form = 0; form < 2; form++) propane_program_free(s->kernels[k].program[form]);
     free_buffers(s->buffers, s->wiring ? s->wiring->buffer_count : 0);
     free_buffers(s->copies, s->weights->count);
+    free_buffers(s->others, s->weights->count);
     free_buffers(s->gradients, s->weights->count);
     for (int i = 0; i < 2; i++) {
         propane_event_free(s->queues[i].event);
@@ -583,6 +642,8 @@ void train_step_free(train_step *s) {
     adamw_free(s->optimiser);
     mem_free(s->nats);
     mem_free(s->copy_layout);
+    mem_free(s->other_layout);
+    mem_free(s->between);
     mem_free(s->is_master);
     mem_free(s->calls);
     mem_free(s->kernels);

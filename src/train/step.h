@@ -49,6 +49,12 @@ float *train_step_moments(train_step *s, int which); /* 1 or 2: a block laid out
 PROPANE_CHECK propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err);
 /* Nanoseconds since the last call: kernels on the device, kernels and own code on the host. */
 void train_step_times(train_step *s, int64_t *device_ns, int64_t *host_ns);
+/* What the device's kernels came to since the last call, where the device is simulated; energy and arithmetic. */
+typedef struct train_simulated {
+    bool simulated; /* false: the rest is 0 */
+    double energy_j, flops;
+} train_simulated;
+train_simulated train_step_simulated(train_step *s);
 size_t train_step_activation_bytes(const train_step *s);
 
 #endif

@@ -248,6 +248,7 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
     if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
     int64_t device_ns, host_ns;
     train_step_times(t->step, &device_ns, &host_ns); /* they are not the next step's */
+    (void)train_step_simulated(t->step);
     return PROPANE_OK;
 }
 
@@ -300,6 +301,7 @@ static propane_status one_step(trainer *t, const train_callbacks *c, propane_err
     train_step_times(t->step, &device_ns, &host_ns);
     r.device_ms = (double)device_ns / 1e6;
     r.host_ms = (double)host_ns / 1e6;
+    r.simulated = train_step_simulated(t->step);
     r.tokens_per_s = (double)(o->batch * o->context * o->accumulate) / ((double)(clock_ns() - start) / 1e9);
     if (c && c->on_step) c->on_step(c->context, &r);
     return check_divergence(t, r.loss, err);

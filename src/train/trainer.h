@@ -57,6 +57,7 @@ typedef struct train_report {
     double lr, loss_scale, gradient_norm;
     bool skipped;            /* a gradient was not finite: the weights did not move */
     double tokens_per_s, device_ms, host_ms;
+    train_simulated simulated; /* then device_ms is a model's, too */
 } train_report;
 
 typedef struct train_evaluation {
