@@ -11,8 +11,38 @@
 #include "cli/cli.h"
 #include "cli/corpus.h"
 
+/* The ids of each line of a text (without its end), a line each; or of the text as a whole. */
+static propane_status print_ids(const tokenizer *t, const char *path, bool lines, propane_error *err) {
+    char *data = NULL;
+    size_t length = 0;
+    token_list list = {0};
+    PROPANE_TRY(file_read(path, (size_t)1 << 30, &data, &length, err));
+    propane_status status = PROPANE_OK;
+    for (size_t i = 0; status == PROPANE_OK && i < length;) {
+        const char *end = lines ? memchr(data + i, '\n', length - i) : NULL;
+        size_t next = end ? (size_t)(end - data) : length;
+        list.count = 0;
+        status = tokenizer_encode(t, data + i, next - i, &list, err);
+        for (size_t k = 0; status == PROPANE_OK && k < list.count; k++) printf("%s%" PRId32, k ? " " : "", list.ids[k]);
+        if (status == PROPANE_OK) printf("\n");
+        i = next + 1;
+    }
+    token_list_deinit(&list);
+    mem_free(data);
+    return status;
+}
+
+static int print_only(const char *path, const char *use, bool lines) {
+    propane_error err = {0};
+    tokenizer *t = NULL;
+    propane_status status = tokenizer_read(use, &t, &err);
+    if (status == PROPANE_OK) status = print_ids(t, path, lines, &err);
+    tokenizer_free(t);
+    return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
+}
+
 int cmd_tokenize(int argc, char **argv) {
-    const char *path = NULL, *use = NULL, *kind = "bpe", *out = NULL, *tokens_out = NULL;
+    const char *path = NULL, *use = NULL, *kind = "bpe", *out = NULL, *tokens_out = NULL, *shown = NULL;
     int64_t vocab = 4096;
     bool kind_given = false, vocab_given = false;
     const cli_flag flags[] = {
@@ -22,17 +52,20 @@ int cmd_tokenize(int argc, char **argv) {
         {"--tokenizer", CLI_TEXT, &use, .words = "FILE", .help = "use this one instead of learning one"},
         {"--out", CLI_TEXT, &out, .words = "FILE", .help = "where the tokenizer goes"},
         {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "where the token file goes"},
+        {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text", .help = "lines|text: print the ids of each line, or of the text as a whole"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
                          "tokenize TEXT [--kind bpe|chars|bytes] [--vocab N] --out FILE [--tokens FILE]",
                          "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing "
-                         "tokenizer (Propane's or llama2.c's), and writes the text as a token file for 'propane train'.");
+                         "tokenizer (Propane's, a tokenizer.json or llama2.c's), and writes the text as a token file for 'propane train'.");
     if (code >= 0) return code;
     if (vocab_given && strcmp(kind, "bpe") != 0)
         return cli_misuse("tokenize", "--vocab is for --kind bpe; %s has as many ids as it needs", kind);
     if (use && (kind_given || vocab_given))
         return cli_misuse("tokenize", "--tokenizer takes a vocabulary that exists; %s would learn one", kind_given ? "--kind" : "--vocab");
     if (use && out) return cli_misuse("tokenize", "--out writes a tokenizer that was learnt; with --tokenizer there is none");
+    if (shown && (!use || tokens_out)) return cli_misuse("tokenize", "--print-ids goes with --tokenizer and nothing that is written");
+    if (shown) return print_only(path, use, strcmp(shown, "lines") == 0);
     if (!out && !tokens_out) return cli_misuse("tokenize", "nothing to write: give --out, --tokens or both");
     if (!use && !out) return cli_misuse("tokenize", "--tokens without --out: the tokenizer would be lost, and nothing could read the tokens");
     const char *const outputs[] = {out, tokens_out}, *const inputs[] = {path, use, out};

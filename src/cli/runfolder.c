@@ -22,14 +22,16 @@ char *run_path(const char *dir, const char *name) {
 
 propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err) {
     if (given) return tokenizer_read(given, out, err);
-    char *path = file_is_dir(model) ? run_path(model, RUN_TOKENIZER) : NULL;
-    propane_status status;
-    if (path && file_exists(path))
-        status = tokenizer_read(path, out, err);
-    else
-        status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
-    mem_free(path);
-    return status;
+    static const char *const names[] = {RUN_TOKENIZER, "tokenizer.json"};
+    for (int i = 0; i < 2 && file_is_dir(model); i++) {
+        char *path = run_path(model, names[i]);
+        if (!path) return propane_fail_memory(err, strlen(model));
+        bool there = file_exists(path);
+        propane_status status = there ? tokenizer_read(path, out, err) : PROPANE_OK;
+        mem_free(path);
+        if (there) return status;
+    }
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
 }
 
 propane_status run_lock(const char *dir, int *lock, propane_error *err) {

@@ -9,11 +9,12 @@
 
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "model/tokenizer_hf.h"
 #include "model/tokenizer_parts.h"
 
 /* ---- making ----------------------------------------------------------------------------------------------------------------- */
 
-static const char *const kind_names[] = {"bytes", "chars", "bpe", "llama"};
+static const char *const kind_names[] = {"bytes", "chars", "bpe", "llama", "hf"};
 
 const char *tokenizer_kind_name(tokenizer_kind kind) { return kind_names[kind]; }
 tokenizer_kind tokenizer_get_kind(const tokenizer *t) { return t->kind; }
@@ -24,6 +25,7 @@ const char *tokenizer_hash(const tokenizer *t) { return t->hash; }
 
 void tokenizer_free(tokenizer *t) {
     if (!t) return;
+    hf_free(t->hf);
     id_map_deinit(&t->pairs);
     piece_map_deinit(&t->lookup);
     arena_free(t->arena);
@@ -510,6 +512,7 @@ propane_status tokenizer_encode(const tokenizer *t, const char *data, size_t len
     case TOKENIZER_CHARS: return encode_chars(t, data, length, out, err);
     case TOKENIZER_BPE: return encode_bpe(t, data, length, out, err);
     case TOKENIZER_LLAMA: return encode_llama(t, data, length, out, err);
+    case TOKENIZER_HF: return hf_encode(t, data, length, out, err);
     case TOKENIZER_BYTES: break;
     }
     PROPANE_TRY(reserve(out, length, err));
@@ -554,9 +557,9 @@ static void settle(tokenizer_stream *s, bool all, text *out) {
     }
 }
 
-/* The llama kind writes a space in front of every text. */
+/* The llama kind writes a space in front of every text; hf files may. */
 static bool drops_space(const tokenizer *t, const char *piece, size_t length, bool begun) {
-    return t->kind == TOKENIZER_LLAMA && !begun && length > 0 && piece[0] == ' ';
+    return (t->kind == TOKENIZER_LLAMA || (t->hf && t->hf->drop_space)) && !begun && length > 0 && piece[0] == ' ';
 }
 
 void tokenizer_decode(const tokenizer *t, tokenizer_stream *s, int32_t id, text *out) {

@@ -6,6 +6,7 @@
  *   chars  the distinct UTF-8 characters of a text (bytes that are not UTF-8: one by one)
  *   bpe    byte-level pair encoding: 256 bytes and merges, words cut as GPT-2 does
  *   llama  SentencePiece pair encoding with scores and byte fallback, from llama2.c's tokenizer.bin
+ *   hf     Hugging Face's tokenizer.json with a BPE model: byte-level (GPT-2, Llama 3, Qwen) or SentencePiece's
  */
 #ifndef MODEL_TOKENIZER_H
 #define MODEL_TOKENIZER_H
@@ -15,7 +16,7 @@
 
 #include "base/text.h"
 
-typedef enum tokenizer_kind { TOKENIZER_BYTES, TOKENIZER_CHARS, TOKENIZER_BPE, TOKENIZER_LLAMA } tokenizer_kind;
+typedef enum tokenizer_kind { TOKENIZER_BYTES, TOKENIZER_CHARS, TOKENIZER_BPE, TOKENIZER_LLAMA, TOKENIZER_HF } tokenizer_kind;
 
 typedef struct tokenizer tokenizer;
 
@@ -27,7 +28,8 @@ PROPANE_CHECK propane_status tokenizer_create_chars(const char *data, size_t len
  * smaller vocabulary. Deterministic: the most frequent pair, of equals the one with the smaller ids. */
 PROPANE_CHECK propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out,
                                                  propane_error *err);
-/* Propane's own file (docs/formats.md) or llama2.c's tokenizer.bin, told apart by their content. */
+/* Propane's own file (docs/formats.md), Hugging Face's tokenizer.json or llama2.c's tokenizer.bin, told apart by their
+ * content. tokenizer_config.json beside a tokenizer.json says which token ends a text. */
 PROPANE_CHECK propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *err);
 PROPANE_CHECK propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,
                                              propane_error *err);
@@ -35,11 +37,16 @@ PROPANE_CHECK propane_status tokenizer_write(const tokenizer *t, const char *pat
 /* What tokenizer_write writes, appended; out->failed tells of no memory. */
 void tokenizer_print(const tokenizer *t, text *out);
 void tokenizer_free(tokenizer *t);
+/* The same vocabulary as Hugging Face's tokenizer.json. Propane's bpe cuts words of more than 256 bytes, which that format
+ * cannot say. What it cannot hold (two ids for one string, pieces that are not UTF-8) is PROPANE_ERR_UNSUPPORTED. */
+PROPANE_CHECK propane_status tokenizer_print_hf(const tokenizer *t, text *out, propane_error *err);
+/* tokenizer.json and tokenizer_config.json into a folder; `longest` is the model's context. */
+PROPANE_CHECK propane_status tokenizer_export(const tokenizer *t, const char *dir, int64_t longest, propane_error *err);
 
 tokenizer_kind tokenizer_get_kind(const tokenizer *t);
 const char *tokenizer_kind_name(tokenizer_kind kind); /* "bpe" */
 int tokenizer_vocab_size(const tokenizer *t);
-int tokenizer_bos(const tokenizer *t); /* -1: none */
+int tokenizer_bos(const tokenizer *t); /* what stands in front of a text; -1: nothing (hf: what its post-processor adds) */
 int tokenizer_eos(const tokenizer *t);
 const char *tokenizer_hash(const tokenizer *t); /* 64 hex digits */
 
@@ -52,7 +59,8 @@ void token_list_deinit(token_list *list);
 PROPANE_CHECK propane_status token_list_add(token_list *list, int32_t id, propane_error *err);
 
 /* Appends the ids of a text; no bos is added. Any bytes can be encoded, except by `chars`: a character that is not in its
- * vocabulary is an error that shows it and its offset. The llama kind puts its dummy space in front, as run.c does. */
+ * vocabulary is an error that shows it and its offset. The llama kind puts its dummy space in front, as run.c does; the hf
+ * kind knows special tokens in the text, and bytes that are not UTF-8 become U+FFFD, as Python's errors="replace" does. */
 PROPANE_CHECK propane_status tokenizer_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
                                               propane_error *err);
 /* The bytes of one id (0 <= id < vocab size), not terminated; bos, eos and unknown have none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the files of tokenizers: Propane's JSON (docs/formats.md) and llama2.c's tokenizer.bin. Both are told apart by
- * their first byte that is not white space: '{' is JSON.
+ * their first byte that is not white space: '{' is JSON; JSON with a "model" is Hugging Face's (tokenizer_hf.c).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "model/tokenizer_hf.h"
 #include "model/tokenizer_parts.h"
 
 enum { FORMAT_VERSION = 1, FILE_MAX = 256 << 20 };
@@ -236,8 +237,8 @@ static propane_status parse_object(const json_t *object, const char *source, tok
     return status;
 }
 
-propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,
-                               propane_error *err) {
+static propane_status parse_with(const void *data, size_t length, const json_t *config, const char *source,
+                                 tokenizer **out, propane_error *err) {
     const char *p = data;
     size_t i = 0;
     *out = NULL;
@@ -245,17 +246,43 @@ propane_status tokenizer_parse(const void *data, size_t length, const char *sour
     if (i == length || p[i] != '{') return parse_llama(data, length, source, out, err);
     json_t *object;
     PROPANE_TRY(json_parse(data, length, source, &object, err));
-    propane_status status = parse_object(object, source, out, err);
+    propane_status status = json_object_get(object, "model") && !json_object_get(object, "format")
+                                ? hf_parse(object, config, source, out, err)
+                                : parse_object(object, source, out, err);
     json_decref(object);
+    return status;
+}
+
+propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,
+                               propane_error *err) {
+    return parse_with(data, length, NULL, source, out, err);
+}
+
+/* tokenizer_config.json in the folder of `path`; NULL in *out: there is none. */
+static propane_status config_beside(const char *path, json_t **out, propane_error *err) {
+    static const char name[] = "tokenizer_config.json";
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
+    char *config = mem_alloc(folder + sizeof name);
+    *out = NULL;
+    if (!config) return propane_fail_memory(err, folder + sizeof name);
+    memcpy(config, path, folder);
+    memcpy(config + folder, name, sizeof name);
+    propane_status status = file_exists(config) ? json_read(config, 16 << 20, out, err) : PROPANE_OK;
+    mem_free(config);
     return status;
 }
 
 propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *err) {
     char *data;
-    size_t length;
+    size_t length, name = strlen(path);
+    json_t *config = NULL;
     *out = NULL;
     PROPANE_TRY(file_read(path, FILE_MAX, &data, &length, err));
-    propane_status status = tokenizer_parse(data, length, path, out, err);
+    bool alone = name < 14 || strcmp(path + name - 14, "tokenizer.json") != 0;
+    propane_status status = alone ? PROPANE_OK : config_beside(path, &config, err);
+    if (!status) status = parse_with(data, length, config, path, out, err);
+    json_decref(config);
     mem_free(data);
     return status;
 }
@@ -284,6 +311,10 @@ static void print_pieces(const tokenizer *t, text *out) {
 }
 
 void tokenizer_print(const tokenizer *t, text *out) {
+    if (t->hf) {
+        text_append_n(out, t->hf->json, t->hf->json_length);
+        return;
+    }
     text_printf(out, "{\"format\": \"propane-tokenizer\", \"version\": %d, \"kind\": \"%s\", \"vocab_size\": %d,\n",
                 FORMAT_VERSION, tokenizer_kind_name(t->kind), t->vocab);
     text_printf(out, "\"bos\": %d, \"eos\": %d, \"sha256\": \"%s\"", t->bos, t->eos, t->hash);

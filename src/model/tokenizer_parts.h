@@ -52,7 +52,8 @@ struct tokenizer {
     tokenizer_pair *merges; /* bpe: of id 256 + i */
     id_map pairs;           /* bpe: left << 32 | right -> id */
     piece_map lookup;       /* chars, llama: bytes -> id */
-    int32_t byte_id[256];   /* llama: fallback; -1: none */
+    int32_t byte_id[256];   /* llama: fallback; hf: the symbol of a byte; -1: none */
+    struct hf_tokenizer *hf; /* hf: the rest (tokenizer_hf.h) */
     char hash[65];
 };
 
