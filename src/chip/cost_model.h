@@ -72,6 +72,7 @@ typedef struct cost_point {
     double published_ms;
     bool covered;
     const char *reason; /* why it is not */
+    const char *shape, *note;
     cost_call call;
     cost_time time;
 } cost_point;

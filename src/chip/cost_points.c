@@ -211,7 +211,8 @@ static void read_point(char *const row[COL_COUNT], cost_point *p) {
     const chip *c = chip_of(row[COL_chip]);
     int path = index_of(row[COL_path], path_at, COST_PATH_COUNT);
     int kind = index_of(row[COL_workload], kind_at, COST_KIND_COUNT);
-    *p = (cost_point){.id = row[COL_id], .chip = row[COL_chip], .path = row[COL_path], .workload = row[COL_workload]};
+    *p = (cost_point){.id = row[COL_id], .chip = row[COL_chip], .path = row[COL_path], .workload = row[COL_workload],
+                      .shape = row[COL_shape], .note = row[COL_note]};
     p->published_ms = number(row[COL_latency_ms]);
     p->reason = why_not(row, c, path, kind, p->published_ms);
     if (p->reason) return;

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "chip/cost_model.h"
+#include "chip/cost_step.h"
 #include "cli/cli.h"
 #include "mil/ops.h"
 #include "mil/text.h"
@@ -87,6 +87,48 @@ static void print_json(json_t *root) {
     json_decref(root);
 }
 
+/* ---- published training steps ------------------------------------------------------------------------------------------ */
+
+static json_t *json_parts(const cost_step *s) {
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "engine_ms", s->engine_ms, "staging_ms", s->staging_ms, "elementwise_ms",
+                     s->elementwise_ms, "products_ms", s->gemm_ms, "update_ms", s->update_ms);
+}
+
+static json_t *steps_json(const cost_point *points, int count) {
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        const cost_point *p = &points[i];
+        cost_step_point s;
+        if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
+        json_array_append_new(list, s.covered ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip", s.chip,
+                                                          "style", cost_style_name(s.style), "predicted_ms", s.step.ms,
+                                                          "published_ms", s.published_ms, "relative_error",
+                                                          fabs(s.step.ms / s.published_ms - 1), "parts", json_parts(&s.step))
+                                              : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
+    }
+    return list;
+}
+
+static void print_steps(const cost_point *points, int count) {
+    int covered = 0, far = 0, rows = 0;
+    for (int i = 0; i < count; i++) {
+        const cost_point *p = &points[i];
+        cost_step_point s;
+        if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
+        if (rows++ == 0)
+            printf("\n%-30s %-9s %-26s %9s %9s %7s   %s\n", "training step", "chip", "weights", "estimated", "published", "error",
+                   "engine + staging + elementwise + products + update, ms");
+        if (!s.covered) continue;
+        double error = s.step.ms / s.published_ms - 1;
+        covered++;
+        far += fabs(error) > 0.25;
+        printf("%-30.30s %-9.9s %-26.26s %6.1f ms %6.1f ms %+5.0f %%   %.1f + %.1f + %.1f + %.1f + %.1f\n", s.id, s.chip,
+               cost_style_name(s.style), s.step.ms, s.published_ms, 100 * error, s.step.engine_ms, s.step.staging_ms,
+               s.step.elementwise_ms, s.step.gemm_ms, s.step.update_ms);
+    }
+    if (rows) printf("%d of %d published steps are covered, %d of them are off by more than 25 %%\n", covered, rows, far);
+}
+
 static void points_json(const char *path, const cost_point *points, int count, const judged *j) {
     json_t *list = json_array(), *missing = json_array(), *chips = json_object(), *kinds = json_object(),
            *reasons = json_object();
@@ -107,11 +149,12 @@ static void points_json(const char *path, const cost_point *points, int count, c
     for (int i = 0; i < j->kind_count; i++) json_object_set_new(kinds, j->kinds[i].name, json_group(&j->kinds[i]));
     for (int i = 0; i < j->reason_count; i++)
         json_object_set_new(reasons, j->reasons[i].name, json_integer(j->reasons[i].count));
-    print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind", "estimated",
+    print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind", "estimated",
                          "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "median_relative_error",
                          quantile(j->all.errors, j->all.count, 0.5), "p90_relative_error",
                          quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips, "by_workload", kinds,
-                         "not_covered_reasons", reasons, "points", list, "uncovered", missing));
+                         "not_covered_reasons", reasons, "points", list, "uncovered", missing, "training_steps",
+                         steps_json(points, count)));
 }
 
 static void print_group(const char *title, const tally *groups, int count) {
@@ -132,6 +175,7 @@ static void print_points(const char *path, const cost_point *points, int count, 
     print_group("workload", j->kinds, j->kind_count);
     printf("\nnot covered, and why\n");
     for (int i = 0; i < j->reason_count; i++) printf("%6d  %s\n", j->reasons[i].count, j->reasons[i].name);
+    print_steps(points, count);
     printf("\n%s: %d rows, %d covered, %d not; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%\n", path,
            count, j->all.count, j->uncovered, 100 * quantile(j->all.errors, j->all.count, 0.5),
            100 * quantile(j->all.errors, j->all.count, 0.9));
@@ -228,7 +272,7 @@ int cmd_estimate(int argc, char **argv) {
         {"--json", CLI_SWITCH, &json, .help = "one JSON object"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE.mil [flags]",
-                         "Time, energy and use of a Neural Engine for a program, from a model that is fitted to published "
+                         "Time, energy and use of a Neural Engine for a program, from a model that is fitted to published\n"
                          "measurements. All figures are estimated; nothing is measured on this machine.");
     if (code >= 0) return code;
     propane_error err = {0};
