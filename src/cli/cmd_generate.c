@@ -42,14 +42,18 @@ static propane_status read_prompt(generate_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
+static void write_piece(text *piece) {
+    if (piece->length) fwrite(piece->data, 1, piece->length, stdout);
+    text_deinit(piece);
+}
+
 static bool write_token(generate_job *j, int32_t id) {
     if (j->print_ids) {
         printf(" %" PRId32, id);
     } else {
         text piece = {0};
         tokenizer_decode(j->tokenizer, &j->stream, id, &piece);
-        fwrite(piece.data, 1, piece.length, stdout);
-        text_deinit(&piece);
+        write_piece(&piece);
     }
     return cli_flush() && !cli_interrupted;
 }
@@ -89,8 +93,7 @@ static propane_status generate(generate_job *j, propane_error *err) {
     if (!j->print_ids) {
         text rest = {0};
         tokenizer_decode_end(&j->stream, &rest);
-        fwrite(rest.data, 1, rest.length, stdout);
-        text_deinit(&rest);
+        write_piece(&rest);
     }
     printf("\n");
     bool full = status == PROPANE_OK && made < j->count && (int64_t)j->ids.count + made > infer_context(j->machine);

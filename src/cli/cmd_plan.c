@@ -69,7 +69,7 @@ int cmd_plan(int argc, char **argv) {
         text out = {0};
         plan_print(p, &out);
         if (cli_is_terminal(1) && out.data) cli_wrap(out.data, 0, 8, cli_width());
-        else fwrite(out.data, 1, out.length, stdout);
+        else if (out.length) fwrite(out.data, 1, out.length, stdout);
         text_deinit(&out);
         print_chips(p, chips, chip_count);
     }
