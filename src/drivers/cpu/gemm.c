@@ -44,6 +44,8 @@ typedef struct gemm_plan {
     bool a_stands;         /* A is the standing operand */
     bool by_item;          /* the standing operand differs from item to item: one item after the other */
     int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
+    int last_height;       /* of the last panel of A */
+    gemm_tile tile, last_tile; /* for full panels of A, for the last one */
     int64_t k_blocks;
     int64_t moving_blocks; /* tasks of an item */
     bool needs_partial;    /* C cannot hold partial sums */
@@ -141,6 +143,9 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
     p->a_panels = div_up(g->m, p->kernels->mr);
     p->b_panels = div_up(g->n, p->kernels->nr);
     p->a_height = g->m - last + div_up(last, p->kernels->row_step) * p->kernels->row_step;
+    p->last_height = (int)(p->a_height - (p->a_panels - 1) * p->kernels->mr);
+    p->tile = p->kernels->tiles[p->kernels->mr / p->kernels->row_step - 1];
+    p->last_tile = p->kernels->tiles[p->last_height / p->kernels->row_step - 1];
     p->k_blocks = max_i64(1, div_up(g->k, K_BLOCK));
     bool a_shared = is_shared(g, &g->a), b_shared = is_shared(g, &g->b);
     if (g->a.packed || g->b.packed) p->a_stands = g->a.packed != NULL;
@@ -194,7 +199,7 @@ static int64_t panel_rows(const gemm_plan *p, int64_t panel) {
     return min_i64(p->kernels->mr, p->g.m - panel * p->kernels->mr);
 }
 static int panel_height(const gemm_plan *p, int64_t panel) {
-    return (int)(div_up(panel_rows(p, panel), p->kernels->row_step) * p->kernels->row_step);
+    return panel == p->a_panels - 1 ? p->last_height : p->kernels->mr;
 }
 static int64_t panel_cols(const gemm_plan *p, int64_t panel) {
     return min_i64(p->kernels->nr, p->g.n - panel * p->kernels->nr);
@@ -240,7 +245,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
     const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
     int64_t i = ia * k->mr, j = jb * k->nr, rows = panel_rows(p, ia), cols = panel_cols(p, jb);
     int height = panel_height(p, ia);
-    gemm_tile tile = k->tiles[height / k->row_step - 1];
+    gemm_tile tile = ia == p->a_panels - 1 ? p->last_tile : p->tile;
     const cpu_epilogue *e = &p->g.epilogue;
     bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
     bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->residual && !e->apply;

@@ -188,18 +188,21 @@ static VTARGET void add_row(float *row, const gemm_view *m, int64_t i, int64_t j
         for (int64_t c = 0; c < cols; c++) row[c] += scalar_at(from, m->dtype, c * m->col_stride);
         return;
     }
-    for (int64_t c = 0; c < cols; c += VL) {
-        int64_t n = cols - c < VL ? cols - c : VL;
-        v_store_n(row + c, v_add(v_load_n(row + c, n), load_any_n(at(from, m->dtype, c), m->dtype, n)), n);
-    }
+    int64_t c = 0;
+    for (; c + VL <= cols; c += VL) v_store(row + c, v_add(v_load(row + c), load_any(at(from, m->dtype, c), m->dtype)));
+    if (c < cols)
+        v_store_n(row + c, v_add(v_load_n(row + c, cols - c), load_any_n(at(from, m->dtype, c), m->dtype, cols - c)),
+                  cols - c);
 }
 
 static VTARGET void store_row(const gemm_view *m, const float *row, int64_t i, int64_t j, int64_t cols) {
     int64_t index = i * m->row_stride + j * m->col_stride;
     if (m->dtype == CPU_F32) {
         float *to = (float *)(uintptr_t)m->data + index;
-        if (m->col_stride == 1) memcpy(to, row, (size_t)cols * sizeof *to);
-        else for (int64_t c = 0; c < cols; c++) to[c * m->col_stride] = row[c];
+        int64_t c = 0;
+        if (m->col_stride == 1)
+            for (; c + VL <= cols; c += VL) v_store(to + c, v_load(row + c));
+        for (; c < cols; c++) to[c * m->col_stride] = row[c];
         return;
     }
     uint16_t *to = (uint16_t *)(uintptr_t)m->data + index;

@@ -32,6 +32,29 @@ bool cpu_tile_dtype(mil_dtype dtype) {
         for (int64_t i = 0; i < count; i++) target[i] = (float)s[i * stride];                                          \
     } while (0)
 
+/* Lines of a box are short, and a call for each would cost more than the copy. */
+static inline void copy_line(float *restrict target, const float *restrict source, int64_t count) {
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) memcpy(target + i, source + i, 16 * sizeof *target);
+    for (; i < count; i++) target[i] = source[i];
+}
+
+/* A box of fp32 rows, one side of it dense; false: it is not one. */
+static bool copy_rows(float *target, int64_t target_step, const float *source, int64_t source_step, int64_t rows,
+                      int64_t width) {
+    enum { AHEAD = 8 };
+    if (width < 8 || width > 1024) return false;
+    for (int64_t r = 0; r < rows; r++, target += target_step, source += source_step) {
+        if (r + AHEAD < rows) /* rows apart by kilobytes: nothing but this fetches them in time */
+            for (int64_t i = 0; i < width; i += 16) {
+                __builtin_prefetch(source + AHEAD * source_step + i);
+                __builtin_prefetch(target + AHEAD * target_step + i, 1);
+            }
+        copy_line(target, source, width);
+    }
+    return true;
+}
+
 /* `count` elements, `stride` apart. */
 static void load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride) {
     switch (dtype) {
@@ -163,6 +186,9 @@ static bool box_next(const box *b, int64_t *index, int64_t *offset) {
 static void box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const box *b) {
     int64_t index[TILE_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
     if (!b->count) return;
+    if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
+        copy_rows(target, line, (const float *)(const void *)source, b->stride[0], b->dim[0], line))
+        return;
     do {
         load_line(target, source + offset * element, dtype, line, b->stride[b->rank - 1]);
         target += line;
@@ -172,6 +198,9 @@ static void box_load(float *target, const unsigned char *source, mil_dtype dtype
 static void box_store(unsigned char *target, mil_dtype dtype, int element, const box *b, const float *source) {
     int64_t index[TILE_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
     if (!b->count) return;
+    if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
+        copy_rows((float *)(void *)target, b->stride[0], source, line, b->dim[0], line))
+        return;
     do {
         store_line(target + offset * element, dtype, line, b->stride[b->rank - 1], source);
         source += line;
