@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * MIL text: whatever is parsed must print, in both dialects, as text that parses again and prints the same.
+ * MIL text: whatever is parsed must print, in both dialects, as text that parses again and prints the same, and can be
+ * checked.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/check.h"
 #include "mil/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,6 +29,20 @@ static void round_trip(const mil_module *m, mil_dialect dialect) {
     text_deinit(&second);
 }
 
+static void check(const mil_module *m) {
+    propane_error err = {0};
+    const chip *targets[CHIP_COUNT];
+    chip_check_options options = {.targets = targets};
+    require(chip_find_list("all,all-a", targets, &options.target_count, &err) == PROPANE_OK);
+    chip_report *r = chip_report_create(&options);
+    text out = {0};
+    require(r && chip_check_module(r, m, &err) == PROPANE_OK);
+    chip_report_print(r, &out);
+    require(!out.failed && out.length > 0);
+    text_deinit(&out);
+    chip_report_free(r);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     propane_error err = {0};
     mil_module *m = NULL;
@@ -37,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     round_trip(m, MIL_SHORT);
     round_trip(m, MIL_CANONICAL);
+    check(m);
     mil_module_free(m);
     return 0;
 }

@@ -289,11 +289,16 @@ static propane_status check_records(chip_report *r, chip_blob *b, propane_error 
     return ask_site(r, CHIP_SITE_BLOB, &view, &at, err);
 }
 
+propane_status chip_check_blob_data(chip_report *r, const char *name, const uint8_t *data, size_t bytes,
+                                    propane_error *err) {
+    chip_blob b = {.path = name, .data = data, .bytes = bytes};
+    return check_records(r, &b, err);
+}
+
 propane_status chip_check_blob(chip_report *r, const char *path, propane_error *err) {
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
-    chip_blob b = {.path = path, .data = map.data, .bytes = map.bytes};
-    propane_status status = check_records(r, &b, err);
+    propane_status status = chip_check_blob_data(r, path, map.data, map.bytes, err);
     file_map_close(&map);
     return status;
 }

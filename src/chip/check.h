@@ -37,6 +37,8 @@ void chip_report_free(chip_report *r);
 PROPANE_CHECK propane_status chip_check_module(chip_report *r, const mil_module *m, propane_error *err);
 PROPANE_CHECK propane_status chip_check_function(chip_report *r, const mil_function *f, propane_error *err);
 PROPANE_CHECK propane_status chip_check_blob(chip_report *r, const char *path, propane_error *err);
+PROPANE_CHECK propane_status chip_check_blob_data(chip_report *r, const char *name, const uint8_t *data, size_t bytes,
+                                                  propane_error *err);
 PROPANE_CHECK propane_status chip_check_request(chip_report *r, const chip_request *request, propane_error *err);
 PROPANE_CHECK propane_status chip_check_process(chip_report *r, const chip_process *process, propane_error *err);
 /* A .mil file, with the weight files it names, or a weight file: told by content. */

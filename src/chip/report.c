@@ -72,11 +72,45 @@ static const char *cell_text(const chip_cell *c, char out[32]) {
     return "-";
 }
 
-static void print_table(const chip_report *r, text *out) {
-    char cell[32];
-    text_printf(out, "\n%-28s %6s", "op", "count");
-    for (int t = 0; t < r->target_count; t++) text_printf(out, " %-9s", r->targets[t]->name);
+static bool same_column(const chip_report *r, int a, int b) {
+    for (int row = 0; row < CHIP_ROWS; row++) {
+        char x[32], y[32];
+        const chip_cell *cells = &r->cells[row * CHIP_COUNT];
+        if (strcmp(cell_text(&cells[r->targets[a]->id], x), cell_text(&cells[r->targets[b]->id], y)) != 0) return false;
+    }
+    return true;
+}
+
+/* Chips of which the same is said share a column, under the name of the first; `group[t]`: that first one. */
+static void group_columns(const chip_report *r, int group[CHIP_COUNT]) {
+    for (int t = 0; t < r->target_count; t++) {
+        group[t] = t;
+        for (int first = 0; first < t && group[t] == t; first++)
+            if (group[first] == first && same_column(r, first, t)) group[t] = first;
+    }
+}
+
+static void print_heads(const chip_report *r, const int group[CHIP_COUNT], text *out) {
+    for (int t = 0; t < r->target_count; t++) {
+        char head[32];
+        int others = 0;
+        if (group[t] != t) continue;
+        for (int k = t + 1; k < r->target_count; k++) others += group[k] == t;
+        if (others)
+            snprintf(head, sizeof head, "%s +%d", r->targets[t]->name, others);
+        else
+            snprintf(head, sizeof head, "%s", r->targets[t]->name);
+        text_printf(out, " %-11s", head);
+    }
     text_append(out, "\n");
+}
+
+static void print_table(const chip_report *r, text *out) {
+    int group[CHIP_COUNT];
+    char cell[32];
+    group_columns(r, group);
+    text_printf(out, "\n%-28s %6s", "op", "count");
+    print_heads(r, group, out);
     for (int row = 0; row < CHIP_ROWS; row++) {
         if (row < MIL_OP_COUNT && !r->op_counts[row]) continue;
         if (row < MIL_OP_COUNT)
@@ -84,7 +118,8 @@ static void print_table(const chip_report *r, text *out) {
         else
             text_printf(out, "%-28s %6s", r->checked_program ? "(program)" : "(file)", "");
         for (int t = 0; t < r->target_count; t++)
-            text_printf(out, " %-9s", cell_text(&r->cells[row * CHIP_COUNT + (int)r->targets[t]->id], cell));
+            if (group[t] == t)
+                text_printf(out, " %-11s", cell_text(&r->cells[row * CHIP_COUNT + (int)r->targets[t]->id], cell));
         text_append(out, "\n");
     }
 }

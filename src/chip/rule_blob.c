@@ -64,17 +64,23 @@ bool chip_rule_record_extent(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "the record at offset %llu: its %llu bytes at %llu overlap the record", at, bytes, data);
 }
 
+static const mil_dtype_info *type_of_code(uint32_t code) {
+    for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
+        if (code && (uint32_t)mil_dtype_get((mil_dtype)i)->blob_code == code) return mil_dtype_get((mil_dtype)i);
+    return NULL;
+}
+
 bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_record *r = view->record;
-    for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++) {
-        const mil_dtype_info *info = mil_dtype_get((mil_dtype)i);
-        if (!r->code || (uint32_t)info->blob_code != r->code) continue;
-        return info->bits >= 8 && r->bytes % (uint64_t)(info->bits / 8) != 0 &&
-               chip_found(out, "the record at offset %llu: %llu bytes are no whole number of %s elements",
-                          (unsigned long long)r->offset, (unsigned long long)r->bytes, info->name);
-    }
-    return chip_found(out, "the record at offset %llu: the element type has the code %u", (unsigned long long)r->offset,
-                      r->code);
+    unsigned long long at = r->offset;
+    const mil_dtype_info *info = type_of_code(r->code);
+    if (!info) return chip_found(out, "the record at offset %llu: the element type has the code %u", at, r->code);
+    if (r->padding > 7 || (r->padding && info->bits >= 8))
+        return chip_found(out, "the record at offset %llu: %llu unused bits with %s elements", at,
+                          (unsigned long long)r->padding, info->name);
+    return info->bits >= 8 && r->bytes % (uint64_t)(info->bits / 8) != 0 &&
+           chip_found(out, "the record at offset %llu: %llu bytes are no whole number of %s elements", at,
+                      (unsigned long long)r->bytes, info->name);
 }
 
 bool chip_rule_reference(const chip_view *view, char out[CHIP_TEXT_BYTES]) {

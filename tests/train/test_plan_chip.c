@@ -7,6 +7,7 @@
 #include "model/llama.h"
 #include "support/test.h"
 #include "train/plan.h"
+#include "train/rewrite.h"
 
 static model_config config_of(int64_t heads, int64_t kv, int64_t vocab) {
     model_config c;
@@ -89,6 +90,53 @@ TEST(plans_refuse_with_the_rule) {
     EXPECT_TEXT(plan_chips("none", MIL_fp16), "");
 }
 
+/* All ones, in fp16, for whatever is a weight of the block. */
+typedef struct bake_context {
+    const plan_block *block;
+    const uint16_t *ones;
+} bake_context;
+
+static propane_status one_of(void *context, const mil_value *param, const void **data, propane_error *err) {
+    const bake_context *b = context;
+    *data = plan_is_weight(b->block, param->name) ? b->ones : NULL;
+    return PROPANE_OK;
+}
+
+static int check_baked_kernels(const plan *p, const plan_block *b, const uint16_t *ones) {
+    int baked = 0;
+    for (int i = b->first; i < b->first + b->count; i++) {
+        const plan_kernel *k = &p->kernels[i];
+        propane_error err = {0};
+        if (k->place != PLAN_DEVICE) continue;
+        mil_module *m = mil_module_create("baked");
+        mil_function *f;
+        EXPECT(m != NULL);
+        EXPECT_OK(train_bake(k->function, m, k->name, one_of, &(bake_context){b, ones}, &f, &err));
+        baked += f->param_count < k->function->param_count;
+        for (int c = 0; c < CHIP_COUNT; c++)
+            if (chip_listed(plan_chips(p->options.name, MIL_fp16), chip_get((chip_id)c)))
+                EXPECT_OK(chip_check_refusal(f, chip_get((chip_id)c), 2603, &err));
+        mil_module_free(m);
+    }
+    return baked;
+}
+
+TEST(kernels_with_baked_weights_are_taken_too) {
+    model_config c = config_of(4, 2, 512);
+    enum { MOST = 512 * 128 };
+    uint16_t *ones = mem_array(MOST, sizeof *ones);
+    EXPECT(ones != NULL);
+    for (int i = 0; i < MOST; i++) ones[i] = 0x3c00;
+    for (int i = 0; i < plan_name_count(); i++) {
+        plan *p = make(&c, plan_name(i), MIL_fp16, 1);
+        int baked = 0;
+        for (int b = 0; b < PLAN_BLOCKS; b++) baked += check_baked_kernels(p, &p->blocks[b], ones);
+        EXPECT_MSG(baked >= 4, "plan %s: %d kernels have weights", plan_name(i), baked);
+        plan_free(p);
+    }
+    mem_free(ones);
+}
+
 static const float *zeros(void *context, model_part part, int layer, const char *param) { return context; }
 
 static void expect_no_refusal(const mil_function *f) {
@@ -123,4 +171,4 @@ TEST(functions_of_the_model_are_taken_by_all_chips) {
 }
 
 SUITE("train/plan_chip", T(plans_keep_their_claims), T(plans_refuse_with_the_rule),
-      T(functions_of_the_model_are_taken_by_all_chips))
+      T(kernels_with_baked_weights_are_taken_too), T(functions_of_the_model_are_taken_by_all_chips))

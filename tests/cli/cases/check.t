@@ -27,9 +27,9 @@ $ propane check C27a.bad.mil --target m1,m4
 >     measured: ncdrone/rustane issue 13: 16384 passes, 17920 fails; sbryngelson/ANEForge for A13-A15, M1, M2
 >     fix: put the long axis into the channels, or split it
 > 
-> op                            count m1        m4       
-> relu                              1 no C27a   -        
-> (program)                           no C27a   warn C14 
+> op                            count m1          m4         
+> relu                              1 no C27a     -          
+> (program)                           no C27a     warn C14   
 > 
 > m1        refused by C27a; 2 warnings
 > m4        no known rule refuses it; 1 warning
@@ -40,9 +40,9 @@ $ propane check C27a.bad.mil --target m4 --strict
 = 2
 $ propane check C27a.good.mil --target m4 --strict
 > 
-> op                            count m4       
-> relu                              1 -        
-> (program)                           -        
+> op                            count m4         
+> relu                              1 -          
+> (program)                           -          
 > 
 > m4        no known rule refuses it
 = 0
@@ -79,8 +79,8 @@ $ propane check bad.bin --target m4
 = 1
 $ propane check good.bin --target m4
 > 
-> op                            count m4       
-> (file)                              -        
+> op                            count m4         
+> (file)                              -          
 > 
 > m4        no known rule refuses it
 = 0
