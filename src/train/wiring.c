@@ -123,10 +123,12 @@ propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io 
         bool same = v->io.rank == io->rank && v->io.dtype == io->dtype;
         for (int d = 0; same && d < io->rank; d++)
             same = v->io.dim[d] == io->dim[d] && (io->dim[d] == 1 || v->io.stride[d] == io->stride[d]);
+        int row = io->rank > 1 ? io->rank - 2 : 0;
         if (!same)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "kernel '%s' lays out '%s' in another way than the kernel that "
-                                "it comes from; use a device and a plan that agree", w->plan->kernels[call->kernel].name,
-                                io->name);
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "kernel '%s' lays out '%s' in another way than the kernel that it "
+                                "comes from, with rows of %lld bytes, not %lld; take a --context and heads whose rows fill 64 "
+                                "bytes, or another --plan", w->plan->kernels[call->kernel].name, io->name,
+                                (long long)io->stride[row], (long long)v->io.stride[row]);
     }
     if (io->bytes > v->bytes) v->bytes = io->bytes;
     return PROPANE_OK;

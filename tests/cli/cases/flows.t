@@ -28,6 +28,16 @@ $ small --run tenhalf --precision fp16 --plan ten > tenhalf.log; near "$(field v
 = 0
 $ small --run one --threads 1 > one.log; cmp m/model.safetensors one/model.safetensors
 = 0
+# a simulated Neural Engine: close to the cpu driver in fp16, weight modes among themselves to the bit
+@ printf 'small --width 64 --heads 2 --kv-heads 1 --precision fp16 --steps 20 "$@"\n' > ../bin/wide; chmod +x ../bin/wide
+@ wide --run wide > wide.log
+$ for p in layer six ten; do wide --run sim$p --device sim:m4 --plan $p > sim$p.log; near "$(field val_loss < wide.log)" "$(field val_loss < sim$p.log)" 1e-2; done
+= 0
+$ wide --run simbaked --device 'sim:m4?budget=40' --plan six --weights baked > simbaked.log; test $(grep -c restart simbaked.log) -ge 3 && cmp simsix/model.safetensors simbaked/model.safetensors
+= 0
+$ small --run narrow --device sim:m4 --precision fp16
+2> propane train: kernel 'attnGrad' lays out 'mix' in another way than the kernel that it comes from, with rows of 16 bytes, not 64; take a --context and heads whose rows fill 64 bytes, or another --plan
+= 1
 # forms of the model
 @ propane convert m m.bin > log; propane convert m m.safetensors > log; propane convert m.bin back.safetensors > log; propane convert m folder > log; propane convert m half.safetensors --dtype f16 > log
 $ propane eval m --data text --json > e; near "$(field loss < e)" "$(propane eval m --data ids --json | field loss)" 1e-9
@@ -40,6 +50,8 @@ $ near "$(field loss < e)" "$(propane eval m --precision fp16 --data text --json
 = 0
 $ propane generate m --prompt 'line 1' --count 40 --temperature 0 > g; for f in m.bin back.safetensors folder; do propane generate $f --tokenizer v.json --prompt 'line 1' --count 40 --temperature 0 | cmp g - || echo $f; done; head -c 6 g; echo
 > line 1
+= 0
+$ propane eval m --device sim:m4 --precision fp16 --data text --json > a; near "$(field loss < a)" "$(propane eval m --precision fp16 --data text --json | field loss)" 1e-2
 = 0
 $ propane generate m --prompt 'line 1' --count 20 --seed 3 > a; propane generate m --prompt 'line 1' --count 20 --seed 3 | cmp a - && propane generate m --prompt 'line 1' --count 20 --seed 4 | cmp -s a -
 = 1
