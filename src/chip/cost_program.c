@@ -14,15 +14,18 @@
 
 #define MIB 1048576.0
 
-/* GB/s inside the engine's own memory: 64 multiply-adds over 131 KB on the M6 add 64 us to a call. */
-#define ON_CHIP 260.0
-/* Bytes of a tensor that stays there: 2 MiB of operands (maderix part 4, the M6 study, ANEForge). */
-#define ON_CHIP_BYTES (2 * MIB)
-/* us of an operation that is not a convolution: attention of 128 positions in one program takes 37 us more than an empty
- * one on the M4 (maderix part 4b), in about ten operations. */
-#define OP_US 3.0
-/* Passes over the data of a softmax: 2.4 ms for 2 x 16 MB on the M4 (ANEgpt), at 58 GB/s of memory. */
-#define SOFTMAX_PASSES 4.0
+/* GB/s inside the engine's own memory: 64 multiplications and 64 additions over 131 KB on the M6 add 64 us to a call. */
+#define ON_CHIP 520.0
+/* Larger tensors go through memory. What lies between operations is tiled through several of them: 20 layers of 16 MB maps
+ * move 35 MB (freedomtan, M4 Pro). */
+#define ON_CHIP_BYTES (32 * MIB)
+/* us of an elementwise operation and of a product of two computed values. Attention of 128 positions in one program takes 37
+ * us more than an empty one on the M4 (maderix part 4b); elementwise operations follow each other within less than 0.6 us
+ * (the M6 study). */
+#define OP_US 0.3
+#define RUN_TIME_US 8.0
+/* Passes over the data of a softmax: largest, exponential and sum, division. */
+#define SOFTMAX_PASSES 3.0
 
 const char *cost_bound_name(cost_bound bound) {
     static const char *const names[] = {"", "arithmetic", "weights", "memory", "overhead"};
@@ -106,7 +109,7 @@ static void cost_product(const chip *c, cost_path path, const mil_op *op, const 
     double moved = cost->bytes_in - call.weight_bytes + cost->bytes_out, memory = memory_ms(q, moved);
     bool run_time = call.weight_bytes == 0;
     out->weight_bytes = call.weight_bytes;
-    out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? OP_US : q->layer_us) * 1e-3;
+    out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US : q->layer_us) * 1e-3;
     out->bound = memory >= t.compute_ms && memory >= t.weights_ms ? COST_MEMORY
                  : t.weights_ms > t.compute_ms                    ? COST_WEIGHTS
                                                                   : COST_ARITHMETIC;

@@ -52,6 +52,8 @@ static const struct host_row *row_of(const chip *c) {
 
 cost_host cost_host_of(const chip *c) { return row_of(c)->host; }
 
+double cost_packed_gbs(const chip *c) { return row_of(c)->packed; }
+
 const char *cost_style_name(cost_style style) {
     static const char *const names[] = {"baked",  "baked, head on the engine", "baked, norms on the host", "packed",
                                         "inputs", "packed, one call at a time", "forward half, packed",

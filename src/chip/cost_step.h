@@ -16,6 +16,8 @@ typedef struct cost_host {
     double memory_gbs;     /* AdamW, which only streams */
 } cost_host;
 cost_host cost_host_of(const chip *c);
+/* GB/s at which the engine cuts fp16 weights out of an input that holds them beside the activation, and uses them. */
+double cost_packed_gbs(const chip *c);
 
 typedef enum cost_style {
     COST_STYLE_STATIC,      /* weights baked, 72 programs, head and dW on the host */

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "chip/cost_step.h"
 #include "cli/cli.h"
+#include "cli/estimate_model.h"
 #include "mil/ops.h"
 #include "mil/text.h"
 
@@ -261,27 +262,44 @@ static propane_status estimate_program(const char *path, const chip *const *chip
 
 int cmd_estimate(int argc, char **argv) {
     const char *file = NULL, *points = NULL, *target = "m4", *through = "direct";
-    bool json = false, per_op = false;
+    bool json = false;
+    estimate_model_options model = {.plan = "six", .weights = "inputs", .batch = 1, .context = 256, .accumulate = 1};
     const cli_flag flags[] = {
-        {"FILE", CLI_TEXT, &file, .help = "a program: MIL text"},
+        {"FILE", CLI_TEXT, &file, .help = "a program (MIL text), or a model: a folder, a config.json, or stories110m"},
         {"--target", CLI_TEXT, &target, .words = "CHIP,...", .help = "m1, m4, m4-max, ...; all; all-a"},
-        {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux", .help = "how the engine is called"},
-        {"--ops", CLI_SWITCH, &per_op, .help = "each operation, too"},
+        {"--json", CLI_SWITCH, &json, .help = "JSON"},
+        {"--ops", CLI_SWITCH, &model.per_op, .help = "each operation or kernel, too"},
+        {"of a program:", CLI_HEADING},
+        {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux",
+         .help = "direct|e5rt|coreml|linux: how the engine is called"},
+        {"of a model, whole training steps:", CLI_HEADING},
+        {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
+        {"--weights", CLI_CHOICE, &model.weights, .words = "inputs|packed|baked", .help = "inputs|packed|baked"},
+        {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences at a time"},
+        {"--context", CLI_INT, &model.context, 1, 65536, "N", "positions of a sequence"},
+        {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches to an update"},
+        {"--compare", CLI_SWITCH, &model.compare, .help = "plans, weights and batches side by side, the fastest named"},
+        {"of the model behind the estimates:", CLI_HEADING},
         {"--points", CLI_TEXT, &points, .words = "FILE.csv",
-         .help = "instead of a program: judge the model on a table of published measurements"},
-        {"--json", CLI_SWITCH, &json, .help = "one JSON object"},
+         .help = "instead of a file: judge the estimates on a table of published measurements"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE.mil [flags]",
-                         "Time, energy and use of a Neural Engine for a program, from a model that is fitted to published\n"
-                         "measurements. All figures are estimated; nothing is measured on this machine.");
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE [flags]",
+                         "Time, energy and use of a Neural Engine for a program or for training a model, from a model that is\n"
+                         "fitted to published measurements. All figures are estimated; nothing is measured on this machine.");
     if (code >= 0) return code;
     propane_error err = {0};
     const chip *chips[CHIP_COUNT];
     int count = 0, path = 0;
-    if (!file == !points) return cli_misuse("estimate", "name a program, or give --points FILE.csv");
+    if (!file == !points) return cli_misuse("estimate", "name a program or a model, or give --points FILE.csv");
+    model.json = json;
     propane_status status = chip_find_list(target, chips, &count, &err);
     while (path + 1 < COST_PATH_COUNT && strcmp(cost_path_name((cost_path)path), through) != 0) path++;
-    if (status == PROPANE_OK && points) status = estimate_points(points, json, &err);
-    if (status == PROPANE_OK && file) status = estimate_program(file, chips, count, (cost_path)path, json, per_op, &err);
+    if (status != PROPANE_OK) return cli_error("estimate", &err);
+    if (points)
+        status = estimate_points(points, json, &err);
+    else if (estimate_is_model(file))
+        status = estimate_model(file, chips, count, &model, &err);
+    else
+        status = estimate_program(file, chips, count, (cost_path)path, json, model.per_op, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("estimate", &err);
 }

@@ -1,0 +1,34 @@
+# propane estimate: programs, models, published points.
+$ propane estimate
+2> propane estimate: name a program or a model, or give --points FILE.csv
+2> Try 'propane estimate --help'.
+= 2
+$ propane estimate $REPO/examples/add.mil --target m9
+2~ propane estimate: there is no chip 'm9'; chips are m1 *
+= 1
+$ propane estimate nothing.mil
+2~ propane estimate: *nothing.mil*
+= 1
+$ propane estimate $REPO/examples/add.mil --target m1,m4
+>~ */examples/add.mil: estimated, not measured
+>~ M4 *ms (*
+= 0
+$ propane estimate stories110m --target m4
+>~ M4, estimated: plan six, weights inputs, batch 1 x 256
+>~   assumed of the host of M4: *
+= 0
+$ propane estimate stories110m --target m4 --plan seven
+2> propane estimate: --plan 'seven': plans are layer, six, ten
+= 1
+@ printf 'id,chip,os,path,workload,shape,dtype,flops,bytes_in,bytes_weights,bytes_out,latency_ms,source,note\na,M4,,direct,conv1x1,"Cin=512,Cout=512,H=1,W=64",fp16,33554432,131072,524288,131072,0.1,,\nb,M4,,direct,model,x,fp16,,,,,1,,\n' > points.csv
+$ propane estimate --points points.csv
+>~ points.csv: 2 rows, 1 covered, 1 not; *
+= 0
+$ propane estimate --points points.csv --json
+>~  "covered": 1,
+>~  "not_covered": 1,
+= 0
+@ printf 'a,b\n1,2\n' > wrong.csv
+$ propane estimate --points wrong.csv
+2~ propane estimate: wrong.csv: there is no column 'chip'*
+= 1
