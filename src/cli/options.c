@@ -48,7 +48,8 @@ static void print_help(const cli_flag *flags, int count, const char *usage, cons
         snprintf(left, sizeof left, "%s%s%s", f->name, named ? " " : "", named ? f->words : "");
         size_t n = (size_t)snprintf(right, sizeof right, "%s", f->help);
         if (!f->required && !takes_rest(f) && n < sizeof right) append_default(f, right + n, sizeof right - n);
-        printf("  %-*s %s", HELP_COLUMN - 3, left, strlen(left) > HELP_COLUMN - 3 ? "\n                             " : "");
+        printf("  %-*s", HELP_COLUMN - 2, left);
+        if (strlen(left) > HELP_COLUMN - 3) printf("\n%*s", HELP_COLUMN, "");
         cli_wrap(right, HELP_COLUMN, HELP_COLUMN, HELP_WIDTH);
         printf("\n");
     }

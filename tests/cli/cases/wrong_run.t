@@ -24,7 +24,7 @@ $ tiny --run model
 $ if [ "$(id -u)" = 0 ]; then tiny --run /proc/self; else chmod 555 locked; tiny --run locked; fi
 2~ propane train: cannot *: *
 = 1
-@ mkdir two; (flock 9; sleep 3) 9< two & sleep 0.2
+@ mkdir two; (flock 9; : > held; sleep 5) 9< two > log 2>&1 & while [ ! -f held ]; do sleep 0.05; done
 $ command -v flock > log && tiny --run two
 2> propane train: two: another process is training in this folder; wait for it, or give another --run
 = 1
@@ -142,7 +142,7 @@ $ tiny --run pipe --steps 1000000 --json | head -1 | cut -c1-16; ls pipe
 > tokenizer.propane.json
 2~ propane train: stopped after step * of 1000000; go on with --resume
 = 0
-$ timeout --preserve-status -s INT 1 tiny --run int --steps 100000000 --json > log; echo $?; tail -1 log | cut -c1-18
+$ timeout --preserve-status -s INT 2 tiny --run int --steps 100000000 --json > log; echo $?; tail -1 log | cut -c1-18
 > 130
 > {"event":"stopped"
 2~ propane train: stopped after step * of 100000000; go on with --resume
