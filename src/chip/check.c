@@ -427,12 +427,20 @@ static bool is_text(const char *path, const char *data, size_t length) {
     return length > 0 && memchr(data, 0, length < 512 ? length : 512) == NULL;
 }
 
+/* A folder with model.mil in it: what `propane plan --write` makes, and a compiled Core ML model (.mlmodelc). */
+static propane_status check_folder(chip_report *r, const char *path, propane_error *err) {
+    const char *program = arena_printf(r->arena, "%s/model.mil", path);
+    if (!program) return propane_fail_memory(err, strlen(path));
+    if (file_exists(program) && !file_is_dir(program)) return chip_check_file(r, program, err);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: a folder without model.mil; packages (.mlpackage) are not read yet: give a program or a "
+                        "weight file",
+                        path);
+}
+
 propane_status chip_check_file(chip_report *r, const char *path, propane_error *err) {
     file_map map;
-    if (file_is_dir(path))
-        return propane_fail(
-            err, PROPANE_ERR_UNSUPPORTED,
-            "%s: packages and folders are not read yet; give the program inside, model.mil, or a weight file", path);
+    if (file_is_dir(path)) return check_folder(r, path, err);
     PROPANE_TRY(file_map_open(path, &map, err));
     const char *data = (const char *)map.data;
     propane_status status =

@@ -83,7 +83,7 @@ int cmd_check(int argc, char **argv) {
     bool json = false, strict = false, rules = false, markdown = false;
     int64_t per_limit = 20;
     const cli_flag flags[] = {
-        {"FILE", CLI_TEXT, &file, .help = "a program (.mil) or a weight file"},
+        {"FILE", CLI_TEXT, &file, .help = "a program (.mil), a folder with model.mil, a weight file"},
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "m1,m4-max,... or all, all-a (phones); all"},
         {"--os", CLI_TEXT, &os, .words = "VERSION",
          .help = "macOS 26.3; without it rules about some versions warn only"},

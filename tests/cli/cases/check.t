@@ -95,8 +95,22 @@ $ propane check good.bin --target m9
 2> Try 'propane check --help'.
 = 2
 $ propane check model.mlpackage
-2~ propane check: model.mlpackage: packages and folders are not read yet*
+2~ propane check: model.mlpackage: a folder without model.mil; packages (.mlpackage) are not read yet*
 = 1
+
+# What the plans write: the engine takes the fp16 kernels, not the ones that the host runs in fp32.
+$ propane plan --plan six --precision fp16 --context 32 --write kernels --target m1,m4
+>~ m1        no known rule refuses its device kernels
+>~ m4        no known rule refuses its device kernels
+= 0
+$ propane check kernels --target m1
+>~ kernels/model.mil:*: refused C18a: *
+>~ m1        refused by C18a, C18b*
+= 1
+$ propane plan --plan six --precision fp32 --context 32 --target m1,m4
+>~ m1        plan six, kernel fwdAttn: *rule C18a refuses it on M1*
+>~ m4        plan six computes in fp32, and rule C18c*
+= 0
 $ propane check nothing.mil
 2> propane check: cannot open nothing.mil: No such file or directory
 = 1
