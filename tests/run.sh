@@ -35,7 +35,7 @@ item=$1 work=$2 build=$3
 id=$(printf '%s' "$item" | tr '/' '_')
 start=$(date +%s)
 case "$item" in
-*.t) sh tests/cli/run.sh "$build/propane" "$item" > "$work/$id.out" 2>&1 ;;
+*.t) TEST_SKIPS="$work/$id.skips" sh tests/cli/run.sh "$build/propane" "$item" > "$work/$id.out" 2>&1 ;;
 *) TEST_SKIPS="$work/$id.skips" "$item" > "$work/$id.out" 2>&1 ;;
 esac
 code=$?
@@ -54,7 +54,7 @@ else
     printf 'ok      %s: %s%s (%ss)\n' "$item" "$ran" "$([ "$skipped" != 0 ] && echo ", $skipped skipped")" "$spent"
 fi
 INNER
-xargs -P 2 -n 1 -I '{}' sh "$work/one" '{}' "$work" "$build" < "$work/list"
+xargs -P 2 -I '{}' sh "$work/one" '{}' "$work" "$build" < "$work/list"
 
 cat "$work"/*.skips > "$work/skips" 2>/dev/null
 total=$(cat "$work"/*.sum 2>/dev/null | awk '{ran += $1; bad += $2; skip += $3} END {print ran - bad - skip, bad + 0, skip + 0}')

@@ -5,6 +5,7 @@
 #
 # A file is a sequence of lines; all cases of a file share one fresh folder, in order:
 #   # comment
+#   ! tool tool       what the file needs of the system; without it the file is skipped
 #   @ shell code      prepares files (a failure fails the file)
 #   $ command         run with sh; "propane" is the program under test
 #   > line            expected standard output, exactly; none given: not compared
@@ -25,6 +26,7 @@ mkdir "$work/bin" "$work/here"
 ln -s "$program" "$work/bin/propane"
 PATH=$work/bin:$PATH
 cd "$work/here" || exit 2
+command -v timeout > /dev/null 2>&1 || timeout() { shift; "$@"; } # macOS
 ran=0 failed=0 command='' number=0
 : > ../out.want
 : > ../err.want
@@ -80,6 +82,14 @@ while IFS= read -r line; do
     line_number=$((line_number + 1))
     case "$line" in
     '' | '#'*) ;;
+    '! '*)
+        for tool in ${line#??}; do
+            command -v "$tool" > /dev/null 2>&1 && continue
+            echo "skipped: $2: this system has no $tool" >> "${TEST_SKIPS:-/dev/stdout}"
+            echo "100%: Checks: 1, Failures: 0, Errors: 0"
+            exit 0
+        done
+        ;;
     '@ '*) sh -e -c "${line#@ }" || { echo "$2:$line_number: preparing failed: ${line#@ }"; ran=$((ran + 1)) failed=$((failed + 1)); } ;;
     '$ '*) command=${line#??} number=$line_number ;;
     '> '*) printf '%s\n' "${line#??}" >> ../out.want ;;

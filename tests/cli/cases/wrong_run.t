@@ -1,4 +1,5 @@
 # Run folders: taken, locked, read-only, full, damaged, resumed in another way; readers that go away.
+! flock timeout truncate
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; tr 12 21 < text > other; : > empty
 @ printf 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
 @ tiny --run done > log
@@ -74,10 +75,10 @@ $ copy e rm e/config.json; propane train --data text --resume --run e --steps 25
 $ copy f rm f/tokenizer.propane.json; propane train --data text --resume --run f --steps 25
 2> propane train: cannot open f/tokenizer.propane.json: No such file or directory
 = 1
-$ copy g sed -i 's/"step":"20"/"step":"2x"/' g/checkpoint.safetensors; propane train --data text --resume --run g --steps 25
+$ copy g sed -i.old 's/"step":"20"/"step":"2x"/' g/checkpoint.safetensors; propane train --data text --resume --run g --steps 25
 2> propane train: g/checkpoint.safetensors: its metadata has '2x' as 'step'; the file is damaged
 = 1
-$ copy h sed -i 's/"hidden_size": 16/"hidden_size": 32/;s/"head_dim": 8/"head_dim": 16/' h/config.json; propane train --data text --resume --run h --steps 25
+$ copy h sed -i.old 's/"hidden_size": 16/"hidden_size": 32/;s/"head_dim": 8/"head_dim": 16/' h/config.json; propane train --data text --resume --run h --steps 25
 2> propane train: h/checkpoint.safetensors holds another model than the one that is to be trained; resume with the configuration of its run folder
 = 1
 # starting from a model

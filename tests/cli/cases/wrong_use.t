@@ -1,4 +1,5 @@
 # What people get wrong with generate, eval, tokenize, convert, show and plan.
+! mkfifo
 @ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; : > empty; mkdir dir; printf a > one; mkfifo pipe
 @ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 20 --eval-batches 1 --run m > log
 @ propane tokenize text --vocab 270 --out bpe.json --tokens tokens > log
@@ -99,7 +100,7 @@ $ propane eval m --data bpe.json
 $ propane eval m --data text --tokenizer bpe.json
 2> propane eval: m has a vocabulary of 16, the tokenizer one of 270: they do not belong together
 = 1
-@ cp -r m wide; sed -i 's/"hidden_size": 16/"hidden_size": 32/' wide/config.json
+@ cp -r m wide; sed -i.old 's/"hidden_size": 16/"hidden_size": 32/' wide/config.json
 $ propane eval wide --data text
 2> propane eval: wide/model.safetensors: tensor 'model.embed_tokens.weight' has the shape [16, 16]; it must be [16, 32]
 = 1
