@@ -159,6 +159,48 @@ TEST(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each) {
     end(&t);
 }
 
+/* Attention with its gradient, heads of one group behind one another; `hole`: the mask lets one later position through. */
+static void build_attention(plan_test *t, int64_t s, int64_t group, bool hole) {
+    mil_builder *b = &t->b;
+    double *mask = arena_array(t->arena, (size_t)(s * s), sizeof *mask);
+    for (int64_t i = 0; i < s * s; i++) mask[i] = i % s > i / s ? -1e4 : 0;
+    if (hole) mask[s - 1] = 0;
+    mil_type square = mil_type_tensor(MIL_fp32, 4, (const int64_t[]){1, 1, s, s});
+    mil_value *m = mil_build_const_f64(b, "mask", &square, mask);
+    mil_value *q = param(t, "q", MIL_fp32, SHAPE(2, 2, group * s, 16)), *k = param(t, "k", MIL_fp32, SHAPE(2, 2, 16, s));
+    mil_value *v = param(t, "v", MIL_fp32, SHAPE(2, 2, 16, s)), *d = param(t, "d", MIL_fp32, SHAPE(2, 2, group * s, 16));
+    const int64_t apart[] = {2, 2 * group, s, s}, together[] = {2, 2, group * s, s};
+    mil_value *scores = mil_build_reshape(b, mil_build_matmul(b, q, k, false, false), apart, 4);
+    mil_value *p = mil_build_softmax(b, mil_build_binary(b, MIL_OP_add, scores, m), 3);
+    mil_value *rows = mil_build_reshape(b, p, together, 4);
+    mil_build_result(b, mil_build_matmul(b, rows, v, false, true));
+    mil_build_result(b, mil_build_matmul(b, d, rows, true, false)); /* of v */
+    mil_value *dp = mil_build_reshape(b, mil_build_matmul(b, d, v, false, false), apart, 4);
+    mil_value *dot = mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_binary(b, MIL_OP_mul, p, dp),
+                                      (const int64_t[]){3}, 1, true);
+    mil_value *ds = mil_build_reshape(b, mil_build_binary(b, MIL_OP_mul, p, mil_build_binary(b, MIL_OP_sub, dp, dot)),
+                                      together, 4);
+    mil_build_result(b, mil_build_matmul(b, ds, k, false, true));
+    mil_build_result(b, mil_build_matmul(b, q, ds, true, false)); /* of k */
+}
+
+TEST(products_leave_out_what_a_causal_mask_makes_zero) {
+    static const struct { int64_t s, group; bool hole; int banded; } cases[] = {
+        {70, 1, false, 6}, {70, 3, false, 4}, {33, 1, false, 6}, {70, 1, true, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        plan_test t;
+        begin(&t);
+        build_attention(&t, cases[i].s, cases[i].group, cases[i].hole);
+        compile(&t, true);
+        EXPECT_MSG(t.program->banded_count == cases[i].banded, "case %zu: %d products leave something out", i,
+                   t.program->banded_count);
+        fill_inputs(&t, i);
+        run(&t);
+        check(&t, 2e-6, "causal attention");
+        end(&t);
+    }
+}
+
 /* A value that is wanted outside of the step as well is stored and used. */
 TEST(taps_are_stored_by_the_step_that_makes_them) {
     plan_test t;
@@ -527,7 +569,7 @@ TEST(random_programs) {
 }
 
 SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each),
-      T(taps_are_stored_by_the_step_that_makes_them), T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps),
+      T(products_leave_out_what_a_causal_mask_makes_zero), T(taps_are_stored_by_the_step_that_makes_them), T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps),
       T(products_take_the_sum_behind_them), T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),
       T(in_place_is_refused_where_the_input_is_read_later), T(elementwise_chains_reuse_memory),
       T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing), T(no_memory_is_reported), T(long_reductions),

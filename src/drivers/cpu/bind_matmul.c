@@ -17,6 +17,8 @@ typedef struct product {
     cpu_view view[4]; /* A, B, C, residual; for buffer, offset and type */
     int64_t row[4], col[4], step[4][MIL_MAX_RANK];
     bool residual;
+    cpu_band band[3];
+    int64_t period;
 } product;
 
 typedef struct gemm_args {
@@ -106,6 +108,20 @@ static void set_matrix(product *r, int which, const cpu_view *v, bool transposed
     batch_steps(r, which, v, 2);
 }
 
+/* Where a causal mask has made zeros, or will. The rows of the masked value are i, its columns j: read as they are, j is
+ * the summed index of A and i that of B; transposed, the other way round. */
+static void take_bands(const planner *p, const mil_op *op, bool tx, bool ty, product *r) {
+    const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *z = op->results[0];
+    if (x->type.rank < 2 || y->type.rank < 2) return;
+    int64_t rows[3] = {p->zeros[x->id], p->zeros[y->id], p->unasked[z->id]};
+    bool along_k[3] = {!tx, ty, true};
+    for (int w = 0; w < 3; w++) {
+        if (!rows[w] || (r->period && r->period != rows[w]) || (!along_k[w] && rows[w] != r->k)) continue;
+        r->band[w] = along_k[w] ? CPU_BAND_UPTO : CPU_BAND_FROM;
+        r->period = rows[w];
+    }
+}
+
 static propane_status describe_matmul(planner *p, const mil_op *op, const cpu_view *c, product *r, propane_error *err) {
     bool tx = false, ty = false;
     cpu_view x, y, z = *c;
@@ -126,6 +142,7 @@ static propane_status describe_matmul(planner *p, const mil_op *op, const cpu_vi
     r->m = z.dim[z.rank - 2];
     r->n = z.dim[z.rank - 1];
     r->k = x.dim[x.rank - (tx ? 2 : 1)];
+    take_bands(p, op, tx, ty, r);
     return PROPANE_OK;
 }
 
@@ -317,6 +334,10 @@ static propane_status emit_product(planner *p, product *r, bool folded, const mi
     }
     a->g = (cpu_gemm){.isa = p->options.isa, .m = r->m, .n = r->n, .k = r->k, .batch = folded ? 1 : items, .alpha = 1};
     if (folded) r->rank = 0;
+    a->g.a_band = r->band[0];
+    a->g.b_band = r->band[1];
+    a->g.c_band = r->residual ? CPU_BAND_NONE : r->band[2]; /* what is added there is asked for */
+    a->g.period = r->period;
     a->g.a = matrix_of(r, 0);
     a->g.b = matrix_of(r, 1);
     a->g.c = matrix_of(r, 2);
@@ -338,6 +359,7 @@ static propane_status emit_product(planner *p, product *r, bool folded, const mi
     for (int w = 0; w < 3 + r->residual; w++)
         bytes += (double)cpu_view_count(&r->view[w]) * cpu_plan_dtype_bytes(r->view[w].dtype);
     p->program->gemm_count++;
+    p->program->banded_count += a->g.a_band || a->g.b_band || a->g.c_band;
     return cpu_plan_emit(p, gemm_run, a, "gemm", makes, flops, bytes, err);
 }
 

@@ -87,6 +87,10 @@ static void turn(cpu_gemm *g, cpu_matrix *residual) {
     cpu_matrix a = g->a;
     g->a = g->b;
     g->b = a;
+    cpu_band band = g->a_band;
+    g->a_band = g->b_band;
+    g->b_band = band;
+    if (g->c_band) g->c_band = g->c_band == CPU_BAND_UPTO ? CPU_BAND_FROM : CPU_BAND_UPTO;
     swap_strides(&g->a);
     swap_strides(&g->b);
     swap_strides(&g->c);
@@ -238,13 +242,41 @@ static packed_view packed_scratch(const gemm_plan *p, bool is_a, void *memory, i
     return (packed_view){memory, step, first};
 }
 
+/* Of `count` rows (columns) from `first`: the largest and the smallest place in their period. */
+static int64_t in_period(int64_t i, int64_t period) { return i < period ? i : i % period; }
+static int64_t band_last(int64_t first, int64_t count, int64_t period) {
+    return min_i64(in_period(first, period) + count, period) - 1;
+}
+static int64_t band_first(int64_t first, int64_t count, int64_t period) {
+    return in_period(first, period) + count > period ? 0 : in_period(first, period);
+}
+
+/* Narrows [*from, *to) of k to what a tile needs of it. */
+static void narrow(const cpu_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t cols, int64_t *from, int64_t *to) {
+    if (g->a_band == CPU_BAND_UPTO) *to = min_i64(*to, band_last(i, rows, g->period) + 1);
+    if (g->b_band == CPU_BAND_UPTO) *to = min_i64(*to, band_last(j, cols, g->period) + 1);
+    if (g->a_band == CPU_BAND_FROM) *from = max_i64(*from, band_first(i, rows, g->period));
+    if (g->b_band == CPU_BAND_FROM) *from = max_i64(*from, band_first(j, cols, g->period));
+    if (g->c_band == CPU_BAND_UPTO && j > band_last(i, rows, g->period)) *to = *from;
+    if (g->c_band == CPU_BAND_FROM && i > band_last(j, cols, g->period)) *to = *from;
+    *to = max_i64(*to, *from);
+}
+
 static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
-                     int64_t jb, int64_t kw) {
+                     int64_t jb, int64_t kw, int64_t k0, int64_t k1) {
     const gemm_kernels *k = p->kernels;
     const float *aw = a->words + (ia - a->first_panel) * a->panel_words;
     const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
     int64_t i = ia * k->mr, j = jb * k->nr, rows = panel_rows(p, ia), cols = panel_cols(p, jb);
     int height = panel_height(p, ia);
+    if (p->g.period) {
+        int64_t from = k0, to = k1;
+        narrow(&p->g, i, rows, j, cols, &from, &to);
+        int64_t skipped = min_i64(kw, (from - k0) / k->pair);
+        aw += skipped * height;
+        bw += skipped * k->nr;
+        kw = from < to ? div_up(to - k0, k->pair) - skipped : 0;
+    }
     gemm_tile tile = ia == p->a_panels - 1 ? p->last_tile : p->tile;
     const cpu_epilogue *e = &p->g.epilogue;
     bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
@@ -295,10 +327,10 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     int64_t kw = words_of(p, k0, k1);
     if (p->a_stands) {
         for (int64_t i = 0; i < p->a_panels; i++)
-            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw);
+            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1);
     } else {
         for (int64_t j = 0; j < p->b_panels; j++)
-            for (int64_t i = from; i < to; i++) run_tile(p, &f, &own, standing, i, j, kw);
+            for (int64_t i = from; i < to; i++) run_tile(p, &f, &own, standing, i, j, kw, k0, k1);
     }
 }
 

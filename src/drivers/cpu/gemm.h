@@ -42,6 +42,14 @@ typedef struct cpu_epilogue {
 } cpu_epilogue;
 #define CPU_GEMM_STRIP 64
 
+/* Parts that need not be computed, because the caller knows them to be zero: the product leaves out what it can of them
+ * and has the same bits as without. `period` is the extent after which rows (columns) begin anew, one head behind the
+ * other; it is K for CPU_BAND_FROM.
+ *   A   UPTO: A(i, k) = 0 for k > i % period      FROM: A(i, k) = 0 for k < i
+ *   B   UPTO: B(k, j) = 0 for k > j % period      FROM: B(k, j) = 0 for k < j
+ *   C   UPTO: nobody reads C(i, j) for j > i % period      FROM: for i > j % period; zeros may be stored there */
+typedef enum cpu_band { CPU_BAND_NONE, CPU_BAND_UPTO, CPU_BAND_FROM } cpu_band;
+
 typedef struct cpu_gemm {
     cpu_isa isa;
     bool bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
@@ -49,6 +57,8 @@ typedef struct cpu_gemm {
     cpu_matrix a, b, c;
     float alpha;
     bool accumulate;
+    cpu_band a_band, b_band, c_band;
+    int64_t period;        /* of the bands */
     cpu_epilogue epilogue; /* the biases are the same for all items of a batch */
 } cpu_gemm;
 

@@ -426,6 +426,7 @@ static propane_status cpu_plan_function(planner *p, const mil_function *f, propa
     PROPANE_TRY(fold_constants(p, err));
     PROPANE_TRY(list_ops(p, err));
     PROPANE_TRY(list_io(p, err));
+    PROPANE_TRY(cpu_plan_causal(p, err));
     PROPANE_TRY(cpu_plan_fuse(p, err));
     PROPANE_TRY(cpu_plan_place_values(p, err));
     for (int i = 0; i < p->order_count; i++) PROPANE_TRY(emit_node(p, &p->nodes[p->order[i]], err));

@@ -4,6 +4,7 @@
  *
  * The way of a function through the planner (plan.c lists it):
  *   copy      into a module of the planner's own, passes, composite operations written out in simple ones (plan_lower.c)
+ *   causal    where a causal mask makes zeros that products can leave out (plan_causal.c)
  *   fuse      operations to nodes: chains and trees of elementwise operations, reductions and softmax of one shape become
  *             one tile program; a product and the sum behind it one gemm (plan_fuse.c)
  *   place     where a value must end up (an output, a part of a concat) it is computed in place (plan_place.c)
@@ -79,6 +80,7 @@ typedef struct cpu_program {
     bool profile;
     bool poison; /* tests: fill dead memory with NaN before the run and after each step */
     int tile_count, gemm_count, copy_count, reference_count, fused_ops; /* what the plan came to */
+    int banded_count; /* products that leave out what a causal mask makes zero */
     int input_count, output_count;
     propane_io *inputs, *outputs;
     bool *in_place;
@@ -184,6 +186,9 @@ struct planner {
     int *op_of;     /* by value id: index of the operation that makes it; -1: parameter or constant */
     int *uses;      /* by value id: operands and results that name it */
     bool *absorbed; /* by value id: a cast that only products read, which convert by themselves */
+    /* By value id, for rows i of the last dimension but one: zeros: element j is 0 for j > i % zeros; unasked: nobody
+     * reads it there. 0: not known to be so. Both from causal masks (plan_causal.c). */
+    int64_t *zeros, *unasked;
 
     int node_count;
     cpu_plan_node *nodes;
@@ -240,6 +245,7 @@ propane_status cpu_plan_no_memory(planner *p, propane_error *err);
 
 /* The stages, each in its own file. */
 PROPANE_CHECK propane_status cpu_plan_lower(mil_function *f, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_causal(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_fuse(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_place_values(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_memory(planner *p, propane_error *err);
