@@ -90,7 +90,7 @@ int cmd_eval(int argc, char **argv) {
     eval_job j = {.device = "cpu", .precision = "fp32"};
     int64_t threads = 0;
     const cli_flag flags[] = {
-        {"MODEL", CLI_TEXT, &j.model, .help = "a run's folder, a model's folder, a .safetensors or llama2.c file", .required = true},
+        {"MODEL", CLI_TEXT, &j.model, .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
         {"--data", CLI_TEXT, &j.data, .words = "FILE", .help = "a text, or a token file of 'propane tokenize'"},
         {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE", .help = "token ids instead, whole numbers with blanks between them"},
         {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE", .help = "if there is none in the model's folder"},

@@ -107,7 +107,7 @@ int cmd_generate(int argc, char **argv) {
     generate_job j = {.prompt = "", .device = "cpu", .precision = "fp32", .count = 200, .stop_at_end = true, .sampling = {.temperature = 0.8, .top_p = 0.95}};
     int64_t top_k = 0, seed = 1, threads = 0;
     const cli_flag flags[] = {
-        {"MODEL", CLI_TEXT, &j.model, .help = "a run's folder, a model's folder, a .safetensors or llama2.c file", .required = true},
+        {"MODEL", CLI_TEXT, &j.model, .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
         {"--prompt", CLI_TEXT, &j.prompt, .words = "TEXT", .help = "what it goes on from"},
         {"--prompt-ids", CLI_TEXT, &j.prompt_ids, .words = "IDS", .help = "the same as token ids: '1 461 461'"},
         {"--print-ids", CLI_SWITCH, &j.print_ids, .help = "print ids instead of text"},

@@ -12,6 +12,7 @@
 #include "mil/blob.h"
 #include "mil/ops.h"
 #include "mil/text.h"
+#include "model/gguf.h"
 #include "model/safetensors.h"
 #include "model/store.h"
 #include "model/tokenizer.h"
@@ -129,6 +130,35 @@ static propane_status show_model(const char *path, model_form form, propane_erro
     return PROPANE_OK;
 }
 
+static void show_gguf_value(const gguf_value *v) {
+    printf("  %-44s ", v->key);
+    if (v->type == GGUF_TEXT) {
+        char shown[80];
+        printf("%s\n", text_quote(shown, (const char *)v->data, (size_t)v->bytes));
+    } else if (v->type == GGUF_ARRAY) printf("list of %" PRIu64 "\n", v->count);
+    else if (v->type == GGUF_F32 || v->type == GGUF_F64) printf("%g\n", gguf_item_real(v, 0));
+    else printf("%" PRId64 "\n", gguf_item_int(v, 0));
+}
+
+static propane_status show_gguf(const char *path, propane_error *err) {
+    gguf *g = NULL;
+    model_config config;
+    propane_error why = {0};
+    PROPANE_TRY(gguf_open(path, &g, err));
+    printf("%s: GGUF, %d keys, %d tensors\n", path, gguf_value_count(g), gguf_tensor_count(g));
+    for (int i = 0; i < gguf_value_count(g); i++) show_gguf_value(gguf_value_at(g, i));
+    for (int i = 0; i < gguf_tensor_count(g); i++) {
+        const gguf_tensor *t = gguf_tensor_at(g, i);
+        printf("  %-5s %-60s [", t->type->name, t->name);
+        for (int d = t->rank - 1; d >= 0; d--) printf("%" PRId64 "%s", t->dim[d], d ? ", " : "");
+        printf("]\n");
+    }
+    if (gguf_config(g, &config, &why) == PROPANE_OK) show_config(&config);
+    else printf("  Propane cannot use it: %s\n", why.text);
+    gguf_close(g);
+    return PROPANE_OK;
+}
+
 static propane_status show_tokenizer(const char *path, propane_error *err) {
     tokenizer *t = NULL;
     PROPANE_TRY(tokenizer_read(path, &t, err));
@@ -169,9 +199,10 @@ static propane_status show(const char *path, propane_error *err) {
     bool blob = map.bytes >= 8 && map.data[4] == 2 && !map.data[5] && !map.data[6] && !map.data[7] && map.bytes >= 128 &&
                 map.data[8] == 0 && map.data[64] == 0xEF && map.data[65] == 0xBE;
     bool tokens = has_magic(&map, "PRPNTOKS"), mil = looks_like_mil(&map);
-    bool json = map.bytes && map.data[0] == '{';
+    bool json = map.bytes && map.data[0] == '{', is_gguf = has_magic(&map, "GGUF");
     file_map_close(&map);
     if (tokens) return show_tokens(path, err);
+    if (is_gguf) return show_gguf(path, err);
     if (blob) return show_blob(path, err);
     if (mil && !json) return show_mil(path, err);
     propane_error why = {0};
@@ -190,7 +221,7 @@ static propane_status show(const char *path, propane_error *err) {
     if (why.status && model_store_form(path, &form, &other) == PROPANE_OK && form == MODEL_FORM_LLAMA2C)
         return propane_fail(err, why.status, "%s", why.text);
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, a llama2.c checkpoint, a "
+                        "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a "
                         "tokenizer or a token file",
                         path);
 }

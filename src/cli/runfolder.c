@@ -22,6 +22,8 @@ char *run_path(const char *dir, const char *name) {
 
 propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err) {
     if (given) return tokenizer_read(given, out, err);
+    size_t length = strlen(model);
+    if (length > 5 && strcmp(model + length - 5, ".gguf") == 0) return tokenizer_read(model, out, err);
     static const char *const names[] = {RUN_TOKENIZER, "tokenizer.json"};
     for (int i = 0; i < 2 && file_is_dir(model); i++) {
         char *path = run_path(model, names[i]);

@@ -114,8 +114,10 @@ static propane_status refuse_unsupported(const json_t *object, const char *sourc
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is true; only models without biases can be done",
                                 source, switches[i]);
     }
-    const json_t *scaling = json_object_get(object, "rope_scaling");
-    if (scaling && !json_is_null(scaling))
+    const json_t *scaling = json_object_get(object, "rope_scaling"), *rope = json_object_get(object, "rope_parameters");
+    const char *rope_type = "default"; /* transformers 5 writes rope_parameters for both rope_theta and rope_scaling */
+    if (json_is_object(rope)) PROPANE_TRY(json_get_text(rope, source, "rope_type", false, &rope_type, err));
+    if ((scaling && !json_is_null(scaling)) || strcmp(rope_type, "default") != 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: rope_scaling is set; only plain RoPE can be done",
                             source);
     return PROPANE_OK;
@@ -163,6 +165,8 @@ propane_status model_config_from_json(const json_t *object, const char *source, 
     }
     PROPANE_TRY(json_get_real(object, source, "rms_norm_eps", false, &c.rms_norm_eps, err));
     PROPANE_TRY(json_get_real(object, source, "rope_theta", false, &c.rope_theta, err));
+    const json_t *rope = json_object_get(object, "rope_parameters");
+    if (json_is_object(rope)) PROPANE_TRY(json_get_real(rope, source, "rope_theta", false, &c.rope_theta, err));
     PROPANE_TRY(json_get_bool(object, source, "tie_word_embeddings", false, &c.tie_word_embeddings, err));
     PROPANE_TRY(read_id(object, source, "bos_token_id", &c.bos_token_id, err));
     PROPANE_TRY(read_id(object, source, "eos_token_id", &c.eos_token_id, err));

@@ -3,17 +3,19 @@
  */
 #include "model/store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "model/gguf.h"
 #include "model/llama2c.h"
 
-static bool ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
+static bool ends_with(const char *string, const char *end) {
+    size_t n = strlen(string), m = strlen(end);
+    return n >= m && strcmp(string + n - m, end) == 0;
 }
 
 propane_status model_store_form(const char *path, model_form *out, propane_error *err) {
@@ -24,7 +26,9 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
     /* A safetensors file has '{' behind its 8-byte length; a llama2.c file has seven small integers. */
-    if (map.bytes > 8 && map.data[8] == '{')
+    if (map.bytes >= 4 && memcmp(map.data, "GGUF", 4) == 0)
+        *out = MODEL_FORM_GGUF;
+    else if (map.bytes > 8 && map.data[8] == '{')
         *out = MODEL_FORM_SAFETENSORS;
     else if (map.bytes > 28 && map.data[3] == 0 && map.data[7] == 0)
         *out = MODEL_FORM_LLAMA2C;
@@ -50,8 +54,8 @@ static char *beside(arena *a, const char *path, const char *name, bool inside) {
 /* From the file's own metadata, else from config.json in the same folder. */
 static propane_status config_of(const safetensors *s, const char *path, bool is_dir, model_config *out,
                                 propane_error *err) {
-    const char *text = safetensors_metadata(s, MODEL_STORE_CONFIG);
-    if (text && !is_dir) return model_config_parse(text, strlen(text), safetensors_source(s), out, err);
+    const char *string = safetensors_metadata(s, MODEL_STORE_CONFIG);
+    if (string && !is_dir) return model_config_parse(string, strlen(string), safetensors_source(s), out, err);
     arena *a = arena_create();
     char *config = a ? beside(a, path, "config.json", is_dir) : NULL;
     propane_status status;
@@ -76,10 +80,6 @@ static propane_status open_tensors(const char *path, bool is_dir, safetensors **
         status = propane_fail_memory(err, 0);
     } else if (!file_exists(file) && file_exists(unfinished)) { /* a run that is not done yet */
         status = safetensors_open(unfinished, out, err);
-    } else if (!file_exists(file) && file_exists(arena_printf(a, "%s.index.json", file))) {
-        status =
-            propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                         "%s: the weights are split over several files; join them into one model.safetensors", path);
     } else {
         status = safetensors_open(file, out, err);
     }
@@ -87,9 +87,94 @@ static propane_status open_tensors(const char *path, bool is_dir, safetensors **
     return status;
 }
 
+static propane_status fill_one(model_weights *w, const model_tensor *t, const safetensors *s, propane_error *err) {
+    const safetensors_tensor *found = safetensors_find(s, t->name);
+    if (!found)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), t->name);
+    PROPANE_TRY(safetensors_expect(s, t->name, found->dtype, t->rank, t->dim, &found, err));
+    return safetensors_f32(s, found, model_weights_data(w, t), err);
+}
+
+/* ---- weights in several files -------------------------------------------------------------------------------------- */
+
+enum { SHARDS_MAX = 1024 };
+
+typedef struct shards {
+    const char *names[SHARDS_MAX]; /* in the index */
+    safetensors *files[SHARDS_MAX];
+    int count;
+} shards;
+
+/* The open file of a name in the index: a plain file name of this folder. */
+static propane_status open_shard(shards *s, const char *folder, const char *name, arena *a, safetensors **out,
+                                 propane_error *err) {
+    for (int i = 0; i < s->count; i++)
+        if (strcmp(s->names[i], name) == 0) {
+            *out = s->files[i];
+            return PROPANE_OK;
+        }
+    if (strchr(name, '/') || name[0] == '.' || s->count == SHARDS_MAX)
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s/model.safetensors.index.json: '%.80s' is not one of at most %d file names of this folder", folder, name,
+            SHARDS_MAX);
+    char *path = arena_printf(a, "%s/%s", folder, name);
+    if (!path) return propane_fail_memory(err, strlen(name));
+    PROPANE_TRY(safetensors_open(path, out, err));
+    s->names[s->count] = name;
+    s->files[s->count++] = *out;
+    return PROPANE_OK;
+}
+
+static propane_status fill_from_shards(model_weights *w, const json_t *map, const char *folder, arena *a,
+                                       propane_error *err) {
+    shards *s = mem_alloc(sizeof *s);
+    propane_status status = s ? PROPANE_OK : propane_fail_memory(err, sizeof *s);
+    for (int i = 0; !status && i < w->count; i++) {
+        const char *name = json_string_value(json_object_get(map, w->tensors[i].name));
+        safetensors *file = NULL;
+        status = name ? open_shard(s, folder, name, a, &file, err)
+                      : propane_fail(err, PROPANE_ERR_INVALID,
+                                     "%s/model.safetensors.index.json: the tensor %s is missing in 'weight_map'",
+                                     folder, w->tensors[i].name);
+        if (!status) status = fill_one(w, &w->tensors[i], file, err);
+    }
+    for (int i = 0; s && i < s->count; i++) safetensors_close(s->files[i]);
+    mem_free(s);
+    return status;
+}
+
+static propane_status read_shards(const char *folder, bool only_config, model_config *config, model_weights **out,
+                                  propane_error *err) {
+    arena *a = arena_create();
+    json_t *index = NULL;
+    char *path = a ? arena_printf(a, "%s/config.json", folder) : NULL,
+         *list = path ? arena_printf(a, "%s/model.safetensors.index.json", folder) : NULL;
+    propane_status status = list ? model_config_read(path, config, err) : propane_fail_memory(err, 0);
+    if (!status && !only_config) status = json_read(list, 64 << 20, &index, err);
+    if (!status && !only_config) status = model_weights_create(config, out, err);
+    if (!status && !only_config) status = fill_from_shards(*out, json_object_get(index, "weight_map"), folder, a, err);
+    if (status && out) {
+        model_weights_free(*out);
+        *out = NULL;
+    }
+    json_decref(index);
+    arena_free(a);
+    return status;
+}
+
+static bool is_sharded(const char *folder) {
+    char whole[4096], index[4096], unfinished[4096];
+    int n = snprintf(whole, sizeof whole, "%s/model.safetensors", folder);
+    snprintf(index, sizeof index, "%s/model.safetensors.index.json", folder);
+    snprintf(unfinished, sizeof unfinished, "%s/checkpoint.safetensors", folder);
+    return n < 4000 && !file_exists(whole) && !file_exists(unfinished) && file_exists(index);
+}
+
 static propane_status read_tensors(const char *path, bool is_dir, bool only_config, model_config *config,
                                    model_weights **out, propane_error *err) {
     safetensors *s = NULL;
+    if (is_dir && is_sharded(path)) return read_shards(path, only_config, config, out, err);
     PROPANE_TRY(open_tensors(path, is_dir, &s, err));
     propane_status status = config_of(s, path, is_dir, config, err);
     if (status == PROPANE_OK && !only_config) status = model_weights_create(config, out, err);
@@ -103,15 +188,7 @@ static propane_status read_tensors(const char *path, bool is_dir, bool only_conf
 }
 
 propane_status model_store_fill(model_weights *w, const safetensors *s, propane_error *err) {
-    for (int i = 0; i < w->count; i++) {
-        const model_tensor *t = &w->tensors[i];
-        const safetensors_tensor *found = safetensors_find(s, t->name);
-        if (!found)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s),
-                                t->name);
-        PROPANE_TRY(safetensors_expect(s, t->name, found->dtype, t->rank, t->dim, &found, err));
-        PROPANE_TRY(safetensors_f32(s, found, model_weights_data(w, t), err));
-    }
+    for (int i = 0; i < w->count; i++) PROPANE_TRY(fill_one(w, &w->tensors[i], s, err));
     return PROPANE_OK;
 }
 
@@ -121,12 +198,22 @@ propane_status model_store_read(const char *path, model_weights **out, propane_e
     *out = NULL;
     PROPANE_TRY(model_store_form(path, &form, err));
     if (form == MODEL_FORM_LLAMA2C) return llama2c_read(path, out, err);
+    if (form == MODEL_FORM_GGUF) return gguf_read_model(path, out, err);
     return read_tensors(path, form == MODEL_FORM_DIR, false, &config, out, err);
+}
+
+static propane_status config_of_gguf(const char *path, model_config *out, propane_error *err) {
+    gguf *g;
+    PROPANE_TRY(gguf_open(path, &g, err));
+    propane_status status = gguf_config(g, out, err);
+    gguf_close(g);
+    return status;
 }
 
 propane_status model_store_config(const char *path, model_config *out, propane_error *err) {
     model_form form;
     PROPANE_TRY(model_store_form(path, &form, err));
+    if (form == MODEL_FORM_GGUF) return config_of_gguf(path, out, err);
     if (form != MODEL_FORM_LLAMA2C) return read_tensors(path, form == MODEL_FORM_DIR, true, out, NULL, err);
     model_weights *w = NULL;
     PROPANE_TRY(llama2c_read(path, &w, err));
@@ -137,11 +224,11 @@ propane_status model_store_config(const char *path, model_config *out, propane_e
 
 propane_status model_store_describe(const model_config *c, safetensors_writer *writer, propane_error *err) {
     json_t *object = model_config_to_json(c);
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *printed = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
-    if (!text) return propane_fail_memory(err, 0);
-    propane_status status = safetensors_writer_metadata(writer, MODEL_STORE_CONFIG, text, err);
-    free(text);
+    if (!printed) return propane_fail_memory(err, 0);
+    propane_status status = safetensors_writer_metadata(writer, MODEL_STORE_CONFIG, printed, err);
+    free(printed);
     return status;
 }
 
@@ -196,6 +283,18 @@ static propane_status write_file(const model_weights *w, const char *path, safet
     return status;
 }
 
+/* generation_config.json: where a text ends; transformers' generate asks for it. */
+static propane_status write_generation(const model_config *c, const char *path, propane_error *err) {
+    json_t *o = json_pack("{s:b}", "_from_model_config", 1);
+    if (o && c->bos_token_id >= 0) json_object_set_new(o, "bos_token_id", json_integer(c->bos_token_id));
+    if (o && c->eos_token_id >= 0) json_object_set_new(o, "eos_token_id", json_integer(c->eos_token_id));
+    char *printed = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
+    propane_status status = printed ? file_write(path, printed, strlen(printed), err) : propane_fail_memory(err, 100);
+    free(printed); /* jansson's own allocation */
+    json_decref(o);
+    return status;
+}
+
 propane_status model_store_write(const model_weights *w, const char *path, model_form form, safetensors_dtype dtype,
                                  propane_error *err) {
     if (dtype != ST_F32 && dtype != ST_F16 && dtype != ST_BF16)
@@ -206,15 +305,23 @@ propane_status model_store_write(const model_weights *w, const char *path, model
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: llama2.c checkpoints hold F32 only", path);
         return llama2c_write(w, path, err);
     }
+    if (form == MODEL_FORM_GGUF)
+        return gguf_write_model(w, NULL, path,
+                                dtype == ST_F32   ? GGUF_TYPE_F32
+                                : dtype == ST_F16 ? GGUF_TYPE_F16
+                                                  : GGUF_TYPE_BF16,
+                                err);
     if (form == MODEL_FORM_SAFETENSORS) return write_file(w, path, dtype, err);
     if (ends_with(path, ".safetensors") || ends_with(path, ".bin"))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: a folder was asked for, but the name is a file's", path);
     arena *a = arena_create();
     char *config = a ? arena_printf(a, "%s/config.json", path) : NULL;
-    char *tensors = config ? arena_printf(a, "%s/model.safetensors", path) : NULL;
+    char *generation = config ? arena_printf(a, "%s/generation_config.json", path) : NULL;
+    char *tensors = generation ? arena_printf(a, "%s/model.safetensors", path) : NULL;
     propane_status status = tensors ? file_make_dir(path, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = write_file(w, tensors, dtype, err);
     if (status == PROPANE_OK) status = model_config_write(&w->config, config, err);
+    if (status == PROPANE_OK) status = write_generation(&w->config, generation, err);
     arena_free(a);
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Models on disk, whatever their form: a folder as Hugging Face lays it out (config.json, model.safetensors), one
- * safetensors file that carries its configuration (or has config.json beside it), or a llama2.c checkpoint. What a file is
+ * Models on disk, whatever their form: a folder as Hugging Face lays it out (config.json, model.safetensors or its parts
+ * with model.safetensors.index.json), one safetensors file that carries its configuration (or has config.json beside it),
+ * a GGUF file, or a llama2.c checkpoint. What a file is
  * is told by its content.
  */
 #ifndef MODEL_STORE_H
@@ -12,7 +13,7 @@
 /* Metadata of a safetensors file: the model's configuration as a JSON object. */
 #define MODEL_STORE_CONFIG "propane.config"
 
-typedef enum model_form { MODEL_FORM_DIR, MODEL_FORM_SAFETENSORS, MODEL_FORM_LLAMA2C } model_form;
+typedef enum model_form { MODEL_FORM_DIR, MODEL_FORM_SAFETENSORS, MODEL_FORM_LLAMA2C, MODEL_FORM_GGUF } model_form;
 
 /* What `path` is. Neither: PROPANE_ERR_INVALID says what was looked for. */
 PROPANE_CHECK propane_status model_store_form(const char *path, model_form *out, propane_error *err);
@@ -23,7 +24,8 @@ PROPANE_CHECK propane_status model_store_config(const char *path, model_config *
 /* Every tensor of the registry from an open file. */
 PROPANE_CHECK propane_status model_store_fill(model_weights *w, const safetensors *s, propane_error *err);
 
-/* `dtype`: ST_F32, ST_F16 or ST_BF16 (llama2.c: F32 only). The folder is made; its files are replaced one by one. */
+/* `dtype`: ST_F32, ST_F16 or ST_BF16 (llama2.c: F32 only). The folder is made, generation_config.json too; its
+ * files are replaced one by one. */
 PROPANE_CHECK propane_status model_store_write(const model_weights *w, const char *path, model_form form,
                                                safetensors_dtype dtype, propane_error *err);
 /* Declares and then writes all tensors of the registry; for files that hold more than the model. */

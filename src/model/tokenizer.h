@@ -28,8 +28,8 @@ PROPANE_CHECK propane_status tokenizer_create_chars(const char *data, size_t len
  * smaller vocabulary. Deterministic: the most frequent pair, of equals the one with the smaller ids. */
 PROPANE_CHECK propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_size, tokenizer **out,
                                                  propane_error *err);
-/* Propane's own file (docs/formats.md), Hugging Face's tokenizer.json or llama2.c's tokenizer.bin, told apart by their
- * content. tokenizer_config.json beside a tokenizer.json says which token ends a text. */
+/* Propane's own file (docs/formats.md), Hugging Face's tokenizer.json, llama2.c's tokenizer.bin or the vocabulary of a
+ * GGUF file, told apart by their content. tokenizer_config.json beside a tokenizer.json says which token ends a text. */
 PROPANE_CHECK propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *err);
 PROPANE_CHECK propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,
                                              propane_error *err);

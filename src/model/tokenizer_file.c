@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "model/gguf.h"
 #include "model/tokenizer_hf.h"
 #include "model/tokenizer_parts.h"
 
@@ -242,6 +243,13 @@ static propane_status parse_with(const void *data, size_t length, const json_t *
     const char *p = data;
     size_t i = 0;
     *out = NULL;
+    if (length >= 4 && memcmp(p, "GGUF", 4) == 0) {
+        gguf *g;
+        PROPANE_TRY(gguf_parse(data, length, source, &g, err));
+        propane_status read = gguf_read_tokenizer(g, out, err);
+        gguf_close(g);
+        return read;
+    }
     while (i < length && (p[i] == ' ' || p[i] == '\n' || p[i] == '\r' || p[i] == '\t')) i++;
     if (i == length || p[i] != '{') return parse_llama(data, length, source, out, err);
     json_t *object;
@@ -273,11 +281,20 @@ static propane_status config_beside(const char *path, json_t **out, propane_erro
     return status;
 }
 
+static propane_status read_gguf(const char *path, tokenizer **out, propane_error *err) {
+    gguf *g;
+    PROPANE_TRY(gguf_open(path, &g, err)); /* mapped: the weights are not read */
+    propane_status status = gguf_read_tokenizer(g, out, err);
+    gguf_close(g);
+    return status;
+}
+
 propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *err) {
     char *data;
     size_t length, name = strlen(path);
     json_t *config = NULL;
     *out = NULL;
+    if (name > 5 && strcmp(path + name - 5, ".gguf") == 0) return read_gguf(path, out, err);
     PROPANE_TRY(file_read(path, FILE_MAX, &data, &length, err));
     bool alone = name < 14 || strcmp(path + name - 14, "tokenizer.json") != 0;
     propane_status status = alone ? PROPANE_OK : config_beside(path, &config, err);

@@ -146,6 +146,18 @@ TEST(initial_weights_have_their_deviation) {
     EXPECT(w == NULL);
 }
 
+/* transformers 5 writes one object for theta and scaling. */
+TEST(rope_parameters) {
+    model_config c;
+    char data[400];
+    static const char sizes[] = "{\"hidden_size\":8,\"intermediate_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"vocab_size\":9,";
+    snprintf(data, sizeof data, "%s\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":50000.0}}", sizes);
+    EXPECT_OK(model_config_parse(data, strlen(data), "c", &c, &err));
+    EXPECT(c.rope_theta == 50000);
+    snprintf(data, sizeof data, "%s\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":50000.0}}", sizes);
+    EXPECT_FAIL(model_config_parse(data, strlen(data), "c", &c, &err), PROPANE_ERR_UNSUPPORTED, "rope_scaling");
+}
+
 SUITE("model/config", T(what_is_left_out_has_the_usual_value), T(each_bad_value_has_its_message),
       T(written_configurations_read_back), T(the_registry_lists_every_tensor_once),
-      T(initial_weights_have_their_deviation))
+      T(initial_weights_have_their_deviation), T(rope_parameters))

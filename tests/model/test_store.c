@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "support/test.h"
 
 static model_weights *small_model(void) {
@@ -92,4 +93,51 @@ TEST(refusals) {
     mem_free(dir);
 }
 
-SUITE("model/store", T(folder), T(folder_fp16), T(file_bf16), T(file), T(llama2c), T(refusals))
+/* The registry's tensors in two files, with an index. */
+TEST(weights_in_several_files) {
+    propane_error err = {0};
+    char *dir = test_temp_dir(), path[300];
+    model_weights *w = small_model(), *back = NULL;
+    text index = {0};
+    text_append(&index, "{\"metadata\":{},\"weight_map\":{");
+    for (int part = 0; part < 2; part++) {
+        safetensors_writer *writer;
+        snprintf(path, sizeof path, "%s/model-%d.safetensors", dir, part);
+        EXPECT_OK(safetensors_writer_open(path, &writer, &err));
+        for (int i = part; i < w->count; i += 2) {
+            const model_tensor *t = &w->tensors[i];
+            EXPECT_OK(safetensors_writer_declare(writer, t->name, ST_F32, t->rank, t->dim, &err));
+            text_printf(&index, "%s\"%s\":\"model-%d.safetensors\"", part || i ? "," : "", t->name, part);
+        }
+        for (int i = part; i < w->count; i += 2)
+            EXPECT_OK(safetensors_writer_data(writer, model_weights_data(w, &w->tensors[i]),
+                                              (size_t)w->tensors[i].count * sizeof(float), &err));
+        EXPECT_OK(safetensors_writer_commit(writer, &err));
+    }
+    text_append(&index, "}}");
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    EXPECT_OK(model_config_write(&w->config, path, &err));
+    snprintf(path, sizeof path, "%s/model.safetensors.index.json", dir);
+    EXPECT_OK(file_write(path, index.data, index.length, &err));
+    EXPECT_OK(model_store_read(dir, &back, &err));
+    EXPECT(largest_difference(w, back) == 0);
+    model_config c;
+    EXPECT_OK(model_store_config(dir, &c, &err));
+    EXPECT(model_config_equal(&w->config, &c));
+    model_weights_free(back);
+    char *name = strstr(index.data, "model-1.safetensors"); /* a file outside of the folder */
+    memcpy(name, "../up-1.safetensors", 19);
+    EXPECT_OK(file_write(path, index.data, index.length, &err));
+    EXPECT_FAIL(model_store_read(dir, &back, &err), PROPANE_ERR_INVALID, "'../up-1.safetensors' is not one of");
+    memcpy(name, "model-2.safetensors", 19);
+    EXPECT_OK(file_write(path, index.data, index.length, &err));
+    EXPECT_FAIL(model_store_read(dir, &back, &err), PROPANE_ERR_NOT_FOUND, "model-2.safetensors");
+    EXPECT_OK(file_write(path, "{\"weight_map\":{}}", 17, &err));
+    EXPECT_FAIL(model_store_read(dir, &back, &err), PROPANE_ERR_INVALID, "is missing in 'weight_map'");
+    EXPECT(!back);
+    text_deinit(&index);
+    model_weights_free(w);
+    mem_free(dir);
+}
+
+SUITE("model/store", T(folder), T(folder_fp16), T(file_bf16), T(file), T(llama2c), T(refusals), T(weights_in_several_files))

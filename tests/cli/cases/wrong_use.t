@@ -156,8 +156,8 @@ $ propane convert m ./m
 2> propane convert: m would overwrite itself: give OUT another name
 2> Try 'propane convert --help'.
 = 2
-$ propane convert m x.gguf
-2> propane convert: x.gguf: Propane does not write .gguf; see OUT in the help
+$ propane convert m x.onnx
+2> propane convert: x.onnx: Propane does not write .onnx; see OUT in the help
 2> Try 'propane convert --help'.
 = 2
 $ propane convert m x.bin --dtype f16

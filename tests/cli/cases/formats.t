@@ -1,0 +1,72 @@
+# Models and vocabularies between their forms.
+@ cp "$REPO"/README.md text.txt
+@ propane tokenize text.txt --vocab 400 --out v.json > /dev/null
+@ propane train --data text.txt --tokenizer v.json --run run --steps 2 --layers 1 --width 32 --heads 2 --batch 2 --context 32 --eval-every 0 > /dev/null 2>&1
+$ propane convert run folder
+>~ folder: * parameters as F32, config.json and model.safetensors
+= 0
+$ ls folder
+> config.json
+> generation_config.json
+> model.safetensors
+> tokenizer.json
+> tokenizer.propane.json
+> tokenizer_config.json
+= 0
+# The exported vocabulary gives the same ids as Propane's own.
+$ propane tokenize text.txt --tokenizer v.json --print-ids lines > own && propane tokenize text.txt --tokenizer folder/tokenizer.json --print-ids lines > exported && cmp own exported && wc -l < own | tr -d ' '
+>~ [1-9]*
+= 0
+$ propane tokenize text.txt --tokenizer v.json --print-ids text | wc -l | tr -d ' '
+> 1
+= 0
+# GGUF and back: the same weights, the same vocabulary.
+$ propane convert run m.gguf
+>~ m.gguf: * parameters as F32, GGUF version 3
+= 0
+$ propane convert m.gguf back && cmp folder/model.safetensors back/model.safetensors && cmp folder/config.json back/config.json
+>~ back: *
+= 0
+$ propane tokenize text.txt --tokenizer m.gguf --print-ids lines | cmp - own
+= 0
+$ propane convert run q.gguf --dtype q8_0
+>~ q.gguf: * parameters as Q8_0, GGUF version 3
+= 0
+$ propane show q.gguf
+>~ q.gguf: GGUF, * keys, * tensors
+>~   general.architecture * llama
+>~   tokenizer.ggml.tokens * list of 400
+>~   Q8_0  blk.0.attn_q.weight *[[]32, 32[]]
+>~   llama: 1 layers, width 32*
+= 0
+$ propane generate m.gguf --prompt "The " --count 8 --temperature 0 > a 2> /dev/null && propane generate folder --prompt "The " --count 8 --temperature 0 > b 2> /dev/null && cmp a b
+= 0
+$ propane show folder/tokenizer.json
+>~ folder/tokenizer.json: tokenizer, kind hf, 400 ids, bos -1, eos -1
+= 0
+# A vocabulary that the form cannot say does not keep the weights back.
+@ printf 'abcabcabc\n' > abc.txt; propane tokenize abc.txt --kind chars --out chars.json > /dev/null
+$ propane convert run c.gguf --tokenizer chars.json
+2~ propane convert: the vocabulary is left out: a vocabulary of kind chars*
+= 0
+# Wrong use.
+$ propane convert run x.safetensors --dtype q8_0
+2> propane convert: --dtype q8_0 is for GGUF files; x.safetensors is none
+2> Try 'propane convert --help'.
+= 2
+$ propane convert run x.bin --tokenizer v.json
+2> propane convert: --tokenizer is for folders and GGUF files; x.bin holds no vocabulary
+2> Try 'propane convert --help'.
+= 2
+$ propane tokenize text.txt --print-ids lines --out x
+2> propane tokenize: --print-ids goes with --tokenizer and nothing that is written
+2> Try 'propane tokenize --help'.
+= 2
+@ head -c 2000 m.gguf > cut.gguf
+$ propane convert cut.gguf x
+2~ propane convert: cut.gguf: offset *; the file is truncated or damaged
+= 1
+@ printf '{"model":{"type":"WordPiece","vocab":{}}}' > tokenizer.json
+$ propane tokenize text.txt --tokenizer tokenizer.json --print-ids lines
+2> propane tokenize: tokenizer.json: model 'WordPiece' cannot be done
+= 1

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares Propane's GGUF with the package `gguf`: what Propane writes is read there, what is written there is read here.
+
+    python3 tools/gguf_check.py PROPANE        (exit 1: different; 77: a package is missing)
+
+Written: F32, F16, BF16 and Q8_0, metadata, permuted query and key rows, both kinds of vocabulary. Read: those, Q4_0, Q4_K and
+Q6_K (blocks of random bytes, taken apart by both).
+"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import gguf
+    import numpy as np
+    from gguf import GGMLQuantizationType as Q
+    from safetensors.numpy import load_file, save_file
+except ImportError as e:
+    print(f"gguf_check: {e}")
+    sys.exit(77)
+
+C = dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="silu", hidden_size=256, intermediate_size=512, num_hidden_layers=2,
+         num_attention_heads=8, num_key_value_heads=4, head_dim=32, vocab_size=320, max_position_embeddings=64, rms_norm_eps=1e-5, rope_theta=50000.0,
+         tie_word_embeddings=False)
+PARTS = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+         "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+bad = 0
+
+
+def expect(good, what):
+    global bad
+    print(("ok    " if good else "WRONG ") + what)
+    bad += not good
+
+
+def names():
+    yield "model.embed_tokens.weight", "token_embd.weight", (C["vocab_size"], C["hidden_size"])
+    d, h, q, kv = C["hidden_size"], C["intermediate_size"], C["num_attention_heads"] * C["head_dim"], C["num_key_value_heads"] * C["head_dim"]
+    shapes = {"attn_norm": (d,), "attn_q": (q, d), "attn_k": (kv, d), "attn_v": (kv, d), "attn_output": (d, q), "ffn_norm": (d,), "ffn_gate": (h, d), "ffn_up": (h, d), "ffn_down": (d, h)}
+    for i in range(C["num_hidden_layers"]):
+        for ours, theirs in PARTS.items():
+            yield f"model.layers.{i}.{ours}.weight", f"blk.{i}.{theirs}.weight", shapes[theirs]
+    yield "model.norm.weight", "output_norm.weight", (d,)
+    yield "lm_head.weight", "output.weight", (C["vocab_size"], d)
+
+
+def permute(w, heads):  # as llama.cpp's convert_hf_to_gguf.py does
+    return w.reshape(heads, 2, w.shape[0] // heads // 2, *w.shape[1:]).swapaxes(1, 2).reshape(w.shape)
+
+
+def theirs(name, w):
+    return permute(w, C["num_attention_heads"]) if "attn_q." in name else permute(w, C["num_key_value_heads"]) if "attn_k." in name else w
+
+
+def run(*args):
+    r = subprocess.run(args, capture_output=True, text=True)
+    if r.returncode:
+        print(r.stdout + r.stderr)
+    return r.returncode == 0
+
+
+def check_written(propane, folder, weights):
+    for dtype, kind in (("f32", Q.F32), ("f16", Q.F16), ("bf16", Q.BF16), ("q8_0", Q.Q8_0)):
+        path = os.path.join(folder, dtype + ".gguf")
+        if not run(propane, "convert", folder, path, "--dtype", dtype):
+            expect(False, f"{dtype}: written")
+            continue
+        r = gguf.GGUFReader(path)
+        field = lambda k: r.fields[k].contents()
+        keys = {"general.architecture": "llama", "llama.block_count": 2, "llama.embedding_length": 256, "llama.attention.head_count_kv": 4,
+                "llama.rope.dimension_count": 32, "llama.rope.freq_base": 50000.0, "llama.context_length": 64}
+        expect(all(field(k) == v for k, v in keys.items()), f"{dtype}: metadata")
+        tensors = {t.name: t for t in r.tensors}
+        good = len(tensors) == len(list(names()))
+        for ours, name, shape in names():
+            t, want = tensors[name], theirs(name, weights[ours])
+            of = Q.F32 if len(shape) == 1 else kind
+            raw = gguf.quants.quantize(want, of)
+            good = good and t.tensor_type == of and list(reversed(t.shape.tolist())) == list(shape)
+            good = good and np.array_equal(np.ascontiguousarray(t.data).view(np.uint8).reshape(-1), np.ascontiguousarray(raw).view(np.uint8).reshape(-1))
+        expect(good, f"{dtype}: every byte of {len(tensors)} tensors as gguf.quants makes it")
+        back = os.path.join(folder, dtype + "-back.safetensors")
+        expect(run(propane, "convert", path, back), f"{dtype}: read back")
+        got = load_file(back)
+        expect(all(np.array_equal(got[ours], gguf.quants.dequantize(gguf.quants.quantize(weights[ours], Q.F32 if len(s) == 1 else kind), Q.F32 if len(s) == 1 else kind)) for ours, _, s in names()),
+               f"{dtype}: values after reading back")
+
+
+def check_read(propane, folder, weights, rng):
+    for kind in (Q.F32, Q.F16, Q.BF16, Q.Q8_0, Q.Q4_0, Q.Q4_K, Q.Q6_K):
+        path, back = os.path.join(folder, "theirs.gguf"), os.path.join(folder, "theirs.safetensors")
+        w = gguf.GGUFWriter(path, "llama")
+        w.add_block_count(2), w.add_context_length(64), w.add_embedding_length(256), w.add_feed_forward_length(512), w.add_head_count(8), w.add_head_count_kv(4)
+        w.add_layer_norm_rms_eps(1e-5), w.add_rope_freq_base(50000.0), w.add_rope_dimension_count(32), w.add_vocab_size(320)
+        want = {}
+        for ours, name, shape in names():
+            of = Q.F32 if len(shape) == 1 else kind
+            if of in (Q.Q4_K, Q.Q6_K):  # gguf-py takes these apart, but does not make them: any bytes are a block
+                block, size = gguf.GGML_QUANT_SIZES[of]
+                raw = rng.integers(0, 256, (shape[0], shape[1] // block, size), dtype=np.uint8)
+                halves = rng.uniform(-0.01, 0.01, raw.shape[:2]).astype(np.float16).view(np.uint8).reshape(*raw.shape[:2], 2)
+                raw[:, :, -2:] = halves
+                if of == Q.Q4_K:
+                    raw[:, :, 0:2] = halves
+                    raw[:, :, 2:4] = halves
+                raw = raw.reshape(shape[0], -1)
+            else:
+                raw = gguf.quants.quantize(weights[ours], of)
+            w.add_tensor(name, raw, raw_dtype=of)
+            want[ours] = gguf.quants.dequantize(raw, of)
+        w.write_header_to_file(), w.write_kv_data_to_file(), w.write_tensors_to_file(), w.close()
+        if not run(propane, "convert", path, back):
+            expect(False, f"{kind.name}: read")
+            continue
+        got, worst = load_file(back), 0.0
+        for ours, name, _ in names():
+            worst = max(worst, float(np.abs(theirs(name, got[ours]) - want[ours]).max()))
+        expect(worst == 0 if kind not in (Q.Q4_K, Q.Q6_K) else worst < 1e-6, f"{kind.name}: values as gguf.quants takes them apart (largest difference {worst:.2g})")
+
+
+def check_vocabularies(propane, folder):
+    data = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "data", "tokenizers")
+    for name, model, pre in (("gpt2", "gpt2", "gpt-2"), ("llama3", "gpt2", "llama-bpe"), ("qwen", "gpt2", "qwen2"), ("sentencepiece", "llama", "default")):
+        t = json.load(open(os.path.join(data, name + ".json")))
+        size = 1 + max(list(t["model"]["vocab"].values()) + [a["id"] for a in t["added_tokens"]])
+        make_model(folder, size)
+        path = os.path.join(folder, name + ".gguf")
+        if not run(propane, "convert", folder, path, "--tokenizer", os.path.join(data, name + ".json")):
+            expect(False, f"{name}: written")
+            continue
+        r = gguf.GGUFReader(path)
+        tokens = [k for _, k in sorted({**{i: k for k, i in t["model"]["vocab"].items()}, **{a["id"]: a["content"] for a in t["added_tokens"]}}.items())]
+        good = r.fields["tokenizer.ggml.model"].contents() == model and r.fields["tokenizer.ggml.pre"].contents() == pre
+        good = good and r.fields["tokenizer.ggml.tokens"].contents() == tokens
+        if model == "gpt2":
+            good = good and r.fields["tokenizer.ggml.merges"].contents() == [" ".join(m) if isinstance(m, list) else m for m in t["model"]["merges"]]
+        expect(good, f"{name}: vocabulary of {size} in the file")
+        text = os.path.join(folder, "text")  # the llama kind spells a mark that stands in the text as bytes, as llama2.c does
+        open(text, "w").write("\n".join(c[0].replace("\n", " ") for c in json.load(open(os.path.join(data, name + ".cases.json")))["cases"] if c[0] and "<" not in c[0] and (model == "gpt2" or "▁" not in c[0])) + "\n")
+        ids = [subprocess.run([propane, "tokenize", text, "--tokenizer", p, "--print-ids", "lines"], capture_output=True).stdout for p in (path, os.path.join(data, name + ".json"))]
+        expect(ids[0] == ids[1] and len(ids[0]) > 1000, f"{name}: the vocabulary read back gives the same ids")
+
+
+def make_model(folder, vocab):
+    C["vocab_size"] = vocab
+    rng = np.random.default_rng(5)
+    weights = {ours: rng.standard_normal(shape).astype(np.float32) * np.float32(0.05) for ours, _, shape in names()}
+    save_file(weights, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
+    json.dump(C, open(os.path.join(folder, "config.json"), "w"))
+    return weights
+
+
+def main(propane):
+    with tempfile.TemporaryDirectory() as folder:
+        weights = make_model(folder, 320)
+        check_written(propane, folder, weights)
+        check_read(propane, folder, weights, np.random.default_rng(6))
+        check_vocabularies(propane, folder)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        print(__doc__)
+        sys.exit(2)
+    sys.exit(main(sys.argv[1]))
