@@ -19,6 +19,8 @@
 /* log and rsqrt misbehave below it (C46, libane): their table ends there. */
 #define SMALLEST 0x1.0cp-17f
 
+static float half(float v) { return fp16_to_f32(fp16_from_f32(v)); }
+
 /* ---- tables ---------------------------------------------------------------------------------------------------------- */
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
@@ -48,15 +50,6 @@ static void build(sim_table *t, double (*f)(double), double low, double high) {
         shift[k + 1] += error / 4;
     }
     for (int k = 0; k <= PIECES; k++) t->y[k] = (float)(f((double)t->x[k]) + shift[k]);
-}
-
-void sim_tables_build(sim_tables *t) {
-    build(&t->sigmoid, sigmoid, 0, 11);
-    build(&t->tanh, tanh, 0, 5);
-    build(&t->erf, erf, 0, 3.5);
-    build(&t->exp2, exp2, 0, 1);
-    build(&t->log2, log2, 1, 2);
-    build(&t->rsqrt, reciprocal_root, 1, 4);
 }
 
 static float look_up(const sim_table *t, float x) {
@@ -105,6 +98,16 @@ static float table_rsqrt(const sim_tables *t, float x) {
     return ldexpf(look_up(&t->rsqrt, m), -e / 2);
 }
 
+void sim_tables_build(sim_tables *t) {
+    build(&t->sigmoid, sigmoid, 0, 11);
+    build(&t->tanh, tanh, 0, 5);
+    build(&t->erf, erf, 0, 3.5);
+    build(&t->exp2, exp2, 0, 1);
+    build(&t->log2, log2, 1, 2);
+    build(&t->rsqrt, reciprocal_root, 1, 4);
+    for (int i = 0; i < 65536; i++) t->exp_half[i] = half(table_exp2(t, fp16_to_f32((uint16_t)i) * 1.44269504f));
+}
+
 static float apply(const sim_tables *t, mil_opcode code, float x, float epsilon) {
     switch (code) {
     case MIL_OP_exp: return table_exp2(t, x * 1.44269504f);
@@ -137,8 +140,6 @@ bool sim_has_kernel(const sim_numbers *n, const mil_op *op) {
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------- */
 
-static float half(float v) { return fp16_to_f32(fp16_from_f32(v)); }
-
 static propane_status run_softmax(const sim_numbers *n, const mil_op *op, const float *x, float *y, propane_error *err) {
     const mil_type *type = &op->results[0]->type;
     int axis;
@@ -151,7 +152,7 @@ static propane_status run_softmax(const sim_numbers *n, const mil_op *op, const 
         float most = -INFINITY, sum = 0;
         for (int64_t i = 0; i < length; i++) most = fmaxf(most, x[at + i * inner]);
         for (int64_t i = 0; i < length; i++) {
-            float e = half(table_exp2(n->tables, half(x[at + i * inner] - most) * 1.44269504f));
+            float e = n->tables->exp_half[fp16_from_f32(x[at + i * inner] - most)];
             y[at + i * inner] = e;
             sum += e;
         }
@@ -199,6 +200,17 @@ propane_status sim_kernel_run(const sim_numbers *n, const mil_op *op, const floa
     return PROPANE_OK;
 }
 
+bool sim_is_elementwise(const mil_op *op) { return !in_sums(op->info->code) && op->info->code != MIL_OP_softmax; }
+
+propane_status sim_kernel_map(const sim_numbers *n, const mil_op *op, uint16_t map[65536], propane_error *err) {
+    double epsilon = 0;
+    if (op->info->code == MIL_OP_log || op->info->code == MIL_OP_rsqrt)
+        PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
+    for (int i = 0; i < 65536; i++)
+        map[i] = fp16_from_f32(apply(n->tables, op->info->code, fp16_to_f32((uint16_t)i), (float)epsilon));
+    return PROPANE_OK;
+}
+
 /* ---- storing ---------------------------------------------------------------------------------------------------------------- */
 
 void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count) {
@@ -221,9 +233,21 @@ static bool slices_width(const mil_op *op) {
     return mil_slice_read(op, &s, NULL) == PROPANE_OK && s.rank > 0 && s.begin[s.rank - 1] > 0;
 }
 
+/* Whether one of four fp16 has an exponent of all ones: infinity or NaN. */
+static bool any_overflow(const uint16_t *v) {
+    const uint64_t exponents = 0x7c007c007c007c00u, ones = 0x0001000100010001u;
+    uint64_t bits;
+    memcpy(&bits, v, sizeof bits);
+    uint64_t missing = (~bits & exponents) >> 10; /* five bits each, zero where all are set */
+    return (((missing + 31 * ones) >> 5) & ones) != ones;
+}
+
 static void store_half(uint16_t *v, int64_t count, float limit, bool saturate, bool fault) {
     const uint16_t top = fp16_from_f32(limit), broken = fp16_from_f32(4094);
+    bool rare = top == 0x7bff && !fault;
     for (int64_t i = 0; i < count; i++) {
+        while (rare && i % 4 == 0 && i + 4 <= count && !any_overflow(v + i)) i += 4;
+        if (i == count) return;
         uint16_t magnitude = v[i] & 0x7fff, sign = v[i] & 0x8000;
         if (fault && magnitude > broken && magnitude <= 0x7c00)
             v[i] = sign | 0x7c00;

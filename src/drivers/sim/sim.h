@@ -38,6 +38,7 @@ typedef struct sim_table {
 
 typedef struct sim_tables {
     sim_table sigmoid, tanh, erf, exp2, log2, rsqrt; /* the last three over one binade, the exponent is exact */
+    float exp_half[65536]; /* exp of every fp16, rounded to fp16 */
 } sim_tables;
 
 void sim_tables_build(sim_tables *t);
@@ -53,6 +54,9 @@ bool sim_has_kernel(const sim_numbers *n, const mil_op *op);
 /* Dense operands and result as floats; reductions and softmax read their axes from the op. */
 PROPANE_CHECK propane_status sim_kernel_run(const sim_numbers *n, const mil_op *op, const float *x, float *y,
                                             propane_error *err);
+/* The same for an elementwise op of fp16, for all its values at once. */
+PROPANE_CHECK propane_status sim_kernel_map(const sim_numbers *n, const mil_op *op, uint16_t map[65536], propane_error *err);
+bool sim_is_elementwise(const mil_op *op);
 /* What happens to every result when it is stored: rounding of fp32, saturation, the fault of slices along the width. */
 void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
 void sim_load_f32(float *target, mil_dtype dtype, const void *source, int64_t count);
@@ -72,6 +76,7 @@ typedef struct sim_slot {
 typedef struct sim_step {
     const mil_op *op;
     cpu_program *program; /* NULL: a kernel of ours, or an alias that does nothing */
+    uint16_t *map;        /* a kernel of ours as a table of all fp16 values; NULL: none */
     bool alias;
     int in_count, out_count;
     int *in, *out;        /* value ids, in the order of the program's inputs and outputs */

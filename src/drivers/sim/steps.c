@@ -111,7 +111,9 @@ static propane_status add_step(sim_program *p, const mil_op *op, const sim_numbe
         if (p->float_scratch < floats) p->float_scratch = floats;
         s->in[s->in_count++] = x->id;
         s->out[s->out_count++] = op->results[0]->id;
-        return PROPANE_OK;
+        if (x->type.dtype != MIL_fp16 || !sim_is_elementwise(op)) return PROPANE_OK;
+        s->map = ARENA_ARRAY(a, 65536, uint16_t);
+        return s->map ? sim_kernel_map(n, op, s->map, err) : no_memory(err);
     }
     PROPANE_TRY(compile_step(s, options, a, work, p->function->value_count, err));
     if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
@@ -176,9 +178,16 @@ static void *address(const sim_program *p, void *block, void *const *inputs, int
 static propane_status run_kernel(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
                                  void *const *inputs, propane_error *err) {
     const mil_value *x = s->op->operands[0].values[0], *y = s->op->results[0];
+    int64_t count = mil_type_count(&x->type);
+    if (s->map) {
+        const uint16_t *in = address(p, block, inputs, s->in[0]);
+        uint16_t *out = address(p, block, inputs, s->out[0]);
+        for (int64_t i = 0; i < count; i++) out[i] = s->map[in[i]];
+        return PROPANE_OK;
+    }
     float *from = (float *)((unsigned char *)block + p->scratch);
-    float *to = from + padded((int64_t)sizeof(float) * mil_type_count(&x->type)) / (int64_t)sizeof(float);
-    sim_load_f32(from, x->type.dtype, address(p, block, inputs, s->in[0]), mil_type_count(&x->type));
+    float *to = from + padded((int64_t)sizeof(float) * count) / (int64_t)sizeof(float);
+    sim_load_f32(from, x->type.dtype, address(p, block, inputs, s->in[0]), count);
     PROPANE_TRY(sim_kernel_run(n, s->op, from, to, err));
     sim_store_f32(address(p, block, inputs, s->out[0]), y->type.dtype, to, mil_type_count(&y->type));
     return PROPANE_OK;
