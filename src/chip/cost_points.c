@@ -72,7 +72,7 @@ static bool contains(const char *text, const char *word) { return strcasestr(tex
 static double number(const char *text) {
     char *end;
     double v = strtod(text, &end);
-    return *text && !*end && isfinite(v) ? v : 0;
+    return *text && !*end && isfinite(v) ? fmin(v, 1e18) : 0; /* no table has more; products stay finite */
 }
 
 /* "Cin=512": the number behind NAME=, which no letter precedes. */
@@ -85,7 +85,7 @@ static double field(const char *shape, const char *name, double standard) {
         for (; isdigit((unsigned char)*d); d++) v = v * 10 + (*d - '0');
         if (*d == '.' && isdigit((unsigned char)d[1]))
             for (d++; isdigit((unsigned char)*d); d++) v += (unit /= 10) * (*d - '0');
-        return v;
+        return fmin(v, 1e9);
     }
     return standard;
 }
@@ -106,7 +106,7 @@ static double table_bits(const char *dtype) {
     if (!at) return contains(dtype, "int4-lut") || contains(dtype, "4-bit w") ? 4 : 0;
     const char *start = at;
     while (start > dtype && (isdigit((unsigned char)start[-1]) || start[-1] == '.')) start--;
-    return strtod(start, NULL);
+    return fmin(strtod(start, NULL), 64);
 }
 
 static const struct {

@@ -56,6 +56,7 @@ static propane_status count_in(tally *groups, int *used, const char *name, doubl
 typedef struct judged {
     tally all, chips[MAX_GROUPS], kinds[MAX_GROUPS], reasons[MAX_GROUPS];
     int chip_count, kind_count, reason_count, uncovered, one;
+    int fitted; /* points that the model was fitted to, or their like */
 } judged;
 
 static propane_status judge(const cost_point *points, int count, arena *a, judged *j, propane_error *err) {
@@ -67,6 +68,7 @@ static propane_status judge(const cost_point *points, int count, arena *a, judge
             continue;
         }
         double error = fabs(p->time.ms / p->published_ms - 1);
+        j->fitted += p->time.similarity > 0.999;
         PROPANE_TRY(count_in(&j->all, &j->one, "all", error, count, a, err));
         PROPANE_TRY(count_in(j->chips, &j->chip_count, p->chip, error, count, a, err));
         PROPANE_TRY(count_in(j->kinds, &j->kind_count, p->workload, error, count, a, err));
@@ -150,8 +152,8 @@ static void points_json(const char *path, const cost_point *points, int count, c
     for (int i = 0; i < j->kind_count; i++) json_object_set_new(kinds, j->kinds[i].name, json_group(&j->kinds[i]));
     for (int i = 0; i < j->reason_count; i++)
         json_object_set_new(reasons, j->reasons[i].name, json_integer(j->reasons[i].count));
-    print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind", "estimated",
-                         "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "median_relative_error",
+    print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind", "estimated",
+                         "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "fitted", j->fitted, "median_relative_error",
                          quantile(j->all.errors, j->all.count, 0.5), "p90_relative_error",
                          quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips, "by_workload", kinds,
                          "not_covered_reasons", reasons, "points", list, "uncovered", missing, "training_steps",
@@ -180,6 +182,9 @@ static void print_points(const char *path, const cost_point *points, int count, 
     printf("\n%s: %d rows, %d covered, %d not; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%\n", path,
            count, j->all.count, j->uncovered, 100 * quantile(j->all.errors, j->all.count, 0.5),
            100 * quantile(j->all.errors, j->all.count, 0.9));
+    if (j->fitted)
+        printf("%d of them are points that the model was fitted to or just like one: their errors say little; "
+               "bench/cross_validate.sh tells those of points held out\n", j->fitted);
 }
 
 static propane_status estimate_points(const char *path, bool json, propane_error *err) {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * Tables of published points: every one is read or refused, and every covered row has a finite time.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/memory.h"
+#include "chip/cost_step.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    propane_error err = {0};
+    cost_point *points = NULL;
+    int count = 0;
+    arena *a = arena_create();
+    char *text = mem_alloc(size + 1); /* terminated, as file_read gives it */
+    if (!a || !text) abort();
+    memcpy(text, data, size);
+    text[size] = 0;
+    if (cost_points_read(text, size, "fuzz", a, &points, &count, &err) == PROPANE_OK)
+        for (int i = 0; i < count; i++) {
+            const cost_point *p = &points[i];
+            cost_step_point s;
+            if (p->covered ? !(p->time.ms > 0) || !isfinite(p->time.ms) : !p->reason) abort();
+            (void)cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s);
+        }
+    arena_free(a);
+    mem_free(text);
+    return 0;
+}
