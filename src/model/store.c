@@ -36,7 +36,7 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
         file_map_close(&map);
         return propane_fail(
             err, PROPANE_ERR_INVALID,
-            "%s: not a model: want a folder with config.json and model.safetensors, a .safetensors file or "
+            "%s: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or "
             "a llama2.c checkpoint",
             path);
     }

@@ -86,7 +86,7 @@ $ propane train --data text --init missing
 2> propane train: cannot open missing: No such file or directory
 = 1
 $ propane train --data text --init text
-2> propane train: text: not a model: want a folder with config.json and model.safetensors, a .safetensors file or a llama2.c checkpoint
+2> propane train: text: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint
 = 1
 $ propane train --data text --init done --vocab 270
 2> propane train: the model (done) has a vocabulary of 16, the tokenizer one of 270: give the model's own --tokenizer

@@ -12,7 +12,7 @@ $ propane generate missing
 2> propane generate: cannot open missing: No such file or directory
 = 1
 $ propane generate empty
-2> propane generate: empty: not a model: want a folder with config.json and model.safetensors, a .safetensors file or a llama2.c checkpoint
+2> propane generate: empty: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint
 = 1
 $ propane generate dir
 2> propane generate: cannot open dir/model.safetensors: No such file or directory
@@ -164,7 +164,7 @@ $ propane convert m x.bin --dtype f16
 2> propane convert: x.bin: llama2.c checkpoints hold F32 only
 = 1
 $ propane convert m x.safetensors --dtype f64
-2> propane convert: --dtype: 'f64' is not one of f32|f16|bf16
+2> propane convert: --dtype: 'f64' is not one of f32|f16|bf16|q8_0
 2> Try 'propane convert --help'.
 = 2
 $ propane convert text x.mil
@@ -186,9 +186,9 @@ $ propane show
 $ propane show missing empty dir text bpe.json
 >~ bpe.json: tokenizer, kind bpe, 270 ids, bos -1, eos -1
 2> propane show: cannot open missing: No such file or directory
-2> propane show: empty: not a file that Propane knows: MIL text, MILBlob weights, safetensors, a llama2.c checkpoint, a tokenizer or a token file
+2> propane show: empty: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer or a token file
 2> propane show: cannot open dir/model.safetensors: No such file or directory
-2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, a llama2.c checkpoint, a tokenizer or a token file
+2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer or a token file
 = 1
 $ propane show cut.bin cut.safetensors tiny.safetensors cut.tokens
 2~ propane show: cut.bin: the file has 3000 bytes, but a llama2.c checkpoint of these sizes has *; it is truncated
