@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Compares Propane's GGUF with the package `gguf`: what Propane writes is read there, what is written there is read here.
 
-    python3 tools/gguf_check.py PROPANE        (exit 1: different; 77: a package is missing)
+    python3 tools/gguf_check.py [PROPANE]      (exit 1: different; 77: a package is missing)
 
 Written: F32, F16, BF16 and Q8_0, metadata, permuted query and key rows, both kinds of vocabulary. Read: those, Q4_0, Q4_K and
 Q6_K (blocks of random bytes, taken apart by both).
@@ -28,11 +28,12 @@ C = dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="sil
          tie_word_embeddings=False)
 PARTS = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
          "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
-bad = 0
+bad = count = 0
 
 
 def expect(good, what):
-    global bad
+    global bad, count
+    count += 1
     print(("ok    " if good else "WRONG ") + what)
     bad += not good
 
@@ -160,11 +161,16 @@ def main(propane):
         check_written(propane, folder, weights)
         check_read(propane, folder, weights, np.random.default_rng(6))
         check_vocabularies(propane, folder)
+    print(f"{count - bad} of {count} checks are good")
     return 1 if bad else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) > 2:
         print(__doc__)
         sys.exit(2)
-    sys.exit(main(sys.argv[1]))
+    program = sys.argv[1] if len(sys.argv) == 2 else os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "release", "propane")
+    if not os.path.exists(program):
+        print(f"gguf_check: {program} is not built: run make")
+        sys.exit(77)
+    sys.exit(main(program))

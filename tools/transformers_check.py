@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Checks that what `propane convert` writes is what transformers reads, and the other way round.
 
-    python3 tools/transformers_check.py PROPANE        (exit 1: different; 77: a package is missing)
+    python3 tools/transformers_check.py [PROPANE]      (exit 1: different; 77: a package is missing)
 
 A random Llama (grouped queries, tied and separate heads, biases none) made by transformers, saved in one file and in shards,
 goes through Propane's folder, safetensors, GGUF and llama2.c forms; loaded again by transformers its logits are equal to the
@@ -22,11 +22,12 @@ except ImportError as e:
     print(f"transformers_check: {e}")
     sys.exit(77)
 
-bad = 0
+bad = count = 0
 
 
 def expect(good, what):
-    global bad
+    global bad, count
+    count += 1
     print(("ok    " if good else "WRONG ") + what)
     bad += not good
 
@@ -106,11 +107,16 @@ def main(propane):
         check_model(propane, folder, False)
         check_model(propane, folder, True)
         check_run(propane, folder)
+    print(f"{count - bad} of {count} checks are good")
     return 1 if bad else 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) > 2:
         print(__doc__)
         sys.exit(2)
-    sys.exit(main(sys.argv[1]))
+    program = sys.argv[1] if len(sys.argv) == 2 else os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "build", "release", "propane")
+    if not os.path.exists(program):
+        print(f"transformers_check: {program} is not built: run make")
+        sys.exit(77)
+    sys.exit(main(program))

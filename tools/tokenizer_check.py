@@ -1,0 +1,16 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Token ids of seven kinds of tokenizer.json against Hugging Face's `tokenizers`: tools/tokenizer_reference.py says how.
+
+    python3 tools/tokenizer_check.py [PROPANE]        (exit 1: different; 77: a package is missing)
+"""
+import os
+import sys
+
+import tokenizer_reference as reference  # exits 77 where the package is missing
+
+program = sys.argv[1] if len(sys.argv) == 2 else os.path.join(reference.ROOT, "build", "release", "propane")
+if not os.path.exists(program):
+    print(f"tokenizer_check: {program} is not built: run make")
+    sys.exit(77)
+sys.exit(reference.compare(program))
