@@ -20,7 +20,7 @@ fi
 rm -rf "$out/run"
 echo "Training on $what ($(($(wc -c < "$text") / 1000)) KB)."
 "$propane" train --data "$text" --run "$out/run" --vocab 1024 --layers 4 --width 192 --heads 6 --context 128 --batch 8 \
-    --steps "${STEPS:-500}" --lr 3e-3 --min-lr 1e-4 --warmup 30 --eval-every 125 --held-out 0.1
+    --steps "${STEPS:-600}" --lr 3e-3 --min-lr 1e-4 --warmup 30 --eval-every 125 --held-out 0.1
 printf '\nIt writes, after the words "static propane_status ":\n\n'
 "$propane" generate "$out/run" --prompt 'static propane_status ' --count 150 --seed 1
 printf '\nMore:  %s generate %s --prompt "..."      %s train --help\n' "$propane" "$out/run" "$propane"
