@@ -27,7 +27,7 @@ run() { # run NAME COMMAND...
     esac
 }
 for script in tools/*_check.py; do
-    [ -f "$script" ] && run "$(basename "$script" .py)" "$python" "$script"
+    [ -f "$script" ] && run "$(basename "$script" .py)" "$python" "$script" build/release/propane
 done
 echo "$good passed, $bad failed, $skipped skipped"
 [ $bad = 0 ]
