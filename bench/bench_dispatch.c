@@ -25,14 +25,16 @@ static int compare(const void *a, const void *b) {
 
 static void report(const char *subject, int64_t *ns, int count, int parts) {
     qsort(ns, (size_t)count, sizeof *ns, compare);
-    printf("%s,%.2f,%.2f\n", subject, (double)ns[count / 2] / 1000 / parts, (double)ns[count * 99 / 100] / 1000 / parts);
+    printf("%s,%.2f,%.2f\n", subject, (double)ns[count / 2] / 1000 / parts,
+           (double)ns[count * 99 / 100] / 1000 / parts);
 }
 
 static void nothing(void *context, int task, int worker) {}
 
 /* Between two rounds the host does something else for a moment, so that the device's thread goes to sleep. */
 static void pause_ns(int64_t ns) {
-    for (int64_t end = clock_ns() + ns; clock_ns() < end;) {}
+    for (int64_t end = clock_ns() + ns; clock_ns() < end;) {
+    }
 }
 
 static propane_status measure(int rounds, int64_t *ns, propane_error *err) {

@@ -31,18 +31,20 @@ enum { RUNS = 4, MOST_ROUNDS = 50 };
 /* ---- the machine ------------------------------------------------------------------------------------------------------ */
 
 #define CHAINS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-#define PEAK(name, attribute, type, set, fma, lanes)                                                                    \
-    attribute static double name(int64_t steps) {                                                                       \
-        type a = set(1.0f), b = set(1e-9f);                                                                             \
-        CHAINS(PEAK_DECLARE_##name)                                                                                     \
-        for (int64_t i = 0; i < steps; i++) { CHAINS(PEAK_STEP_##name) }                                                \
-        float out[16];                                                                                                  \
-        type sum = c0;                                                                                                  \
-        CHAINS(PEAK_JOIN_##name)                                                                                        \
-        memcpy(out, &sum, sizeof sum);                                                                                  \
-        volatile float keep = out[0];                                                                                   \
-        (void)keep;                                                                                                     \
-        return 12.0 * 2 * (lanes) * (double)steps;                                                                      \
+#define PEAK(name, attribute, type, set, fma, lanes)                                                                   \
+    attribute static double name(int64_t steps) {                                                                      \
+        type a = set(1.0f), b = set(1e-9f);                                                                            \
+        CHAINS(PEAK_DECLARE_##name)                                                                                    \
+        for (int64_t i = 0; i < steps; i++) {                                                                          \
+            CHAINS(PEAK_STEP_##name)                                                                                   \
+        }                                                                                                              \
+        float out[16];                                                                                                 \
+        type sum = c0;                                                                                                 \
+        CHAINS(PEAK_JOIN_##name)                                                                                       \
+        memcpy(out, &sum, sizeof sum);                                                                                 \
+        volatile float keep = out[0];                                                                                  \
+        (void)keep;                                                                                                    \
+        return 12.0 * 2 * (lanes) * (double)steps;                                                                     \
     }
 #if defined(__x86_64__)
 #define PEAK_DECLARE_peak_avx512(i) __m512 c##i = _mm512_set1_ps(i);
@@ -76,8 +78,10 @@ static void task_peak(void *context, int task, int worker) {
 static double measure_peak(cpu_isa isa) {
     peak_loop p = {.steps = 400000};
 #if defined(__x86_64__)
-    if (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16) p.loop = peak_avx512;
-    else if (isa == CPU_ISA_AVX2) p.loop = peak_avx2;
+    if (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16)
+        p.loop = peak_avx512;
+    else if (isa == CPU_ISA_AVX2)
+        p.loop = peak_avx2;
 #elif defined(__aarch64__)
     if (isa == CPU_ISA_NEON) p.loop = peak_neon;
 #endif
@@ -96,7 +100,8 @@ static double measure_peak(cpu_isa isa) {
 /* ---- OpenBLAS ---------------------------------------------------------------------------------------------------------- */
 
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
-typedef void (*sgemm_function)(int, int, int, int, int, int, float, const float *, int, const float *, int, float, float *, int);
+typedef void (*sgemm_function)(int, int, int, int, int, int, float, const float *, int, const float *, int, float,
+                               float *, int);
 
 static sgemm_function find_blas(int threads) {
     void *library = dlopen("libopenblas.so.0", RTLD_NOW);
@@ -162,7 +167,8 @@ static void fill(float *x, uint16_t *half, size_t n) {
 }
 
 static bool make_operands(operands *o, const shape *s) {
-    o->na = (size_t)(s->m * s->k * s->batch), o->nb = (size_t)(s->k * s->n * s->batch), o->nc = (size_t)(s->m * s->n * s->batch);
+    o->na = (size_t)(s->m * s->k * s->batch), o->nb = (size_t)(s->k * s->n * s->batch),
+    o->nc = (size_t)(s->m * s->n * s->batch);
     o->a = mem_pages_alloc(o->na * 4), o->b = mem_pages_alloc(o->nb * 4), o->c = mem_pages_alloc(o->nc * 4);
     o->a16 = mem_pages_alloc(o->na * 2), o->b16 = mem_pages_alloc(o->nb * 2);
     if (!o->a || !o->b || !o->c || !o->a16 || !o->b16) return false;
@@ -178,10 +184,16 @@ static void free_operands(operands *o) {
 
 static cpu_gemm product_of(const shape *s, const operands *o, cpu_isa isa, bool half, bool bf16) {
     cpu_gemm g = {.isa = isa, .bf16 = bf16, .m = s->m, .n = s->n, .k = s->k, .batch = s->batch, .alpha = 1};
-    g.a = (cpu_matrix){.data = half ? (void *)o->a16 : o->a, .dtype = half ? CPU_F16 : CPU_F32,
-                       .row_stride = s->turn_a ? 1 : s->k, .col_stride = s->turn_a ? s->m : 1, .batch_stride = s->m * s->k};
-    g.b = (cpu_matrix){.data = half ? (void *)o->b16 : o->b, .dtype = half ? CPU_F16 : CPU_F32,
-                       .row_stride = s->turn_b ? 1 : s->n, .col_stride = s->turn_b ? s->k : 1, .batch_stride = s->k * s->n};
+    g.a = (cpu_matrix){.data = half ? (void *)o->a16 : o->a,
+                       .dtype = half ? CPU_F16 : CPU_F32,
+                       .row_stride = s->turn_a ? 1 : s->k,
+                       .col_stride = s->turn_a ? s->m : 1,
+                       .batch_stride = s->m * s->k};
+    g.b = (cpu_matrix){.data = half ? (void *)o->b16 : o->b,
+                       .dtype = half ? CPU_F16 : CPU_F32,
+                       .row_stride = s->turn_b ? 1 : s->n,
+                       .col_stride = s->turn_b ? s->k : 1,
+                       .batch_stride = s->k * s->n};
     g.c = (cpu_matrix){.data = o->c, .row_stride = s->n, .col_stride = 1, .batch_stride = s->m * s->n};
     return g;
 }
@@ -231,9 +243,9 @@ static void bench_blas(sgemm_function sgemm, const shape *s, const operands *o, 
     for (int i = -1; i < RUNS; i++) {
         int64_t start = clock_ns();
         for (int64_t b = 0; b < s->batch; b++)
-            sgemm(ROW_MAJOR, s->turn_a ? TRANSPOSE : NO_TRANSPOSE, s->turn_b ? TRANSPOSE : NO_TRANSPOSE, (int)s->m, (int)s->n,
-                  (int)s->k, 1, o->a + b * s->m * s->k, (int)(s->turn_a ? s->m : s->k), o->b + b * s->k * s->n,
-                  (int)(s->turn_b ? s->k : s->n), 0, o->c + b * s->m * s->n, (int)s->n);
+            sgemm(ROW_MAJOR, s->turn_a ? TRANSPOSE : NO_TRANSPOSE, s->turn_b ? TRANSPOSE : NO_TRANSPOSE, (int)s->m,
+                  (int)s->n, (int)s->k, 1, o->a + b * s->m * s->k, (int)(s->turn_a ? s->m : s->k),
+                  o->b + b * s->k * s->n, (int)(s->turn_b ? s->k : s->n), 0, o->c + b * s->m * s->n, (int)s->n);
         if (i >= 0) t->ns[t->count++] = (double)(clock_ns() - start);
     }
 }
@@ -244,8 +256,10 @@ static void print_cell(times *t, double flops, double peak) {
         return;
     }
     double middle = flops / median(t), best = flops / t->ns[0];
-    if (peak > 0) printf("  %4.0f %3.0f%% (%3.0f%%)", middle, 100 * middle / peak, 100 * best / peak);
-    else printf("  %6.1f (%6.1f)", middle, best);
+    if (peak > 0)
+        printf("  %4.0f %3.0f%% (%3.0f%%)", middle, 100 * middle / peak, 100 * best / peak);
+    else
+        printf("  %6.1f (%6.1f)", middle, best);
 }
 
 int main(int argc, char **argv) {
@@ -261,10 +275,12 @@ int main(int argc, char **argv) {
     int threads = pool_threads();
     for (int i = 0; i < CPU_ISA_COUNT; i++)
         if (cpu_isa_available((cpu_isa)i) && measure_peak((cpu_isa)i) > 0)
-            printf("peak %-12s %7.1f GFLOP/s with %d threads\n", cpu_isa_name((cpu_isa)i), measure_peak((cpu_isa)i), threads);
+            printf("peak %-12s %7.1f GFLOP/s with %d threads\n", cpu_isa_name((cpu_isa)i), measure_peak((cpu_isa)i),
+                   threads);
     double peak = measure_peak(isa);
     sgemm_function sgemm = find_blas(threads);
-    printf("%s; GFLOP/s, part of the peak, best in brackets%s\n", cpu_isa_name(isa), sgemm ? "" : "; OpenBLAS is not here");
+    printf("%s; GFLOP/s, part of the peak, best in brackets%s\n", cpu_isa_name(isa),
+           sgemm ? "" : "; OpenBLAS is not here");
     printf("%-24s  %14s  %14s  %14s  %14s  %14s\n", "", "fp32", "fp32 packed A", "fp16 storage", "bf16", "OpenBLAS");
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
         const shape *s = &shapes[i];
@@ -278,7 +294,8 @@ int main(int argc, char **argv) {
         memset(t, 0, sizeof t);
         for (int round = 0; round < rounds; round++) {
             for (int form = 0; form < 4; form++)
-                if (!bench_ours(product_of(s, &o, isa, form == 2, form == 3), form == 1 && s->batch == 1, &t[form])) return 1;
+                if (!bench_ours(product_of(s, &o, isa, form == 2, form == 3), form == 1 && s->batch == 1, &t[form]))
+                    return 1;
             rest();
             if (sgemm) bench_blas(sgemm, s, &o, &t[4]);
             rest();

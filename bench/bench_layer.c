@@ -53,8 +53,10 @@ static void fill(driver_buffer *b, const propane_io *io, rng *r) {
     double scale = io->rank == 2 ? 0.03 : 1;
     for (size_t i = 0; i < count; i++) {
         float v = (float)(scale * (2 * rng_unit(r) - 1));
-        if (io->dtype == PROPANE_FP16) ((uint16_t *)b->memory)[i] = fp16_from_f32(v);
-        else ((float *)b->memory)[i] = v;
+        if (io->dtype == PROPANE_FP16)
+            ((uint16_t *)b->memory)[i] = fp16_from_f32(v);
+        else
+            ((float *)b->memory)[i] = v;
     }
 }
 
@@ -65,8 +67,8 @@ static propane_status bench(void *device, const plan_kernel *k, double limit, bo
     int64_t begin = clock_ns(), ns[ROUNDS];
     PROPANE_TRY(cpu_driver.compile(device, k->function, NULL, &program, err));
     double compile_ms = (double)(clock_ns() - begin) / 1e6;
-    driver_buffer *in = mem_array((size_t)program.input_count, sizeof *in), *out = mem_array((size_t)program.output_count,
-                                                                                             sizeof *out);
+    driver_buffer *in = mem_array((size_t)program.input_count, sizeof *in),
+                  *out = mem_array((size_t)program.output_count, sizeof *out);
     driver_buffer **ins = mem_array((size_t)program.input_count + 1, sizeof *ins);
     driver_buffer **outs = mem_array((size_t)program.output_count + 1, sizeof *outs);
     rng r;
@@ -92,9 +94,9 @@ static propane_status bench(void *device, const plan_kernel *k, double limit, bo
     cpu_profile_counts counts;
     cpu_profile_summary(&program, &counts);
     *ms = (double)ns[ROUNDS / 2] / 1e6;
-    printf("%s,%.3f,%.1f,%.3f,%d,%d,%d,%d,%d,%.2f,%.2f\n", k->name, *ms, k->flops / *ms / 1e6, k->flops / *ms / 1e6 / limit,
-           counts.steps, counts.gemms, counts.tiles, counts.fused_ops, counts.copies, (double)counts.block_bytes / 1e6,
-           compile_ms);
+    printf("%s,%.3f,%.1f,%.3f,%d,%d,%d,%d,%d,%.2f,%.2f\n", k->name, *ms, k->flops / *ms / 1e6,
+           k->flops / *ms / 1e6 / limit, counts.steps, counts.gemms, counts.tiles, counts.fused_ops, counts.copies,
+           (double)counts.block_bytes / 1e6, compile_ms);
     if (profile) {
         text t = {0};
         cpu_profile_enable(&program, true);

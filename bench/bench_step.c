@@ -49,7 +49,9 @@ static int64_t now_ns(void) {
 __attribute__((target("avx512f"))) static float fma_avx512(int64_t steps) {
     __m512 a = _mm512_set1_ps(1), b = _mm512_set1_ps(1e-9f), sum = b;
     TWELVE(START)
-    for (int64_t i = 0; i < steps; i++) { TWELVE(STEP) }
+    for (int64_t i = 0; i < steps; i++) {
+        TWELVE(STEP)
+    }
     TWELVE(JOIN)
     return _mm512_cvtss_f32(sum);
 }
@@ -62,7 +64,9 @@ __attribute__((target("avx512f"))) static float fma_avx512(int64_t steps) {
 __attribute__((target("avx2,fma"))) static float fma_avx2(int64_t steps) {
     __m256 a = _mm256_set1_ps(1), b = _mm256_set1_ps(1e-9f), sum = b;
     TWELVE(START)
-    for (int64_t i = 0; i < steps; i++) { TWELVE(STEP) }
+    for (int64_t i = 0; i < steps; i++) {
+        TWELVE(STEP)
+    }
     TWELVE(JOIN)
     return _mm256_cvtss_f32(sum);
 }
@@ -73,7 +77,9 @@ __attribute__((target("avx2,fma"))) static float fma_avx2(int64_t steps) {
 static float fma_neon(int64_t steps) {
     float32x4_t a = vdupq_n_f32(1), b = vdupq_n_f32(1e-9f), sum = b;
     TWELVE(START)
-    for (int64_t i = 0; i < steps; i++) { TWELVE(STEP) }
+    for (int64_t i = 0; i < steps; i++) {
+        TWELVE(STEP)
+    }
     TWELVE(JOIN)
     return vaddvq_f32(sum);
 }
@@ -82,7 +88,7 @@ static float fma_neon(int64_t steps) {
 typedef struct machine {
     float (*fma)(int64_t steps);
     int lanes;
-    float *sweep; /* four arrays of SWEEP_FLOATS */
+    float *sweep;        /* four arrays of SWEEP_FLOATS */
     double flops, bytes; /* a nanosecond: the best so far */
 } machine;
 
@@ -120,8 +126,10 @@ static bool open_machine(machine *m) {
     propane_error err = {0};
     if (cpu_isa_current(&isa, &err)) return false;
 #if defined(__x86_64__)
-    if (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16) m->fma = fma_avx512, m->lanes = 16;
-    else if (isa == CPU_ISA_AVX2) m->fma = fma_avx2, m->lanes = 8;
+    if (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16)
+        m->fma = fma_avx512, m->lanes = 16;
+    else if (isa == CPU_ISA_AVX2)
+        m->fma = fma_avx2, m->lanes = 8;
 #elif defined(__aarch64__)
     if (isa == CPU_ISA_NEON) m->fma = fma_neon, m->lanes = 4;
 #endif
@@ -154,7 +162,12 @@ static int compare(const void *a, const void *b) {
 static propane_status run_step(train_step *s, const row *r, const int32_t *tokens, int index, times *t,
                                propane_error *err) {
     double loss, norm;
-    adamw_step how = {.lr = 1e-4, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .gradient_scale = 1,
+    adamw_step how = {.lr = 1e-4,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .epsilon = 1e-8,
+                      .weight_decay = 0.1,
+                      .gradient_scale = 1,
                       .step = index + 1};
     int64_t start = now_ns();
     PROPANE_TRY(train_step_batch(s, tokens, tokens + (int64_t)r->batch * r->context, true, 1, &loss, err));
@@ -229,8 +242,8 @@ int main(int argc, char **argv) {
     if (rounds < 2) rounds = 2;
     if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
     if (!open_machine(&m)) return 1;
-    printf("%d threads, %s; milliseconds\n%-15s %8s %8s %8s %8s %8s %9s %8s %7s %7s %8s\n", pool_threads(), precision, "",
-           "limit", "best", "median", "of it", "of it", "GFLOP/s", "kernels", "norm", "AdamW", "peak MB");
+    printf("%d threads, %s; milliseconds\n%-15s %8s %8s %8s %8s %8s %9s %8s %7s %7s %8s\n", pool_threads(), precision,
+           "", "limit", "best", "median", "of it", "of it", "GFLOP/s", "kernels", "norm", "AdamW", "peak MB");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strstr(rows[i].name, only) && bench(&rows[i], precision, &m, rounds, &err) != PROPANE_OK) {
             fprintf(stderr, "bench_step: %s: %s\n", rows[i].name, err.text);

@@ -57,12 +57,13 @@ static propane_status bench(const char *path, int argc, char **argv, propane_err
     c.tie_word_embeddings = true;
     train_options o;
     train_options_default(&o);
-    o.steps = argc > 2 ? atoll(argv[2]) : 2000, o.batch = 12, o.context = 64, o.lr = 2e-3, o.min_lr = 2e-4, o.warmup = 100;
+    o.steps = argc > 2 ? atoll(argv[2]) : 2000, o.batch = 12, o.context = 64, o.lr = 2e-3, o.min_lr = 2e-4,
+    o.warmup = 100;
     o.beta2 = 0.99, o.eval_interval = 500, o.eval_batches = 40, o.checkpoint_interval = 0;
     if (argc > 3) o.precision = argv[3];
     if (argc > 4) o.plan = argv[4];
-    train_input in = {.config = &c, .tokens = ids.ids, .token_bytes = 4, .token_count = (int64_t)ids.count,
-                      .source = path};
+    train_input in = {
+        .config = &c, .tokens = ids.ids, .token_bytes = 4, .token_count = (int64_t)ids.count, .source = path};
     train_callbacks callbacks = {.context = &p, .on_step = on_step, .on_evaluation = on_evaluation};
     int64_t start = clock_ns();
     PROPANE_TRY(trainer_create(&o, &in, &run, err));

@@ -102,8 +102,7 @@ int main(int argc, char **argv) {
     run r = {0};
     propane_error err = {0};
     propane_status status = run_file(&r, argv[1], argc > 2 ? argv[2] : "cpu", &err);
-    if (status != PROPANE_OK)
-        fprintf(stderr, "run_mil: %s\n", err.text[0] ? err.text : propane_status_name(status));
+    if (status != PROPANE_OK) fprintf(stderr, "run_mil: %s\n", err.text[0] ? err.text : propane_status_name(status));
     run_end(&r);
     return status == PROPANE_OK ? 0 : 1;
 }

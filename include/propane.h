@@ -87,11 +87,11 @@ typedef struct propane_event propane_event;
 typedef struct propane_request propane_request;
 
 typedef struct propane_device_info {
-    const char *uri;       /* "cpu", "null", "sim:m4", "ane" */
-    const char *summary;   /* one line for people */
-    int queue_depth;       /* requests that may be in flight */
-    int compile_limit;     /* programs one process may compile; 0: no limit */
-    bool simulated;        /* its figures are a model's, not a clock's */
+    const char *uri;     /* "cpu", "null", "sim:m4", "ane" */
+    const char *summary; /* one line for people */
+    int queue_depth;     /* requests that may be in flight */
+    int compile_limit;   /* programs one process may compile; 0: no limit */
+    bool simulated;      /* its figures are a model's, not a clock's */
 } propane_device_info;
 
 /* Drivers that this build knows, in the order they are listed; `why` tells why one cannot be opened here, or is NULL. */
@@ -113,13 +113,19 @@ typedef enum propane_precision {
 } propane_precision;
 
 typedef struct propane_compile_options {
-    const char *function;         /* NULL: "main", or the only function */
+    const char *function; /* NULL: "main", or the only function */
     propane_precision precision;
-    int threads;                  /* 0: the device's own choice */
+    int threads; /* 0: the device's own choice */
 } propane_compile_options;
 
 typedef enum propane_dtype {
-    PROPANE_FP16, PROPANE_FP32, PROPANE_INT32, PROPANE_BOOL, PROPANE_INT8, PROPANE_UINT8, PROPANE_INT16,
+    PROPANE_FP16,
+    PROPANE_FP32,
+    PROPANE_INT32,
+    PROPANE_BOOL,
+    PROPANE_INT8,
+    PROPANE_UINT8,
+    PROPANE_INT16,
     PROPANE_UINT16
 } propane_dtype;
 
@@ -132,7 +138,7 @@ typedef struct propane_io {
     int rank;
     int64_t dim[PROPANE_MAX_RANK];
     int64_t stride[PROPANE_MAX_RANK];
-    size_t bytes;                 /* the smallest buffer that may be bound to it */
+    size_t bytes; /* the smallest buffer that may be bound to it */
 } propane_io;
 
 /* Says whether the device takes the program; `why` explains a no (op, line, reason). */
@@ -157,8 +163,8 @@ PROPANE_CHECK propane_status propane_buffer_create(propane_device *device, size_
                                                    propane_error *err);
 /* A buffer over the caller's memory, which must be aligned to 64 bytes and outlive it. Only on devices that are the host
  * itself (cpu); elsewhere PROPANE_ERR_UNSUPPORTED. */
-PROPANE_CHECK propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t bytes, propane_buffer **out,
-                                                 propane_error *err);
+PROPANE_CHECK propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t bytes,
+                                                 propane_buffer **out, propane_error *err);
 void propane_buffer_free(propane_buffer *buffer);
 size_t propane_buffer_bytes(const propane_buffer *buffer);
 /* The host may touch the memory between lock and unlock only, and the device must not be using it then. */
@@ -198,16 +204,16 @@ typedef struct propane_event_point {
 
 typedef struct propane_completion {
     propane_status status;
-    int64_t device_ns;   /* time on the device */
-    double energy_j;     /* negative: not known */
-    bool simulated;      /* device_ns and energy_j come from a model */
+    int64_t device_ns; /* time on the device */
+    double energy_j;   /* negative: not known */
+    bool simulated;    /* device_ns and energy_j come from a model */
 } propane_completion;
 
 /* Checks the bindings once (every input and output exactly once, sizes); may then be submitted any number of times, but
  * not while it is in flight. An output may be bound to an input's buffer only where the program says that it reads that
  * input before it writes that output (the cpu driver allows it for same-shaped accumulation inputs). */
-PROPANE_CHECK propane_status propane_request_create(propane_program *program, const propane_binding *bindings, int count,
-                                                    propane_request **out, propane_error *err);
+PROPANE_CHECK propane_status propane_request_create(propane_program *program, const propane_binding *bindings,
+                                                    int count, propane_request **out, propane_error *err);
 void propane_request_free(propane_request *request); /* waits if it is in flight */
 /* Replaces what the request waits for before it starts and what it signals when it is done (also when it failed). Does not
  * allocate where the events stay the same and only their values are new. */

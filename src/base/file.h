@@ -32,7 +32,8 @@ PROPANE_CHECK propane_status file_writer_commit(file_writer *w, propane_error *e
 void file_writer_abort(file_writer *w);
 PROPANE_CHECK propane_status file_write(const char *path, const void *data, size_t bytes, propane_error *err);
 
-PROPANE_CHECK propane_status file_make_dir(const char *path, propane_error *err); /* with its parents; there already: OK */
+PROPANE_CHECK propane_status file_make_dir(const char *path,
+                                           propane_error *err); /* with its parents; there already: OK */
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 bool file_same(const char *a, const char *b); /* one file under both names; of names without a file: equal names */

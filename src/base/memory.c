@@ -67,6 +67,4 @@ uint64_t mem_physical(void) {
 
 uint64_t mem_alloc_count(void) { return atomic_load_explicit(&requests, memory_order_relaxed); }
 
-void mem_fail_at(uint64_t n) {
-    atomic_store(&fail_at, n ? atomic_load(&requests) + n : 0);
-}
+void mem_fail_at(uint64_t n) { atomic_store(&fail_at, n ? atomic_load(&requests) + n : 0); }

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *mem_alloc(size_t bytes);                       /* zeroed; NULL when there is none; bytes 0 gives a unique pointer */
-void *mem_array(size_t count, size_t size);          /* zeroed; NULL also when count * size overflows */
-void *mem_resize(void *memory, size_t bytes);        /* new bytes are not zeroed; NULL leaves the old block alone */
+void *mem_alloc(size_t bytes);                /* zeroed; NULL when there is none; bytes 0 gives a unique pointer */
+void *mem_array(size_t count, size_t size);   /* zeroed; NULL also when count * size overflows */
+void *mem_resize(void *memory, size_t bytes); /* new bytes are not zeroed; NULL leaves the old block alone */
 char *mem_copy_string(const char *text);
 void mem_free(void *memory);
 

@@ -30,9 +30,9 @@
 
 enum { MAX_THREADS = 256, SPIN_ROUNDS = 1500, YIELD_ROUNDS = 16 };
 
-#define OPEN ((uint64_t)1 << 31)
-#define WAITING ((uint64_t)1 << 30)
-#define INSIDE (WAITING - 1)
+#define OPEN       ((uint64_t)1 << 31)
+#define WAITING    ((uint64_t)1 << 30)
+#define INSIDE     (WAITING - 1)
 #define GENERATION ((uint64_t)1 << 32)
 
 /* The pool is the process's: two of them would fight for the same cores. */
@@ -51,11 +51,13 @@ static struct {
     pthread_cond_t opened, emptied, turned;
     atomic_int sleepers;
     atomic_bool stopping;
-    atomic_int wanted;     /* threads, the caller included; 0: not decided yet */
-    atomic_int spin;       /* rounds before a thread gives up its core */
-    int started;           /* workers that run; belongs to the caller whose turn it is */
+    atomic_int wanted; /* threads, the caller included; 0: not decided yet */
+    atomic_int spin;   /* rounds before a thread gives up its core */
+    int started;       /* workers that run; belongs to the caller whose turn it is */
     pthread_t thread[MAX_THREADS];
-} pool = {.mutex = PTHREAD_MUTEX_INITIALIZER, .opened = PTHREAD_COND_INITIALIZER, .emptied = PTHREAD_COND_INITIALIZER,
+} pool = {.mutex = PTHREAD_MUTEX_INITIALIZER,
+          .opened = PTHREAD_COND_INITIALIZER,
+          .emptied = PTHREAD_COND_INITIALIZER,
           .turned = PTHREAD_COND_INITIALIZER};
 
 /* Which worker this thread is while it runs a task; -1: outside of every loop. */
@@ -112,7 +114,7 @@ static int quota_of(const char *dir) {
     int fields = fscanf(file, "%lld %lld", &quota, &period);
     fclose(file);
     return fields == 2 && quota > 0 && period > 0 && quota / period < MAX_THREADS ? (int)((quota + period - 1) / period)
-                                                                                 : 0;
+                                                                                  : 0;
 }
 
 /* The tightest limit of the process's control group (version 2) and of those above it; 0: none. */

@@ -22,10 +22,10 @@ propane_status propane_fail_prefix(propane_error *err, propane_status status, co
     BASE_PRINTF(3, 4);
 propane_status propane_fail_memory(propane_error *err, size_t bytes);
 
-#define PROPANE_TRY(expression)                                                                                         \
-    do {                                                                                                                \
-        propane_status try_status_ = (expression);                                                                      \
-        if (try_status_ != PROPANE_OK) return try_status_;                                                              \
+#define PROPANE_TRY(expression)                                                                                        \
+    do {                                                                                                               \
+        propane_status try_status_ = (expression);                                                                     \
+        if (try_status_ != PROPANE_OK) return try_status_;                                                             \
     } while (0)
 
 #endif

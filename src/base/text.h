@@ -10,16 +10,16 @@
 #include "base/status.h"
 
 typedef struct text {
-    char *data;      /* terminated; NULL while empty */
+    char *data; /* terminated; NULL while empty */
     size_t length;
     size_t capacity;
-    bool failed;     /* out of memory */
+    bool failed; /* out of memory */
 } text;
 
 void text_append(text *t, const char *string);
 void text_append_n(text *t, const void *bytes, size_t length);
 void text_printf(text *t, const char *format, ...) BASE_PRINTF(2, 3);
-void text_clear(text *t);  /* keeps the memory */
+void text_clear(text *t); /* keeps the memory */
 void text_deinit(text *t);
 
 /* The string for a message: control bytes as \xNN, cut at 60 bytes with "...". The result lives in `out`. */

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MIB 1048576.0
+#define MIB  1048576.0
 #define AXES 8
 
 static const cost_constants constants[CHIP_COUNT] = {
@@ -52,7 +52,7 @@ typedef struct published {
 } published;
 
 static const published points[] = {
-#define COST_POINT(chip, path, kind, quant, runtime, slope, task, os, source, sub, a, b, c, d, e, f, g, h, alpha)              \
+#define COST_POINT(chip, path, kind, quant, runtime, slope, task, os, source, sub, a, b, c, d, e, f, g, h, alpha)      \
     {CHIP_##chip, path, kind, quant, runtime, slope, task, os, source, sub, {a, b, c, d, e, f, g, h}, alpha##f},
 #include "chip/cost_constants.def"
 };
@@ -152,8 +152,9 @@ void cost_call_parts(const cost_call *c, cost_time *out) {
 
 void cost_call_time(const cost_call *c, cost_time *out) {
     *out = (cost_time){0};
-    const double at[AXES] = {axis(c->flops + 1),       axis(c->weight_bytes + 1024), axis(c->io_bytes + 1024),
-                             axis(c->pixels + 1),      axis(c->cin + 1),             axis(c->cout + 1),
+    const double at[AXES] = {axis(c->flops + 1),       axis(c->weight_bytes + 1024),
+                             axis(c->io_bytes + 1024), axis(c->pixels + 1),
+                             axis(c->cin + 1),         axis(c->cout + 1),
                              axis(c->layers),          axis(c->kernel)};
     double sum = 0;
     for (size_t i = 0; i < COUNT(points); i++) {
@@ -178,8 +179,8 @@ static const struct {
     chip_generation generation;
     double operation, byte, watt;
 } energies[] = {
-    {CHIP_H12, 0.55, 11, 0.8}, {CHIP_H13, 0.54, 11, 0.76}, {CHIP_H14, 0.36, 28, 1.47}, {CHIP_H15, 0.55, 15, 0.8},
-    {CHIP_H16, 0.68, 9.6, 0.25}, {CHIP_H17, 0.73, 8.3, 0.66}, {CHIP_H18, 0.65, 9, 0.6}, {CHIP_H19, 0.65, 9, 0.6},
+    {CHIP_H12, 0.55, 11, 0.8},   {CHIP_H13, 0.54, 11, 0.76},  {CHIP_H14, 0.36, 28, 1.47}, {CHIP_H15, 0.55, 15, 0.8},
+    {CHIP_H16, 0.68, 9.6, 0.25}, {CHIP_H17, 0.73, 8.3, 0.66}, {CHIP_H18, 0.65, 9, 0.6},   {CHIP_H19, 0.65, 9, 0.6},
 };
 
 double cost_energy_mj(const chip *c, double flops, double bytes, double ms) {

@@ -37,24 +37,24 @@ typedef struct cost_call {
     chip_id chip;
     cost_path path;
     cost_kind kind;
-    double flops, weight_bytes, io_bytes;  /* of the whole call; weights as stored */
-    double cin, cout, kernel, pixels;      /* of one layer; kernel: elements (9 for 3x3); matmul: K, N, 1, M */
-    double layers, dilation, lut_bits;     /* lut_bits 0: no look-up table */
-    double engines;                        /* 0: the chip's own choice */
-    bool both_int8, fp8;                   /* W8A8 */
-    bool shared;                           /* all layers read one weight */
-    bool slope, task;                      /* not a call but a layer's share; engine time without the host's */
-    int quant, runtime;                    /* 0 fp16, 1 int8 weights, 2 table, 3 both int8; 0, 1 Core AI, 2 MPSGraph */
-    uint32_t os, source, sub;              /* hashes of what else tells measurements apart; 0: not known */
+    double flops, weight_bytes, io_bytes; /* of the whole call; weights as stored */
+    double cin, cout, kernel, pixels;     /* of one layer; kernel: elements (9 for 3x3); matmul: K, N, 1, M */
+    double layers, dilation, lut_bits;    /* lut_bits 0: no look-up table */
+    double engines;                       /* 0: the chip's own choice */
+    bool both_int8, fp8;                  /* W8A8 */
+    bool shared;                          /* all layers read one weight */
+    bool slope, task;                     /* not a call but a layer's share; engine time without the host's */
+    int quant, runtime;                   /* 0 fp16, 1 int8 weights, 2 table, 3 both int8; 0, 1 Core AI, 2 MPSGraph */
+    uint32_t os, source, sub;             /* hashes of what else tells measurements apart; 0: not known */
 } cost_call;
 
 typedef struct cost_time {
     double ms;
-    double low_ms, high_ms;                /* nine of ten published points lie within such a band */
-    double typical;                        /* median relative error of points as far from their neighbours */
-    double similarity;                     /* to the nearest published point: 1 the same, 0 nothing like it */
+    double low_ms, high_ms; /* nine of ten published points lie within such a band */
+    double typical;         /* median relative error of points as far from their neighbours */
+    double similarity;      /* to the nearest published point: 1 the same, 0 nothing like it */
     double fixed_ms, layers_ms, compute_ms, weights_ms, io_ms; /* before the correction */
-    double correction;                     /* factor */
+    double correction;                                         /* factor */
 } cost_time;
 
 void cost_call_time(const cost_call *call, cost_time *out);
@@ -95,9 +95,9 @@ typedef struct cost_op {
 typedef struct cost_program {
     const mil_function *function;
     double ms, low_ms, high_ms;
-    double fixed_ms, io_ms;               /* the call; inputs and outputs */
+    double fixed_ms, io_ms; /* the call; inputs and outputs */
     double flops, bytes, weight_bytes, io_bytes, energy_mj;
-    double utilisation;                   /* arithmetic against the roof, over the whole call */
+    double utilisation; /* arithmetic against the roof, over the whole call */
     int op_count;
     cost_op *ops;
 } cost_program;

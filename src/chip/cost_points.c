@@ -14,21 +14,34 @@
 #include "chip/cost_model.h"
 
 typedef enum column {
-    COL_id, COL_chip, COL_os, COL_path, COL_workload, COL_shape, COL_dtype, COL_flops, COL_bytes_in, COL_bytes_weights,
-    COL_bytes_out, COL_latency_ms, COL_source, COL_note, COL_COUNT
+    COL_id,
+    COL_chip,
+    COL_os,
+    COL_path,
+    COL_workload,
+    COL_shape,
+    COL_dtype,
+    COL_flops,
+    COL_bytes_in,
+    COL_bytes_weights,
+    COL_bytes_out,
+    COL_latency_ms,
+    COL_source,
+    COL_note,
+    COL_COUNT
 } column;
 
-static const char *const column_names[COL_COUNT] = {"id", "chip", "os", "path", "workload", "shape", "dtype", "flops",
-                                                    "bytes_in", "bytes_weights", "bytes_out", "latency_ms", "source",
-                                                    "note"};
+static const char *const column_names[COL_COUNT] = {"id",        "chip",       "os",     "path",     "workload",
+                                                    "shape",     "dtype",      "flops",  "bytes_in", "bytes_weights",
+                                                    "bytes_out", "latency_ms", "source", "note"};
 
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
 
 #define MAX_FIELDS 64
 
 /* Splits the record at *at into terminated fields, in place; a quote inside a quoted field is written twice. */
-static propane_status next_record(char **at, char *end, const char *name, int *line, char *fields[MAX_FIELDS], int *count,
-                                  propane_error *err) {
+static propane_status next_record(char **at, char *end, const char *name, int *line, char *fields[MAX_FIELDS],
+                                  int *count, propane_error *err) {
     char *in = *at, *out = *at;
     int first = *line;
     *count = 0;
@@ -79,7 +92,8 @@ static double number(const char *text) {
 static double field(const char *shape, const char *name, double standard) {
     size_t n = strlen(name);
     for (const char *at = shape; (at = strstr(at, name)); at++) {
-        if (at[n] != '=' || (at > shape && isalpha((unsigned char)at[-1])) || !isdigit((unsigned char)at[n + 1])) continue;
+        if (at[n] != '=' || (at > shape && isalpha((unsigned char)at[-1])) || !isdigit((unsigned char)at[n + 1]))
+            continue;
         double v = 0, unit = 1;
         const char *d = at + n + 1;
         for (; isdigit((unsigned char)*d); d++) v = v * 10 + (*d - '0');
@@ -211,8 +225,12 @@ static void read_point(char *const row[COL_COUNT], cost_point *p) {
     const chip *c = chip_of(row[COL_chip]);
     int path = index_of(row[COL_path], path_at, COST_PATH_COUNT);
     int kind = index_of(row[COL_workload], kind_at, COST_KIND_COUNT);
-    *p = (cost_point){.id = row[COL_id], .chip = row[COL_chip], .path = row[COL_path], .workload = row[COL_workload],
-                      .shape = row[COL_shape], .note = row[COL_note]};
+    *p = (cost_point){.id = row[COL_id],
+                      .chip = row[COL_chip],
+                      .path = row[COL_path],
+                      .workload = row[COL_workload],
+                      .shape = row[COL_shape],
+                      .note = row[COL_note]};
     p->published_ms = number(row[COL_latency_ms]);
     p->reason = why_not(row, c, path, kind, p->published_ms);
     if (p->reason) return;
@@ -230,10 +248,11 @@ static propane_status read_header(char *const *fields, int count, const char *na
             if (strcmp(fields[i], column_names[c]) == 0) where[c] = i;
         bool needed = c == COL_chip || c == COL_path || c == COL_workload || c == COL_shape || c == COL_latency_ms;
         if (needed && where[c] < 0)
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: there is no column '%s'; the table needs id, chip, path, workload, shape, latency_ms, "
-                                "and takes os, dtype, flops, bytes_in, bytes_weights, bytes_out, source, note", name,
-                                column_names[c]);
+            return propane_fail(
+                err, PROPANE_ERR_INVALID,
+                "%s: there is no column '%s'; the table needs id, chip, path, workload, shape, latency_ms, "
+                "and takes os, dtype, flops, bytes_in, bytes_weights, bytes_out, source, note",
+                name, column_names[c]);
     }
     return PROPANE_OK;
 }

@@ -22,7 +22,7 @@
 /* us of an elementwise operation and of a product of two computed values. Attention of 128 positions in one program takes 37
  * us more than an empty one on the M4 (maderix part 4b); elementwise operations follow each other within less than 0.6 us
  * (the M6 study). */
-#define OP_US 0.3
+#define OP_US       0.3
 #define RUN_TIME_US 8.0
 /* Passes over the data of a softmax: largest, exponential and sum, division. */
 #define SOFTMAX_PASSES 3.0
@@ -39,10 +39,8 @@ static bool is_layout(const mil_op *op) {
     case MIL_OP_reshape:
     case MIL_OP_expand_dims:
     case MIL_OP_squeeze:
-    case MIL_OP_identity:
-        return true;
-    default:
-        return false;
+    case MIL_OP_identity: return true;
+    default: return false;
     }
 }
 
@@ -91,8 +89,14 @@ static void read_product(const mil_op *op, cost_call *c) {
 }
 
 static cost_call call_of(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost) {
-    cost_call call = {.chip = c->id, .path = path, .kind = COST_MATMUL, .flops = cost->flops, .layers = 1, .kernel = 1,
-                      .dilation = 1, .pixels = 1};
+    cost_call call = {.chip = c->id,
+                      .path = path,
+                      .kind = COST_MATMUL,
+                      .flops = cost->flops,
+                      .layers = 1,
+                      .kernel = 1,
+                      .dilation = 1,
+                      .pixels = 1};
     read_product(op, &call);
     for (int p = 0; p < op->info->param_count; p++)
         for (int k = 0; k < op->operands[p].count; k++)
@@ -187,7 +191,8 @@ static void add_up(const chip *c, cost_path path, cost_program *p) {
     bool fitted = as_call(c, path, p, &call);
     cost_call_time(&call, &t);
     if (fitted) p->ms = t.ms;
-    p->low_ms = fitted ? t.low_ms : p->ms / 1.5; /* sums of operations: bench and docs/estimate.md tell how far off they are */
+    p->low_ms =
+        fitted ? t.low_ms : p->ms / 1.5; /* sums of operations: bench and docs/estimate.md tell how far off they are */
     p->high_ms = fitted ? t.high_ms : p->ms * 1.5;
     p->energy_mj = cost_energy_mj(c, p->flops, p->weight_bytes + p->io_bytes, p->ms);
     p->utilisation = p->flops / (q->tflops * 1e9 * p->ms);

@@ -55,9 +55,9 @@ cost_host cost_host_of(const chip *c) { return row_of(c)->host; }
 double cost_packed_gbs(const chip *c) { return row_of(c)->packed; }
 
 const char *cost_style_name(cost_style style) {
-    static const char *const names[] = {"baked",  "baked, head on the engine", "baked, norms on the host", "packed",
-                                        "inputs", "packed, one call at a time", "forward half, packed",
-                                        "engine's part of baked"};
+    static const char *const names[] = {
+        "baked",  "baked, head on the engine",  "baked, norms on the host", "packed",
+        "inputs", "packed, one call at a time", "forward half, packed",     "engine's part of baked"};
     return names[style];
 }
 
@@ -66,9 +66,9 @@ double cost_layer_weights(const cost_sizes *s) {
 }
 
 /* Of Stories110M. */
-#define UNIT_WEIGHTS (12.0 * (4.0 * 768 * 768 + 3.0 * 768 * 2048))
+#define UNIT_WEIGHTS    (12.0 * (4.0 * 768 * 768 + 3.0 * 768 * 2048))
 #define UNIT_ACTIVATION (12.0 * 768 * 256)
-#define UNIT_HIDDEN (12.0 * 2048 * 256)
+#define UNIT_HIDDEN     (12.0 * 2048 * 256)
 
 static void sync_step(const chip *c, const cost_sizes *s, cost_style style, cost_step *out) {
     /* ms for a million weights, M4 Max: forward 0.30 at 256 and 0.415 at 512 positions, backward 0.69 and 1.03, update 0.097;
@@ -84,8 +84,10 @@ static void sync_step(const chip *c, const cost_sizes *s, cost_style style, cost
 }
 
 static void packed_step(const struct host_row *h, const cost_sizes *s, cost_style style, cost_step *out) {
-    double weights = s->layers * cost_layer_weights(s), activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
-    double head = 4 * s->width * fmin(s->vocab, 32000) * s->context / 1e9; /* large vocabularies are cut to the words in use */
+    double weights = s->layers * cost_layer_weights(s),
+           activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
+    double head =
+        4 * s->width * fmin(s->vocab, 32000) * s->context / 1e9; /* large vocabularies are cut to the words in use */
     double cut = style == COST_STYLE_INPUTS ? 0.42 : 1; /* without cutting weights out: 77 instead of 110 ms (M4) */
     out->engine_ms = 2 * cut * weights * 2 / (h->packed * 1e6);
     out->staging_ms = (style == COST_STYLE_INPUTS ? 0.6 : 1) * h->io_packed * activation;
@@ -93,8 +95,10 @@ static void packed_step(const struct host_row *h, const cost_sizes *s, cost_styl
     out->gemm_ms = head / fmin(h->host.gemm_tflops, 2.2);
 }
 
-static void static_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_style style, cost_step *out) {
-    double weights = s->layers * cost_layer_weights(s), activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
+static void static_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_style style,
+                        cost_step *out) {
+    double weights = s->layers * cost_layer_weights(s),
+           activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
     double engine = 4 * weights * s->context / 1e9 + 6 * activation; /* forward and dX; attention's backward */
     double head = 2 * s->width * s->vocab * s->context / 1e9, products = 3 * head + 2 * weights * s->context / 1e9;
     double calls = 6 * s->layers;

@@ -20,14 +20,14 @@ cost_host cost_host_of(const chip *c);
 double cost_packed_gbs(const chip *c);
 
 typedef enum cost_style {
-    COST_STYLE_STATIC,      /* weights baked, 72 programs, head and dW on the host */
-    COST_STYLE_STATIC_HEAD, /* head, softmax and backward norms on the engine too, 86 programs */
-    COST_STYLE_STATIC_PLAIN,/* 60 programs, norms on the host */
-    COST_STYLE_PACKED,      /* weights beside the activation in one input ("dynamic") */
-    COST_STYLE_INPUTS,      /* weights as inputs of their own */
-    COST_STYLE_SYNC,        /* packed, one call after the other, everything staged (rustane) */
-    COST_STYLE_FORWARD,     /* the forward half of the last */
-    COST_STYLE_ENGINE,      /* the engine's part of a static step */
+    COST_STYLE_STATIC,       /* weights baked, 72 programs, head and dW on the host */
+    COST_STYLE_STATIC_HEAD,  /* head, softmax and backward norms on the engine too, 86 programs */
+    COST_STYLE_STATIC_PLAIN, /* 60 programs, norms on the host */
+    COST_STYLE_PACKED,       /* weights beside the activation in one input ("dynamic") */
+    COST_STYLE_INPUTS,       /* weights as inputs of their own */
+    COST_STYLE_SYNC,         /* packed, one call after the other, everything staged (rustane) */
+    COST_STYLE_FORWARD,      /* the forward half of the last */
+    COST_STYLE_ENGINE,       /* the engine's part of a static step */
     COST_STYLE_COUNT
 } cost_style;
 const char *cost_style_name(cost_style style);
@@ -56,7 +56,7 @@ typedef struct cost_step_point {
 } cost_step_point;
 
 /* What a row of workload train_step says; false: it is not one. */
-bool cost_step_point_read(const char *id, const char *chip_title, const char *workload, const char *shape, const char *note,
-                          double ms, cost_step_point *out);
+bool cost_step_point_read(const char *id, const char *chip_title, const char *workload, const char *shape,
+                          const char *note, double ms, cost_step_point *out);
 
 #endif

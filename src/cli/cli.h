@@ -15,23 +15,23 @@
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 typedef enum cli_kind {
-    CLI_SWITCH,  /* bool: --name, or --no-name */
-    CLI_INT,     /* int64_t within [min, max] */
-    CLI_REAL,    /* double within [min, max] */
-    CLI_TEXT,    /* const char * */
-    CLI_CHOICE,  /* const char *, one of the words in `words`, separated by '|' */
-    CLI_HEADING  /* a line in the help */
+    CLI_SWITCH, /* bool: --name, or --no-name */
+    CLI_INT,    /* int64_t within [min, max] */
+    CLI_REAL,   /* double within [min, max] */
+    CLI_TEXT,   /* const char * */
+    CLI_CHOICE, /* const char *, one of the words in `words`, separated by '|' */
+    CLI_HEADING /* a line in the help */
 } cli_kind;
 
 typedef struct cli_flag {
-    const char *name;   /* "--steps", or "FILE" for a positional argument, "FILE..." for all that are left */
+    const char *name; /* "--steps", or "FILE" for a positional argument, "FILE..." for all that are left */
     cli_kind kind;
-    void *out;          /* holds the default; NULL for headings */
-    double min, max;    /* CLI_INT, CLI_REAL */
-    const char *words;  /* CLI_CHOICE: "a|b|c"; otherwise what stands for the value in the help ("N", "FILE") */
+    void *out;         /* holds the default; NULL for headings */
+    double min, max;   /* CLI_INT, CLI_REAL */
+    const char *words; /* CLI_CHOICE: "a|b|c"; otherwise what stands for the value in the help ("N", "FILE") */
     const char *help;
     bool required;
-    bool *given;        /* may be NULL: set where the flag stood on the command line */
+    bool *given; /* may be NULL: set where the flag stood on the command line */
 } cli_flag;
 
 typedef struct cli_list { /* what "NAME..." fills */

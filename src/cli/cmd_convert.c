@@ -26,7 +26,8 @@ static propane_status convert_mil(const char *from, const char *to, mil_dialect 
     text out = {0};
     const mil_print_options options = {.dialect = dialect};
     mil_print(&out, m, &options);
-    propane_status status = out.failed ? propane_fail_memory(err, out.capacity) : file_write(to, out.data, out.length, err);
+    propane_status status =
+        out.failed ? propane_fail_memory(err, out.capacity) : file_write(to, out.data, out.length, err);
     if (status == PROPANE_OK) printf("%s: %zu bytes of MIL text\n", to, out.length);
     text_deinit(&out);
     mil_module_free(m);
@@ -34,7 +35,10 @@ static propane_status convert_mil(const char *from, const char *to, mil_dialect 
 }
 
 static model_form form_of(const char *to) {
-    return ends_with(to, ".bin") ? MODEL_FORM_LLAMA2C : ends_with(to, ".safetensors") ? MODEL_FORM_SAFETENSORS : ends_with(to, ".gguf") ? MODEL_FORM_GGUF : MODEL_FORM_DIR;
+    return ends_with(to, ".bin")           ? MODEL_FORM_LLAMA2C
+           : ends_with(to, ".safetensors") ? MODEL_FORM_SAFETENSORS
+           : ends_with(to, ".gguf")        ? MODEL_FORM_GGUF
+                                           : MODEL_FORM_DIR;
 }
 
 /* A file of the source folder into the new one, as it is; missing: nothing. */
@@ -53,24 +57,31 @@ static propane_status copy_file(const char *from, const char *to, const char *na
 }
 
 /* Hugging Face's files are copied as they are; of Propane's own tokenizer they are made. */
-static propane_status export_tokenizer(const char *from, const char *to, const char *given, const tokenizer *t, int64_t longest, propane_error *err) {
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "generation_config.json", RUN_TOKENIZER};
+static propane_status export_tokenizer(const char *from, const char *to, const char *given, const tokenizer *t,
+                                       int64_t longest, propane_error *err) {
+    static const char *const names[] = {"tokenizer.json",      "tokenizer_config.json",  "special_tokens_map.json",
+                                        "chat_template.jinja", "generation_config.json", RUN_TOKENIZER};
     char *own = run_path(from, "tokenizer.json");
     bool ready = !given && own && file_exists(own);
     mem_free(own);
     propane_status status = ready ? PROPANE_OK : tokenizer_export(t, to, longest, err);
-    for (int i = ready ? 0 : 5; status == PROPANE_OK && !given && file_is_dir(from) && i < 6; i++) status = copy_file(from, to, names[i], err);
+    for (int i = ready ? 0 : 5; status == PROPANE_OK && !given && file_is_dir(from) && i < 6; i++)
+        status = copy_file(from, to, names[i], err);
     return status;
 }
 
 /* A vocabulary that the form cannot say is no reason to refuse the weights. */
-static propane_status write_model(const model_weights *w, const tokenizer *t, const char *from, const char *to, const char *given, const char *dtype, propane_error *err) {
+static propane_status write_model(const model_weights *w, const tokenizer *t, const char *from, const char *to,
+                                  const char *given, const char *dtype, propane_error *err) {
     model_form form = form_of(to);
     propane_error why = {0};
     safetensors_dtype type = strcmp(dtype, "f32") == 0 ? ST_F32 : strcmp(dtype, "f16") == 0 ? ST_F16 : ST_BF16;
     if (form != MODEL_FORM_GGUF) PROPANE_TRY(model_store_write(w, to, form, type, err));
     if (form == MODEL_FORM_GGUF) {
-        gguf_type of = strcmp(dtype, "q8_0") == 0 ? GGUF_TYPE_Q8_0 : type == ST_F32 ? GGUF_TYPE_F32 : type == ST_F16 ? GGUF_TYPE_F16 : GGUF_TYPE_BF16;
+        gguf_type of = strcmp(dtype, "q8_0") == 0 ? GGUF_TYPE_Q8_0
+                       : type == ST_F32           ? GGUF_TYPE_F32
+                       : type == ST_F16           ? GGUF_TYPE_F16
+                                                  : GGUF_TYPE_BF16;
         propane_status status = t ? gguf_write_model(w, t, to, of, &why) : PROPANE_ERR_UNSUPPORTED;
         if (status == PROPANE_OK) return PROPANE_OK;
         if (status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
@@ -83,16 +94,20 @@ static propane_status write_model(const model_weights *w, const tokenizer *t, co
     return PROPANE_OK;
 }
 
-static propane_status convert_model(const char *from, const char *to, const char *given, const char *dtype, propane_error *err) {
-    static const char *const told[] = {"config.json and model.safetensors", "one safetensors file", "llama2.c version 0", "GGUF version 3"};
+static propane_status convert_model(const char *from, const char *to, const char *given, const char *dtype,
+                                    propane_error *err) {
+    static const char *const told[] = {"config.json and model.safetensors", "one safetensors file",
+                                       "llama2.c version 0", "GGUF version 3"};
     model_weights *w = NULL;
     tokenizer *t = NULL;
     propane_error none = {0};
     PROPANE_TRY(model_store_read(from, &w, err));
     propane_status status = PROPANE_OK;
     if (run_tokenizer(given, from, &t, given ? err : &none) != PROPANE_OK) {
-        if (given) status = err->status;
-        else if (none.status != PROPANE_ERR_NOT_FOUND) fprintf(stderr, "propane convert: the vocabulary is left out: %s\n", none.text);
+        if (given)
+            status = err->status;
+        else if (none.status != PROPANE_ERR_NOT_FOUND)
+            fprintf(stderr, "propane convert: the vocabulary is left out: %s\n", none.text);
     }
     if (status == PROPANE_OK) status = write_model(w, t, from, to, given, dtype, err);
     if (status == PROPANE_OK) {
@@ -117,26 +132,34 @@ int cmd_convert(int argc, char **argv) {
     const char *from = NULL, *to = NULL, *vocabulary = NULL, *dtype = "f32", *dialect = "short";
     bool dtype_given = false, dialect_given = false;
     const cli_flag flags[] = {
-        {"IN", CLI_TEXT, &from, .help = "a model's folder, .safetensors, .gguf or llama2.c file, or a .mil file", .required = true},
-        {"OUT", CLI_TEXT, &to, .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, or a folder", .required = true},
-        {"--dtype", CLI_CHOICE, &dtype, .words = "f32|f16|bf16|q8_0", .help = "of the weights; q8_0: GGUF", .given = &dtype_given},
-        {"--tokenizer", CLI_TEXT, &vocabulary, .words = "FILE", .help = "the vocabulary for a folder or GGUF, where it is not beside the model"},
+        {"IN", CLI_TEXT, &from, .help = "a model's folder, .safetensors, .gguf or llama2.c file, or a .mil file",
+         .required = true},
+        {"OUT", CLI_TEXT, &to, .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, or a folder",
+         .required = true},
+        {"--dtype", CLI_CHOICE, &dtype, .words = "f32|f16|bf16|q8_0", .help = "of the weights; q8_0: GGUF",
+         .given = &dtype_given},
+        {"--tokenizer", CLI_TEXT, &vocabulary, .words = "FILE",
+         .help = "the vocabulary for a folder or GGUF, where it is not beside the model"},
         {"--dialect", CLI_CHOICE, &dialect, .words = "short|canonical", .help = "of MIL text", .given = &dialect_given},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "convert IN OUT [--dtype f32|f16|bf16|q8_0] [--dialect short|canonical]",
-                         "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
+                  "convert IN OUT [--dtype f32|f16|bf16|q8_0] [--dialect short|canonical]",
+                  "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
     if (code >= 0) return code;
     bool mil = ends_with(to, ".mil");
     if (mil && dtype_given) return cli_misuse("convert", "--dtype is for weights; %s will be MIL text", to);
     if (!mil && dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", to);
-    if (!mil && strcmp(dtype, "q8_0") == 0 && form_of(to) != MODEL_FORM_GGUF) return cli_misuse("convert", "--dtype q8_0 is for GGUF files; %s is none", to);
+    if (!mil && strcmp(dtype, "q8_0") == 0 && form_of(to) != MODEL_FORM_GGUF)
+        return cli_misuse("convert", "--dtype q8_0 is for GGUF files; %s is none", to);
     if (vocabulary && (mil || (form_of(to) != MODEL_FORM_GGUF && form_of(to) != MODEL_FORM_DIR)))
         return cli_misuse("convert", "--tokenizer is for folders and GGUF files; %s holds no vocabulary", to);
-    if (foreign_form(to)) return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", to, foreign_form(to));
-    if (!mil && file_same(from, to)) return cli_misuse("convert", "%s would overwrite itself: give OUT another name", from);
+    if (foreign_form(to))
+        return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", to, foreign_form(to));
+    if (!mil && file_same(from, to))
+        return cli_misuse("convert", "%s would overwrite itself: give OUT another name", from);
     propane_error err = {0};
-    propane_status status =
-        mil ? convert_mil(from, to, strcmp(dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL, &err)
-            : convert_model(from, to, vocabulary, dtype, &err);
+    propane_status status = mil ? convert_mil(from, to, strcmp(dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL, &err)
+                                : convert_model(from, to, vocabulary, dtype, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("convert", &err);
 }

@@ -73,8 +73,10 @@ static propane_status judge(const cost_point *points, int count, arena *a, judge
         PROPANE_TRY(count_in(j->chips, &j->chip_count, p->chip, error, count, a, err));
         PROPANE_TRY(count_in(j->kinds, &j->kind_count, p->workload, error, count, a, err));
     }
-    for (int i = 0; i < j->chip_count; i++) qsort(j->chips[i].errors, (size_t)j->chips[i].count, sizeof(double), by_value);
-    for (int i = 0; i < j->kind_count; i++) qsort(j->kinds[i].errors, (size_t)j->kinds[i].count, sizeof(double), by_value);
+    for (int i = 0; i < j->chip_count; i++)
+        qsort(j->chips[i].errors, (size_t)j->chips[i].count, sizeof(double), by_value);
+    for (int i = 0; i < j->kind_count; i++)
+        qsort(j->kinds[i].errors, (size_t)j->kinds[i].count, sizeof(double), by_value);
     qsort(j->all.errors, (size_t)j->all.count, sizeof(double), by_value);
     return PROPANE_OK;
 }
@@ -93,8 +95,8 @@ static void print_json(json_t *root) {
 /* ---- published training steps ------------------------------------------------------------------------------------------ */
 
 static json_t *json_parts(const cost_step *s) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "engine_ms", s->engine_ms, "staging_ms", s->staging_ms, "elementwise_ms",
-                     s->elementwise_ms, "products_ms", s->gemm_ms, "update_ms", s->update_ms);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "engine_ms", s->engine_ms, "staging_ms", s->staging_ms,
+                     "elementwise_ms", s->elementwise_ms, "products_ms", s->gemm_ms, "update_ms", s->update_ms);
 }
 
 static json_t *steps_json(const cost_point *points, int count) {
@@ -103,11 +105,12 @@ static json_t *steps_json(const cost_point *points, int count) {
         const cost_point *p = &points[i];
         cost_step_point s;
         if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
-        json_array_append_new(list, s.covered ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip", s.chip,
-                                                          "style", cost_style_name(s.style), "predicted_ms", s.step.ms,
-                                                          "published_ms", s.published_ms, "relative_error",
-                                                          fabs(s.step.ms / s.published_ms - 1), "parts", json_parts(&s.step))
-                                              : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
+        json_array_append_new(list, s.covered
+                                        ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip", s.chip,
+                                                    "style", cost_style_name(s.style), "predicted_ms", s.step.ms,
+                                                    "published_ms", s.published_ms, "relative_error",
+                                                    fabs(s.step.ms / s.published_ms - 1), "parts", json_parts(&s.step))
+                                        : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
     }
     return list;
 }
@@ -119,17 +122,18 @@ static void print_steps(const cost_point *points, int count) {
         cost_step_point s;
         if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
         if (rows++ == 0)
-            printf("\n%-30s %-9s %-26s %9s %9s %7s   %s\n", "training step", "chip", "weights", "estimated", "published", "error",
-                   "engine + staging + elementwise + products + update, ms");
+            printf("\n%-30s %-9s %-26s %9s %9s %7s   %s\n", "training step", "chip", "weights", "estimated",
+                   "published", "error", "engine + staging + elementwise + products + update, ms");
         if (!s.covered) continue;
         double error = s.step.ms / s.published_ms - 1;
         covered++;
         far += fabs(error) > 0.25;
-        printf("%-30.30s %-9.9s %-26.26s %6.1f ms %6.1f ms %+5.0f %%   %.1f + %.1f + %.1f + %.1f + %.1f\n", s.id, s.chip,
-               cost_style_name(s.style), s.step.ms, s.published_ms, 100 * error, s.step.engine_ms, s.step.staging_ms,
-               s.step.elementwise_ms, s.step.gemm_ms, s.step.update_ms);
+        printf("%-30.30s %-9.9s %-26.26s %6.1f ms %6.1f ms %+5.0f %%   %.1f + %.1f + %.1f + %.1f + %.1f\n", s.id,
+               s.chip, cost_style_name(s.style), s.step.ms, s.published_ms, 100 * error, s.step.engine_ms,
+               s.step.staging_ms, s.step.elementwise_ms, s.step.gemm_ms, s.step.update_ms);
     }
-    if (rows) printf("%d of %d published steps are covered, %d of them are off by more than 25 %%\n", covered, rows, far);
+    if (rows)
+        printf("%d of %d published steps are covered, %d of them are off by more than 25 %%\n", covered, rows, far);
 }
 
 static void points_json(const char *path, const cost_point *points, int count, const judged *j) {
@@ -138,13 +142,12 @@ static void points_json(const char *path, const cost_point *points, int count, c
     for (int i = 0; i < count; i++) {
         const cost_point *p = &points[i];
         if (p->covered)
-            json_array_append_new(list, json_pack("{s:s%, s:s%, s:s%, s:s%, s:f, s:f, s:f, s:f, s:f, s:f}", "id", p->id,
-                                                  strlen(p->id), "chip", p->chip, strlen(p->chip), "path", p->path,
-                                                  strlen(p->path), "workload", p->workload, strlen(p->workload),
-                                                  "predicted_ms", p->time.ms, "published_ms", p->published_ms,
-                                                  "relative_error", fabs(p->time.ms / p->published_ms - 1), "low_ms",
-                                                  p->time.low_ms, "high_ms", p->time.high_ms, "similarity",
-                                                  p->time.similarity));
+            json_array_append_new(
+                list, json_pack("{s:s%, s:s%, s:s%, s:s%, s:f, s:f, s:f, s:f, s:f, s:f}", "id", p->id, strlen(p->id),
+                                "chip", p->chip, strlen(p->chip), "path", p->path, strlen(p->path), "workload",
+                                p->workload, strlen(p->workload), "predicted_ms", p->time.ms, "published_ms",
+                                p->published_ms, "relative_error", fabs(p->time.ms / p->published_ms - 1), "low_ms",
+                                p->time.low_ms, "high_ms", p->time.high_ms, "similarity", p->time.similarity));
         else
             json_array_append_new(missing, json_pack("{s:s, s:s}", "id", p->id, "reason", p->reason));
     }
@@ -152,12 +155,12 @@ static void points_json(const char *path, const cost_point *points, int count, c
     for (int i = 0; i < j->kind_count; i++) json_object_set_new(kinds, j->kinds[i].name, json_group(&j->kinds[i]));
     for (int i = 0; i < j->reason_count; i++)
         json_object_set_new(reasons, j->reasons[i].name, json_integer(j->reasons[i].count));
-    print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind", "estimated",
-                         "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "fitted", j->fitted, "median_relative_error",
-                         quantile(j->all.errors, j->all.count, 0.5), "p90_relative_error",
-                         quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips, "by_workload", kinds,
-                         "not_covered_reasons", reasons, "points", list, "uncovered", missing, "training_steps",
-                         steps_json(points, count)));
+    print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind",
+                         "estimated", "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "fitted",
+                         j->fitted, "median_relative_error", quantile(j->all.errors, j->all.count, 0.5),
+                         "p90_relative_error", quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips,
+                         "by_workload", kinds, "not_covered_reasons", reasons, "points", list, "uncovered", missing,
+                         "training_steps", steps_json(points, count)));
 }
 
 static void print_group(const char *title, const tally *groups, int count) {
@@ -172,19 +175,22 @@ static void print_points(const char *path, const cost_point *points, int count, 
     printf("%-34s %-10s %-11s %11s %11s %8s\n", "id", "chip", "workload", "estimated", "published", "error");
     for (int i = 0; i < count; i++)
         if (points[i].covered)
-            printf("%-34.34s %-10.10s %-11s %8.4f ms %8.4f ms %+6.1f %%\n", points[i].id, points[i].chip, points[i].workload,
-                   points[i].time.ms, points[i].published_ms, 100 * (points[i].time.ms / points[i].published_ms - 1));
+            printf("%-34.34s %-10.10s %-11s %8.4f ms %8.4f ms %+6.1f %%\n", points[i].id, points[i].chip,
+                   points[i].workload, points[i].time.ms, points[i].published_ms,
+                   100 * (points[i].time.ms / points[i].published_ms - 1));
     print_group("chip", j->chips, j->chip_count);
     print_group("workload", j->kinds, j->kind_count);
     printf("\nnot covered, and why\n");
     for (int i = 0; i < j->reason_count; i++) printf("%6d  %s\n", j->reasons[i].count, j->reasons[i].name);
     print_steps(points, count);
-    printf("\n%s: %d rows, %d covered, %d not; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%\n", path,
-           count, j->all.count, j->uncovered, 100 * quantile(j->all.errors, j->all.count, 0.5),
-           100 * quantile(j->all.errors, j->all.count, 0.9));
+    printf(
+        "\n%s: %d rows, %d covered, %d not; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%\n",
+        path, count, j->all.count, j->uncovered, 100 * quantile(j->all.errors, j->all.count, 0.5),
+        100 * quantile(j->all.errors, j->all.count, 0.9));
     if (j->fitted)
         printf("%d of them are points that the model was fitted to or just like one: their errors say little; "
-               "bench/cross_validate.sh tells those of points held out\n", j->fitted);
+               "bench/cross_validate.sh tells those of points held out\n",
+               j->fitted);
 }
 
 static propane_status estimate_points(const char *path, bool json, propane_error *err) {
@@ -195,7 +201,8 @@ static propane_status estimate_points(const char *path, bool json, propane_error
     judged j = {0};
     PROPANE_TRY(file_read(path, (size_t)256 << 20, &table, &length, err));
     arena *a = arena_create();
-    propane_status status = a ? cost_points_read(table, length, path, a, &points, &count, err) : propane_fail_memory(err, 0);
+    propane_status status =
+        a ? cost_points_read(table, length, path, a, &points, &count, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = judge(points, count, a, &j, err);
     if (status == PROPANE_OK && json) points_json(path, points, count, &j);
     if (status == PROPANE_OK && !json) print_points(path, points, count, &j);
@@ -208,7 +215,8 @@ static propane_status estimate_points(const char *path, bool json, propane_error
 
 static void print_function(const chip *c, const cost_program *p, bool per_op) {
     if (per_op) {
-        printf("\n%-8s %-22s %-20s %10s %10s %10s %9s  %s\n", c->title, "value", "op", "us", "MFLOP", "KB", "uJ", "bound by");
+        printf("\n%-8s %-22s %-20s %10s %10s %10s %9s  %s\n", c->title, "value", "op", "us", "MFLOP", "KB", "uJ",
+               "bound by");
         for (int i = 0; i < p->op_count; i++) {
             const cost_op *o = &p->ops[i];
             if (o->ms > 0)
@@ -217,7 +225,8 @@ static void print_function(const chip *c, const cost_program *p, bool per_op) {
                        cost_bound_name(o->bound));
         }
     }
-    printf("%-9s %-14.14s %8.3f ms (%.3f to %.3f)  call %.3f ms, in and out %.3f ms, %.4g GFLOP, weights %.2f MB, %4.1f %% of "
+    printf("%-9s %-14.14s %8.3f ms (%.3f to %.3f)  call %.3f ms, in and out %.3f ms, %.4g GFLOP, weights %.2f MB, "
+           "%4.1f %% of "
            "the roof, %.2f mJ, 1 compile of about %.0f ms\n",
            c->title, p->function->name, p->ms, p->low_ms, p->high_ms, p->fixed_ms, p->io_ms, p->flops / 1e9,
            p->weight_bytes / 1e6, 100 * p->utilisation, p->energy_mj, cost_compile_ms(c, p->weight_bytes));
@@ -227,15 +236,15 @@ static json_t *function_json(const chip *c, const cost_program *p) {
     json_t *ops = json_array();
     for (int i = 0; i < p->op_count; i++) {
         const cost_op *o = &p->ops[i];
-        json_array_append_new(ops, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:s}", "value", o->op->results[0]->name, "op",
-                                             o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes,
+        json_array_append_new(ops, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:s}", "value", o->op->results[0]->name,
+                                             "op", o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes,
                                              "energy_mj", o->energy_mj, "bound_by", cost_bound_name(o->bound)));
     }
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:o}", "kind", "estimated",
-                     "chip", c->name, "function", p->function->name, "ms", p->ms, "low_ms", p->low_ms, "high_ms", p->high_ms,
-                     "fixed_ms", p->fixed_ms, "io_ms", p->io_ms, "flops", p->flops, "bytes", p->bytes, "weight_bytes",
-                     p->weight_bytes, "utilisation", p->utilisation, "energy_mj", p->energy_mj, "compiles", 1, "compile_ms",
-                     cost_compile_ms(c, p->weight_bytes), "ops", ops);
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:o}", "kind",
+                     "estimated", "chip", c->name, "function", p->function->name, "ms", p->ms, "low_ms", p->low_ms,
+                     "high_ms", p->high_ms, "fixed_ms", p->fixed_ms, "io_ms", p->io_ms, "flops", p->flops, "bytes",
+                     p->bytes, "weight_bytes", p->weight_bytes, "utilisation", p->utilisation, "energy_mj",
+                     p->energy_mj, "compiles", 1, "compile_ms", cost_compile_ms(c, p->weight_bytes), "ops", ops);
 }
 
 static propane_status estimate_program(const char *path, const chip *const *chips, int chip_count, cost_path through,
@@ -288,9 +297,10 @@ int cmd_estimate(int argc, char **argv) {
         {"--points", CLI_TEXT, &points, .words = "FILE.csv",
          .help = "instead of a file: judge the estimates on a table of published measurements"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE [flags]",
-                         "Time, energy and use of a Neural Engine for a program or for training a model, from a model that is\n"
-                         "fitted to published measurements. All figures are estimated; nothing is measured on this machine.");
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE [flags]",
+        "Time, energy and use of a Neural Engine for a program or for training a model, from a model that is\n"
+        "fitted to published measurements. All figures are estimated; nothing is measured on this machine.");
     if (code >= 0) return code;
     propane_error err = {0};
     const chip *chips[CHIP_COUNT];

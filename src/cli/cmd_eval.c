@@ -50,8 +50,10 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
     } else if (length >= 8 && memcmp(data, "PRPNTOKS", 8) == 0) {
         status = take_tokens(j, data, length, err);
     } else if (tokenizer_vocab_size(j->tokenizer) != j->weights->config.vocab_size) {
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
-                              j->model, j->weights->config.vocab_size, tokenizer_vocab_size(j->tokenizer));
+        status =
+            propane_fail(err, PROPANE_ERR_INVALID,
+                         "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
+                         j->model, j->weights->config.vocab_size, tokenizer_vocab_size(j->tokenizer));
     } else {
         j->text_bytes = length;
         status = tokenizer_encode(j->tokenizer, data, length, &j->ids, err);
@@ -59,12 +61,14 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
     }
     mem_free(data);
     if (status == PROPANE_OK && j->ids.count < 2)
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu token(s); a loss needs at least two", path, j->ids.count);
+        status =
+            propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu token(s); a loss needs at least two", path, j->ids.count);
     return status;
 }
 
 static propane_status eval(eval_job *j, propane_error *err) {
-    const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, .context = j->context};
+    const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+                                   .context = j->context};
     double mean = 0;
     int64_t predictions = 0;
     PROPANE_TRY(model_store_read(j->model, &j->weights, err));
@@ -90,9 +94,11 @@ int cmd_eval(int argc, char **argv) {
     eval_job j = {.device = "cpu", .precision = "fp32"};
     int64_t threads = 0;
     const cli_flag flags[] = {
-        {"MODEL", CLI_TEXT, &j.model, .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
+        {"MODEL", CLI_TEXT, &j.model,
+         .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
         {"--data", CLI_TEXT, &j.data, .words = "FILE", .help = "a text, or a token file of 'propane tokenize'"},
-        {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE", .help = "token ids instead, whole numbers with blanks between them"},
+        {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE",
+         .help = "token ids instead, whole numbers with blanks between them"},
         {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE", .help = "if there is none in the model's folder"},
         {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest stretch with one cache; 0: the model's"},
         {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
@@ -100,10 +106,13 @@ int cmd_eval(int argc, char **argv) {
         {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "eval MODEL --data FILE | --ids FILE [flags]",
-                         "Tells a model's mean loss: -log p of each token given those before it, natural logarithm.");
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "eval MODEL --data FILE | --ids FILE [flags]",
+                  "Tells a model's mean loss: -log p of each token given those before it, natural logarithm.");
     if (code >= 0) return code;
-    if (!j.data == !j.ids_path) return cli_misuse("eval", j.data ? "give --data or --ids, not both" : "give a text with --data, or ids with --ids");
+    if (!j.data == !j.ids_path)
+        return cli_misuse("eval",
+                          j.data ? "give --data or --ids, not both" : "give a text with --data, or ids with --ids");
     propane_error err = {0};
     propane_status status = pool_set_threads((int)threads, &err);
     if (status == PROPANE_OK) status = eval(&j, &err);

@@ -11,16 +11,24 @@ static const struct {
     const char *grad, *cpu;
 } columns[] = {
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) {grad, cpu},
-#define GRAD(rule) #rule
-#define CPU(bind, ...) #bind
+#define GRAD(rule)                                             #rule
+#define CPU(bind, ...)                                         #bind
 #include "mil/ops.def"
 };
 
 static const char *const class_names[] = {
-    [MIL_CLASS_FLOAT] = "float",         [MIL_CLASS_NUM] = "number",        [MIL_CLASS_TENSOR] = "tensor",
-    [MIL_CLASS_BOOL] = "bool",           [MIL_CLASS_INT] = "int",           [MIL_CLASS_QUANT] = "int8|uint8",
-    [MIL_CLASS_K_INT] = "const int",     [MIL_CLASS_K_INTS] = "const ints", [MIL_CLASS_K_BOOL] = "const bool",
-    [MIL_CLASS_K_BOOLS] = "const bools", [MIL_CLASS_K_TEXT] = "const string", [MIL_CLASS_K_FLOAT] = "const float",
+    [MIL_CLASS_FLOAT] = "float",
+    [MIL_CLASS_NUM] = "number",
+    [MIL_CLASS_TENSOR] = "tensor",
+    [MIL_CLASS_BOOL] = "bool",
+    [MIL_CLASS_INT] = "int",
+    [MIL_CLASS_QUANT] = "int8|uint8",
+    [MIL_CLASS_K_INT] = "const int",
+    [MIL_CLASS_K_INTS] = "const ints",
+    [MIL_CLASS_K_BOOL] = "const bool",
+    [MIL_CLASS_K_BOOLS] = "const bools",
+    [MIL_CLASS_K_TEXT] = "const string",
+    [MIL_CLASS_K_FLOAT] = "const float",
     [MIL_CLASS_K_TENSOR] = "const",
 };
 
@@ -40,7 +48,9 @@ static void print_json(const mil_op_info *info) {
     for (int i = 0; i < info->param_count; i++) {
         const mil_param *p = &info->params[i];
         printf("%s{\"name\":\"%s\",\"class\":\"%s\",\"need\":\"%s\"", i ? "," : "", p->name, class_names[p->klass],
-               p->need == MIL_REQUIRED ? "required" : p->need == MIL_OPTIONAL ? "optional" : "variadic");
+               p->need == MIL_REQUIRED   ? "required"
+               : p->need == MIL_OPTIONAL ? "optional"
+                                         : "variadic");
         if (p->standard) printf(",\"default\":\"%s\"", p->standard);
         printf("}");
     }

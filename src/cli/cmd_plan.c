@@ -45,10 +45,10 @@ int cmd_plan(int argc, char **argv) {
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "say which of m1,m4-max,... or all it is made for"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
     };
-    int code = cli_parse(
-        argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
-        "Prints the kernels of a training step as they were cut out of the differentiated forward functions: "
-        "place, inputs, outputs (taps included), bytes and floating-point operations.");
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "plan [MODEL] [flags]",
+                  "Prints the kernels of a training step as they were cut out of the differentiated forward functions: "
+                  "place, inputs, outputs (taps included), bytes and floating-point operations.");
     if (code >= 0) return code;
     propane_error err = {0};
     model_config config;
@@ -62,14 +62,17 @@ int cmd_plan(int argc, char **argv) {
     if (!model && config.max_position_embeddings < context) config.max_position_embeddings = context;
     double mask = 16 * (double)context * (double)context, memory = (double)mem_physical();
     if (status == PROPANE_OK && memory > 0 && mask > memory)
-        status = propane_fail(&err, PROPANE_ERR_LIMIT, "--context %" PRId64 ": its causal mask takes %.3g GB to build, the machine has %.3g GB", context,
-                              mask / 1e9, memory / 1e9);
+        status = propane_fail(&err, PROPANE_ERR_LIMIT,
+                              "--context %" PRId64 ": its causal mask takes %.3g GB to build, the machine has %.3g GB",
+                              context, mask / 1e9, memory / 1e9);
     if (status == PROPANE_OK) status = plan_create(&config, &options, &p, &err);
     if (status == PROPANE_OK) {
         text out = {0};
         plan_print(p, &out);
-        if (cli_is_terminal(1) && out.data) cli_wrap(out.data, 0, 8, cli_width());
-        else if (out.length) fwrite(out.data, 1, out.length, stdout);
+        if (cli_is_terminal(1) && out.data)
+            cli_wrap(out.data, 0, 8, cli_width());
+        else if (out.length)
+            fwrite(out.data, 1, out.length, stdout);
         text_deinit(&out);
         print_chips(p, chips, chip_count);
     }

@@ -30,7 +30,8 @@ static const char *amount(char out[32], double bytes) {
 
 static void show_values(const char *title, mil_value *const *values, int count) {
     char type[160];
-    for (int i = 0; i < count; i++) printf("  %s %s %s\n", i ? "       " : title, mil_type_print(type, &values[i]->type), values[i]->name);
+    for (int i = 0; i < count; i++)
+        printf("  %s %s %s\n", i ? "       " : title, mil_type_print(type, &values[i]->type), values[i]->name);
 }
 
 static void show_function(const mil_function *f) {
@@ -44,8 +45,8 @@ static void show_function(const mil_function *f) {
         if (op->info->code == MIL_OP_const) constants += (double)mil_type_bytes(&op->results[0]->type);
     }
     char bytes[32];
-    printf("func %s<%s>: %d operations, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset), f->op_count, flops / 1e6,
-           amount(bytes, constants));
+    printf("func %s<%s>: %d operations, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset), f->op_count,
+           flops / 1e6, amount(bytes, constants));
     show_values("input  ", f->params, f->param_count);
     show_values("output ", f->results, f->result_count);
     printf("  ops    ");
@@ -59,7 +60,8 @@ static propane_status show_mil(const char *path, propane_error *err) {
     PROPANE_TRY(mil_parse_file(path, &m, err));
     printf("%s: MIL program(%d.%d), %d function%s\n", path, m->version_major, m->version_minor, m->function_count,
            m->function_count == 1 ? "" : "s");
-    for (int i = 0; i < m->build_info_count; i++) printf("  %s = \"%s\"\n", m->build_info[i].key, m->build_info[i].value);
+    for (int i = 0; i < m->build_info_count; i++)
+        printf("  %s = \"%s\"\n", m->build_info[i].key, m->build_info[i].value);
     for (const mil_function *f = m->functions; f; f = f->next) show_function(f);
     mil_module_free(m);
     return PROPANE_OK;
@@ -68,8 +70,8 @@ static propane_status show_mil(const char *path, propane_error *err) {
 static propane_status show_blob(const char *path, propane_error *err) {
     mil_blob_file *file = NULL;
     PROPANE_TRY(mil_blob_open(path, &file, err));
-    printf("%s: MILBlob version 2, header counts %" PRIu32 " records\n  %10s %-7s %12s %s\n", path, mil_blob_count(file),
-           "offset", "type", "bytes", "elements");
+    printf("%s: MILBlob version 2, header counts %" PRIu32 " records\n  %10s %-7s %12s %s\n", path,
+           mil_blob_count(file), "offset", "type", "bytes", "elements");
     mil_blob blob;
     uint64_t at = 0;
     propane_status status;
@@ -89,10 +91,11 @@ static propane_status show_blob(const char *path, propane_error *err) {
 
 static void show_config(const model_config *c) {
     printf("  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64 " (%" PRId64
-           " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", rope theta %g, norm epsilon %g, %s head\n",
-           c->model_type, c->num_hidden_layers, c->hidden_size, c->intermediate_size, c->num_attention_heads, c->head_dim,
-           c->num_key_value_heads, c->vocab_size, c->max_position_embeddings, c->rope_theta, c->rms_norm_eps,
-           c->tie_word_embeddings ? "tied" : "separate");
+           " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64
+           ", rope theta %g, norm epsilon %g, %s head\n",
+           c->model_type, c->num_hidden_layers, c->hidden_size, c->intermediate_size, c->num_attention_heads,
+           c->head_dim, c->num_key_value_heads, c->vocab_size, c->max_position_embeddings, c->rope_theta,
+           c->rms_norm_eps, c->tie_word_embeddings ? "tied" : "separate");
 }
 
 static propane_status show_safetensors(const char *path, propane_error *err) {
@@ -105,7 +108,8 @@ static propane_status show_safetensors(const char *path, propane_error *err) {
         bytes += (double)t->bytes;
         elements += (double)t->count;
     }
-    printf("%s: safetensors, %d tensors, %.0f elements, %s\n", path, safetensors_count(s), elements, amount(size, bytes));
+    printf("%s: safetensors, %d tensors, %.0f elements, %s\n", path, safetensors_count(s), elements,
+           amount(size, bytes));
     for (int i = 0; i < safetensors_count(s); i++) {
         const safetensors_tensor *t = safetensors_at(s, i);
         printf("  %-5s %-60s [", safetensors_dtype_name(t->dtype), t->name);
@@ -135,9 +139,12 @@ static void show_gguf_value(const gguf_value *v) {
     if (v->type == GGUF_TEXT) {
         char shown[80];
         printf("%s\n", text_quote(shown, (const char *)v->data, (size_t)v->bytes));
-    } else if (v->type == GGUF_ARRAY) printf("list of %" PRIu64 "\n", v->count);
-    else if (v->type == GGUF_F32 || v->type == GGUF_F64) printf("%g\n", gguf_item_real(v, 0));
-    else printf("%" PRId64 "\n", gguf_item_int(v, 0));
+    } else if (v->type == GGUF_ARRAY)
+        printf("list of %" PRIu64 "\n", v->count);
+    else if (v->type == GGUF_F32 || v->type == GGUF_F64)
+        printf("%g\n", gguf_item_real(v, 0));
+    else
+        printf("%" PRId64 "\n", gguf_item_int(v, 0));
 }
 
 static propane_status show_gguf(const char *path, propane_error *err) {
@@ -153,8 +160,10 @@ static propane_status show_gguf(const char *path, propane_error *err) {
         for (int d = t->rank - 1; d >= 0; d--) printf("%" PRId64 "%s", t->dim[d], d ? ", " : "");
         printf("]\n");
     }
-    if (gguf_config(g, &config, &why) == PROPANE_OK) show_config(&config);
-    else printf("  Propane cannot use it: %s\n", why.text);
+    if (gguf_config(g, &config, &why) == PROPANE_OK)
+        show_config(&config);
+    else
+        printf("  Propane cannot use it: %s\n", why.text);
     gguf_close(g);
     return PROPANE_OK;
 }
@@ -162,8 +171,9 @@ static propane_status show_gguf(const char *path, propane_error *err) {
 static propane_status show_tokenizer(const char *path, propane_error *err) {
     tokenizer *t = NULL;
     PROPANE_TRY(tokenizer_read(path, &t, err));
-    printf("%s: tokenizer, kind %s, %d ids, bos %d, eos %d\n  sha256 %s\n", path, tokenizer_kind_name(tokenizer_get_kind(t)),
-           tokenizer_vocab_size(t), tokenizer_bos(t), tokenizer_eos(t), tokenizer_hash(t));
+    printf("%s: tokenizer, kind %s, %d ids, bos %d, eos %d\n  sha256 %s\n", path,
+           tokenizer_kind_name(tokenizer_get_kind(t)), tokenizer_vocab_size(t), tokenizer_bos(t), tokenizer_eos(t),
+           tokenizer_hash(t));
     tokenizer_free(t);
     return PROPANE_OK;
 }
@@ -196,8 +206,8 @@ static propane_status show(const char *path, propane_error *err) {
     if (file_is_dir(path)) return show_model(path, MODEL_FORM_DIR, err);
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
-    bool blob = map.bytes >= 8 && map.data[4] == 2 && !map.data[5] && !map.data[6] && !map.data[7] && map.bytes >= 128 &&
-                map.data[8] == 0 && map.data[64] == 0xEF && map.data[65] == 0xBE;
+    bool blob = map.bytes >= 8 && map.data[4] == 2 && !map.data[5] && !map.data[6] && !map.data[7] &&
+                map.bytes >= 128 && map.data[8] == 0 && map.data[64] == 0xEF && map.data[65] == 0xBE;
     bool tokens = has_magic(&map, "PRPNTOKS"), mil = looks_like_mil(&map);
     bool json = map.bytes && map.data[0] == '{', is_gguf = has_magic(&map, "GGUF");
     file_map_close(&map);
@@ -217,19 +227,23 @@ static propane_status show(const char *path, propane_error *err) {
         show_config(&config);
         return PROPANE_OK;
     }
-    if (json) return propane_fail(err, PROPANE_ERR_INVALID, "neither a tokenizer (%s) nor a model's configuration (%s)", other.text, why.text);
+    if (json)
+        return propane_fail(err, PROPANE_ERR_INVALID, "neither a tokenizer (%s) nor a model's configuration (%s)",
+                            other.text, why.text);
     if (why.status && model_store_form(path, &form, &other) == PROPANE_OK && form == MODEL_FORM_LLAMA2C)
         return propane_fail(err, why.status, "%s", why.text);
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a "
-                        "tokenizer or a token file",
-                        path);
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a "
+        "tokenizer or a token file",
+        path);
 }
 
 int cmd_show(int argc, char **argv) {
     cli_list files = {0};
     const cli_flag flags[] = {{"FILE...", CLI_TEXT, &files, .help = "files or model folders", .required = true}};
-    int code = cli_parse(argc, argv, flags, 1, "show FILE...", "Tells what is in a file: programs, weights, models, tokenizers, tokens.");
+    int code = cli_parse(argc, argv, flags, 1, "show FILE...",
+                         "Tells what is in a file: programs, weights, models, tokenizers, tokens.");
     if (code >= 0) return code;
     code = CLI_OK;
     for (int i = 0; i < files.count; i++) {

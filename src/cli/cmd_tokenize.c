@@ -52,28 +52,38 @@ int cmd_tokenize(int argc, char **argv) {
         {"--tokenizer", CLI_TEXT, &use, .words = "FILE", .help = "use this one instead of learning one"},
         {"--out", CLI_TEXT, &out, .words = "FILE", .help = "where the tokenizer goes"},
         {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "where the token file goes"},
-        {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text", .help = "lines|text: print the ids of each line, or of the text as a whole"},
+        {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text",
+         .help = "lines|text: print the ids of each line, or of the text as a whole"},
     };
-    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
-                         "tokenize TEXT [--kind bpe|chars|bytes] [--vocab N] --out FILE [--tokens FILE]",
-                         "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing "
-                         "tokenizer (Propane's, a tokenizer.json or llama2.c's), and writes the text as a token file for 'propane train'.");
+    int code = cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0],
+        "tokenize TEXT [--kind bpe|chars|bytes] [--vocab N] --out FILE [--tokens FILE]",
+        "Learns a vocabulary from a text (byte-level BPE, its characters, or plain bytes), or takes an existing "
+        "tokenizer (Propane's, a tokenizer.json or llama2.c's), and writes the text as a token file for 'propane "
+        "train'.");
     if (code >= 0) return code;
     if (vocab_given && strcmp(kind, "bpe") != 0)
         return cli_misuse("tokenize", "--vocab is for --kind bpe; %s has as many ids as it needs", kind);
     if (use && (kind_given || vocab_given))
-        return cli_misuse("tokenize", "--tokenizer takes a vocabulary that exists; %s would learn one", kind_given ? "--kind" : "--vocab");
-    if (use && out) return cli_misuse("tokenize", "--out writes a tokenizer that was learnt; with --tokenizer there is none");
-    if (shown && (!use || tokens_out)) return cli_misuse("tokenize", "--print-ids goes with --tokenizer and nothing that is written");
+        return cli_misuse("tokenize", "--tokenizer takes a vocabulary that exists; %s would learn one",
+                          kind_given ? "--kind" : "--vocab");
+    if (use && out)
+        return cli_misuse("tokenize", "--out writes a tokenizer that was learnt; with --tokenizer there is none");
+    if (shown && (!use || tokens_out))
+        return cli_misuse("tokenize", "--print-ids goes with --tokenizer and nothing that is written");
     if (shown) return print_only(path, use, strcmp(shown, "lines") == 0);
     if (!out && !tokens_out) return cli_misuse("tokenize", "nothing to write: give --out, --tokens or both");
-    if (!use && !out) return cli_misuse("tokenize", "--tokens without --out: the tokenizer would be lost, and nothing could read the tokens");
+    if (!use && !out)
+        return cli_misuse("tokenize",
+                          "--tokens without --out: the tokenizer would be lost, and nothing could read the tokens");
     const char *const outputs[] = {out, tokens_out}, *const inputs[] = {path, use, out};
     for (int i = 0; i < 2; i++)
         for (int k = 0; k < 2 + i; k++)
             if (outputs[i] && inputs[k] && file_same(outputs[i], inputs[k]))
                 return cli_misuse("tokenize", "%s %s would overwrite %s", i ? "--tokens" : "--out", outputs[i],
-                                  k == 0 ? "the text" : k == 1 ? "the tokenizer" : "what --out writes");
+                                  k == 0   ? "the text"
+                                  : k == 1 ? "the tokenizer"
+                                           : "what --out writes");
 
     propane_error err = {0};
     corpus_options options = {.text = path, .tokenizer = use, .kind = kind, .vocab = (int)vocab};
@@ -82,13 +92,15 @@ int cmd_tokenize(int argc, char **argv) {
     propane_status status = corpus_open(&options, &c, &err);
     if (status == PROPANE_OK && out) status = tokenizer_write(c.tokenizer, out, &err);
     if (status == PROPANE_OK && out && tokens_out && file_same(out, tokens_out))
-        status = propane_fail(&err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written", tokens_out);
+        status = propane_fail(&err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written",
+                              tokens_out);
     if (status == PROPANE_OK && tokens_out)
         status = token_file_write(tokens_out, c.tokenizer, c.ids, c.count, c.text_bytes, &err);
     if (status == PROPANE_OK)
-        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n", path, c.text_bytes,
-               c.count, (double)c.text_bytes / (double)c.count, tokenizer_kind_name(tokenizer_get_kind(c.tokenizer)),
-               tokenizer_vocab_size(c.tokenizer), (double)(clock_ns() - start) / 1e9);
+        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n", path,
+               c.text_bytes, c.count, (double)c.text_bytes / (double)c.count,
+               tokenizer_kind_name(tokenizer_get_kind(c.tokenizer)), tokenizer_vocab_size(c.tokenizer),
+               (double)(clock_ns() - start) / 1e9);
     corpus_close(&c);
     return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
 }

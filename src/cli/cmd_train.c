@@ -56,7 +56,8 @@ static propane_status sizes_config(const model_flags *m, const train_job *j, mod
     c->num_attention_heads = m->heads;
     c->num_key_value_heads = m->kv_heads ? m->kv_heads : m->heads;
     if (m->width % m->heads)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--width %" PRId64 " is not a multiple of --heads %" PRId64, m->width, m->heads);
+        return propane_fail(err, PROPANE_ERR_INVALID, "--width %" PRId64 " is not a multiple of --heads %" PRId64,
+                            m->width, m->heads);
     c->head_dim = m->width / m->heads;
     /* Llama's proportion, 8/3 of the width, in whole rows of 32. */
     c->intermediate_size = m->hidden ? m->hidden : (m->width * 8 / 3 + 31) / 32 * 32;
@@ -84,8 +85,12 @@ static propane_status choose_model(const model_flags *m, train_job *j, propane_e
     }
     if (j->config.vocab_size != vocab)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "the model (%s) has a vocabulary of %" PRId64 ", the tokenizer one of %d: give the model's own --tokenizer",
-                            m->init ? m->init : m->config ? m->config : j->options.run_dir, j->config.vocab_size, vocab);
+                            "the model (%s) has a vocabulary of %" PRId64
+                            ", the tokenizer one of %d: give the model's own --tokenizer",
+                            m->init     ? m->init
+                            : m->config ? m->config
+                                        : j->options.run_dir,
+                            j->config.vocab_size, vocab);
     return PROPANE_OK;
 }
 
@@ -114,16 +119,21 @@ static propane_status prepare_folder(train_job *j, propane_error *err) {
     const char *dir = j->options.run_dir;
     bool run = in_folder(dir, TRAIN_CHECKPOINT);
     if (j->options.resume && !run)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
     if (!j->options.resume && run)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s already holds a run: go on with --resume, or give another --run", dir);
-    if (!j->options.resume && (in_folder(dir, TRAIN_MODEL) || (in_folder(dir, TRAIN_CONFIG) && !in_folder(dir, RUN_TOKENIZER))))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s already holds a model, which this run would overwrite: give another --run", dir);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s already holds a run: go on with --resume, or give another --run", dir);
+    if (!j->options.resume &&
+        (in_folder(dir, TRAIN_MODEL) || (in_folder(dir, TRAIN_CONFIG) && !in_folder(dir, RUN_TOKENIZER))))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s already holds a model, which this run would overwrite: give another --run", dir);
     return run_lock(dir, &j->lock, err);
 }
 
 static propane_status open_corpus(train_job *j, propane_error *err) {
-    char *vocabulary = j->options.resume && !j->corpus_options.tokenizer ? run_path(j->options.run_dir, RUN_TOKENIZER) : NULL;
+    char *vocabulary =
+        j->options.resume && !j->corpus_options.tokenizer ? run_path(j->options.run_dir, RUN_TOKENIZER) : NULL;
     if (vocabulary) j->corpus_options.tokenizer = vocabulary;
     propane_status status = corpus_open(&j->corpus_options, &j->corpus, err);
     if (vocabulary) j->corpus_options.tokenizer = NULL;
@@ -155,14 +165,17 @@ static void tell_simulated(const char *uri, const train_report *r, progress_step
     if (chip_find(name, &c, NULL) != PROPANE_OK) return;
     s->simulated = c->title;
     s->energy_j = r->simulated.energy_j;
-    s->utilisation = r->device_ms > 0 ? r->simulated.flops / (cost_constants_of(c->id)->tflops * 1e9 * r->device_ms) : 0;
+    s->utilisation =
+        r->device_ms > 0 ? r->simulated.flops / (cost_constants_of(c->id)->tflops * 1e9 * r->device_ms) : 0;
 }
 
 static void on_step(void *context, const train_report *r) {
     train_job *j = context;
     double seconds = (double)(clock_ns() - j->start_ns) / 1e9, done = (double)(r->step - j->first_step);
-    progress_step s = {r->step,       r->loss,      r->lr,     r->loss_scale, r->tokens_per_s,
-                       r->device_ms, r->host_ms, done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
+    progress_step s = {r->step,         r->loss,
+                       r->lr,           r->loss_scale,
+                       r->tokens_per_s, r->device_ms,
+                       r->host_ms,      done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
     if (r->simulated.simulated) tell_simulated(j->options.device, r, &s);
     progress_show(&j->progress, &s);
     flush();
@@ -177,7 +190,8 @@ static void on_evaluation(void *context, const train_evaluation *e) {
         progress_number("val_nats_per_byte", e->val_nats_per_byte >= 0 ? e->val_nats_per_byte : NAN);
         printf("}\n");
     } else if (e->val_nats_per_byte >= 0) {
-        progress_line(&j->progress, "step %" PRId64 "  validation: %.4f nats per token, %.4f nats per byte", e->step, e->val_loss, e->val_nats_per_byte);
+        progress_line(&j->progress, "step %" PRId64 "  validation: %.4f nats per token, %.4f nats per byte", e->step,
+                      e->val_loss, e->val_nats_per_byte);
     } else {
         progress_line(&j->progress, "step %" PRId64 "  validation: %.4f nats per token", e->step, e->val_loss);
     }
@@ -200,8 +214,8 @@ static void tell_start(const train_job *j) {
            tokenizer_kind_name(tokenizer_get_kind(j->corpus.tokenizer)), tokenizer_vocab_size(j->corpus.tokenizer));
     printf("model: %" PRId64 " parameters, %" PRId64 " layers, width %" PRId64 ", context %" PRId64 "\n", w->parameters,
            w->config.num_hidden_layers, w->config.hidden_size, j->options.context);
-    printf("device %s, %s, plan %s, weights %s, threads %d\n", j->options.device, j->options.precision, j->options.plan, j->options.weights,
-           pool_threads());
+    printf("device %s, %s, plan %s, weights %s, threads %d\n", j->options.device, j->options.precision, j->options.plan,
+           j->options.weights, pool_threads());
     if (trainer_step(j->trainer) > 0) printf("resumed after step %" PRId64 "\n", trainer_step(j->trainer));
     flush();
 }
@@ -217,7 +231,8 @@ static void tell_end(train_job *j) {
         printf("}\n");
         return;
     }
-    printf("done: %" PRId64 " steps in %.1f s; model in %s\n", trainer_step(j->trainer) - j->first_step, seconds, j->options.run_dir);
+    printf("done: %" PRId64 " steps in %.1f s; model in %s\n", trainer_step(j->trainer) - j->first_step, seconds,
+           j->options.run_dir);
     if (trainer_step(j->trainer) == j->first_step) printf("the run was complete already; a larger --steps goes on\n");
     if (j->last_evaluation.step && j->last_evaluation.val_nats_per_byte >= 0 && j->corpus.unigram_nats >= 0)
         printf("validation loss %.4f nats per byte; byte-unigram entropy of the text %.4f, half of it %.4f\n",
@@ -230,13 +245,15 @@ static void tell_end(train_job *j) {
 static propane_status restart(propane_error *err) {
     arena *a = arena_create();
     char **arguments = NULL;
-    propane_status status = a ? train_restart_arguments(cli_argc, cli_argv, a, &arguments, err) : propane_fail_memory(err, 0);
+    propane_status status =
+        a ? train_restart_arguments(cli_argc, cli_argv, a, &arguments, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) {
         fflush(NULL);
         pool_stop();
         execvp(arguments[0], arguments);
-        status = propane_fail(err, PROPANE_ERR_IO, "%s cannot be started again: %s; the checkpoint is written: go on with --resume", arguments[0],
-                              strerror(errno));
+        status = propane_fail(err, PROPANE_ERR_IO,
+                              "%s cannot be started again: %s; the checkpoint is written: go on with --resume",
+                              arguments[0], strerror(errno));
     }
     arena_free(a);
     return status;
@@ -249,7 +266,13 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
     PROPANE_TRY(count_bytes(j, err));
     int id_bytes;
     const void *ids = corpus_ids(&j->corpus, &id_bytes);
-    const train_input input = {&j->config,      j->initial, ids, id_bytes, j->corpus.count, j->corpus_options.text, tokenizer_hash(j->corpus.tokenizer),
+    const train_input input = {&j->config,
+                               j->initial,
+                               ids,
+                               id_bytes,
+                               j->corpus.count,
+                               j->corpus_options.text,
+                               tokenizer_hash(j->corpus.tokenizer),
                                j->bytes_of_token};
     PROPANE_TRY(trainer_create(&j->options, &input, &j->trainer, err));
     if (!j->options.resume) PROPANE_TRY(save_tokenizer(j, err));
@@ -262,11 +285,15 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
     propane_status status = trainer_run(j->trainer, &callbacks, &cli_interrupted, again, err);
     progress_end(&j->progress);
     if (status == PROPANE_OK && *again && cli_interrupted)
-        status = propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %" PRId64 " of %" PRId64 "; go on with --resume",
+        status = propane_fail(err, PROPANE_ERR_CANCELLED,
+                              "stopped after step %" PRId64 " of %" PRId64 "; go on with --resume",
                               trainer_step(j->trainer), j->options.steps);
     if (status == PROPANE_OK && !*again) tell_end(j);
     if (j->json && (status != PROPANE_OK || *again))
-        printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", status == PROPANE_OK ? "restart" : status == PROPANE_ERR_CANCELLED ? "stopped" : "failed",
+        printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n",
+               status == PROPANE_OK              ? "restart"
+               : status == PROPANE_ERR_CANCELLED ? "stopped"
+                                                 : "failed",
                trainer_step(j->trainer));
     return status;
 }
@@ -285,7 +312,8 @@ static propane_status recall(train_job *j, propane_error *err) {
     if (!in_folder(j->options.run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK; /* told later */
     char *path = run_path(j->options.run_dir, TRAIN_CHECKPOINT);
     j->arena = arena_create();
-    propane_status status = path && j->arena ? train_checkpoint_recall(path, j->arena, &j->options, err) : propane_fail_memory(err, 0);
+    propane_status status =
+        path && j->arena ? train_checkpoint_recall(path, j->arena, &j->options, err) : propane_fail_memory(err, 0);
     mem_free(path);
     return status;
 }
@@ -300,20 +328,27 @@ int cmd_train(int argc, char **argv) {
     bool kind_given = false, vocab_given = false;
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, .help = "Text"},
-        {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE", .help = "a text, or a token file of 'propane tokenize'", .required = true},
-        {"--tokenizer", CLI_TEXT, &j.corpus_options.tokenizer, .words = "FILE", .help = "use this vocabulary instead of learning one"},
-        {"--kind", CLI_CHOICE, &j.corpus_options.kind, .words = "bpe|chars|bytes", .help = "the vocabulary that is learnt", .given = &kind_given},
+        {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE",
+         .help = "a text, or a token file of 'propane tokenize'", .required = true},
+        {"--tokenizer", CLI_TEXT, &j.corpus_options.tokenizer, .words = "FILE",
+         .help = "use this vocabulary instead of learning one"},
+        {"--kind", CLI_CHOICE, &j.corpus_options.kind, .words = "bpe|chars|bytes",
+         .help = "the vocabulary that is learnt", .given = &kind_given},
         {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
         {"--held-out", CLI_REAL, &o->held_out, 0, 0.5, "X", "part of the text that is kept for validation"},
         {NULL, CLI_HEADING, NULL, .help = "Model"},
         {"--init", CLI_TEXT, &m.init, .words = "MODEL", .help = "start from this model's weights"},
-        {"--config", CLI_TEXT, &m.config, .words = "FILE", .help = "a Hugging Face config.json instead of the sizes below"},
+        {"--config", CLI_TEXT, &m.config, .words = "FILE",
+         .help = "a Hugging Face config.json instead of the sizes below"},
         {"--layers", CLI_INT, &m.layers, 1, 1000, "N", "layers", .given = &m.any_size},
         {"--width", CLI_INT, &m.width, 2, 65536, "N", "hidden size", .given = &m.any_size},
-        {"--hidden", CLI_INT, &m.hidden, 0, 262144, "N", "of the feed-forward half; 0: 8/3 of the width", .given = &m.any_size},
+        {"--hidden", CLI_INT, &m.hidden, 0, 262144, "N", "of the feed-forward half; 0: 8/3 of the width",
+         .given = &m.any_size},
         {"--heads", CLI_INT, &m.heads, 1, 4096, "N", "attention heads", .given = &m.any_size},
-        {"--kv-heads", CLI_INT, &m.kv_heads, 0, 4096, "N", "key and value heads; 0: as many as heads", .given = &m.any_size},
-        {"--tie", CLI_SWITCH, &m.tie, .help = "the output head is the embedding (--no-tie: its own)", .given = &m.any_size},
+        {"--kv-heads", CLI_INT, &m.kv_heads, 0, 4096, "N", "key and value heads; 0: as many as heads",
+         .given = &m.any_size},
+        {"--tie", CLI_SWITCH, &m.tie, .help = "the output head is the embedding (--no-tie: its own)",
+         .given = &m.any_size},
         {NULL, CLI_HEADING, NULL, .help = "Training"},
         {"--steps", CLI_INT, &o->steps, 1, 1e12, "N", "optimiser steps"},
         {"--batch", CLI_INT, &o->batch, 1, 65536, "N", "sequences at a time"},
@@ -333,7 +368,8 @@ int cmd_train(int argc, char **argv) {
         {"--precision", CLI_CHOICE, &o->precision, .words = "fp32|fp16", .help = "of the device's programs"},
         {"--plan", CLI_TEXT, &o->plan, .words = "NAME", .help = "layer, six or ten: see 'propane plan'"},
         {"--weights", CLI_CHOICE, &o->weights, .words = "inputs|baked", .help = "how programs get their weights"},
-        {"--compile-budget", CLI_INT, &o->compile_budget, 0, 1e9, "N", "programs a process may compile; 0: the device's limit"},
+        {"--compile-budget", CLI_INT, &o->compile_budget, 0, 1e9, "N",
+         "programs a process may compile; 0: the device's limit"},
         {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
         {NULL, CLI_HEADING, NULL, .help = "Run"},
         {"--run", CLI_TEXT, &o->run_dir, .words = "DIR", .help = "folder for checkpoint, tokenizer and model"},
@@ -350,8 +386,10 @@ int cmd_train(int argc, char **argv) {
     propane_error err = {0};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
     if (code < 0 && o->resume) { /* what the command line says goes over what the run's checkpoint says */
-        if (recall(&j, &err) != PROPANE_OK) code = cli_error("train", &err);
-        else code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
+        if (recall(&j, &err) != PROPANE_OK)
+            code = cli_error("train", &err);
+        else
+            code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
     }
     if (code >= 0) {
         arena_free(j.arena);
@@ -360,10 +398,13 @@ int cmd_train(int argc, char **argv) {
     if (vocab_given && strcmp(j.corpus_options.kind, "bpe") != 0)
         return cli_misuse("train", "--vocab is for --kind bpe; %s has as many ids as it needs", j.corpus_options.kind);
     if (j.corpus_options.tokenizer && (kind_given || vocab_given))
-        return cli_misuse("train", "--tokenizer takes a vocabulary that exists; %s would learn one", kind_given ? "--kind" : "--vocab");
+        return cli_misuse("train", "--tokenizer takes a vocabulary that exists; %s would learn one",
+                          kind_given ? "--kind" : "--vocab");
     if (m.init && m.config) return cli_misuse("train", "--init brings its own configuration; leave out --config");
     if ((m.init || m.config) && m.any_size)
-        return cli_misuse("train", "%s says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie", m.init ? "--init" : "--config");
+        return cli_misuse(
+            "train", "%s says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie",
+            m.init ? "--init" : "--config");
     j.corpus_options.vocab = (int)vocab;
 
     bool again = false;

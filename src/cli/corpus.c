@@ -45,7 +45,8 @@ static propane_status open_text(const corpus_options *o, corpus *c, propane_erro
 
 static propane_status open_tokens(const corpus_options *o, corpus *c, propane_error *err) {
     if (!o->tokenizer)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer", o->text);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer",
+                            o->text);
     PROPANE_TRY(tokenizer_read(o->tokenizer, &c->tokenizer, err));
     PROPANE_TRY(token_file_open(o->text, &c->file, err));
     c->from_file = true;

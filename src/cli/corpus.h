@@ -16,12 +16,12 @@ typedef struct corpus_options {
 
 typedef struct corpus {
     tokenizer *tokenizer;
-    const int32_t *ids;    /* NULL while they are in `file` */
+    const int32_t *ids; /* NULL while they are in `file` */
     int64_t count;
     int64_t text_bytes;
-    double unigram_nats;   /* entropy of the text's bytes, nats per byte; negative: not known (token file) */
+    double unigram_nats; /* entropy of the text's bytes, nats per byte; negative: not known (token file) */
     token_list list;
-    token_file file;           /* a token file that was given */
+    token_file file; /* a token file that was given */
     bool from_file;
 } corpus;
 

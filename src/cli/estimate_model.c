@@ -51,45 +51,57 @@ static void print_cost(const plan *p, const plan_cost *c, bool kernels) {
         const plan_kernel_cost *k = &c->kernels[i];
         printf("  %-14s %-6s %4d calls %9.3f ms %9.1f MB", k->kernel->name,
                k->kernel->place == PLAN_DEVICE ? "engine" : "host", k->calls, k->ms, k->bytes / 1e6);
-        if (k->kernel->place == PLAN_DEVICE) printf("  %4.1f %% of the roof  %.2f mJ", 100 * k->utilisation, k->energy_mj);
+        if (k->kernel->place == PLAN_DEVICE)
+            printf("  %4.1f %% of the roof  %.2f mJ", 100 * k->utilisation, k->energy_mj);
         printf("\n");
     }
-    printf("  engine %.1f + staging %.1f + host kernels %.1f + loss %.1f + weight gradients that do not fit beside them %.1f (of "
-           "%.1f) = forward and backward %.1f ms\n  + update %.1f + compiling again %.1f = step %.1f ms (%.1f to %.1f), %.0f "
+    printf("  engine %.1f + staging %.1f + host kernels %.1f + loss %.1f + weight gradients that do not fit beside "
+           "them %.1f (of "
+           "%.1f) = forward and backward %.1f ms\n  + update %.1f + compiling again %.1f = step %.1f ms (%.1f to "
+           "%.1f), %.0f "
            "tokens/s, engine %.2f J, %.1f %% of its roof\n  programs compiled once: %d; again after each update: %d",
            c->engine_ms, c->staging_ms, c->host_ms, c->loss_ms, c->exposed_ms, c->products_ms, c->pass_ms, c->update_ms,
-           c->recompile_ms, c->step_ms, c->low_ms, c->high_ms, c->tokens_per_s, c->energy_j, 100 * c->utilisation, c->programs,
-           c->compiles);
+           c->recompile_ms, c->step_ms, c->low_ms, c->high_ms, c->tokens_per_s, c->energy_j, 100 * c->utilisation,
+           c->programs, c->compiles);
     if (c->restarts_per_100) printf(", which is %d restarts in 100 updates", c->restarts_per_100);
     printf("\n");
 }
 
 static void print_assumptions(const chip *c) {
     cost_host h = cost_host_of(c);
-    printf("  assumed of the host of %s: products %.2f TFLOPS fp32, elementwise %.0f GB/s, AdamW %.0f GB/s\n", c->title, h.gemm_tflops,
-           h.stream_gbs, h.memory_gbs);
+    printf("  assumed of the host of %s: products %.2f TFLOPS fp32, elementwise %.0f GB/s, AdamW %.0f GB/s\n", c->title,
+           h.gemm_tflops, h.stream_gbs, h.memory_gbs);
 }
 
 static json_t *cost_json(const plan *p, const plan_cost *c, const char *refused) {
     json_t *kernels = json_array();
     for (int i = 0; i < c->kernel_count; i++) {
         const plan_kernel_cost *k = &c->kernels[i];
-        json_array_append_new(kernels, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f}", "kernel", k->kernel->name, "place",
-                                                 k->kernel->place == PLAN_DEVICE ? "device" : "host", "calls", k->calls, "ms",
-                                                 k->ms, "bytes", k->bytes, "energy_mj", k->energy_mj, "utilisation",
-                                                 k->utilisation));
+        json_array_append_new(kernels, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f}", "kernel", k->kernel->name,
+                                                 "place", k->kernel->place == PLAN_DEVICE ? "device" : "host", "calls",
+                                                 k->calls, "ms", k->ms, "bytes", k->bytes, "energy_mj", k->energy_mj,
+                                                 "utilisation", k->utilisation));
     }
-    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated", "chip", c->chip->name, "plan",
-                            p->options.name, "weights", plan_weights_name(c->weights), "batch", (json_int_t)p->options.batch,
-                            "context", (json_int_t)p->options.context, "step_ms", c->step_ms, "low_ms", c->low_ms, "high_ms",
-                            c->high_ms);
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated", "chip", c->chip->name,
+                            "plan", p->options.name, "weights", plan_weights_name(c->weights), "batch",
+                            (json_int_t)p->options.batch, "context", (json_int_t)p->options.context, "step_ms",
+                            c->step_ms, "low_ms", c->low_ms, "high_ms", c->high_ms);
     const struct {
         const char *name;
         double value;
-    } figures[] = {{"engine_ms", c->engine_ms}, {"staging_ms", c->staging_ms}, {"host_ms", c->host_ms}, {"loss_ms", c->loss_ms},
-                   {"weight_gradients_ms", c->products_ms}, {"exposed_ms", c->exposed_ms}, {"pass_ms", c->pass_ms},
-                   {"update_ms", c->update_ms}, {"recompile_ms", c->recompile_ms}, {"energy_j", c->energy_j},
-                   {"utilisation", c->utilisation}, {"tokens_per_s", c->tokens_per_s}, {"programs", c->programs},
+    } figures[] = {{"engine_ms", c->engine_ms},
+                   {"staging_ms", c->staging_ms},
+                   {"host_ms", c->host_ms},
+                   {"loss_ms", c->loss_ms},
+                   {"weight_gradients_ms", c->products_ms},
+                   {"exposed_ms", c->exposed_ms},
+                   {"pass_ms", c->pass_ms},
+                   {"update_ms", c->update_ms},
+                   {"recompile_ms", c->recompile_ms},
+                   {"energy_j", c->energy_j},
+                   {"utilisation", c->utilisation},
+                   {"tokens_per_s", c->tokens_per_s},
+                   {"programs", c->programs},
                    {"compiles_per_update", c->compiles}};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         json_object_set_new(out, figures[i].name, json_real(figures[i].value));
@@ -114,13 +126,13 @@ static int by_speed(const void *a, const void *b) {
 
 static void print_table(const candidate *list, int count) {
     printf("\n%s, estimated, the fastest first; ms of a step\n%-6s %-7s %5s %8s %8s %7s %6s %8s %7s %9s %8s %9s\n",
-           list[0].cost.chip->title, "plan", "weights", "batch", "engine", "staging", "host", "loss", "exposed", "update",
-           "compile", "step", "tokens/s");
+           list[0].cost.chip->title, "plan", "weights", "batch", "engine", "staging", "host", "loss", "exposed",
+           "update", "compile", "step", "tokens/s");
     for (int i = 0; i < count; i++) {
         const plan_cost *c = &list[i].cost;
         printf("%-6s %-7s %5lld %8.1f %8.1f %7.1f %6.1f %8.1f %7.1f %9.1f %8.1f %9.0f", list[i].plan->options.name,
-               plan_weights_name(c->weights), (long long)list[i].plan->options.batch, c->engine_ms, c->staging_ms, c->host_ms,
-               c->loss_ms, c->exposed_ms, c->update_ms, c->recompile_ms, c->step_ms, c->tokens_per_s);
+               plan_weights_name(c->weights), (long long)list[i].plan->options.batch, c->engine_ms, c->staging_ms,
+               c->host_ms, c->loss_ms, c->exposed_ms, c->update_ms, c->recompile_ms, c->step_ms, c->tokens_per_s);
         if (list[i].refused[0]) printf("  refused: %.110s", list[i].refused);
         printf("\n");
     }
@@ -129,23 +141,26 @@ static void print_table(const candidate *list, int count) {
         printf("every one of them is refused by a known rule of the %s\n", best->chip->title);
         return;
     }
-    printf("fastest known: plan %s, weights %s, batch %lld: %.1f ms for %lld positions; the engine works %.0f %% of the step, the "
-           "host's weight gradients take %.1f ms beside it\n", list[0].plan->options.name, plan_weights_name(best->weights),
-           (long long)list[0].plan->options.batch, best->step_ms,
-           (long long)(list[0].plan->options.batch * list[0].plan->options.context), 100 * best->engine_ms / best->step_ms,
-           best->products_ms);
+    printf("fastest known: plan %s, weights %s, batch %lld: %.1f ms for %lld positions; the engine works %.0f %% of "
+           "the step, the "
+           "host's weight gradients take %.1f ms beside it\n",
+           list[0].plan->options.name, plan_weights_name(best->weights), (long long)list[0].plan->options.batch,
+           best->step_ms, (long long)(list[0].plan->options.batch * list[0].plan->options.context),
+           100 * best->engine_ms / best->step_ms, best->products_ms);
 }
 
 static void look_for_refusal(candidate *c) {
     propane_error why = {0};
-    if (plan_supports(c->plan, c->cost.chip, 0, &why) != PROPANE_OK) snprintf(c->refused, sizeof c->refused, "%.390s", why.text);
+    if (plan_supports(c->plan, c->cost.chip, 0, &why) != PROPANE_OK)
+        snprintf(c->refused, sizeof c->refused, "%.390s", why.text);
     if (c->cost.weights == PLAN_PACKED && c->cost.chip->generation <= CHIP_H13 && !c->refused[0])
-        snprintf(c->refused, sizeof c->refused, "C29: slices along the width break values beyond 4094, and their concat");
+        snprintf(c->refused, sizeof c->refused,
+                 "C29: slices along the width break values beyond 4094, and their concat");
 }
 
 /* All plans x weights x batches; `only` NULL: every plan. */
-static propane_status fill(const model_config *config, const estimate_model_options *o, const chip *c, plan **plans, int *plan_count,
-                           candidate *list, int *count, arena *a, propane_error *err) {
+static propane_status fill(const model_config *config, const estimate_model_options *o, const chip *c, plan **plans,
+                           int *plan_count, candidate *list, int *count, arena *a, propane_error *err) {
     static const int64_t batches[] = {1, 2, 4};
     *count = *plan_count = 0;
     for (int n = 0; n < plan_name_count(); n++)
@@ -168,7 +183,8 @@ static propane_status fill(const model_config *config, const estimate_model_opti
 
 static void show(const candidate *list, int count, const estimate_model_options *o, json_t *json) {
     for (int i = 0; json && i < count; i++)
-        json_array_append_new(json, cost_json(list[i].plan, &list[i].cost, list[i].refused[0] ? list[i].refused : NULL));
+        json_array_append_new(json,
+                              cost_json(list[i].plan, &list[i].cost, list[i].refused[0] ? list[i].refused : NULL));
     if (json) return;
     if (o->compare) {
         print_table(list, count);
@@ -181,8 +197,8 @@ static void show(const candidate *list, int count, const estimate_model_options 
 
 enum { MAX_CANDIDATES = 64 };
 
-propane_status estimate_model(const char *path, const chip *const *chips, int chip_count, const estimate_model_options *o,
-                              propane_error *err) {
+propane_status estimate_model(const char *path, const chip *const *chips, int chip_count,
+                              const estimate_model_options *o, propane_error *err) {
     model_config config;
     plan *plans[MAX_CANDIDATES] = {NULL};
     PROPANE_TRY(read_model(path, &config, err));

@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-propane_status ids_parse(const char *data, size_t length, const char *source, int64_t vocab, token_list *out, propane_error *err) {
+propane_status ids_parse(const char *data, size_t length, const char *source, int64_t vocab, token_list *out,
+                         propane_error *err) {
     size_t i = 0;
     while (i < length) {
         if (strchr(" \t\r\n,", data[i])) {
@@ -24,7 +25,8 @@ propane_status ids_parse(const char *data, size_t length, const char *source, in
                                 text_quote(quoted, data + begin, end - begin), begin);
         }
         if (id >= vocab)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: id %" PRId64 " is outside the model's vocabulary of %" PRId64, source, id, vocab);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: id %" PRId64 " is outside the model's vocabulary of %" PRId64, source, id, vocab);
         PROPANE_TRY(token_list_add(out, (int32_t)id, err));
     }
     if (out->count == 0) return propane_fail(err, PROPANE_ERR_INVALID, "%s: there are no ids in it", source);

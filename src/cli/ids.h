@@ -7,7 +7,7 @@
 #include "model/tokenizer.h"
 
 /* `source` names the text in messages; each id must be in 0 .. vocab-1. */
-PROPANE_CHECK propane_status ids_parse(const char *data, size_t length, const char *source, int64_t vocab, token_list *out,
-                                       propane_error *err);
+PROPANE_CHECK propane_status ids_parse(const char *data, size_t length, const char *source, int64_t vocab,
+                                       token_list *out, propane_error *err);
 
 #endif

@@ -27,7 +27,8 @@ void cli_catch_signals(void) {
     struct sigaction before;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, NULL); /* nohup */
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGHUP, &action, NULL); /* nohup */
 }
 
 bool cli_is_terminal(int fd) {
@@ -65,7 +66,8 @@ void cli_wrap(const char *text, int column, int indent, int width) {
 bool cli_flush(void) {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return true;
-    if (!output_errno && !errno && write(STDOUT_FILENO, "\n", 1) >= 0) errno = EIO; /* printf failed and lost the reason: ask */
+    if (!output_errno && !errno && write(STDOUT_FILENO, "\n", 1) >= 0)
+        errno = EIO; /* printf failed and lost the reason: ask */
     if (!output_errno) output_errno = errno ? errno : EIO;
     return false;
 }
@@ -96,7 +98,8 @@ const int cli_command_count = (int)(sizeof cli_commands / sizeof cli_commands[0]
 static void print_usage(FILE *out) {
     fprintf(out, "propane trains, runs and checks neural networks as MIL programs, the ones that an\n"
                  "Apple Neural Engine takes, on any machine.\n\nusage: propane COMMAND [flags]\n\n");
-    for (int i = 0; i < cli_command_count; i++) fprintf(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
+    for (int i = 0; i < cli_command_count; i++)
+        fprintf(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
     fprintf(out, "\n'propane COMMAND --help' explains a command.\n");
 }
 
@@ -151,7 +154,8 @@ int main(int argc, char **argv) {
     }
     const char *name = argv[1];
     bool help = strcmp(name, "help") == 0 && argc > 2; /* help COMMAND is COMMAND --help */
-    if (help) name = argv[2];
+    if (help)
+        name = argv[2];
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         print_usage(stdout);
         return cli_finish("help", CLI_OK);

@@ -68,10 +68,11 @@ static const char *duration(char out[32], double seconds) {
 static void show_terminal(progress *p, const progress_step *s) {
     char front[160], columns[PLOT_COLUMNS * 3 + 1] = "", left[32], back[80];
     int width = cli_width() - 1; /* the last column would wrap on some terminals */
-    int n = snprintf(front, sizeof front, "step %lld/%lld  loss %.4f  ", (long long)s->step, (long long)p->steps, p->smooth);
+    int n = snprintf(front, sizeof front, "step %lld/%lld  loss %.4f  ", (long long)s->step, (long long)p->steps,
+                     p->smooth);
     if (s->simulated)
-        n += snprintf(front + n, sizeof front - (size_t)n, "%s simulated %.1f ms %.1f%% %.0f mJ  ", s->simulated, s->device_ms,
-                      100 * s->utilisation, s->energy_j * 1e3);
+        n += snprintf(front + n, sizeof front - (size_t)n, "%s simulated %.1f ms %.1f%% %.0f mJ  ", s->simulated,
+                      s->device_ms, 100 * s->utilisation, s->energy_j * 1e3);
     int m = snprintf(back, sizeof back, "%.0f tok/s  %s left", s->tokens_per_s, duration(left, s->seconds_left));
     if (width - n - m - 2 >= PLOT_LEAST) plot(p, width - n - m - 2, columns);
     if (n + m > width) m = 0; /* what does not fit is left out, not wrapped */
@@ -81,8 +82,8 @@ static void show_terminal(progress *p, const progress_step *s) {
 
 static void show_plain(const progress *p, const progress_step *s) {
     char left[32];
-    printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f tokens/s  %s left", (long long)s->step, (long long)p->steps, s->loss,
-           s->lr, s->tokens_per_s, duration(left, s->seconds_left));
+    printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f tokens/s  %s left", (long long)s->step, (long long)p->steps,
+           s->loss, s->lr, s->tokens_per_s, duration(left, s->seconds_left));
     if (s->simulated)
         printf("  (%s simulated: %.2f ms on the engine, %.1f %% of its roof, %.2f mJ)", s->simulated, s->device_ms,
                100 * s->utilisation, s->energy_j * 1e3);

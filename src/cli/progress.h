@@ -12,19 +12,19 @@
 
 typedef struct progress {
     bool json, terminal;
-    int64_t steps;              /* in all */
-    int64_t shown_ns;           /* when the last line came */
-    bool drawn;                 /* a redrawn line stands on the terminal */
+    int64_t steps;                 /* in all */
+    int64_t shown_ns;              /* when the last line came */
+    bool drawn;                    /* a redrawn line stands on the terminal */
     double loss[PROGRESS_HISTORY]; /* means of equal stretches of the run so far */
     int filled;
     int64_t stretch, in_stretch; /* steps per entry; in the one being filled */
-    double smooth;              /* running mean of the loss */
+    double smooth;               /* running mean of the loss */
 } progress;
 
 typedef struct progress_step {
     int64_t step;
     double loss, lr, loss_scale, tokens_per_s, device_ms, host_ms, seconds_left;
-    const char *simulated; /* the chip whose time device_ms is by a model; NULL: measured */
+    const char *simulated;        /* the chip whose time device_ms is by a model; NULL: measured */
     double energy_j, utilisation; /* simulated likewise */
 } progress_step;
 

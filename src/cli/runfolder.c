@@ -33,17 +33,21 @@ propane_status run_tokenizer(const char *given, const char *model, tokenizer **o
         mem_free(path);
         if (there) return status;
     }
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                        "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
 }
 
 propane_status run_lock(const char *dir, int *lock, propane_error *err) {
     *lock = -1;
     PROPANE_TRY(file_make_dir(dir, err));
-    if (access(dir, W_OK) != 0) return propane_fail(err, PROPANE_ERR_IO, "cannot write into %s: %s", dir, strerror(errno));
-    int fd = open(dir, O_RDONLY | O_CLOEXEC); /* the folder itself is locked: no file is left behind, whatever happens */
+    if (access(dir, W_OK) != 0)
+        return propane_fail(err, PROPANE_ERR_IO, "cannot write into %s: %s", dir, strerror(errno));
+    int fd =
+        open(dir, O_RDONLY | O_CLOEXEC); /* the folder itself is locked: no file is left behind, whatever happens */
     if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(fd);
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: another process is training in this folder; wait for it, or give another --run", dir);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: another process is training in this folder; wait for it, or give another --run", dir);
     }
     *lock = fd; /* file systems without locks: -1 or a lock that does nothing */
     return PROPANE_OK;

@@ -32,11 +32,11 @@ propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t 
                                    propane_error *err) {
     *out = NULL;
     if (!device->driver->host_memory)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "buffer: device '%s' has memory of its own; create a buffer there",
-                            device->uri);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "buffer: device '%s' has memory of its own; create a buffer there", device->uri);
     if (!memory || bytes == 0 || bytes > SIZE_MAX / 2 || (uintptr_t)memory % 64)
-        return propane_fail(err, PROPANE_ERR_INVALID, "buffer: %zu bytes at %p; memory must be aligned to 64 bytes", bytes,
-                            memory);
+        return propane_fail(err, PROPANE_ERR_INVALID, "buffer: %zu bytes at %p; memory must be aligned to 64 bytes",
+                            bytes, memory);
     propane_buffer *b = mem_alloc(sizeof *b);
     if (!b) return propane_fail_memory(err, sizeof *b);
     b->b = (driver_buffer){.bytes = bytes, .memory = memory};
@@ -123,14 +123,26 @@ static void store(propane_dtype dtype, uint8_t *p, double value) {
     float f;
     int32_t i;
     switch (dtype) {
-    case PROPANE_FP16: h = fp16_from_f64(value); memcpy(p, &h, 2); return;
-    case PROPANE_FP32: f = (float)value; memcpy(p, &f, 4); return;
-    case PROPANE_INT32: i = (int32_t)value; memcpy(p, &i, 4); return;
+    case PROPANE_FP16:
+        h = fp16_from_f64(value);
+        memcpy(p, &h, 2);
+        return;
+    case PROPANE_FP32:
+        f = (float)value;
+        memcpy(p, &f, 4);
+        return;
+    case PROPANE_INT32:
+        i = (int32_t)value;
+        memcpy(p, &i, 4);
+        return;
     case PROPANE_BOOL:
     case PROPANE_INT8:
     case PROPANE_UINT8: *p = (uint8_t)(int32_t)value; return;
     case PROPANE_INT16:
-    case PROPANE_UINT16: h = (uint16_t)(int32_t)value; memcpy(p, &h, 2); return;
+    case PROPANE_UINT16:
+        h = (uint16_t)(int32_t)value;
+        memcpy(p, &h, 2);
+        return;
     }
 }
 
@@ -169,16 +181,16 @@ typedef struct layout {
     int64_t run, outer;
 } layout;
 
-static propane_status check_layout(const propane_buffer *buffer, const propane_io *io, propane_dtype dtype, int64_t count,
-                                   bool writing, layout *out, propane_error *err) {
+static propane_status check_layout(const propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
+                                   int64_t count, bool writing, layout *out, propane_error *err) {
     const element_kind *there = kind_of(io->dtype), *here = kind_of(dtype);
     const char *verb = writing ? "write" : "read";
     if (!there || !here || io->rank < 0 || io->rank > PROPANE_MAX_RANK)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': unknown element type or rank", verb, io->name);
     const element_kind *from = writing ? here : there, *to = writing ? there : here;
     if (from->is_float && !to->is_float)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': %s to %s would lose fractions; convert it yourself", verb,
-                            io->name, from->name, to->name);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': %s to %s would lose fractions; convert it yourself",
+                            verb, io->name, from->name, to->name);
     int64_t elements = 1, last = 0;
     for (int d = 0; d < io->rank; d++) {
         int64_t reach;
@@ -192,8 +204,8 @@ static propane_status check_layout(const propane_buffer *buffer, const propane_i
         return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': %lld elements are given, its shape has %lld", verb,
                             io->name, (long long)count, (long long)elements);
     if (elements && (uint64_t)last + there->bytes > buffer->b.bytes)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': it takes %llu bytes, the buffer has %zu", verb, io->name,
-                            (unsigned long long)last + there->bytes, buffer->b.bytes);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': it takes %llu bytes, the buffer has %zu", verb,
+                            io->name, (unsigned long long)last + there->bytes, buffer->b.bytes);
     int64_t run = 1;
     int d = io->rank;
     while (d > 0 && (io->stride[d - 1] == run * (int64_t)there->bytes || io->dim[d - 1] == 1)) run *= io->dim[--d];
@@ -220,8 +232,8 @@ static propane_status copy_runs(uint8_t *memory, const propane_io *io, const lay
     return PROPANE_OK;
 }
 
-static propane_status copy(propane_buffer *buffer, const propane_io *io, propane_dtype dtype, void *dense, int64_t count,
-                           bool writing, propane_error *err) {
+static propane_status copy(propane_buffer *buffer, const propane_io *io, propane_dtype dtype, void *dense,
+                           int64_t count, bool writing, propane_error *err) {
     layout l = {0};
     PROPANE_TRY(check_layout(buffer, io, dtype, count, writing, &l, err));
     void *memory = NULL;
@@ -232,8 +244,8 @@ static propane_status copy(propane_buffer *buffer, const propane_io *io, propane
                                 : propane_fail_prefix(err, status, "%s '%s'", writing ? "write" : "read", io->name);
 }
 
-propane_status propane_buffer_write(propane_buffer *buffer, const propane_io *io, propane_dtype dtype, const void *source,
-                                    int64_t count, propane_error *err) {
+propane_status propane_buffer_write(propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
+                                    const void *source, int64_t count, propane_error *err) {
     /* Written to only when reading a buffer. */
     return copy(buffer, io, dtype, (void *)(uintptr_t)source, count, true, err);
 }

@@ -14,14 +14,14 @@
 /* Requests in the order in which they were submitted. Whoever runs the one at the head holds the executor's role: the
  * device's own thread, or a thread that waits for a request. Drawn in queue.c. */
 typedef struct device_queue {
-    pthread_mutex_t mutex;    /* guards all of this and the state of the requests */
-    pthread_cond_t work;      /* the device's thread sleeps here */
-    pthread_cond_t done;      /* those who wait for a request sleep here */
+    pthread_mutex_t mutex; /* guards all of this and the state of the requests */
+    pthread_cond_t work;   /* the device's thread sleeps here */
+    pthread_cond_t done;   /* those who wait for a request sleep here */
     propane_request **ring;
     int capacity, head, length; /* the one that runs counts too: it leaves when it is done */
-    bool executing;           /* somebody has the executor's role */
+    bool executing;             /* somebody has the executor's role */
     bool thread_started, thread_sleeps, closing;
-    int waiters;              /* asleep on `done` */
+    int waiters; /* asleep on `done` */
     pthread_t thread;
 } device_queue;
 
@@ -58,8 +58,8 @@ struct propane_event {
 struct propane_request {
     propane_program *program;
     driver_execution execution;
-    driver_buffer **driver_buffers;  /* inputs, then outputs */
-    propane_buffer **buffers;        /* likewise */
+    driver_buffer **driver_buffers; /* inputs, then outputs */
+    propane_buffer **buffers;       /* likewise */
     int buffer_count;
     propane_event_point *waits, *signals;
     int wait_count, signal_count;

@@ -17,16 +17,16 @@ typedef struct propane_driver propane_driver;
 
 /* What a driver fills in for a compiled program; the device layer owns it. */
 typedef struct driver_program {
-    arena *arena;            /* the program's memory: io arrays, names, plan; there before compile, freed after it */
+    arena *arena; /* the program's memory: io arrays, names, plan; there before compile, freed after it */
     int input_count, output_count;
     propane_io *inputs, *outputs;
-    bool *in_place;          /* [o * input_count + i]: output o may share input i's buffer; NULL: none may */
-    void *impl;              /* the driver's own */
+    bool *in_place; /* [o * input_count + i]: output o may share input i's buffer; NULL: none may */
+    void *impl;     /* the driver's own */
 } driver_program;
 
 typedef struct driver_buffer {
     size_t bytes;
-    void *memory;            /* what the host sees between lock and unlock; NULL until locked if the driver says so */
+    void *memory; /* what the host sees between lock and unlock; NULL until locked if the driver says so */
     void *impl;
 } driver_buffer;
 
@@ -41,11 +41,11 @@ typedef struct driver_execution {
  * while it runs, and locks what it shares. Whoever fails after it took something gives it back itself: program_free and
  * buffer_free are called for what compile and buffer_create finished only. */
 struct propane_driver {
-    const char *name;        /* what stands before ':' in a uri */
+    const char *name; /* what stands before ':' in a uri */
     const char *summary;
-    bool host_memory;        /* its programs also take buffers of other devices that have `memory`: it is the host itself */
+    bool host_memory; /* its programs also take buffers of other devices that have `memory`: it is the host itself */
     /* Why this driver cannot work on this machine; OK if it can. */
-    propane_status (*probe)(propane_error *why);                /* (optional) NULL: it always can */
+    propane_status (*probe)(propane_error *why); /* (optional) NULL: it always can */
     /* `rest` is what follows ':' in the uri, "" if nothing does. */
     propane_status (*open)(const char *rest, void **impl, propane_error *err);
     void (*close)(void *impl);
@@ -59,8 +59,8 @@ struct propane_driver {
     propane_status (*buffer_create)(void *impl, size_t bytes, driver_buffer *out, propane_error *err);
     void (*buffer_free)(void *impl, driver_buffer *buffer);
     propane_status (*buffer_lock)(void *impl, driver_buffer *buffer, bool for_writing, void **out,
-                                  propane_error *err);          /* (optional) NULL: `memory` is always there */
-    void (*buffer_unlock)(void *impl, driver_buffer *buffer);   /* (optional) */
+                                  propane_error *err);        /* (optional) NULL: `memory` is always there */
+    void (*buffer_unlock)(void *impl, driver_buffer *buffer); /* (optional) */
     /* `out` is filled with "not known": what stays so is measured by the caller. */
     propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
 };

@@ -12,7 +12,7 @@ static const struct {
     mil_dtype from;
     propane_dtype to;
 } io_dtypes[] = {
-    {MIL_fp16, PROPANE_FP16}, {MIL_fp32, PROPANE_FP32}, {MIL_int32, PROPANE_INT32}, {MIL_bool, PROPANE_BOOL},
+    {MIL_fp16, PROPANE_FP16}, {MIL_fp32, PROPANE_FP32},   {MIL_int32, PROPANE_INT32}, {MIL_bool, PROPANE_BOOL},
     {MIL_int8, PROPANE_INT8}, {MIL_uint8, PROPANE_UINT8}, {MIL_int16, PROPANE_INT16}, {MIL_uint16, PROPANE_UINT16},
 };
 
@@ -24,7 +24,8 @@ static propane_status io_dtype(const mil_value *v, const char *role, propane_dty
     }
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "%s '%s' is of type %s: inputs and outputs are fp16, fp32, bool, int8, uint8, int16, uint16 or "
-                        "int32; cast it", role, v->name, mil_dtype_get(v->type.dtype)->name);
+                        "int32; cast it",
+                        role, v->name, mil_dtype_get(v->type.dtype)->name);
 }
 
 static propane_status check_types(const mil_function *f, propane_error *err) {

@@ -53,8 +53,7 @@ void queue_deinit(device_queue *q) {
 
 static propane_completion execute(propane_device *d, const propane_request *r, propane_error *err) {
     propane_completion c = {.device_ns = -1, .energy_j = -1, .simulated = d->info.simulated};
-    for (int i = 0; i < r->wait_count; i++)
-        (void)!propane_event_wait(r->waits[i].event, r->waits[i].value, -1, NULL);
+    for (int i = 0; i < r->wait_count; i++) (void)!propane_event_wait(r->waits[i].event, r->waits[i].value, -1, NULL);
     int64_t begin = clock_ns();
     c.status = d->driver->execute(d->impl, &r->execution, &c, err);
     if (c.device_ns < 0) c.device_ns = clock_ns() - begin;
@@ -128,16 +127,18 @@ static propane_status mark(propane_request *const *requests, int count, propane_
     if (i == count) return PROPANE_OK;
     for (int k = 0; k < i; k++) requests[k]->submitted--;
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "submit: request %d of %d is in flight already; wait for it before it is submitted again", i + 1,
-                        count);
+                        "submit: request %d of %d is in flight already; wait for it before it is submitted again",
+                        i + 1, count);
 }
 
 static propane_status enqueue(propane_device *d, propane_request *const *requests, int count, propane_error *err) {
     device_queue *q = &d->queue;
     if (count > q->capacity - q->length)
-        return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "submit: no place for %d more: %d of the %d requests that '%s' takes are in flight; wait for "
-                            "one of them", count, q->length, q->capacity, d->uri);
+        return propane_fail(
+            err, PROPANE_ERR_LIMIT,
+            "submit: no place for %d more: %d of the %d requests that '%s' takes are in flight; wait for "
+            "one of them",
+            count, q->length, q->capacity, d->uri);
     PROPANE_TRY(start_thread(d, err));
     PROPANE_TRY(mark(requests, count, err));
     for (int i = 0; i < count; i++) q->ring[(q->head + q->length++) % q->capacity] = requests[i];
@@ -151,8 +152,10 @@ propane_status propane_submit(propane_request *const *requests, int count, propa
     propane_device *d = requests[0]->program->device;
     for (int i = 1; i < count; i++)
         if (requests[i]->program->device != d)
-            return propane_fail(err, PROPANE_ERR_INVALID, "submit: request %d of %d belongs to another device ('%s') than "
-                                "the first ('%s')", i + 1, count, requests[i]->program->device->uri, d->uri);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "submit: request %d of %d belongs to another device ('%s') than "
+                                "the first ('%s')",
+                                i + 1, count, requests[i]->program->device->uri, d->uri);
     pthread_mutex_lock(&d->queue.mutex);
     propane_status status = enqueue(d, requests, count, err);
     pthread_mutex_unlock(&d->queue.mutex);

@@ -35,10 +35,10 @@ static propane_status bind(propane_request *r, const propane_binding *binding, p
     int slot = 0;
     while (slot < r->buffer_count && strcmp(io_at(p, slot)->name, binding->name) != 0) slot++;
     if (slot == r->buffer_count)
-        return propane_fail(err, PROPANE_ERR_INVALID, "binding '%.60s': the program has no such input or output; it has %s",
-                            binding->name, list_names(names, sizeof names, p));
-    if (r->buffers[slot])
-        return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': bound twice", binding->name);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "binding '%.60s': the program has no such input or output; it has %s", binding->name,
+                            list_names(names, sizeof names, p));
+    if (r->buffers[slot]) return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': bound twice", binding->name);
     if (!binding->buffer)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': there is no buffer", binding->name);
     if (binding->buffer->device != r->program->device &&
@@ -74,10 +74,12 @@ static propane_status check_sharing(const propane_request *r, propane_error *err
                 return propane_fail(err, PROPANE_ERR_INVALID, "outputs '%s' and '%s' are bound to the same buffer",
                                     p->outputs[k].name, p->outputs[o].name);
         for (int i = 0; i < p->input_count; i++)
-            if (r->buffers[i] == target && !(p->in_place && p->in_place[(size_t)o * (size_t)p->input_count + (size_t)i]))
+            if (r->buffers[i] == target &&
+                !(p->in_place && p->in_place[(size_t)o * (size_t)p->input_count + (size_t)i]))
                 return propane_fail(err, PROPANE_ERR_INVALID,
                                     "output '%s' is bound to the buffer of input '%s', which this program still reads "
-                                    "while it writes; use another buffer", p->outputs[o].name, p->inputs[i].name);
+                                    "while it writes; use another buffer",
+                                    p->outputs[o].name, p->inputs[i].name);
     }
     return PROPANE_OK;
 }
@@ -115,8 +117,8 @@ propane_status propane_request_create(propane_program *program, const propane_bi
         request_destroy(r);
         return status;
     }
-    r->execution = (driver_execution){.program = &program->p, .inputs = r->driver_buffers,
-                                      .outputs = r->driver_buffers + program->p.input_count};
+    r->execution = (driver_execution){
+        .program = &program->p, .inputs = r->driver_buffers, .outputs = r->driver_buffers + program->p.input_count};
     *out = r;
     return PROPANE_OK;
 }

@@ -34,9 +34,10 @@ typedef propane_status (*grad_rule)(grad_context *g, const mil_op *op, propane_e
 
 typedef struct grad_cut_plan {
     int kernel_count;
-    const char *const *names;                                  /* of the functions that come out */
-    int (*home)(void *ctx, const mil_op *op);                  /* which kernel computes it, 0 .. kernel_count-1 */
-    bool (*recompute)(void *ctx, const mil_op *op, int kernel); /* may `kernel` compute it again instead of receiving it */
+    const char *const *names;                 /* of the functions that come out */
+    int (*home)(void *ctx, const mil_op *op); /* which kernel computes it, 0 .. kernel_count-1 */
+    bool (*recompute)(void *ctx, const mil_op *op,
+                      int kernel); /* may `kernel` compute it again instead of receiving it */
     void *ctx;
 } grad_cut_plan;
 

@@ -11,16 +11,17 @@ typedef struct mil_blob_file mil_blob_file; /* a mapped file, read only */
 
 typedef struct mil_blob {
     mil_dtype dtype;
-    uint64_t offset;      /* of the metadata record: what BLOBFILE(offset = ) names */
-    const void *data;     /* inside the mapping */
+    uint64_t offset;  /* of the metadata record: what BLOBFILE(offset = ) names */
+    const void *data; /* inside the mapping */
     uint64_t bytes;
-    int padding_bits;     /* unused high bits of the last byte, sub-byte types */
+    int padding_bits; /* unused high bits of the last byte, sub-byte types */
 } mil_blob;
 
 PROPANE_CHECK propane_status mil_blob_open(const char *path, mil_blob_file **out, propane_error *err);
 void mil_blob_close(mil_blob_file *file);
 /* The record at `offset`. Malformed: PROPANE_ERR_INVALID, "PATH: record at offset N: ...". */
-PROPANE_CHECK propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob *out, propane_error *err);
+PROPANE_CHECK propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob *out,
+                                          propane_error *err);
 /* Walks all records in file order: *offset 0 starts; returns NOT_FOUND behind the last one. */
 PROPANE_CHECK propane_status mil_blob_next(const mil_blob_file *file, uint64_t *offset, mil_blob *out,
                                            propane_error *err);
@@ -29,8 +30,8 @@ uint32_t mil_blob_count(const mil_blob_file *file);
 
 typedef struct mil_blob_writer mil_blob_writer;
 PROPANE_CHECK propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, propane_error *err);
-PROPANE_CHECK propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t elements, const void *data,
-                                                 uint64_t *offset, propane_error *err);
+PROPANE_CHECK propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t elements,
+                                                 const void *data, uint64_t *offset, propane_error *err);
 /* Syncs and renames; frees the writer either way. */
 PROPANE_CHECK propane_status mil_blob_writer_commit(mil_blob_writer *w, propane_error *err);
 void mil_blob_writer_abort(mil_blob_writer *w);

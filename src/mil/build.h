@@ -11,10 +11,10 @@
 typedef struct mil_builder {
     mil_module *module;
     mil_function *function;
-    const char *stage;      /* given to every op that is added */
-    bool backward;          /* likewise */
-    mil_op *before;         /* insert before this op; NULL: at the end */
-    propane_error err;      /* the first error */
+    const char *stage; /* given to every op that is added */
+    bool backward;     /* likewise */
+    mil_op *before;    /* insert before this op; NULL: at the end */
+    propane_error err; /* the first error */
 } mil_builder;
 
 /* A new function at the end of the module. `name` is copied. */
@@ -39,7 +39,7 @@ mil_op *mil_build_op(mil_builder *b, mil_opcode code, const char *name, const mi
 
 /* Constants. Scalars and short lists are shared where they are equal. */
 mil_value *mil_build_int(mil_builder *b, int32_t value);
-mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count);   /* tensor<int32, [count]> */
+mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count); /* tensor<int32, [count]> */
 mil_value *mil_build_bool(mil_builder *b, bool value);
 mil_value *mil_build_text(mil_builder *b, const char *value);
 mil_value *mil_build_scalar(mil_builder *b, mil_dtype dtype, double value);
@@ -49,7 +49,7 @@ mil_value *mil_build_const(mil_builder *b, const char *name, const mil_type *typ
 mil_value *mil_build_const_f64(mil_builder *b, const char *name, const mil_type *type, const double *data);
 
 /* The ops that models and gradients write all the time. Broadcasting as in MIL. */
-mil_value *mil_build_unary(mil_builder *b, mil_opcode code, mil_value *x);              /* ops with x alone */
+mil_value *mil_build_unary(mil_builder *b, mil_opcode code, mil_value *x); /* ops with x alone */
 mil_value *mil_build_binary(mil_builder *b, mil_opcode code, mil_value *x, mil_value *y);
 mil_value *mil_build_binary_scalar(mil_builder *b, mil_opcode code, mil_value *x, double y);
 mil_value *mil_build_matmul(mil_builder *b, mil_value *x, mil_value *y, bool transpose_x, bool transpose_y);
@@ -64,7 +64,7 @@ mil_value *mil_build_concat(mil_builder *b, mil_value *const *values, int count,
 mil_value *mil_build_cast(mil_builder *b, mil_value *x, mil_dtype dtype);
 
 /* Edits. */
-void mil_op_remove(mil_op *op);                                      /* from its function; nothing may use its results */
+void mil_op_remove(mil_op *op); /* from its function; nothing may use its results */
 void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to); /* operands and results */
 /* Copies `op` to the end of b's function with its operands mapped: map[value id in the source] = value here. The results
  * are entered into map. */

@@ -24,7 +24,13 @@ typedef enum mil_dtype {
     MIL_DTYPE_COUNT
 } mil_dtype;
 
-typedef enum mil_dtype_kind { MIL_KIND_FLOAT, MIL_KIND_INT, MIL_KIND_UINT, MIL_KIND_BOOL, MIL_KIND_STRING } mil_dtype_kind;
+typedef enum mil_dtype_kind {
+    MIL_KIND_FLOAT,
+    MIL_KIND_INT,
+    MIL_KIND_UINT,
+    MIL_KIND_BOOL,
+    MIL_KIND_STRING
+} mil_dtype_kind;
 
 typedef struct mil_dtype_info {
     const char *name;
@@ -51,18 +57,18 @@ mil_type mil_type_scalar(mil_dtype dtype);
 mil_type mil_type_tensor(mil_dtype dtype, int rank, const int64_t *dim);
 bool mil_type_equal(const mil_type *a, const mil_type *b);
 bool mil_shape_equal(const mil_type *a, const mil_type *b);
-int64_t mil_type_count(const mil_type *type);  /* elements; the verifier guarantees that it fits */
-int64_t mil_type_bytes(const mil_type *type);  /* sub-byte types: packed, rounded up to whole bytes */
+int64_t mil_type_count(const mil_type *type); /* elements; the verifier guarantees that it fits */
+int64_t mil_type_bytes(const mil_type *type); /* sub-byte types: packed, rounded up to whole bytes */
 /* "tensor<fp16, [1, 64, 1, 32]>" or "fp16"; returns `out`. */
 const char *mil_type_print(char out[160], const mil_type *type);
 
 /* Elements as in a blob file: little endian, sub-byte types packed from the low bits up. Strings: const char *const *. */
 typedef struct mil_const {
     mil_type type;
-    const void *data;       /* NULL while a blob has not been read yet */
+    const void *data; /* NULL while a blob has not been read yet */
     int64_t bytes;
-    const char *blob_path;  /* as written, e.g. "@model_path/weights/w.bin"; NULL: given in the text */
-    uint64_t blob_offset;   /* of the metadata record */
+    const char *blob_path; /* as written, e.g. "@model_path/weights/w.bin"; NULL: given in the text */
+    uint64_t blob_offset;  /* of the metadata record */
 } mil_const;
 
 /* Element `index` (0 <= index < count) of a numeric or bool constant. */
@@ -95,12 +101,12 @@ typedef struct mil_operand {
 
 struct mil_op {
     const mil_op_info *info;
-    mil_operand *operands;  /* [info->param_count] */
+    mil_operand *operands; /* [info->param_count] */
     int result_count;
     mil_value **results;
-    const char *label;      /* the [name = ...] attribute; NULL: none */
-    const char *stage;      /* which part of a model it is ("attn.qkv"); gradient ops inherit it; not in the text */
-    bool backward;          /* made by src/grad */
+    const char *label; /* the [name = ...] attribute; NULL: none */
+    const char *stage; /* which part of a model it is ("attn.qkv"); gradient ops inherit it; not in the text */
+    bool backward;     /* made by src/grad */
     int line, column;
     mil_op *prev, *next;
     mil_function *function;
@@ -111,11 +117,11 @@ struct mil_function {
     mil_opset opset;
     int param_count;
     mil_value **params;
-    mil_op *first, *last;   /* in order of definition: operands come before their users */
+    mil_op *first, *last; /* in order of definition: operands come before their users */
     int op_count;
     int result_count;
     mil_value **results;
-    int value_count;        /* ids are 0 .. value_count-1 */
+    int value_count; /* ids are 0 .. value_count-1 */
     mil_module *module;
     mil_function *next;
     struct mil_scope *scope; /* the names that are taken and the constants that are shared: mil/make.h */
@@ -128,8 +134,8 @@ typedef struct mil_pair {
 
 struct mil_module {
     arena *arena;
-    const char *source;     /* stands for the module in messages: the file's path */
-    const char *model_dir;  /* what @model_path means; NULL: nothing */
+    const char *source;               /* stands for the module in messages: the file's path */
+    const char *model_dir;            /* what @model_path means; NULL: nothing */
     int version_major, version_minor; /* program(1.3) */
     int build_info_count;
     mil_pair *build_info;
@@ -143,7 +149,7 @@ void mil_module_free(mil_module *m);
 /* NULL name: "main", or the only function. NULL result: there is none; `err` lists the names there are. */
 mil_function *mil_module_function(const mil_module *m, const char *name, propane_error *err);
 
-const char *mil_opset_name(mil_opset opset);      /* "ios18" */
+const char *mil_opset_name(mil_opset opset); /* "ios18" */
 mil_opset mil_opset_from_name(const char *name, size_t length);
 
 /* ---- reading an operation: the values and attributes of its parameters, by name ------------------------------------ */
@@ -155,8 +161,8 @@ int mil_in_list(const mil_op *op, const char *param, mil_value *const **values);
  * first). Calling one for a parameter whose class does not match is a broken invariant; a value that is not constant is
  * an error naming op and line. */
 PROPANE_CHECK propane_status mil_attr_int(const mil_op *op, const char *param, int64_t *out, propane_error *err);
-PROPANE_CHECK propane_status mil_attr_ints(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2], int *count,
-                                           propane_error *err); /* count 0: left out and no default */
+PROPANE_CHECK propane_status mil_attr_ints(const mil_op *op, const char *param, int64_t out[MIL_MAX_RANK * 2],
+                                           int *count, propane_error *err); /* count 0: left out and no default */
 PROPANE_CHECK propane_status mil_attr_bool(const mil_op *op, const char *param, bool *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_float(const mil_op *op, const char *param, double *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_text(const mil_op *op, const char *param, const char **out, propane_error *err);

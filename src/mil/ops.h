@@ -15,19 +15,19 @@ typedef enum mil_opcode {
 
 /* What may be given to a parameter. K_ classes must be constant. */
 typedef enum mil_class {
-    MIL_CLASS_FLOAT,    /* fp16 or fp32 tensor; all FLOAT and NUM operands of an op share one element type */
-    MIL_CLASS_NUM,      /* float or int32 tensor; likewise shares */
-    MIL_CLASS_TENSOR,   /* any numeric or bool tensor, on its own */
+    MIL_CLASS_FLOAT,  /* fp16 or fp32 tensor; all FLOAT and NUM operands of an op share one element type */
+    MIL_CLASS_NUM,    /* float or int32 tensor; likewise shares */
+    MIL_CLASS_TENSOR, /* any numeric or bool tensor, on its own */
     MIL_CLASS_BOOL,
-    MIL_CLASS_INT,      /* int32 (or int16, uint16) tensor */
-    MIL_CLASS_QUANT,    /* int8 or uint8 tensor */
-    MIL_CLASS_K_INT,    /* scalar int32 */
-    MIL_CLASS_K_INTS,   /* int32 vector */
+    MIL_CLASS_INT,    /* int32 (or int16, uint16) tensor */
+    MIL_CLASS_QUANT,  /* int8 or uint8 tensor */
+    MIL_CLASS_K_INT,  /* scalar int32 */
+    MIL_CLASS_K_INTS, /* int32 vector */
     MIL_CLASS_K_BOOL,
     MIL_CLASS_K_BOOLS,
     MIL_CLASS_K_TEXT,
-    MIL_CLASS_K_FLOAT,  /* scalar float */
-    MIL_CLASS_K_TENSOR  /* constant tensor of any type */
+    MIL_CLASS_K_FLOAT, /* scalar float */
+    MIL_CLASS_K_TENSOR /* constant tensor of any type */
 } mil_class;
 
 typedef enum mil_need { MIL_REQUIRED, MIL_OPTIONAL, MIL_VARIADIC } mil_need;
@@ -62,21 +62,21 @@ typedef propane_status (*mil_eval)(const mil_eval_args *a, propane_error *err);
 
 /* How much work: for the cost model and the profile. Filled per op by mil_op_cost. */
 typedef struct mil_cost {
-    double flops;        /* a multiply-add is 2 */
-    double bytes_in;     /* operands read once, constants included */
-    double bytes_const;  /* of those, constants */
+    double flops;       /* a multiply-add is 2 */
+    double bytes_in;    /* operands read once, constants included */
+    double bytes_const; /* of those, constants */
     double bytes_out;
-    bool is_matrix;      /* runs on the multiply-add array: conv, matmul, linear */
+    bool is_matrix; /* runs on the multiply-add array: conv, matmul, linear */
 } mil_cost;
 
-typedef enum mil_draw { /* which random operands are legal and smooth, for generated tests */
-    MIL_DRAW_any,       /* normal, 0 +- 1 */
-    MIL_DRAW_positive,  /* [0.2, 3] */
-    MIL_DRAW_nonzero,   /* |x| in [0.3, 3] */
-    MIL_DRAW_unit,      /* [-0.9, 0.9] */
-    MIL_DRAW_apart,     /* no two elements closer than 0.01, none close to 0, +-1, +-6: away from kinks */
-    MIL_DRAW_integer,   /* small whole numbers */
-    MIL_DRAW_custom     /* tests/ops has a case list for it */
+typedef enum mil_draw {                    /* which random operands are legal and smooth, for generated tests */
+                        MIL_DRAW_any,      /* normal, 0 +- 1 */
+                        MIL_DRAW_positive, /* [0.2, 3] */
+                        MIL_DRAW_nonzero,  /* |x| in [0.3, 3] */
+                        MIL_DRAW_unit,     /* [-0.9, 0.9] */
+                        MIL_DRAW_apart, /* no two elements closer than 0.01, none close to 0, +-1, +-6: away from kinks */
+                        MIL_DRAW_integer, /* small whole numbers */
+                        MIL_DRAW_custom   /* tests/ops has a case list for it */
 } mil_draw;
 
 struct mil_op_info {

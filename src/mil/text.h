@@ -9,8 +9,8 @@
 #include "mil/mil.h"
 
 typedef enum mil_dialect {
-    MIL_SHORT,     /* program(1.3), fp16 e = const()[..., val = fp16(0x1p-3)] */
-    MIL_CANONICAL  /* program(1.0), rank-0 tensors: tensor<fp16, []> */
+    MIL_SHORT,    /* program(1.3), fp16 e = const()[..., val = fp16(0x1p-3)] */
+    MIL_CANONICAL /* program(1.0), rank-0 tensors: tensor<fp16, []> */
 } mil_dialect;
 
 typedef struct mil_print_options {

@@ -20,8 +20,7 @@ typedef struct int_key {
     bool needed;
 } int_key;
 
-#define KEY(name, min, max, needed)                                                                                    \
-    { #name, offsetof(model_config, name), min, max, needed }
+#define KEY(name, min, max, needed) {#name, offsetof(model_config, name), min, max, needed}
 static const int_key int_keys[] = {
     KEY(hidden_size, 1, 1 << 17, true),          KEY(intermediate_size, 1, 1 << 20, true),
     KEY(num_hidden_layers, 1, 1000, true),       KEY(num_attention_heads, 1, 1 << 12, true),

@@ -16,7 +16,13 @@
 
 #include "base/text.h"
 
-typedef enum tokenizer_kind { TOKENIZER_BYTES, TOKENIZER_CHARS, TOKENIZER_BPE, TOKENIZER_LLAMA, TOKENIZER_HF } tokenizer_kind;
+typedef enum tokenizer_kind {
+    TOKENIZER_BYTES,
+    TOKENIZER_CHARS,
+    TOKENIZER_BPE,
+    TOKENIZER_LLAMA,
+    TOKENIZER_HF
+} tokenizer_kind;
 
 typedef struct tokenizer tokenizer;
 
@@ -46,7 +52,8 @@ PROPANE_CHECK propane_status tokenizer_export(const tokenizer *t, const char *di
 tokenizer_kind tokenizer_get_kind(const tokenizer *t);
 const char *tokenizer_kind_name(tokenizer_kind kind); /* "bpe" */
 int tokenizer_vocab_size(const tokenizer *t);
-int tokenizer_bos(const tokenizer *t); /* what stands in front of a text; -1: nothing (hf: what its post-processor adds) */
+int tokenizer_bos(
+    const tokenizer *t); /* what stands in front of a text; -1: nothing (hf: what its post-processor adds) */
 int tokenizer_eos(const tokenizer *t);
 const char *tokenizer_hash(const tokenizer *t); /* 64 hex digits */
 

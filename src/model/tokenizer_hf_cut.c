@@ -52,7 +52,9 @@ static bool is_punctuation(int32_t code) {
 }
 
 int hf_byte_to_char(unsigned char byte) {
-    static const struct { int first, last; } shown[] = {{33, 126}, {161, 172}, {174, 255}};
+    static const struct {
+        int first, last;
+    } shown[] = {{33, 126}, {161, 172}, {174, 255}};
     int hidden = 0; /* bytes before this one that are not printable */
     for (int b = 0, range = 0; b <= byte; b++) {
         while (range < 3 && b > shown[range].last) range++;

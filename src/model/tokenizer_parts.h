@@ -48,11 +48,11 @@ struct tokenizer {
     int bos, eos;
     const char **pieces;
     uint32_t *lengths;
-    float *scores;          /* llama */
-    tokenizer_pair *merges; /* bpe: of id 256 + i */
-    id_map pairs;           /* bpe: left << 32 | right -> id */
-    piece_map lookup;       /* chars, llama: bytes -> id */
-    int32_t byte_id[256];   /* llama: fallback; hf: the symbol of a byte; -1: none */
+    float *scores;           /* llama */
+    tokenizer_pair *merges;  /* bpe: of id 256 + i */
+    id_map pairs;            /* bpe: left << 32 | right -> id */
+    piece_map lookup;        /* chars, llama: bytes -> id */
+    int32_t byte_id[256];    /* llama: fallback; hf: the symbol of a byte; -1: none */
     struct hf_tokenizer *hf; /* hf: the rest (tokenizer_hf.h) */
     char hash[65];
 };

@@ -7,9 +7,9 @@
 #include "mil/build.h"
 
 typedef struct pass_options {
-    bool fold;        /* constants; up to 1 Mi elements */
-    bool simplify;    /* x*1, x+0, identity, transposes that cancel, reshape of reshape, casts that cancel */
-    bool share;       /* equal ops become one */
+    bool fold;     /* constants; up to 1 Mi elements */
+    bool simplify; /* x*1, x+0, identity, transposes that cancel, reshape of reshape, casts that cancel */
+    bool share;    /* equal ops become one */
     bool drop_unused;
 } pass_options;
 

@@ -135,8 +135,7 @@ __attribute__((target("avx2"))) static int64_t update_avx2(float *w, float *m, f
     for (; i + 8 <= count; i += 8) {
         __m256 gi = _mm256_mul_ps(_mm256_loadu_ps(g + i), gs);
         __m256 mi = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(m + i), b1), _mm256_mul_ps(gi, c1));
-        __m256 vi = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(v + i), b2),
-                                  _mm256_mul_ps(_mm256_mul_ps(gi, gi), c2));
+        __m256 vi = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(v + i), b2), _mm256_mul_ps(_mm256_mul_ps(gi, gi), c2));
         _mm256_storeu_ps(m + i, mi);
         _mm256_storeu_ps(v + i, vi);
         __m256 below = _mm256_add_ps(_mm256_mul_ps(_mm256_sqrt_ps(vi), root), eps);
@@ -152,8 +151,8 @@ static int64_t update_neon(float *w, float *m, float *v, const float *g, int64_t
     for (; i + 4 <= count; i += 4) {
         float32x4_t gi = vmulq_n_f32(vld1q_f32(g + i), f->gradient);
         float32x4_t mi = vaddq_f32(vmulq_n_f32(vld1q_f32(m + i), f->beta1), vmulq_n_f32(gi, f->one_beta1));
-        float32x4_t vi = vaddq_f32(vmulq_n_f32(vld1q_f32(v + i), f->beta2),
-                                   vmulq_n_f32(vmulq_f32(gi, gi), f->one_beta2));
+        float32x4_t vi =
+            vaddq_f32(vmulq_n_f32(vld1q_f32(v + i), f->beta2), vmulq_n_f32(vmulq_f32(gi, gi), f->one_beta2));
         vst1q_f32(m + i, mi);
         vst1q_f32(v + i, vi);
         float32x4_t below = vaddq_f32(vmulq_n_f32(vsqrtq_f32(vi), f->root), eps);
@@ -208,9 +207,14 @@ static void update_task(void *context, int task, int worker) {
 
 void adamw_update(adamw *a, const adamw_step *s) {
     double correct1 = 1 - pow(s->beta1, (double)s->step), correct2 = 1 - pow(s->beta2, (double)s->step);
-    factors f = {.gradient = (float)s->gradient_scale, .beta1 = (float)s->beta1, .one_beta1 = (float)(1 - s->beta1),
-                 .beta2 = (float)s->beta2, .one_beta2 = (float)(1 - s->beta2), .keep = 1,
-                 .rate = (float)(s->lr / correct1), .root = (float)(1 / sqrt(correct2)),
+    factors f = {.gradient = (float)s->gradient_scale,
+                 .beta1 = (float)s->beta1,
+                 .one_beta1 = (float)(1 - s->beta1),
+                 .beta2 = (float)s->beta2,
+                 .one_beta2 = (float)(1 - s->beta2),
+                 .keep = 1,
+                 .rate = (float)(s->lr / correct1),
+                 .root = (float)(1 / sqrt(correct2)),
                  .epsilon = (float)s->epsilon};
     update_context c = {.a = a, .plain = f, .decayed = f};
     c.decayed.keep = (float)(1 - s->lr * s->weight_decay);

@@ -12,15 +12,15 @@
 #include "base/status.h"
 
 typedef struct adamw_tensor {
-    float *weight;         /* master, fp32 */
+    float *weight; /* master, fp32 */
     float *moment1, *moment2;
     const float *gradient; /* sums, not yet divided by loss scale and so on */
     int64_t count;
-    bool decay;            /* false: norm weights */
-    void *device;          /* the device's copy; NULL: it reads the master weight */
-    bool device_fp16;      /* else fp32 */
-    int64_t row;           /* elements of a row of the device's copy */
-    int64_t row_stride;    /* bytes between its rows */
+    bool decay;         /* false: norm weights */
+    void *device;       /* the device's copy; NULL: it reads the master weight */
+    bool device_fp16;   /* else fp32 */
+    int64_t row;        /* elements of a row of the device's copy */
+    int64_t row_stride; /* bytes between its rows */
 } adamw_tensor;
 
 typedef struct adamw adamw;

@@ -32,17 +32,21 @@ typedef struct field {
 /* Options that change the numbers, and others that a resumed run takes up again. --steps may grow: a longer run has
  * another schedule, and that is wanted. */
 static const field option_fields[] = {
-    OPTION(batch, FIELD_INT),        OPTION(context, FIELD_INT), OPTION(accumulate, FIELD_INT), OPTION(lr, FIELD_REAL),
-    OPTION(min_lr, FIELD_REAL),      OPTION(warmup, FIELD_INT),  OPTION(weight_decay, FIELD_REAL),
-    OPTION(beta1, FIELD_REAL),       OPTION(beta2, FIELD_REAL),  OPTION(epsilon, FIELD_REAL),   OPTION(clip, FIELD_REAL),
-    OPTION(seed, FIELD_INT),         OPTION(held_out, FIELD_REAL), OPTION(precision, FIELD_TEXT), OPTION(plan, FIELD_TEXT),
-    RECALL(steps, FIELD_INT),        RECALL(weights, FIELD_TEXT), RECALL(device, FIELD_TEXT),
+    OPTION(batch, FIELD_INT),         OPTION(context, FIELD_INT),      OPTION(accumulate, FIELD_INT),
+    OPTION(lr, FIELD_REAL),           OPTION(min_lr, FIELD_REAL),      OPTION(warmup, FIELD_INT),
+    OPTION(weight_decay, FIELD_REAL), OPTION(beta1, FIELD_REAL),       OPTION(beta2, FIELD_REAL),
+    OPTION(epsilon, FIELD_REAL),      OPTION(clip, FIELD_REAL),        OPTION(seed, FIELD_INT),
+    OPTION(held_out, FIELD_REAL),     OPTION(precision, FIELD_TEXT),   OPTION(plan, FIELD_TEXT),
+    RECALL(steps, FIELD_INT),         RECALL(weights, FIELD_TEXT),     RECALL(device, FIELD_TEXT),
     RECALL(eval_interval, FIELD_INT), RECALL(eval_batches, FIELD_INT), RECALL(checkpoint_interval, FIELD_INT),
 };
 
 #define STATE(name) {#name, FIELD_INT, offsetof(train_state, name), false}
 static const field state_fields[] = {
-    STATE(step), STATE(updates), STATE(position), STATE(evaluated),
+    STATE(step),
+    STATE(updates),
+    STATE(position),
+    STATE(evaluated),
     {"scaler_good", FIELD_INT, offsetof(train_state, scaler) + offsetof(train_scaler, good), false},
     {"scaler_skipped", FIELD_INT, offsetof(train_state, scaler) + offsetof(train_scaler, skipped), false},
     {"scaler_scale", FIELD_REAL, offsetof(train_state, scaler) + offsetof(train_scaler, scale), false},
@@ -73,8 +77,10 @@ static const char *field_print(char out[80], const field *f, const void *object)
 
 /* "0x1p-3" as people write it, for messages. */
 static const char *field_show(char out[80], const field *f, const char *stored) {
-    if (f->kind == FIELD_REAL) snprintf(out, 80, "%g", strtod(stored, NULL));
-    else snprintf(out, 80, "%.70s", stored);
+    if (f->kind == FIELD_REAL)
+        snprintf(out, 80, "%g", strtod(stored, NULL));
+    else
+        snprintf(out, 80, "%.70s", stored);
     return out;
 }
 
@@ -107,8 +113,10 @@ static propane_status put_metadata(safetensors_writer *w, const train_options *o
 }
 
 static void tensor_name(char out[300], const model_tensor *t, int block) {
-    if (block == 0) snprintf(out, 300, "%s", t->name);
-    else snprintf(out, 300, "optimizer.%d.%s", block, t->name);
+    if (block == 0)
+        snprintf(out, 300, "%s", t->name);
+    else
+        snprintf(out, 300, "optimizer.%d.%s", block, t->name);
 }
 
 static propane_status put_tensors(safetensors_writer *w, const model_weights *weights, float *const moments[2],
@@ -147,14 +155,17 @@ propane_status train_checkpoint_write(const char *path, const train_options *opt
 static propane_status get(const safetensors *s, const char *key, const char **out, propane_error *err) {
     *out = safetensors_metadata(s, key);
     if (*out) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its metadata has no '%s'; this is not a checkpoint of a training run",
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: its metadata has no '%s'; this is not a checkpoint of a training run",
                         safetensors_source(s), key);
 }
 
 static propane_status differs(const safetensors *s, const char *what, const char *there, const char *here,
                               propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s was made with %s %.100s, not %.100s; resume with the same, or start a "
-                        "new run in another folder", safetensors_source(s), what, there, here);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s was made with %s %.100s, not %.100s; resume with the same, or start a "
+                        "new run in another folder",
+                        safetensors_source(s), what, there, here);
 }
 
 static propane_status check_options(const safetensors *s, const train_options *o, propane_error *err) {
@@ -177,8 +188,10 @@ static propane_status check_format(const safetensors *s, propane_error *err) {
     const char *format;
     PROPANE_TRY(get(s, "format", &format, err));
     if (strcmp(format, FORMAT) == 0) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its format is '%.60s', not '%s'; this is not a checkpoint of a "
-                        "training run", safetensors_source(s), format, FORMAT);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: its format is '%.60s', not '%s'; this is not a checkpoint of a "
+                        "training run",
+                        safetensors_source(s), format, FORMAT);
 }
 
 static propane_status check_input(const safetensors *s, const train_input *input, const model_weights *weights,
@@ -190,8 +203,10 @@ static propane_status check_input(const safetensors *s, const train_input *input
     PROPANE_TRY(get(s, MODEL_STORE_CONFIG, &config, err));
     PROPANE_TRY(model_config_parse(config, strlen(config), safetensors_source(s), &stored, err));
     if (!model_config_equal(&stored, &weights->config))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s holds another model than the one that is to be trained; resume with "
-                            "the configuration of its run folder", safetensors_source(s));
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s holds another model than the one that is to be trained; resume with "
+                            "the configuration of its run folder",
+                            safetensors_source(s));
     snprintf(count, sizeof count, "%lld", (long long)input->token_count);
     PROPANE_TRY(get(s, "tokens", &tokens, err));
     if (strcmp(tokens, count) != 0) return differs(s, "data of that many tokens:", tokens, count, err);
@@ -203,7 +218,8 @@ static propane_status check_input(const safetensors *s, const train_input *input
 }
 
 /* A number of the metadata into its field of `object`. */
-static propane_status read_number(const safetensors *s, const field *f, const char *stored, void *object, propane_error *err) {
+static propane_status read_number(const safetensors *s, const field *f, const char *stored, void *object,
+                                  propane_error *err) {
     char *end = NULL, *at = (char *)object + f->offset;
     errno = 0;
     if (f->kind == FIELD_REAL) {

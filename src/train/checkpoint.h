@@ -26,7 +26,8 @@ PROPANE_CHECK propane_status train_checkpoint_read(const char *path, const train
                                                    const train_input *input, train_state *state, model_weights *weights,
                                                    float *const moments[2], propane_error *err);
 /* Sets the options that the checkpoint's run was made with; their texts are put into the arena. */
-PROPANE_CHECK propane_status train_checkpoint_recall(const char *path, arena *a, train_options *options, propane_error *err);
+PROPANE_CHECK propane_status train_checkpoint_recall(const char *path, arena *a, train_options *options,
+                                                     propane_error *err);
 /* Removes what writers that were killed left behind: PATH.tmp-*. */
 void train_checkpoint_clean(const char *path);
 

@@ -19,8 +19,13 @@ propane_status train_data_init(train_data *d, const void *tokens, int token_byte
     if (!(held_out >= 0 && held_out <= 0.5))
         return propane_fail(err, PROPANE_ERR_INVALID, "the held-out part is %g; give 0 to 0.5 of the text", held_out);
     int64_t held = (int64_t)((double)count * held_out);
-    *d = (train_data){.tokens = tokens, .token_bytes = token_bytes, .train_count = count - held, .count = count,
-                      .vocab = vocab, .context = context, .seed = seed};
+    *d = (train_data){.tokens = tokens,
+                      .token_bytes = token_bytes,
+                      .train_count = count - held,
+                      .count = count,
+                      .vocab = vocab,
+                      .context = context,
+                      .seed = seed};
     if (d->train_count < context + 1)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: %lld tokens to train on, but a window has %d; give more text or a smaller context",

@@ -9,7 +9,8 @@
 
 typedef struct train_embed {
     int batch, context, width;
-    int64_t batch_stride, row_stride; /* bytes: element (b,d,s) of the stream lies at b*batch_stride + d*row_stride + 4*s */
+    int64_t batch_stride,
+        row_stride; /* bytes: element (b,d,s) of the stream lies at b*batch_stride + d*row_stride + 4*s */
 } train_embed;
 
 /* `tokens` [B][S]. Tokens are within the table: the data reader has checked them. */

@@ -11,13 +11,16 @@
 
 train_footprint train_footprint_of(const model_config *c, const train_options *o) {
     double d = (double)c->hidden_size, h = (double)c->intermediate_size, v = (double)c->vocab_size;
-    double q = (double)c->num_attention_heads * (double)c->head_dim, kv = (double)c->num_key_value_heads * (double)c->head_dim;
+    double q = (double)c->num_attention_heads * (double)c->head_dim,
+           kv = (double)c->num_key_value_heads * (double)c->head_dim;
     double layers = (double)c->num_hidden_layers, b = (double)o->batch, s = (double)o->context;
-    double parameters = v * d * (c->tie_word_embeddings ? 1 : 2) + d + layers * (2 * d + 2 * d * q + 2 * d * kv + 3 * d * h);
+    double parameters =
+        v * d * (c->tie_word_embeddings ? 1 : 2) + d + layers * (2 * d + 2 * d * q + 2 * d * kv + 3 * d * h);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4;
     /* A layer keeps its two halves' inputs and results, queries, keys and values, the attention's probabilities, and the
      * hidden values of the feed-forward half. */
-    double layer = b * s * (2 * 4 * d + element * (q + 2 * kv + h)) + element * b * (double)c->num_attention_heads * s * s;
+    double layer =
+        b * s * (2 * 4 * d + element * (q + 2 * kv + h)) + element * b * (double)c->num_attention_heads * s * s;
     return (train_footprint){.state = parameters * (4 * 4 + element),
                              .activations = layers * layer + element * (b * s * v + s * s)};
 }
@@ -35,9 +38,10 @@ propane_status train_footprint_check(const model_config *config, const train_opt
     train_footprint f = train_footprint_of(config, options);
     char need[32], state[32], activations[32], has[32];
     if (there <= 0 || f.state + f.activations <= there) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_LIMIT,
-                        "this run needs at least %s of memory (weights and optimizer %s, a batch's activations %s), the "
-                        "machine has %s; take a smaller %s",
-                        amount(need, f.state + f.activations), amount(state, f.state), amount(activations, f.activations),
-                        amount(has, there), f.state > f.activations ? "model" : "--batch or --context");
+    return propane_fail(
+        err, PROPANE_ERR_LIMIT,
+        "this run needs at least %s of memory (weights and optimizer %s, a batch's activations %s), the "
+        "machine has %s; take a smaller %s",
+        amount(need, f.state + f.activations), amount(state, f.state), amount(activations, f.activations),
+        amount(has, there), f.state > f.activations ? "model" : "--batch or --context");
 }

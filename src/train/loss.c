@@ -11,8 +11,8 @@
 #include "base/half.h"
 #include "base/pool.h"
 
-#define LANES 32
-#define CHUNK 64 /* rows of the vocabulary at a time */
+#define LANES  32
+#define CHUNK  64                                           /* rows of the vocabulary at a time */
 #define INLINE static inline __attribute__((always_inline)) /* compiled once for each instruction set, see the end */
 
 typedef struct loss_context {
@@ -108,8 +108,10 @@ INLINE void loss_work(void *context, int task) {
         const char *at = row_of(l, b, targets[i], s + i);
         uint16_t half;
         memcpy(&half, at, 2);
-        if (l->dtype == PROPANE_FP16) goal[i] = fp16_to_f32(half);
-        else memcpy(&goal[i], at, 4);
+        if (l->dtype == PROPANE_FP16)
+            goal[i] = fp16_to_f32(half);
+        else
+            memcpy(&goal[i], at, 4);
     }
     for (int v = 0; v < l->vocab; v += CHUNK) {
         int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
@@ -165,7 +167,9 @@ propane_status train_loss(const train_logits *l, const int32_t *targets, double 
         if (targets[i] < 0 || targets[i] >= l->vocab)
             return propane_fail(err, PROPANE_ERR_INVALID, "loss: token %d is outside the vocabulary of %d",
                                 (int)targets[i], l->vocab);
-    loss_context c = {.logits = l, .targets = targets, .nats = nats,
+    loss_context c = {.logits = l,
+                      .targets = targets,
+                      .nats = nats,
                       .gradient = (float)(gradient_scale / (double)positions),
                       .groups = (l->context + LANES - 1) / LANES};
     pool_run(best_task(), &c, l->batch * c.groups);

@@ -8,8 +8,8 @@
 #include "base/status.h"
 
 typedef struct train_logits {
-    void *data;                /* element (b,v,s) lies at b*batch_stride + v*row_stride + s*size bytes */
-    propane_dtype dtype;       /* PROPANE_FP16 or PROPANE_FP32 */
+    void *data;          /* element (b,v,s) lies at b*batch_stride + v*row_stride + s*size bytes */
+    propane_dtype dtype; /* PROPANE_FP16 or PROPANE_FP32 */
     int batch, vocab, context;
     int64_t batch_stride, row_stride;
 } train_logits;

@@ -77,7 +77,8 @@ static const plan_row rows[] = {
     {"ten", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
 
     {"layer", ATTN, "fwdAttn", DEVICE, "enter norm qkv rope scores softmax mix out residual", "", ""},
-    {"layer", ATTN, "attnBwd", DEVICE, "", "residual out mix softmax scores rope qkv norm enter", "norm scores softmax"},
+    {"layer", ATTN, "attnBwd", DEVICE, "", "residual out mix softmax scores rope qkv norm enter",
+     "norm scores softmax"},
     {"layer", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm"},
     {"layer", FFN, "fwdFFN", DEVICE, "enter norm up act down residual", "", ""},
     {"layer", FFN, "ffnBwd", DEVICE, "", "residual down act up norm enter", "norm act"},
@@ -104,8 +105,8 @@ typedef struct cutter {
     const plan_row *rows[MAX_ROWS];
     int count;
     const mil_function *joint;
-    int *home;          /* [value id]: kernel of the op that makes it */
-    const char **root;  /* [value id]: the weight that it is a view of, or NULL */
+    int *home;         /* [value id]: kernel of the op that makes it */
+    const char **root; /* [value id]: the weight that it is a view of, or NULL */
 } cutter;
 
 /* ---- from stages to kernels ------------------------------------------------------------------------------------------- */
@@ -125,7 +126,9 @@ static bool is_layout(const mil_op *op) {
            op->info->code != MIL_OP_gather;
 }
 
-static const char *row_stages(const plan_row *row, const mil_op *op) { return op->backward ? row->backward : row->forward; }
+static const char *row_stages(const plan_row *row, const mil_op *op) {
+    return op->backward ? row->backward : row->forward;
+}
 
 /* The row of an op's stage; the row that also names a weight the op reads goes before. -1: none. */
 static int find_row(const cutter *c, const mil_op *op) {
@@ -224,10 +227,12 @@ static void measure(plan_kernel *k) {
 static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k, propane_error *err) {
     const char *sums[MIL_MAX_PARAMS];
     int count = 0;
-    for (int i = 1; i < b->forward->param_count && count < MIL_MAX_PARAMS; i++) sums[count++] = b->forward->params[i]->name;
+    for (int i = 1; i < b->forward->param_count && count < MIL_MAX_PARAMS; i++)
+        sums[count++] = b->forward->params[i]->name;
     mil_function *cut = k->function;
     if (k->place == PLAN_HOST && (k->weights || p->options.precision != MIL_fp32)) {
-        const char *name = arena_printf(p->arena, "%s_host", k->name), *more = arena_printf(p->arena, "%s_add", k->name);
+        const char *name = arena_printf(p->arena, "%s_host", k->name),
+                   *more = arena_printf(p->arena, "%s_add", k->name);
         if (!name || !more) return propane_fail_memory(err, 0);
         PROPANE_TRY(train_promote(cut, p->module, name, sums, k->weights ? count : 0, false, &k->function, err));
         if (k->weights) PROPANE_TRY(train_promote(cut, p->module, more, sums, count, true, &k->accumulate, err));
@@ -247,15 +252,18 @@ static propane_status cut_with(plan *p, plan_block *b, cutter *c, bool *weights_
     PROPANE_TRY(grad_only_for(b->joint, results, count, weights_only, err));
     PROPANE_TRY(assign_homes(c, b, p->options.name, weights_only, err));
     for (int r = 0; r < c->count; r++) kernel_names[r] = c->rows[r]->kernel;
-    grad_cut_plan cut = {.kernel_count = c->count, .names = kernel_names, .home = cut_home, .recompute = cut_again,
-                         .ctx = c};
+    grad_cut_plan cut = {
+        .kernel_count = c->count, .names = kernel_names, .home = cut_home, .recompute = cut_again, .ctx = c};
     PROPANE_TRY(grad_cut(b->joint, &cut, p->module, functions, err));
     b->first = p->kernel_count;
     for (int r = 0; r < c->count; r++) {
         if (!functions[r]) continue;
         plan_kernel *k = &p->kernels[p->kernel_count++];
-        *k = (plan_kernel){.name = c->rows[r]->kernel, .part = b->part, .place = c->rows[r]->place,
-                           .backward = *c->rows[r]->backward != 0, .function = functions[r],
+        *k = (plan_kernel){.name = c->rows[r]->kernel,
+                           .part = b->part,
+                           .place = c->rows[r]->place,
+                           .backward = *c->rows[r]->backward != 0,
+                           .function = functions[r],
                            .weights = strcmp(c->rows[r]->backward, WEIGHTS) == 0};
         PROPANE_TRY(finish_kernel(p, b, k, err));
         b->count++;
@@ -300,14 +308,19 @@ propane_status plan_create(const model_config *config, const plan_options *optio
         arena_free(a);
         return propane_fail_memory(err, sizeof *p);
     }
-    *p = (plan){.arena = a, .options = *options, .config = *config, .module = mil_module_create("plan"),
+    *p = (plan){.arena = a,
+                .options = *options,
+                .config = *config,
+                .module = mil_module_create("plan"),
                 .kernels = ARENA_ARRAY(a, PLAN_BLOCKS * MAX_ROWS, plan_kernel)};
     p->options.name = arena_string(a, options->name);
     propane_status status = p->module && p->kernels && p->options.name ? PROPANE_OK : propane_fail_memory(err, 0);
     for (int i = 0; i < PLAN_BLOCKS && status == PROPANE_OK; i++) status = build_block(p, i, err);
     for (int i = 0; i < PLAN_BLOCKS && status == PROPANE_OK; i++) status = cut_block(p, &p->blocks[i], err);
-    if (status != PROPANE_OK) plan_free(p);
-    else *out = p;
+    if (status != PROPANE_OK)
+        plan_free(p);
+    else
+        *out = p;
     return status;
 }
 

@@ -22,8 +22,8 @@
 typedef enum plan_place { PLAN_DEVICE, PLAN_HOST } plan_place;
 
 typedef struct plan_options {
-    const char *name;     /* "six", "ten", "layer" */
-    mil_dtype precision;  /* MIL_fp16 or MIL_fp32: of what runs on the device; the residual stream is fp32 always */
+    const char *name;    /* "six", "ten", "layer" */
+    mil_dtype precision; /* MIL_fp16 or MIL_fp32: of what runs on the device; the residual stream is fp32 always */
     int64_t batch, context;
 } plan_options;
 
@@ -41,10 +41,10 @@ typedef struct plan_kernel {
 /* A block's values: x, weights, out (logits in the head), d_out, d_x, d_WEIGHT, and whatever passes between kernels. */
 typedef struct plan_block {
     model_part part;
-    const char *name;         /* "attn", "ffn", "head" */
-    const char *result;       /* "out", "logits" */
+    const char *name;   /* "attn", "ffn", "head" */
+    const char *result; /* "out", "logits" */
     mil_function *forward, *joint;
-    int first, count;         /* its kernels; forward ones come first */
+    int first, count; /* its kernels; forward ones come first */
 } plan_block;
 
 #define PLAN_BLOCKS 3

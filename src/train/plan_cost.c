@@ -92,8 +92,8 @@ static void add_up(const plan *p, const chip *c, const cost_host *h, int64_t acc
     out->restarts_per_100 = out->compiles ? (int)ceil(100.0 * out->compiles / BUDGET) : 0;
 }
 
-propane_status plan_cost_on(const plan *p, const chip *c, plan_weights weights, int64_t accumulate, arena *a, plan_cost *out,
-                            propane_error *err) {
+propane_status plan_cost_on(const plan *p, const chip *c, plan_weights weights, int64_t accumulate, arena *a,
+                            plan_cost *out, propane_error *err) {
     cost_host h = cost_host_of(c);
     *out = (plan_cost){.chip = c, .weights = weights};
     out->kernels = ARENA_ARRAY(a, p->kernel_count, plan_kernel_cost);

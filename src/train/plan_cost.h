@@ -21,19 +21,19 @@ typedef struct plan_kernel_cost {
 typedef struct plan_cost {
     const chip *chip;
     plan_weights weights;
-    double engine_ms;      /* device kernels, one after the other */
-    double staging_ms;     /* host kernels that only convert and add the residual stream */
-    double host_ms;        /* other host kernels in the chain: norms, and the head where the plan leaves it there */
+    double engine_ms;  /* device kernels, one after the other */
+    double staging_ms; /* host kernels that only convert and add the residual stream */
+    double host_ms;    /* other host kernels in the chain: norms, and the head where the plan leaves it there */
     double loss_ms;
-    double products_ms;    /* weight gradients: beside the engine */
-    double exposed_ms;     /* what of them the chain does not hide */
-    double pass_ms;        /* forward and backward of one batch */
-    double update_ms;      /* AdamW and writing the weights where the device reads them, per batch */
-    double recompile_ms;   /* per batch: baked weights */
-    double step_ms;        /* all of it */
+    double products_ms;  /* weight gradients: beside the engine */
+    double exposed_ms;   /* what of them the chain does not hide */
+    double pass_ms;      /* forward and backward of one batch */
+    double update_ms;    /* AdamW and writing the weights where the device reads them, per batch */
+    double recompile_ms; /* per batch: baked weights */
+    double step_ms;      /* all of it */
     double low_ms, high_ms;
-    double energy_j;       /* of the engine */
-    double utilisation;    /* engine arithmetic against its roof over the whole step */
+    double energy_j;    /* of the engine */
+    double utilisation; /* engine arithmetic against its roof over the whole step */
     double tokens_per_s;
     int programs, compiles; /* compiled once; compiled again after each update */
     int restarts_per_100;   /* exec() restarts in 100 updates with a budget of 119 compiles */
@@ -42,7 +42,7 @@ typedef struct plan_cost {
 } plan_cost;
 
 /* `accumulate`: batches to an update. */
-PROPANE_CHECK propane_status plan_cost_on(const plan *p, const chip *c, plan_weights weights, int64_t accumulate, arena *a,
-                                          plan_cost *out, propane_error *err);
+PROPANE_CHECK propane_status plan_cost_on(const plan *p, const chip *c, plan_weights weights, int64_t accumulate,
+                                          arena *a, plan_cost *out, propane_error *err);
 
 #endif

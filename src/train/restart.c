@@ -15,8 +15,10 @@ propane_status train_restart_arguments(int argc, char *const *argv, arena *a, ch
     int count = 0, rest = argc;
     if (!list) return propane_fail_memory(err, (size_t)(argc + 2) * sizeof *list);
     for (int i = 0; i < argc && rest == argc; i++) {
-        if (i > 0 && strcmp(argv[i], "--") == 0) rest = i;
-        else if (i > 0 && is_flag(argv[i], "--init")) i += !strchr(argv[i], '=');
+        if (i > 0 && strcmp(argv[i], "--") == 0)
+            rest = i;
+        else if (i > 0 && is_flag(argv[i], "--init"))
+            i += !strchr(argv[i], '=');
         else if (i == 0 || (!is_flag(argv[i], "--resume") && !is_flag(argv[i], "--no-resume")))
             list[count++] = arena_string(a, argv[i]);
     }

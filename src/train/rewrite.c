@@ -96,8 +96,9 @@ static mil_value *widen_const(rewrite *r, const mil_value *v) {
         return NULL;
     }
     mil_unpack_f64(data, v->type.dtype, v->konst->data, count);
-    mil_value *wide = count == 1 && type.rank == 0 ? mil_build_scalar(&r->b, MIL_fp32, data[0])
-                                                   : mil_build_const_f64(&r->b, v->is_inline ? NULL : v->name, &type, data);
+    mil_value *wide = count == 1 && type.rank == 0
+                          ? mil_build_scalar(&r->b, MIL_fp32, data[0])
+                          : mil_build_const_f64(&r->b, v->is_inline ? NULL : v->name, &type, data);
     mem_free(data);
     return wide;
 }
@@ -191,8 +192,7 @@ propane_status train_bake(const mil_function *f, mil_module *into, const char *n
             mem_free(r.map);
             return status;
         }
-        r.map[p->id] = data ? mil_build_const(&r.b, p->name, &p->type, data)
-                            : mil_build_param(&r.b, p->name, p->type);
+        r.map[p->id] = data ? mil_build_const(&r.b, p->name, &p->type, data) : mil_build_param(&r.b, p->name, p->type);
     }
     for (const mil_op *op = f->first; op; op = op->next) {
         r.b.stage = op->stage;

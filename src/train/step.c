@@ -44,10 +44,11 @@ struct train_step {
     bool two_queues;
     step_kernel *kernels;
     step_call *calls;
-    propane_buffer **buffers;   /* [wiring.buffer_count] */
-    propane_buffer **copies;    /* [tensor]: weights that programs read as inputs; NULL: none does */
-    propane_io *copy_layout;    /* [tensor] */
-    propane_buffer **others;    /* [tensor]: the same values for kernels that lay them out in another way; NULL: none does */
+    propane_buffer **buffers; /* [wiring.buffer_count] */
+    propane_buffer **copies;  /* [tensor]: weights that programs read as inputs; NULL: none does */
+    propane_io *copy_layout;  /* [tensor] */
+    propane_buffer *
+        *others; /* [tensor]: the same values for kernels that lay them out in another way; NULL: none does */
     propane_io *other_layout;   /* [tensor] */
     float *between;             /* the largest tensor of `others` */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
@@ -77,8 +78,7 @@ static propane_status compile(train_step *s, const plan_kernel *k, const mil_fun
                               propane_error *err) {
     propane_compile_options options = {.function = f->name};
     if (k->place == PLAN_DEVICE) s->compiles++;
-    propane_status status =
-        propane_program_compile(device_of(s, k->place == PLAN_HOST), f->module, &options, out, err);
+    propane_status status = propane_program_compile(device_of(s, k->place == PLAN_HOST), f->module, &options, out, err);
     return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
 }
 
@@ -97,7 +97,8 @@ static propane_status compile_shared(train_step *s, propane_error *err) {
             own->baked = s->options.baked && k->place == PLAN_DEVICE && reads_weights(&s->plan->blocks[i], k);
             if (own->baked) continue;
             PROPANE_TRY(compile(s, k, k->function, &own->program[0], err));
-            if (k->accumulate && s->options.accumulate) PROPANE_TRY(compile(s, k, k->accumulate, &own->program[1], err));
+            if (k->accumulate && s->options.accumulate)
+                PROPANE_TRY(compile(s, k, k->accumulate, &own->program[1], err));
         }
     return PROPANE_OK;
 }
@@ -145,7 +146,9 @@ static propane_program *program_of(const train_step *s, int call, int form) {
 
 /* ---- buffers and requests ---------------------------------------------------------------------------------------------- */
 
-static int io_count(const propane_program *p) { return propane_program_input_count(p) + propane_program_output_count(p); }
+static int io_count(const propane_program *p) {
+    return propane_program_input_count(p) + propane_program_output_count(p);
+}
 
 static const propane_io *io_at(const propane_program *p, int index) {
     int inputs = propane_program_input_count(p);
@@ -161,7 +164,8 @@ static propane_status make_copy(train_step *s, int tensor, const propane_io *io,
         propane_status status = propane_buffer_wrap(device_of(s, false), model_weights_data(s->weights, t), io->bytes,
                                                     &s->copies[tensor], &why);
         s->is_master[tensor] = status == PROPANE_OK;
-        if (status != PROPANE_ERR_UNSUPPORTED) return status == PROPANE_OK ? status : propane_fail(err, status, "%s", why.text);
+        if (status != PROPANE_ERR_UNSUPPORTED)
+            return status == PROPANE_OK ? status : propane_fail(err, status, "%s", why.text);
     }
     return propane_buffer_create(device_of(s, false), io->bytes, &s->copies[tensor], err);
 }
@@ -174,7 +178,8 @@ static bool same_layout(const propane_io *a, const propane_io *b) {
 }
 
 /* The host's kernels and the device's may differ in how they pad the rows of a weight: then it exists twice. */
-static propane_status find_weight(train_step *s, int tensor, const propane_io *io, propane_buffer **out, propane_error *err) {
+static propane_status find_weight(train_step *s, int tensor, const propane_io *io, propane_buffer **out,
+                                  propane_error *err) {
     if (!s->copies[tensor]) PROPANE_TRY(make_copy(s, tensor, io, err));
     bool same = same_layout(io, &s->copy_layout[tensor]);
     if (!same && !s->others[tensor]) {
@@ -182,7 +187,8 @@ static propane_status find_weight(train_step *s, int tensor, const propane_io *i
         PROPANE_TRY(propane_buffer_create(device_of(s, false), io->bytes, &s->others[tensor], err));
     }
     if (!same && !same_layout(io, &s->other_layout[tensor]))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is laid out in three ways by the kernels that read it", io->name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is laid out in three ways by the kernels that read it",
+                            io->name);
     *out = same ? s->copies[tensor] : s->others[tensor];
     return PROPANE_OK;
 }
@@ -230,7 +236,8 @@ static propane_status make_request(train_step *s, int call, int form, propane_er
     if (!p) return PROPANE_OK;
     int count = io_count(p);
     if (count > MAX_BINDINGS)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "kernel '%s' has %d inputs and results; at most %d are provided for",
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "kernel '%s' has %d inputs and results; at most %d are provided for",
                             s->plan->kernels[c->kernel].name, count, MAX_BINDINGS);
     for (int i = 0; i < count; i++) {
         const propane_io *io = io_at(p, i);
@@ -277,7 +284,9 @@ static void set_rows(adamw_tensor *t, const propane_io *io) {
     bool dense_row = io->rank == 0 || io->stride[last] == size;
     t->device_fp16 = io->dtype == PROPANE_FP16;
     t->row = dense_row && io->rank > 0 ? io->dim[last] : 1;
-    t->row_stride = !dense_row ? io->stride[last] : last > 0 && io->dim[last - 1] > 1 ? io->stride[last - 1] : t->row * size;
+    t->row_stride = !dense_row                          ? io->stride[last]
+                    : last > 0 && io->dim[last - 1] > 1 ? io->stride[last - 1]
+                                                        : t->row * size;
 }
 
 static propane_status make_optimiser(train_step *s, propane_error *err) {
@@ -286,8 +295,11 @@ static propane_status make_optimiser(train_step *s, propane_error *err) {
     if (!list) return propane_fail_memory(err, (size_t)w->count * sizeof *list);
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
-        list[i] = (adamw_tensor){.weight = model_weights_data(w, t), .moment1 = s->moments[0] + t->offset,
-                                 .moment2 = s->moments[1] + t->offset, .count = t->count, .decay = t->decay};
+        list[i] = (adamw_tensor){.weight = model_weights_data(w, t),
+                                 .moment1 = s->moments[0] + t->offset,
+                                 .moment2 = s->moments[1] + t->offset,
+                                 .count = t->count,
+                                 .decay = t->decay};
         if (s->copies[i]) set_rows(&list[i], &s->copy_layout[i]);
     }
     propane_status status = adamw_create(list, w->count, &s->optimiser, err);
@@ -456,8 +468,11 @@ static void unlock_value(train_step *s, int value) {
 
 static train_embed embed_layout(const train_step *s, const propane_io *io) {
     const plan_options *o = &s->plan->options;
-    return (train_embed){.batch = (int)o->batch, .context = (int)o->context, .width = (int)s->weights->config.hidden_size,
-                         .batch_stride = io->stride[0], .row_stride = io->stride[1]};
+    return (train_embed){.batch = (int)o->batch,
+                         .context = (int)o->context,
+                         .width = (int)s->weights->config.hidden_size,
+                         .batch_stride = io->stride[0],
+                         .row_stride = io->stride[1]};
 }
 
 static propane_status forward(train_step *s, const int32_t *inputs, propane_error *err) {
@@ -480,15 +495,20 @@ static propane_status forward(train_step *s, const int32_t *inputs, propane_erro
     return run_calls(s, 0, s->wiring->forward_count, 0, err);
 }
 
-static propane_status take_loss(train_step *s, const int32_t *targets, double gradient_scale, double *nats, double *loss,
-                                propane_error *err) {
+static propane_status take_loss(train_step *s, const int32_t *targets, double gradient_scale, double *nats,
+                                double *loss, propane_error *err) {
     int64_t start = clock_ns();
     int value = wiring_value(s->wiring, s->wiring->instance_count - 1, "logits");
     const propane_io *io = &s->wiring->values[value].io;
     void *data = NULL;
     PROPANE_TRY(lock_value(s, value, gradient_scale != 0, &data, err));
-    train_logits l = {.data = data, .dtype = io->dtype, .batch = (int)io->dim[0], .vocab = (int)io->dim[1],
-                      .context = (int)io->dim[3], .batch_stride = io->stride[0], .row_stride = io->stride[1]};
+    train_logits l = {.data = data,
+                      .dtype = io->dtype,
+                      .batch = (int)io->dim[0],
+                      .vocab = (int)io->dim[1],
+                      .context = (int)io->dim[3],
+                      .batch_stride = io->stride[0],
+                      .row_stride = io->stride[1]};
     propane_status status = train_loss(&l, targets, gradient_scale, nats, loss, err);
     unlock_value(s, value);
     s->own_ns += clock_ns() - start;
@@ -551,8 +571,10 @@ static propane_status open_devices(train_step *s, propane_error *err) {
     bool is_cpu = strcmp(uri, "cpu") == 0 || strncmp(uri, "cpu:", 4) == 0;
     s->two_queues = s->options.two_queues || !is_cpu;
     PROPANE_TRY(propane_device_open(uri, &s->queues[0].device, err));
-    if (s->two_queues) PROPANE_TRY(propane_device_open("cpu", &s->queues[1].device, err));
-    else s->queues[1].device = s->queues[0].device;
+    if (s->two_queues)
+        PROPANE_TRY(propane_device_open("cpu", &s->queues[1].device, err));
+    else
+        s->queues[1].device = s->queues[0].device;
     for (int i = 0; i < 2; i++) {
         s->queues[i].depth = propane_device_describe(s->queues[i].device)->queue_depth;
         s->queues[i].calls = mem_array((size_t)s->wiring->call_count, sizeof(int));
@@ -575,8 +597,8 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
     s->moments[0] = mem_pages_alloc(block);
     s->moments[1] = mem_pages_alloc(block);
-    if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master && s->gradients && s->nats &&
-        s->moments[0] && s->moments[1])
+    if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master &&
+        s->gradients && s->nats && s->moments[0] && s->moments[1])
         return PROPANE_OK;
     return propane_fail_memory(err, 2 * block);
 }
@@ -609,8 +631,10 @@ propane_status train_step_create(const train_step_options *options, model_weight
     s->options = *options;
     s->weights = weights;
     propane_status status = make_all(s, err);
-    if (status != PROPANE_OK) train_step_free(s);
-    else *out = s;
+    if (status != PROPANE_OK)
+        train_step_free(s);
+    else
+        *out = s;
     return status;
 }
 

@@ -10,10 +10,10 @@
 
 typedef struct train_step_options {
     plan_options plan;
-    const char *device;  /* uri; the host's kernels run on a cpu device, which is this one if it is a cpu */
-    bool two_queues;     /* the host's kernels have a queue of their own even on a cpu */
-    bool baked;          /* weights are constants of the device's programs, not inputs */
-    bool accumulate;     /* several batches a step will be wanted */
+    const char *device; /* uri; the host's kernels run on a cpu device, which is this one if it is a cpu */
+    bool two_queues;    /* the host's kernels have a queue of their own even on a cpu */
+    bool baked;         /* weights are constants of the device's programs, not inputs */
+    bool accumulate;    /* several batches a step will be wanted */
 } train_step_options;
 
 typedef struct train_step train_step;
@@ -40,9 +40,9 @@ PROPANE_CHECK propane_status train_step_publish(train_step *s, propane_error *er
 /* Baked weights that are not up to date are compiled again. Must be called between an update and the next batch; does
  * nothing with weights as inputs. */
 PROPANE_CHECK propane_status train_step_refresh(train_step *s, propane_error *err);
-int train_step_compiles(const train_step *s);     /* of the device, so far */
+int train_step_compiles(const train_step *s);      /* of the device, so far */
 int train_step_compile_limit(const train_step *s); /* the device's own; 0: none */
-int train_step_refresh_cost(const train_step *s); /* compiles that the next refresh makes; 0: up to date */
+int train_step_refresh_cost(const train_step *s);  /* compiles that the next refresh makes; 0: up to date */
 
 float *train_step_moments(train_step *s, int which); /* 1 or 2: a block laid out like the weights */
 /* Copies a tensor's gradient; count as in the registry. */

@@ -24,20 +24,37 @@ struct trainer {
     train_data data;
     train_schedule schedule;
     train_state state;
-    int64_t saved;             /* step of the newest checkpoint; -1: none */
-    int64_t lost;              /* steps in a row whose loss was not a number */
+    int64_t saved; /* step of the newest checkpoint; -1: none */
+    int64_t lost;  /* steps in a row whose loss was not a number */
     int64_t budget;
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
-    const volatile bool *cancel; /* while it runs; NULL: never */
+    const volatile bool *cancel;                      /* while it runs; NULL: never */
     char *checkpoint_path, *model_path, *config_path; /* NULL without a run folder */
 };
 
 void train_options_default(train_options *o) {
-    *o = (train_options){.steps = 1000, .batch = 8, .context = 128, .accumulate = 1, .lr = 1e-3, .min_lr = 1e-4,
-                         .warmup = 50, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .clip = 1,
-                         .seed = 1, .held_out = 0.1, .precision = "fp32", .plan = "layer", .weights = "inputs",
-                         .device = "cpu", .eval_interval = 250, .eval_batches = 20, .checkpoint_interval = 500};
+    *o = (train_options){.steps = 1000,
+                         .batch = 8,
+                         .context = 128,
+                         .accumulate = 1,
+                         .lr = 1e-3,
+                         .min_lr = 1e-4,
+                         .warmup = 50,
+                         .weight_decay = 0.1,
+                         .beta1 = 0.9,
+                         .beta2 = 0.95,
+                         .epsilon = 1e-8,
+                         .clip = 1,
+                         .seed = 1,
+                         .held_out = 0.1,
+                         .precision = "fp32",
+                         .plan = "layer",
+                         .weights = "inputs",
+                         .device = "cpu",
+                         .eval_interval = 250,
+                         .eval_batches = 20,
+                         .checkpoint_interval = 500};
 }
 
 int64_t trainer_step(const trainer *t) { return t->state.step; }
@@ -48,8 +65,8 @@ train_step *trainer_machine(trainer *t) { return t->step; }
 
 static propane_status whole(const char *flag, int64_t value, int64_t min, int64_t max, propane_error *err) {
     if (value >= min && value <= max) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %lld; give %lld to %lld", flag, (long long)value, (long long)min,
-                        (long long)max);
+    return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %lld; give %lld to %lld", flag, (long long)value,
+                        (long long)min, (long long)max);
 }
 
 static propane_status real(const char *flag, double value, double min, double max, propane_error *err) {
@@ -84,10 +101,12 @@ static propane_status check_options(const train_options *o, const model_config *
     PROPANE_TRY(word("precision", o->precision, "fp32", "fp16", err));
     PROPANE_TRY(word("weights", o->weights, "inputs", "baked", err));
     if (o->context > c->max_position_embeddings)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--context is %lld, but the model's max_position_embeddings is %lld",
-                            (long long)o->context, (long long)c->max_position_embeddings);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--context is %lld, but the model's max_position_embeddings is %lld", (long long)o->context,
+                            (long long)c->max_position_embeddings);
     if (o->eval_interval > 0 && o->held_out <= 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--held-out is 0, so there is nothing to evaluate on; give --eval-every 0");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--held-out is 0, so there is nothing to evaluate on; give --eval-every 0");
     if (o->resume && !o->run_dir) return propane_fail(err, PROPANE_ERR_INVALID, "--resume needs the run's folder");
     return PROPANE_OK;
 }
@@ -122,17 +141,21 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
 
 static propane_status make_machine(trainer *t, propane_error *err) {
     const train_options *o = &t->options;
-    train_step_options how = {
-        .plan = {.name = o->plan, .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, .batch = o->batch,
-                 .context = o->context},
-        .device = o->device, .two_queues = o->two_queues, .baked = strcmp(o->weights, "baked") == 0,
-        .accumulate = o->accumulate > 1};
+    train_step_options how = {.plan = {.name = o->plan,
+                                       .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+                                       .batch = o->batch,
+                                       .context = o->context},
+                              .device = o->device,
+                              .two_queues = o->two_queues,
+                              .baked = strcmp(o->weights, "baked") == 0,
+                              .accumulate = o->accumulate > 1};
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
     if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "the plan needs %d programs, but one process may compile %lld; give a "
-                            "larger --compile-budget, --weights inputs or a smaller model", train_step_compiles(t->step),
-                            (long long)t->budget);
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "the plan needs %d programs, but one process may compile %lld; give a "
+                            "larger --compile-budget, --weights inputs or a smaller model",
+                            train_step_compiles(t->step), (long long)t->budget);
     return PROPANE_OK;
 }
 
@@ -153,8 +176,8 @@ static propane_status load_and_make(trainer *t, propane_error *err) {
     }
     t->saved = t->state.step;
     if (status == PROPANE_OK && t->state.step > t->options.steps)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer", t->checkpoint_path,
-                            (long long)t->state.step, (long long)t->options.steps);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
+                            t->checkpoint_path, (long long)t->state.step, (long long)t->options.steps);
     return status;
 }
 
@@ -177,20 +200,24 @@ static propane_status make_all(trainer *t, const train_options *o, const train_i
     train_scaler_init(&t->state.scaler, strcmp(o->precision, "fp16") == 0);
     if (o->resume) return load_and_make(t, err);
     if (o->run_dir && file_exists(t->checkpoint_path))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s is there already; give --resume to go on with that run, or "
-                            "another folder", t->checkpoint_path);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s is there already; give --resume to go on with that run, or "
+                            "another folder",
+                            t->checkpoint_path);
     if (!input->initial) {
         model_weights_init(t->weights, (uint64_t)o->seed, 0);
     } else {
         if (!model_config_equal(&input->initial->config, input->config))
-            return propane_fail(err, PROPANE_ERR_INVALID, "the initial weights belong to a model of another configuration");
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "the initial weights belong to a model of another configuration");
         memcpy(t->weights->data, input->initial->data, (size_t)t->weights->floats * sizeof(float));
     }
     PROPANE_TRY(make_machine(t, err));
     return make_folder(t, input->config, err);
 }
 
-propane_status trainer_create(const train_options *options, const train_input *input, trainer **out, propane_error *err) {
+propane_status trainer_create(const train_options *options, const train_input *input, trainer **out,
+                              propane_error *err) {
     *out = NULL;
     PROPANE_TRY(model_config_check(input->config, "the model", err));
     PROPANE_TRY(check_options(options, input->config, err));
@@ -198,8 +225,10 @@ propane_status trainer_create(const train_options *options, const train_input *i
     if (!t) return propane_fail_memory(err, sizeof *t);
     t->arena = arena_create();
     propane_status status = t->arena ? make_all(t, options, input, err) : propane_fail_memory(err, 0);
-    if (status != PROPANE_OK) trainer_free(t);
-    else *out = t;
+    if (status != PROPANE_OK)
+        trainer_free(t);
+    else
+        *out = t;
     return status;
 }
 
@@ -216,7 +245,8 @@ void trainer_free(trainer *t) {
 static propane_status save(trainer *t, const train_callbacks *c, propane_error *err) {
     if (!t->checkpoint_path || t->saved == t->state.step) return PROPANE_OK;
     float *const moments[2] = {train_step_moments(t->step, 1), train_step_moments(t->step, 2)};
-    PROPANE_TRY(train_checkpoint_write(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err));
+    PROPANE_TRY(
+        train_checkpoint_write(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err));
     t->saved = t->state.step;
     if (c && c->on_checkpoint) c->on_checkpoint(c->context, t->state.step, t->checkpoint_path);
     return PROPANE_OK;
@@ -243,7 +273,8 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
             bytes += t->input.bytes_of_token[t->targets[i]];
     }
     t->state.evaluated = t->state.step;
-    train_evaluation e = {.step = t->state.step, .val_loss = nats / (double)(o->eval_batches * positions),
+    train_evaluation e = {.step = t->state.step,
+                          .val_loss = nats / (double)(o->eval_batches * positions),
                           .val_nats_per_byte = bytes > 0 ? nats / bytes : -1};
     if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
     int64_t device_ns, host_ns;
@@ -276,8 +307,10 @@ static propane_status check_divergence(trainer *t, double loss, propane_error *e
     enum { PATIENCE = 20 };
     t->lost = isfinite(loss) ? 0 : t->lost + 1;
     if (t->lost < PATIENCE) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_LIMIT, "the loss has not been a number since step %lld: the training has diverged; start "
-                        "again with a smaller --lr%s", (long long)(t->state.step - PATIENCE + 1),
+    return propane_fail(err, PROPANE_ERR_LIMIT,
+                        "the loss has not been a number since step %lld: the training has diverged; start "
+                        "again with a smaller --lr%s",
+                        (long long)(t->state.step - PATIENCE + 1),
                         strcmp(t->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
 }
 
@@ -293,8 +326,13 @@ static propane_status one_step(trainer *t, const train_callbacks *c, propane_err
     r.skipped = !train_scaler_step(&t->state.scaler, isfinite(norm) && isfinite(r.loss));
     if (!r.skipped) {
         double clip = o->clip > 0 && r.gradient_norm > o->clip ? o->clip / (r.gradient_norm + 1e-6) : 1;
-        adamw_step how = {.lr = r.lr, .beta1 = o->beta1, .beta2 = o->beta2, .epsilon = o->epsilon,
-                          .weight_decay = o->weight_decay, .gradient_scale = scale * clip, .step = ++t->state.updates};
+        adamw_step how = {.lr = r.lr,
+                          .beta1 = o->beta1,
+                          .beta2 = o->beta2,
+                          .epsilon = o->epsilon,
+                          .weight_decay = o->weight_decay,
+                          .gradient_scale = scale * clip,
+                          .step = ++t->state.updates};
         PROPANE_TRY(train_step_update(t->step, &how, err));
     }
     r.step = ++t->state.step;
@@ -334,15 +372,18 @@ static propane_status run_loop(trainer *t, const train_callbacks *c, bool *resta
         if (more || evaluation_due(t)) PROPANE_TRY(bring_up_to_date(t, &over_budget, err));
         if (over_budget) {
             if (!t->checkpoint_path)
-                return propane_fail(err, PROPANE_ERR_LIMIT, "%d of %lld compiles are used, and there is no run folder to "
-                                    "restart from", train_step_compiles(t->step), (long long)t->budget);
+                return propane_fail(err, PROPANE_ERR_LIMIT,
+                                    "%d of %lld compiles are used, and there is no run folder to "
+                                    "restart from",
+                                    train_step_compiles(t->step), (long long)t->budget);
             *restart = true;
             return save(t, c, err);
         }
         if (evaluation_due(t)) PROPANE_TRY(evaluate(t, c, err));
         if (!more) break;
         PROPANE_TRY(check_cancel(t, err));
-        if (t->lost == 0 && o->checkpoint_interval > 0 && t->state.step > 0 && t->state.step % o->checkpoint_interval == 0)
+        if (t->lost == 0 && o->checkpoint_interval > 0 && t->state.step > 0 &&
+            t->state.step % o->checkpoint_interval == 0)
             PROPANE_TRY(save(t, c, err));
         PROPANE_TRY(one_step(t, c, err));
     }

@@ -23,17 +23,17 @@ typedef struct train_options {
     int64_t warmup;
     double weight_decay, beta1, beta2, epsilon, clip; /* clip 0: none */
     int64_t seed;
-    double held_out;            /* part of the data, at its end */
-    const char *precision;      /* "fp32", "fp16" */
-    const char *plan;           /* "layer", "six", "ten" */
-    const char *weights;        /* "inputs", "baked" */
-    const char *device;         /* uri */
-    int64_t compile_budget;     /* programs that one process may compile for the device; 0: the device's own limit */
+    double held_out;        /* part of the data, at its end */
+    const char *precision;  /* "fp32", "fp16" */
+    const char *plan;       /* "layer", "six", "ten" */
+    const char *weights;    /* "inputs", "baked" */
+    const char *device;     /* uri */
+    int64_t compile_budget; /* programs that one process may compile for the device; 0: the device's own limit */
     int64_t eval_interval, eval_batches; /* 0: never; there is one at the end, too */
     int64_t checkpoint_interval;         /* 0: at the end only */
-    const char *run_dir;        /* NULL: nothing is written */
-    bool resume;                /* go on from the run folder's checkpoint */
-    bool two_queues;            /* as in train_step_options */
+    const char *run_dir;                 /* NULL: nothing is written */
+    bool resume;                         /* go on from the run folder's checkpoint */
+    bool two_queues;                     /* as in train_step_options */
 } train_options;
 
 void train_options_default(train_options *o);
@@ -41,21 +41,21 @@ void train_options_default(train_options *o);
 /* What to learn from and with. Everything is borrowed until the trainer is freed, except `config` and `initial`. */
 typedef struct train_input {
     const model_config *config;
-    const model_weights *initial;     /* NULL: random; a resumed run ignores it */
-    const void *tokens;               /* little endian, see token_bytes */
-    int token_bytes;                  /* 2 or 4 */
+    const model_weights *initial; /* NULL: random; a resumed run ignores it */
+    const void *tokens;           /* little endian, see token_bytes */
+    int token_bytes;              /* 2 or 4 */
     int64_t token_count;
-    const char *source;               /* where the tokens are from, for messages */
-    const char *tokenizer_hash;       /* "" : not known */
-    const int32_t *bytes_of_token;    /* [vocab]: of text; NULL: nats per byte are not known */
-    uint64_t token_sum;               /* the trainer's own: tells other data of the same length */
+    const char *source;            /* where the tokens are from, for messages */
+    const char *tokenizer_hash;    /* "" : not known */
+    const int32_t *bytes_of_token; /* [vocab]: of text; NULL: nats per byte are not known */
+    uint64_t token_sum;            /* the trainer's own: tells other data of the same length */
 } train_input;
 
 typedef struct train_report {
-    int64_t step;            /* 1 after the first */
-    double loss;             /* nats per token, mean over the step's batches */
+    int64_t step; /* 1 after the first */
+    double loss;  /* nats per token, mean over the step's batches */
     double lr, loss_scale, gradient_norm;
-    bool skipped;            /* a gradient was not finite: the weights did not move */
+    bool skipped; /* a gradient was not finite: the weights did not move */
     double tokens_per_s, device_ms, host_ms;
     train_simulated simulated; /* then device_ms is a model's, too */
 } train_report;

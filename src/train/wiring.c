@@ -79,7 +79,8 @@ static void add_calls(wiring *w, int instance, bool backward) {
 
 static int count_names(const plan *p) {
     int n = 0;
-    for (int k = 0; k < p->kernel_count; k++) n += p->kernels[k].function->param_count + p->kernels[k].function->result_count;
+    for (int k = 0; k < p->kernel_count; k++)
+        n += p->kernels[k].function->param_count + p->kernels[k].function->result_count;
     return n;
 }
 
@@ -89,7 +90,11 @@ propane_status wiring_create(const plan *p, const model_weights *weights, wiring
     wiring *w = a ? ARENA_NEW(a, wiring) : NULL;
     int instances = 2 * (int)p->config.num_hidden_layers + 1, room = instances * count_names(p) + 1;
     if (w) {
-        *w = (wiring){.arena = a, .plan = p, .weights = weights, .instance_count = instances, .value_room = room,
+        *w = (wiring){.arena = a,
+                      .plan = p,
+                      .weights = weights,
+                      .instance_count = instances,
+                      .value_room = room,
                       .calls = ARENA_ARRAY(a, instances * p->kernel_count, wire_call),
                       .values = ARENA_ARRAY(a, room, wire_value)};
     }
@@ -125,10 +130,13 @@ propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io 
             same = v->io.dim[d] == io->dim[d] && (io->dim[d] == 1 || v->io.stride[d] == io->stride[d]);
         int row = io->rank > 1 ? io->rank - 2 : 0;
         if (!same)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "kernel '%s' lays out '%s' in another way than the kernel that it "
-                                "comes from, with rows of %lld bytes, not %lld; take a --context and heads whose rows fill 64 "
-                                "bytes, or another --plan", w->plan->kernels[call->kernel].name, io->name,
-                                (long long)io->stride[row], (long long)v->io.stride[row]);
+            return propane_fail(
+                err, PROPANE_ERR_UNSUPPORTED,
+                "kernel '%s' lays out '%s' in another way than the kernel that it "
+                "comes from, with rows of %lld bytes, not %lld; take a --context and heads whose rows fill 64 "
+                "bytes, or another --plan",
+                w->plan->kernels[call->kernel].name, io->name, (long long)io->stride[row],
+                (long long)v->io.stride[row]);
     }
     if (io->bytes > v->bytes) v->bytes = io->bytes;
     return PROPANE_OK;
@@ -190,8 +198,10 @@ static void find_waits(wiring *w, traffic *t) {
             for (int k = 0; k < f->param_count; k++) pass_name(w, t, c, f->params[k]->name, false, record);
             for (int k = 0; k < f->result_count; k++) pass_name(w, t, c, f->results[k]->name, true, record);
         }
-        if (c->wait <= waited[c->host]) c->wait = 0; /* an earlier call of this queue has waited for it */
-        else waited[c->host] = c->wait;
+        if (c->wait <= waited[c->host])
+            c->wait = 0; /* an earlier call of this queue has waited for it */
+        else
+            waited[c->host] = c->wait;
     }
 }
 

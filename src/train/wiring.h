@@ -19,18 +19,18 @@ typedef struct wire_ref {
 typedef struct wire_value {
     int instance;
     const char *name;
-    int first, last;  /* calls that touch it; -1 and call_count: the host's own code before and after */
+    int first, last; /* calls that touch it; -1 and call_count: the host's own code before and after */
     size_t bytes;
-    propane_io io;    /* how all kernels lay it out */
-    int buffer;       /* after wiring_place */
+    propane_io io; /* how all kernels lay it out */
+    int buffer;    /* after wiring_place */
 } wire_value;
 
 typedef struct wire_call {
-    int kernel;       /* of plan.kernels */
-    int instance;     /* 0 .. 2L: attn 0, ffn 0, attn 1, ..., head */
-    bool host;        /* runs on the host's queue */
-    int ordinal;      /* 1, 2, ... among the calls of its queue */
-    int wait;         /* ordinal on the other queue that must be done before; 0: none */
+    int kernel;   /* of plan.kernels */
+    int instance; /* 0 .. 2L: attn 0, ffn 0, attn 1, ..., head */
+    bool host;    /* runs on the host's queue */
+    int ordinal;  /* 1, 2, ... among the calls of its queue */
+    int wait;     /* ordinal on the other queue that must be done before; 0: none */
 } wire_call;
 
 typedef struct wiring {
@@ -41,12 +41,13 @@ typedef struct wiring {
     int call_count, forward_count; /* calls [0, forward_count) are the forward pass */
     wire_call *calls;
     int value_count, value_room;
-    wire_value *values;            /* [0] is the embedded batch */
+    wire_value *values; /* [0] is the embedded batch */
     int buffer_count;
     size_t *buffer_bytes;
 } wiring;
 
-PROPANE_CHECK propane_status wiring_create(const plan *p, const model_weights *weights, wiring **out, propane_error *err);
+PROPANE_CHECK propane_status wiring_create(const plan *p, const model_weights *weights, wiring **out,
+                                           propane_error *err);
 void wiring_free(wiring *w);
 int wiring_layer(const wiring *w, int instance);
 const plan_block *wiring_block(const wiring *w, int instance);

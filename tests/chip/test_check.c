@@ -478,14 +478,8 @@ typedef struct request_case {
 } request_case;
 
 /* Function main(a [1,768,1,16] fp32, b likewise) -> (y, z): 49,152 bytes each, the published case. */
-#define GOOD_IN                                                                                                        \
-    {                                                                                                                  \
-        {"a", 49152, 0}, { "b", 49152, 0 }                                                                             \
-    }
-#define GOOD_OUT                                                                                                       \
-    {                                                                                                                  \
-        {"y", 49152, 0}, { "z", 49152, 0 }                                                                             \
-    }
+#define GOOD_IN  {{"a", 49152, 0}, {"b", 49152, 0}}
+#define GOOD_OUT {{"y", 49152, 0}, {"z", 49152, 0}}
 static const request_case good_request = {"", GOOD_IN, GOOD_OUT, 2, 2, 0};
 static const request_case bad_requests[] = {
     {"C11", {{"a", 49152, 0}, {"b", 49216, 0}}, GOOD_OUT, 2, 2, 0},

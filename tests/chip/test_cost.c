@@ -34,10 +34,12 @@ static void table_free(table *t) {
 
 /* Figures as published for the M4: Part 4's chain, a single convolution, a product through e5rt. */
 static const char published[] = HEADER
-    "chain,M4,macOS 26.3,direct,chain,\"Cin=512,Cout=512,H=32,W=32,depth=32\",fp16,17179869184,1048576,16777216,1048576,"
+    "chain,M4,macOS "
+    "26.3,direct,chain,\"Cin=512,Cout=512,H=32,W=32,depth=32\",fp16,17179869184,1048576,16777216,1048576,"
     "1.06707,somebody,\"a note, with a \"\"quote\"\"\"\n"
     "single,M4,,direct,conv1x1,\"Cin=2048,Cout=2048,H=1,W=64,depth=1\",fp16,536870912,524288,8388608,524288,0.237,x,\n"
-    "int8,M4,macOS 26.3,direct,chain,\"Cin=512,Cout=512,H=32,W=32,depth=32\",int8 W8A8,17179869184,1048576,8388608,1048576,"
+    "int8,M4,macOS 26.3,direct,chain,\"Cin=512,Cout=512,H=32,W=32,depth=32\",int8 "
+    "W8A8,17179869184,1048576,8388608,1048576,"
     "0.627003,somebody,\r\n";
 
 TEST(published_points_lie_in_their_bands) {
@@ -57,18 +59,20 @@ TEST(published_points_lie_in_their_bands) {
 }
 
 TEST(what_is_not_covered_has_a_reason) {
-    static const char rows[] = HEADER
-        "a,M4,,direct,train_step,Stories110M,fp16,1,1,1,1,91,s,\n"
-        "b,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",fp16,524288,8192,8192,8192,0.4,s,first cold run\n"
-        "c,M9,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",fp16,524288,8192,8192,8192,0.4,s,\n"
-        "d,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",fp16,,8192,8192,8192,0.4,s,\n"
-        "e,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",fp16,524288,8192,8192,8192,,s,\n"
-        "f,M4,,direct,sdpa,\"B=1,H=8,S=128,D=64\",fp16,524288,8192,8192,8192,0.2,s,\n"
-        "g,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",\"int8 act, fp16 weights (QDQ)\",524288,8192,8192,8192,0.4,s,\n";
-    static const char *const reasons[] = {"not a single program", "cold run", "chip or path not known", "no size published",
-                                          "no latency published",
-                                          "attention: the sources time different sets of operations",
-                                          "quantised mixture"};
+    static const char rows[] =
+        HEADER "a,M4,,direct,train_step,Stories110M,fp16,1,1,1,1,91,s,\n"
+               "b,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",fp16,524288,8192,8192,8192,0.4,s,first cold run\n"
+               "c,M9,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",fp16,524288,8192,8192,8192,0.4,s,\n"
+               "d,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",fp16,,8192,8192,8192,0.4,s,\n"
+               "e,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",fp16,524288,8192,8192,8192,,s,\n"
+               "f,M4,,direct,sdpa,\"B=1,H=8,S=128,D=64\",fp16,524288,8192,8192,8192,0.2,s,\n"
+               "g,M4,,direct,conv1x1,\"Cin=64,Cout=64,H=1,W=64\",\"int8 act, fp16 weights "
+               "(QDQ)\",524288,8192,8192,8192,0.4,s,\n";
+    static const char *const reasons[] = {
+        "not a single program",   "cold run",
+        "chip or path not known", "no size published",
+        "no latency published",   "attention: the sources time different sets of operations",
+        "quantised mixture"};
     table t;
     EXPECT_OK(read_table(rows, &t));
     EXPECT(t.count == 7);
@@ -86,7 +90,8 @@ TEST(malformed_tables_are_refused_with_the_line) {
         {"", "there is no column 'chip'"},
         {"id,chip,path\nx,y,z\n", "there is no column 'workload'"},
         {HEADER "a,M4,\"macOS\n", "points.csv:2: a quote does not close"},
-        {HEADER ",,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n", "points.csv:2: more than 64 columns"},
+        {HEADER ",,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n",
+         "points.csv:2: more than 64 columns"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         table t;
@@ -96,9 +101,18 @@ TEST(malformed_tables_are_refused_with_the_line) {
 }
 
 static cost_call convolution(chip_id id, double channels, double pixels) {
-    return (cost_call){.chip = id, .path = COST_DIRECT, .kind = COST_CONV1X1, .flops = 2 * channels * channels * pixels,
-                       .weight_bytes = 2 * channels * channels, .io_bytes = 8 * channels * pixels, .cin = channels,
-                       .cout = channels, .kernel = 1, .pixels = pixels, .layers = 1, .dilation = 1};
+    return (cost_call){.chip = id,
+                       .path = COST_DIRECT,
+                       .kind = COST_CONV1X1,
+                       .flops = 2 * channels * channels * pixels,
+                       .weight_bytes = 2 * channels * channels,
+                       .io_bytes = 8 * channels * pixels,
+                       .cin = channels,
+                       .cout = channels,
+                       .kernel = 1,
+                       .pixels = pixels,
+                       .layers = 1,
+                       .dilation = 1};
 }
 
 TEST(every_chip_has_a_finite_time_that_grows) {
@@ -114,19 +128,18 @@ TEST(every_chip_has_a_finite_time_that_grows) {
     }
 }
 
-#define HEAD                                                                                                           \
-    "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
+#define HEAD "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
 
 TEST(a_program_is_the_sum_of_its_operations) {
-    static const char source[] = HEAD
-        "    func main<ios18>(tensor<fp16, [1, 64, 1, 128]> x, tensor<fp16, [96, 64]> w) {\n"
-        "        tensor<int32, [3]> s = const()[name = string(\"s\"), val = tensor<int32, [3]>([1, 64, 128])];\n"
-        "        bool no = const()[name = string(\"no\"), val = bool(false)];\n"
-        "        tensor<fp16, [1, 64, 128]> m = reshape(x = x, shape = s)[name = string(\"m\")];\n"
-        "        tensor<fp16, [1, 96, 128]> y = matmul(x = w, y = m, transpose_x = no, transpose_y = no)"
-        "[name = string(\"y\")];\n"
-        "        tensor<fp16, [1, 96, 128]> z = tanh(x = y)[name = string(\"z\")];\n"
-        "    } -> (z);\n}\n";
+    static const char source[] =
+        HEAD "    func main<ios18>(tensor<fp16, [1, 64, 1, 128]> x, tensor<fp16, [96, 64]> w) {\n"
+             "        tensor<int32, [3]> s = const()[name = string(\"s\"), val = tensor<int32, [3]>([1, 64, 128])];\n"
+             "        bool no = const()[name = string(\"no\"), val = bool(false)];\n"
+             "        tensor<fp16, [1, 64, 128]> m = reshape(x = x, shape = s)[name = string(\"m\")];\n"
+             "        tensor<fp16, [1, 96, 128]> y = matmul(x = w, y = m, transpose_x = no, transpose_y = no)"
+             "[name = string(\"y\")];\n"
+             "        tensor<fp16, [1, 96, 128]> z = tanh(x = y)[name = string(\"z\")];\n"
+             "    } -> (z);\n}\n";
     mil_module *m = NULL;
     EXPECT_OK(mil_parse(source, sizeof source - 1, "p.mil", NULL, &m, &err));
     arena *a = arena_create();
@@ -137,7 +150,7 @@ TEST(a_program_is_the_sum_of_its_operations) {
     for (int i = 0; i < p.op_count; i++) sum += p.ops[i].ms;
     EXPECT(fabs(sum - p.ms) < 1e-9);
     EXPECT(p.flops > 2.0 * 96 * 64 * 128 && p.flops < 2.2 * 96 * 64 * 128);
-    EXPECT(p.weight_bytes == 96 * 64 * 2);                     /* the weight that comes as an input */
+    EXPECT(p.weight_bytes == 96 * 64 * 2); /* the weight that comes as an input */
     EXPECT(p.io_bytes == (64 + 96) * 128 * 2);
     EXPECT(p.utilisation > 0 && p.utilisation < 1 && p.low_ms < p.ms && p.ms < p.high_ms);
     arena_free(a);

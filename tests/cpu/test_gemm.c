@@ -62,8 +62,10 @@ static void make(storage *s, rng *r, int64_t rows, int64_t cols, int64_t batch, 
     EXPECT(s->memory);
     for (int64_t i = 0; i < s->elements; i++) {
         float v = (float)(rng_unit(r) * 2 - 1);
-        if (dtype == CPU_F16) ((uint16_t *)s->memory)[i] = fp16_from_f32(v);
-        else ((float *)s->memory)[i] = v;
+        if (dtype == CPU_F16)
+            ((uint16_t *)s->memory)[i] = fp16_from_f32(v);
+        else
+            ((float *)s->memory)[i] = v;
     }
     x->data = (char *)s->memory + MARGIN * (dtype == CPU_F16 ? 2 : 4);
     if (pointers) {
@@ -108,7 +110,8 @@ static double check(const cpu_gemm *g, const work *w, const char *what) {
                 sum *= (double)g->alpha, magnitude *= fabs((double)g->alpha);
                 cpu_matrix old = g->c;
                 int64_t offset = (const char *)(g->c.batch ? g->c.batch[item] : g->c.data) - (const char *)w->c.memory;
-                int64_t at = offset / size + i * old.row_stride + j * old.col_stride + (old.batch ? 0 : item * old.batch_stride);
+                int64_t at =
+                    offset / size + i * old.row_stride + j * old.col_stride + (old.batch ? 0 : item * old.batch_stride);
                 double was = (double)(size == 2 ? fp16_to_f32(((uint16_t *)w->before)[at]) : ((float *)w->before)[at]);
                 double terms[4] = {g->accumulate ? was : 0, w->row_bias ? (double)w->row_bias[i] : 0,
                                    w->col_bias ? (double)w->col_bias[j] : 0,
@@ -119,23 +122,27 @@ static double check(const cpu_gemm *g, const work *w, const char *what) {
                     magnitude += fabs(sum);
                 }
                 double got = (double)load(&g->c, item, i, j), error = fabs(got - sum);
-                double bound = (double)(g->k + 8) * 0x1p-24 * magnitude + (size == 2 ? fabs(sum) * 0x1p-11 + 0x1p-25 : 0) + 1e-30;
-                EXPECT_MSG(error <= bound * 1.001, "%s item %d (%d,%d): %.9g, want %.9g (bound %.3g)", what, (int)item, (int)i,
-                           (int)j, got, sum, bound);
+                double bound =
+                    (double)(g->k + 8) * 0x1p-24 * magnitude + (size == 2 ? fabs(sum) * 0x1p-11 + 0x1p-25 : 0) + 1e-30;
+                EXPECT_MSG(error <= bound * 1.001, "%s item %d (%d,%d): %.9g, want %.9g (bound %.3g)", what, (int)item,
+                           (int)i, (int)j, got, sum, bound);
                 if (error / bound > worst) worst = error / bound;
-                if (size == 2) ((uint16_t *)w->before)[at] = ((uint16_t *)w->c.memory)[at];
-                else ((float *)w->before)[at] = ((float *)w->c.memory)[at];
+                if (size == 2)
+                    ((uint16_t *)w->before)[at] = ((uint16_t *)w->c.memory)[at];
+                else
+                    ((float *)w->before)[at] = ((float *)w->c.memory)[at];
                 touched++;
             }
     (void)touched;
-    EXPECT_MSG(memcmp(w->before, w->c.memory, (size_t)(w->c.elements * size)) == 0, "%s: writes between C's elements", what);
+    EXPECT_MSG(memcmp(w->before, w->c.memory, (size_t)(w->c.elements * size)) == 0, "%s: writes between C's elements",
+               what);
     return worst;
 }
 
 static void name_of(const plan *p, cpu_isa isa, char *text, size_t size) {
     snprintf(text, size, "%s%s %dx%dx%d batch %d%s a %d/%d%s b %d/%d%s c %d/%d alpha %g%s%s%s%s%s", cpu_isa_name(isa),
-             p->bf16 ? " bf16" : "", (int)p->m, (int)p->n, (int)p->k, (int)p->batch, p->pointers ? " by pointer" : "", p->a,
-             p->a_type, p->pack_a ? " packed" : "", p->b, p->b_type, p->pack_b ? " packed" : "", p->c, p->c_type,
+             p->bf16 ? " bf16" : "", (int)p->m, (int)p->n, (int)p->k, (int)p->batch, p->pointers ? " by pointer" : "",
+             p->a, p->a_type, p->pack_a ? " packed" : "", p->b, p->b_type, p->pack_b ? " packed" : "", p->c, p->c_type,
              (double)p->alpha, p->accumulate ? " accumulate" : "", p->row_bias ? " row bias" : "",
              p->col_bias ? " col bias" : "", p->residual ? " residual" : "", p->apply ? " apply" : "");
 }
@@ -150,8 +157,17 @@ static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, bool verify, doub
     make(&w.a, &r, p->m, p->k, p->batch, p->a, p->a_type, p->share_a, p->pointers, false);
     make(&w.b, &r, p->k, p->n, p->batch, p->b, p->b_type, p->share_b, p->pointers, false);
     make(&w.c, &r, p->m, p->n, p->batch, p->apply && p->c != ROWS ? ROWS : p->c, p->c_type, false, p->pointers, true);
-    cpu_gemm g = {.isa = isa, .bf16 = p->bf16, .m = p->m, .n = p->n, .k = p->k, .batch = p->batch, .a = w.a.matrix,
-                  .b = w.b.matrix, .c = w.c.matrix, .alpha = p->alpha, .accumulate = p->accumulate};
+    cpu_gemm g = {.isa = isa,
+                  .bf16 = p->bf16,
+                  .m = p->m,
+                  .n = p->n,
+                  .k = p->k,
+                  .batch = p->batch,
+                  .a = w.a.matrix,
+                  .b = w.b.matrix,
+                  .c = w.c.matrix,
+                  .alpha = p->alpha,
+                  .accumulate = p->accumulate};
     float biases[2][3000];
     for (int i = 0; i < 3000; i++) biases[0][i] = (float)(i % 13) - 6, biases[1][i] = (float)(i % 5) * 0.25f;
     if (p->row_bias) g.epilogue.row_bias = w.row_bias = biases[0];
@@ -210,11 +226,14 @@ static void with_threads(const plan *p, int count) {
         for (int i = 0; i < count; i += threads == 3 ? 4 : 1)
             for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
                 if (!cpu_isa_available((cpu_isa)isa)) continue;
-                uint64_t h = run(&p[i], (cpu_isa)isa, (uint64_t)i + 1, threads == 1, &worst), *one = &first[i * CPU_ISA_COUNT + isa];
+                uint64_t h = run(&p[i], (cpu_isa)isa, (uint64_t)i + 1, threads == 1, &worst),
+                         *one = &first[i * CPU_ISA_COUNT + isa];
                 char what[256];
                 name_of(&p[i], (cpu_isa)isa, what, sizeof what);
-                if (threads == 1) *one = h;
-                else EXPECT_MSG(h == *one, "%s: %d threads give other bits than 1", what, threads);
+                if (threads == 1)
+                    *one = h;
+                else
+                    EXPECT_MSG(h == *one, "%s: %d threads give other bits than 1", what, threads);
             }
     }
     if (getenv("TEST_VERBOSE")) printf("largest error of fp32 results: %.3f of its bound\n", worst);
@@ -229,15 +248,22 @@ TEST(sizes) {
     int count = 0;
     for (int i = 0; i < SIZES; i++)
         for (int form = 0; form < 6; form++)
-            p[count++] = (plan){.m = sizes[i], .n = sizes[(i * 7 + form * 3) % SIZES], .k = sizes[(i * 5 + form) % SIZES],
-                                .batch = 1, .alpha = 1, .a = form & 1 ? COLS : ROWS, .b = form & 2 ? COLS : ROWS,
+            p[count++] = (plan){.m = sizes[i],
+                                .n = sizes[(i * 7 + form * 3) % SIZES],
+                                .k = sizes[(i * 5 + form) % SIZES],
+                                .batch = 1,
+                                .alpha = 1,
+                                .a = form & 1 ? COLS : ROWS,
+                                .b = form & 2 ? COLS : ROWS,
                                 .accumulate = form > 3};
     with_threads(p, count);
 }
 
 static plan random_plan(rng *r, int64_t most) {
-    plan p = {.m = 1 + (int64_t)rng_below(r, (uint64_t)most), .n = 1 + (int64_t)rng_below(r, (uint64_t)most),
-              .k = (int64_t)rng_below(r, (uint64_t)most), .batch = 1};
+    plan p = {.m = 1 + (int64_t)rng_below(r, (uint64_t)most),
+              .n = 1 + (int64_t)rng_below(r, (uint64_t)most),
+              .k = (int64_t)rng_below(r, (uint64_t)most),
+              .batch = 1};
     if (rng_below(r, 3) == 0) p.batch = 2 + (int64_t)rng_below(r, 5);
     if (rng_below(r, 6) == 0) p.n = 1;
     if (rng_below(r, 6) == 0) p.m = 1;
@@ -271,10 +297,20 @@ TEST(long_sums) {
     plan p[24];
     int count = 0;
     for (int form = 0; form < 12; form++)
-        p[count++] = (plan){.m = 13 + form * 7, .n = 37, .k = 1000 + form * 110, .batch = form % 3 == 2 ? 3 : 1, .alpha = 0.5f,
-                            .a = form & 1 ? COLS : ROWS, .b = form & 2 ? COLS : ROWS, .c = form % 5 == 4 ? ODD : ROWS,
-                            .c_type = form & 4 ? CPU_F16 : CPU_F32, .accumulate = form % 4 == 3, .residual = form % 5 == 0,
-                            .apply = form % 7 == 0, .bf16 = form % 6 == 5, .pack_a = form % 8 == 1 && form % 3 != 2,
+        p[count++] = (plan){.m = 13 + form * 7,
+                            .n = 37,
+                            .k = 1000 + form * 110,
+                            .batch = form % 3 == 2 ? 3 : 1,
+                            .alpha = 0.5f,
+                            .a = form & 1 ? COLS : ROWS,
+                            .b = form & 2 ? COLS : ROWS,
+                            .c = form % 5 == 4 ? ODD : ROWS,
+                            .c_type = form & 4 ? CPU_F16 : CPU_F32,
+                            .accumulate = form % 4 == 3,
+                            .residual = form % 5 == 0,
+                            .apply = form % 7 == 0,
+                            .bf16 = form % 6 == 5,
+                            .pack_a = form % 8 == 1 && form % 3 != 2,
                             .pack_b = form % 8 == 3 && form % 3 != 2};
     with_threads(p, count);
 }
@@ -299,16 +335,27 @@ TEST(vectors) {
     plan p[64];
     int count = 0;
     for (int form = 0; form < 32; form++)
-        p[count++] = (plan){.m = form & 1 ? 1 : 333 + form, .n = form & 1 ? 333 + form : 1, .k = 100 + 37 * form,
-                            .batch = form % 5 == 4 ? 3 : 1, .alpha = 1, .a = (layout)(form >> 1 & 1), .b = (layout)(form >> 2 & 1),
-                            .a_type = (cpu_dtype)(form >> 3 & 1), .b_type = (cpu_dtype)(form >> 4 & 1), .bf16 = form % 7 == 6,
-                            .apply = form % 6 == 5, .accumulate = form % 3 == 2, .pack_a = form % 4 == 3};
+        p[count++] = (plan){.m = form & 1 ? 1 : 333 + form,
+                            .n = form & 1 ? 333 + form : 1,
+                            .k = 100 + 37 * form,
+                            .batch = form % 5 == 4 ? 3 : 1,
+                            .alpha = 1,
+                            .a = (layout)(form >> 1 & 1),
+                            .b = (layout)(form >> 2 & 1),
+                            .a_type = (cpu_dtype)(form >> 3 & 1),
+                            .b_type = (cpu_dtype)(form >> 4 & 1),
+                            .bf16 = form % 7 == 6,
+                            .apply = form % 6 == 5,
+                            .accumulate = form % 3 == 2,
+                            .pack_a = form % 4 == 3};
     with_threads(p, count);
 }
 
 TEST(empty) {
-    static const plan p[] = {{.m = 0, .n = 5, .k = 5, .batch = 1, .alpha = 1}, {.m = 5, .n = 0, .k = 5, .batch = 1, .alpha = 1},
-                             {.m = 5, .n = 5, .k = 0, .batch = 1, .alpha = 1}, {.m = 5, .n = 5, .k = 5, .batch = 0, .alpha = 1},
+    static const plan p[] = {{.m = 0, .n = 5, .k = 5, .batch = 1, .alpha = 1},
+                             {.m = 5, .n = 0, .k = 5, .batch = 1, .alpha = 1},
+                             {.m = 5, .n = 5, .k = 0, .batch = 1, .alpha = 1},
+                             {.m = 5, .n = 5, .k = 5, .batch = 0, .alpha = 1},
                              {.m = 5, .n = 5, .k = 0, .batch = 1, .alpha = 1, .accumulate = true, .row_bias = true},
                              {.m = 1, .n = 5, .k = 0, .batch = 1, .alpha = 1, .c_type = CPU_F16}};
     with_threads(p, sizeof p / sizeof p[0]);
@@ -322,8 +369,14 @@ TEST(infinities) {
         if (!cpu_isa_available((cpu_isa)isa)) continue;
         for (int i = 0; i < N * N; i++) a[i] = 1, b[i] = i % N == 3 ? 0.0f : 1.0f;
         a[5 * N + 7] = INFINITY;
-        cpu_gemm g = {.isa = (cpu_isa)isa, .m = N, .n = N, .k = N, .batch = 1, .a = {.data = a, .row_stride = N, .col_stride = 1},
-                      .b = {.data = b, .row_stride = N, .col_stride = 1}, .c = {.data = c, .row_stride = N, .col_stride = 1},
+        cpu_gemm g = {.isa = (cpu_isa)isa,
+                      .m = N,
+                      .n = N,
+                      .k = N,
+                      .batch = 1,
+                      .a = {.data = a, .row_stride = N, .col_stride = 1},
+                      .b = {.data = b, .row_stride = N, .col_stride = 1},
+                      .c = {.data = c, .row_stride = N, .col_stride = 1},
                       .alpha = 1};
         size_t bytes = cpu_gemm_scratch_bytes(&g, pool_threads());
         void *scratch = mem_pages_alloc(bytes);
@@ -331,8 +384,10 @@ TEST(infinities) {
         cpu_gemm_run(&g, scratch);
         for (int i = 0; i < N * N; i++) {
             int row = i / N, col = i % N;
-            if (row == 5 && col == 3) EXPECT(c[i] != c[i]);
-            else EXPECT(c[i] == (row == 5 ? INFINITY : col == 3 ? 0.0f : (float)N));
+            if (row == 5 && col == 3)
+                EXPECT(c[i] != c[i]);
+            else
+                EXPECT(c[i] == (row == 5 ? INFINITY : col == 3 ? 0.0f : (float)N));
         }
         mem_pages_free(scratch, bytes);
     }
@@ -361,17 +416,21 @@ static void with_and_without(cpu_gemm g, float *first, float *second, const char
         for (int64_t i = 0; i < g.m; i++)
             for (int64_t j = 0; j < g.n; j++) {
                 int64_t at = b * g.c.batch_stride + i * g.c.row_stride + j * g.c.col_stride;
-                bool unasked = (g.c_band == CPU_BAND_UPTO && j > i % g.period) || (g.c_band == CPU_BAND_FROM && i > j % g.period);
-                if (unasked) EXPECT_MSG(isfinite(first[at]), "%s (%d,%d): %g", what, (int)i, (int)j, (double)first[at]);
-                else EXPECT_MSG(memcmp(&first[at], &second[at], 4) == 0, "%s (%d,%d): %.9g, not %.9g", what, (int)i, (int)j,
-                                (double)first[at], (double)second[at]);
+                bool unasked =
+                    (g.c_band == CPU_BAND_UPTO && j > i % g.period) || (g.c_band == CPU_BAND_FROM && i > j % g.period);
+                if (unasked)
+                    EXPECT_MSG(isfinite(first[at]), "%s (%d,%d): %g", what, (int)i, (int)j, (double)first[at]);
+                else
+                    EXPECT_MSG(memcmp(&first[at], &second[at], 4) == 0, "%s (%d,%d): %.9g, not %.9g", what, (int)i,
+                               (int)j, (double)first[at], (double)second[at]);
             }
     mem_pages_free(scratch, bytes + 64);
 }
 
 TEST(bands) {
     enum { LONG = 1100, MOST = 1 << 18, FORMS = 60 }; /* LONG: more than one block of k */
-    float *a = mem_array(2 * LONG * LONG, sizeof *a), *b = mem_array(MOST, sizeof *b), *c = mem_array(2 * MOST, sizeof *c);
+    float *a = mem_array(2 * LONG * LONG, sizeof *a), *b = mem_array(MOST, sizeof *b),
+          *c = mem_array(2 * MOST, sizeof *c);
     EXPECT(a && b && c);
     rng r;
     rng_init(&r, 3);
@@ -379,7 +438,13 @@ TEST(bands) {
         for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
             if (!cpu_isa_available((cpu_isa)isa)) continue;
             int64_t s = form == 7 ? LONG : 20 + 5 * form % 90, d = 8 + form % 40, groups = form % 3 ? 1 : 2;
-            cpu_gemm g = {.isa = (cpu_isa)isa, .m = d, .n = d, .k = d, .batch = 1 + form % 2, .alpha = 1, .bf16 = form % 5 == 4,
+            cpu_gemm g = {.isa = (cpu_isa)isa,
+                          .m = d,
+                          .n = d,
+                          .k = d,
+                          .batch = 1 + form % 2,
+                          .alpha = 1,
+                          .bf16 = form % 5 == 4,
                           .period = s};
             int kind = form % 5;
             if (kind == 0) g.m = groups * s, g.k = s, g.a_band = CPU_BAND_UPTO;
@@ -392,10 +457,8 @@ TEST(bands) {
             g.a.row_stride = g.k, g.a.col_stride = 1, g.a.batch_stride = g.m * g.k;
             g.b.row_stride = g.n, g.b.col_stride = 1, g.b.batch_stride = g.k * g.n;
             g.c.row_stride = turned ? 1 : g.n, g.c.col_stride = turned ? g.m : 1, g.c.batch_stride = g.m * g.n;
-            for (int64_t i = 0; i < g.batch * g.m * g.k; i++)
-                a[i] = banded(&r, g.a_band, i / g.k % g.m, i % g.k, s);
-            for (int64_t i = 0; i < g.batch * g.k * g.n; i++)
-                b[i] = banded(&r, g.b_band, i % g.n, i / g.n % g.k, s);
+            for (int64_t i = 0; i < g.batch * g.m * g.k; i++) a[i] = banded(&r, g.a_band, i / g.k % g.m, i % g.k, s);
+            for (int64_t i = 0; i < g.batch * g.k * g.n; i++) b[i] = banded(&r, g.b_band, i % g.n, i / g.n % g.k, s);
             char what[80];
             snprintf(what, sizeof what, "%s form %d", cpu_isa_name((cpu_isa)isa), form);
             with_and_without(g, c, c + MOST, what);
@@ -416,8 +479,10 @@ TEST(instruction_sets) {
     EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_INVALID, "PROPANE_ISA=mmx: no such instruction set");
     for (int i = 0; i < CPU_ISA_COUNT; i++) {
         setenv("PROPANE_ISA", cpu_isa_name((cpu_isa)i), 1);
-        if (cpu_isa_available((cpu_isa)i)) EXPECT_OK(cpu_isa_current(&isa, &err));
-        else EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_UNSUPPORTED, "this machine lacks it");
+        if (cpu_isa_available((cpu_isa)i))
+            EXPECT_OK(cpu_isa_current(&isa, &err));
+        else
+            EXPECT_FAIL(cpu_isa_current(&isa, &err), PROPANE_ERR_UNSUPPORTED, "this machine lacks it");
     }
 }
 

@@ -13,7 +13,8 @@
 #include "base/memory.h"
 #include "base/rng.h"
 
-#define EMULATED static inline __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
+#define EMULATED                                                                                                       \
+    static inline __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
 
 EMULATED __m512i round_words(__m512 v) { /* bf16 in the low half of each word; no NaN in these tests */
     __m512i u = _mm512_castps_si512(v), odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
@@ -25,16 +26,18 @@ EMULATED __m512i emulate_narrow2(__m512 high, __m512 low) {
 }
 EMULATED __m512 emulate_dot(__m512 sum, __m512i a, __m512i b) {
     __m512i upper = _mm512_set1_epi32((int)0xffff0000u);
-    sum = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(a, upper)), _mm512_castsi512_ps(_mm512_and_si512(b, upper)), sum);
-    return _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(a, 16)), _mm512_castsi512_ps(_mm512_slli_epi32(b, 16)), sum);
+    sum = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(a, upper)),
+                          _mm512_castsi512_ps(_mm512_and_si512(b, upper)), sum);
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(a, 16)), _mm512_castsi512_ps(_mm512_slli_epi32(b, 16)),
+                           sum);
 }
 
-#define VEC_EXTRA_TARGET             ""
-#define GEMM_NAME                    gemm_kernels_emulated
-#define _mm512_cvtneps_pbh           emulate_narrow
-#define _mm512_cvtne2ps_pbh          emulate_narrow2
-#define _mm512_dpbf16_ps(sum, x, y)  emulate_dot(sum, (__m512i)(x), (__m512i)(y))
-#define __m512bh                     __m512i
+#define VEC_EXTRA_TARGET            ""
+#define GEMM_NAME                   gemm_kernels_emulated
+#define _mm512_cvtneps_pbh          emulate_narrow
+#define _mm512_cvtne2ps_pbh         emulate_narrow2
+#define _mm512_dpbf16_ps(sum, x, y) emulate_dot(sum, (__m512i)(x), (__m512i)(y))
+#define __m512bh                    __m512i
 #include "drivers/cpu/kernels_avx512_bf16.c"
 
 static float bf16(float x) { return bf16_to_f32(bf16_from_f32(x)); }
@@ -52,8 +55,10 @@ static void check_tile(int64_t rows, int64_t cols, int64_t k, bool turn_a, bool 
     for (int64_t i = 0; i < rows * k + k * cols; i++) {
         float v = (float)(rng_unit(&r) * 2 - 1);
         char *to = i < rows * k ? a + i * size : b + (i - rows * k) * size;
-        if (half) *(uint16_t *)(void *)to = fp16_from_f32(v);
-        else *(float *)(void *)to = v;
+        if (half)
+            *(uint16_t *)(void *)to = fp16_from_f32(v);
+        else
+            *(float *)(void *)to = v;
     }
     cpu_dtype dtype = half ? CPU_F16 : CPU_F32;
     t->pack(pa, height, a, dtype, turn_a ? 1 : k, turn_a ? rows : 1, rows, 0, k, true);
@@ -71,8 +76,9 @@ static void check_tile(int64_t rows, int64_t cols, int64_t k, bool turn_a, bool 
                 magnitude += fabs((double)bf16(x) * (double)bf16(y));
             }
             double error = fabs((double)c[i * t->nr + j] - want);
-            EXPECT_MSG(error <= (double)(k + 1) * 0x1p-24 * magnitude, "%dx%dx%d %d%d%d (%d,%d): %g, want %g", (int)rows,
-                       (int)cols, (int)k, turn_a, turn_b, half, (int)i, (int)j, (double)c[i * t->nr + j], want);
+            EXPECT_MSG(error <= (double)(k + 1) * 0x1p-24 * magnitude, "%dx%dx%d %d%d%d (%d,%d): %g, want %g",
+                       (int)rows, (int)cols, (int)k, turn_a, turn_b, half, (int)i, (int)j, (double)c[i * t->nr + j],
+                       want);
         }
     mem_free(a), mem_free(b);
     mem_pages_free(pa, (size_t)(room * height) * 4), mem_pages_free(pb, (size_t)(room * t->nr) * 4);

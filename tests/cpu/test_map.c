@@ -105,7 +105,8 @@ static double error_ulp(float got, double want, double floor_abs) {
     if (isinf(rounded) || isinf(got)) {
         if (got == rounded) return 0;
         double limit = (double)FLT_MAX;
-        return fabs(want) > limit * 0.999999 && fabs((double)got) > limit * 0.999999 && (want > 0) == (got > 0) ? 1 : 1e30;
+        return fabs(want) > limit * 0.999999 && fabs((double)got) > limit * 0.999999 && (want > 0) == (got > 0) ? 1
+                                                                                                                : 1e30;
     }
     double e = fabs((double)got - want);
     return e <= floor_abs ? 0 : e / ulp_of(want);
@@ -121,26 +122,54 @@ typedef struct bound {
 } bound;
 
 static const bound unary_bounds[] = {
-    {CPU_MAP_copy, 0, 0, 0, 0},        {CPU_MAP_fill, 0, 0, 0.1f, 0},     {CPU_MAP_neg, 0, 0, 0, 0},
-    {CPU_MAP_abs, 0, 0, 0, 0},         {CPU_MAP_sign, 0, 0, 0, 0},        {CPU_MAP_floor, 0, 0, 0, 0},
-    {CPU_MAP_ceil, 0, 0, 0, 0},        {CPU_MAP_round, 0, 0, 0, 0},       {CPU_MAP_trunc, 0, 0, 0, 0},
-    {CPU_MAP_square, 0.501, 0, 0, 0},  {CPU_MAP_affine, 1.01, 2e-7, 1.5, 0.25}, {CPU_MAP_sqrt, 0.501, 0, 0, 0},
-    {CPU_MAP_rsqrt, 1.6, 0, 0, 0},     {CPU_MAP_inverse, 0.501, 0, 0, 0}, {CPU_MAP_exp, 1.3, 0, 0, 0},
-    {CPU_MAP_exp2, 1.5, 0, 0, 0},      {CPU_MAP_log, 1.5, 0, 0, 0},       {CPU_MAP_sin, 1.5, 1.2e-7, 0, 0},
-    {CPU_MAP_cos, 1.5, 1.2e-7, 0, 0},  {CPU_MAP_tanh, 2.5, 0, 0, 0},      {CPU_MAP_erf, 2, 0, 0, 0},
-    {CPU_MAP_sigmoid, 3, 0, 0, 0},     {CPU_MAP_silu, 4, 1e-41, 0, 0},        {CPU_MAP_silu_grad, 4, 6e-8, 0, 0},
-    {CPU_MAP_gelu, 20, 1e-9, 0, 0},   {CPU_MAP_gelu_tanh, 20, 1e-7, 0, 0}, {CPU_MAP_gelu_sigmoid, 10, 1e-9, 0, 0},
-    {CPU_MAP_softplus, 3, 0, 0, 0},    {CPU_MAP_softsign, 1.5, 0, 0, 0},  {CPU_MAP_relu, 0, 0, 0, 0},
-    {CPU_MAP_relu6, 0, 0, 0, 0},       {CPU_MAP_leaky_relu, 0.501, 0, 0.01f, 0}, {CPU_MAP_elu, 3, 0, 0.5, 0},
-    {CPU_MAP_sigmoid_hard, 0.501, 6e-8, 0.2f, 0.5}, {CPU_MAP_clip, 0, 0, -0.5, 3}, {CPU_MAP_not, 0, 0, 0, 0},
-    {CPU_MAP_to_bool, 0, 0, 0, 0},     {CPU_MAP_round_f16, 0, 0, 0, 0},   {CPU_MAP_round_bf16, 0, 0, 0, 0},
+    {CPU_MAP_copy, 0, 0, 0, 0},
+    {CPU_MAP_fill, 0, 0, 0.1f, 0},
+    {CPU_MAP_neg, 0, 0, 0, 0},
+    {CPU_MAP_abs, 0, 0, 0, 0},
+    {CPU_MAP_sign, 0, 0, 0, 0},
+    {CPU_MAP_floor, 0, 0, 0, 0},
+    {CPU_MAP_ceil, 0, 0, 0, 0},
+    {CPU_MAP_round, 0, 0, 0, 0},
+    {CPU_MAP_trunc, 0, 0, 0, 0},
+    {CPU_MAP_square, 0.501, 0, 0, 0},
+    {CPU_MAP_affine, 1.01, 2e-7, 1.5, 0.25},
+    {CPU_MAP_sqrt, 0.501, 0, 0, 0},
+    {CPU_MAP_rsqrt, 1.6, 0, 0, 0},
+    {CPU_MAP_inverse, 0.501, 0, 0, 0},
+    {CPU_MAP_exp, 1.3, 0, 0, 0},
+    {CPU_MAP_exp2, 1.5, 0, 0, 0},
+    {CPU_MAP_log, 1.5, 0, 0, 0},
+    {CPU_MAP_sin, 1.5, 1.2e-7, 0, 0},
+    {CPU_MAP_cos, 1.5, 1.2e-7, 0, 0},
+    {CPU_MAP_tanh, 2.5, 0, 0, 0},
+    {CPU_MAP_erf, 2, 0, 0, 0},
+    {CPU_MAP_sigmoid, 3, 0, 0, 0},
+    {CPU_MAP_silu, 4, 1e-41, 0, 0},
+    {CPU_MAP_silu_grad, 4, 6e-8, 0, 0},
+    {CPU_MAP_gelu, 20, 1e-9, 0, 0},
+    {CPU_MAP_gelu_tanh, 20, 1e-7, 0, 0},
+    {CPU_MAP_gelu_sigmoid, 10, 1e-9, 0, 0},
+    {CPU_MAP_softplus, 3, 0, 0, 0},
+    {CPU_MAP_softsign, 1.5, 0, 0, 0},
+    {CPU_MAP_relu, 0, 0, 0, 0},
+    {CPU_MAP_relu6, 0, 0, 0, 0},
+    {CPU_MAP_leaky_relu, 0.501, 0, 0.01f, 0},
+    {CPU_MAP_elu, 3, 0, 0.5, 0},
+    {CPU_MAP_sigmoid_hard, 0.501, 6e-8, 0.2f, 0.5},
+    {CPU_MAP_clip, 0, 0, -0.5, 3},
+    {CPU_MAP_not, 0, 0, 0, 0},
+    {CPU_MAP_to_bool, 0, 0, 0, 0},
+    {CPU_MAP_round_f16, 0, 0, 0, 0},
+    {CPU_MAP_round_bf16, 0, 0, 0, 0},
 };
 enum { UNARY_BOUNDS = sizeof unary_bounds / sizeof unary_bounds[0] };
 
-static const float specials[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e-45f, -1e-45f, 1e-40f, -1e-40f, FLT_MIN, -FLT_MIN,
-                                 FLT_MAX, -FLT_MAX, 1, -1, 0.5f, -0.5f, 1.5f, 2.5f, -2.5f, 88.72283f, 88.72284f, -87.33654f,
-                                 -103.97208f, -104, 89, -88.8f, 128, 127.99999f, -126, -149, -150, 0.625f, 0.93f, 10, -10,
-                                 65504, 65520, 5.9604645e-8f, 2.9e-8f, 30000, 1e10f, 16777216};
+static const float specials[] = {
+    0.0f,    -0.0f,      INFINITY,      -INFINITY, NAN,        1e-45f,      -1e-45f, 1e-40f, -1e-40f,
+    FLT_MIN, -FLT_MIN,   FLT_MAX,       -FLT_MAX,  1,          -1,          0.5f,    -0.5f,  1.5f,
+    2.5f,    -2.5f,      88.72283f,     88.72284f, -87.33654f, -103.97208f, -104,    89,     -88.8f,
+    128,     127.99999f, -126,          -149,      -150,       0.625f,      0.93f,   10,     -10,
+    65504,   65520,      5.9604645e-8f, 2.9e-8f,   30000,      1e10f,       16777216};
 enum { SPECIALS = sizeof specials / sizeof specials[0] };
 
 /* Each 997th float of both signs (4.3 million), the specials, and the range where functions bend. */
@@ -190,15 +219,16 @@ TEST(unary_accuracy) {
 }
 
 TEST(signs_of_zero) {
-    static const cpu_map_code odd[] = {CPU_MAP_copy, CPU_MAP_floor, CPU_MAP_ceil,  CPU_MAP_round,    CPU_MAP_trunc,
-                                       CPU_MAP_sqrt, CPU_MAP_sin,   CPU_MAP_tanh,  CPU_MAP_erf,      CPU_MAP_softsign,
-                                       CPU_MAP_silu, CPU_MAP_gelu,  CPU_MAP_round_f16, CPU_MAP_round_bf16};
+    static const cpu_map_code odd[] = {CPU_MAP_copy,      CPU_MAP_floor,     CPU_MAP_ceil, CPU_MAP_round,
+                                       CPU_MAP_trunc,     CPU_MAP_sqrt,      CPU_MAP_sin,  CPU_MAP_tanh,
+                                       CPU_MAP_erf,       CPU_MAP_softsign,  CPU_MAP_silu, CPU_MAP_gelu,
+                                       CPU_MAP_round_f16, CPU_MAP_round_bf16};
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (size_t i = 0; each_isa(isa) && i < sizeof odd / sizeof odd[0]; i++) {
             float x[2] = {-0.0f, 0.0f}, y[2];
             cpu_map_table_of((cpu_isa)isa)->unary[odd[i]](y, x, 2, 0, 0);
-            EXPECT_MSG(y[0] == 0 && signbit(y[0]) && y[1] == 0 && !signbit(y[1]), "%s %s: %g %g", cpu_isa_name((cpu_isa)isa),
-                       cpu_map_name(odd[i]), (double)y[0], (double)y[1]);
+            EXPECT_MSG(y[0] == 0 && signbit(y[0]) && y[1] == 0 && !signbit(y[1]), "%s %s: %g %g",
+                       cpu_isa_name((cpu_isa)isa), cpu_map_name(odd[i]), (double)y[0], (double)y[1]);
         }
 }
 
@@ -274,7 +304,8 @@ TEST(binary_lengths) {
         for (int n = 0; each_isa(isa) && n < 60; n++)
             for (int pattern = 0; pattern < 3; pattern++) {
                 for (int i = 0; i < 80; i++) z[i] = -77;
-                cpu_map_table_of((cpu_isa)isa)->binary[CPU_MAP_sub - CPU_MAP_UNARY_END][pattern](z + 3, x + 1, y + 2, n);
+                cpu_map_table_of((cpu_isa)isa)
+                    ->binary[CPU_MAP_sub - CPU_MAP_UNARY_END][pattern](z + 3, x + 1, y + 2, n);
                 for (int i = 0; i < 80; i++) {
                     float a = x[pattern == CPU_MAP_SV ? 1 : i - 2 < 0 ? 0 : i - 2];
                     float b = y[pattern == CPU_MAP_VS ? 2 : i - 1 < 0 ? 0 : i - 1];

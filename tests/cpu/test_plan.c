@@ -34,7 +34,8 @@ static mil_value *param(plan_test *t, const char *name, mil_dtype dtype, int ran
     return mil_build_param(&t->b, name, mil_type_tensor(dtype, rank, dim));
 }
 
-#define SHAPE(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                                     \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
 
 static void compile(plan_test *t, bool fuse) {
     plan_test *p = t;
@@ -134,7 +135,8 @@ TEST(a_norm_is_one_step) {
 TEST(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each) {
     plan_test t;
     begin(&t);
-    mil_value *s = param(&t, "s", MIL_fp32, SHAPE(2, 3, 20, 50)), *mask = param(&t, "mask", MIL_fp32, SHAPE(1, 1, 20, 50));
+    mil_value *s = param(&t, "s", MIL_fp32, SHAPE(2, 3, 20, 50)),
+              *mask = param(&t, "mask", MIL_fp32, SHAPE(1, 1, 20, 50));
     mil_value *scaled = mil_build_binary_scalar(&t.b, MIL_OP_mul, s, 0.25);
     mil_value *p = mil_build_softmax(&t.b, mil_build_binary(&t.b, MIL_OP_add, scaled, mask), 3);
     mil_build_result(&t.b, p);
@@ -167,8 +169,10 @@ static void build_attention(plan_test *t, int64_t s, int64_t group, bool hole) {
     if (hole) mask[s - 1] = 0;
     mil_type square = mil_type_tensor(MIL_fp32, 4, (const int64_t[]){1, 1, s, s});
     mil_value *m = mil_build_const_f64(b, "mask", &square, mask);
-    mil_value *q = param(t, "q", MIL_fp32, SHAPE(2, 2, group * s, 16)), *k = param(t, "k", MIL_fp32, SHAPE(2, 2, 16, s));
-    mil_value *v = param(t, "v", MIL_fp32, SHAPE(2, 2, 16, s)), *d = param(t, "d", MIL_fp32, SHAPE(2, 2, group * s, 16));
+    mil_value *q = param(t, "q", MIL_fp32, SHAPE(2, 2, group * s, 16)),
+              *k = param(t, "k", MIL_fp32, SHAPE(2, 2, 16, s));
+    mil_value *v = param(t, "v", MIL_fp32, SHAPE(2, 2, 16, s)),
+              *d = param(t, "d", MIL_fp32, SHAPE(2, 2, group * s, 16));
     const int64_t apart[] = {2, 2 * group, s, s}, together[] = {2, 2, group * s, s};
     mil_value *scores = mil_build_reshape(b, mil_build_matmul(b, q, k, false, false), apart, 4);
     mil_value *p = mil_build_softmax(b, mil_build_binary(b, MIL_OP_add, scores, m), 3);
@@ -176,17 +180,20 @@ static void build_attention(plan_test *t, int64_t s, int64_t group, bool hole) {
     mil_build_result(b, mil_build_matmul(b, rows, v, false, true));
     mil_build_result(b, mil_build_matmul(b, d, rows, true, false)); /* of v */
     mil_value *dp = mil_build_reshape(b, mil_build_matmul(b, d, v, false, false), apart, 4);
-    mil_value *dot = mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_binary(b, MIL_OP_mul, p, dp),
-                                      (const int64_t[]){3}, 1, true);
-    mil_value *ds = mil_build_reshape(b, mil_build_binary(b, MIL_OP_mul, p, mil_build_binary(b, MIL_OP_sub, dp, dot)),
-                                      together, 4);
+    mil_value *dot =
+        mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_binary(b, MIL_OP_mul, p, dp), (const int64_t[]){3}, 1, true);
+    mil_value *ds =
+        mil_build_reshape(b, mil_build_binary(b, MIL_OP_mul, p, mil_build_binary(b, MIL_OP_sub, dp, dot)), together, 4);
     mil_build_result(b, mil_build_matmul(b, ds, k, false, true));
     mil_build_result(b, mil_build_matmul(b, q, ds, true, false)); /* of k */
 }
 
 TEST(products_leave_out_what_a_causal_mask_makes_zero) {
-    static const struct { int64_t s, group; bool hole; int banded; } cases[] = {
-        {70, 1, false, 6}, {70, 3, false, 4}, {33, 1, false, 6}, {70, 1, true, 0}};
+    static const struct {
+        int64_t s, group;
+        bool hole;
+        int banded;
+    } cases[] = {{70, 1, false, 6}, {70, 3, false, 4}, {33, 1, false, 6}, {70, 1, true, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         plan_test t;
         begin(&t);
@@ -289,7 +296,8 @@ TEST(weight_gradients_accumulate_in_place) {
     begin(&t);
     mil_value *sum = param(&t, "sum", MIL_fp32, SHAPE(20, 12));
     mil_value *dy = param(&t, "dy", MIL_fp16, SHAPE(3, 20, 17)), *x = param(&t, "x", MIL_fp16, SHAPE(3, 12, 17));
-    mil_value *m = mil_build_matmul(&t.b, mil_build_cast(&t.b, dy, MIL_fp32), mil_build_cast(&t.b, x, MIL_fp32), false, true);
+    mil_value *m =
+        mil_build_matmul(&t.b, mil_build_cast(&t.b, dy, MIL_fp32), mil_build_cast(&t.b, x, MIL_fp32), false, true);
     mil_value *all = mil_build_reduce(&t.b, MIL_OP_reduce_sum, m, (const int64_t[]){0}, 1, false);
     mil_build_result(&t.b, mil_build_binary(&t.b, MIL_OP_add, sum, all));
     compile(&t, true);
@@ -479,17 +487,22 @@ static mil_value *partner(maker *m, const mil_value *x) {
 static mil_value *calm(maker *m, mil_value *x) { return mil_build_unary(&m->t->b, MIL_OP_tanh, x); }
 
 static mil_value *random_op(maker *m) {
-    static const mil_opcode unary[] = {MIL_OP_tanh, MIL_OP_sigmoid, MIL_OP_silu, MIL_OP_abs, MIL_OP_relu, MIL_OP_softsign};
+    static const mil_opcode unary[] = {MIL_OP_tanh, MIL_OP_sigmoid, MIL_OP_silu,
+                                       MIL_OP_abs,  MIL_OP_relu,    MIL_OP_softsign};
     static const mil_opcode binary[] = {MIL_OP_add, MIL_OP_sub, MIL_OP_mul, MIL_OP_maximum, MIL_OP_minimum};
-    static const mil_opcode reduce[] = {MIL_OP_reduce_mean, MIL_OP_reduce_max, MIL_OP_reduce_min, MIL_OP_reduce_l2_norm};
+    static const mil_opcode reduce[] = {MIL_OP_reduce_mean, MIL_OP_reduce_max, MIL_OP_reduce_min,
+                                        MIL_OP_reduce_l2_norm};
     mil_builder *b = &m->t->b;
     mil_value *x = any(m), *both[2];
     int rank = x->type.rank;
     int64_t axis = (int64_t)rng_below(&m->r, (uint64_t)rank), dim[MIL_MAX_RANK], begin_at[MIL_MAX_RANK] = {0};
     memcpy(dim, x->type.dim, sizeof dim);
     switch (rng_below(&m->r, 13)) {
-    case 0: case 1: return mil_build_unary(b, unary[rng_below(&m->r, 6)], x);
-    case 2: case 3: case 4: return calm(m, mil_build_binary(b, binary[rng_below(&m->r, 5)], x, partner(m, x)));
+    case 0:
+    case 1: return mil_build_unary(b, unary[rng_below(&m->r, 6)], x);
+    case 2:
+    case 3:
+    case 4: return calm(m, mil_build_binary(b, binary[rng_below(&m->r, 5)], x, partner(m, x)));
     case 5: return calm(m, mil_build_reduce(b, reduce[rng_below(&m->r, 4)], x, &axis, 1, true));
     case 6: return mil_build_softmax(b, x, (int)axis);
     case 7: {
@@ -569,8 +582,9 @@ TEST(random_programs) {
 }
 
 SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each),
-      T(products_leave_out_what_a_causal_mask_makes_zero), T(taps_are_stored_by_the_step_that_makes_them), T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps),
-      T(products_take_the_sum_behind_them), T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),
+      T(products_leave_out_what_a_causal_mask_makes_zero), T(taps_are_stored_by_the_step_that_makes_them),
+      T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps), T(products_take_the_sum_behind_them),
+      T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),
       T(in_place_is_refused_where_the_input_is_read_later), T(elementwise_chains_reuse_memory),
-      T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing), T(no_memory_is_reported), T(long_reductions),
-      T(random_programs))
+      T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing),
+      T(no_memory_is_reported), T(long_reductions), T(random_programs))

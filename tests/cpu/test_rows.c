@@ -12,8 +12,8 @@
 #include "support/test.h"
 
 enum { MOST = 5200, WIDE = 300 };
-static const int64_t lengths[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 1023, 1024,
-                                  1025, 2047, 5000};
+static const int64_t lengths[] = {1,  2,  3,  4,  5,   7,   8,   9,   15,   16,   17,   31,   32,
+                                  33, 63, 64, 65, 127, 128, 129, 255, 1023, 1024, 1025, 2047, 5000};
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
 
 static int each_isa(int i) { return cpu_isa_available((cpu_isa)i) && i != CPU_ISA_AVX512_BF16; }
@@ -25,7 +25,9 @@ static void fill(float *x, int64_t n, uint64_t seed) {
 }
 
 static double reference(int code, const float *x, int64_t length, int64_t stride, double *magnitude) {
-    double r = code == CPU_REDUCE_MAX ? (double)-INFINITY : code == CPU_REDUCE_MIN ? (double)INFINITY : code == CPU_REDUCE_PROD;
+    double r = code == CPU_REDUCE_MAX   ? (double)-INFINITY
+               : code == CPU_REDUCE_MIN ? (double)INFINITY
+                                        : code == CPU_REDUCE_PROD;
     *magnitude = 0;
     for (int64_t i = 0; i < length; i++) {
         double v = (double)x[i * stride];
@@ -57,8 +59,9 @@ TEST(reduce_contiguous) {
                 cpu_rows_table_of((cpu_isa)isa)->reduce[code](y, from, 3, n, stride);
                 for (int r = 0; r < 3; r++) {
                     double magnitude, want = reference(code, from + r * stride, n, 1, &magnitude);
-                    EXPECT_MSG(fabs((double)y[r] - want) <= 16 * 0x1p-24 * magnitude, "%s code %d length %d: %.9g, want %.9g",
-                               cpu_isa_name((cpu_isa)isa), code, (int)n, (double)y[r], want);
+                    EXPECT_MSG(fabs((double)y[r] - want) <= 16 * 0x1p-24 * magnitude,
+                               "%s code %d length %d: %.9g, want %.9g", cpu_isa_name((cpu_isa)isa), code, (int)n,
+                               (double)y[r], want);
                 }
             }
     mem_free(x);
@@ -73,13 +76,14 @@ TEST(reduce_strided) {
         for (int code = 0; each_isa(isa) && code < CPU_REDUCE_COUNT; code++)
             for (int w = 0; w < 8; w++)
                 for (int l = 0; l < LENGTHS && lengths[l] < 1100; l += 2) {
-                    int64_t n = code == CPU_REDUCE_PROD && lengths[l] > 64 ? 64 : lengths[l], stride = widths[w] + l % 4;
+                    int64_t n = code == CPU_REDUCE_PROD && lengths[l] > 64 ? 64 : lengths[l],
+                            stride = widths[w] + l % 4;
                     cpu_rows_table_of((cpu_isa)isa)->reduce_strided[code](y, x + 1, n, widths[w], stride);
                     for (int64_t j = 0; j < widths[w]; j++) {
                         double magnitude, want = reference(code, x + 1 + j, n, stride, &magnitude);
                         EXPECT_MSG(fabs((double)y[j] - want) <= 16 * 0x1p-24 * magnitude,
-                                   "%s code %d length %d column %d: %.9g, want %.9g", cpu_isa_name((cpu_isa)isa), code, (int)n,
-                                   (int)j, (double)y[j], want);
+                                   "%s code %d length %d column %d: %.9g, want %.9g", cpu_isa_name((cpu_isa)isa), code,
+                                   (int)n, (int)j, (double)y[j], want);
                     }
                 }
     mem_free(x);
@@ -106,7 +110,8 @@ TEST(reduce_specials) {
 }
 
 /* One row against double; scale sets how peaked it is. Bound: 2e-6 relative + 1e-37. Observed 4.2e-7. */
-static void check_softmax(const float *got, int64_t got_stride, const float *x, int64_t x_stride, int64_t n, const char *what) {
+static void check_softmax(const float *got, int64_t got_stride, const float *x, int64_t x_stride, int64_t n,
+                          const char *what) {
     double top = (double)-INFINITY, sum = 0;
     for (int64_t i = 0; i < n; i++) top = fmax(top, (double)x[i * x_stride]);
     for (int64_t i = 0; i < n; i++) sum += exp((double)x[i * x_stride] - top);
@@ -131,7 +136,8 @@ TEST(softmax) {
                 for (int64_t i = 0; i < 3 * N; i++) x[i] *= (float)scale;
                 x[n / 2] = -1e4f; /* masked */
                 cpu_rows_table_of((cpu_isa)isa)->softmax(y, x, 3, n, stride, n);
-                for (int r = 0; r < 3; r++) check_softmax(y + r * stride, 1, x + r * n, 1, n, cpu_isa_name((cpu_isa)isa));
+                for (int r = 0; r < 3; r++)
+                    check_softmax(y + r * stride, 1, x + r * n, 1, n, cpu_isa_name((cpu_isa)isa));
                 cpu_rows_table_of((cpu_isa)isa)->softmax(x, x, 1, n, n, n);
                 EXPECT(memcmp(x, y, (size_t)n * 4) == 0);
             }

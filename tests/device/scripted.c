@@ -9,14 +9,13 @@
 #include "base/memory.h"
 #include "device/driver.h"
 
-const char scripted_program[] =
-    "program(1.3)\n"
-    "[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n"
-    "{\n"
-    "    func main<ios18>(tensor<int32, [4]> command) {\n"
-    "        tensor<int32, [4]> order = identity(x = command)[name = string(\"order\")];\n"
-    "    } -> (order);\n"
-    "}\n";
+const char scripted_program[] = "program(1.3)\n"
+                                "[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n"
+                                "{\n"
+                                "    func main<ios18>(tensor<int32, [4]> command) {\n"
+                                "        tensor<int32, [4]> order = identity(x = command)[name = string(\"order\")];\n"
+                                "    } -> (order);\n"
+                                "}\n";
 
 atomic_int scripted_count, scripted_overlap;
 
@@ -77,11 +76,19 @@ static propane_status absent_probe(propane_error *why) {
     return propane_fail(why, PROPANE_ERR_UNSUPPORTED, "absent: this machine has no such engine");
 }
 
-#define SCRIPTED(its_name, its_probe)                                                                                   \
-    {.name = its_name, .summary = "does what its input says", .probe = its_probe, .open = scripted_open,                \
-     .close = scripted_close, .describe = scripted_describe, .supports = scripted_supports,                             \
-     .compile = scripted_compile, .program_free = scripted_program_free, .buffer_create = scripted_buffer_create,       \
-     .buffer_free = scripted_buffer_free, .execute = scripted_execute}
+#define SCRIPTED(its_name, its_probe)                                                                                  \
+    {.name = its_name,                                                                                                 \
+     .summary = "does what its input says",                                                                            \
+     .probe = its_probe,                                                                                               \
+     .open = scripted_open,                                                                                            \
+     .close = scripted_close,                                                                                          \
+     .describe = scripted_describe,                                                                                    \
+     .supports = scripted_supports,                                                                                    \
+     .compile = scripted_compile,                                                                                      \
+     .program_free = scripted_program_free,                                                                            \
+     .buffer_create = scripted_buffer_create,                                                                          \
+     .buffer_free = scripted_buffer_free,                                                                              \
+     .execute = scripted_execute}
 
 static const propane_driver scripted_driver = SCRIPTED("scripted", NULL);
 static const propane_driver other_driver = SCRIPTED("other", NULL);

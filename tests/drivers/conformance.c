@@ -20,54 +20,54 @@ static const char *excuse_for(const char *test) {
     return NULL;
 }
 
-#define CONFORM(name)                                                                                                   \
-    static void body_##name(void);                                                                                      \
-    static void test_##name(void) {                                                                                     \
-        const char *reason = excuse_for(#name);                                                                         \
-        if (reason) SKIP("%s", reason);                                                                                 \
-        body_##name();                                                                                                  \
-    }                                                                                                                   \
+#define CONFORM(name)                                                                                                  \
+    static void body_##name(void);                                                                                     \
+    static void test_##name(void) {                                                                                    \
+        const char *reason = excuse_for(#name);                                                                        \
+        if (reason) SKIP("%s", reason);                                                                                \
+        body_##name();                                                                                                 \
+    }                                                                                                                  \
     static void body_##name(void)
 
 /* ---- programs and helpers ----------------------------------------------------------------------------------------------- */
 
-static const char add_program[] = CONFORMANCE_HEAD
-    "    func main<ios18>(tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> y) {\n"
-    "        tensor<fp32, [2, 3]> total = add(x = x, y = y)[name = string(\"total\")];\n"
-    "    } -> (total);\n}\n";
+static const char add_program[] =
+    CONFORMANCE_HEAD "    func main<ios18>(tensor<fp32, [2, 3]> x, tensor<fp32, [2, 3]> y) {\n"
+                     "        tensor<fp32, [2, 3]> total = add(x = x, y = y)[name = string(\"total\")];\n"
+                     "    } -> (total);\n}\n";
 
 static const char scale_program[] = CONFORMANCE_HEAD /* z = total + total: takes what add_program gives */
     "    func main<ios18>(tensor<fp32, [2, 3]> total) {\n"
     "        tensor<fp32, [2, 3]> z = add(x = total, y = total)[name = string(\"z\")];\n"
     "    } -> (z);\n}\n";
 
-static const char matmul_program[] = CONFORMANCE_HEAD
-    "    func main<ios18>(tensor<fp32, [3, 4]> a, tensor<fp32, [4, 2]> b) {\n"
-    "        tensor<fp32, [3, 2]> c = matmul(x = a, y = b)[name = string(\"c\")];\n"
-    "    } -> (c);\n}\n";
+static const char matmul_program[] =
+    CONFORMANCE_HEAD "    func main<ios18>(tensor<fp32, [3, 4]> a, tensor<fp32, [4, 2]> b) {\n"
+                     "        tensor<fp32, [3, 2]> c = matmul(x = a, y = b)[name = string(\"c\")];\n"
+                     "    } -> (c);\n}\n";
 
-static const char half_program[] = CONFORMANCE_HEAD
-    "    func main<ios18>(tensor<fp16, [5]> x, tensor<fp16, [5]> y) {\n"
-    "        tensor<fp16, [5]> product = mul(x = x, y = y)[name = string(\"product\")];\n"
-    "    } -> (product);\n}\n";
+static const char half_program[] =
+    CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [5]> x, tensor<fp16, [5]> y) {\n"
+                     "        tensor<fp16, [5]> product = mul(x = x, y = y)[name = string(\"product\")];\n"
+                     "    } -> (product);\n}\n";
 
-static const char two_functions[] = CONFORMANCE_HEAD
-    "    func first<ios18>(tensor<fp32, [2, 3]> x) {\n"
-    "        tensor<fp32, [2, 3]> once = identity(x = x)[name = string(\"once\")];\n"
-    "    } -> (once);\n"
-    "    func second<ios18>(tensor<fp32, [2, 3]> x) {\n"
-    "        tensor<fp32, [2, 3]> twice = add(x = x, y = x)[name = string(\"twice\")];\n"
-    "    } -> (twice);\n}\n";
+static const char two_functions[] =
+    CONFORMANCE_HEAD "    func first<ios18>(tensor<fp32, [2, 3]> x) {\n"
+                     "        tensor<fp32, [2, 3]> once = identity(x = x)[name = string(\"once\")];\n"
+                     "    } -> (once);\n"
+                     "    func second<ios18>(tensor<fp32, [2, 3]> x) {\n"
+                     "        tensor<fp32, [2, 3]> twice = add(x = x, y = x)[name = string(\"twice\")];\n"
+                     "    } -> (twice);\n}\n";
 
-static const char returns_parameter[] = CONFORMANCE_HEAD
-    "    func main<ios18>(tensor<fp32, [2, 3]> x) {\n"
-    "        tensor<fp32, [2, 3]> y = add(x = x, y = x)[name = string(\"y\")];\n"
-    "    } -> (y, x);\n}\n";
+static const char returns_parameter[] =
+    CONFORMANCE_HEAD "    func main<ios18>(tensor<fp32, [2, 3]> x) {\n"
+                     "        tensor<fp32, [2, 3]> y = add(x = x, y = x)[name = string(\"y\")];\n"
+                     "    } -> (y, x);\n}\n";
 
-static const char wide_integers[] = CONFORMANCE_HEAD
-    "    func main<ios18>(tensor<int64, [2]> numbers) {\n"
-    "        tensor<int64, [2]> same = identity(x = numbers)[name = string(\"same\")];\n"
-    "    } -> (same);\n}\n";
+static const char wide_integers[] =
+    CONFORMANCE_HEAD "    func main<ios18>(tensor<int64, [2]> numbers) {\n"
+                     "        tensor<int64, [2]> same = identity(x = numbers)[name = string(\"same\")];\n"
+                     "    } -> (same);\n}\n";
 
 static propane_module *parse(const char *text) {
     propane_module *module = NULL;
@@ -178,7 +178,8 @@ void conformance_run(const char *text, const float *const *inputs, float *output
     for (int i = 0; i < in + out; i++) {
         const propane_io *io = i < in ? propane_program_input(p, i) : propane_program_output(p, i - in);
         bindings[i] = (propane_binding){io->name, buffer_for(d, io)};
-        if (i < in) EXPECT_OK(propane_buffer_write(bindings[i].buffer, io, PROPANE_FP32, inputs[i], count_of(io), &err));
+        if (i < in)
+            EXPECT_OK(propane_buffer_write(bindings[i].buffer, io, PROPANE_FP32, inputs[i], count_of(io), &err));
     }
     propane_request *request = NULL;
     EXPECT_OK(propane_request_create(p, bindings, in + out, &request, &err));
@@ -268,11 +269,13 @@ CONFORM(refusals_explain) {
     EXPECT_OK(propane_program_supported(d, module, NULL, NULL));
     propane_module_free(module);
 
-    EXPECT_FAIL(propane_module_parse(returns_parameter, strlen(returns_parameter), "conformance.mil", NULL, &module, &err),
-                PROPANE_ERR_INVALID, "result 'x' is also a parameter"); /* or bindings by name would be ambiguous */
+    EXPECT_FAIL(
+        propane_module_parse(returns_parameter, strlen(returns_parameter), "conformance.mil", NULL, &module, &err),
+        PROPANE_ERR_INVALID, "result 'x' is also a parameter"); /* or bindings by name would be ambiguous */
 
     module = parse(wide_integers);
-    EXPECT_FAIL(propane_program_supported(d, module, NULL, &err), PROPANE_ERR_UNSUPPORTED, "input 'numbers' is of type int64");
+    EXPECT_FAIL(propane_program_supported(d, module, NULL, &err), PROPANE_ERR_UNSUPPORTED,
+                "input 'numbers' is of type int64");
     EXPECT_FAIL(propane_program_compile(d, module, NULL, &p, &err), PROPANE_ERR_UNSUPPORTED, "cast it");
     propane_module_free(module);
     EXPECT(p == NULL);
@@ -288,12 +291,12 @@ CONFORM(bindings_are_checked) {
     propane_request *r = NULL;
     propane_binding good[] = {{"x", a.x}, {"y", a.y}, {"total", a.total}, {"z", a.y}};
     propane_binding bindings[4];
-#define TRY_WITH(index, name_, buffer_, count, part)                                                                    \
-    do {                                                                                                                \
-        memcpy(bindings, good, sizeof good);                                                                            \
-        bindings[index] = (propane_binding){name_, buffer_};                                                            \
-        EXPECT_FAIL(propane_request_create(a.program, bindings, count, &r, &err), PROPANE_ERR_INVALID, part);           \
-        EXPECT(r == NULL);                                                                                              \
+#define TRY_WITH(index, name_, buffer_, count, part)                                                                   \
+    do {                                                                                                               \
+        memcpy(bindings, good, sizeof good);                                                                           \
+        bindings[index] = (propane_binding){name_, buffer_};                                                           \
+        EXPECT_FAIL(propane_request_create(a.program, bindings, count, &r, &err), PROPANE_ERR_INVALID, part);          \
+        EXPECT(r == NULL);                                                                                             \
     } while (0)
     TRY_WITH(0, "x", a.x, 2, "'total': this output is not bound");
     TRY_WITH(0, "x", a.x, 0, "'x': this input is not bound");
@@ -456,7 +459,8 @@ CONFORM(buffers_are_zeroed_and_keep_what_the_host_writes) {
 CONFORM(padded_rows_are_written_and_read) {
     propane_device *d = conformance_open();
     propane_buffer *b = NULL;
-    propane_io io = {.name = "padded", .dtype = PROPANE_FP16, .rank = 2, .dim = {3, 4}, .stride = {64, 2}, .bytes = 192};
+    propane_io io = {
+        .name = "padded", .dtype = PROPANE_FP16, .rank = 2, .dim = {3, 4}, .stride = {64, 2}, .bytes = 192};
     EXPECT_OK(propane_buffer_create(d, io.bytes, &b, &err));
     float values[12], back[12];
     for (int i = 0; i < 12; i++) values[i] = (float)i - 5.5f;
@@ -654,7 +658,8 @@ typedef struct share {
 static void *submit_many(void *context) {
     const share *s = context;
     float first = (float)(100 * s->number);
-    adder a = adder_on(s->base->device, s->base->program, first), b = adder_on(s->base->device, s->base->program, first + 1);
+    adder a = adder_on(s->base->device, s->base->program, first),
+          b = adder_on(s->base->device, s->base->program, first + 1);
     propane_request *chain[] = {a.request, b.request};
     for (int i = 0; i < 100; i++) {
         propane_error e = {0};
@@ -713,7 +718,8 @@ CONFORM(values_of_small_programs) {
     static const float product[6] = {30, 10, 70, 18, 110, 26}; /* whole numbers: exact on any engine */
     float c[6];
     conformance_run(matmul_program, (const float *const[]){a, b}, c, 6);
-    for (int i = 0; i < 6; i++) EXPECT_MSG(c[i] == product[i], "c[%d] is %g, not %g", i, (double)c[i], (double)product[i]);
+    for (int i = 0; i < 6; i++)
+        EXPECT_MSG(c[i] == product[i], "c[%d] is %g, not %g", i, (double)c[i], (double)product[i]);
 
     static const float u[5] = {1, 1.5f, -3, 300, 0.0009765625f}, v[5] = {2, 1.5f, 0.5f, 400, 1.0009765625f};
     float w[5];
@@ -726,15 +732,29 @@ CONFORM(values_of_small_programs) {
 /* ---- the suite ------------------------------------------------------------------------------------------------------------- */
 
 static const test_case cases[] = {
-    T(opens_describes_and_closes), T(unknown_devices_are_refused_by_name), T(programs_tell_their_inputs_and_outputs),
-    T(functions_are_chosen_by_name), T(refusals_explain), T(bindings_are_checked),
-    T(buffers_of_another_device_work_or_are_refused), T(wrapped_memory_works_or_is_refused), T(one_buffer_may_feed_several_inputs),
-    T(an_output_over_an_input_is_right_or_refused), T(programs_share_a_buffer_without_a_copy),
-    T(buffers_are_zeroed_and_keep_what_the_host_writes), T(padded_rows_are_written_and_read),
-    T(conversions_round_to_even_and_lose_nothing_silently), T(completions_are_filled_and_may_be_asked_for_again),
-    T(the_queue_takes_its_depth_and_no_more), T(a_request_in_flight_is_refused), T(the_device_waits_for_the_host),
-    T(requests_signal_and_wait_for_one_another), T(a_request_is_used_a_thousand_times_without_allocating),
-    T(several_threads_submit), T(free_waits_for_what_is_in_flight), T(values_of_small_programs),
+    T(opens_describes_and_closes),
+    T(unknown_devices_are_refused_by_name),
+    T(programs_tell_their_inputs_and_outputs),
+    T(functions_are_chosen_by_name),
+    T(refusals_explain),
+    T(bindings_are_checked),
+    T(buffers_of_another_device_work_or_are_refused),
+    T(wrapped_memory_works_or_is_refused),
+    T(one_buffer_may_feed_several_inputs),
+    T(an_output_over_an_input_is_right_or_refused),
+    T(programs_share_a_buffer_without_a_copy),
+    T(buffers_are_zeroed_and_keep_what_the_host_writes),
+    T(padded_rows_are_written_and_read),
+    T(conversions_round_to_even_and_lose_nothing_silently),
+    T(completions_are_filled_and_may_be_asked_for_again),
+    T(the_queue_takes_its_depth_and_no_more),
+    T(a_request_in_flight_is_refused),
+    T(the_device_waits_for_the_host),
+    T(requests_signal_and_wait_for_one_another),
+    T(a_request_is_used_a_thousand_times_without_allocating),
+    T(several_threads_submit),
+    T(free_waits_for_what_is_in_flight),
+    T(values_of_small_programs),
 };
 
 enum { CASES = sizeof cases / sizeof cases[0], MOST_CASES = 100 };

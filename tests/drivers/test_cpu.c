@@ -10,12 +10,13 @@
 
 extern const propane_driver cpu_driver;
 
-#define PRODUCT                                                                                                         \
-    CONFORMANCE_HEAD                                                                                                    \
-    "    func main<ios18>(tensor<fp32, [33, 65]> x, tensor<fp32, [65, 40]> y) {\n"                                      \
-    "        bool no = const()[name = string(\"no\"), val = bool(false)];\n"                                            \
-    "        tensor<fp32, [33, 40]> z = matmul(x = x, y = y, transpose_x = no, transpose_y = no)[name = string(\"z\")];\n" \
-    "        tensor<fp32, [33, 40]> w = tanh(x = z)[name = string(\"w\")];\n"                                           \
+#define PRODUCT                                                                                                        \
+    CONFORMANCE_HEAD                                                                                                   \
+    "    func main<ios18>(tensor<fp32, [33, 65]> x, tensor<fp32, [65, 40]> y) {\n"                                     \
+    "        bool no = const()[name = string(\"no\"), val = bool(false)];\n"                                           \
+    "        tensor<fp32, [33, 40]> z = matmul(x = x, y = y, transpose_x = no, transpose_y = no)[name = "              \
+    "string(\"z\")];\n"                                                                                                \
+    "        tensor<fp32, [33, 40]> w = tanh(x = z)[name = string(\"w\")];\n"                                          \
     "    } -> (w);\n}\n"
 
 enum { X = 33 * 65, Y = 65 * 40, Z = 33 * 40 };
@@ -76,14 +77,16 @@ TEST(the_profile_counts) {
     propane_module *m = NULL;
     void *device = NULL;
     driver_program program = {.arena = arena_create()};
-    driver_buffer b[3] = {{.bytes = X * 4}, {.bytes = Y * 4}, {.bytes = Z * 4}}, *in[2] = {&b[0], &b[1]}, *out[1] = {&b[2]};
+    driver_buffer b[3] = {{.bytes = X * 4}, {.bytes = Y * 4}, {.bytes = Z * 4}}, *in[2] = {&b[0], &b[1]},
+                  *out[1] = {&b[2]};
     EXPECT_OK(propane_module_parse(PRODUCT, strlen(PRODUCT), "product", NULL, &m, &err));
     EXPECT_OK(cpu_driver.open("", &device, &err));
     EXPECT_OK(cpu_driver.compile(device, mil_module_function(m, NULL, &err), NULL, &program, &err));
     for (int i = 0; i < 3; i++) EXPECT_OK(cpu_driver.buffer_create(device, b[i].bytes, &b[i], &err));
     cpu_profile_enable(&program, true);
     propane_completion done;
-    for (int i = 0; i < 3; i++) EXPECT_OK(cpu_driver.execute(device, &(driver_execution){&program, in, out}, &done, &err));
+    for (int i = 0; i < 3; i++)
+        EXPECT_OK(cpu_driver.execute(device, &(driver_execution){&program, in, out}, &done, &err));
     cpu_profile_row row;
     cpu_profile_counts counts;
     cpu_profile_get(&program, 0, &row);
@@ -105,14 +108,15 @@ TEST(the_profile_counts) {
 }
 
 TEST(refusals_name_the_value) {
-    static const char source[] = CONFORMANCE_HEAD
-        "    func main<ios18>(tensor<uint32, [3]> x) {\n"
-        "        tensor<uint32, [3]> y = identity(x = x)[name = string(\"y\")];\n"
-        "    } -> (y);\n}\n";
+    static const char source[] =
+        CONFORMANCE_HEAD "    func main<ios18>(tensor<uint32, [3]> x) {\n"
+                         "        tensor<uint32, [3]> y = identity(x = x)[name = string(\"y\")];\n"
+                         "    } -> (y);\n}\n";
     propane_error err = {0};
     propane_device *d = conformance_open();
     propane_module *m = NULL;
-    if (propane_module_parse(source, strlen(source), "t.mil", NULL, &m, &err)) SKIP("the language refuses it: %s", err.text);
+    if (propane_module_parse(source, strlen(source), "t.mil", NULL, &m, &err))
+        SKIP("the language refuses it: %s", err.text);
     EXPECT_FAIL(propane_program_supported(d, m, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'x'");
     propane_module_free(m);
     propane_device_close(d);
@@ -120,8 +124,7 @@ TEST(refusals_name_the_value) {
 
 int main(int argc, char **argv) {
     static const test_case more[] = {T(bf16_rounds_the_operands_of_products), T(the_number_of_threads_changes_no_bit),
-                                     T(the_profile_counts),
-                                     T(refusals_name_the_value)};
+                                     T(the_profile_counts), T(refusals_name_the_value)};
     static const conformance_driver driver = {.title = "drivers/cpu", .uri = "cpu", .more = more, .more_count = 4};
     return conformance_main(&driver, argc, argv);
 }

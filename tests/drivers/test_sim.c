@@ -58,7 +58,7 @@ static void run_on(const char *uri, const char *text, const float *const *inputs
 }
 
 #define ONE_OP(type, result, call)                                                                                     \
-    CONFORMANCE_HEAD "    func main<ios18>(" type " x) {\n        " result " y = " call "[name = string(\"y\")];\n"         \
+    CONFORMANCE_HEAD "    func main<ios18>(" type " x) {\n        " result " y = " call "[name = string(\"y\")];\n"    \
                      "    } -> (y);\n}\n"
 
 TEST(names_and_switches_are_checked) {
@@ -142,8 +142,8 @@ TEST(rows_begin_at_64_bytes) {
 
 /* 2048 ones and more: an fp16 sum stops at 2048, where 1 is half a unit in the last place (C42). */
 TEST(sums_are_fp16_and_products_are_not) {
-    static const char sum[] = ONE_OP("tensor<fp16, [1, 4096]>", "tensor<fp16, [1, 1]>",
-                                     "reduce_sum(x = x, axes = [1], keep_dims = true)");
+    static const char sum[] =
+        ONE_OP("tensor<fp16, [1, 4096]>", "tensor<fp16, [1, 1]>", "reduce_sum(x = x, axes = [1], keep_dims = true)");
     static const char product[] = ONE_OP("tensor<fp16, [1, 4096]>", "tensor<fp16, [1, 1]>",
                                          "matmul(x = x, y = x, transpose_x = false, transpose_y = true)");
     static float ones[4096];
@@ -190,8 +190,8 @@ TEST(functions_come_from_tables) {
     EXPECT_MSG(worst_exact < 2.5e-4, "%g", worst_exact); /* half a unit in the last place of fp16 */
 }
 
-static double table_error(float (*f)(const sim_tables *, double), double (*truth)(double), const sim_tables *t, double low,
-                          double high) {
+static double table_error(float (*f)(const sim_tables *, double), double (*truth)(double), const sim_tables *t,
+                          double low, double high) {
     double worst = 0;
     for (double x = low; x < high; x += (high - low) / 5000)
         worst = fmax(worst, fabs((double)f(t, x) - truth(x)) / fmax(1, fabs(truth(x))));
@@ -204,8 +204,10 @@ static float by_kernel(const sim_tables *t, double x, const char *op) {
     sim_switches switches = {{0}};
     switches.value[SIM_table] = 1;
     sim_numbers n = {.tables = t, .switches = &switches};
-    snprintf(text, sizeof text, CONFORMANCE_HEAD "    func main<ios18>(tensor<fp32, [1]> x) {\n        tensor<fp32, [1]> y = "
-             "%s[name = string(\"y\")];\n    } -> (y);\n}\n", op);
+    snprintf(text, sizeof text,
+             CONFORMANCE_HEAD "    func main<ios18>(tensor<fp32, [1]> x) {\n        tensor<fp32, [1]> y = "
+                              "%s[name = string(\"y\")];\n    } -> (y);\n}\n",
+             op);
     propane_module *m = parse(text);
     EXPECT(sim_has_kernel(&n, m->functions->last));
     EXPECT_OK(sim_kernel_run(&n, m->functions->last, &in, &out, &err));
@@ -283,13 +285,20 @@ TEST(sizes_that_differ_are_0x1d_where_asked) {
 
 int main(int argc, char **argv) {
     static const test_case more[] = {
-        T(names_and_switches_are_checked), T(the_compile_budget_ends), T(a_rule_refuses_with_id_and_evidence),
-        T(rows_begin_at_64_bytes), T(sums_are_fp16_and_products_are_not), T(results_saturate),
-        T(functions_come_from_tables), T(tables_have_small_errors), T(slices_of_the_width_break_on_the_m1),
-        T(positions_go_by_alphabet_where_asked), T(sizes_that_differ_are_0x1d_where_asked),
+        T(names_and_switches_are_checked),
+        T(the_compile_budget_ends),
+        T(a_rule_refuses_with_id_and_evidence),
+        T(rows_begin_at_64_bytes),
+        T(sums_are_fp16_and_products_are_not),
+        T(results_saturate),
+        T(functions_come_from_tables),
+        T(tables_have_small_errors),
+        T(slices_of_the_width_break_on_the_m1),
+        T(positions_go_by_alphabet_where_asked),
+        T(sizes_that_differ_are_0x1d_where_asked),
     };
     /* The suite's values are fp32, which the engine rounds: sums_are_fp16 and others test that. */
-    static const conformance_driver driver = {.title = "drivers/sim", .uri = "sim:m4?round=0", .more = more,
-                                              .more_count = sizeof more / sizeof more[0]};
+    static const conformance_driver driver = {
+        .title = "drivers/sim", .uri = "sim:m4?round=0", .more = more, .more_count = sizeof more / sizeof more[0]};
     return conformance_main(&driver, argc, argv);
 }

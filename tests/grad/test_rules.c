@@ -22,8 +22,7 @@ typedef struct rule_case {
     const char *spec;
 } rule_case;
 
-#define C(code, draw, spec)                                                                                            \
-    { MIL_OP_##code, MIL_DRAW_##draw, spec }
+#define C(code, draw, spec) {MIL_OP_##code, MIL_DRAW_##draw, spec}
 static const rule_case rule_cases[] = {
     C(add, any, "x[2,3] y[2,3]"),
     C(add, any, "x[2,3,4] y[3,1]"),

@@ -150,7 +150,8 @@ TEST(initial_weights_have_their_deviation) {
 TEST(rope_parameters) {
     model_config c;
     char data[400];
-    static const char sizes[] = "{\"hidden_size\":8,\"intermediate_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":2,\"vocab_size\":9,";
+    static const char sizes[] = "{\"hidden_size\":8,\"intermediate_size\":8,\"num_hidden_layers\":1,\"num_attention_"
+                                "heads\":2,\"vocab_size\":9,";
     snprintf(data, sizeof data, "%s\"rope_parameters\":{\"rope_type\":\"default\",\"rope_theta\":50000.0}}", sizes);
     EXPECT_OK(model_config_parse(data, strlen(data), "c", &c, &err));
     EXPECT(c.rope_theta == 50000);

@@ -75,7 +75,8 @@ TEST(refusals) {
     EXPECT_FAIL(model_store_read(path, &back, &err), PROPANE_ERR_INVALID, "not a model");
     EXPECT_FAIL(model_store_read(dir, &back, &err), PROPANE_ERR_NOT_FOUND, "model.safetensors");
     snprintf(path, sizeof path, "%s/a.bin", dir);
-    EXPECT_FAIL(model_store_write(w, path, MODEL_FORM_DIR, ST_F32, &err), PROPANE_ERR_INVALID, "a folder was asked for");
+    EXPECT_FAIL(model_store_write(w, path, MODEL_FORM_DIR, ST_F32, &err), PROPANE_ERR_INVALID,
+                "a folder was asked for");
     EXPECT_FAIL(model_store_write(w, path, MODEL_FORM_LLAMA2C, ST_F16, &err), PROPANE_ERR_UNSUPPORTED, "F32 only");
 
     safetensors_writer *writer = NULL; /* a file that lacks tensors */
@@ -140,4 +141,5 @@ TEST(weights_in_several_files) {
     mem_free(dir);
 }
 
-SUITE("model/store", T(folder), T(folder_fp16), T(file_bf16), T(file), T(llama2c), T(refusals), T(weights_in_several_files))
+SUITE("model/store", T(folder), T(folder_fp16), T(file_bf16), T(file), T(llama2c), T(refusals),
+      T(weights_in_several_files))

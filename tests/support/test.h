@@ -22,37 +22,37 @@ typedef struct test_case {
 } test_case;
 
 #define TEST(name) static void test_##name(void)
-#define T(name) {#name, test_##name}
-#define SUITE(title, ...)                                                                                               \
-    int main(int argc, char **argv) {                                                                                   \
-        static const test_case cases[] = {__VA_ARGS__};                                                                 \
-        return test_main(title, cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);                              \
+#define T(name)    {#name, test_##name}
+#define SUITE(title, ...)                                                                                              \
+    int main(int argc, char **argv) {                                                                                  \
+        static const test_case cases[] = {__VA_ARGS__};                                                                \
+        return test_main(title, cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);                             \
     }
 
 /* Runs all cases, or those whose names are given as arguments. TEST_TIMEOUT (seconds, 60) bounds each. */
 int test_main(const char *title, const test_case *cases, int count, int argc, char **argv);
 
-#define EXPECT(condition) ck_assert_msg(condition, "%s", #condition)
+#define EXPECT(condition)          ck_assert_msg(condition, "%s", #condition)
 #define EXPECT_MSG(condition, ...) ck_assert_msg(condition, __VA_ARGS__)
-#define EXPECT_OK(expression)                                                                                           \
-    do {                                                                                                                \
-        propane_status status_ = (expression);                                                                          \
-        ck_assert_msg(status_ == PROPANE_OK, "%s: %s: %s", #expression, propane_status_name(status_), err.text);        \
+#define EXPECT_OK(expression)                                                                                          \
+    do {                                                                                                               \
+        propane_status status_ = (expression);                                                                         \
+        ck_assert_msg(status_ == PROPANE_OK, "%s: %s: %s", #expression, propane_status_name(status_), err.text);       \
     } while (0)
 /* Needs `propane_error err` in scope; `part` must stand in the message. */
-#define EXPECT_FAIL(expression, expected, part)                                                                         \
-    do {                                                                                                                \
-        propane_status status_ = (expression);                                                                          \
-        ck_assert_msg(status_ == (expected) && strstr(err.text, part), "%s: got %s: '%s', want %s: '...%s...'",         \
-                      #expression, propane_status_name(status_), err.text, propane_status_name(expected), part);        \
+#define EXPECT_FAIL(expression, expected, part)                                                                        \
+    do {                                                                                                               \
+        propane_status status_ = (expression);                                                                         \
+        ck_assert_msg(status_ == (expected) && strstr(err.text, part), "%s: got %s: '%s', want %s: '...%s...'",        \
+                      #expression, propane_status_name(status_), err.text, propane_status_name(expected), part);       \
     } while (0)
 #define EXPECT_TEXT(actual, expected) ck_assert_str_eq(actual, expected)
 
 /* Ends the test as skipped; the reason is printed and counted. */
-#define SKIP(...)                                                                                                       \
-    do {                                                                                                                \
-        test_skip(__VA_ARGS__);                                                                                         \
-        return;                                                                                                         \
+#define SKIP(...)                                                                                                      \
+    do {                                                                                                               \
+        test_skip(__VA_ARGS__);                                                                                        \
+        return;                                                                                                        \
     } while (0)
 void test_skip(const char *format, ...) BASE_PRINTF(1, 2);
 

@@ -67,8 +67,10 @@ static propane_status eval_execute(void *impl, const driver_execution *e, propan
     for (int i = 0; i < f->param_count && status == PROPANE_OK; i++) {
         int64_t count = mil_type_count(&f->params[i]->type);
         inputs[i] = (mil_tensor){.type = f->params[i]->type, .data = ARENA_ARRAY(a, count + 1, double)};
-        if (!inputs[i].data) status = propane_fail_memory(err, 0);
-        else mil_unpack_f64(inputs[i].data, f->params[i]->type.dtype, e->inputs[i]->memory, count);
+        if (!inputs[i].data)
+            status = propane_fail_memory(err, 0);
+        else
+            mil_unpack_f64(inputs[i].data, f->params[i]->type.dtype, e->inputs[i]->memory, count);
     }
     if (status == PROPANE_OK) status = mil_eval_function(f, inputs, true, a, &outputs, err);
     for (int i = 0; i < f->result_count && status == PROPANE_OK; i++)
@@ -79,9 +81,18 @@ static propane_status eval_execute(void *impl, const driver_execution *e, propan
 }
 
 static const propane_driver eval_driver = {
-    .name = "cpu", .summary = "the meaning of each op in double", .host_memory = true, .open = eval_open, .close = eval_close,
-    .describe = eval_describe, .supports = eval_supports, .compile = eval_compile, .program_free = eval_program_free,
-    .buffer_create = eval_buffer_create, .buffer_free = eval_buffer_free, .execute = eval_execute,
+    .name = "cpu",
+    .summary = "the meaning of each op in double",
+    .host_memory = true,
+    .open = eval_open,
+    .close = eval_close,
+    .describe = eval_describe,
+    .supports = eval_supports,
+    .compile = eval_compile,
+    .program_free = eval_program_free,
+    .buffer_create = eval_buffer_create,
+    .buffer_free = eval_buffer_free,
+    .execute = eval_execute,
 };
 const propane_driver *const propane_drivers[] = {&eval_driver};
 const int propane_drivers_count = 1;

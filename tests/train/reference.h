@@ -66,8 +66,8 @@ static double reference_batch(reference *r, int step, double scale, bool accumul
     propane_error err = {0};
     double loss = 0, sum = 0;
     for (int i = 0; i < (accumulate ? REF_BATCH : 1); i++) {
-        EXPECT_OK(train_step_batch(r->step, r->inputs[step] + i * REF_CONTEXT, r->targets[step] + i * REF_CONTEXT, i == 0,
-                                   scale, &loss, &err));
+        EXPECT_OK(train_step_batch(r->step, r->inputs[step] + i * REF_CONTEXT, r->targets[step] + i * REF_CONTEXT,
+                                   i == 0, scale, &loss, &err));
         sum += loss;
     }
     return accumulate ? sum / REF_BATCH : sum;
@@ -107,30 +107,37 @@ static void reference_check(const train_step_options *how, double tolerance) {
         EXPECT_OK(train_step_refresh(r.step, &err));
         double loss = reference_batch(&r, step, scale, how->accumulate), norm = 0;
         worst_loss = fmax(worst_loss, fabs(loss - r.losses[step]) / r.losses[step]);
-        EXPECT_MSG(fabs(loss - r.losses[step]) / r.losses[step] < tolerance, "step %d: loss %.9g, want %.9g", step, loss,
-                   r.losses[step]);
+        EXPECT_MSG(fabs(loss - r.losses[step]) / r.losses[step] < tolerance, "step %d: loss %.9g, want %.9g", step,
+                   loss, r.losses[step]);
         for (int i = 0; i < r.weights->count && step == 0; i++) {
             float *gradient = mem_array((size_t)r.weights->tensors[i].count, sizeof *gradient);
             EXPECT(gradient);
             EXPECT_OK(train_step_gradient(r.step, i, gradient, &err));
             double off = reference_difference(&r, "grads", i, gradient, 1 / (scale * parts));
             worst = fmax(worst, off);
-            EXPECT_MSG(off < tolerance, "gradient of %s is off by %g of its largest element", r.weights->tensors[i].name,
-                       off);
+            EXPECT_MSG(off < tolerance, "gradient of %s is off by %g of its largest element",
+                       r.weights->tensors[i].name, off);
             mem_free(gradient);
         }
         EXPECT_OK(train_step_gradient_norm(r.step, &norm, &err));
         norm /= scale * parts;
-        adamw_step adam = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1,
-                           .gradient_scale = fmin(1, 1 / (norm + 1e-6)) / (scale * parts), .step = step + 1};
+        adamw_step adam = {.lr = 1e-2,
+                           .beta1 = 0.9,
+                           .beta2 = 0.95,
+                           .epsilon = 1e-8,
+                           .weight_decay = 0.1,
+                           .gradient_scale = fmin(1, 1 / (norm + 1e-6)) / (scale * parts),
+                           .step = step + 1};
         EXPECT_OK(train_step_update(r.step, &adam, &err));
     }
     for (int i = 0; i < r.weights->count; i++)
         for (int k = 0; k < 4; k++)
             if (strcmp(r.weights->tensors[i].name, after[k]) == 0) {
-                double off = reference_difference(&r, "after", i, model_weights_data(r.weights, &r.weights->tensors[i]), 1);
+                double off =
+                    reference_difference(&r, "after", i, model_weights_data(r.weights, &r.weights->tensors[i]), 1);
                 /* AdamW divides by the root of small second moments: weights move more than gradients differ */
-                EXPECT_MSG(off < 20 * tolerance, "%s after ten steps is off by %g of its largest element", after[k], off);
+                EXPECT_MSG(off < 20 * tolerance, "%s after ten steps is off by %g of its largest element", after[k],
+                           off);
             }
     if (getenv("TEST_VERBOSE"))
         printf("%s %s%s%s: gradients within %.2g, losses within %.2g\n", how->plan.name, half ? "fp16" : "fp32",

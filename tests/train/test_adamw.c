@@ -24,17 +24,33 @@ static void setup(tensors *t) {
     propane_error err = {0};
     rng r;
     rng_init(&r, 7);
-    *t = (tensors){.w = mem_array(BIG, 4), .m = mem_array(BIG, 4), .v = mem_array(BIG, 4), .g = mem_array(BIG, 4),
+    *t = (tensors){.w = mem_array(BIG, 4),
+                   .m = mem_array(BIG, 4),
+                   .v = mem_array(BIG, 4),
+                   .g = mem_array(BIG, 4),
                    .half = mem_array(BIG, 2)};
     EXPECT(t->w && t->m && t->v && t->g && t->half);
     for (int i = 0; i < BIG; i++) t->w[i] = (float)rng_normal(&r);
     for (int i = 0; i < SMALL; i++) t->ws[i] = (float)rng_normal(&r);
     memset(t->padded, 0xAB, sizeof t->padded);
-    adamw_tensor list[2] = {{.weight = t->w, .moment1 = t->m, .moment2 = t->v, .gradient = t->g, .count = BIG,
-                             .decay = true, .device = t->half, .device_fp16 = true, .row = BIG,
+    adamw_tensor list[2] = {{.weight = t->w,
+                             .moment1 = t->m,
+                             .moment2 = t->v,
+                             .gradient = t->g,
+                             .count = BIG,
+                             .decay = true,
+                             .device = t->half,
+                             .device_fp16 = true,
+                             .row = BIG,
                              .row_stride = (int64_t)BIG * 2},
-                            {.weight = t->ws, .moment1 = t->ms, .moment2 = t->vs, .gradient = t->gs, .count = SMALL,
-                             .device = t->padded, .row = ROW, .row_stride = STRIDE}};
+                            {.weight = t->ws,
+                             .moment1 = t->ms,
+                             .moment2 = t->vs,
+                             .gradient = t->gs,
+                             .count = SMALL,
+                             .device = t->padded,
+                             .row = ROW,
+                             .row_stride = STRIDE}};
     EXPECT_OK(adamw_create(list, 2, &t->a, &err));
 }
 
@@ -52,8 +68,13 @@ static void run(tensors *t) {
     rng_init(&r, 11);
     for (int step = 1; step <= STEPS; step++) {
         fill(t->g, BIG, &r), fill(t->gs, SMALL, &r);
-        adamw_step s = {.lr = 1e-2 / step, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1,
-                        .gradient_scale = 1.0 / 256, .step = step};
+        adamw_step s = {.lr = 1e-2 / step,
+                        .beta1 = 0.9,
+                        .beta2 = 0.95,
+                        .epsilon = 1e-8,
+                        .weight_decay = 0.1,
+                        .gradient_scale = 1.0 / 256,
+                        .step = step};
         adamw_update(t->a, &s);
     }
 }

@@ -29,8 +29,10 @@ TEST(an_epoch_sees_every_window_once_and_never_the_held_out_part) {
                 EXPECT(x[k] == x[0] + k && y[k] == x[k] + 1);
                 EXPECT(!seen[x[k]]++);
             }
-            if (epoch == 0) first[i] = x[0];
-            else orders_differ += first[i] / CONTEXT != x[0] / CONTEXT;
+            if (epoch == 0)
+                first[i] = x[0];
+            else
+                orders_differ += first[i] / CONTEXT != x[0] / CONTEXT;
         }
     }
     EXPECT(orders_differ > windows);

@@ -45,8 +45,11 @@ static void compare(trial *t, const char *kernel, const propane_io *io, propane_
     }
     mem_free(got);
     t->worst = fmax(t->worst, off / largest);
-    if (getenv("TEST_VERBOSE") && off / largest > tolerance) printf("%s: '%s' off by %.2g\n", kernel, io->name, off / largest);
-    else EXPECT_MSG(off / largest < tolerance, "%s: '%s' is off by %g of its largest element", kernel, io->name, off / largest);
+    if (getenv("TEST_VERBOSE") && off / largest > tolerance)
+        printf("%s: '%s' off by %.2g\n", kernel, io->name, off / largest);
+    else
+        EXPECT_MSG(off / largest < tolerance, "%s: '%s' is off by %g of its largest element", kernel, io->name,
+                   off / largest);
 }
 
 static void run_kernel(trial *t, const mil_function *f, double tolerance) {
@@ -103,8 +106,8 @@ static void run_plan(const char *name, mil_dtype precision, int batch, int conte
         arena_free(t.a);
     }
     if (getenv("TEST_VERBOSE"))
-        printf("%s %s batch %d context %d kv %d: within %.2g\n", name, precision == MIL_fp16 ? "fp16" : "fp32", batch, context,
-               kv_heads, t.worst);
+        printf("%s %s batch %d context %d kv %d: within %.2g\n", name, precision == MIL_fp16 ? "fp16" : "fp32", batch,
+               context, kv_heads, t.worst);
     plan_free(p);
     propane_device_close(t.device);
 }

@@ -37,8 +37,12 @@ static propane_status run(problem *x, propane_dtype dtype, double scale, propane
     int row = x->context + x->pad, size = dtype == PROPANE_FP16 ? 2 : 4, count = x->batch * x->vocab * row;
     memcpy(x->gradient, x->values, sizeof x->gradient);
     fp16_from_f32_array(half, x->values, (size_t)count);
-    train_logits l = {.data = dtype == PROPANE_FP16 ? (void *)half : x->gradient, .dtype = dtype, .batch = x->batch,
-                      .vocab = x->vocab, .context = x->context, .row_stride = (int64_t)row * size,
+    train_logits l = {.data = dtype == PROPANE_FP16 ? (void *)half : x->gradient,
+                      .dtype = dtype,
+                      .batch = x->batch,
+                      .vocab = x->vocab,
+                      .context = x->context,
+                      .row_stride = (int64_t)row * size,
                       .batch_stride = (int64_t)x->vocab * row * size};
     propane_status status = train_loss(&l, x->targets, scale, x->nats, &x->mean, err);
     if (dtype == PROPANE_FP16) fp16_to_f32_array(x->gradient, half, (size_t)count);

@@ -35,8 +35,8 @@ TEST(published_steps_within_a_quarter) {
         cost_step_point p;
         EXPECT(cost_step_point_read("row", rows[i].chip, "train_step", rows[i].shape, rows[i].note, rows[i].ms, &p));
         EXPECT_MSG(p.covered, "%s, %s: %s", rows[i].chip, rows[i].note, p.reason);
-        EXPECT_MSG(fabs(p.step.ms / rows[i].ms - 1) < 0.25, "%s, %s: %.1f ms, published %.1f", rows[i].chip, rows[i].note,
-                   p.step.ms, rows[i].ms);
+        EXPECT_MSG(fabs(p.step.ms / rows[i].ms - 1) < 0.25, "%s, %s: %.1f ms, published %.1f", rows[i].chip,
+                   rows[i].note, p.step.ms, rows[i].ms);
         EXPECT(fabs(p.step.engine_ms + p.step.staging_ms + p.step.elementwise_ms + p.step.gemm_ms + p.step.update_ms -
                     p.step.ms) < 1e-9);
     }

@@ -23,10 +23,16 @@ static train_input input(void) {
         tokens[i] = (uint16_t)t;
     }
     model_config_default(&config);
-    config.hidden_size = 64, config.intermediate_size = 96, config.num_hidden_layers = 2, config.num_attention_heads = 2;
-    config.num_key_value_heads = 2, config.head_dim = 32, config.vocab_size = VOCAB, config.max_position_embeddings = CONTEXT;
+    config.hidden_size = 64, config.intermediate_size = 96, config.num_hidden_layers = 2,
+    config.num_attention_heads = 2;
+    config.num_key_value_heads = 2, config.head_dim = 32, config.vocab_size = VOCAB,
+    config.max_position_embeddings = CONTEXT;
     config.bos_token_id = config.eos_token_id = -1;
-    return (train_input){.config = &config, .tokens = tokens, .token_bytes = 2, .token_count = TOKENS, .source = "text",
+    return (train_input){.config = &config,
+                         .tokens = tokens,
+                         .token_bytes = 2,
+                         .token_count = TOKENS,
+                         .source = "text",
                          .tokenizer_hash = ""};
 }
 
@@ -48,8 +54,8 @@ static void on_step(void *context, const train_report *r) {
 
 static void on_evaluation(void *context, const train_evaluation *e) { ((seen *)context)->val = e->val_loss; }
 
-static propane_status run(const char *device, const char *precision, const char *weights, int64_t budget, int64_t steps, seen *s,
-                          bool *restart, propane_error *err) {
+static propane_status run(const char *device, const char *precision, const char *weights, int64_t budget, int64_t steps,
+                          seen *s, bool *restart, propane_error *err) {
     train_input in = input();
     train_options o;
     trainer *t = NULL;
@@ -71,7 +77,8 @@ TEST(it_learns_as_the_cpu_does) {
     bool restart = false;
     EXPECT_OK(run("cpu", "fp32", "inputs", 0, STEPS, &cpu, &restart, &err));
     EXPECT_OK(run("sim:m4", "fp16", "inputs", 0, STEPS, &sim, &restart, &err));
-    EXPECT_MSG(cpu.val < 0.8, "the cpu itself learns nothing: %g", cpu.val); /* 2.77 at the start; seen: 0.5974, sim 0.5964 */
+    EXPECT_MSG(cpu.val < 0.8, "the cpu itself learns nothing: %g",
+               cpu.val); /* 2.77 at the start; seen: 0.5974, sim 0.5964 */
     EXPECT_MSG(fabs(sim.val - cpu.val) < 0.03, "sim:m4 %g, cpu %g", sim.val, cpu.val);
     EXPECT(!cpu.simulated && cpu.energy == 0);
     EXPECT(sim.simulated && sim.energy > 0 && sim.device_ms > 1);
@@ -93,7 +100,8 @@ static double vanished(const char *device, double spread, double scale) {
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     EXPECT_OK(train_step_batch(s, inputs, targets, true, scale, &loss, &err));
     for (int i = 0; i < w->count; i++) {
-        if (!strstr(w->tensors[i].name, "layers.0.self_attn.q_proj") && !strstr(w->tensors[i].name, "layers.0.self_attn.k_proj"))
+        if (!strstr(w->tensors[i].name, "layers.0.self_attn.q_proj") &&
+            !strstr(w->tensors[i].name, "layers.0.self_attn.k_proj"))
             continue;
         float *g = mem_array((size_t)w->tensors[i].count, sizeof *g);
         EXPECT_OK(train_step_gradient(s, i, g, &err));

@@ -52,7 +52,8 @@ static void thousand_steps(const char *plan_name, const char *precision) {
     bool restart = true;
     for (int i = 0; i < TOKENS; i++) tokens[i] = (uint16_t)(i * i % 97 % VOCAB);
     model_config_default(&c);
-    c.hidden_size = 32, c.intermediate_size = 64, c.num_hidden_layers = 2, c.num_attention_heads = 4, c.num_key_value_heads = 2;
+    c.hidden_size = 32, c.intermediate_size = 64, c.num_hidden_layers = 2, c.num_attention_heads = 4,
+    c.num_key_value_heads = 2;
     c.head_dim = 8, c.vocab_size = VOCAB, c.max_position_embeddings = 32, c.bos_token_id = c.eos_token_id = -1;
     train_options_default(&o);
     o.steps = STEPS, o.batch = 2, o.context = 16, o.plan = plan_name, o.precision = precision, o.accumulate = 2;

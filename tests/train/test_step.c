@@ -15,12 +15,15 @@ static void check(const char *plan_title, mil_dtype precision, bool baked, bool 
     propane_device *d = NULL;
     if (propane_device_open("cpu", &d, &err)) SKIP("there is no cpu driver: %s", err.text);
     propane_device_close(d);
-    train_step_options o = {.plan = {.name = plan_title, .precision = precision}, .device = "cpu", .baked = baked,
-                            .two_queues = two_queues, .accumulate = accumulate};
+    train_step_options o = {.plan = {.name = plan_title, .precision = precision},
+                            .device = "cpu",
+                            .baked = baked,
+                            .two_queues = two_queues,
+                            .accumulate = accumulate};
     reference_check(&o, tolerance);
 }
 
-#define CASE(name, plan, precision, baked, queues, accumulate, tolerance)                                               \
+#define CASE(name, plan, precision, baked, queues, accumulate, tolerance)                                              \
     TEST(name) { check(plan, precision, baked, queues, accumulate, tolerance); }
 CASE(layer_fp32, "layer", MIL_fp32, false, false, false, 1e-5)
 CASE(six_fp32, "six", MIL_fp32, false, false, false, 1e-5)
@@ -62,11 +65,14 @@ static void bench_open(bench *b, const char *plan_title, const char *mode, mil_d
     EXPECT_OK(model_weights_create(&c, &b->weights, &err));
     model_weights_init(b->weights, 3, 0);
     train_step_options o = {.plan = {.name = plan_title, .precision = precision, .batch = BATCH, .context = CONTEXT},
-                            .device = "cpu", .baked = strcmp(mode, "baked") == 0, .two_queues = two_queues,
+                            .device = "cpu",
+                            .baked = strcmp(mode, "baked") == 0,
+                            .two_queues = two_queues,
                             .accumulate = true};
     EXPECT_OK(train_step_create(&o, b->weights, &b->step, &err));
     rng_init(&r, 9);
-    for (int i = 0; i < COUNT; i++) b->inputs[i] = (int32_t)rng_below(&r, 100), b->targets[i] = (b->inputs[i] * 7 + 3) % 100;
+    for (int i = 0; i < COUNT; i++)
+        b->inputs[i] = (int32_t)rng_below(&r, 100), b->targets[i] = (b->inputs[i] * 7 + 3) % 100;
 }
 
 static void bench_close(bench *b) {
@@ -81,8 +87,13 @@ static double bench_step(bench *b) {
     EXPECT_OK(train_step_batch(b->step, b->inputs, b->targets, true, 256, &loss, &err));
     EXPECT_OK(train_step_batch(b->step, b->targets, b->inputs, false, 256, &more, &err));
     EXPECT_OK(train_step_gradient_norm(b->step, &norm, &err));
-    adamw_step how = {.lr = 3e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1,
-                      .gradient_scale = 1.0 / 512, .step = ++b->steps};
+    adamw_step how = {.lr = 3e-3,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .epsilon = 1e-8,
+                      .weight_decay = 0.1,
+                      .gradient_scale = 1.0 / 512,
+                      .step = ++b->steps};
     EXPECT_OK(train_step_update(b->step, &how, &err));
     return loss + more;
 }
@@ -169,6 +180,7 @@ TEST(does_not_depend_on_threads) {
 
 SUITE("train/step", T(layer_fp32), T(six_fp32), T(ten_fp32), T(layer_fp32_baked), T(six_fp32_baked), T(ten_fp32_baked),
       T(layer_fp16), T(six_fp16), T(ten_fp16), T(layer_fp16_baked), T(six_fp16_baked), T(ten_fp16_baked), T(two_queues),
-      T(two_queues_accumulated), T(accumulated), T(a_step_does_not_allocate), T(a_step_with_two_queues_does_not_allocate),
-      T(inputs_and_baked_are_identical_layer), T(inputs_and_baked_are_identical_six),
-      T(inputs_and_baked_are_identical_ten), T(one_and_two_queues_are_identical), T(does_not_depend_on_threads))
+      T(two_queues_accumulated), T(accumulated), T(a_step_does_not_allocate),
+      T(a_step_with_two_queues_does_not_allocate), T(inputs_and_baked_are_identical_layer),
+      T(inputs_and_baked_are_identical_six), T(inputs_and_baked_are_identical_ten), T(one_and_two_queues_are_identical),
+      T(does_not_depend_on_threads))

@@ -9,8 +9,11 @@
 
 static void check(const char *plan_title, mil_dtype precision, bool baked, bool two_queues, bool accumulate,
                   double tolerance) {
-    train_step_options o = {.plan = {.name = plan_title, .precision = precision}, .device = "cpu", .baked = baked,
-                            .two_queues = two_queues, .accumulate = accumulate};
+    train_step_options o = {.plan = {.name = plan_title, .precision = precision},
+                            .device = "cpu",
+                            .baked = baked,
+                            .two_queues = two_queues,
+                            .accumulate = accumulate};
     reference_check(&o, tolerance);
 }
 
@@ -48,18 +51,20 @@ static void check_slopes(const char *plan_title, bool tied, int heads, int kv_he
     EXPECT_OK(model_weights_create(&c, &w, &err));
     model_weights_init(w, 5, 0.6);
     rng_init(&r, 21);
-    for (int i = 0; i < FD_COUNT; i++) inputs[i] = (int32_t)rng_below(&r, FD_VOCAB), targets[i] = (int32_t)rng_below(&r, FD_VOCAB);
+    for (int i = 0; i < FD_COUNT; i++)
+        inputs[i] = (int32_t)rng_below(&r, FD_VOCAB), targets[i] = (int32_t)rng_below(&r, FD_VOCAB);
     for (int i = 0; i < w->count; i++) /* norm weights away from 1 */
         for (int64_t k = 0; k < w->tensors[i].count && !w->tensors[i].decay; k++)
             model_weights_data(w, &w->tensors[i])[k] += 0.3f * (float)rng_normal(&r);
-    train_step_options o = {.plan = {.name = plan_title, .precision = MIL_fp32, .batch = FD_BATCH, .context = FD_CONTEXT},
-                            .device = "cpu"};
+    train_step_options o = {
+        .plan = {.name = plan_title, .precision = MIL_fp32, .batch = FD_BATCH, .context = FD_CONTEXT}, .device = "cpu"};
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err));
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         size_t n = (size_t)t->count;
-        float *data = model_weights_data(w, t), *kept = mem_array(n, 4), *way = mem_array(n, 4), *gradient = mem_array(n, 4);
+        float *data = model_weights_data(w, t), *kept = mem_array(n, 4), *way = mem_array(n, 4),
+              *gradient = mem_array(n, 4);
         EXPECT(kept && way && gradient);
         memcpy(kept, data, n * 4);
         EXPECT_OK(train_step_gradient(s, i, gradient, &err));
@@ -76,9 +81,11 @@ static void check_slopes(const char *plan_title, bool tied, int heads, int kv_he
             EXPECT_OK(train_step_publish(s, &err));
             EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &side[side_index], &err));
         }
-        double measured = (8 * (side[0] - side[1]) - (side[2] - side[3])) / (12 * h), off = fabs(measured - slope) / fabs(slope);
+        double measured = (8 * (side[0] - side[1]) - (side[2] - side[3])) / (12 * h),
+               off = fabs(measured - slope) / fabs(slope);
         worst = fmax(worst, off);
-        EXPECT_MSG(off < 1e-3, "%s: slope %.7g, measured %.7g", t->name, slope, measured); /* observed 6e-4 where slopes are small */
+        EXPECT_MSG(off < 1e-3, "%s: slope %.7g, measured %.7g", t->name, slope,
+                   measured); /* observed 6e-4 where slopes are small */
         memcpy(data, kept, n * 4);
         mem_free(kept), mem_free(way), mem_free(gradient);
     }
@@ -92,5 +99,5 @@ TEST(slopes_of_grouped_queries) { check_slopes("ten", false, 4, 2); }
 TEST(slopes_of_one_key_head_tied) { check_slopes("six", true, 4, 1); }
 
 SUITE("train/step_truth", T(layer_fp32), T(six_fp32), T(ten_fp32), T(layer_fp16), T(six_fp16), T(ten_fp16), T(baked),
-      T(two_queues_six), T(two_queues_ten), T(two_queues_accumulated), T(accumulated), T(slopes_of_a_tied_model), T(slopes_of_grouped_queries),
-      T(slopes_of_one_key_head_tied))
+      T(two_queues_six), T(two_queues_ten), T(two_queues_accumulated), T(accumulated), T(slopes_of_a_tied_model),
+      T(slopes_of_grouped_queries), T(slopes_of_one_key_head_tied))

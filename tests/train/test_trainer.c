@@ -67,8 +67,13 @@ static train_input input(void) {
     config.num_key_value_heads = 1, config.head_dim = 4, config.vocab_size = VOCAB, config.max_position_embeddings = 16;
     config.bos_token_id = config.eos_token_id = -1;
     config.tie_word_embeddings = true;
-    return (train_input){.config = &config, .tokens = tokens, .token_bytes = 2, .token_count = TOKENS, .source = "text",
-                         .tokenizer_hash = "abc", .bytes_of_token = bytes_of_token};
+    return (train_input){.config = &config,
+                         .tokens = tokens,
+                         .token_bytes = 2,
+                         .token_count = TOKENS,
+                         .source = "text",
+                         .tokenizer_hash = "abc",
+                         .bytes_of_token = bytes_of_token};
 }
 
 /* A whole run; *cancel_at > 0 stops it there. Returns the run's status. */
@@ -76,7 +81,8 @@ static propane_status run(const train_options *o, log_book *l, int cancel_at, bo
     train_input in = input();
     trainer *t = NULL;
     bool cancel = false;
-    train_callbacks c = {.context = l, .on_step = on_step, .on_evaluation = on_evaluation, .on_checkpoint = on_checkpoint};
+    train_callbacks c = {
+        .context = l, .on_step = on_step, .on_evaluation = on_evaluation, .on_checkpoint = on_checkpoint};
     propane_status status = trainer_create(o, &in, &t, err);
     l->cancel = &cancel, l->cancel_at = cancel_at;
     if (status == PROPANE_OK) status = trainer_run(t, &c, &cancel, restart, err);
@@ -99,7 +105,8 @@ static void expect_same_file(const char *a, const char *b, const char *name) {
         snprintf(path[i], sizeof path[i], "%s/%s", i ? b : a, name);
         EXPECT_OK(file_read(path[i], 1 << 24, &data[i], &length[i], &err));
     }
-    EXPECT_MSG(length[0] == length[1] && memcmp(data[0], data[1], length[0]) == 0, "%s and %s differ", path[0], path[1]);
+    EXPECT_MSG(length[0] == length[1] && memcmp(data[0], data[1], length[0]) == 0, "%s and %s differ", path[0],
+               path[1]);
     mem_free(data[0]), mem_free(data[1]);
 }
 
@@ -280,7 +287,8 @@ TEST(wrong_options_are_named) {
     static log_book l;
     bool restart;
     o = options(NULL), o.plan = "seven";
-    EXPECT_FAIL(run(&o, &l, 0, &restart, &err), PROPANE_ERR_NOT_FOUND, "there is no plan 'seven'; plans are layer, six, ten");
+    EXPECT_FAIL(run(&o, &l, 0, &restart, &err), PROPANE_ERR_NOT_FOUND,
+                "there is no plan 'seven'; plans are layer, six, ten");
 }
 
 TEST(the_restart_command_line_resumes_once) {
@@ -301,4 +309,5 @@ SUITE("train/trainer", T(a_run_learns_evaluates_and_saves), T(resumed_at_every_s
       T(resumed_with_fp16_and_accumulation), T(baked_weights_give_the_same_run),
       T(restarts_of_the_compile_budget_give_the_same_run), T(a_budget_that_is_too_small_is_refused),
       T(does_not_depend_on_threads), T(a_checkpoint_of_another_run_is_refused),
-      T(what_killed_writers_left_behind_is_removed), T(wrong_options_are_named), T(the_restart_command_line_resumes_once))
+      T(what_killed_writers_left_behind_is_removed), T(wrong_options_are_named),
+      T(the_restart_command_line_resumes_once))

@@ -21,16 +21,16 @@
 #include "drivers/cpu/gemm_kernels.h"
 
 enum {
-    K_BLOCK = 1024,         /* elements of k in one pass; a multiple of 2 * GEMM_BLOCK */
-    MOVING_TARGET = 256,    /* rows or columns of a moving block */
-    K_STRIP = 16,           /* elements of k that all panels pack before they go on to the next */
-    K_PART = 64,            /* elements of k that one packing task takes, */
-    PACK_CHUNK = 96,        /* or rows or columns */
+    K_BLOCK = 1024,      /* elements of k in one pass; a multiple of 2 * GEMM_BLOCK */
+    MOVING_TARGET = 256, /* rows or columns of a moving block */
+    K_STRIP = 16,        /* elements of k that all panels pack before they go on to the next */
+    K_PART = 64,         /* elements of k that one packing task takes, */
+    PACK_CHUNK = 96,     /* or rows or columns */
     ALIGN = 64,
-    GEMV_CHUNK = 64,        /* outputs finished at once */
-    GEMV_WORK = 1 << 16     /* elements of the matrix that a task should read */
+    GEMV_CHUNK = 64,    /* outputs finished at once */
+    GEMV_WORK = 1 << 16 /* elements of the matrix that a task should read */
 };
-#define INLINE_FLOPS 4e5    /* below this, waking the pool costs more than it gives */
+#define INLINE_FLOPS     4e5 /* below this, waking the pool costs more than it gives */
 #define WHOLE_ITEM_FLOPS 4e7 /* above this, an item of a batch is worth all threads */
 
 typedef enum gemm_path { PATH_NOTHING, PATH_VECTOR, PATH_STANDING, PATH_ITEMS } gemm_path;
@@ -41,11 +41,11 @@ typedef struct gemm_plan {
     gemm_path path;
     bool round;
     int threads;
-    bool a_stands;         /* A is the standing operand */
-    bool by_item;          /* the standing operand differs from item to item: one item after the other */
+    bool a_stands;                        /* A is the standing operand */
+    bool by_item;                         /* the standing operand differs from item to item: one item after the other */
     int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
-    int last_height;       /* of the last panel of A */
-    gemm_tile tile, last_tile; /* for full panels of A, for the last one */
+    int last_height;                      /* of the last panel of A */
+    gemm_tile tile, last_tile;            /* for full panels of A, for the last one */
     int64_t k_blocks;
     int64_t moving_blocks; /* tasks of an item */
     bool needs_partial;    /* C cannot hold partial sums */
@@ -152,8 +152,10 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
     p->last_tile = p->kernels->tiles[p->last_height / p->kernels->row_step - 1];
     p->k_blocks = max_i64(1, div_up(g->k, K_BLOCK));
     bool a_shared = is_shared(g, &g->a), b_shared = is_shared(g, &g->b);
-    if (g->a.packed || g->b.packed) p->a_stands = g->a.packed != NULL;
-    else p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
+    if (g->a.packed || g->b.packed)
+        p->a_stands = g->a.packed != NULL;
+    else
+        p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
     p->path = PATH_STANDING;
     if (!(p->a_stands ? a_shared : b_shared)) {
         p->by_item = item_flops > WHOLE_ITEM_FLOPS && g->batch < 2 * threads;
@@ -215,8 +217,8 @@ static const void *element(const gemm_view *v, int64_t index) {
 
 /* Panels from .. to-1 of one operand for the pass k0 .. k1. Where a panel's rows are columns of memory, all panels take a
  * few of them before any takes the next: so a page is read from end to end, in as many streams as the machine foresees. */
-static void pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to, int64_t k0,
-                        int64_t k1, int64_t part0, int64_t part1) {
+static void pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
+                        int64_t k0, int64_t k1, int64_t part0, int64_t part1) {
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, across = is_a ? v->row_stride : v->col_stride;
     int64_t along = is_a ? v->col_stride : v->row_stride, panel_step = padded_words(p, k0, k1) * width;
     int64_t k_step = across == 1 ? K_STRIP : max_i64(1, part1 - part0);
@@ -299,8 +301,8 @@ static gemm_finish finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_
     gemm_finish f = {.g = &p->g, .item = item, .c = view_of(&p->g.c, item), .first = k0 == 0, .last = k1 >= p->g.k};
     if (p->g.epilogue.residual) f.residual = view_of(p->g.epilogue.residual, item);
     if (p->needs_partial) {
-        f.partial = (float *)(void *)(r->partial_memory +
-                                      round_bytes(p->g.m * p->g.n) * (size_t)(p->by_item ? 0 : item));
+        f.partial =
+            (float *)(void *)(r->partial_memory + round_bytes(p->g.m * p->g.n) * (size_t)(p->by_item ? 0 : item));
         f.partial_stride = p->g.n;
     } else {
         f.partial = (float *)(uintptr_t)f.c.data;
@@ -317,7 +319,8 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
     int64_t from = panels * block / p->moving_blocks, to = panels * (block + 1) / p->moving_blocks;
     packed_view own;
-    if (moving->packed) own = packed_whole(p, moving, !p->a_stands, k0, k1);
+    if (moving->packed)
+        own = packed_whole(p, moving, !p->a_stands, k0, k1);
     else {
         gemm_view view = view_of(moving, item);
         own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
@@ -374,7 +377,8 @@ static void task_block(void *context, int task, int worker) {
     const gemm_run *r = context;
     packed_view standing = standing_of(r);
     char *memory = r->worker_memory + r->p->worker_bytes * (size_t)worker;
-    run_block(r, &standing, r->first_item + task / r->p->moving_blocks, task % r->p->moving_blocks, memory, r->k0, r->k1);
+    run_block(r, &standing, r->first_item + task / r->p->moving_blocks, task % r->p->moving_blocks, memory, r->k0,
+              r->k1);
 }
 
 /* An item by one thread: both operands are packed by it. */
@@ -394,7 +398,8 @@ static void task_item(void *context, int task, int worker) {
 }
 
 static void parallel(const gemm_plan *p, pool_task task, void *context, int64_t count) {
-    if (p->threads > 1) pool_run(task, context, (int)count);
+    if (p->threads > 1)
+        pool_run(task, context, (int)count);
     else
         for (int64_t i = 0; i < count; i++) task(context, (int)i, 0);
 }
@@ -444,16 +449,20 @@ static void task_vector(void *context, int task, int worker) {
         _Alignas(ALIGN) float y[GEMV_CHUNK];
         int64_t count = min_i64(GEMV_CHUNK, to - i);
         const char *data = (const char *)w.data + (size_t)(i * w_out) * size;
-        if (w_k == 1) kernels->dot_rows(y, data, w.dtype, w_out, x, count, k, round);
-        else if (w_out == 1) kernels->sum_columns(y, data, w.dtype, w_k, x, count, k, round);
+        if (w_k == 1)
+            kernels->dot_rows(y, data, w.dtype, w_out, x, count, k, round);
+        else if (w_out == 1)
+            kernels->sum_columns(y, data, w.dtype, w_k, x, count, k, round);
         else
             for (int64_t c = 0; c < count; c++) {
                 kernels->load_strided(gathered, data + (size_t)(c * w_out) * size, w.dtype, w_k, k, round);
                 kernels->dot_rows(y + c, gathered, CPU_F32, k, x, 1, k, false);
             }
         for (int64_t c = 0; c < count; c++) y[c] *= p->g.alpha;
-        if (column) kernels->finish(&f, y, 1, i, 0, count, 1);
-        else kernels->finish(&f, y, count, 0, i, 1, count);
+        if (column)
+            kernels->finish(&f, y, 1, i, 0, count, 1);
+        else
+            kernels->finish(&f, y, count, 0, i, 1, count);
     }
 }
 
@@ -467,9 +476,7 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     r.worker_memory = r.partial_memory + p.partial_bytes;
     switch (p.path) {
     case PATH_NOTHING: break;
-    case PATH_VECTOR:
-        parallel(&p, task_vector, &r, p.g.batch * div_up(max_i64(p.g.m, p.g.n), vector_chunk(&p)));
-        break;
+    case PATH_VECTOR: parallel(&p, task_vector, &r, p.g.batch * div_up(max_i64(p.g.m, p.g.n), vector_chunk(&p))); break;
     case PATH_STANDING: run_standing(&r); break;
     case PATH_ITEMS: parallel(&p, task_item, &r, p.g.batch); break;
     }

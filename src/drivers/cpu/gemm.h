@@ -32,8 +32,8 @@ typedef struct cpu_matrix {
 /* What happens to finished elements while they are in registers or the nearest cache, in this order:
  * bias, residual, apply. All zero: nothing. */
 typedef struct cpu_epilogue {
-    const float *row_bias;    /* [m]: added to each element of row i; NULL: none */
-    const float *col_bias;    /* [n]: added to each element of column j; NULL: none */
+    const float *row_bias;      /* [m]: added to each element of row i; NULL: none */
+    const float *col_bias;      /* [n]: added to each element of column j; NULL: none */
     const cpu_matrix *residual; /* [m, n], added; NULL: none */
     /* In-place function of `count` (1 .. CPU_GEMM_STRIP) finished neighbours of row i, columns j .. j+count-1, in fp32.
      * Needs C with col_stride 1. Called once for each element, from several threads. */
@@ -52,7 +52,8 @@ typedef enum cpu_band { CPU_BAND_NONE, CPU_BAND_UPTO, CPU_BAND_FROM } cpu_band;
 
 typedef struct cpu_gemm {
     cpu_isa isa;
-    bool bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
+    bool
+        bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
     int64_t m, n, k, batch; /* [m,k] x [k,n], `batch` times; any of them may be 0 (k = 0: the product is zero) */
     cpu_matrix a, b, c;
     float alpha;
@@ -69,7 +70,8 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch);
 /* Operands that change rarely (weights) can be packed beforehand; only for batch 1 or an operand that all items share
  * (batch_stride 0). The form depends on isa, bf16, m, n and k of `g`, which must be the same in the run. 64-byte aligned. */
 typedef enum cpu_gemm_side { CPU_GEMM_A, CPU_GEMM_B } cpu_gemm_side;
-size_t cpu_gemm_pack_bytes(const cpu_gemm *g, cpu_gemm_side side); /* 0: this shape does not pack (gemv): leave packed NULL */
+size_t cpu_gemm_pack_bytes(const cpu_gemm *g,
+                           cpu_gemm_side side); /* 0: this shape does not pack (gemv): leave packed NULL */
 void cpu_gemm_pack(const cpu_gemm *g, cpu_gemm_side side, void *packed);
 
 #endif

@@ -37,7 +37,8 @@ VFN vf load_any_n(const void *p, cpu_dtype dtype, int64_t n) {
     return dtype == CPU_F16 ? v_load_f16_n((const uint16_t *)p, n) : v_load_n((const float *)p, n);
 }
 
-static VTARGET void gemm_load_strided(float *y, const void *x, cpu_dtype dtype, int64_t step, int64_t count, bool round) {
+static VTARGET void gemm_load_strided(float *y, const void *x, cpu_dtype dtype, int64_t step, int64_t count,
+                                      bool round) {
     int64_t i = 0;
     if (step == 1)
         for (; i + VL <= count; i += VL) v_store(y + i, load_any(at(x, dtype, i), dtype));
@@ -65,16 +66,18 @@ VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_
 /* ---- packing -------------------------------------------------------------------------------------------------------- */
 
 /* [kw][width] from a source whose neighbours lie across: element (k, c) at k*stride + c. */
-static VTARGET void pack_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t cols,
-                                int64_t k0, int64_t k1, bool round) {
+static VTARGET void pack_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
+                                int64_t cols, int64_t k0, int64_t k1, bool round) {
     for (int64_t k = k0; k < k1; k += GEMM_PAIR, target += width) {
         const char *row = (const char *)at(data, dtype, k * stride);
         const char *next = GEMM_PAIR == 2 && k + 1 < k1 ? (const char *)at(data, dtype, (k + 1) * stride) : NULL;
         for (int c = 0; c < width; c += VL) {
             const void *second = next ? at(next, dtype, c) : NULL;
             vf v = gemm_pack_across(at(row, dtype, c), second, dtype, cols - c, round);
-            if (width - c >= VL) v_store(target + c, v);
-            else v_store_n(target + c, v, width - c);
+            if (width - c >= VL)
+                v_store(target + c, v);
+            else
+                v_store_n(target + c, v, width - c);
         }
     }
 }
@@ -93,29 +96,34 @@ static VTARGET void pack_across_strided(float *target, int width, const void *da
 
 /* [kw][width] from a source whose neighbours lie along k: element (k, c) at c*stride + k. VL of them are turned in
  * registers at a time. */
-static VTARGET void pack_turned(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t cols,
-                                int64_t k0, int64_t k1, bool round) {
+static VTARGET void pack_turned(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
+                                int64_t cols, int64_t k0, int64_t k1, bool round) {
     for (int c = 0; c < width; c += VL)
         for (int64_t k = k0; k < k1; k += VL * GEMM_PAIR) {
             vf x[VL];
             for (int i = 0; i < VL; i++)
-                x[i] = c + i < cols ? gemm_pack_along(at(data, dtype, (c + i) * stride + k), dtype, k1 - k, round) : v_set(0);
+                x[i] = c + i < cols ? gemm_pack_along(at(data, dtype, (c + i) * stride + k), dtype, k1 - k, round)
+                                    : v_set(0);
             v_transpose(x);
             float *out = target + (k - k0) / GEMM_PAIR * width + c;
             int64_t words = (k1 - k + GEMM_PAIR - 1) / GEMM_PAIR;
             if (width - c >= VL && words >= VL)
                 for (int i = 0; i < VL; i++) v_store(out + (int64_t)i * width, x[i]);
             else
-                for (int i = 0; i < VL && i < words; i++) v_store_n(out + (int64_t)i * width, x[i], width - c < VL ? width - c : VL);
+                for (int i = 0; i < VL && i < words; i++)
+                    v_store_n(out + (int64_t)i * width, x[i], width - c < VL ? width - c : VL);
         }
 }
 
 /* `across` and `along` are the strides of columns (or rows of A) and of k. */
-static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,
-                              int64_t cols, int64_t k0, int64_t k1, bool round) {
-    if (across == 1) pack_across(target, width, data, dtype, along, cols, k0, k1, round);
-    else if (along == 1) pack_turned(target, width, data, dtype, across, cols, k0, k1, round);
-    else pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
+static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dtype dtype, int64_t across,
+                              int64_t along, int64_t cols, int64_t k0, int64_t k1, bool round) {
+    if (across == 1)
+        pack_across(target, width, data, dtype, along, cols, k0, k1, round);
+    else if (along == 1)
+        pack_turned(target, width, data, dtype, across, cols, k0, k1, round);
+    else
+        pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------------------------------- */
@@ -134,49 +142,50 @@ static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dt
 #define ROWS_8(op)  ROWS_6(op) op(6) op(7)
 #define ROWS_12(op) ROWS_8(op) op(8) op(9) op(10) op(11)
 
-#define TILE_ZERO(r, j)   vf c##r##_##j = v_set(0);
-#define TILE_LOAD(r, j)   vf b##j = v_load(b + at_b + (j)*VL);
-#define TILE_FMA(r, j)    c##r##_##j = GEMM_DOT(x, b##j, c##r##_##j);
-#define TILE_STORE(r, j)  v_store(c + (r)*ldc + (j)*VL, v_mul(c##r##_##j, scale));
-#define TILE_ADD(r, j)    v_store(c + (r)*ldc + (j)*VL, v_fma(c##r##_##j, scale, v_load(c + (r)*ldc + (j)*VL)));
-#define ROW_ZERO(r)       COLS(TILE_ZERO, r)
-#define ROW_STORE(r)      COLS(TILE_STORE, r)
-#define ROW_ADD(r)        COLS(TILE_ADD, r)
-#define TILE_AHEAD(r, j)  __builtin_prefetch(b + at_b + AHEAD_B * GEMM_NR + (j)*VL);
-#define ROW_FMA(r)                                                                                                      \
-    {                                                                                                                   \
-        vf x = v_set(a[at_a + (r)]);                                                                                    \
-        COLS(TILE_FMA, r)                                                                                               \
+#define TILE_ZERO(r, j)  vf c##r##_##j = v_set(0);
+#define TILE_LOAD(r, j)  vf b##j = v_load(b + at_b + (j) * VL);
+#define TILE_FMA(r, j)   c##r##_##j = GEMM_DOT(x, b##j, c##r##_##j);
+#define TILE_STORE(r, j) v_store(c + (r) * ldc + (j) * VL, v_mul(c##r##_##j, scale));
+#define TILE_ADD(r, j)   v_store(c + (r) * ldc + (j) * VL, v_fma(c##r##_##j, scale, v_load(c + (r) * ldc + (j) * VL)));
+#define ROW_ZERO(r)      COLS(TILE_ZERO, r)
+#define ROW_STORE(r)     COLS(TILE_STORE, r)
+#define ROW_ADD(r)       COLS(TILE_ADD, r)
+#define TILE_AHEAD(r, j) __builtin_prefetch(b + at_b + AHEAD_B * GEMM_NR + (j) * VL);
+#define ROW_FMA(r)                                                                                                     \
+    {                                                                                                                  \
+        vf x = v_set(a[at_a + (r)]);                                                                                   \
+        COLS(TILE_FMA, r)                                                                                              \
     }
-#define TILE_STEP(ROWS, w)                                                                                              \
-    {                                                                                                                   \
-        enum { at_a = (w)*height, at_b = (w)*GEMM_NR };                                                                 \
-        COLS(TILE_LOAD, 0)                                                                                              \
-        COLS(TILE_AHEAD, 0)                                                                                             \
-        __builtin_prefetch(a + at_a + AHEAD_A * height);                                                                \
-        ROWS(ROW_FMA)                                                                                                   \
+#define TILE_STEP(ROWS, w)                                                                                             \
+    {                                                                                                                  \
+        enum { at_a = (w) * height, at_b = (w) * GEMM_NR };                                                            \
+        COLS(TILE_LOAD, 0)                                                                                             \
+        COLS(TILE_AHEAD, 0)                                                                                            \
+        __builtin_prefetch(a + at_a + AHEAD_A * height);                                                               \
+        ROWS(ROW_FMA)                                                                                                  \
     }
 /* How many steps of k ahead the panels are fetched: B comes from the second cache, A at first from the third. */
 enum { AHEAD_B = 8, AHEAD_A = 12 };
 
-#define TILE(HEIGHT)                                                                                                    \
-    static VTARGET void tile_##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,   \
-                                      bool add) {                                                                       \
-        enum { height = HEIGHT };                                                                                       \
-        ROWS_##HEIGHT(ROW_ZERO)                                                                                         \
-        for (; kw >= 4; kw -= 4, a += 4 * height, b += 4 * GEMM_NR) {                                                   \
-            TILE_STEP(ROWS_##HEIGHT, 0)                                                                                 \
-            TILE_STEP(ROWS_##HEIGHT, 1)                                                                                 \
-            TILE_STEP(ROWS_##HEIGHT, 2)                                                                                 \
-            TILE_STEP(ROWS_##HEIGHT, 3)                                                                                 \
-        }                                                                                                               \
-        for (; kw > 0; kw--, a += height, b += GEMM_NR) { TILE_STEP(ROWS_##HEIGHT, 0) }                                 \
-        vf scale = v_set(alpha);                                                                                        \
-        if (add) {                                                                                                      \
-            ROWS_##HEIGHT(ROW_ADD)                                                                                      \
-        } else {                                                                                                        \
-            ROWS_##HEIGHT(ROW_STORE)                                                                                    \
-        }                                                                                                               \
+#define TILE(HEIGHT)                                                                                                   \
+    static VTARGET void tile_##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,  \
+                                      bool add) {                                                                      \
+        enum { height = HEIGHT };                                                                                      \
+        ROWS_##HEIGHT(ROW_ZERO) for (; kw >= 4; kw -= 4, a += 4 * height, b += 4 * GEMM_NR) {                          \
+            TILE_STEP(ROWS_##HEIGHT, 0)                                                                                \
+            TILE_STEP(ROWS_##HEIGHT, 1)                                                                                \
+            TILE_STEP(ROWS_##HEIGHT, 2)                                                                                \
+            TILE_STEP(ROWS_##HEIGHT, 3)                                                                                \
+        }                                                                                                              \
+        for (; kw > 0; kw--, a += height, b += GEMM_NR) {                                                              \
+            TILE_STEP(ROWS_##HEIGHT, 0)                                                                                \
+        }                                                                                                              \
+        vf scale = v_set(alpha);                                                                                       \
+        if (add) {                                                                                                     \
+            ROWS_##HEIGHT(ROW_ADD)                                                                                     \
+        } else {                                                                                                       \
+            ROWS_##HEIGHT(ROW_STORE)                                                                                   \
+        }                                                                                                              \
     }
 GEMM_HEIGHTS(TILE)
 
@@ -211,8 +220,10 @@ static VTARGET void store_row(const gemm_view *m, const float *row, int64_t i, i
         return;
     }
     for (int64_t c = 0; c < cols; c += VL) {
-        if (cols - c >= VL) v_store_f16(to + c, v_load(row + c));
-        else v_store_f16_n(to + c, v_load_n(row + c, cols - c), cols - c);
+        if (cols - c >= VL)
+            v_store_f16(to + c, v_load(row + c));
+        else
+            v_store_f16_n(to + c, v_load_n(row + c, cols - c), cols - c);
     }
 }
 
@@ -224,8 +235,8 @@ static VTARGET void add_bias(float *row, const float *each, const float *one, in
     }
 }
 
-static VTARGET void gemm_finish_tile(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows,
-                                     int64_t cols) {
+static VTARGET void gemm_finish_tile(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j,
+                                     int64_t rows, int64_t cols) {
     const cpu_epilogue *e = &f->g->epilogue;
     gemm_view partial = {f->partial, CPU_F32, f->partial_stride, 1};
     for (int64_t r = 0; r < rows; r++, tile += stride) {
@@ -266,13 +277,16 @@ VFN float dot_row(const void *w, cpu_dtype dtype, const float *x, int64_t k, boo
     return v_sum(v_add(v_add(s[0], s[1]), v_add(s[2], s[3])));
 }
 
-static VTARGET void gemm_dot_rows(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t rows,
-                                  int64_t k, bool round) {
+static VTARGET void gemm_dot_rows(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x,
+                                  int64_t rows, int64_t k, bool round) {
     for (int64_t r = 0; r < rows; r++) {
         const void *row = at(w, dtype, r * stride);
-        if (dtype == CPU_F16) y[r] = dot_row(row, CPU_F16, x, k, round);
-        else if (round) y[r] = dot_row(row, CPU_F32, x, k, true);
-        else y[r] = dot_row(row, CPU_F32, x, k, false);
+        if (dtype == CPU_F16)
+            y[r] = dot_row(row, CPU_F16, x, k, round);
+        else if (round)
+            y[r] = dot_row(row, CPU_F32, x, k, true);
+        else
+            y[r] = dot_row(row, CPU_F32, x, k, false);
     }
 }
 

@@ -29,9 +29,9 @@ typedef struct gemm_finish {
     const cpu_gemm *g;
     int64_t item;
     gemm_view c, residual;
-    float *partial;         /* sums of the k blocks before, fp32; C itself or scratch; NULL: there is one k block only */
+    float *partial; /* sums of the k blocks before, fp32; C itself or scratch; NULL: there is one k block only */
     int64_t partial_stride;
-    bool first, last;       /* k blocks */
+    bool first, last; /* k blocks */
 } gemm_finish;
 
 /* c[r * ldc + j] = alpha * sum (+ c) for `height` rows and nr columns */
@@ -42,15 +42,15 @@ typedef struct gemm_kernels {
     gemm_tile tiles[4]; /* [height / row_step - 1] */
     /* One panel of `width` rows of A (or columns of B), of which `count` are there; element (k, c) is at
      * data + c*across + k*along. round: to bfloat16 */
-    void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along, int64_t count,
-                 int64_t k0, int64_t k1, bool round);
+    void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,
+                 int64_t count, int64_t k0, int64_t k1, bool round);
     /* tile: rows x cols sums (already times alpha) with row stride `stride`; overwritten */
     void (*finish)(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows, int64_t cols);
     /* y[r] = sum over k of w(r, :) x, for rows whose elements are neighbours in k (`along`) or across rows */
     void (*dot_rows)(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t rows, int64_t k,
                      bool round);
-    void (*sum_columns)(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t count, int64_t k,
-                        bool round);
+    void (*sum_columns)(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t count,
+                        int64_t k, bool round);
     void (*load_strided)(float *y, const void *x, cpu_dtype dtype, int64_t step, int64_t count, bool round);
 } gemm_kernels;
 

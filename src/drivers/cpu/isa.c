@@ -58,5 +58,6 @@ propane_status cpu_isa_current(cpu_isa *out, propane_error *err) {
         return PROPANE_OK;
     }
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "PROPANE_ISA=%s: no such instruction set; use plain, avx2, avx512, avx512_bf16 or neon", wanted);
+                        "PROPANE_ISA=%s: no such instruction set; use plain, avx2, avx512, avx512_bf16 or neon",
+                        wanted);
 }

@@ -18,8 +18,8 @@ typedef enum cpu_isa {
     CPU_ISA_COUNT
 } cpu_isa;
 
-const char *cpu_isa_name(cpu_isa isa);    /* "plain", "avx2", "avx512", "avx512_bf16", "neon": what PROPANE_ISA takes */
-bool cpu_isa_available(cpu_isa isa);      /* on this machine, in this build */
+const char *cpu_isa_name(cpu_isa isa); /* "plain", "avx2", "avx512", "avx512_bf16", "neon": what PROPANE_ISA takes */
+bool cpu_isa_available(cpu_isa isa);   /* on this machine, in this build */
 cpu_isa cpu_isa_best(void);
 /* PROPANE_ISA where it is set and not empty, else the best. PROPANE_ERR_INVALID for an unknown name,
  * PROPANE_ERR_UNSUPPORTED for one that this machine lacks. */

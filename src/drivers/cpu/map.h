@@ -14,66 +14,66 @@
 #define CPU_MAP_STRIP 512 /* floats: a good length for a strip: eight of them are half of a 32 KB cache */
 
 /* One operand, with at most two numbers: y = f(x; p, q). */
-#define CPU_MAP_UNARY(X)                                                                                                \
-    X(copy)         /* x */                                                                                             \
-    X(fill)         /* p */                                                                                             \
-    X(neg)          /* -x */                                                                                            \
-    X(abs)                                                                                                              \
-    X(sign)         /* -1, 0, 1; NaN stays */                                                                           \
-    X(floor)                                                                                                            \
-    X(ceil)                                                                                                             \
-    X(round)        /* to nearest, ties to even */                                                                      \
-    X(trunc)                                                                                                            \
-    X(square)                                                                                                           \
-    X(affine)       /* fma(x, p, q) */                                                                                  \
-    X(sqrt)                                                                                                             \
-    X(rsqrt)        /* 1 / sqrt(x + p) */                                                                               \
-    X(inverse)      /* 1 / (x + p) */                                                                                   \
-    X(exp)                                                                                                              \
-    X(exp2)                                                                                                             \
-    X(log)          /* log(x + p) */                                                                                    \
-    X(sin)                                                                                                              \
-    X(cos)                                                                                                              \
-    X(tanh)                                                                                                             \
-    X(erf)                                                                                                              \
-    X(sigmoid)                                                                                                          \
-    X(silu)         /* x * sigmoid(x) */                                                                                \
-    X(silu_grad)    /* d silu / dx */                                                                                   \
-    X(gelu)         /* x * Phi(x) */                                                                                    \
-    X(gelu_tanh)    /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */                                                 \
-    X(gelu_sigmoid) /* x * sigmoid(1.702 x) */                                                                          \
-    X(softplus)     /* log(1 + exp(x)) */                                                                               \
-    X(softsign)     /* x / (1 + |x|) */                                                                                 \
-    X(relu)         /* NaN stays */                                                                                     \
-    X(relu6)                                                                                                            \
-    X(leaky_relu)   /* x < 0 ? p x : x */                                                                               \
-    X(elu)          /* x < 0 ? p (exp(x) - 1) : x */                                                                    \
-    X(sigmoid_hard) /* min(max(p x + q, 0), 1) */                                                                       \
-    X(clip)         /* min(max(x, p), q); NaN stays */                                                                  \
-    X(not)          /* x == 0 */                                                                                        \
-    X(to_bool)      /* x != 0 */                                                                                        \
-    X(round_f16)    /* to the nearest fp16 and back: an fp16 tensor kept as floats */                                   \
+#define CPU_MAP_UNARY(X)                                                                                               \
+    X(copy) /* x */                                                                                                    \
+    X(fill) /* p */                                                                                                    \
+    X(neg)  /* -x */                                                                                                   \
+    X(abs)                                                                                                             \
+    X(sign) /* -1, 0, 1; NaN stays */                                                                                  \
+    X(floor)                                                                                                           \
+    X(ceil)                                                                                                            \
+    X(round) /* to nearest, ties to even */                                                                            \
+    X(trunc)                                                                                                           \
+    X(square)                                                                                                          \
+    X(affine) /* fma(x, p, q) */                                                                                       \
+    X(sqrt)                                                                                                            \
+    X(rsqrt)   /* 1 / sqrt(x + p) */                                                                                   \
+    X(inverse) /* 1 / (x + p) */                                                                                       \
+    X(exp)                                                                                                             \
+    X(exp2)                                                                                                            \
+    X(log) /* log(x + p) */                                                                                            \
+    X(sin)                                                                                                             \
+    X(cos)                                                                                                             \
+    X(tanh)                                                                                                            \
+    X(erf)                                                                                                             \
+    X(sigmoid)                                                                                                         \
+    X(silu)         /* x * sigmoid(x) */                                                                               \
+    X(silu_grad)    /* d silu / dx */                                                                                  \
+    X(gelu)         /* x * Phi(x) */                                                                                   \
+    X(gelu_tanh)    /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */                                                \
+    X(gelu_sigmoid) /* x * sigmoid(1.702 x) */                                                                         \
+    X(softplus)     /* log(1 + exp(x)) */                                                                              \
+    X(softsign)     /* x / (1 + |x|) */                                                                                \
+    X(relu)         /* NaN stays */                                                                                    \
+    X(relu6)                                                                                                           \
+    X(leaky_relu)   /* x < 0 ? p x : x */                                                                              \
+    X(elu)          /* x < 0 ? p (exp(x) - 1) : x */                                                                   \
+    X(sigmoid_hard) /* min(max(p x + q, 0), 1) */                                                                      \
+    X(clip)         /* min(max(x, p), q); NaN stays */                                                                 \
+    X(not)          /* x == 0 */                                                                                       \
+    X(to_bool)      /* x != 0 */                                                                                       \
+    X(round_f16)    /* to the nearest fp16 and back: an fp16 tensor kept as floats */                                  \
     X(round_bf16)
 
 /* Two operands; comparisons give 1 or 0. */
-#define CPU_MAP_BINARY(X)                                                                                               \
-    X(add)                                                                                                              \
-    X(sub)                                                                                                              \
-    X(mul)                                                                                                              \
-    X(div)                                                                                                              \
-    X(floor_div) /* floor(x / y) */                                                                                     \
-    X(mod)       /* x - y floor(x / y): the sign of y */                                                                \
-    X(pow)                                                                                                              \
-    X(max)       /* NaN in either operand gives NaN */                                                                  \
-    X(min)                                                                                                              \
-    X(eq)                                                                                                               \
-    X(ne)                                                                                                               \
-    X(lt)                                                                                                               \
-    X(le)                                                                                                               \
-    X(gt)                                                                                                               \
-    X(ge)                                                                                                               \
-    X(and)       /* x != 0 && y != 0 */                                                                                 \
-    X(or)                                                                                                               \
+#define CPU_MAP_BINARY(X)                                                                                              \
+    X(add)                                                                                                             \
+    X(sub)                                                                                                             \
+    X(mul)                                                                                                             \
+    X(div)                                                                                                             \
+    X(floor_div) /* floor(x / y) */                                                                                    \
+    X(mod)       /* x - y floor(x / y): the sign of y */                                                               \
+    X(pow)                                                                                                             \
+    X(max) /* NaN in either operand gives NaN */                                                                       \
+    X(min)                                                                                                             \
+    X(eq)                                                                                                              \
+    X(ne)                                                                                                              \
+    X(lt)                                                                                                              \
+    X(le)                                                                                                              \
+    X(gt)                                                                                                              \
+    X(ge)                                                                                                              \
+    X(and) /* x != 0 && y != 0 */                                                                                      \
+    X(or)                                                                                                              \
     X(xor)
 
 typedef enum cpu_map_code {
@@ -82,7 +82,7 @@ typedef enum cpu_map_code {
     CPU_MAP_BINARY_BEFORE = CPU_MAP_UNARY_END - 1,
     CPU_MAP_BINARY(CPU_MAP_ENUM)
 #undef CPU_MAP_ENUM
-    CPU_MAP_COUNT
+        CPU_MAP_COUNT
 } cpu_map_code;
 
 /* Which operands are arrays: V is an array of `count`, S one float that stands for all. */

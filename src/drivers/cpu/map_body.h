@@ -16,16 +16,16 @@ VFN vf v_sign(vf x) {
 }
 VFN vf v_mod(vf x, vf y) { return v_fnma(y, v_floor(v_div(x, y)), x); }
 
-#define UNARY(name, expression)                                                                                         \
-    VFN vf op_##name(vf x, vf p, vf q) {                                                                                \
-        (void)x, (void)p, (void)q;                                                                                      \
-        return expression;                                                                                              \
-    }                                                                                                                   \
-    static VTARGET void map_##name(float *y, const float *x, int64_t count, float p_, float q_) {                       \
-        vf p = v_set(p_), q = v_set(q_);                                                                                \
-        int64_t i = 0;                                                                                                  \
-        for (; i + VL <= count; i += VL) v_store(y + i, op_##name(v_load(x + i), p, q));                                \
-        if (i < count) v_store_n(y + i, op_##name(v_load_n(x + i, count - i), p, q), count - i);                        \
+#define UNARY(name, expression)                                                                                        \
+    VFN vf op_##name(vf x, vf p, vf q) {                                                                               \
+        (void)x, (void)p, (void)q;                                                                                     \
+        return expression;                                                                                             \
+    }                                                                                                                  \
+    static VTARGET void map_##name(float *y, const float *x, int64_t count, float p_, float q_) {                      \
+        vf p = v_set(p_), q = v_set(q_);                                                                               \
+        int64_t i = 0;                                                                                                 \
+        for (; i + VL <= count; i += VL) v_store(y + i, op_##name(v_load(x + i), p, q));                               \
+        if (i < count) v_store_n(y + i, op_##name(v_load_n(x + i, count - i), p, q), count - i);                       \
     }
 
 UNARY(copy, x)
@@ -73,22 +73,22 @@ static VTARGET void map_fill(float *y, const float *x, int64_t count, float p, f
     if (i < count) v_store_n(y + i, v_set(p), count - i);
 }
 
-#define BINARY_LOOP(name, pattern, first, second, first_rest, second_rest)                                              \
-    static VTARGET void map_##name##_##pattern(float *z, const float *x, const float *y, int64_t count) {               \
-        if (count <= 0) return;                                                                                         \
-        int64_t i = 0, n = count % VL;                                                                                  \
-        vf one = v_set(pattern##_ONE);                                                                                  \
-        (void)one;                                                                                                      \
-        for (; i + VL <= count; i += VL) v_store(z + i, op_##name(first, second));                                      \
-        if (n) v_store_n(z + i, op_##name(first_rest, second_rest), n);                                                 \
+#define BINARY_LOOP(name, pattern, first, second, first_rest, second_rest)                                             \
+    static VTARGET void map_##name##_##pattern(float *z, const float *x, const float *y, int64_t count) {              \
+        if (count <= 0) return;                                                                                        \
+        int64_t i = 0, n = count % VL;                                                                                 \
+        vf one = v_set(pattern##_ONE);                                                                                 \
+        (void)one;                                                                                                     \
+        for (; i + VL <= count; i += VL) v_store(z + i, op_##name(first, second));                                     \
+        if (n) v_store_n(z + i, op_##name(first_rest, second_rest), n);                                                \
     }
 #define VV_ONE 0
 #define VS_ONE *y
 #define SV_ONE *x
-#define BINARY(name, expression)                                                                                        \
-    VFN vf op_##name(vf x, vf y) { return expression; }                                                                 \
-    BINARY_LOOP(name, VV, v_load(x + i), v_load(y + i), v_load_n(x + i, n), v_load_n(y + i, n))                         \
-    BINARY_LOOP(name, VS, v_load(x + i), one, v_load_n(x + i, n), one)                                                  \
+#define BINARY(name, expression)                                                                                       \
+    VFN vf op_##name(vf x, vf y) { return expression; }                                                                \
+    BINARY_LOOP(name, VV, v_load(x + i), v_load(y + i), v_load_n(x + i, n), v_load_n(y + i, n))                        \
+    BINARY_LOOP(name, VS, v_load(x + i), one, v_load_n(x + i, n), one)                                                 \
     BINARY_LOOP(name, SV, one, v_load(y + i), one, v_load_n(y + i, n))
 
 BINARY(add, v_add(x, y))

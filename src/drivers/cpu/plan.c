@@ -22,8 +22,7 @@ static const struct {
     const cpu_plan_binding *binding;
     int code;
 } bindings[MIL_OP_COUNT] = {
-#define CPU(bind, code)                                                                                                \
-    { &cpu_bind_##bind, (int)CPU_##code }
+#define CPU(bind, code)                                        {&cpu_bind_##bind, (int)CPU_##code}
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) [MIL_OP_##name] = cpu,
 #include "mil/ops.def"
 };

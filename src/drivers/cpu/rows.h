@@ -20,7 +20,7 @@ typedef enum cpu_reduce_code {
     CPU_REDUCE_SUM,
     CPU_REDUCE_SUMSQ, /* sum of squares */
     CPU_REDUCE_SUMABS,
-    CPU_REDUCE_MAX,   /* NaN anywhere gives NaN; length 0 gives -inf (max), inf (min), 0 (sums), 1 (prod) */
+    CPU_REDUCE_MAX, /* NaN anywhere gives NaN; length 0 gives -inf (max), inf (min), 0 (sums), 1 (prod) */
     CPU_REDUCE_MIN,
     CPU_REDUCE_PROD,
     CPU_REDUCE_COUNT
@@ -35,7 +35,8 @@ typedef struct cpu_rows_table {
     /* y[r,:] = softmax(x[r,:]); in place is allowed. A row of only -inf gives NaN, as the definition does. */
     void (*softmax)(float *y, const float *x, int64_t rows, int64_t length, int64_t y_stride, int64_t x_stride);
     /* y[:,j] = softmax(x[:,j]) over i < length, for j < width */
-    void (*softmax_strided)(float *y, const float *x, int64_t length, int64_t width, int64_t y_stride, int64_t x_stride);
+    void (*softmax_strided)(float *y, const float *x, int64_t length, int64_t width, int64_t y_stride,
+                            int64_t x_stride);
     /* y[r] = log(sum(exp(x[r,:]))) */
     void (*log_sum_exp)(float *y, const float *x, int64_t rows, int64_t length, int64_t stride);
     void (*log_sum_exp_strided)(float *y, const float *x, int64_t length, int64_t width, int64_t stride);

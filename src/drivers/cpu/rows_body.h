@@ -46,47 +46,47 @@ static inline double join_max(double a, double b) { return a != a || a > b ? a :
 static inline double join_min(double a, double b) { return a != a || a < b ? a : b; }
 
 /* pre: what happens to an element first; op: joins vectors; lanes: joins lanes; start: the result for no element */
-#define REDUCE(name, pre, op, lanes, join, start)                                                                       \
-    VFN float name##_block(const float *x, int64_t n) {                                                                 \
-        vf s0 = v_set(start), s1 = s0, s2 = s0, s3 = s0;                                                                \
-        int64_t i = 0;                                                                                                  \
-        for (; i + 4 * VL <= n; i += 4 * VL) {                                                                          \
-            s0 = op(s0, pre(v_load(x + i)));                                                                            \
-            s1 = op(s1, pre(v_load(x + i + VL)));                                                                       \
-            s2 = op(s2, pre(v_load(x + i + 2 * VL)));                                                                   \
-            s3 = op(s3, pre(v_load(x + i + 3 * VL)));                                                                   \
-        }                                                                                                               \
-        for (; i + VL <= n; i += VL) s0 = op(s0, pre(v_load(x + i)));                                                   \
-        if (i < n) s1 = op(s1, pre(load_or(x + i, n - i, start)));                                                      \
-        return lanes(op(op(s0, s1), op(s2, s3)));                                                                       \
-    }                                                                                                                   \
-    static VTARGET void rows_##name(float *y, const float *x, int64_t rows, int64_t length, int64_t stride) {           \
-        for (int64_t r = 0; r < rows; r++, x += stride) {                                                               \
-            double total = start;                                                                                       \
-            for (int64_t i = 0; i < length; i += CPU_ROWS_BLOCK) {                                                      \
-                int64_t n = length - i < CPU_ROWS_BLOCK ? length - i : CPU_ROWS_BLOCK;                                  \
-                total = join(total, (double)name##_block(x + i, n));                                                    \
-            }                                                                                                           \
-            y[r] = (float)total;                                                                                        \
-        }                                                                                                               \
-    }                                                                                                                   \
-    static VTARGET void columns_##name(float *y, const float *x, int64_t length, int64_t width, int64_t stride) {       \
-        for (int64_t j = 0; j < width; j += CPU_ROWS_INNER) {                                                           \
-            int64_t n = width - j < CPU_ROWS_INNER ? width - j : CPU_ROWS_INNER;                                        \
-            float total[CPU_ROWS_INNER], part[CPU_ROWS_INNER];                                                          \
-            for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL) v_store(total + c, v_set(start));                          \
-            for (int64_t i = 0; i < length; i += CPU_ROWS_STRIDED) {                                                    \
-                int64_t end = length - i < CPU_ROWS_STRIDED ? length : i + CPU_ROWS_STRIDED, c = 0;                     \
-                for (; c < CPU_ROWS_INNER; c += VL) v_store(part + c, v_set(start));                                    \
-                for (int64_t k = i; k < end; k++) {                                                                     \
-                    const float *row = x + k * stride + j;                                                              \
-                    for (c = 0; c + VL <= n; c += VL) v_store(part + c, op(v_load(part + c), pre(v_load(row + c))));    \
-                    if (c < n) v_store(part + c, op(v_load(part + c), pre(load_or(row + c, n - c, start))));            \
-                }                                                                                                       \
-                for (c = 0; c < CPU_ROWS_INNER; c += VL) v_store(total + c, op(v_load(total + c), v_load(part + c)));   \
-            }                                                                                                           \
-            for (int64_t c = 0; c < n; c++) y[j + c] = total[c];                                                        \
-        }                                                                                                               \
+#define REDUCE(name, pre, op, lanes, join, start)                                                                      \
+    VFN float name##_block(const float *x, int64_t n) {                                                                \
+        vf s0 = v_set(start), s1 = s0, s2 = s0, s3 = s0;                                                               \
+        int64_t i = 0;                                                                                                 \
+        for (; i + 4 * VL <= n; i += 4 * VL) {                                                                         \
+            s0 = op(s0, pre(v_load(x + i)));                                                                           \
+            s1 = op(s1, pre(v_load(x + i + VL)));                                                                      \
+            s2 = op(s2, pre(v_load(x + i + 2 * VL)));                                                                  \
+            s3 = op(s3, pre(v_load(x + i + 3 * VL)));                                                                  \
+        }                                                                                                              \
+        for (; i + VL <= n; i += VL) s0 = op(s0, pre(v_load(x + i)));                                                  \
+        if (i < n) s1 = op(s1, pre(load_or(x + i, n - i, start)));                                                     \
+        return lanes(op(op(s0, s1), op(s2, s3)));                                                                      \
+    }                                                                                                                  \
+    static VTARGET void rows_##name(float *y, const float *x, int64_t rows, int64_t length, int64_t stride) {          \
+        for (int64_t r = 0; r < rows; r++, x += stride) {                                                              \
+            double total = start;                                                                                      \
+            for (int64_t i = 0; i < length; i += CPU_ROWS_BLOCK) {                                                     \
+                int64_t n = length - i < CPU_ROWS_BLOCK ? length - i : CPU_ROWS_BLOCK;                                 \
+                total = join(total, (double)name##_block(x + i, n));                                                   \
+            }                                                                                                          \
+            y[r] = (float)total;                                                                                       \
+        }                                                                                                              \
+    }                                                                                                                  \
+    static VTARGET void columns_##name(float *y, const float *x, int64_t length, int64_t width, int64_t stride) {      \
+        for (int64_t j = 0; j < width; j += CPU_ROWS_INNER) {                                                          \
+            int64_t n = width - j < CPU_ROWS_INNER ? width - j : CPU_ROWS_INNER;                                       \
+            float total[CPU_ROWS_INNER], part[CPU_ROWS_INNER];                                                         \
+            for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL) v_store(total + c, v_set(start));                         \
+            for (int64_t i = 0; i < length; i += CPU_ROWS_STRIDED) {                                                   \
+                int64_t end = length - i < CPU_ROWS_STRIDED ? length : i + CPU_ROWS_STRIDED, c = 0;                    \
+                for (; c < CPU_ROWS_INNER; c += VL) v_store(part + c, v_set(start));                                   \
+                for (int64_t k = i; k < end; k++) {                                                                    \
+                    const float *row = x + k * stride + j;                                                             \
+                    for (c = 0; c + VL <= n; c += VL) v_store(part + c, op(v_load(part + c), pre(v_load(row + c))));   \
+                    if (c < n) v_store(part + c, op(v_load(part + c), pre(load_or(row + c, n - c, start))));           \
+                }                                                                                                      \
+                for (c = 0; c < CPU_ROWS_INNER; c += VL) v_store(total + c, op(v_load(total + c), v_load(part + c)));  \
+            }                                                                                                          \
+            for (int64_t c = 0; c < n; c++) y[j + c] = total[c];                                                       \
+        }                                                                                                              \
     }
 
 REDUCE(sum, same_, v_add, v_sum, join_sum, 0.0f)
@@ -150,8 +150,8 @@ static VTARGET void rows_log_sum_exp(float *y, const float *x, int64_t rows, int
 }
 
 /* Columns j .. j+n-1, n <= CPU_ROWS_INNER: their maxima, and the sums of exp(x - max), which are stored if y is given. */
-VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_t y_stride, int64_t x_stride, float *top,
-                     float *sum) {
+VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_t y_stride, int64_t x_stride,
+                     float *top, float *sum) {
     columns_max(top, x, length, n, x_stride);
     for (int64_t c = 0; c < CPU_ROWS_INNER; c++) sum[c] = 0;
     float part[CPU_ROWS_INNER];

@@ -330,7 +330,9 @@ static void store(tile_builder *t, const mil_value *v) {
 /* First what can run chunk by chunk, then what needs the reductions; stores last in their part. Where the fold is not cut
  * in chunks all stores are last of all, so that a value may be stored over an operand. */
 static void order_instrs(tile_builder *t, bool chunked) {
-    static const struct { bool late, store; } parts[] = {{false, false}, {false, true}, {true, false}, {true, true}};
+    static const struct {
+        bool late, store;
+    } parts[] = {{false, false}, {false, true}, {true, false}, {true, true}};
     tile_instr sorted[MAX_INSTRS];
     int n = 0;
     for (int i = 0; i < t->instr_count; i++)

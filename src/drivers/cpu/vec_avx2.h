@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define VTARGET __attribute__((target("avx2,fma,f16c")))
-#define VFN static inline __attribute__((always_inline, unused)) VTARGET
-#define VL  8
+#define VFN     static inline __attribute__((always_inline, unused)) VTARGET
+#define VL      8
 
 typedef __m256 vf;
 typedef __m256i vi;

@@ -39,8 +39,7 @@ static propane_status null_buffer_create(void *impl, size_t bytes, driver_buffer
 static void null_buffer_free(void *impl, driver_buffer *buffer) { mem_pages_free(buffer->memory, buffer->bytes); }
 
 static propane_status null_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
-    for (int i = 0; i < e->program->output_count; i++)
-        memset(e->outputs[i]->memory, 0, e->program->outputs[i].bytes);
+    for (int i = 0; i < e->program->output_count; i++) memset(e->outputs[i]->memory, 0, e->program->outputs[i].bytes);
     return PROPANE_OK;
 }
 

@@ -17,7 +17,7 @@ extern const propane_driver sim_driver;
 
 /* C7: weights of one program load up to 3.75-4 GiB (oMLX, M5 Max). */
 #define LOAD_LIMIT 3.75e9
-#define MAX_IO 256
+#define MAX_IO     256
 
 typedef struct sim_device {
     const chip *chip;
@@ -45,8 +45,8 @@ static propane_status sim_open(const char *rest, void **impl, propane_error *err
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
     }
     sim_tables_build(&d->tables);
-    d->numbers = (sim_numbers){.tables = &d->tables, .switches = &d->switches,
-                               .product_limit = (float)chip_know(c, CHIP_saturate)->value};
+    d->numbers = (sim_numbers){
+        .tables = &d->tables, .switches = &d->switches, .product_limit = (float)chip_know(c, CHIP_saturate)->value};
     *impl = d;
     return PROPANE_OK;
 }
@@ -73,12 +73,14 @@ static propane_status refuse(const sim_device *d, const mil_function *f, propane
         for (int r = 0; r < op->result_count; r++)
             if (op->results[r]->konst) weights += (double)mil_type_bytes(&op->results[r]->type);
     if (weights > LOAD_LIMIT)
-        return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "sim:%s: function '%s': Program load failure (0x20004): its weights are %.2f GB, and more than 3.75 "
-                            "GB do not load (C7, measured on the M5 Max); split it", d->chip->name, f->name, weights / 1e9);
+        return propane_fail(
+            err, PROPANE_ERR_LIMIT,
+            "sim:%s: function '%s': Program load failure (0x20004): its weights are %.2f GB, and more than 3.75 "
+            "GB do not load (C7, measured on the M5 Max); split it",
+            d->chip->name, f->name, weights / 1e9);
     if (f->param_count > MAX_IO || f->result_count > MAX_IO)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "sim:%s: function '%s' has more than %d inputs or outputs", d->chip->name,
-                            f->name, MAX_IO);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "sim:%s: function '%s' has more than %d inputs or outputs",
+                            d->chip->name, f->name, MAX_IO);
     return d->switches.value[SIM_refuse] ? chip_check_refusal(f, d->chip, d->switches.value[SIM_os], err) : PROPANE_OK;
 }
 
@@ -100,15 +102,18 @@ static propane_status sim_supports(void *impl, const mil_function *f, const prop
 static propane_status take_budget(sim_device *d, const mil_function *f, propane_error *err) {
     int budget = d->switches.value[SIM_budget], theory = d->switches.value[SIM_theory];
     if (budget && theory == SIM_COUNTS_COMPILES && d->compiles >= budget)
-        return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "sim:%s: ANECCompile() FAILED: '%s' would be compile %d of this process, and after about %d the "
-                            "compiler fails without a reason (C1, measured on the M4; what is counted is disputed, Q2): give "
-                            "weights as inputs, or write a checkpoint and start the process again", d->chip->name, f->name,
-                            d->compiles + 1, budget);
+        return propane_fail(
+            err, PROPANE_ERR_LIMIT,
+            "sim:%s: ANECCompile() FAILED: '%s' would be compile %d of this process, and after about %d the "
+            "compiler fails without a reason (C1, measured on the M4; what is counted is disputed, Q2): give "
+            "weights as inputs, or write a checkpoint and start the process again",
+            d->chip->name, f->name, d->compiles + 1, budget);
     if (budget && theory == SIM_COUNTS_LOADED && d->loaded >= budget)
-        return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "sim:%s: '%s' would be program %d that is loaded at the same time, and %d are taken (C1, Q2): free "
-                            "one first", d->chip->name, f->name, d->loaded + 1, budget);
+        return propane_fail(
+            err, PROPANE_ERR_LIMIT,
+            "sim:%s: '%s' would be program %d that is loaded at the same time, and %d are taken (C1, Q2): free "
+            "one first",
+            d->chip->name, f->name, d->loaded + 1, budget);
     d->compiles++;
     d->loaded++;
     return PROPANE_OK;
@@ -225,12 +230,15 @@ static bool is_dense(const propane_io *io) {
 
 static propane_status binding_fault(const sim_device *d, const char *what, const char *name, size_t bytes, size_t want,
                                     const char *rule, propane_error *err) {
-    return propane_fail(err, PROPANE_ERR_DEVICE,
-                        "sim:%s: ANEProgramProcessRequestDirect() failed with status=0x1d: %s '%s' is bound to %zu bytes, not "
-                        "%zu (%s)", d->chip->name, what, name, bytes, want, rule);
+    return propane_fail(
+        err, PROPANE_ERR_DEVICE,
+        "sim:%s: ANEProgramProcessRequestDirect() failed with status=0x1d: %s '%s' is bound to %zu bytes, not "
+        "%zu (%s)",
+        d->chip->name, what, name, bytes, want, rule);
 }
 
-static propane_status check_bindings(const sim_device *d, const driver_execution *e, const sim_program *p, propane_error *err) {
+static propane_status check_bindings(const sim_device *d, const driver_execution *e, const sim_program *p,
+                                     propane_error *err) {
     const driver_program *program = e->program;
     if (d->switches.value[SIM_sizes]) {
         for (int i = 1; i < program->input_count; i++)
@@ -244,7 +252,8 @@ static propane_status check_bindings(const sim_device *d, const driver_execution
     }
     for (int i = 0; i < program->input_count; i++)
         if (e->inputs[p->order[i]]->bytes < program->inputs[i].bytes)
-            return binding_fault(d, "input", program->inputs[i].name, e->inputs[p->order[i]]->bytes, program->inputs[i].bytes,
+            return binding_fault(d, "input", program->inputs[i].name, e->inputs[p->order[i]]->bytes,
+                                 program->inputs[i].bytes,
                                  "C12: the engine takes inputs in alphabetical order, measured", err);
     return PROPANE_OK;
 }

@@ -14,7 +14,7 @@
 #include "drivers/sim/sim.h"
 #include "mil/shape.h"
 
-#define PIECES 32
+#define PIECES   32
 #define HALF_MAX 65504.0f
 /* log and rsqrt misbehave below it (C46, libane): their table ends there. */
 #define SMALLEST 0x1.0cp-17f
@@ -140,7 +140,8 @@ bool sim_has_kernel(const sim_numbers *n, const mil_op *op) {
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------- */
 
-static propane_status run_softmax(const sim_numbers *n, const mil_op *op, const float *x, float *y, propane_error *err) {
+static propane_status run_softmax(const sim_numbers *n, const mil_op *op, const float *x, float *y,
+                                  propane_error *err) {
     const mil_type *type = &op->results[0]->type;
     int axis;
     PROPANE_TRY(mil_attr_axis(op, "axis", type->rank, &axis, err));

@@ -27,7 +27,8 @@ typedef struct sim_switches {
 } sim_switches;
 
 /* "m4?table=0&budget=20"; unknown chips, switches and values are refused with those there are. */
-PROPANE_CHECK propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches *out, propane_error *err);
+PROPANE_CHECK propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches *out,
+                                                propane_error *err);
 
 /* ---- numbers (numerics.c) -------------------------------------------------------------------------------------------- */
 
@@ -38,7 +39,7 @@ typedef struct sim_table {
 
 typedef struct sim_tables {
     sim_table sigmoid, tanh, erf, exp2, log2, rsqrt; /* the last three over one binade, the exponent is exact */
-    float exp_half[65536]; /* exp of every fp16, rounded to fp16 */
+    float exp_half[65536];                           /* exp of every fp16, rounded to fp16 */
 } sim_tables;
 
 void sim_tables_build(sim_tables *t);
@@ -55,7 +56,8 @@ bool sim_has_kernel(const sim_numbers *n, const mil_op *op);
 PROPANE_CHECK propane_status sim_kernel_run(const sim_numbers *n, const mil_op *op, const float *x, float *y,
                                             propane_error *err);
 /* The same for an elementwise op of fp16, for all its values at once. */
-PROPANE_CHECK propane_status sim_kernel_map(const sim_numbers *n, const mil_op *op, uint16_t map[65536], propane_error *err);
+PROPANE_CHECK propane_status sim_kernel_map(const sim_numbers *n, const mil_op *op, uint16_t map[65536],
+                                            propane_error *err);
 bool sim_is_elementwise(const mil_op *op);
 /* What happens to every result when it is stored: rounding of fp32, saturation, the fault of slices along the width. */
 void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, void *data);
@@ -68,8 +70,8 @@ typedef enum sim_place { SIM_NOWHERE, SIM_INPUT, SIM_TEMP, SIM_CONST } sim_place
 
 typedef struct sim_slot {
     sim_place place;
-    int index;       /* SIM_INPUT: which */
-    int64_t offset;  /* in the block */
+    int index;      /* SIM_INPUT: which */
+    int64_t offset; /* in the block */
     const void *data;
 } sim_slot;
 
@@ -79,24 +81,25 @@ typedef struct sim_step {
     uint16_t *map;        /* a kernel of ours as a table of all fp16 values; NULL: none */
     bool alias;
     int in_count, out_count;
-    int *in, *out;        /* value ids, in the order of the program's inputs and outputs */
+    int *in, *out; /* value ids, in the order of the program's inputs and outputs */
 } sim_step;
 
 typedef struct sim_program {
-    mil_module *module;   /* the program's own copy */
+    mil_module *module; /* the program's own copy */
     const mil_function *function;
-    sim_slot *slots;      /* by value id */
+    sim_slot *slots; /* by value id */
     sim_step *steps;
     int step_count;
-    int64_t block_bytes;  /* values, then scratch */
+    int64_t block_bytes; /* values, then scratch */
     int64_t scratch, float_scratch;
-    void **pointers;      /* room for the addresses of one step */
+    void **pointers; /* room for the addresses of one step */
     double ms, energy_mj, weight_bytes;
-    int *order;           /* which input the engine takes for which parameter */
+    int *order; /* which input the engine takes for which parameter */
 } sim_program;
 
-PROPANE_CHECK propane_status sim_program_create(const mil_function *f, const sim_numbers *n, const cpu_plan_options *options,
-                                                arena *a, sim_program **out, propane_error *err);
+PROPANE_CHECK propane_status sim_program_create(const mil_function *f, const sim_numbers *n,
+                                                const cpu_plan_options *options, arena *a, sim_program **out,
+                                                propane_error *err);
 void sim_program_deinit(sim_program *p);
 /* `inputs` are dense; `outputs` get the addresses of the dense results, inside the block or an input. */
 PROPANE_CHECK propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block, void *const *inputs,

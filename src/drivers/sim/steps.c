@@ -120,8 +120,8 @@ static propane_status add_step(sim_program *p, const mil_op *op, const sim_numbe
     return PROPANE_OK;
 }
 
-static propane_status plan_steps(sim_program *p, const sim_numbers *n, const cpu_plan_options *options, arena *a, arena *work,
-                                 propane_error *err) {
+static propane_status plan_steps(sim_program *p, const sim_numbers *n, const cpu_plan_options *options, arena *a,
+                                 arena *work, propane_error *err) {
     const mil_function *f = p->function;
     int operands = 1;
     p->slots = ARENA_ARRAY(a, f->value_count + 1, sim_slot);
@@ -144,8 +144,8 @@ static propane_status plan_steps(sim_program *p, const sim_numbers *n, const cpu
     return p->pointers ? PROPANE_OK : no_memory(err);
 }
 
-propane_status sim_program_create(const mil_function *f, const sim_numbers *n, const cpu_plan_options *options, arena *a,
-                                  sim_program **out, propane_error *err) {
+propane_status sim_program_create(const mil_function *f, const sim_numbers *n, const cpu_plan_options *options,
+                                  arena *a, sim_program **out, propane_error *err) {
     arena *work = arena_create();
     sim_program *p = work ? ARENA_NEW(a, sim_program) : NULL;
     propane_status status = p ? copy_function(p, f, work, err) : no_memory(err);
@@ -193,8 +193,8 @@ static propane_status run_kernel(const sim_program *p, const sim_step *s, const 
     return PROPANE_OK;
 }
 
-propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block, void *const *inputs, const void **outputs,
-                               propane_error *err) {
+propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block, void *const *inputs,
+                               const void **outputs, propane_error *err) {
     for (int i = 0; i < p->step_count; i++) {
         const sim_step *s = &p->steps[i];
         if (s->alias) continue;

@@ -40,7 +40,8 @@ static propane_status set(const char *at, size_t length, sim_switches *out, prop
     long v = n < length ? strtol(at + n + 1, &end, 10) : 0;
     if (n + 1 >= length || end != at + length || v < rows[i].low || v > rows[i].high)
         return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': '%.*s': %s takes a number from %d to %d: %s",
-                            (int)(length < 60 ? length : 60), at, rows[i].name, rows[i].low, rows[i].high, rows[i].text);
+                            (int)(length < 60 ? length : 60), at, rows[i].name, rows[i].low, rows[i].high,
+                            rows[i].text);
     out->value[i] = (int)v;
     return PROPANE_OK;
 }
@@ -50,7 +51,8 @@ propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches
     size_t length = strcspn(rest, "?");
     snprintf(name, sizeof name, "%.*s", (int)(length < 39 ? length : 39), rest);
     if (!length)
-        return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim' needs a chip: \"sim:m4\", or \"sim:m1?table=0&budget=20\"");
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "device 'sim' needs a chip: \"sim:m4\", or \"sim:m1?table=0&budget=20\"");
     PROPANE_TRY(chip_find(name, c, err));
     defaults(*c, out);
     for (const char *at = rest[length] ? rest + length + 1 : rest + length; *at;) {
@@ -59,6 +61,7 @@ propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches
         at += n + (at[n] == '&');
     }
     if (out->value[SIM_rows] & (out->value[SIM_rows] - 1))
-        return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': rows is %d, not a power of two", out->value[SIM_rows]);
+        return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': rows is %d, not a power of two",
+                            out->value[SIM_rows]);
     return PROPANE_OK;
 }
