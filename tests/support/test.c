@@ -76,6 +76,22 @@ const char *test_data(const char *name) {
     return stat(path, &st) == 0 ? path : NULL;
 }
 
+long test_resident_pages(void) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return -1;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    return -1;
+#endif
+#endif
+    FILE *f = fopen("/proc/self/statm", "r");
+    long size = 0, resident = -1;
+    if (!f) return -1;
+    if (fscanf(f, "%ld %ld", &size, &resident) != 2) resident = -1;
+    fclose(f);
+    return resident;
+}
+
 static char temp_dir[200];
 static pid_t temp_owner;
 

@@ -59,6 +59,8 @@ void test_skip(const char *format, ...) BASE_PRINTF(1, 2);
 /* The path of a shared data file ("tinyshakespeare.txt"), looked for in $PROPANE_DATA and ../shared/data; NULL: not here.
  * The result is static. */
 const char *test_data(const char *name);
+/* Pages of memory that this process holds; -1: not known here, or a sanitizer's own memory would be counted. */
+long test_resident_pages(void);
 /* A fresh folder that is removed when the test program ends; the result is the caller's to mem_free. */
 char *test_temp_dir(void);
 

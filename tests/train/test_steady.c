@@ -15,31 +15,14 @@ typedef struct log_book {
     double first, last;
 } log_book;
 
-/* -1: not known here, or a sanitizer's own memory would be counted. */
-static long resident_pages(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return -1;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return -1;
-#endif
-#endif
-    FILE *f = fopen("/proc/self/statm", "r");
-    long size = 0, resident = -1;
-    if (!f) return -1;
-    if (fscanf(f, "%ld %ld", &size, &resident) != 2) resident = -1;
-    fclose(f);
-    return resident;
-}
-
 static void on_step(void *context, const train_report *r) {
     log_book *l = context;
     if (r->step == 1) l->first = r->loss;
-    if (r->step == 49) (void)resident_pages(); /* the code that reads it becomes resident, too */
+    if (r->step == 49) (void)test_resident_pages(); /* the code that reads it becomes resident, too */
     l->last = r->loss;
     if (r->step != 50 && r->step != STEPS) return;
     l->blocks[r->step == STEPS] = mem_alloc_count();
-    l->pages[r->step == STEPS] = resident_pages();
+    l->pages[r->step == STEPS] = test_resident_pages();
 }
 
 static void thousand_steps(const char *plan_name, const char *precision) {

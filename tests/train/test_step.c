@@ -98,34 +98,17 @@ static double bench_step(bench *b) {
     return loss + more;
 }
 
-/* -1: not known here, or a sanitizer's own memory would be counted. */
-static long resident_pages(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return -1;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return -1;
-#endif
-#endif
-    FILE *f = fopen("/proc/self/statm", "r");
-    long size = 0, resident = -1;
-    if (!f) return -1;
-    if (fscanf(f, "%ld %ld", &size, &resident) != 2) resident = -1;
-    fclose(f);
-    return resident;
-}
-
 static void no_allocation(bool two_queues) {
     bench b;
     bench_open(&b, two_queues ? "six" : "layer", "inputs", MIL_fp32, two_queues);
     double first = bench_step(&b), last = 0;
     for (int i = 0; i < 49; i++) bench_step(&b);
-    (void)resident_pages(); /* the code that reads it becomes resident, too */
+    (void)test_resident_pages(); /* the code that reads it becomes resident, too */
     uint64_t count = mem_alloc_count();
-    long pages = resident_pages();
+    long pages = test_resident_pages();
     for (int i = 0; i < 200; i++) last = bench_step(&b);
     EXPECT_MSG(mem_alloc_count() == count, "%llu blocks in 200 steps", (unsigned long long)(mem_alloc_count() - count));
-    if (pages >= 0) EXPECT_MSG(resident_pages() <= pages + 8, "%ld pages more", resident_pages() - pages);
+    if (pages >= 0) EXPECT_MSG(test_resident_pages() <= pages + 8, "%ld pages more", test_resident_pages() - pages);
     EXPECT_MSG(last < first / 2, "loss %g after %g", last, first);
     bench_close(&b);
 }
