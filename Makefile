@@ -5,6 +5,7 @@ BUILD  ?= build/$(MODE)
 CC     ?= cc
 PREFIX ?= /usr/local
 Q      := $(if $(V),,@)
+JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2> /dev/null || echo 2)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings \
             -Wundef -Wvla -Wno-unused-parameter -Wno-missing-field-initializers
@@ -98,19 +99,19 @@ setup: ## install what is missing (apt-get or brew)
 	$(Q)sh tools/setup
 
 check: setup ## build and run all tests: needs no Python, network or Mac
-	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) tests
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tests/run.sh $(BUILD) $(TESTS)
 
 demo: setup ## train a small model on this repository's own text and let it write (TEXT=FILE: on that file)
-	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) all
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) all
 	$(Q)sh tools/demo.sh $(BIN) $(TEXT)
 
 bench: setup ## measure what docs/performance.md claims
-	$(Q)$(MAKE) --no-print-directory MODE=$(MODE) benches
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) benches
 	$(Q)sh bench/run.sh $(BUILD)
 
 asan tsan: setup ## the tests under AddressSanitizer and UBSan, or ThreadSanitizer
-	$(Q)$(MAKE) --no-print-directory MODE=$@ tests
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$@ tests
 	$(Q)sh tests/run.sh build/$@ $(TESTS)
 
 fuzz: ## search for crashes with libFuzzer (FUZZ_SECONDS=60, FUZZ="mil blob")
