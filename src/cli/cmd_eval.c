@@ -47,7 +47,7 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
     propane_status status;
     if (j->ids_path) {
         status = ids_parse(data, length, path, j->weights->config.vocab_size, &j->ids, err);
-    } else if (length >= 8 && memcmp(data, "PRPNTOKS", 8) == 0) {
+    } else if (token_file_is(data, length)) {
         status = take_tokens(j, data, length, err);
     } else if (tokenizer_vocab_size(j->tokenizer) != j->weights->config.vocab_size) {
         status =

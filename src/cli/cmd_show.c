@@ -208,7 +208,7 @@ static propane_status show(const char *path, propane_error *err) {
     PROPANE_TRY(file_map_open(path, &map, err));
     bool blob = map.bytes >= 8 && map.data[4] == 2 && !map.data[5] && !map.data[6] && !map.data[7] &&
                 map.bytes >= 128 && map.data[8] == 0 && map.data[64] == 0xEF && map.data[65] == 0xBE;
-    bool tokens = has_magic(&map, "PRPNTOKS"), mil = looks_like_mil(&map);
+    bool tokens = token_file_is(map.data, map.bytes), mil = looks_like_mil(&map);
     bool json = map.bytes && map.data[0] == '{', is_gguf = has_magic(&map, "GGUF");
     file_map_close(&map);
     if (tokens) return show_tokens(path, err);

@@ -59,7 +59,7 @@ static propane_status open_tokens(const corpus_options *o, corpus *c, propane_er
 static propane_status is_token_file(const char *path, bool *out, propane_error *err) {
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
-    *out = map.bytes >= 8 && memcmp(map.data, "PRPNTOKS", 8) == 0;
+    *out = token_file_is(map.data, map.bytes);
     file_map_close(&map);
     return PROPANE_OK;
 }

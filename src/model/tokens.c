@@ -11,6 +11,10 @@
 enum { HEADER_BYTES = 128, VERSION = 1, HASH_AT = 48 };
 static const char magic[8] = {'P', 'R', 'P', 'N', 'T', 'O', 'K', 'S'};
 
+bool token_file_is(const void *data, size_t length) {
+    return length >= sizeof magic && memcmp(data, magic, sizeof magic) == 0;
+}
+
 static uint64_t get(const uint8_t *p, int bytes) {
     uint64_t v = 0;
     for (int i = bytes - 1; i >= 0; i--) v = v << 8 | p[i];

@@ -18,6 +18,8 @@ typedef struct token_file {
     char tokenizer_hash[65];
 } token_file;
 
+/* Whether bytes begin like a token file. */
+bool token_file_is(const void *data, size_t length);
 /* Every id is checked against vocab_size, all of them against the checksum. */
 PROPANE_CHECK propane_status token_file_open(const char *path, token_file *out, propane_error *err);
 /* `data` (aligned to 4) must outlive the result; `source` stands for it in messages. */
