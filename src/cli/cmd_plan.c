@@ -24,17 +24,17 @@ static propane_status read_config(const char *path, model_config *out, propane_e
 }
 
 /* One line a chip: made for it and not refused by a known rule, or why not. */
-static void print_chips(const plan *p, const chip *const *chips, int count) {
+static void print_chips(const plan *p, plan_weights weights, const chip *const *chips, int count) {
     for (int i = 0; i < count; i++) {
         propane_error why = {0};
-        propane_status status = plan_supports(p, chips[i], 0, &why);
+        propane_status status = plan_supports(p, chips[i], 0, weights, &why);
         printf("%-9s %s\n", chips[i]->name,
                status == PROPANE_OK ? "no known rule refuses its device kernels" : why.text);
     }
 }
 
 int cmd_plan(int argc, char **argv) {
-    const char *model = NULL, *name = "layer", *precision = "fp32", *write = NULL, *target = NULL;
+    const char *model = NULL, *name = "layer", *precision = "fp32", *weights = "inputs", *write = NULL, *target = NULL;
     int64_t batch = 1, context = 256;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &model, .help = "a model, or a config.json; without it the standard small model"},
@@ -42,6 +42,8 @@ int cmd_plan(int argc, char **argv) {
         {"--batch", CLI_INT, &batch, 1, 4096, "N", "sequences at a time"},
         {"--context", CLI_INT, &context, 1, 65536, "N", "positions of a sequence"},
         {"--precision", CLI_CHOICE, &precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--weights", CLI_CHOICE, &weights, .words = "inputs|packed|baked",
+         .help = "the form that --target is asked about"},
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "say which of m1,m4-max,... or all it is made for"},
         {"--write", CLI_TEXT, &write, .words = "DIR", .help = "write the kernels as MIL text into a folder"},
     };
@@ -74,7 +76,7 @@ int cmd_plan(int argc, char **argv) {
         else if (out.length)
             fwrite(out.data, 1, out.length, stdout);
         text_deinit(&out);
-        print_chips(p, chips, chip_count);
+        print_chips(p, plan_weights_find(weights), chips, chip_count);
     }
     if (status == PROPANE_OK && write) status = mil_write_dir(p->module, write, MIL_SHORT, &err);
     plan_free(p);

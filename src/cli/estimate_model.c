@@ -151,11 +151,8 @@ static void print_table(const candidate *list, int count) {
 
 static void look_for_refusal(candidate *c) {
     propane_error why = {0};
-    if (plan_supports(c->plan, c->cost.chip, 0, &why) != PROPANE_OK)
+    if (plan_supports(c->plan, c->cost.chip, 0, c->cost.weights, &why) != PROPANE_OK)
         snprintf(c->refused, sizeof c->refused, "%.390s", why.text);
-    if (c->cost.weights == PLAN_PACKED && c->cost.chip->generation <= CHIP_H13 && !c->refused[0])
-        snprintf(c->refused, sizeof c->refused,
-                 "C29: slices along the width break values beyond 4094, and their concat");
 }
 
 /* All plans x weights x batches; `only` NULL: every plan. */

@@ -96,6 +96,16 @@ static const plan_row rows[] = {
 
 static const char *const names[] = {"layer", "six", "ten"};
 
+static const char *const weights_names[PLAN_WEIGHTS_COUNT] = {"inputs", "packed", "baked"};
+
+const char *plan_weights_name(plan_weights weights) { return weights_names[weights]; }
+
+plan_weights plan_weights_find(const char *name) {
+    int i = 0;
+    while (i < PLAN_WEIGHTS_COUNT && strcmp(weights_names[i], name) != 0) i++;
+    return (plan_weights)i;
+}
+
 int plan_name_count(void) { return (int)(sizeof names / sizeof names[0]); }
 const char *plan_name(int index) { return names[index]; }
 

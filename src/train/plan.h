@@ -19,6 +19,13 @@
 #include "mil/build.h"
 #include "model/weights.h"
 
+/* How the device's programs get their weights: as inputs of their own, side by side with the activations in one input
+ * (train/packing.h), or as constants, compiled anew after each update. All give the same numbers. */
+typedef enum plan_weights { PLAN_INPUTS, PLAN_PACKED, PLAN_BAKED, PLAN_WEIGHTS_COUNT } plan_weights;
+const char *plan_weights_name(plan_weights weights); /* "inputs", "packed", "baked" */
+/* PLAN_WEIGHTS_COUNT: there is no such mode. */
+plan_weights plan_weights_find(const char *name);
+
 typedef enum plan_place { PLAN_DEVICE, PLAN_HOST } plan_place;
 
 typedef struct plan_options {
@@ -68,9 +75,10 @@ void plan_free(plan *p);
 bool plan_is_weight(const plan_block *b, const char *param); /* one of the block's parameters other than x */
 /* The chips that a plan is made for, as chip_listed takes them; "": none. */
 const char *plan_chips(const char *name, mil_dtype precision);
-/* Does the plan claim the chip, and does no known rule refuse one of its device kernels there? PROPANE_ERR_UNSUPPORTED with
- * the kernel and the rule's id otherwise. `os`: macOS times 100, 0: not known. Never says that the plan runs there. */
-PROPANE_CHECK propane_status plan_supports(const plan *p, const chip *c, int os, propane_error *why);
+/* Does the plan claim the chip, and does no known rule refuse one of its device kernels there, in the form that the weight
+ * mode gives them (baked: as with inputs)? PROPANE_ERR_UNSUPPORTED with the kernel and the rule's id otherwise. `os`: macOS times 100, 0: not known. Never says that the plan runs there. */
+PROPANE_CHECK propane_status plan_supports(const plan *p, const chip *c, int os, plan_weights weights,
+                                           propane_error *why);
 /* Kernels with place, FLOPs, bytes, inputs and results, for `propane plan`. */
 void plan_print(const plan *p, text *out);
 

@@ -15,11 +15,6 @@
 
 #define BUDGET 119
 
-const char *plan_weights_name(plan_weights weights) {
-    static const char *const names[] = {"inputs", "packed", "baked"};
-    return names[weights];
-}
-
 static bool reads_weights(const plan *p, const plan_kernel *k) {
     for (int b = 0; b < PLAN_BLOCKS; b++)
         if (p->blocks[b].part == k->part)

@@ -8,9 +8,6 @@
 #include "chip/cost_step.h"
 #include "train/plan.h"
 
-typedef enum plan_weights { PLAN_INPUTS, PLAN_PACKED, PLAN_BAKED, PLAN_WEIGHTS_COUNT } plan_weights;
-const char *plan_weights_name(plan_weights weights); /* "inputs", "packed", "baked" */
-
 /* One kernel, all its calls in a step. */
 typedef struct plan_kernel_cost {
     const plan_kernel *kernel;

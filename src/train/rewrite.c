@@ -177,7 +177,29 @@ propane_status train_promote(const mil_function *f, mil_module *into, const char
     return rewrite_end(&r, out, err);
 }
 
-/* ---- weights as constants --------------------------------------------------------------------------------------------- */
+/* ---- parameters made otherwise ---------------------------------------------------------------------------------------- */
+
+/* With the parameters in the map: the ops, then the results under their names. */
+static propane_status copy_rest(rewrite *r, mil_function **out, propane_error *err) {
+    for (const mil_op *op = r->from->first; op; op = op->next) {
+        r->b.stage = op->stage;
+        r->b.backward = op->backward;
+        if (!mil_build_copy(&r->b, op, r->map)) break;
+    }
+    for (int i = 0; i < r->from->result_count && !r->b.err.status; i++)
+        give_result(r, r->map[r->from->results[i]->id], r->from->results[i]->name);
+    return rewrite_end(r, out, err);
+}
+
+propane_status train_cut(const mil_function *f, mil_module *into, const char *name, train_cut_param cut, void *context,
+                         mil_function **out, propane_error *err) {
+    rewrite r;
+    *out = NULL;
+    PROPANE_TRY(rewrite_begin(&r, f, into, name, err));
+    r.b.stage = "unpack";
+    for (int i = 0; i < f->param_count && !r.b.err.status; i++) r.map[f->params[i]->id] = cut(context, &r.b, i);
+    return copy_rest(&r, out, err);
+}
 
 propane_status train_bake(const mil_function *f, mil_module *into, const char *name, train_constant constant,
                           void *context, mil_function **out, propane_error *err) {
@@ -194,12 +216,5 @@ propane_status train_bake(const mil_function *f, mil_module *into, const char *n
         }
         r.map[p->id] = data ? mil_build_const(&r.b, p->name, &p->type, data) : mil_build_param(&r.b, p->name, p->type);
     }
-    for (const mil_op *op = f->first; op; op = op->next) {
-        r.b.stage = op->stage;
-        r.b.backward = op->backward;
-        if (!mil_build_copy(&r.b, op, r.map)) break;
-    }
-    for (int i = 0; i < f->result_count && !r.b.err.status; i++)
-        give_result(&r, r.map[f->results[i]->id], f->results[i]->name);
-    return rewrite_end(&r, out, err);
+    return copy_rest(&r, out, err);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Rewrites of a kernel's function that training needs: the residual stream around a half of a layer, arithmetic in fp32
- * on the host, sums of weight gradients over several batches, weights as constants.
+ * on the host, sums of weight gradients over several batches, weights as constants, parameters cut out of one.
  */
 #ifndef TRAIN_REWRITE_H
 #define TRAIN_REWRITE_H
@@ -23,5 +23,10 @@ PROPANE_CHECK propane_status train_promote(const mil_function *f, mil_module *in
 typedef propane_status (*train_constant)(void *context, const mil_value *param, const void **data, propane_error *err);
 PROPANE_CHECK propane_status train_bake(const mil_function *f, mil_module *into, const char *name,
                                         train_constant constant, void *context, mil_function **out, propane_error *err);
+
+/* What stands for parameter `index`, made in the new function: a piece of a parameter of its own, for instance. */
+typedef mil_value *(*train_cut_param)(void *context, mil_builder *b, int index);
+PROPANE_CHECK propane_status train_cut(const mil_function *f, mil_module *into, const char *name, train_cut_param cut,
+                                       void *context, mil_function **out, propane_error *err);
 
 #endif

@@ -12,17 +12,20 @@
 #include "base/memory.h"
 #include "train/embed.h"
 #include "train/loss.h"
+#include "train/packing.h"
 #include "train/rewrite.h"
 #include "train/wiring.h"
 
 typedef struct step_kernel {
     propane_program *program[2]; /* [1]: the form that adds to the sums */
     bool baked;                  /* each call has a program of its own */
+    packing *packing;            /* the form in which the program gets its inputs; NULL: one buffer each */
 } step_kernel;
 
 typedef struct step_call {
     propane_program *own; /* baked */
     propane_request *request[2];
+    propane_buffer *packed; /* its kernel is packed */
 } step_call;
 
 /* Calls that were submitted to a queue and not waited for yet: [head, tail) of `calls`. */
@@ -94,9 +97,12 @@ static propane_status compile_shared(train_step *s, propane_error *err) {
             int index = s->plan->blocks[i].first + n;
             const plan_kernel *k = &s->plan->kernels[index];
             step_kernel *own = &s->kernels[index];
-            own->baked = s->options.baked && k->place == PLAN_DEVICE && reads_weights(&s->plan->blocks[i], k);
+            bool on_device = k->place == PLAN_DEVICE;
+            own->baked = s->options.weights == PLAN_BAKED && on_device && reads_weights(&s->plan->blocks[i], k);
             if (own->baked) continue;
-            PROPANE_TRY(compile(s, k, k->function, &own->program[0], err));
+            if (s->options.weights == PLAN_PACKED && on_device && k->function->param_count > 1)
+                PROPANE_TRY(packing_create(k->function, s->plan->options.batch, &own->packing, err));
+            PROPANE_TRY(compile(s, k, own->packing ? own->packing->function : k->function, &own->program[0], err));
             if (k->accumulate && s->options.accumulate)
                 PROPANE_TRY(compile(s, k, k->accumulate, &own->program[1], err));
         }
@@ -193,6 +199,8 @@ static propane_status find_weight(train_step *s, int tensor, const propane_io *i
     return PROPANE_OK;
 }
 
+static propane_status pack_weights(train_step *s, propane_error *err);
+
 /* After the weights on the device have changed. */
 static propane_status copy_others(train_step *s, propane_error *err) {
     for (int i = 0; i < s->weights->count; i++) {
@@ -201,7 +209,7 @@ static propane_status copy_others(train_step *s, propane_error *err) {
         PROPANE_TRY(propane_buffer_read(s->copies[i], &s->copy_layout[i], PROPANE_FP32, s->between, count, err));
         PROPANE_TRY(propane_buffer_write(s->others[i], &s->other_layout[i], PROPANE_FP32, s->between, count, err));
     }
-    return PROPANE_OK;
+    return pack_weights(s, err);
 }
 
 static propane_status make_between(train_step *s, propane_error *err) {
@@ -210,6 +218,10 @@ static propane_status make_between(train_step *s, propane_error *err) {
         if (s->others[i] && s->weights->tensors[i].count > largest) largest = s->weights->tensors[i].count;
     s->between = mem_array((size_t)largest + 1, sizeof(float));
     return s->between ? PROPANE_OK : propane_fail_memory(err, (size_t)largest * sizeof(float));
+}
+
+static const packing *packing_of(const train_step *s, int call) {
+    return s->kernels[s->wiring->calls[call].kernel].packing;
 }
 
 /* The buffer behind a name; weights and gradients are made when they are first asked for. */
@@ -242,7 +254,13 @@ static propane_status make_request(train_step *s, int call, int form, propane_er
     for (int i = 0; i < count; i++) {
         const propane_io *io = io_at(p, i);
         bindings[i].name = io->name;
-        PROPANE_TRY(find_buffer(s, c, io, &bindings[i].buffer, err));
+        if (packing_of(s, call) && i == 0) {
+            if (!s->calls[call].packed)
+                PROPANE_TRY(propane_buffer_create(device_of(s, false), io->bytes, &s->calls[call].packed, err));
+            bindings[i].buffer = s->calls[call].packed;
+        } else {
+            PROPANE_TRY(find_buffer(s, c, io, &bindings[i].buffer, err));
+        }
     }
     propane_request_free(s->calls[call].request[form]);
     s->calls[call].request[form] = NULL;
@@ -251,13 +269,28 @@ static propane_status make_request(train_step *s, int call, int form, propane_er
                                 : propane_fail_prefix(err, status, "kernel '%s'", s->plan->kernels[c->kernel].name);
 }
 
+/* What only packed kernels read and no device wrote (the embedded batch, perhaps) lies dense. */
+static propane_status lay_out_packed(train_step *s, int call, propane_error *err) {
+    const packing *p = packing_of(s, call);
+    for (int i = 0; p && i < p->count; i++) {
+        wire_ref ref = wiring_resolve(s->wiring, &s->wiring->calls[call], p->parts[i].name);
+        if (ref.kind != WIRE_VALUE || s->wiring->values[ref.index].bytes > 0) continue;
+        propane_io io = packing_dense_io(&p->parts[i]);
+        PROPANE_TRY(wiring_layout(s->wiring, &s->wiring->calls[call], &io, err));
+    }
+    return PROPANE_OK;
+}
+
 static propane_status lay_out(train_step *s, propane_error *err) {
     wiring *w = s->wiring;
     for (int c = 0; c < w->call_count; c++)
         for (int form = 0; form < 2; form++) {
             const propane_program *p = program_of(s, c, form);
-            for (int i = 0; p && i < io_count(p); i++) PROPANE_TRY(wiring_layout(w, &w->calls[c], io_at(p, i), err));
+            int begin = p && packing_of(s, c) ? propane_program_input_count(p) : 0;
+            for (int i = begin; p && i < io_count(p); i++)
+                PROPANE_TRY(wiring_layout(w, &w->calls[c], io_at(p, i), err));
         }
+    for (int c = 0; c < w->call_count; c++) PROPANE_TRY(lay_out_packed(s, c, err));
     PROPANE_TRY(wiring_place(w, s->two_queues, err));
     s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));
     if (!s->buffers) return propane_fail_memory(err, 0);
@@ -371,6 +404,40 @@ propane_status train_step_gradient(train_step *s, int tensor, float *out, propan
     return PROPANE_OK;
 }
 
+/* ---- packed inputs ------------------------------------------------------------------------------------------------------ */
+
+/* The weights of a call, or what it reads besides: into its one input. */
+static propane_status pack(train_step *s, int call, bool weights, propane_error *err) {
+    const packing *p = packing_of(s, call);
+    const propane_io *packed = propane_program_input(program_of(s, call, 0), 0);
+    void *target = NULL;
+    PROPANE_TRY(propane_buffer_lock(s->calls[call].packed, true, &target, err));
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < p->count && status == PROPANE_OK; i++) {
+        wire_ref ref = wiring_resolve(s->wiring, &s->wiring->calls[call], p->parts[i].name);
+        if (weights != (ref.kind == WIRE_WEIGHT)) continue;
+        if (weights) {
+            packing_put_f32(&p->parts[i], target, packed,
+                            model_weights_data(s->weights, &s->weights->tensors[ref.index]));
+            continue;
+        }
+        const wire_value *v = &s->wiring->values[ref.index];
+        void *source = NULL;
+        status = propane_buffer_lock(s->buffers[v->buffer], false, &source, err);
+        if (status != PROPANE_OK) break;
+        packing_put(&p->parts[i], target, packed, source, &v->io);
+        propane_buffer_unlock(s->buffers[v->buffer]);
+    }
+    propane_buffer_unlock(s->calls[call].packed);
+    return status;
+}
+
+static propane_status pack_weights(train_step *s, propane_error *err) {
+    for (int c = 0; c < s->wiring->call_count; c++)
+        if (packing_of(s, c)) PROPANE_TRY(pack(s, c, true, err));
+    return PROPANE_OK;
+}
+
 /* ---- baked weights ------------------------------------------------------------------------------------------------------ */
 
 static int baked_calls(const train_step *s) {
@@ -422,6 +489,19 @@ static propane_status set_events(train_step *s, const wire_call *c, propane_requ
     return propane_request_events(r, &wait, c->wait > 0, &signal, 1, err);
 }
 
+/* A packed call's input is filled by the host, so all that it needs must be there before it is queued. */
+static propane_status stage(train_step *s, int call, int form, propane_error *err) {
+    const wire_call *c = &s->wiring->calls[call];
+    step_queue *own = &s->queues[s->two_queues && c->host], *other = &s->queues[1];
+    while (own->head < own->tail) PROPANE_TRY(retire_oldest(s, own, form, err));
+    while (s->two_queues && other->head < other->tail && s->wiring->calls[other->calls[other->head]].ordinal <= c->wait)
+        PROPANE_TRY(retire_oldest(s, other, form, err));
+    int64_t start = clock_ns();
+    propane_status status = pack(s, call, false, err);
+    s->own_ns += clock_ns() - start;
+    return status;
+}
+
 /* Queues calls [begin, end) and waits for all of them. After a failure the rest is still waited for: nothing is in flight
  * when this returns. */
 static propane_status run_calls(train_step *s, int begin, int end, int form, propane_error *err) {
@@ -431,6 +511,7 @@ static propane_status run_calls(train_step *s, int begin, int end, int form, pro
         const wire_call *c = &s->wiring->calls[call];
         step_queue *q = &s->queues[s->two_queues && c->host];
         propane_request *r = s->calls[call].request[form] ? s->calls[call].request[form] : s->calls[call].request[0];
+        if (packing_of(s, call)) status = stage(s, call, form, err);
         while (q->tail - q->head >= q->depth && status == PROPANE_OK) status = retire_oldest(s, q, form, err);
         if (status == PROPANE_OK) status = set_events(s, c, r, err);
         if (status == PROPANE_OK) status = propane_submit(&r, 1, err);
@@ -649,7 +730,9 @@ void train_step_free(train_step *s) {
     for (int c = 0; s->calls && c < s->wiring->call_count; c++) {
         for (int form = 0; form < 2; form++) propane_request_free(s->calls[c].request[form]);
         propane_program_free(s->calls[c].own);
+        propane_buffer_free(s->calls[c].packed);
     }
+    for (int k = 0; s->kernels && k < s->plan->kernel_count; k++) packing_free(s->kernels[k].packing);
     for (int k = 0; s->kernels && k < s->plan->kernel_count; k++)
         for (int form = 0; form < 2; form++) propane_program_free(s->kernels[k].program[form]);
     free_buffers(s->buffers, s->wiring ? s->wiring->buffer_count : 0);

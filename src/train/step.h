@@ -12,8 +12,8 @@ typedef struct train_step_options {
     plan_options plan;
     const char *device; /* uri; the host's kernels run on a cpu device, which is this one if it is a cpu */
     bool two_queues;    /* the host's kernels have a queue of their own even on a cpu */
-    bool baked;         /* weights are constants of the device's programs, not inputs */
-    bool accumulate;    /* several batches a step will be wanted */
+    plan_weights weights;
+    bool accumulate; /* several batches a step will be wanted */
 } train_step_options;
 
 typedef struct train_step train_step;

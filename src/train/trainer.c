@@ -99,7 +99,9 @@ static propane_status check_options(const train_options *o, const model_config *
     PROPANE_TRY(real("clip", o->clip, 0, 1e30, err));
     PROPANE_TRY(real("held-out", o->held_out, 0, 0.5, err));
     PROPANE_TRY(word("precision", o->precision, "fp32", "fp16", err));
-    PROPANE_TRY(word("weights", o->weights, "inputs", "baked", err));
+    if (!o->weights || plan_weights_find(o->weights) == PLAN_WEIGHTS_COUNT)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--weights is '%.40s'; give inputs, packed or baked",
+                            o->weights ? o->weights : "");
     if (o->context > c->max_position_embeddings)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--context is %lld, but the model's max_position_embeddings is %lld", (long long)o->context,
@@ -147,7 +149,7 @@ static propane_status make_machine(trainer *t, propane_error *err) {
                                        .context = o->context},
                               .device = o->device,
                               .two_queues = o->two_queues,
-                              .baked = strcmp(o->weights, "baked") == 0,
+                              .weights = plan_weights_find(o->weights),
                               .accumulate = o->accumulate > 1};
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);

@@ -26,7 +26,7 @@ typedef struct train_options {
     double held_out;        /* part of the data, at its end */
     const char *precision;  /* "fp32", "fp16" */
     const char *plan;       /* "layer", "six", "ten" */
-    const char *weights;    /* "inputs", "baked" */
+    const char *weights;    /* "inputs", "packed", "baked" */
     const char *device;     /* uri */
     int64_t compile_budget; /* programs that one process may compile for the device; 0: the device's own limit */
     int64_t eval_interval, eval_batches; /* 0: never; there is one at the end, too */

@@ -140,8 +140,8 @@ static void reference_check(const train_step_options *how, double tolerance) {
                            off);
             }
     if (getenv("TEST_VERBOSE"))
-        printf("%s %s%s%s: gradients within %.2g, losses within %.2g\n", how->plan.name, half ? "fp16" : "fp32",
-               how->baked ? " baked" : "", how->accumulate ? " accumulated" : "", worst, worst_loss);
+        printf("%s %s %s%s: gradients within %.2g, losses within %.2g\n", how->plan.name, half ? "fp16" : "fp32",
+               plan_weights_name(how->weights), how->accumulate ? " accumulated" : "", worst, worst_loss);
     reference_close(&r);
 }
 

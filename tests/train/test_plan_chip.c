@@ -53,7 +53,7 @@ static void expect_claims(const model_config *config, const char *name, mil_dtyp
         bool claimed = chip_listed(plan_chips(name, precision), c);
         EXPECT_MSG(!claimed || !rule, "plan %s claims the %s, and rule %s refuses it", name, c->title,
                    rule ? rule : "");
-        propane_status status = plan_supports(p, c, 0, &why);
+        propane_status status = plan_supports(p, c, 0, PLAN_INPUTS, &why);
         EXPECT_MSG((status == PROPANE_OK) == claimed, "plan %s on %s: %s", name, c->title, why.text);
         EXPECT(status == PROPANE_OK || status == PROPANE_ERR_UNSUPPORTED);
         EXPECT_MSG(!rule || strstr(why.text, rule), "the rule %s is not named: %s", rule ? rule : "", why.text);
@@ -73,18 +73,19 @@ TEST(plans_refuse_with_the_rule) {
     propane_error err = {0};
     model_config c = config_of(4, 4, 512), words = config_of(4, 4, 70000);
     plan *p = make(&c, "layer", MIL_fp16, 1);
-    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m1), 0, &err), PROPANE_ERR_UNSUPPORTED, "plan layer, kernel fwdAttn");
+    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m1), 0, PLAN_INPUTS, &err), PROPANE_ERR_UNSUPPORTED,
+                "plan layer, kernel fwdAttn");
     EXPECT(strstr(err.text, "rule C18a") && strstr(err.text, "M1"));
     plan_free(p);
     p = make(&c, "six", MIL_fp32, 1);
-    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, &err), PROPANE_ERR_UNSUPPORTED, "rule C18c");
+    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, PLAN_INPUTS, &err), PROPANE_ERR_UNSUPPORTED, "rule C18c");
     plan_free(p);
     p = make(&words, "layer", MIL_fp16, 1); /* a head of more channels than there can be */
-    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, &err), PROPANE_ERR_UNSUPPORTED, "rule C27d");
+    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, PLAN_INPUTS, &err), PROPANE_ERR_UNSUPPORTED, "rule C27d");
     EXPECT(strstr(err.text, "headFwd"));
     plan_free(p);
     p = make(&words, "six", MIL_fp16, 1); /* its head is the host's */
-    EXPECT_OK(plan_supports(p, chip_get(CHIP_m1), 0, &err));
+    EXPECT_OK(plan_supports(p, chip_get(CHIP_m1), 0, PLAN_INPUTS, &err));
     plan_free(p);
     EXPECT_TEXT(plan_chips("six", MIL_fp32), "");
     EXPECT_TEXT(plan_chips("none", MIL_fp16), "");
@@ -137,6 +138,28 @@ TEST(kernels_with_baked_weights_are_taken_too) {
     mem_free(ones);
 }
 
+/* Packed kernels are programs of their own: every chip that the plan claims takes them or is refused by the rule of slices
+ * along the last axis, which is that of the M1 and its elders. */
+TEST(packed_kernels_are_taken_or_refused_by_their_rule) {
+    model_config c = config_of(4, 2, 512);
+    for (int i = 0; i < plan_name_count(); i++) {
+        plan *p = make(&c, plan_name(i), MIL_fp16, 1 + i % 2);
+        for (int n = 0; n < CHIP_COUNT; n++) {
+            const chip *at = chip_get((chip_id)n);
+            propane_error err = {0};
+            if (!chip_listed(plan_chips(plan_name(i), MIL_fp16), at)) continue;
+            propane_status status = plan_supports(p, at, 0, PLAN_PACKED, &err);
+            if (strcmp(plan_name(i), "layer") == 0)
+                EXPECT_MSG(status == PROPANE_ERR_UNSUPPORTED && strstr(err.text, "one type"), "%s", err.text);
+            else if (at->generation <= CHIP_H13)
+                EXPECT_MSG(status == PROPANE_ERR_UNSUPPORTED && strstr(err.text, "rule C29a"), "%s", err.text);
+            else
+                EXPECT_MSG(status == PROPANE_OK, "plan %s on the %s: %s", plan_name(i), at->title, err.text);
+        }
+        plan_free(p);
+    }
+}
+
 static const float *zeros(void *context, model_part part, int layer, const char *param) { return context; }
 
 static void expect_no_refusal(const mil_function *f) {
@@ -171,4 +194,5 @@ TEST(functions_of_the_model_are_taken_by_all_chips) {
 }
 
 SUITE("train/plan_chip", T(plans_keep_their_claims), T(plans_refuse_with_the_rule),
-      T(kernels_with_baked_weights_are_taken_too), T(functions_of_the_model_are_taken_by_all_chips))
+      T(kernels_with_baked_weights_are_taken_too), T(packed_kernels_are_taken_or_refused_by_their_rule),
+      T(functions_of_the_model_are_taken_by_all_chips))

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "train/reference.h"
 
-static void check(const char *plan_title, mil_dtype precision, bool baked, bool two_queues, bool accumulate,
+static void check(const char *plan_title, mil_dtype precision, plan_weights weights, bool two_queues, bool accumulate,
                   double tolerance) {
     propane_error err = {0};
     propane_device *d = NULL;
@@ -17,29 +17,32 @@ static void check(const char *plan_title, mil_dtype precision, bool baked, bool 
     propane_device_close(d);
     train_step_options o = {.plan = {.name = plan_title, .precision = precision},
                             .device = "cpu",
-                            .baked = baked,
+                            .weights = weights,
                             .two_queues = two_queues,
                             .accumulate = accumulate};
     reference_check(&o, tolerance);
 }
 
-#define CASE(name, plan, precision, baked, queues, accumulate, tolerance)                                              \
-    TEST(name) { check(plan, precision, baked, queues, accumulate, tolerance); }
-CASE(layer_fp32, "layer", MIL_fp32, false, false, false, 1e-5)
-CASE(six_fp32, "six", MIL_fp32, false, false, false, 1e-5)
-CASE(ten_fp32, "ten", MIL_fp32, false, false, false, 1e-5)
-CASE(layer_fp32_baked, "layer", MIL_fp32, true, false, false, 1e-5)
-CASE(six_fp32_baked, "six", MIL_fp32, true, false, false, 1e-5)
-CASE(ten_fp32_baked, "ten", MIL_fp32, true, false, false, 1e-5)
-CASE(layer_fp16, "layer", MIL_fp16, false, false, false, 2e-2)
-CASE(six_fp16, "six", MIL_fp16, false, false, false, 2e-2)
-CASE(ten_fp16, "ten", MIL_fp16, false, false, false, 2e-2)
-CASE(layer_fp16_baked, "layer", MIL_fp16, true, false, false, 2e-2)
-CASE(six_fp16_baked, "six", MIL_fp16, true, false, false, 2e-2)
-CASE(ten_fp16_baked, "ten", MIL_fp16, true, false, false, 2e-2)
-CASE(two_queues, "six", MIL_fp16, false, true, false, 2e-2)
-CASE(two_queues_accumulated, "ten", MIL_fp32, true, true, true, 1e-5)
-CASE(accumulated, "layer", MIL_fp32, false, false, true, 1e-5)
+#define CASE(name, plan, precision, weights, queues, accumulate, tolerance)                                            \
+    TEST(name) { check(plan, precision, weights, queues, accumulate, tolerance); }
+CASE(layer_fp32, "layer", MIL_fp32, PLAN_INPUTS, false, false, 1e-5)
+CASE(six_fp32, "six", MIL_fp32, PLAN_INPUTS, false, false, 1e-5)
+CASE(ten_fp32, "ten", MIL_fp32, PLAN_INPUTS, false, false, 1e-5)
+CASE(layer_fp32_baked, "layer", MIL_fp32, PLAN_BAKED, false, false, 1e-5)
+CASE(six_fp32_baked, "six", MIL_fp32, PLAN_BAKED, false, false, 1e-5)
+CASE(ten_fp32_baked, "ten", MIL_fp32, PLAN_BAKED, false, false, 1e-5)
+CASE(layer_fp16, "layer", MIL_fp16, PLAN_INPUTS, false, false, 2e-2)
+CASE(six_fp16, "six", MIL_fp16, PLAN_INPUTS, false, false, 2e-2)
+CASE(ten_fp16, "ten", MIL_fp16, PLAN_INPUTS, false, false, 2e-2)
+CASE(layer_fp16_baked, "layer", MIL_fp16, PLAN_BAKED, false, false, 2e-2)
+CASE(six_fp16_baked, "six", MIL_fp16, PLAN_BAKED, false, false, 2e-2)
+CASE(ten_fp16_baked, "ten", MIL_fp16, PLAN_BAKED, false, false, 2e-2)
+CASE(six_fp32_packed, "six", MIL_fp32, PLAN_PACKED, false, false, 1e-5)
+CASE(layer_fp32_packed, "layer", MIL_fp32, PLAN_PACKED, true, true, 1e-5)
+CASE(ten_fp16_packed, "ten", MIL_fp16, PLAN_PACKED, true, false, 2e-2)
+CASE(two_queues, "six", MIL_fp16, PLAN_INPUTS, true, false, 2e-2)
+CASE(two_queues_accumulated, "ten", MIL_fp32, PLAN_BAKED, true, true, 1e-5)
+CASE(accumulated, "layer", MIL_fp32, PLAN_INPUTS, false, true, 1e-5)
 
 /* ---- a somewhat larger model ------------------------------------------------------------------------------------------ */
 
@@ -66,7 +69,7 @@ static void bench_open(bench *b, const char *plan_title, const char *mode, mil_d
     model_weights_init(b->weights, 3, 0);
     train_step_options o = {.plan = {.name = plan_title, .precision = precision, .batch = BATCH, .context = CONTEXT},
                             .device = "cpu",
-                            .baked = strcmp(mode, "baked") == 0,
+                            .weights = plan_weights_find(mode),
                             .two_queues = two_queues,
                             .accumulate = true};
     EXPECT_OK(train_step_create(&o, b->weights, &b->step, &err));
@@ -125,16 +128,31 @@ static void same_losses(bench *a, bench *b, int steps) {
     bench_close(b);
 }
 
-static void inputs_and_baked(const char *plan_title, mil_dtype precision) {
+static void same_as_inputs(const char *plan_title, const char *weights, mil_dtype precision, bool two_queues) {
     bench a, b;
     bench_open(&a, plan_title, "inputs", precision, false);
-    bench_open(&b, plan_title, "baked", precision, false);
+    bench_open(&b, plan_title, weights, precision, two_queues);
     same_losses(&a, &b, 30);
 }
 
-TEST(inputs_and_baked_are_identical_layer) { inputs_and_baked("layer", MIL_fp32); }
-TEST(inputs_and_baked_are_identical_six) { inputs_and_baked("six", MIL_fp16); }
-TEST(inputs_and_baked_are_identical_ten) { inputs_and_baked("ten", MIL_fp16); }
+TEST(inputs_and_baked_are_identical_layer) { same_as_inputs("layer", "baked", MIL_fp32, false); }
+TEST(inputs_and_baked_are_identical_six) { same_as_inputs("six", "baked", MIL_fp16, false); }
+TEST(inputs_and_baked_are_identical_ten) { same_as_inputs("ten", "baked", MIL_fp16, false); }
+TEST(inputs_and_packed_are_identical_layer) { same_as_inputs("layer", "packed", MIL_fp32, false); }
+TEST(inputs_and_packed_are_identical_six) { same_as_inputs("six", "packed", MIL_fp16, true); }
+TEST(inputs_and_packed_are_identical_ten) { same_as_inputs("ten", "packed", MIL_fp16, false); }
+
+TEST(packed_weights_need_one_type) {
+    propane_error err = {0};
+    bench b;
+    bench_open(&b, "six", "inputs", MIL_fp32, false);
+    train_step *s = NULL;
+    train_step_options o = {.plan = {.name = "layer", .precision = MIL_fp16, .batch = BATCH, .context = CONTEXT},
+                            .device = "cpu",
+                            .weights = PLAN_PACKED};
+    EXPECT_FAIL(train_step_create(&o, b.weights, &s, &err), PROPANE_ERR_UNSUPPORTED, "one packed input has one type");
+    bench_close(&b);
+}
 
 TEST(one_and_two_queues_are_identical) {
     bench a, b;
@@ -165,5 +183,7 @@ SUITE("train/step", T(layer_fp32), T(six_fp32), T(ten_fp32), T(layer_fp32_baked)
       T(layer_fp16), T(six_fp16), T(ten_fp16), T(layer_fp16_baked), T(six_fp16_baked), T(ten_fp16_baked), T(two_queues),
       T(two_queues_accumulated), T(accumulated), T(a_step_does_not_allocate),
       T(a_step_with_two_queues_does_not_allocate), T(inputs_and_baked_are_identical_layer),
-      T(inputs_and_baked_are_identical_six), T(inputs_and_baked_are_identical_ten), T(one_and_two_queues_are_identical),
-      T(does_not_depend_on_threads))
+      T(inputs_and_baked_are_identical_six), T(inputs_and_baked_are_identical_ten), T(six_fp32_packed),
+      T(layer_fp32_packed), T(ten_fp16_packed), T(inputs_and_packed_are_identical_layer),
+      T(inputs_and_packed_are_identical_six), T(inputs_and_packed_are_identical_ten), T(packed_weights_need_one_type),
+      T(one_and_two_queues_are_identical), T(does_not_depend_on_threads))

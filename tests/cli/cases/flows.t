@@ -35,6 +35,8 @@ $ for p in layer six ten; do wide --run sim$p --device sim:m4 --plan $p > sim$p.
 = 0
 $ wide --run simbaked --device 'sim:m4?budget=40' --plan six --weights baked > simbaked.log; test $(grep -c restart simbaked.log) -ge 3 && cmp simsix/model.safetensors simbaked/model.safetensors
 = 0
+$ wide --run simpacked --device sim:m4 --plan six --weights packed > simpacked.log; cmp simsix/model.safetensors simpacked/model.safetensors
+= 0
 $ small --run narrow --device sim:m4 --precision fp16
 2> propane train: kernel 'attnGrad' lays out 'mix' in another way than the kernel that it comes from, with rows of 16 bytes, not 64; take a --context and heads whose rows fill 64 bytes, or another --plan
 = 1
