@@ -19,6 +19,7 @@ typedef enum cli_kind {
     CLI_INT,    /* int64_t within [min, max] */
     CLI_REAL,   /* double within [min, max] */
     CLI_TEXT,   /* const char * */
+    CLI_TEXTS,  /* cli_list: may be given up to `max` times; `items` has room for them */
     CLI_CHOICE, /* const char *, one of the words in `words`, separated by '|' */
     CLI_HEADING /* a line in the help */
 } cli_kind;

@@ -108,6 +108,16 @@ static bool set_value(const cli_flag *f, const char *value, char why[400]) {
         }
         *(const char **)f->out = value;
         return true;
+    case CLI_TEXTS: {
+        cli_list *list = f->out;
+        if (!*value || list->count >= (int)f->max) {
+            snprintf(why, 400, *value ? "%s: may be given at most %.0f times" : "%s: the value is empty", f->name,
+                     f->max);
+            return false;
+        }
+        list->items[list->count++] = (char *)(uintptr_t)value;
+        return true;
+    }
     default:
         if (!*value) {
             snprintf(why, 400, "%s: the value is empty", f->name);

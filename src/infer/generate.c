@@ -51,6 +51,7 @@ struct infer {
     float *table_cos, *table_sin;        /* [positions, HD] */
     float *angles;                       /* [HD, chunk] */
     float *mask;                         /* [chunk, context + chunk] */
+    int32_t *history;                    /* [context]: the ids that were read */
 };
 
 static int64_t layer_count(const infer *m) { return m->config.num_hidden_layers; }
@@ -181,8 +182,9 @@ static propane_status allocate(infer *m, propane_error *err) {
     m->table_sin = ARENA_ARRAY(m->arena, positions * hd, float);
     m->angles = ARENA_ARRAY(m->arena, hd * chunk, float);
     m->mask = ARENA_ARRAY(m->arena, chunk * positions, float);
+    m->history = ARENA_ARRAY(m->arena, m->context, int32_t);
     bool ok = tables && m->layers && m->k_cache && m->v_cache && m->stream && m->result && m->table_cos &&
-              m->table_sin && m->angles && m->mask;
+              m->table_sin && m->angles && m->mask && m->history;
     for (int i = 0; i < SETS; i++) {
         m->sets[i].attn = ARENA_ARRAY(m->arena, layers, propane_request *);
         m->sets[i].ffn = ARENA_ARRAY(m->arena, layers, propane_request *);
@@ -262,7 +264,14 @@ void infer_free(infer *m) {
 
 int64_t infer_context(const infer *m) { return m->context; }
 int64_t infer_position(const infer *m) { return m->position; }
+int infer_vocab(const infer *m) { return (int)m->config.vocab_size; }
 void infer_reset(infer *m) { m->position = 0; }
+
+int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count) {
+    int64_t same = 0;
+    while (same < count && same < m->position && m->history[same] == ids[same]) same++;
+    return m->position = same;
+}
 
 /* ---- running -------------------------------------------------------------------------------------------------------------------------- */
 
@@ -352,6 +361,7 @@ static propane_status run_chunk(infer *m, const set *s, const int32_t *ids, int6
         PROPANE_TRY(store(m, s, "v_new", s->v_new, "v_cache", m->v_cache[i], count, err));
         PROPANE_TRY(run_half(m, s, FFN, s->ffn[i], err));
     }
+    memcpy(m->history + m->position, ids, (size_t)count * sizeof *ids);
     m->position += count;
     if (!head) return PROPANE_OK;
     PROPANE_TRY(put(s, HEAD, "x", s->x, m->stream, err));
@@ -426,20 +436,21 @@ propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, double *m
     return PROPANE_OK;
 }
 
-propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t count, int32_t eos,
-                              const infer_sampling *sampling, infer_token callback, void *context, int64_t *made,
-                              propane_error *err) {
+propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t already, int64_t count,
+                              int32_t eos, const infer_sampling *sampling, infer_token callback, void *context,
+                              int64_t *made, propane_error *err) {
     int vocab = (int)m->config.vocab_size;
     int64_t done = 0;
     infer_sampler sampler;
     PROPANE_TRY(infer_sampler_init(&sampler, sampling, vocab, err));
     float *logits = mem_array((size_t)vocab, sizeof *logits);
-    propane_status status = logits ? infer_read(m, prompt, prompt_count, logits, err)
+    propane_status status = logits ? infer_read(m, prompt + already, prompt_count - already, logits, err)
                                    : propane_fail_memory(err, (size_t)vocab * sizeof *logits);
+    for (int64_t i = 0; !status && i < prompt_count; i++) infer_sampler_see(&sampler, prompt[i]);
     while (!status && done < count) {
         int32_t id = infer_sample(&sampler, logits);
         done++;
-        if (!callback(context, id, infer_nll(logits, vocab, 1, id))) break;
+        if (!callback(context, id, logits)) break;
         if (id == eos || done == count || m->position == m->context) break;
         status = infer_read(m, &id, 1, logits, err);
     }

@@ -24,8 +24,12 @@ PROPANE_CHECK propane_status infer_create(propane_device *device, const model_we
                                           const infer_options *options, infer **out, propane_error *err);
 void infer_free(infer *m);
 int64_t infer_context(const infer *m);
+int infer_vocab(const infer *m);
 int64_t infer_position(const infer *m); /* tokens read so far */
 void infer_reset(infer *m);             /* a fresh sequence */
+/* Goes back to the longest beginning that the sequence shares with `ids`, and returns its length: what need not be read
+ * again. */
+int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count);
 
 /* Reads ids at the end of the sequence. `logits` [vocab] (may be NULL): after the last one. An id outside the vocabulary
  * and a sequence longer than the context are errors; then nothing was read. */
@@ -38,12 +42,12 @@ PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t c
 PROPANE_CHECK propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, double *mean, int64_t *predictions,
                                         propane_error *err);
 
-/* Called with each new id and its -log p under the model (temperature 1); false ends generation. */
-typedef bool (*infer_token)(void *context, int32_t id, double nll);
-/* Reads the prompt (at least one id), then draws up to `count` ids; ends early at `eos` (>= 0; it is reported first) or
- * where the context is full. *made (may be NULL): how many came. */
-PROPANE_CHECK propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t count,
-                                            int32_t eos, const infer_sampling *sampling, infer_token callback,
-                                            void *context, int64_t *made, propane_error *err);
+/* Called with each new id and the logits that it was drawn from; false ends generation. */
+typedef bool (*infer_token)(void *context, int32_t id, const float *logits);
+/* Reads the prompt (at least one id; the sequence is at its first `already` ids, fewer than all), then draws up to `count`
+ * ids; ends early at `eos` (>= 0; it is reported first) or where the context is full. *made (may be NULL): how many came. */
+PROPANE_CHECK propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t already,
+                                            int64_t count, int32_t eos, const infer_sampling *sampling,
+                                            infer_token callback, void *context, int64_t *made, propane_error *err);
 
 #endif

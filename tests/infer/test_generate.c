@@ -62,14 +62,14 @@ static infer *model_of(propane_device *d, const model_weights *w, mil_dtype dtyp
 
 typedef struct collected {
     int32_t ids[600];
-    int count, stop_at;
+    int count, stop_at, vocab;
     double nll;
 } collected;
 
-static bool collect(void *context, int32_t id, double nll) {
+static bool collect(void *context, int32_t id, const float *logits) {
     collected *c = context;
     c->ids[c->count++] = id;
-    c->nll += nll;
+    if (c->vocab) c->nll += infer_nll(logits, c->vocab, 1, id);
     return c->count != c->stop_at;
 }
 
@@ -81,8 +81,8 @@ TEST(stories260k_writes_what_run_c_writes) {
     if (!read_ref(&r, &w)) SKIP("stories260K is not here");
     propane_device *d = device_of();
     infer *m = model_of(d, w, MIL_fp32, 300, 32);
-    collected c = {0};
-    EXPECT_OK(infer_generate(m, r.greedy, 1, REF_IDS - 1, -1, &greedy_sampling, collect, &c, NULL, &err));
+    collected c = {.vocab = infer_vocab(m)};
+    EXPECT_OK(infer_generate(m, r.greedy, 1, 0, REF_IDS - 1, -1, &greedy_sampling, collect, &c, NULL, &err));
     EXPECT(c.count == REF_IDS - 1);
     int same = 0;
     while (same < REF_IDS - 1 && c.ids[same] == r.greedy[same + 1]) same++;
@@ -191,23 +191,23 @@ TEST(generation_ends_where_it_should) {
     int32_t prompt[] = {1, 2, 3};
     infer_sampling s = {.temperature = 1, .seed = 5};
     collected a = {0}, b = {0};
-    EXPECT_OK(infer_generate(m, prompt, 3, 100, -1, &s, collect, &a, &made, &err));
+    EXPECT_OK(infer_generate(m, prompt, 3, 0, 100, -1, &s, collect, &a, &made, &err));
     EXPECT(made == 10 && infer_position(m) == 12); /* the last one is drawn from a full context */
     infer_reset(m);
-    EXPECT_OK(infer_generate(m, prompt, 3, 5, -1, &s, collect, &b, &made, &err));
+    EXPECT_OK(infer_generate(m, prompt, 3, 0, 5, -1, &s, collect, &b, &made, &err));
     EXPECT(made == 5 && memcmp(a.ids, b.ids, 5 * sizeof b.ids[0]) == 0); /* the same seed */
     infer_reset(m);
     b = (collected){.stop_at = 2};
-    EXPECT_OK(infer_generate(m, prompt, 3, 5, -1, &s, collect, &b, &made, &err));
+    EXPECT_OK(infer_generate(m, prompt, 3, 0, 5, -1, &s, collect, &b, &made, &err));
     EXPECT(made == 2);
     infer_reset(m);
     b = (collected){0};
-    EXPECT_OK(infer_generate(m, prompt, 3, 10, a.ids[3], &s, collect, &b, &made, &err));
+    EXPECT_OK(infer_generate(m, prompt, 3, 0, 10, a.ids[3], &s, collect, &b, &made, &err));
     EXPECT(b.ids[made - 1] == a.ids[3] && made <= 4);
     infer_reset(m);
     s.seed = 6;
     b = (collected){0};
-    EXPECT_OK(infer_generate(m, prompt, 3, 10, -1, &s, collect, &b, &made, &err));
+    EXPECT_OK(infer_generate(m, prompt, 3, 0, 10, -1, &s, collect, &b, &made, &err));
     EXPECT(memcmp(a.ids, b.ids, 10 * sizeof b.ids[0]) != 0);
     infer_free(m);
     propane_device_close(d);
@@ -245,6 +245,12 @@ TEST(wrong_input_is_refused) {
     EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "top-k is -1");
     s = (infer_sampling){.top_p = 1.5};
     EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "top-p is 1.5");
+    s = (infer_sampling){.min_p = -0.5};
+    EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "min-p is -0.5");
+    s = (infer_sampling){.repetition = -1};
+    EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "repetition penalty is -1");
+    s = (infer_sampling){.frequency = INFINITY};
+    EXPECT_FAIL(infer_sampling_check(&s, &err), PROPANE_ERR_INVALID, "frequency penalty is inf");
     infer_free(m);
     propane_device_close(d);
     model_weights_free(w);
@@ -301,11 +307,94 @@ TEST(draws_have_the_right_probabilities) {
     check_draws(logits, &(infer_sampling){.temperature = 1, .top_p = 0.01, .seed = 5},
                 (const double[]){0, 0, 0, 1, 0, 0});
     check_draws(logits, &(infer_sampling){.temperature = 0}, (const double[]){0, 0, 0, 1, 0, 0});
+    check_draws(logits, &(infer_sampling){.temperature = 1, .min_p = 0.3, .seed = 6},
+                (const double[]){0, 0.3 / 0.85, 0, 0.4 / 0.85, 0.15 / 0.85, 0});
+    check_draws(logits, &(infer_sampling){.temperature = 1, .top_k = 3, .top_p = 0.7, .seed = 7},
+                (const double[]){0, 3. / 7, 0, 4. / 7, 0, 0});
+    check_draws(logits, &(infer_sampling){.temperature = 1, .top_k = 4, .min_p = 0.5, .seed = 8},
+                (const double[]){0, 3. / 7, 0, 4. / 7, 0, 0});
     const float strange[6] = {NAN, 1, NAN, 1, -INFINITY, 0};
     check_draws(strange, &(infer_sampling){.temperature = 0}, (const double[]){0, 1, 0, 0, 0, 0});
     EXPECT(fabs(infer_nll(logits, 6, 1, 3) + log(0.4)) < 1e-6);
 }
 
+/* Cuts over a large vocabulary give what sorting all of it gives. */
+TEST(cuts_keep_what_a_full_sort_keeps) {
+    enum { V = 3000, DRAWS = 300 };
+    static float logits[V];
+    static infer_candidate all[V];
+    rng r;
+    rng_init(&r, 8);
+    for (int i = 0; i < V; i++) logits[i] = (float)(3 * rng_normal(&r));
+    for (int i = 0; i < V; i += 7) logits[i] = logits[i / 2]; /* equals */
+    EXPECT(infer_most_likely(logits, V, V, all) == V);
+    for (int i = 1; i < V; i++)
+        EXPECT(all[i - 1].logit > all[i].logit || (all[i - 1].logit >= all[i].logit && all[i - 1].id < all[i].id));
+    static const infer_sampling settings[] = {{.temperature = 0.7, .top_k = 40},
+                                              {.temperature = 1.3, .top_p = 0.6},
+                                              {.temperature = 1, .top_k = 500, .top_p = 0.9},
+                                              {.temperature = 1, .min_p = 0.05, .top_p = 0.8}};
+    for (int k = 0; k < 4; k++) {
+        const infer_sampling *s = &settings[k];
+        double total = 0, sum = 0,
+               least = (double)all[0].logit + (s->min_p > 0 ? s->temperature * log(s->min_p) : -1e9);
+        int count = s->top_k ? s->top_k : V, keep = 0;
+        while (keep < count && (double)all[keep].logit >= least)
+            total += exp((double)all[keep++].logit / s->temperature);
+        if (s->top_p > 0)
+            for (count = keep, keep = 0; keep < count && sum < s->top_p * total; keep++)
+                sum += exp((double)all[keep].logit / s->temperature);
+        infer_sampler sampler;
+        EXPECT_OK(infer_sampler_init(&sampler, s, V, &err));
+        for (int i = 0; i < DRAWS; i++) {
+            int32_t id = infer_sample(&sampler, logits);
+            bool kept = false;
+            for (int j = 0; j < keep; j++) kept |= all[j].id == id;
+            EXPECT_MSG(kept, "setting %d drew id %d, which is not among the first %d", k, (int)id, keep);
+        }
+        infer_sampler_deinit(&sampler);
+    }
+}
+
+TEST(penalties_change_logits_as_they_say) {
+    const float logits[4] = {2, 1.8f, -1, -1.05f};
+    infer_sampler s;
+    EXPECT_OK(infer_sampler_init(&s, &(infer_sampling){.repetition = 1.5}, 4, &err));
+    EXPECT(infer_sample(&s, logits) == 0 && infer_sample(&s, logits) == 1 && infer_sample(&s, logits) == 0);
+    infer_sampler_deinit(&s);
+    const float negative[4] = {-9, -9, -1, -1.05f};
+    EXPECT_OK(infer_sampler_init(&s, &(infer_sampling){.repetition = 1.5}, 4, &err));
+    infer_sampler_see(&s, 2); /* from the prompt */
+    EXPECT(infer_sample(&s, negative) == 3);
+    infer_sampler_deinit(&s);
+    EXPECT_OK(infer_sampler_init(&s, &(infer_sampling){.frequency = 0.15}, 4, &err));
+    infer_sampler_see(&s, 0); /* was not drawn */
+    EXPECT(infer_sample(&s, logits) == 0 && infer_sample(&s, logits) == 0 && infer_sample(&s, logits) == 1);
+    infer_sampler_deinit(&s);
+    EXPECT_OK(infer_sampler_init(&s, &(infer_sampling){.presence = 0.3}, 4, &err));
+    EXPECT(infer_sample(&s, logits) == 0 && infer_sample(&s, logits) == 1 && infer_sample(&s, logits) == 0);
+    infer_sampler_deinit(&s);
+}
+
+TEST(what_was_read_is_not_read_again) {
+    model_weights *w = random_model();
+    propane_device *d = device_of();
+    infer *m = model_of(d, w, MIL_fp32, 20, 4);
+    const int32_t a[] = {1, 2, 3, 4, 5, 6}, b[] = {1, 2, 3, 9, 5};
+    float want[23], got[23];
+    EXPECT_OK(infer_read(m, b, 5, want, &err));
+    infer_reset(m);
+    EXPECT_OK(infer_read(m, a, 6, NULL, &err));
+    EXPECT(infer_reuse(m, b, 5) == 3 && infer_position(m) == 3);
+    EXPECT_OK(infer_read(m, b + 3, 2, got, &err));
+    for (int i = 0; i < 23; i++) EXPECT(fabsf(got[i] - want[i]) < 1e-5f);
+    EXPECT(infer_reuse(m, b, 4) == 4);
+    infer_free(m);
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
 SUITE("infer/generate", T(stories260k_writes_what_run_c_writes), T(stories260k_losses_equal_run_c),
       T(chunks_do_not_change_the_logits), T(long_sequences_are_measured_in_windows), T(generation_ends_where_it_should),
-      T(wrong_input_is_refused), T(memory_that_runs_out_is_an_error_everywhere), T(draws_have_the_right_probabilities))
+      T(wrong_input_is_refused), T(memory_that_runs_out_is_an_error_everywhere), T(draws_have_the_right_probabilities),
+      T(cuts_keep_what_a_full_sort_keeps), T(penalties_change_logits_as_they_say), T(what_was_read_is_not_read_again))

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ * Text out of a model: ids are drawn, turned into text and watched for the strings that end it. What the callback gets is
+ * valid UTF-8 and final: the bytes of a character that is not complete, and text that may be the beginning of a stop string,
+ * are held back until it is certain.
+ */
+#ifndef INFER_COMPLETE_H
+#define INFER_COMPLETE_H
+
+#include "infer/generate.h"
+#include "model/tokenizer.h"
+
+enum { INFER_MAX_LOGPROBS = 20 };
+
+typedef enum infer_finish {
+    INFER_FINISH_LENGTH,  /* `count` ids were drawn */
+    INFER_FINISH_CONTEXT, /* the context is full */
+    INFER_FINISH_END,     /* one of `ends` was drawn */
+    INFER_FINISH_STOP,    /* a stop string came */
+    INFER_FINISH_CALLER   /* the callback said so */
+} infer_finish;
+const char *infer_finish_name(infer_finish finish); /* "length", "context", "end", "stop", "cancelled" */
+
+typedef struct infer_logprob {
+    int32_t id;
+    double logprob; /* natural logarithm, of the model itself: before temperature, cuts and penalties */
+} infer_logprob;
+
+typedef struct infer_step {
+    int32_t id; /* -1: no new id, only the rest of the text */
+    bool end;   /* it is one of `ends` */
+    infer_logprob chosen;
+    const infer_logprob *top; /* the most likely ids, most likely first */
+    int top_count;
+    const char *text; /* what became certain, not terminated; its ids may have come earlier */
+    size_t length;
+} infer_step;
+typedef bool (*infer_on_step)(void *context, const infer_step *step); /* false: enough */
+
+typedef struct infer_task {
+    const tokenizer *tokenizer; /* NULL: ids alone, without text and stop strings */
+    const int32_t *prompt;      /* what the model's sequence already begins with is not read again */
+    int64_t prompt_count;       /* at least 1 */
+    int64_t count;
+    const int32_t *ends; /* ids that end the text */
+    int end_count;
+    const char *const *stops; /* strings that end it; they do not appear */
+    int stop_count;
+    int logprobs; /* -1: none, not even the chosen id's; 0 .. INFER_MAX_LOGPROBS: and that many most likely ids */
+    infer_sampling sampling;
+} infer_task;
+
+typedef struct infer_result {
+    infer_finish finish;
+    int64_t made;   /* ids drawn, one of `ends` included */
+    int64_t reused; /* ids of the prompt that were still in the cache */
+} infer_result;
+
+PROPANE_CHECK propane_status infer_complete(infer *m, const infer_task *task, infer_on_step callback, void *context,
+                                            infer_result *result, propane_error *err);
+
+#endif

@@ -1,0 +1,63 @@
+# Generation: what ends a text, what is written, several prompts.
+@ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
+@ propane tokenize text --vocab 300 --out v.json --tokens ids > log
+@ propane train --data ids --tokenizer v.json --layers 1 --width 32 --heads 2 --kv-heads 1 --context 64 --batch 4 --steps 30 --warmup 5 --lr 5e-3 --eval-batches 2 --run m > log
+@ printf 'line 1\n\nline 22 of\r\nof' > prompts
+$ propane generate m --prompt 'line 1' --count 30 --temperature 0 > a; propane generate m --prompt 'line 1' --count 30 --temperature 0 --stop zzz > b; cmp a b
+= 0
+# the text ends in front of the stop string
+$ propane generate m --prompt 'line 1' --count 60 --temperature 0 > a; propane generate m --prompt 'line 1' --count 60 --temperature 0 --stop 'never' --stop ' of ' > b; printf '%s of ' "$(cat b)" > c; head -c $(wc -c < c) a | cmp - c; grep -c ' of ' b
+> 0
+= 1
+# one object for each prompt, and the numbers fit together
+$ propane generate m --prompts prompts --count 5 --temperature 0 --json --logprobs 2 > j; wc -l < j; grep -c '"finish":"length","prompt_tokens":[0-9]*,"completion_tokens":5,"tokens":\[{"id":' j
+> 3
+> 3
+= 0
+$ grep -o '"prompt":"[^"]*"' j
+> "prompt":"line 1"
+> "prompt":"line 22 of"
+> "prompt":"of"
+= 0
+$ grep -o '"top":' j | wc -l; grep -o '"logprob":-[0-9.]*' j | wc -l
+> 15
+> 45
+= 0
+$ propane generate m --prompt 'line 22 of' --count 5 --temperature 0 --json | grep -o '"text":"[^"]*","finish' > one; sed -n 2p j | grep -o '"text":"[^"]*","finish' | cmp - one
+= 0
+$ propane generate m --prompts prompts --count 5 --temperature 0 > p; propane generate m --prompt 'line 1' --count 5 --temperature 0 > q; head -c $(wc -c < q) p | cmp - q
+= 0
+$ propane generate m --prompt 'line 1' --count 3 --temperature 0 --logprobs 1
+>~ * -*.*  '*'   of '*' -*
+= 0
+# penalties change what comes, drawn the same way each time
+$ propane generate m --prompt line --count 40 --temperature 0 > g; propane generate m --prompt line --count 40 --temperature 0 --repetition-penalty 1.8 > h; propane generate m --prompt line --count 40 --temperature 0 --repetition-penalty 1.8 | cmp - h && cmp -s g h
+= 1
+$ propane generate m --prompt line --count 20 --min-p 1 --temperature 2 > g; propane generate m --prompt line --count 20 --temperature 0 | cmp - g
+= 0
+# wrong use
+$ propane generate m --prompt a --prompts prompts
+2> propane generate: give --prompts or --prompt, not both
+2> Try 'propane generate --help'.
+= 2
+$ propane generate m --prompts missing
+2> propane generate: cannot open missing: No such file or directory
+= 1
+$ : > none; propane generate m --prompts none
+2> propane generate: none: there is no prompt in it
+= 1
+$ propane generate m --prompt line --json --print-ids
+2> propane generate: --print-ids is for plain output; --json and --logprobs tell the ids anyway
+2> Try 'propane generate --help'.
+= 2
+$ propane generate m --prompt line --stop ''
+2> propane generate: --stop: the value is empty
+2> Try 'propane generate --help'.
+= 2
+$ propane generate m --prompt line --logprobs 21
+2> propane generate: --logprobs: '21' is not a whole number from -1 to 20
+2> Try 'propane generate --help'.
+= 2
+$ awk 'BEGIN { for (i = 0; i < 40; i++) printf "line %d of ", i * 7919; print "" }' > long; propane generate m --prompts long
+2~ propane generate: long:1: the prompt has * tokens, the context has room for 256; shorten it
+= 1
