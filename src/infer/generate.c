@@ -14,16 +14,10 @@
 
 #include "base/half.h"
 #include "base/memory.h"
-#include "model/llama.h"
+#include "model/forward.h"
 
-enum { ATTN, FFN, HEAD, PARTS, SETS = 2, MAX_WEIGHTS = 5 };
+enum { ATTN, FFN, HEAD, PARTS, SETS = 2, MAX_WEIGHTS = 24 };
 
-/* The weights of a part, in the order of the function's parameters. */
-static const char *const weight_names[PARTS][MAX_WEIGHTS + 1] = {
-    {"norm_weight", "q_proj", "k_proj", "v_proj", "o_proj", NULL},
-    {"norm_weight", "gate_proj", "up_proj", "down_proj", NULL},
-    {"norm_weight", "lm_head", NULL},
-};
 static const model_part part_of[PARTS] = {MODEL_ATTN, MODEL_FFN, MODEL_HEAD};
 
 /* Programs for `positions` positions at once, and the buffers that only they use. */
@@ -44,7 +38,8 @@ struct infer {
     int64_t context, position;
     set sets[SETS]; /* one position, a chunk */
     propane_buffer *(
-        *layers)[MAX_WEIGHTS + 1];       /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head; NULL behind the last */
+        *layers)[MAX_WEIGHTS +
+                 1]; /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head; in the order of the function's parameters */
     propane_buffer **k_cache, **v_cache; /* [layers] */
     float *stream;                       /* [D, chunk]: the residual stream */
     float *result;                       /* [D or V, chunk] */
@@ -56,14 +51,16 @@ struct infer {
 
 static int64_t layer_count(const infer *m) { return m->config.num_hidden_layers; }
 
+static bool turns(const infer *m) { return model_arch_of(&m->config)->position == ARCH_ROPE; }
+
 /* ---- making --------------------------------------------------------------------------------------------------------------------- */
 
 static propane_status build(const infer *m, mil_module *module, int part, int64_t positions, propane_error *err) {
-    llama_options o = {.batch = 1, .sequence = positions, .dtype = m->dtype};
+    model_build_options o = {.batch = 1, .sequence = positions, .dtype = m->dtype};
     mil_function *f;
-    if (part == ATTN) return llama_build_attn_decode(module, "attn", &m->config, &o, 0, m->context, &f, err);
-    if (part == FFN) return llama_build_ffn(module, "ffn", &m->config, &o, 0, &f, err);
-    return llama_build_head(module, "head", &m->config, &o, &f, err);
+    if (part == ATTN) return model_build_attn_decode(module, "attn", &m->config, &o, 0, m->context, &f, err);
+    if (part == FFN) return model_build_ffn(module, "ffn", &m->config, &o, 0, &f, err);
+    return model_build_head(module, "head", &m->config, &o, &f, err);
 }
 
 static propane_status compile(infer *m, set *s, propane_error *err) {
@@ -104,8 +101,9 @@ static propane_status check_same_layout(const infer *m, int part, const char *na
 }
 
 static propane_status load_weights(infer *m, int part, int layer, propane_buffer **out, propane_error *err) {
-    for (int i = 0; weight_names[part][i]; i++) {
-        const char *name = weight_names[part][i];
+    const arch_tensor *row;
+    for (int i = 0; i < MAX_WEIGHTS && (row = model_arch_param(&m->config, part_of[part], i)); i++) {
+        const char *name = row->param;
         const propane_program *p = m->sets[0].programs[part];
         const model_tensor *t = model_weights_param(m->weights, part_of[part], layer, name);
         const propane_io *io;
@@ -131,19 +129,26 @@ static propane_status load_all(infer *m, propane_error *err) {
 }
 
 /* The named bindings of a function, then those of its weights. */
-static propane_status request(const set *s, int part, const propane_binding *own, int count,
+static propane_status request(const infer *m, const set *s, int part, const propane_binding *own, int count,
                               propane_buffer *const *weights, propane_request **out, propane_error *err) {
-    propane_binding all[16];
-    memcpy(all, own, (size_t)count * sizeof *own);
-    for (int i = 0; weight_names[part][i]; i++) all[count++] = (propane_binding){weight_names[part][i], weights[i]};
+    propane_binding all[MAX_WEIGHTS + 16];
+    const arch_tensor *row;
+    int used = 0;
+    for (int i = 0; i < count; i++) /* a function without RoPE has no angles */
+        if (own[i].buffer) all[used++] = own[i];
+    for (int i = 0; i < MAX_WEIGHTS && (row = model_arch_param(&m->config, part_of[part], i)); i++)
+        all[used++] = (propane_binding){row->param, weights[i]};
+    count = used;
     return propane_request_create(s->programs[part], all, count, out, err);
 }
 
 static propane_status make_requests(infer *m, set *s, propane_error *err) {
     const propane_program *attn = s->programs[ATTN];
     PROPANE_TRY(buffer_for(m, attn, "x", &s->x, err));
-    PROPANE_TRY(buffer_for(m, attn, "cos", &s->cos, err));
-    PROPANE_TRY(buffer_for(m, attn, "sin", &s->sin, err));
+    if (turns(m)) {
+        PROPANE_TRY(buffer_for(m, attn, "cos", &s->cos, err));
+        PROPANE_TRY(buffer_for(m, attn, "sin", &s->sin, err));
+    }
     PROPANE_TRY(buffer_for(m, attn, "mask", &s->mask, err));
     PROPANE_TRY(buffer_for(m, attn, "o", &s->out, err));
     PROPANE_TRY(buffer_for(m, attn, "k_new", &s->k_new, err));
@@ -161,11 +166,11 @@ static propane_status make_requests(infer *m, set *s, propane_error *err) {
                                        {"k_new", s->k_new},
                                        {"v_new", s->v_new}};
         const propane_binding half[] = {{"x", s->x}, {"y", s->out}};
-        PROPANE_TRY(request(s, ATTN, own, 9, m->layers[2 * i], &s->attn[i], err));
-        PROPANE_TRY(request(s, FFN, half, 2, m->layers[2 * i + 1], &s->ffn[i], err));
+        PROPANE_TRY(request(m, s, ATTN, own, 9, m->layers[2 * i], &s->attn[i], err));
+        PROPANE_TRY(request(m, s, FFN, half, 2, m->layers[2 * i + 1], &s->ffn[i], err));
     }
     const propane_binding head[] = {{"x", s->x}, {"logits", s->logits}};
-    return request(s, HEAD, head, 2, m->layers[2 * layers], &s->head, err);
+    return request(m, s, HEAD, head, 2, m->layers[2 * layers], &s->head, err);
 }
 
 static propane_status allocate(infer *m, propane_error *err) {
@@ -191,7 +196,7 @@ static propane_status allocate(infer *m, propane_error *err) {
         ok = ok && m->sets[i].attn && m->sets[i].ffn;
     }
     if (ok) {
-        llama_rope_tables(&m->config, 0, positions, tables, tables + hd * positions);
+        model_rope_tables(&m->config, 0, positions, tables, tables + hd * positions);
         for (int64_t t = 0; t < positions; t++)
             for (int64_t i = 0; i < hd; i++) {
                 m->table_cos[t * hd + i] = (float)tables[i * positions + t];
@@ -334,19 +339,25 @@ static propane_status put_table(infer *m, const set *s, const char *name, propan
 }
 
 static propane_status put_positions(infer *m, const set *s, propane_error *err) {
-    PROPANE_TRY(put_table(m, s, "cos", s->cos, m->table_cos, err));
-    PROPANE_TRY(put_table(m, s, "sin", s->sin, m->table_sin, err));
-    llama_mask(s->positions, m->context, m->position, m->mask);
+    if (turns(m)) {
+        PROPANE_TRY(put_table(m, s, "cos", s->cos, m->table_cos, err));
+        PROPANE_TRY(put_table(m, s, "sin", s->sin, m->table_sin, err));
+    }
+    model_mask(s->positions, m->context, m->position, m->mask);
     return put(s, ATTN, "mask", s->mask, m->mask, err);
 }
 
 static void embed(infer *m, const set *s, const int32_t *ids, int64_t count) {
     const float *table =
         model_weights_data(m->weights, model_weights_param(m->weights, MODEL_EMBED, -1, "embed_tokens"));
+    const model_tensor *learned = model_weights_param(m->weights, MODEL_EMBED, -1, "embed_positions");
     int64_t d = m->config.hidden_size, n = s->positions;
     for (int64_t t = 0; t < n; t++) {
         const float *row = table + (int64_t)ids[t < count ? t : count - 1] * d;
         for (int64_t c = 0; c < d; c++) m->stream[c * n + t] = row[c];
+        int64_t position = m->position + (t < count ? t : count - 1);
+        const float *place = learned ? model_weights_data(m->weights, learned) + position * d : NULL;
+        for (int64_t c = 0; place && c < d; c++) m->stream[c * n + t] += place[c];
     }
 }
 

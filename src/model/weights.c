@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the list of a Llama's tensors. One table per part says everything about them; offsets are running sums.
+ * Owns the list of a model's tensors, made from its architecture's rows; offsets are running sums.
  */
 #include "model/weights.h"
 
@@ -9,64 +9,69 @@
 #include "base/memory.h"
 #include "base/rng.h"
 
-/* Sizes by what they stand for, so that the rows below need no code. */
-typedef enum size_of { SIZE_ONE, SIZE_D, SIZE_H, SIZE_Q, SIZE_KV, SIZE_V } size_of;
+enum { ALIGN_FLOATS = 16 };
 
-typedef struct row {
-    model_part part;
-    const char *param, *name; /* name: inside a layer for MODEL_ATTN and MODEL_FFN, whole otherwise */
-    size_of out, in;          /* in = SIZE_ONE: a norm weight */
-    bool residual;            /* its result is added to the residual stream */
-} row;
+static const char *full_name(arena *a, const char *prefix, int layer, const char *name) {
+    return layer < 0 ? name : arena_printf(a, "%s%d.%s", prefix, layer, name);
+}
 
-static const row embed_row = {MODEL_EMBED, "embed_tokens", "model.embed_tokens.weight", SIZE_V, SIZE_D, false};
-static const row layer_rows[] = {
-    {MODEL_ATTN, "norm_weight", "input_layernorm.weight", SIZE_D, SIZE_ONE, false},
-    {MODEL_ATTN, "q_proj", "self_attn.q_proj.weight", SIZE_Q, SIZE_D, false},
-    {MODEL_ATTN, "k_proj", "self_attn.k_proj.weight", SIZE_KV, SIZE_D, false},
-    {MODEL_ATTN, "v_proj", "self_attn.v_proj.weight", SIZE_KV, SIZE_D, false},
-    {MODEL_ATTN, "o_proj", "self_attn.o_proj.weight", SIZE_D, SIZE_Q, true},
-    {MODEL_FFN, "norm_weight", "post_attention_layernorm.weight", SIZE_D, SIZE_ONE, false},
-    {MODEL_FFN, "gate_proj", "mlp.gate_proj.weight", SIZE_H, SIZE_D, false},
-    {MODEL_FFN, "up_proj", "mlp.up_proj.weight", SIZE_H, SIZE_D, false},
-    {MODEL_FFN, "down_proj", "mlp.down_proj.weight", SIZE_D, SIZE_H, true},
-};
-static const row norm_row = {MODEL_HEAD, "norm_weight", "model.norm.weight", SIZE_D, SIZE_ONE, false};
-static const row head_row = {MODEL_HEAD, "lm_head", "lm_head.weight", SIZE_V, SIZE_D, false};
+static const char *stored_name(const arch_tensor *row) { return row->stored ? row->stored : row->name; }
 
-enum { LAYER_ROWS = sizeof layer_rows / sizeof layer_rows[0], ALIGN_FLOATS = 16 };
-
-static int64_t size_in(const model_config *c, size_of size) {
-    const int64_t sizes[] = {
-        1, c->hidden_size, c->intermediate_size, model_config_q(c), model_config_kv(c), c->vocab_size};
-    return sizes[size];
+/* Rows of the stored tensor: before this one's, and all. */
+static void place_rows(const model_config *c, const arch_tensor *row, model_tensor *t) {
+    for (const arch_tensor *r = model_arch_of(c)->tensors; r->name; r++) {
+        if (r->part != row->part || !model_arch_held(c, r) || strcmp(stored_name(r), stored_name(row)) != 0) continue;
+        if (r < row) t->first_row += model_arch_size(c, r->out);
+        t->stored_rows += model_arch_size(c, r->out);
+    }
 }
 
 /* False: no memory for the name. */
-static bool add(model_weights *w, const row *r, int layer) {
+static bool add(model_weights *w, const arch_tensor *row, int layer) {
+    const model_config *c = &w->config;
+    const model_arch *a = model_arch_of(c);
     model_tensor *t = &w->tensors[w->count++];
-    t->name = layer < 0 ? r->name : arena_printf(w->arena, "model.layers.%d.%s", layer, r->name);
-    t->param = r->param;
-    t->part = r->part;
+    t->name = full_name(w->arena, a->layers, layer, row->name);
+    t->stored = row->stored ? full_name(w->arena, a->layers, layer, row->stored) : t->name;
+    t->gguf = full_name(w->arena, "blk.", layer, row->gguf);
+    t->param = row->param;
+    t->part = row->part;
     t->layer = layer;
-    t->rank = r->in == SIZE_ONE ? 1 : 2;
+    t->role = row->role;
+    t->rank = row->in == ARCH_1 ? 1 : 2;
     t->decay = t->rank == 2;
-    t->dim[0] = size_in(&w->config, r->out);
-    t->dim[1] = size_in(&w->config, r->in);
+    t->dim[0] = model_arch_size(c, row->out);
+    t->dim[1] = model_arch_size(c, row->in);
+    t->transposed = row->transposed;
+    place_rows(c, row, t);
     t->count = t->dim[0] * t->dim[1];
     t->offset = w->floats;
     w->floats += (t->count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
     w->parameters += t->count;
-    return t->name != NULL;
+    return t->name && t->stored && t->gguf;
+}
+
+static bool add_part(model_weights *w, model_part part, int layer) {
+    bool ok = true;
+    for (const arch_tensor *row = model_arch_of(&w->config)->tensors; row->name; row++)
+        if (row->part == part && model_arch_held(&w->config, row)) ok &= add(w, row, layer);
+    return ok;
 }
 
 static bool add_all(model_weights *w) {
-    bool ok = add(w, &embed_row, -1);
-    for (int layer = 0; layer < w->config.num_hidden_layers; layer++)
-        for (int i = 0; i < LAYER_ROWS; i++) ok &= add(w, &layer_rows[i], layer);
-    ok &= add(w, &norm_row, -1);
-    if (!w->config.tie_word_embeddings) ok &= add(w, &head_row, -1);
-    return ok;
+    bool ok = add_part(w, MODEL_EMBED, -1);
+    for (int layer = 0; layer < w->config.num_hidden_layers; layer++) {
+        ok &= add_part(w, MODEL_ATTN, layer);
+        ok &= add_part(w, MODEL_FFN, layer);
+    }
+    return ok & add_part(w, MODEL_HEAD, -1);
+}
+
+static int64_t count_tensors(const model_config *c) {
+    int64_t n = 0;
+    for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
+        n += row->part == MODEL_ATTN || row->part == MODEL_FFN ? c->num_hidden_layers : 1;
+    return n;
 }
 
 propane_status model_weights_create(const model_config *config, model_weights **out, propane_error *err) {
@@ -76,7 +81,7 @@ propane_status model_weights_create(const model_config *config, model_weights **
     if (!w) return propane_fail_memory(err, sizeof *w);
     w->config = *config;
     w->arena = arena_create();
-    int64_t most = 3 + config->num_hidden_layers * LAYER_ROWS;
+    int64_t most = count_tensors(config);
     if (w->arena) w->tensors = ARENA_ARRAY(w->arena, most, model_tensor);
     if (!w->tensors || !add_all(w)) {
         model_weights_free(w);
@@ -99,22 +104,16 @@ void model_weights_free(model_weights *w) {
     mem_free(w);
 }
 
-static bool adds_to_residual(const model_tensor *t) {
-    for (int i = 0; i < LAYER_ROWS; i++)
-        if (layer_rows[i].part == t->part && strcmp(layer_rows[i].param, t->param) == 0) return layer_rows[i].residual;
-    return false;
-}
-
 void model_weights_init(model_weights *w, uint64_t seed, double deviation) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         float *data = w->data + t->offset;
         if (t->rank == 1) {
-            for (int64_t k = 0; k < t->count; k++) data[k] = 1;
+            for (int64_t k = 0; k < t->count; k++) data[k] = t->role == ARCH_SCALE ? 1 : 0;
             continue;
         }
-        double sigma = deviation > 0 ? deviation : t->part == MODEL_EMBED ? 0.02 : 1 / sqrt((double)t->dim[1]);
-        if (adds_to_residual(t)) sigma /= sqrt(2.0 * (double)w->config.num_hidden_layers);
+        double sigma = deviation > 0 ? deviation : t->role == ARCH_TABLE ? 0.02 : 1 / sqrt((double)t->dim[1]);
+        if (t->role == ARCH_RESIDUAL) sigma /= sqrt(2.0 * (double)w->config.num_hidden_layers);
         rng mixed, r;
         rng_init(&mixed, seed);
         rng_init(&r, rng_next(&mixed) + (uint64_t)i);
@@ -136,6 +135,13 @@ const model_tensor *model_weights_param(const model_weights *w, model_part part,
             strcmp(t->param, param) == 0)
             return t;
     }
+    return NULL;
+}
+
+const model_tensor *model_weights_piece(const model_weights *w, const model_tensor *t, int k) {
+    for (int i = 0; i < w->count; i++)
+        if (w->tensors[i].layer == t->layer && strcmp(w->tensors[i].stored, t->stored) == 0 && k-- == 0)
+            return &w->tensors[i];
     return NULL;
 }
 

@@ -8,14 +8,14 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/arch.h"
 
 train_footprint train_footprint_of(const model_config *c, const train_options *o) {
     double d = (double)c->hidden_size, h = (double)c->intermediate_size, v = (double)c->vocab_size;
     double q = (double)c->num_attention_heads * (double)c->head_dim,
            kv = (double)c->num_key_value_heads * (double)c->head_dim;
     double layers = (double)c->num_hidden_layers, b = (double)o->batch, s = (double)o->context;
-    double parameters =
-        v * d * (c->tie_word_embeddings ? 1 : 2) + d + layers * (2 * d + 2 * d * q + 2 * d * kv + 3 * d * h);
+    double parameters = (double)model_arch_parameters(c);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4;
     /* A layer keeps its two halves' inputs and results, queries, keys and values, the attention's probabilities, and the
      * hidden values of the feed-forward half. */

@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "grad/grad.h"
-#include "model/llama.h"
+#include "model/forward.h"
 #include "train/rewrite.h"
 
 /* Lists of stages, separated by spaces. "qkv:q_proj" is more exact than "qkv": the ops of that stage that read the weight
@@ -31,14 +31,14 @@ typedef struct plan_row {
 
 static const plan_row rows[] = {
     {"six", ATTN, "attnEnter", HOST, "enter", "", ""},
-    {"six", ATTN, "fwdAttn", DEVICE, "norm qkv rope scores softmax mix out", "", ""},
+    {"six", ATTN, "fwdAttn", DEVICE, "norm qkv qknorm rope scores softmax mix out", "", ""},
     {"six", ATTN, "attnAdd", HOST, "residual", "", ""},
     {"six", ATTN, "attnTurn", HOST, "", "residual", ""},
     {"six", ATTN, "sdpaBwd1", DEVICE, "", "out mix softmax", "scores softmax"},
-    {"six", ATTN, "sdpaBwd2", DEVICE, "", "scores rope", "scores"},
+    {"six", ATTN, "sdpaBwd2", DEVICE, "", "scores rope qknorm", "scores qknorm"},
     {"six", ATTN, "qkvBwd", DEVICE, "", "qkv", ""},
     {"six", ATTN, "attnNormBwd", HOST, "", "norm enter", "norm"},
-    {"six", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm"},
+    {"six", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm qknorm"},
     {"six", FFN, "ffnEnter", HOST, "enter", "", ""},
     {"six", FFN, "fwdFFN", DEVICE, "norm up act down", "", ""},
     {"six", FFN, "ffnAdd", HOST, "residual", "", ""},
@@ -51,24 +51,24 @@ static const plan_row rows[] = {
     {"six", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
 
     {"ten", ATTN, "attnNorm", HOST, "enter norm", "", ""},
-    {"ten", ATTN, "sdpaFwd", DEVICE, "qkv rope scores softmax mix", "", ""},
+    {"ten", ATTN, "sdpaFwd", DEVICE, "qkv qknorm rope scores softmax mix", "", ""},
     {"ten", ATTN, "woFwd", DEVICE, "out", "", ""},
     {"ten", ATTN, "attnAdd", HOST, "residual", "", ""},
     {"ten", ATTN, "attnTurn", HOST, "", "residual", ""},
     {"ten", ATTN, "wotBwd", DEVICE, "", "out", ""},
     {"ten", ATTN, "sdpaBwd1", DEVICE, "", "mix softmax", "scores softmax"},
     {"ten", ATTN, "sdpaBwd2", DEVICE, "", "scores", "scores"},
-    {"ten", ATTN, "ropeBwd", HOST, "", "rope", ""},
+    {"ten", ATTN, "ropeBwd", HOST, "", "rope qknorm", "qknorm"},
     {"ten", ATTN, "qBwd", DEVICE, "", "qkv:q_proj", ""},
     {"ten", ATTN, "kvBwd", DEVICE, "", "qkv:k_proj qkv:v_proj", ""},
     {"ten", ATTN, "attnNormBwd", HOST, "", "qkv norm enter", "norm"},
-    {"ten", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm"},
+    {"ten", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm qknorm"},
     {"ten", FFN, "ffnNorm", HOST, "enter norm", "", ""},
     {"ten", FFN, "ffnFused", DEVICE, "up act down", "", ""},
     {"ten", FFN, "ffnAdd", HOST, "residual", "", ""},
     {"ten", FFN, "ffnTurn", HOST, "", "residual", ""},
     {"ten", FFN, "ffnBwdW2t", DEVICE, "", "down", ""},
-    {"ten", FFN, "siluBwd", HOST, "", "act", "act"},
+    {"ten", FFN, "actBwd", HOST, "", "act", "act"},
     {"ten", FFN, "ffnBwdW13t", DEVICE, "", "up", ""},
     {"ten", FFN, "ffnNormBwd", HOST, "", "norm enter", "norm"},
     {"ten", FFN, "ffnGrad", HOST, "", WEIGHTS, "norm"},
@@ -76,10 +76,10 @@ static const plan_row rows[] = {
     {"ten", HEAD, "headBwd", HOST, "", "head norm enter", "norm"},
     {"ten", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
 
-    {"layer", ATTN, "fwdAttn", DEVICE, "enter norm qkv rope scores softmax mix out residual", "", ""},
-    {"layer", ATTN, "attnBwd", DEVICE, "", "residual out mix softmax scores rope qkv norm enter",
-     "norm scores softmax"},
-    {"layer", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm"},
+    {"layer", ATTN, "fwdAttn", DEVICE, "enter norm qkv qknorm rope scores softmax mix out residual", "", ""},
+    {"layer", ATTN, "attnBwd", DEVICE, "", "residual out mix softmax scores rope qknorm qkv norm enter",
+     "norm qknorm scores softmax"},
+    {"layer", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm qknorm"},
     {"layer", FFN, "fwdFFN", DEVICE, "enter norm up act down residual", "", ""},
     {"layer", FFN, "ffnBwd", DEVICE, "", "residual down act up norm enter", "norm act"},
     {"layer", FFN, "ffnGrad", HOST, "", WEIGHTS, "norm"},
@@ -109,7 +109,8 @@ plan_weights plan_weights_find(const char *name) {
 int plan_name_count(void) { return (int)(sizeof names / sizeof names[0]); }
 const char *plan_name(int index) { return names[index]; }
 
-#define MAX_ROWS 24 /* of a block */
+#define MAX_ROWS    24 /* of a block */
+#define WEIGHTS_MAX 32 /* of a block */
 
 typedef struct cutter {
     const plan_row *rows[MAX_ROWS];
@@ -211,12 +212,12 @@ static propane_status build_block(plan *p, int index, propane_error *err) {
     plan_block *b = &p->blocks[index];
     *b = (plan_block){.part = kinds[index].part, .name = kinds[index].name, .result = kinds[index].result};
     const char *half_name = kinds[index].half;
-    llama_options o = {.batch = p->options.batch, .sequence = p->options.context, .dtype = p->options.precision};
+    model_build_options o = {.batch = p->options.batch, .sequence = p->options.context, .dtype = p->options.precision};
     mil_function *half = NULL;
     propane_status status =
-        b->part == MODEL_ATTN  ? llama_build_attn(p->module, half_name, &p->config, &o, 0, &half, err)
-        : b->part == MODEL_FFN ? llama_build_ffn(p->module, half_name, &p->config, &o, 0, &half, err)
-                               : llama_build_head(p->module, half_name, &p->config, &o, &half, err);
+        b->part == MODEL_ATTN  ? model_build_attn(p->module, half_name, &p->config, &o, 0, &half, err)
+        : b->part == MODEL_FFN ? model_build_ffn(p->module, half_name, &p->config, &o, 0, &half, err)
+                               : model_build_head(p->module, half_name, &p->config, &o, &half, err);
     if (status != PROPANE_OK) return status;
     PROPANE_TRY(train_wrap(half, b->name, b->part != MODEL_HEAD, &b->forward, err));
     return grad_function(b->forward, kinds[index].joint, NULL, 0, &b->joint, err);
@@ -235,9 +236,9 @@ static void measure(plan_kernel *k) {
 
 /* The function that is compiled: the host computes in fp32, and sums weight gradients. */
 static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k, propane_error *err) {
-    const char *sums[MIL_MAX_PARAMS];
+    const char *sums[WEIGHTS_MAX];
     int count = 0;
-    for (int i = 1; i < b->forward->param_count && count < MIL_MAX_PARAMS; i++)
+    for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++)
         sums[count++] = b->forward->params[i]->name;
     mil_function *cut = k->function;
     if (k->place == PLAN_HOST && (k->weights || p->options.precision != MIL_fp32)) {
@@ -252,10 +253,10 @@ static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k
 }
 
 static propane_status cut_with(plan *p, plan_block *b, cutter *c, bool *weights_only, propane_error *err) {
-    const char *results[MIL_MAX_PARAMS], *kernel_names[MAX_ROWS];
+    const char *results[WEIGHTS_MAX], *kernel_names[MAX_ROWS];
     mil_function *functions[MAX_ROWS] = {NULL};
     int count = 0;
-    for (int i = 1; i < b->forward->param_count && count < MIL_MAX_PARAMS; i++) {
+    for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++) {
         results[count] = arena_printf(p->arena, "d_%s", b->forward->params[i]->name);
         if (!results[count++]) return propane_fail_memory(err, 0);
     }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * The plan of a training step: which kernels there are, where each runs, and what passes between them. A Llama model is
+ * The plan of a training step: which kernels there are, where each runs, and what passes between them. A model is
  * three blocks, the attention and the feed-forward half of a layer and the head; src/grad differentiates each block's
  * function, and a table of (stage, direction) -> kernel cuts the joint function into kernels. All layers share them.
  *
  *   six    the kernels of the ANE trainers: fwdAttn fwdFFN ffnBwd sdpaBwd1 sdpaBwd2 qkvBwd on the device, residual
  *          stream, backward of the norms and head on the host
  *   ten    for grouped queries on engines with small programs: sdpaFwd woFwd ffnFused ffnBwdW2t ffnBwdW13t wotBwd
- *          sdpaBwd1 sdpaBwd2 qBwd kvBwd on the device; norms, SiLU's and RoPE's backward, residual stream on the host
+ *          sdpaBwd1 sdpaBwd2 qBwd kvBwd on the device; norms, the activation's and RoPE's backward, residual stream on the
+ *          host
  *   layer  whole halves, forward and backward: for devices that plan themselves, such as the cpu
  *
  * Weight gradients are kernels of the host in every plan, summed in fp32: an engine has no place to accumulate them.

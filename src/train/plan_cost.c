@@ -58,16 +58,9 @@ static void cost_on_host(const cost_host *h, plan_kernel_cost *k, plan_cost *out
         out->host_ms += k->ms;
 }
 
-static double parameters_of(const plan *p) {
-    const model_config *m = &p->config;
-    double layer = (double)m->hidden_size * (double)(2 * model_config_q(m) + 2 * model_config_kv(m)) +
-                   3.0 * (double)m->hidden_size * (double)m->intermediate_size + 2.0 * (double)m->hidden_size;
-    double table = (double)m->vocab_size * (double)m->hidden_size;
-    return layer * (double)m->num_hidden_layers + table * (m->tie_word_embeddings ? 1 : 2);
-}
-
 static void add_up(const plan *p, const chip *c, const cost_host *h, int64_t accumulate, plan_cost *out) {
-    double positions = (double)(p->options.batch * p->options.context), parameters = parameters_of(p);
+    double positions = (double)(p->options.batch * p->options.context),
+           parameters = (double)model_arch_parameters(&p->config);
     double flops = out->utilisation, per = 1 / (double)accumulate;
     /* The logits are read twice and written once, in the precision of the programs. */
     out->loss_ms = 3 * positions * (double)p->config.vocab_size * 2 / (h->stream_gbs * 1e6);

@@ -37,11 +37,27 @@ TEST(each_bad_value_has_its_message) {
         const char *extra, *part;
         propane_status status;
     } cases[] = {
-        {"\"model_type\": \"gpt2\"", "c.json: model_type is 'gpt2'; only 'llama'", PROPANE_ERR_UNSUPPORTED},
+        {"\"model_type\": \"mamba\"", "c.json: model_type is 'mamba'; those known are llama, qwen2, qwen3, gpt2",
+         PROPANE_ERR_UNSUPPORTED},
+        {"\"model_type\": \"gpt2\"", "'n_embd' is missing", PROPANE_ERR_INVALID},
+        {"\"model_type\": \"qwen2\", \"use_sliding_window\": true",
+         "use_sliding_window is 'true'; with model_type qwen2 only 'false' can be done", PROPANE_ERR_UNSUPPORTED},
+        {"\"model_type\": \"qwen3\", \"layer_types\": [\"full_attention\", \"sliding_attention\"]",
+         "layer_types is 'sliding_attention'", PROPANE_ERR_UNSUPPORTED},
+        {"\"quantization_config\": {\"bits\": 4}", "quantization_config is set", PROPANE_ERR_UNSUPPORTED},
+        {"\"partial_rotary_factor\": 0.5", "partial_rotary_factor is '0.5'", PROPANE_ERR_UNSUPPORTED},
         {"\"hidden_act\": \"gelu\"", "hidden_act is 'gelu'", PROPANE_ERR_UNSUPPORTED},
-        {"\"attention_bias\": true", "attention_bias is true", PROPANE_ERR_UNSUPPORTED},
-        {"\"mlp_bias\": true", "mlp_bias is true", PROPANE_ERR_UNSUPPORTED},
-        {"\"rope_scaling\": {\"type\": \"linear\"}", "rope_scaling is set", PROPANE_ERR_UNSUPPORTED},
+        {"\"attention_bias\": 1", "'attention_bias' must be true or false", PROPANE_ERR_INVALID},
+        {"\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}", "rope_scaling is of type 'dynamic'",
+         PROPANE_ERR_UNSUPPORTED},
+        {"\"rope_scaling\": {\"type\": \"linear\"}", "'factor' is missing", PROPANE_ERR_INVALID},
+        {"\"rope_scaling\": {\"type\": \"linear\", \"factor\": 0.5}", "factor is 0.5; it must be from 1",
+         PROPANE_ERR_INVALID},
+        {"\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 4, \"high_freq_factor\": "
+         "4, "
+         "\"original_max_position_embeddings\": 32}",
+         "low_freq_factor is 4 and high_freq_factor 4", PROPANE_ERR_INVALID},
+        {"\"rope_scaling\": \"llama3\"", "rope_scaling must be an object", PROPANE_ERR_INVALID},
         {"\"num_key_value_heads\": 3", "num_attention_heads (8) must be a multiple of num_key_value_heads (3)",
          PROPANE_ERR_INVALID},
         {"\"num_key_value_heads\": 0", "'num_key_value_heads' is 0", PROPANE_ERR_INVALID},

@@ -4,7 +4,7 @@
  */
 #include "base/memory.h"
 #include "chip/check.h"
-#include "model/llama.h"
+#include "model/forward.h"
 #include "support/test.h"
 #include "train/plan.h"
 #include "train/rewrite.h"
@@ -178,15 +178,15 @@ TEST(functions_of_the_model_are_taken_by_all_chips) {
         for (int baked = 0; baked < 2; baked++)
             for (int64_t n = 1; n <= 16; n += 15) {
                 model_config c = config_of(4, kv, 512);
-                llama_options o = {
+                model_build_options o = {
                     .batch = 1, .sequence = n, .dtype = MIL_fp16, .baked = baked ? zeros : NULL, .baked_context = data};
                 mil_module *m = mil_module_create("model");
                 mil_function *f[4];
                 EXPECT(m != NULL);
-                EXPECT_OK(llama_build_attn_decode(m, "decode", &c, &o, 0, 48, &f[0], &err));
-                EXPECT_OK(llama_build_ffn(m, "ffn", &c, &o, 0, &f[1], &err));
-                EXPECT_OK(llama_build_head(m, "head", &c, &o, &f[2], &err));
-                EXPECT_OK(llama_build_attn(m, "attn", &c, &o, 0, &f[3], &err));
+                EXPECT_OK(model_build_attn_decode(m, "decode", &c, &o, 0, 48, &f[0], &err));
+                EXPECT_OK(model_build_ffn(m, "ffn", &c, &o, 0, &f[1], &err));
+                EXPECT_OK(model_build_head(m, "head", &c, &o, &f[2], &err));
+                EXPECT_OK(model_build_attn(m, "attn", &c, &o, 0, &f[3], &err));
                 for (int i = 0; i < 4; i++) expect_no_refusal(f[i]);
                 mil_module_free(m);
             }

@@ -186,11 +186,11 @@ $ config 's/"num_attention_heads":2/"num_attention_heads":2,"head_dim":7/'
 $ config 's/"num_attention_heads":2/"num_attention_heads":99999999999999999999/'
 2> propane train: config.json: line 1, column 126: not valid JSON: too big integer near '99999999999999999999'
 = 1
-$ config 's/llama/gpt2/'
-2> propane train: config.json: model_type is 'gpt2'; only 'llama' is known
+$ config 's/llama/mamba/'
+2> propane train: config.json: model_type is 'mamba'; those known are llama, qwen2, qwen3, gpt2
 = 1
 $ config 's/}/,"hidden_act":"gelu"}/'
-2> propane train: config.json: hidden_act is 'gelu'; only 'silu' can be done
+2> propane train: config.json: hidden_act is 'gelu'; with model_type llama only 'silu' can be done
 = 1
 $ config 's/}/,"rms_norm_eps":"small"}/'
 2> propane train: config.json: key 'rms_norm_eps' must be a number, but is a string

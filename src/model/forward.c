@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the forward functions of the Llama family. One context per function; the halves of a layer are written once and
- * used by the separate functions, by generation and by the whole-model function alike.
+ * Owns the forward functions. One context per function; the halves of a layer are written once and used by the separate
+ * functions, by generation and by the whole-model function alike. What an architecture does not have is a NULL weight.
  */
-#include "model/llama.h"
+#include "model/forward.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,18 +10,20 @@
 
 #include "base/half.h"
 #include "base/memory.h"
+#include "model/arch.h"
 
 typedef struct context {
     mil_builder b;
     const model_config *c;
-    const llama_options *o;
+    const model_arch *arch;
+    const model_build_options *o;
     model_part part;
     int layer;
     const char *prefix; /* of stages: "", "attn.", ... */
     bool whole;         /* parameter names carry the layer */
 } context;
 
-const float *llama_weight_from(void *weights, model_part part, int layer, const char *param) {
+const float *model_weight_from(void *weights, model_part part, int layer, const char *param) {
     const model_tensor *t = model_weights_param(weights, part, layer, param);
     return t ? model_weights_data(weights, t) : NULL;
 }
@@ -47,10 +49,10 @@ static mil_value *swap_last_two(context *x, mil_value *v) {
 
 /* ---- weights ------------------------------------------------------------------------------------------------------------- */
 
-/* The name of a weight's parameter or constant. In the whole-model function both halves have a norm_weight. */
+/* The name of a weight's parameter or constant. In the whole-model function both halves have a norm. */
 static const char *weight_name(context *x, const char *param) {
     if (!x->whole || x->part == MODEL_HEAD) return param;
-    bool norm = strcmp(param, "norm_weight") == 0;
+    bool norm = strncmp(param, "norm_", 5) == 0;
     return arena_printf(x->b.module->arena, "%s%s_%d",
                         !norm                   ? ""
                         : x->part == MODEL_ATTN ? "attn_"
@@ -95,16 +97,45 @@ static mil_value *matrix(context *x, const char *param, int64_t out, int64_t in)
     return mil_build_param(&x->b, name, mil_type_tensor(x->o->dtype, 2, dim));
 }
 
-static mil_value *norm_weight(context *x) {
-    const char *name = weight_name(x, "norm_weight");
-    mil_type type = tensor4(x, 1, x->c->hidden_size, 1, 1);
+/* A vector, shaped so that it broadcasts over what it scales or shifts: channels, or the rows of a head. */
+static mil_value *vector(context *x, const char *param, arch_size size) {
+    const char *name = weight_name(x, param);
+    int64_t n = model_arch_size(x->c, size);
+    mil_type type = size == ARCH_HD ? tensor4(x, 1, 1, n, 1) : tensor4(x, 1, n, 1, 1);
     if (!name) return NULL;
-    return x->o->baked ? constant_weight(x, name, "norm_weight", &type) : mil_build_param(&x->b, name, type);
+    return x->o->baked ? constant_weight(x, name, param, &type) : mil_build_param(&x->b, name, type);
+}
+
+/* The weights of a part in the order of the architecture's rows. */
+enum { WEIGHTS_MAX = 24 };
+typedef struct part_weights {
+    int count;
+    const char *params[WEIGHTS_MAX];
+    mil_value *values[WEIGHTS_MAX];
+} part_weights;
+
+static part_weights declare(context *x) {
+    part_weights w = {0};
+    const arch_tensor *row;
+    for (; w.count < WEIGHTS_MAX && (row = model_arch_param(x->c, x->part, w.count)); w.count++) {
+        w.params[w.count] = row->param;
+        w.values[w.count] =
+            row->in == ARCH_1 ? vector(x, row->param, row->out)
+                              : matrix(x, row->param, model_arch_size(x->c, row->out), model_arch_size(x->c, row->in));
+    }
+    return w;
+}
+
+/* NULL: the architecture has none, or an error came before. */
+static mil_value *weight(const part_weights *w, const char *param) {
+    for (int i = 0; i < w->count; i++)
+        if (strcmp(w->params[i], param) == 0) return w->values[i];
+    return NULL;
 }
 
 /* y [B,O,1,S] = W v, v [B,I,1,S]: the one place that knows the two forms. Both are sums over the input channels in the same
  * order, so they give the same numbers. */
-static mil_value *linear(context *x, mil_value *w, mil_value *v, const char *name) {
+static mil_value *product(context *x, mil_value *w, mil_value *v, const char *name) {
     if (!w || !v) return NULL;
     if (x->o->baked) return call(x, mil_build_conv1x1(&x->b, v, w), name);
     int64_t batch = v->type.dim[0], in = v->type.dim[1], positions = v->type.dim[3], out = w->type.dim[0];
@@ -114,28 +145,53 @@ static mil_value *linear(context *x, mil_value *w, mil_value *v, const char *nam
     return reshape4(x, y, batch, out, 1, positions);
 }
 
-/* ---- the pieces -------------------------------------------------------------------------------------------------------------- */
-
-static mil_value *rms_norm(context *x, mil_value *v, mil_value *weight) {
-    mil_builder *b = &x->b;
-    stage(x, "norm");
-    const int64_t axis[] = {1};
-    double eps = x->c->rms_norm_eps;
-    if (x->o->dtype == MIL_fp16) eps = fmax(eps, 0x1p-24); /* the smallest number there is */
-    mil_value *small = mil_build_binary_scalar(b, MIL_OP_mul, v, 1 / sqrt((double)x->c->hidden_size));
-    mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_unary(b, MIL_OP_square, small), axis, 1, true);
-    mil_value *epsilon = mil_build_scalar(b, x->o->dtype, eps);
-    const mil_argument arguments[] = {{"x", 1, &mean}, {"epsilon", 1, &epsilon}};
-    mil_op *op = mil_build_op(b, MIL_OP_rsqrt, "inverse_rms", arguments, 2); /* [B,1,1,S] */
-    if (!op) return NULL;
-    mil_value *normed = call(x, mil_build_binary(b, MIL_OP_mul, v, op->results[0]), "normed");
-    return call(x, mil_build_binary(b, MIL_OP_mul, normed, weight), "xn");
+/* With its bias, where there is one. */
+static mil_value *linear(context *x, mil_value *w, mil_value *bias, mil_value *v, const char *name) {
+    if (!bias) return product(x, w, v, name);
+    mil_value *y = product(x, w, v, arena_printf(x->b.module->arena, "%s_product", name));
+    return call(x, mil_build_binary(&x->b, MIL_OP_add, y, bias), name);
 }
 
-void llama_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out) {
+/* ---- the pieces -------------------------------------------------------------------------------------------------------------- */
+
+/* v / sqrt(mean of squares along `axis` + epsilon); v / sqrt(n) is squared, so that fp16 does not overflow. */
+static mil_value *divide_by_rms(context *x, mil_value *v, int64_t axis, int64_t n, const char *factor) {
+    mil_builder *b = &x->b;
+    double eps = x->c->rms_norm_eps;
+    if (x->o->dtype == MIL_fp16) eps = fmax(eps, 0x1p-24); /* the smallest number there is */
+    mil_value *small = mil_build_binary_scalar(b, MIL_OP_mul, v, 1 / sqrt((double)n));
+    mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_unary(b, MIL_OP_square, small), &axis, 1, true);
+    mil_value *epsilon = mil_build_scalar(b, x->o->dtype, eps);
+    const mil_argument arguments[] = {{"x", 1, &mean}, {"epsilon", 1, &epsilon}};
+    mil_op *op = mil_build_op(b, MIL_OP_rsqrt, factor, arguments, 2);
+    return op ? mil_build_binary(b, MIL_OP_mul, v, op->results[0]) : NULL;
+}
+
+/* The mean over the channels goes first in a LayerNorm; sums of numbers divided by sqrt(D) stay in fp16's range. */
+static mil_value *centre(context *x, mil_value *v) {
+    mil_builder *b = &x->b;
+    const int64_t axis = 1;
+    double part = 1 / sqrt((double)x->c->hidden_size);
+    mil_value *sum =
+        mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_binary_scalar(b, MIL_OP_mul, v, part), &axis, 1, true);
+    mil_value *mean = call(x, mil_build_binary_scalar(b, MIL_OP_mul, sum, part), "mean");
+    return call(x, mil_build_binary(b, MIL_OP_sub, v, mean), "centred");
+}
+
+static mil_value *norm(context *x, mil_value *v, const part_weights *w) {
+    mil_builder *b = &x->b;
+    mil_value *scale = weight(w, "norm_weight"), *shift = weight(w, "norm_bias");
+    stage(x, "norm");
+    if (x->arch->norm == ARCH_LAYER_NORM) v = centre(x, v);
+    mil_value *normed = call(x, divide_by_rms(x, v, 1, x->c->hidden_size, "inverse_rms"), "normed");
+    if (!shift) return call(x, mil_build_binary(b, MIL_OP_mul, normed, scale), "xn");
+    return call(x, mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, normed, scale), shift), "xn");
+}
+
+void model_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out) {
     int64_t half = c->head_dim / 2;
     for (int64_t i = 0; i < half; i++) {
-        double rate = pow(c->rope_theta, -2.0 * (double)i / (double)c->head_dim);
+        double rate = model_config_rope_rate(c, i);
         for (int64_t s = 0; s < count; s++) {
             double angle = (double)(first + s) * rate;
             cos_out[i * count + s] = cos_out[(i + half) * count + s] = cos(angle);
@@ -168,13 +224,14 @@ static mil_value *rope_turn(context *x) {
 
 static rope rope_constants(context *x) {
     rope r = {0};
+    if (x->arch->position != ARCH_ROPE) return r;
     int64_t n = x->c->head_dim, s = x->o->sequence;
     double *tables = mem_array((size_t)(2 * n * s), sizeof *tables);
     if (!tables) {
         propane_fail_memory(&x->b.err, (size_t)(2 * n * s) * sizeof *tables);
         return r;
     }
-    llama_rope_tables(x->c, x->o->first_position, s, tables, tables + n * s);
+    model_rope_tables(x->c, x->o->first_position, s, tables, tables + n * s);
     mil_type type = tensor4(x, 1, 1, n, s);
     r.cos = mil_build_const_f64(&x->b, "rope_cos", &type, tables);
     r.sin = mil_build_const_f64(&x->b, "rope_sin", &type, tables + n * s);
@@ -183,20 +240,33 @@ static rope rope_constants(context *x) {
     return r;
 }
 
-/* v [B,heads*HD,1,S] -> [B,heads,HD,S], turned */
-static mil_value *rope_apply(context *x, const rope *r, mil_value *v, int64_t heads, const char *name) {
+/* v [B,heads*HD,1,S] -> [B,heads,HD,S], each head normalised (with a weight) and turned (with angles); `name`: "q", "k". */
+static mil_value *heads_of(context *x, const rope *r, mil_value *v, int64_t heads, mil_value *norm_weight,
+                           const char *name) {
     mil_builder *b = &x->b;
-    mil_value *h = call(x, reshape4(x, v, x->o->batch, heads, x->c->head_dim, x->o->sequence), name);
+    arena *a = x->b.module->arena;
+    int64_t hd = x->c->head_dim;
+    if (norm_weight)
+        stage(x, "qknorm");
+    else if (r->turn)
+        stage(x, "rope");
+    mil_value *h = call(x, reshape4(x, v, x->o->batch, heads, hd, x->o->sequence), arena_printf(a, "%s_heads", name));
+    if (norm_weight) {
+        h = call(x, divide_by_rms(x, h, 2, hd, "inverse_rms"), arena_printf(a, "%s_normed", name));
+        h = call(x, mil_build_binary(b, MIL_OP_mul, h, norm_weight), arena_printf(a, "%s_scaled", name));
+    }
+    if (!r->turn) return h;
+    stage(x, "rope");
     mil_value *turned = mil_build_matmul(b, r->turn, h, false, false);
     return mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, h, r->cos),
                             mil_build_binary(b, MIL_OP_mul, turned, r->sin));
 }
 
-void llama_mask(int64_t count, int64_t cache, int64_t filled, float *out) {
+void model_mask(int64_t count, int64_t cache, int64_t filled, float *out) {
     for (int64_t i = 0; i < count; i++) {
         float *row = out + i * (cache + count);
-        for (int64_t j = 0; j < cache; j++) row[j] = j < filled ? 0 : (float)LLAMA_MASKED;
-        for (int64_t j = 0; j < count; j++) row[cache + j] = j <= i ? 0 : (float)LLAMA_MASKED;
+        for (int64_t j = 0; j < cache; j++) row[j] = j < filled ? 0 : (float)MODEL_MASKED;
+        for (int64_t j = 0; j < count; j++) row[cache + j] = j <= i ? 0 : (float)MODEL_MASKED;
     }
 }
 
@@ -208,7 +278,7 @@ static mil_value *causal_mask(context *x) {
         return NULL;
     }
     for (int64_t i = 0; i < s; i++)
-        for (int64_t j = i + 1; j < s; j++) mask[i * s + j] = LLAMA_MASKED;
+        for (int64_t j = i + 1; j < s; j++) mask[i * s + j] = MODEL_MASKED;
     mil_type type = tensor4(x, 1, 1, s, s);
     mil_value *v = mil_build_const_f64(&x->b, "causal_mask", &type, mask);
     mem_free(mask);
@@ -260,91 +330,63 @@ static mil_value *attention(context *x, mil_value *q, const span *spans, int spa
 
 /* ---- the halves of a layer, the head ------------------------------------------------------------------------------------------ */
 
-typedef struct attn_weights {
-    mil_value *norm, *q, *k, *v, *o;
-} attn_weights;
-
-typedef struct ffn_weights {
-    mil_value *norm, *gate, *up, *down;
-} ffn_weights;
-
-typedef struct head_weights {
-    mil_value *norm, *lm_head;
-} head_weights;
-
-static attn_weights attn_params(context *x) {
-    int64_t d = x->c->hidden_size, q = model_config_q(x->c), kv = model_config_kv(x->c);
-    attn_weights w;
-    w.norm = norm_weight(x);
-    w.q = matrix(x, "q_proj", q, d);
-    w.k = matrix(x, "k_proj", kv, d);
-    w.v = matrix(x, "v_proj", kv, d);
-    w.o = matrix(x, "o_proj", d, q);
-    return w;
-}
-
-static ffn_weights ffn_params(context *x) {
-    int64_t d = x->c->hidden_size, h = x->c->intermediate_size;
-    ffn_weights w;
-    w.norm = norm_weight(x);
-    w.gate = matrix(x, "gate_proj", h, d);
-    w.up = matrix(x, "up_proj", h, d);
-    w.down = matrix(x, "down_proj", d, h);
-    return w;
-}
-
-static head_weights head_params(context *x) {
-    head_weights w;
-    w.norm = norm_weight(x);
-    w.lm_head = matrix(x, "lm_head", x->c->vocab_size, x->c->hidden_size);
-    return w;
-}
-
 static mil_value *named(context *x, mil_value *v, const char *name) {
     if (v && !x->b.err.status && mil_rename(x->b.function, v, name, &x->b.err)) return NULL;
     return v;
 }
 
-static mil_value *attn_body(context *x, mil_value *in, const attn_weights *w, const rope *r, mil_value *mask) {
+static mil_value *attn_body(context *x, mil_value *in, const part_weights *w, const rope *r, mil_value *mask) {
     int64_t kv = x->c->num_key_value_heads;
-    mil_value *xn = rms_norm(x, in, w->norm);
+    mil_value *xn = norm(x, in, w);
     stage(x, "qkv");
-    mil_value *q = linear(x, w->q, xn, "q"), *k = linear(x, w->k, xn, "k"), *v = linear(x, w->v, xn, "v");
+    mil_value *q = linear(x, weight(w, "q_proj"), weight(w, "q_bias"), xn, "q");
+    mil_value *k = linear(x, weight(w, "k_proj"), weight(w, "k_bias"), xn, "k");
+    mil_value *v = linear(x, weight(w, "v_proj"), weight(w, "v_bias"), xn, "v");
     mil_value *v_heads = call(x, reshape4(x, v, x->o->batch, kv, x->c->head_dim, x->o->sequence), "v_heads");
     span here = {.v = v_heads, .length = x->o->sequence};
-    stage(x, "rope");
-    q = call(x, rope_apply(x, r, q, x->c->num_attention_heads, "q_heads"), "q_rope");
-    here.k = call(x, rope_apply(x, r, k, kv, "k_heads"), "k_rope");
+    q = call(x, heads_of(x, r, q, x->c->num_attention_heads, weight(w, "q_norm"), "q"), "q_rope");
+    stage(x, "qkv");
+    here.k = call(x, heads_of(x, r, k, kv, weight(w, "k_norm"), "k"), "k_rope");
     mil_value *mix = attention(x, q, &here, 1, mask);
     stage(x, "out");
-    return linear(x, w->o, mix, "attn");
+    return linear(x, weight(w, "o_proj"), weight(w, "o_bias"), mix, "attn");
 }
 
-static mil_value *ffn_body(context *x, mil_value *in, const ffn_weights *w) {
+static mil_value *ffn_body(context *x, mil_value *in, const part_weights *w) {
     mil_builder *b = &x->b;
-    mil_value *xn = rms_norm(x, in, w->norm);
+    mil_value *xn = norm(x, in, w), *gate = NULL, *act;
     stage(x, "up");
-    mil_value *gate = linear(x, w->gate, xn, "gate"), *up = linear(x, w->up, xn, "up");
+    if (x->arch->mlp == ARCH_SILU_GATED) gate = linear(x, weight(w, "gate_proj"), weight(w, "gate_bias"), xn, "gate");
+    mil_value *up = linear(x, weight(w, "up_proj"), weight(w, "up_bias"), xn, "up");
     stage(x, "act");
-    mil_value *act = call(x, mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_silu, gate), up), "act");
+    if (x->arch->mlp == ARCH_SILU_GATED) {
+        act = mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_silu, gate), up);
+    } else {
+        mil_value *mode = mil_build_text(b, "TANH_APPROXIMATION");
+        const mil_argument arguments[] = {{"x", 1, &up}, {"mode", 1, &mode}};
+        mil_op *op = mil_build_op(b, MIL_OP_gelu, "act", arguments, 2);
+        act = op ? op->results[0] : NULL;
+    }
+    act = call(x, act, "act");
     stage(x, "down");
-    return linear(x, w->down, act, "down");
+    return linear(x, weight(w, "down_proj"), weight(w, "down_bias"), act, "down");
 }
 
-static mil_value *head_body(context *x, mil_value *in, const head_weights *w) {
-    mil_value *xn = rms_norm(x, in, w->norm);
+static mil_value *head_body(context *x, mil_value *in, const part_weights *w) {
+    mil_value *xn = norm(x, in, w);
     stage(x, "head");
-    return linear(x, w->lm_head, xn, "output");
+    return linear(x, weight(w, "lm_head"), NULL, xn, "output");
 }
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------------- */
 
-static propane_status begin(context *x, mil_module *m, const char *name, const model_config *c, const llama_options *o,
-                            model_part part, int layer, propane_error *err) {
+static propane_status begin(context *x, mil_module *m, const char *name, const model_config *c,
+                            const model_build_options *o, model_part part, int layer, propane_error *err) {
     *x = (context){.c = c, .o = o, .part = part, .layer = layer, .prefix = ""};
     PROPANE_TRY(model_config_check(c, name, err));
+    x->arch = model_arch_of(c);
     if (o->dtype != MIL_fp16 && o->dtype != MIL_fp32)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: Llama functions are built in fp16 or fp32", name);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a model's functions are built in fp16 or fp32", name);
     if (o->batch < 1 || o->batch > 1 << 16 || o->sequence < 1 || o->sequence > 1 << 20)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: batch %lld and sequence %lld must be at least 1 and at most 65536 and 1048576", name,
@@ -370,34 +412,34 @@ static propane_status end(context *x, mil_function **out, propane_error *err) {
     return status;
 }
 
-propane_status llama_build_attn(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+propane_status model_build_attn(mil_module *m, const char *name, const model_config *c, const model_build_options *o,
                                 int layer, mil_function **out, propane_error *err) {
     context x;
     PROPANE_TRY(begin(&x, m, name, c, o, MODEL_ATTN, layer, err));
     mil_value *in = activation(&x);
-    attn_weights w = attn_params(&x);
+    part_weights w = declare(&x);
     rope r = rope_constants(&x);
     mil_value *y = attn_body(&x, in, &w, &r, causal_mask(&x));
     mil_build_result(&x.b, named(&x, y, "o"));
     return end(&x, out, err);
 }
 
-propane_status llama_build_ffn(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+propane_status model_build_ffn(mil_module *m, const char *name, const model_config *c, const model_build_options *o,
                                int layer, mil_function **out, propane_error *err) {
     context x;
     PROPANE_TRY(begin(&x, m, name, c, o, MODEL_FFN, layer, err));
     mil_value *in = activation(&x);
-    ffn_weights w = ffn_params(&x);
+    part_weights w = declare(&x);
     mil_build_result(&x.b, named(&x, ffn_body(&x, in, &w), "y"));
     return end(&x, out, err);
 }
 
-propane_status llama_build_head(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+propane_status model_build_head(mil_module *m, const char *name, const model_config *c, const model_build_options *o,
                                 mil_function **out, propane_error *err) {
     context x;
     PROPANE_TRY(begin(&x, m, name, c, o, MODEL_HEAD, -1, err));
     mil_value *in = activation(&x);
-    head_weights w = head_params(&x);
+    part_weights w = declare(&x);
     mil_build_result(&x.b, named(&x, head_body(&x, in, &w), "logits"));
     return end(&x, out, err);
 }
@@ -408,24 +450,24 @@ static void at(context *x, model_part part, int layer) {
     x->prefix = part == MODEL_ATTN ? "attn." : part == MODEL_FFN ? "ffn." : "head.";
 }
 
-propane_status llama_build_model(mil_module *m, const char *name, const model_config *c, const llama_options *o,
+propane_status model_build_whole(mil_module *m, const char *name, const model_config *c, const model_build_options *o,
                                  mil_function **out, propane_error *err) {
     context x;
     PROPANE_TRY(begin(&x, m, name, c, o, MODEL_ATTN, 0, err));
     int layers = (int)c->num_hidden_layers;
     x.whole = true;
     mil_value *v = activation(&x);
-    attn_weights *attn = ARENA_ARRAY(m->arena, layers, attn_weights);
-    ffn_weights *ffn = ARENA_ARRAY(m->arena, layers, ffn_weights);
+    part_weights *attn = ARENA_ARRAY(m->arena, layers, part_weights);
+    part_weights *ffn = ARENA_ARRAY(m->arena, layers, part_weights);
     if (!attn || !ffn) return propane_fail_memory(err, (size_t)layers * sizeof *attn);
     for (int i = 0; i < layers; i++) {
         at(&x, MODEL_ATTN, i);
-        attn[i] = attn_params(&x);
+        attn[i] = declare(&x);
         at(&x, MODEL_FFN, i);
-        ffn[i] = ffn_params(&x);
+        ffn[i] = declare(&x);
     }
     at(&x, MODEL_HEAD, -1);
-    head_weights head = head_params(&x);
+    part_weights head = declare(&x);
     rope r = rope_constants(&x);
     mil_value *mask = causal_mask(&x);
     for (int i = 0; i < layers; i++) {
@@ -439,8 +481,9 @@ propane_status llama_build_model(mil_module *m, const char *name, const model_co
     return end(&x, out, err);
 }
 
-propane_status llama_build_attn_decode(mil_module *m, const char *name, const model_config *c, const llama_options *o,
-                                       int layer, int64_t cache, mil_function **out, propane_error *err) {
+propane_status model_build_attn_decode(mil_module *m, const char *name, const model_config *c,
+                                       const model_build_options *o, int layer, int64_t cache, mil_function **out,
+                                       propane_error *err) {
     context x;
     PROPANE_TRY(begin(&x, m, name, c, o, MODEL_ATTN, layer, err));
     if (cache < 1 || cache > 1 << 24)
@@ -450,24 +493,28 @@ propane_status llama_build_attn_decode(mil_module *m, const char *name, const mo
     mil_value *in = activation(&x);
     mil_value *k_cache = input(&x, "k_cache", batch, kv * hd, 1, cache);
     mil_value *v_cache = input(&x, "v_cache", batch, kv * hd, 1, cache);
-    rope r = {.cos = input(&x, "cos", 1, 1, hd, n), .sin = input(&x, "sin", 1, 1, hd, n)};
+    rope r = {0};
+    if (x.arch->position == ARCH_ROPE) {
+        r.cos = input(&x, "cos", 1, 1, hd, n);
+        r.sin = input(&x, "sin", 1, 1, hd, n);
+    }
     mil_value *mask = input(&x, "mask", 1, 1, n, cache + n);
-    attn_weights w = attn_params(&x);
-    r.turn = rope_turn(&x);
+    part_weights w = declare(&x);
+    if (x.arch->position == ARCH_ROPE) r.turn = rope_turn(&x);
 
-    mil_value *xn = rms_norm(&x, in, w.norm);
+    mil_value *xn = norm(&x, in, &w);
     stage(&x, "qkv");
-    mil_value *q = linear(&x, w.q, xn, "q"), *k = linear(&x, w.k, xn, "k");
-    mil_value *v_new = named(&x, linear(&x, w.v, xn, "v"), "v_new");
+    mil_value *q = linear(&x, weight(&w, "q_proj"), weight(&w, "q_bias"), xn, "q");
+    mil_value *k = linear(&x, weight(&w, "k_proj"), weight(&w, "k_bias"), xn, "k");
+    mil_value *v_new = named(&x, linear(&x, weight(&w, "v_proj"), weight(&w, "v_bias"), xn, "v"), "v_new");
     span spans[] = {{reshape4(&x, k_cache, batch, kv, hd, cache), reshape4(&x, v_cache, batch, kv, hd, cache), cache},
                     {NULL, reshape4(&x, v_new, batch, kv, hd, n), n}};
-    stage(&x, "rope");
-    q = rope_apply(&x, &r, q, c->num_attention_heads, "q_heads");
-    spans[1].k = rope_apply(&x, &r, k, kv, "k_heads");
+    q = heads_of(&x, &r, q, c->num_attention_heads, weight(&w, "q_norm"), "q");
+    spans[1].k = heads_of(&x, &r, k, kv, weight(&w, "k_norm"), "k");
     mil_value *k_new = named(&x, reshape4(&x, spans[1].k, batch, kv * hd, 1, n), "k_new");
     mil_value *mix = attention(&x, q, spans, 2, mask);
     stage(&x, "out");
-    mil_build_result(&x.b, named(&x, linear(&x, w.o, mix, "attn"), "o"));
+    mil_build_result(&x.b, named(&x, linear(&x, weight(&w, "o_proj"), weight(&w, "o_bias"), mix, "attn"), "o"));
     mil_build_result(&x.b, k_new);
     mil_build_result(&x.b, v_new);
     return end(&x, out, err);

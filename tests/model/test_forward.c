@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/llama.h"
+#include "model/forward.h"
 #include "model/llama2c.h"
 #include "support/test.h"
 
@@ -127,7 +127,7 @@ static void bench_close(bench *b) {
     arena_free(b->arena);
 }
 
-/* The data of a weight parameter: names as llama_build_attn and llama_build_model give them. */
+/* The data of a weight parameter: names as model_build_attn and model_build_whole give them. */
 static const float *find_weight(const bench *b, const char *name, model_part part, int layer) {
     char param[64];
     int at = -1;
@@ -226,8 +226,8 @@ TEST(the_whole_model_equals_the_reference) {
         int32_t ids[14];
         draw_ids(ids, 14, c.vocab_size, i);
         mil_function *f;
-        llama_options o = {.batch = 2, .sequence = 7, .dtype = MIL_fp32};
-        EXPECT_OK(llama_build_model(b.module, "whole", &c, &o, &f, &err));
+        model_build_options o = {.batch = 2, .sequence = 7, .dtype = MIL_fp32};
+        EXPECT_OK(model_build_whole(b.module, "whole", &c, &o, &f, &err));
         const named given[] = {{"x", embed(&b, ids, 2, 7)}};
         double worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
         EXPECT_MSG(worst < 1e-6, "shape %zu: %g", i, worst); /* seen: 2e-7, from the tables of sines in fp32 */
@@ -235,7 +235,7 @@ TEST(the_whole_model_equals_the_reference) {
         worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
         EXPECT_MSG(worst < 1e-5, "shape %zu, fp32: %g", i, worst); /* seen: 9e-7 */
         o.dtype = MIL_fp16;
-        EXPECT_OK(llama_build_model(b.module, "half", &c, &o, &f, &err));
+        EXPECT_OK(model_build_whole(b.module, "half", &c, &o, &f, &err));
         worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 7);
         EXPECT_MSG(worst < 1e-2, "shape %zu, fp16: %g", i, worst); /* seen: 7e-3 */
         bench_close(&b);
@@ -249,8 +249,8 @@ TEST(the_halves_make_up_the_model) {
         bench b = bench_open(&c, 20);
         int32_t ids[10];
         draw_ids(ids, 10, c.vocab_size, 3);
-        llama_options o = {.batch = 2, .sequence = 5, .dtype = MIL_fp32};
-        if (baked) o.baked = llama_weight_from, o.baked_context = b.w;
+        model_build_options o = {.batch = 2, .sequence = 5, .dtype = MIL_fp32};
+        if (baked) o.baked = model_weight_from, o.baked_context = b.w;
         double *x = embed(&b, ids, 2, 5);
         const named given[] = {{"x", x}};
         mil_function *f;
@@ -258,13 +258,13 @@ TEST(the_halves_make_up_the_model) {
         for (int layer = 0; layer < 2; layer++)
             for (int half = 0; half < 2; half++) {
                 snprintf(name, sizeof name, "f%d_%d", layer, half);
-                EXPECT_OK((half ? llama_build_ffn : llama_build_attn)(b.module, name, &c, &o, layer, &f, &err));
+                EXPECT_OK((half ? model_build_ffn : model_build_attn)(b.module, name, &c, &o, layer, &f, &err));
                 EXPECT(f->param_count == (baked ? 1 : half ? 5 : 6));
                 EXPECT_TEXT(f->results[0]->name, half ? "y" : "o");
                 const mil_tensor *out = run(&b, f, given, 1, half ? MODEL_FFN : MODEL_ATTN, layer);
                 for (int64_t i = 0; i < mil_type_count(&out->type); i++) x[i] += out->data[i];
             }
-        EXPECT_OK(llama_build_head(b.module, "head", &c, &o, &f, &err));
+        EXPECT_OK(model_build_head(b.module, "head", &c, &o, &f, &err));
         EXPECT_TEXT(f->results[0]->name, "logits");
         double worst = difference(&b, run(&b, f, given, 1, MODEL_HEAD, -1)[0].data, ids, 2, 5);
         EXPECT_MSG(worst < 1e-6, "baked %d: %g", baked, worst); /* seen: 5e-8 */
@@ -275,12 +275,12 @@ TEST(the_halves_make_up_the_model) {
 TEST(operations_carry_their_stages) {
     model_config c = small(4, 2, 6, false);
     mil_module *m = mil_module_create("test");
-    llama_options o = {.batch = 1, .sequence = 4, .dtype = MIL_fp16};
+    model_build_options o = {.batch = 1, .sequence = 4, .dtype = MIL_fp16};
     static const char *const want[3] = {"norm qkv rope scores softmax mix out ", "norm up act down ", "norm head "};
     mil_function *f[3];
-    EXPECT_OK(llama_build_attn(m, "attn", &c, &o, 0, &f[0], &err));
-    EXPECT_OK(llama_build_ffn(m, "ffn", &c, &o, 0, &f[1], &err));
-    EXPECT_OK(llama_build_head(m, "head", &c, &o, &f[2], &err));
+    EXPECT_OK(model_build_attn(m, "attn", &c, &o, 0, &f[0], &err));
+    EXPECT_OK(model_build_ffn(m, "ffn", &c, &o, 0, &f[1], &err));
+    EXPECT_OK(model_build_head(m, "head", &c, &o, &f[2], &err));
     for (int i = 0; i < 3; i++) {
         char seen[200] = "";
         const char *last = "";
@@ -314,20 +314,20 @@ TEST(generation_gives_what_training_gives) {
         int at = 0;
         for (int chunk = 0; chunk < 4; chunk++) {
             int n = chunks[chunk];
-            llama_options o = {.batch = 1, .sequence = n, .dtype = MIL_fp32};
+            model_build_options o = {.batch = 1, .sequence = n, .dtype = MIL_fp32};
             mil_function *attn, *ffn, *head;
             char name[30];
             snprintf(name, sizeof name, "c%d_", chunk);
             char names[3][40];
             for (int k = 0; k < 3; k++) snprintf(names[k], sizeof names[k], "%s%d", name, k);
-            EXPECT_OK(llama_build_attn_decode(b.module, names[0], &c, &o, 0, CACHE, &attn, &err));
-            EXPECT_OK(llama_build_ffn(b.module, names[1], &c, &o, 0, &ffn, &err));
-            EXPECT_OK(llama_build_head(b.module, names[2], &c, &o, &head, &err));
+            EXPECT_OK(model_build_attn_decode(b.module, names[0], &c, &o, 0, CACHE, &attn, &err));
+            EXPECT_OK(model_build_ffn(b.module, names[1], &c, &o, 0, &ffn, &err));
+            EXPECT_OK(model_build_head(b.module, names[2], &c, &o, &head, &err));
             double *cosines = ARENA_ARRAY(b.arena, hd * n, double), *sines = ARENA_ARRAY(b.arena, hd * n, double);
-            llama_rope_tables(&c, at, n, cosines, sines);
+            model_rope_tables(&c, at, n, cosines, sines);
             float *mask = ARENA_ARRAY(b.arena, n * (CACHE + n), float);
             double *mask_wide = ARENA_ARRAY(b.arena, n * (CACHE + n), double);
-            llama_mask(n, CACHE, at, mask);
+            model_mask(n, CACHE, at, mask);
             for (int e = 0; e < n * (CACHE + n); e++) mask_wide[e] = (double)mask[e];
             double *x = embed(&b, ids + at, 1, n);
             const named given[] = {{"x", x},         {"k_cache", k_cache}, {"v_cache", v_cache},
@@ -359,9 +359,9 @@ TEST(fp16_normalisation_keeps_its_range) {
     c.hidden_size = 768;
     bench b = bench_open(&c, 40);
     b.round = true;
-    llama_options o = {.batch = 1, .sequence = 2, .dtype = MIL_fp16};
+    model_build_options o = {.batch = 1, .sequence = 2, .dtype = MIL_fp16};
     mil_function *f;
-    EXPECT_OK(llama_build_head(b.module, "head", &c, &o, &f, &err));
+    EXPECT_OK(model_build_head(b.module, "head", &c, &o, &f, &err));
     static const double sizes[] = {200, 1, 0.02};
     double *x = ARENA_ARRAY(b.arena, 2 * 768, double);
     rng r;
@@ -389,17 +389,17 @@ TEST(wrong_options_are_refused) {
     model_config c = small(4, 2, 6, false);
     mil_module *m = mil_module_create("test");
     mil_function *f;
-    llama_options o = {.batch = 1, .sequence = 4, .dtype = MIL_int32};
-    EXPECT_FAIL(llama_build_attn(m, "a", &c, &o, 0, &f, &err), PROPANE_ERR_UNSUPPORTED, "fp16 or fp32");
+    model_build_options o = {.batch = 1, .sequence = 4, .dtype = MIL_int32};
+    EXPECT_FAIL(model_build_attn(m, "a", &c, &o, 0, &f, &err), PROPANE_ERR_UNSUPPORTED, "fp16 or fp32");
     o.dtype = MIL_fp16;
     o.sequence = 65;
-    EXPECT_FAIL(llama_build_attn(m, "a", &c, &o, 0, &f, &err), PROPANE_ERR_INVALID, "max_position_embeddings = 64");
+    EXPECT_FAIL(model_build_attn(m, "a", &c, &o, 0, &f, &err), PROPANE_ERR_INVALID, "max_position_embeddings = 64");
     o.sequence = 0;
-    EXPECT_FAIL(llama_build_head(m, "a", &c, &o, &f, &err), PROPANE_ERR_INVALID, "sequence 0");
+    EXPECT_FAIL(model_build_head(m, "a", &c, &o, &f, &err), PROPANE_ERR_INVALID, "sequence 0");
     o.sequence = 4;
-    EXPECT_FAIL(llama_build_attn_decode(m, "a", &c, &o, 0, 0, &f, &err), PROPANE_ERR_INVALID, "a cache of 0");
+    EXPECT_FAIL(model_build_attn_decode(m, "a", &c, &o, 0, 0, &f, &err), PROPANE_ERR_INVALID, "a cache of 0");
     c.num_key_value_heads = 3;
-    EXPECT_FAIL(llama_build_ffn(m, "a", &c, &o, 0, &f, &err), PROPANE_ERR_INVALID, "multiple of num_key_value_heads");
+    EXPECT_FAIL(model_build_ffn(m, "a", &c, &o, 0, &f, &err), PROPANE_ERR_INVALID, "multiple of num_key_value_heads");
     mil_module_free(m);
 }
 
@@ -416,8 +416,8 @@ TEST(stories260k_equals_run_c) {
     static const int32_t ids[] = {1, 461, 461, 401, 401, 401, 461, 378, 455, 473, 456, 435, 299, 362, 409, 283};
     enum { N = sizeof ids / sizeof ids[0] };
     mil_function *f;
-    llama_options o = {.batch = 1, .sequence = N, .dtype = MIL_fp32};
-    EXPECT_OK(llama_build_model(b.module, "whole", c, &o, &f, &err));
+    model_build_options o = {.batch = 1, .sequence = N, .dtype = MIL_fp32};
+    EXPECT_OK(model_build_whole(b.module, "whole", c, &o, &f, &err));
     const named given[] = {{"x", embed(&b, ids, 1, N)}};
     const double *logits = run(&b, f, given, 1, MODEL_HEAD, -1)[0].data;
     static const double want[3][5] = {{1.973871, 2.654902, 1.974989, 1.974209, 9.489280},

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT
+ * Models as MIL: builders of the forward functions for every architecture of model/arch.h. Activations are channel-first,
+ * [B,C,1,S]; the residual stream is the caller's, so a layer is the two functions
+ *
+ *     attn  x [B,D,1,S], norm_weight [1,D,1,1], q_proj [Q,D], k_proj [KV,D], v_proj [KV,D], o_proj [D,Q] -> o [B,D,1,S]
+ *           stages: norm qkv qknorm rope scores softmax mix out
+ *     ffn   x, norm_weight, gate_proj [H,D], up_proj [H,D], down_proj [D,H] -> y [B,D,1,S]      stages: norm up act down
+ *     head  x, norm_weight, lm_head [V,D] -> logits [B,V,1,S]                                   stages: norm head
+ *
+ * with, where the architecture has them, norm_bias [1,D,1,1], q_bias ... down_bias [1,O,1,1], and q_norm, k_norm
+ * [1,1,HD,1]; without gate_proj where the feed-forward half is a plain one. The parameters stand in the order of the
+ * architecture's rows (model_arch_param).
+ *
+ * Decisions: norms divide by sqrt(D) before they square, so that fp16 does not overflow; RoPE is a product with a
+ * constant signed permutation (Hugging Face's half-split pairs), the form that every chip takes; query head h reads
+ * key/value head h / (heads / kv heads) by folding the heads of a group into the rows of one product, without copies of K
+ * and V; the causal mask is an added constant of -1e4; learned positions are in x when it comes.
+ */
+#ifndef MODEL_FORWARD_H
+#define MODEL_FORWARD_H
+
+#include "mil/build.h"
+#include "model/weights.h"
+
+/* Gives the fp32 data, row major, of a weight that shall be a constant; must not fail. `param` as in weights.h. */
+typedef const float *(*model_weight)(void *context, model_part part, int layer, const char *param);
+
+typedef struct model_build_options {
+    int64_t batch, sequence;
+    mil_dtype dtype;    /* MIL_fp16 or MIL_fp32: of every tensor */
+    model_weight baked; /* NULL: weights are parameters ("inputs"); else constants */
+    void *baked_context;
+    int64_t first_position; /* of the sequence, for RoPE; usually 0 */
+} model_build_options;
+
+/* A model_weight on a model_weights (the context). */
+const float *model_weight_from(void *weights, model_part part, int layer, const char *param);
+
+/* Each adds one function `name` to `m` and verifies it. `layer` matters for baked weights only. */
+PROPANE_CHECK propane_status model_build_attn(mil_module *m, const char *name, const model_config *c,
+                                              const model_build_options *o, int layer, mil_function **out,
+                                              propane_error *err);
+PROPANE_CHECK propane_status model_build_ffn(mil_module *m, const char *name, const model_config *c,
+                                             const model_build_options *o, int layer, mil_function **out,
+                                             propane_error *err);
+PROPANE_CHECK propane_status model_build_head(mil_module *m, const char *name, const model_config *c,
+                                              const model_build_options *o, mil_function **out, propane_error *err);
+/* The whole model in one function: x [B,D,1,S] (embedded tokens), then, with weights as parameters, for each layer those of
+ * attn and ffn with the layer's number behind them (attn_norm_weight_L q_proj_L ... ffn_norm_weight_L ...), and last those
+ * of the head; result logits [B,V,1,S]. Stages as above with "attn." / "ffn." / "head." in front. */
+PROPANE_CHECK propane_status model_build_whole(mil_module *m, const char *name, const model_config *c,
+                                               const model_build_options *o, mil_function **out, propane_error *err);
+
+/* attn for generation: N new positions (o->sequence) against a cache of T. Parameters x [B,D,1,N], k_cache and v_cache
+ * [B,KV,1,T], with RoPE cos and sin [1,1,HD,N] (model_rope_tables), mask [1,1,N,T+N] (added to the scores: 0 or -1e4; model_mask),
+ * then the weights as in attn. Results o [B,D,1,N] and k_new, v_new [B,KV,1,N], which the host writes into the cache. The
+ * keys are cached after RoPE. N > 1 is a chunk of a prompt. ffn and head serve generation as they are. */
+PROPANE_CHECK propane_status model_build_attn_decode(mil_module *m, const char *name, const model_config *c,
+                                                     const model_build_options *o, int layer, int64_t cache,
+                                                     mil_function **out, propane_error *err);
+
+/* cos and sin [head_dim, count] of positions first, first+1, ...: row i and row i + head_dim/2 hold the angle
+ * position * model_config_rope_rate(i). */
+void model_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out);
+/* mask [count, cache + count]: cache slots below `filled` are seen, new positions see themselves and earlier ones. */
+void model_mask(int64_t count, int64_t cache, int64_t filled, float *out);
+
+#define MODEL_MASKED (-1e4) /* finite in fp16 and far below any score */
+
+#endif
