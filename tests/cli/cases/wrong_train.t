@@ -195,8 +195,8 @@ $ config 's/}/,"hidden_act":"gelu"}/'
 $ config 's/}/,"rms_norm_eps":"small"}/'
 2> propane train: config.json: key 'rms_norm_eps' must be a number, but is a string
 = 1
-$ config 's/}/,"rope_scaling":{"type":"linear"}}/'
-2> propane train: config.json: rope_scaling is set; only plain RoPE can be done
+$ config 's/}/,"rope_scaling":{"type":"yarn"}}/'
+2> propane train: config.json: rope_scaling is of type 'yarn'; only 'default', 'linear' and 'llama3' can be done
 = 1
 $ config 's/"vocab_size":16/"vocab_size":17/'
 2> propane train: the model (config.json) has a vocabulary of 17, the tokenizer one of 16: give the model's own --tokenizer
