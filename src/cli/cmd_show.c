@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/show_examples.h"
 #include "mil/blob.h"
 #include "mil/ops.h"
 #include "mil/text.h"
@@ -17,6 +18,7 @@
 #include "model/store.h"
 #include "model/tokenizer.h"
 #include "model/tokens.h"
+#include "train/jsonl.h"
 
 static const char *amount(char out[32], double bytes) {
     const char *units[] = {"B", "KB", "MB", "GB", "TB"};
@@ -241,14 +243,24 @@ static propane_status show(const char *path, propane_error *err) {
 
 int cmd_show(int argc, char **argv) {
     cli_list files = {0};
-    const cli_flag flags[] = {{"FILE...", CLI_TEXT, &files, .help = "files or model folders", .required = true}};
-    int code = cli_parse(argc, argv, flags, 1, "show FILE...",
-                         "Tells what is in a file: programs, weights, models, tokenizers, tokens.");
+    const char *model = NULL, *chat = NULL;
+    bool json = false;
+    const cli_flag flags[] = {
+        {"FILE...", CLI_TEXT, &files, .help = "files or model folders", .required = true},
+        {"--model", CLI_TEXT, &model, .words = "MODEL", .help = "of a .jsonl file: the model that would learn from it"},
+        {"--chat", CLI_TEXT, &chat, .words = "NAME",
+         .help = "of a .jsonl file: chat format, instead of the model's own"},
+        {"--json", CLI_SWITCH, &json, .help = "of a .jsonl file: ids and what is learnt, an object an example"}};
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "show FILE...",
+                         "Tells what is in a file: programs, weights, models, tokenizers, tokens, instruction data.");
     if (code >= 0) return code;
     code = CLI_OK;
     for (int i = 0; i < files.count; i++) {
         propane_error err = {0};
-        if (show(files.items[i], &err) != PROPANE_OK) code = cli_error("show", &err);
+        bool examples = train_jsonl_is(files.items[i]);
+        if ((examples ? show_examples(files.items[i], model, chat, json, &err) : show(files.items[i], &err)) !=
+            PROPANE_OK)
+            code = cli_error("show", &err);
     }
     return code;
 }

@@ -131,10 +131,15 @@ static propane_status prepare_folder(train_job *j, propane_error *err) {
     return run_lock(dir, &j->lock, err);
 }
 
-static propane_status open_corpus(train_job *j, propane_error *err) {
+/* A model that is trained further brings its tokenizer and its way to talk. */
+static propane_status open_corpus(train_job *j, const char *init, propane_error *err) {
+    model_form form;
+    if (init && !j->options.resume) PROPANE_TRY(model_store_form(init, &form, err));
     char *vocabulary =
         j->options.resume && !j->corpus_options.tokenizer ? run_path(j->options.run_dir, RUN_TOKENIZER) : NULL;
     if (vocabulary) j->corpus_options.tokenizer = vocabulary;
+    j->corpus_options.model = j->options.resume ? j->options.run_dir : init;
+    j->corpus_options.chat = j->options.chat;
     propane_status status = corpus_open(&j->corpus_options, &j->corpus, err);
     if (vocabulary) j->corpus_options.tokenizer = NULL;
     mem_free(vocabulary);
@@ -209,7 +214,17 @@ static void on_checkpoint(void *context, int64_t step, const char *path) {
 
 static void tell_start(const train_job *j) {
     const model_weights *w = trainer_weights(j->trainer);
+    int64_t windows, cut, empty;
     if (j->json) return;
+    const train_examples *e = &j->corpus.examples;
+    if (j->corpus.instructions)
+        printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are learnt, chat format %s\n",
+               j->corpus_options.text, e->count, e->learnt, j->corpus.count, chat_format_name(j->corpus.chat.format));
+    trainer_tell_data(j->trainer, &windows, &cut, &empty);
+    if (j->corpus.instructions)
+        printf("%" PRId64 " windows of %" PRId64 " tokens; %" PRId64 " examples are longer and were cut, %" PRId64
+               " of them have no answer left and are not used\n",
+               windows, j->options.context, cut, empty);
     printf("%s: %" PRId64 " tokens, %s vocabulary of %d\n", j->corpus_options.text, j->corpus.count,
            tokenizer_kind_name(tokenizer_get_kind(j->corpus.tokenizer)), tokenizer_vocab_size(j->corpus.tokenizer));
     printf("model: %" PRId64 " parameters, %" PRId64 " layers, width %" PRId64 ", context %" PRId64 "\n", w->parameters,
@@ -261,7 +276,7 @@ static propane_status restart(propane_error *err) {
 
 static propane_status run(train_job *j, const model_flags *m, bool *again, propane_error *err) {
     PROPANE_TRY(prepare_folder(j, err));
-    PROPANE_TRY(open_corpus(j, err));
+    PROPANE_TRY(open_corpus(j, m->init, err));
     PROPANE_TRY(choose_model(m, j, err));
     PROPANE_TRY(count_bytes(j, err));
     int id_bytes;
@@ -271,11 +286,13 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
                                ids,
                                id_bytes,
                                j->corpus.count,
+                               j->corpus.instructions ? &j->corpus.examples : NULL,
                                j->corpus_options.text,
                                tokenizer_hash(j->corpus.tokenizer),
                                j->bytes_of_token};
     PROPANE_TRY(trainer_create(&j->options, &input, &j->trainer, err));
     if (!j->options.resume) PROPANE_TRY(save_tokenizer(j, err));
+    if (!j->options.resume && m->init) PROPANE_TRY(run_copy_chat(m->init, j->options.run_dir, err));
     tell_start(j);
     progress_init(&j->progress, j->json, j->options.steps);
     j->start_ns = clock_ns();
@@ -325,17 +342,20 @@ int cmd_train(int argc, char **argv) {
     o->run_dir = "propane-run";
     model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true};
     int64_t vocab = 1024, threads = 0;
-    bool kind_given = false, vocab_given = false;
+    bool kind_given = false, vocab_given = false, pack = true;
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, .help = "Text"},
         {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE",
-         .help = "a text, or a token file of 'propane tokenize'", .required = true},
+         .help = "a text, a token file of 'propane tokenize', or instruction data (.jsonl)", .required = true},
         {"--tokenizer", CLI_TEXT, &j.corpus_options.tokenizer, .words = "FILE",
          .help = "use this vocabulary instead of learning one"},
         {"--kind", CLI_CHOICE, &j.corpus_options.kind, .words = "bpe|chars|bytes",
          .help = "the vocabulary that is learnt", .given = &kind_given},
         {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
         {"--held-out", CLI_REAL, &o->held_out, 0, 0.5, "X", "part of the text that is kept for validation"},
+        {"--chat", CLI_TEXT, &o->chat, .words = "NAME",
+         .help = "chat format of a .jsonl file, instead of the model's own"},
+        {"--pack", CLI_SWITCH, &pack, .help = "several examples of a .jsonl file in a window (--no-pack: one)"},
         {NULL, CLI_HEADING, NULL, .help = "Model"},
         {"--init", CLI_TEXT, &m.init, .words = "MODEL", .help = "start from this model's weights"},
         {"--config", CLI_TEXT, &m.config, .words = "FILE",
@@ -387,10 +407,12 @@ int cmd_train(int argc, char **argv) {
     propane_error err = {0};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
     if (code < 0 && o->resume) { /* what the command line says goes over what the run's checkpoint says */
-        if (recall(&j, &err) != PROPANE_OK)
+        if (recall(&j, &err) != PROPANE_OK) {
             code = cli_error("train", &err);
-        else
+        } else {
+            pack = o->pack != 0;
             code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
+        }
     }
     if (code >= 0) {
         arena_free(j.arena);
@@ -401,12 +423,16 @@ int cmd_train(int argc, char **argv) {
     if (j.corpus_options.tokenizer && (kind_given || vocab_given))
         return cli_misuse("train", "--tokenizer takes a vocabulary that exists; %s would learn one",
                           kind_given ? "--kind" : "--vocab");
+    if (m.init && (kind_given || vocab_given))
+        return cli_misuse("train", "--init brings the model's own vocabulary; %s would learn another",
+                          kind_given ? "--kind" : "--vocab");
     if (m.init && m.config) return cli_misuse("train", "--init brings its own configuration; leave out --config");
     if ((m.init || m.config) && m.any_size)
         return cli_misuse(
             "train", "%s says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie",
             m.init ? "--init" : "--config");
     j.corpus_options.vocab = (int)vocab;
+    o->pack = pack;
 
     bool again = false;
     propane_status status = pool_set_threads((int)threads, &err);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "cli/runfolder.h"
 
 enum { TEXT_LIMIT = 1 << 30 };
 
@@ -18,8 +19,16 @@ static double unigram_entropy(const char *data, size_t length) {
     return nats;
 }
 
-static propane_status learn(const corpus_options *o, const char *data, size_t length, corpus *c, propane_error *err) {
+/* The tokenizer that was given, or the model's. */
+static propane_status take_tokenizer(const corpus_options *o, corpus *c, propane_error *err) {
+    if (o->model) return run_tokenizer(o->tokenizer, o->model, &c->tokenizer, err);
     if (o->tokenizer) return tokenizer_read(o->tokenizer, &c->tokenizer, err);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s is instruction data: give the model that it is for with --init, or a --tokenizer", o->text);
+}
+
+static propane_status learn(const corpus_options *o, const char *data, size_t length, corpus *c, propane_error *err) {
+    if (o->tokenizer || o->model) return take_tokenizer(o, c, err);
     if (strcmp(o->kind, "bytes") == 0) return tokenizer_create_bytes(&c->tokenizer, err);
     if (strcmp(o->kind, "chars") == 0) return tokenizer_create_chars(data, length, o->text, &c->tokenizer, err);
     return tokenizer_train_bpe(data, length, o->vocab, &c->tokenizer, err);
@@ -44,16 +53,28 @@ static propane_status open_text(const corpus_options *o, corpus *c, propane_erro
 }
 
 static propane_status open_tokens(const corpus_options *o, corpus *c, propane_error *err) {
-    if (!o->tokenizer)
+    if (!o->tokenizer && !o->model)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer",
                             o->text);
-    PROPANE_TRY(tokenizer_read(o->tokenizer, &c->tokenizer, err));
+    PROPANE_TRY(take_tokenizer(o, c, err));
     PROPANE_TRY(token_file_open(o->text, &c->file, err));
     c->from_file = true;
     c->count = c->file.count;
     c->text_bytes = c->file.text_bytes;
     c->unigram_nats = -1;
-    return token_file_check(&c->file, o->text, c->tokenizer, o->tokenizer, err);
+    return token_file_check(&c->file, o->text, c->tokenizer, o->tokenizer ? o->tokenizer : o->model, err);
+}
+
+static propane_status open_examples(const corpus_options *o, corpus *c, propane_error *err) {
+    PROPANE_TRY(take_tokenizer(o, c, err));
+    PROPANE_TRY(chat_template_find(o->model ? o->model : o->tokenizer, c->tokenizer,
+                                   o->chat && *o->chat ? o->chat : NULL, &c->chat, err));
+    PROPANE_TRY(train_jsonl_read(o->text, c->tokenizer, &c->chat, &c->examples, err));
+    c->instructions = true;
+    c->count = c->examples.start[c->examples.count];
+    c->text_bytes = c->examples.text_bytes;
+    c->unigram_nats = -1;
+    return PROPANE_OK;
 }
 
 static propane_status is_token_file(const char *path, bool *out, propane_error *err) {
@@ -68,7 +89,9 @@ propane_status corpus_open(const corpus_options *o, corpus *c, propane_error *er
     bool ready = false;
     *c = (corpus){0};
     PROPANE_TRY(is_token_file(o->text, &ready, err));
-    propane_status status = ready ? open_tokens(o, c, err) : open_text(o, c, err);
+    propane_status status = ready                     ? open_tokens(o, c, err)
+                            : train_jsonl_is(o->text) ? open_examples(o, c, err)
+                                                      : open_text(o, c, err);
     if (status != PROPANE_OK) {
         corpus_close(c);
         *c = (corpus){0};
@@ -79,6 +102,7 @@ propane_status corpus_open(const corpus_options *o, corpus *c, propane_error *er
 void corpus_close(corpus *c) {
     if (c->from_file) token_file_close(&c->file);
     token_list_deinit(&c->list);
+    train_examples_deinit(&c->examples);
     tokenizer_free(c->tokenizer);
 }
 

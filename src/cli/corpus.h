@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT
- * A text as ids together with its tokenizer, from whatever the user has: a text (a vocabulary is learnt or taken), or a
- * token file and its tokenizer.
+ * A text as ids together with its tokenizer, from whatever the user has: a text (a vocabulary is learnt or taken), a token
+ * file and its tokenizer, or instruction data (*.jsonl) and the model that it is for.
  */
 #ifndef CLI_CORPUS_H
 #define CLI_CORPUS_H
 
 #include "model/tokens.h"
+#include "train/jsonl.h"
 
 typedef struct corpus_options {
-    const char *text;      /* a text or a token file */
+    const char *text;      /* a text, a token file or a .jsonl file */
     const char *tokenizer; /* NULL: learn one; a token file needs one */
     const char *kind;      /* bpe, chars, bytes: what is learnt */
     int vocab;
+    const char *model; /* whose tokenizer and chat format are taken where none are given; NULL: none */
+    const char *chat;  /* of instruction data; NULL or "": the model's own */
 } corpus_options;
 
 typedef struct corpus {
@@ -23,6 +26,9 @@ typedef struct corpus {
     token_list list;
     token_file file; /* a token file that was given */
     bool from_file;
+    train_examples examples; /* instruction data: count is that of its tokens, `ids` is NULL */
+    chat_template chat;
+    bool instructions;
 } corpus;
 
 PROPANE_CHECK propane_status corpus_open(const corpus_options *options, corpus *out, propane_error *err);

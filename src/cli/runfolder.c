@@ -37,6 +37,29 @@ propane_status run_tokenizer(const char *given, const char *model, tokenizer **o
                         "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
 }
 
+propane_status run_copy_chat(const char *model, const char *dir, propane_error *err) {
+    static const char *const names[] = {"tokenizer_config.json", "chat_template.jinja"};
+    const char *slash = strrchr(model, '/');
+    char folder[1000];
+    if (file_is_dir(model))
+        snprintf(folder, sizeof folder, "%s", model);
+    else
+        snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - model) : 1, slash ? model : ".");
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < 2 && status == PROPANE_OK; i++) {
+        char *from = run_path(folder, names[i]), *to = run_path(dir, names[i]), *data = NULL;
+        size_t length = 0;
+        if (!from || !to) status = propane_fail_memory(err, strlen(folder));
+        bool there = status == PROPANE_OK && file_exists(from) && !file_same(from, to);
+        if (there) status = file_read(from, (size_t)32 << 20, &data, &length, err);
+        if (there && status == PROPANE_OK) status = file_write(to, data, length, err);
+        mem_free(data);
+        mem_free(from);
+        mem_free(to);
+    }
+    return status;
+}
+
 propane_status run_lock(const char *dir, int *lock, propane_error *err) {
     *lock = -1;
     PROPANE_TRY(file_make_dir(dir, err));

@@ -13,6 +13,10 @@ char *run_path(const char *dir, const char *name);
 /* The tokenizer that was given, or else the one in the model's folder. Neither: an error that names --tokenizer. */
 PROPANE_CHECK propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err);
 
+/* Copies what says how a model talks (tokenizer_config.json, chat_template.jinja) from the model's folder, or from beside
+ * its file, into the run's; what is not there is left out. */
+PROPANE_CHECK propane_status run_copy_chat(const char *model, const char *dir, propane_error *err);
+
 /* Makes the folder where there is none and keeps other runs out of it until the process ends or unlocks it. */
 PROPANE_CHECK propane_status run_lock(const char *dir, int *lock, propane_error *err);
 /* A folder in which nothing was written is removed again. -1: does nothing. */

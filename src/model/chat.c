@@ -359,15 +359,16 @@ static propane_status put_answer(const chat_template *c, const chat_message *m, 
 static void put_user(const chat_template *c, const char *system, const char *content, text *out) {
     const chat_format *f = c->format;
     put(c, out, f->user.before);
-    if (system) {
-        size_t length = strlen(system);
+    if (system) { /* behind the two together white space is dropped; in front of them stands what is not white */
+        size_t begin = out->length;
         put(c, out, f->system.before);
-        text_append_n(out, system, length);
+        text_append(out, system);
         put(c, out, f->system.after);
-        const char *end = content;
-        size_t left = strlen(content);
-        trim(&end, &left); /* only what stands behind is dropped: in front of it is the system message */
-        text_append_n(out, content, left ? (size_t)(end - content) + left : 0);
+        text_append(out, content);
+        const char *joined = out->failed ? "" : out->data + begin;
+        size_t length = out->failed ? 0 : out->length - begin;
+        trim(&joined, &length);
+        if (!out->failed) out->data[out->length = begin + length] = 0;
     } else {
         put_content(f, out, content);
     }

@@ -32,13 +32,29 @@ typedef struct field {
 /* Options that change the numbers, and others that a resumed run takes up again. --steps may grow: a longer run has
  * another schedule, and that is wanted. */
 static const field option_fields[] = {
-    OPTION(batch, FIELD_INT),         OPTION(context, FIELD_INT),      OPTION(accumulate, FIELD_INT),
-    OPTION(lr, FIELD_REAL),           OPTION(min_lr, FIELD_REAL),      OPTION(warmup, FIELD_INT),
-    OPTION(weight_decay, FIELD_REAL), OPTION(beta1, FIELD_REAL),       OPTION(beta2, FIELD_REAL),
-    OPTION(epsilon, FIELD_REAL),      OPTION(clip, FIELD_REAL),        OPTION(seed, FIELD_INT),
-    OPTION(held_out, FIELD_REAL),     OPTION(precision, FIELD_TEXT),   OPTION(plan, FIELD_TEXT),
-    RECALL(steps, FIELD_INT),         RECALL(weights, FIELD_TEXT),     RECALL(device, FIELD_TEXT),
-    RECALL(eval_interval, FIELD_INT), RECALL(eval_batches, FIELD_INT), RECALL(checkpoint_interval, FIELD_INT),
+    OPTION(batch, FIELD_INT),
+    OPTION(context, FIELD_INT),
+    OPTION(accumulate, FIELD_INT),
+    OPTION(lr, FIELD_REAL),
+    OPTION(min_lr, FIELD_REAL),
+    OPTION(warmup, FIELD_INT),
+    OPTION(weight_decay, FIELD_REAL),
+    OPTION(beta1, FIELD_REAL),
+    OPTION(beta2, FIELD_REAL),
+    OPTION(epsilon, FIELD_REAL),
+    OPTION(clip, FIELD_REAL),
+    OPTION(seed, FIELD_INT),
+    OPTION(held_out, FIELD_REAL),
+    OPTION(precision, FIELD_TEXT),
+    OPTION(plan, FIELD_TEXT),
+    OPTION(pack, FIELD_INT),
+    RECALL(chat, FIELD_TEXT),
+    RECALL(steps, FIELD_INT),
+    RECALL(weights, FIELD_TEXT),
+    RECALL(device, FIELD_TEXT),
+    RECALL(eval_interval, FIELD_INT),
+    RECALL(eval_batches, FIELD_INT),
+    RECALL(checkpoint_interval, FIELD_INT),
 };
 
 #define STATE(name) {#name, FIELD_INT, offsetof(train_state, name), false}
@@ -196,7 +212,7 @@ static propane_status check_format(const safetensors *s, propane_error *err) {
 
 static propane_status check_input(const safetensors *s, const train_input *input, const model_weights *weights,
                                   propane_error *err) {
-    const char *config, *tokens, *tokenizer, *here = input->tokenizer_hash ? input->tokenizer_hash : "";
+    const char *config, *tokens, *hash, *here = input->tokenizer_hash ? input->tokenizer_hash : "";
     char count[40];
     model_config stored;
     PROPANE_TRY(check_format(s, err));
@@ -213,8 +229,8 @@ static propane_status check_input(const safetensors *s, const train_input *input
     snprintf(count, sizeof count, "%016llx", (unsigned long long)input->token_sum);
     PROPANE_TRY(get(s, "token_sum", &tokens, err));
     if (strcmp(tokens, count) != 0) return differs(s, "data of the checksum", tokens, count, err);
-    PROPANE_TRY(get(s, "tokenizer", &tokenizer, err));
-    return strcmp(tokenizer, here) == 0 ? PROPANE_OK : differs(s, "the tokenizer", tokenizer, here, err);
+    PROPANE_TRY(get(s, "tokenizer", &hash, err));
+    return strcmp(hash, here) == 0 ? PROPANE_OK : differs(s, "the tokenizer", hash, here, err);
 }
 
 /* A number of the metadata into its field of `object`. */

@@ -37,6 +37,32 @@ propane_status train_data_init(train_data *d, const void *tokens, int token_byte
     return PROPANE_OK;
 }
 
+propane_status train_data_init_examples(train_data *d, const train_examples *e, int vocab, int context, bool pack,
+                                        double held_out, uint64_t seed, const char *source, propane_error *err) {
+    int64_t held = (int64_t)((double)e->count * held_out), train = e->count - held;
+    *d = (train_data){.token_bytes = 4, .vocab = vocab, .context = context, .seed = seed};
+    for (int64_t i = 0; i < e->start[e->count]; i++)
+        if (e->ids[i] < 0 || e->ids[i] >= vocab)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: token %lld is outside the model's vocabulary of %d",
+                                source, (long long)e->ids[i], vocab);
+    PROPANE_TRY(train_pack_init(&d->packs[0], e, 0, train, context, pack, seed, err));
+    propane_status status = train_pack_init(&d->packs[1], e, train, e->count, context, pack, seed, err);
+    for (int i = 0; i < 2 && status == PROPANE_OK; i++)
+        if (d->packs[i].windows == 0 && (i == 0 || held_out > 0))
+            status =
+                propane_fail(err, PROPANE_ERR_INVALID,
+                             "%s: of its %lld examples %lld are %s, and none of them has something to learn within "
+                             "a context of %d; give more of them, a larger --context%s",
+                             source, (long long)e->count, (long long)(i ? held : train), i ? "held out" : "to train on",
+                             context, i ? " or --held-out 0 with --eval-every 0" : "");
+    if (status != PROPANE_OK) train_data_deinit(d);
+    return status;
+}
+
+void train_data_deinit(train_data *d) {
+    for (int i = 0; i < 2; i++) train_pack_deinit(&d->packs[i]);
+}
+
 static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9u;
@@ -85,8 +111,20 @@ static propane_status copy_window(const train_data *d, int64_t start, int32_t *i
     return PROPANE_OK;
 }
 
+static propane_status packed_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs,
+                                   int32_t *targets) {
+    uint64_t windows = (uint64_t)d->packs[0].windows;
+    for (int b = 0; b < batch; b++) {
+        uint64_t n = position + (uint64_t)b, key = mix(d->seed * 0x9e3779b97f4a7c15u + n / windows + 1);
+        train_pack_window(&d->packs[0], (int64_t)permute(n % windows, windows, key), inputs + (int64_t)b * d->context,
+                          targets + (int64_t)b * d->context);
+    }
+    return PROPANE_OK;
+}
+
 propane_status train_data_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs, int32_t *targets,
                                 propane_error *err) {
+    if (!d->tokens) return packed_batch(d, position, batch, inputs, targets);
     /* every epoch has the same number of windows, so that the epoch follows from the position; one context is left
      * free for the phase where there is room */
     int64_t windows = (d->train_count - 1) / d->context, spare = d->train_count - 1 - windows * d->context;
@@ -104,11 +142,17 @@ propane_status train_data_batch(const train_data *d, uint64_t position, int batc
 
 int64_t train_data_held_out_windows(const train_data *d) {
     int64_t held = d->count - d->train_count;
+    if (!d->tokens) return d->packs[1].windows;
     return held > d->context ? (held - 1) / d->context : 0;
 }
 
 propane_status train_data_held_out(const train_data *d, int64_t index, int64_t windows, int32_t *inputs,
                                    int32_t *targets, propane_error *err) {
+    int64_t packed = d->packs[1].windows;
+    if (packed > 0) {
+        train_pack_window(&d->packs[1], windows > 1 ? index * packed / windows % packed : 0, inputs, targets);
+        return PROPANE_OK;
+    }
     int64_t free_tokens = d->count - d->train_count - d->context - 1;
     if (free_tokens < 0) return propane_fail(err, PROPANE_ERR_INVALID, "no part of the data is held out");
     int64_t start = windows > 1 ? (int64_t)((double)free_tokens * (double)index / (double)(windows - 1)) : 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Batches from a long array of tokens. The last part is held out for evaluation. The rest is cut into windows of
+ * Batches from a long array of tokens, or from packed examples. The last part is held out for evaluation. The rest is cut into windows of
  * context+1 tokens at a random phase; an epoch visits each window once in an order that a keyed permutation gives, so
  * the whole state is the number of windows drawn, and resuming costs nothing.
  */
 #ifndef TRAIN_DATA_H
 #define TRAIN_DATA_H
 
-#include "base/status.h"
+#include "train/pack.h"
 
+/* Targets of -1 are positions that nothing is learnt at. */
 typedef struct train_data {
     const void *tokens;
     int token_bytes;     /* 2: uint16_t, 4: uint32_t; little endian */
@@ -15,12 +16,18 @@ typedef struct train_data {
     int64_t count;       /* tokens [train_count, count) are held out */
     int vocab, context;
     uint64_t seed;
+    train_pack packs[2]; /* instruction data: windows to train on, windows held out; then `tokens` is NULL */
 } train_data;
 
 /* Checks sizes: each part needs context+1 tokens (the held-out one only if held_out > 0). `source` is for messages. */
 PROPANE_CHECK propane_status train_data_init(train_data *d, const void *tokens, int token_bytes, int64_t count,
                                              int vocab, int context, double held_out, uint64_t seed, const char *source,
                                              propane_error *err);
+/* The same from instruction data: the last examples are held out, each part must have a window. */
+PROPANE_CHECK propane_status train_data_init_examples(train_data *d, const train_examples *e, int vocab, int context,
+                                                      bool pack, double held_out, uint64_t seed, const char *source,
+                                                      propane_error *err);
+void train_data_deinit(train_data *d);
 /* Windows number position .. position+batch-1 of the endless sequence; inputs and targets [batch][context].
  * PROPANE_ERR_INVALID names a token that is outside the vocabulary. Does not allocate. */
 PROPANE_CHECK propane_status train_data_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs,

@@ -19,7 +19,8 @@ typedef struct loss_context {
     const train_logits *logits;
     const int32_t *targets;
     double *nats;
-    float gradient; /* scale of the gradient; 0: none */
+    float gradient; /* scale of the gradient */
+    bool write;     /* the gradient is wanted */
     int groups;     /* of LANES positions in a sequence */
 } loss_context;
 
@@ -105,7 +106,7 @@ INLINE void loss_work(void *context, int task) {
     double sum[LANES] = {0};
     for (int i = 0; i < LANES; i++) top[i] = -INFINITY, factor[i] = 0;
     for (int i = 0; i < count; i++) { /* before the gradient takes the place of the logits */
-        const char *at = row_of(l, b, targets[i], s + i);
+        const char *at = row_of(l, b, targets[i] < 0 ? 0 : targets[i], s + i);
         uint16_t half;
         memcpy(&half, at, 2);
         if (l->dtype == PROPANE_FP16)
@@ -119,10 +120,11 @@ INLINE void loss_work(void *context, int task) {
         chunk_sum(block, rows, top, sum);
     }
     for (int i = 0; i < count; i++) {
-        c->nats[(int64_t)b * l->context + s + i] = log(sum[i]) + (double)top[i] - (double)goal[i];
-        factor[i] = (float)((double)c->gradient / sum[i]);
+        bool counts = targets[i] >= 0;
+        c->nats[(int64_t)b * l->context + s + i] = counts ? log(sum[i]) + (double)top[i] - (double)goal[i] : 0;
+        factor[i] = counts ? (float)((double)c->gradient / sum[i]) : 0;
     }
-    if (c->gradient == 0) return;
+    if (!c->write) return;
     for (int v = 0; v < l->vocab; v += CHUNK) {
         int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
         load_chunk(l, b, v, rows, s, count, block);
@@ -160,21 +162,23 @@ static pool_task best_task(void) { return loss_task; }
 
 propane_status train_loss(const train_logits *l, const int32_t *targets, double gradient_scale, double *nats,
                           double *mean, propane_error *err) {
-    int64_t positions = (int64_t)l->batch * l->context;
+    int64_t positions = (int64_t)l->batch * l->context, counted = 0;
     if (l->dtype != PROPANE_FP16 && l->dtype != PROPANE_FP32)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "loss: logits must be fp16 or fp32");
+    for (int64_t i = 0; i < positions; i++) counted += targets[i] >= 0;
     for (int64_t i = 0; i < positions; i++)
-        if (targets[i] < 0 || targets[i] >= l->vocab)
+        if (targets[i] < -1 || targets[i] >= l->vocab)
             return propane_fail(err, PROPANE_ERR_INVALID, "loss: token %d is outside the vocabulary of %d",
                                 (int)targets[i], l->vocab);
     loss_context c = {.logits = l,
                       .targets = targets,
                       .nats = nats,
-                      .gradient = (float)(gradient_scale / (double)positions),
+                      .write = gradient_scale != 0,
+                      .gradient = counted ? (float)(gradient_scale / (double)counted) : 0,
                       .groups = (l->context + LANES - 1) / LANES};
     pool_run(best_task(), &c, l->batch * c.groups);
     double sum = 0;
     for (int64_t i = 0; i < positions; i++) sum += nats[i];
-    *mean = sum / (double)positions;
+    *mean = counted ? sum / (double)counted : 0;
     return PROPANE_OK;
 }

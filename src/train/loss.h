@@ -14,9 +14,9 @@ typedef struct train_logits {
     int64_t batch_stride, row_stride;
 } train_logits;
 
-/* `targets` [B][S], each in 0 .. vocab-1 (checked: PROPANE_ERR_INVALID). `nats` [B][S] receives the loss of each
- * position. With `gradient_scale` other than 0 the logits become (softmax - onehot) * gradient_scale / (B*S).
- * Does not allocate. */
+/* `targets` [B][S], each in 0 .. vocab-1 or -1, which counts for nothing (checked: PROPANE_ERR_INVALID). `nats` [B][S]
+ * receives the loss of each position; `mean` is over the N positions that count. With `gradient_scale` other than 0 the
+ * logits become (softmax - onehot) * gradient_scale / N, and 0 where nothing counts. Does not allocate. */
 PROPANE_CHECK propane_status train_loss(const train_logits *logits, const int32_t *targets, double gradient_scale,
                                         double *nats, double *mean, propane_error *err);
 

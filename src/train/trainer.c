@@ -54,11 +54,20 @@ void train_options_default(train_options *o) {
                          .device = "cpu",
                          .eval_interval = 250,
                          .eval_batches = 20,
-                         .checkpoint_interval = 500};
+                         .checkpoint_interval = 500,
+                         .pack = 1,
+                         .chat = ""};
 }
 
 int64_t trainer_step(const trainer *t) { return t->state.step; }
 model_weights *trainer_weights(trainer *t) { return t->weights; }
+void trainer_tell_data(const trainer *t, int64_t *windows, int64_t *cut, int64_t *empty) {
+    const train_pack *p = t->data.packs;
+    *windows = p[0].windows;
+    *cut = p[0].cut + p[1].cut;
+    *empty = p[0].empty + p[1].empty;
+}
+
 train_step *trainer_machine(trainer *t) { return t->step; }
 
 /* ---- options ------------------------------------------------------------------------------------------------------------- */
@@ -121,12 +130,14 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
     t->input = *input;
     t->input.initial = NULL; /* both are needed while the trainer is made only */
     t->input.config = NULL;
-    t->input.token_sum = train_data_sum(input->tokens, input->token_bytes, input->token_count);
+    t->input.token_sum = input->examples ? train_examples_sum(input->examples)
+                                         : train_data_sum(input->tokens, input->token_bytes, input->token_count);
     t->options.precision = arena_string(a, o->precision);
     t->options.plan = arena_string(a, o->plan);
     t->options.weights = arena_string(a, o->weights);
     t->options.device = arena_string(a, o->device ? o->device : "cpu");
-    bool ok = t->options.precision && t->options.plan && t->options.weights && t->options.device;
+    t->options.chat = arena_string(a, o->chat ? o->chat : "");
+    bool ok = t->options.chat && t->options.precision && t->options.plan && t->options.weights && t->options.device;
     if (o->run_dir) {
         t->options.run_dir = arena_string(a, o->run_dir);
         t->checkpoint_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_CHECKPOINT);
@@ -193,9 +204,14 @@ static propane_status make_folder(trainer *t, const model_config *config, propan
 static propane_status make_all(trainer *t, const train_options *o, const train_input *input, propane_error *err) {
     PROPANE_TRY(train_footprint_check(input->config, o, err));
     PROPANE_TRY(copy_options(t, o, input, err));
-    PROPANE_TRY(train_data_init(&t->data, input->tokens, input->token_bytes, input->token_count,
-                                (int)input->config->vocab_size, (int)o->context, o->held_out, (uint64_t)o->seed,
-                                input->source, err));
+    int vocab = (int)input->config->vocab_size, context = (int)o->context;
+    uint64_t seed = (uint64_t)o->seed;
+    if (input->examples)
+        PROPANE_TRY(train_data_init_examples(&t->data, input->examples, vocab, context, o->pack != 0, o->held_out, seed,
+                                             input->source, err));
+    else
+        PROPANE_TRY(train_data_init(&t->data, input->tokens, input->token_bytes, input->token_count, vocab, context,
+                                    o->held_out, seed, input->source, err));
     t->schedule = (train_schedule){.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps};
     PROPANE_TRY(model_weights_create(input->config, &t->weights, err));
     t->state.evaluated = t->saved = -1;
@@ -237,6 +253,7 @@ propane_status trainer_create(const train_options *options, const train_input *i
 void trainer_free(trainer *t) {
     if (!t) return;
     train_step_free(t->step);
+    train_data_deinit(&t->data);
     model_weights_free(t->weights);
     arena_free(t->arena);
     mem_free(t);
@@ -259,9 +276,16 @@ static propane_status check_cancel(const trainer *t, propane_error *err) {
     return t->cancel && *t->cancel ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
 }
 
+/* Targets of a batch that count. */
+static int64_t count_targets(const trainer *t) {
+    int64_t positions = t->options.batch * t->options.context, n = 0;
+    for (int64_t i = 0; i < positions; i++) n += t->targets[i] >= 0;
+    return n;
+}
+
 static propane_status evaluate(trainer *t, const train_callbacks *c, propane_error *err) {
     const train_options *o = &t->options;
-    int64_t windows = o->eval_batches * o->batch, positions = o->batch * o->context;
+    int64_t windows = o->eval_batches * o->batch, positions = o->batch * o->context, counted = 0;
     double nats = 0, bytes = 0;
     for (int64_t b = 0; b < o->eval_batches; b++) {
         double mean = 0;
@@ -270,13 +294,15 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
             PROPANE_TRY(train_data_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
                                             t->targets + i * o->context, err));
         PROPANE_TRY(train_step_evaluate(t->step, t->inputs, t->targets, t->nats, &mean, err));
-        nats += mean * (double)positions;
+        int64_t targets = count_targets(t);
+        counted += targets;
+        nats += mean * (double)targets;
         for (int64_t i = 0; t->input.bytes_of_token && i < positions; i++)
-            bytes += t->input.bytes_of_token[t->targets[i]];
+            if (t->targets[i] >= 0) bytes += t->input.bytes_of_token[t->targets[i]];
     }
     t->state.evaluated = t->state.step;
     train_evaluation e = {.step = t->state.step,
-                          .val_loss = nats / (double)(o->eval_batches * positions),
+                          .val_loss = counted > 0 ? nats / (double)counted : 0,
                           .val_nats_per_byte = bytes > 0 ? nats / bytes : -1};
     if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
     int64_t device_ns, host_ns;
@@ -285,20 +311,37 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
     return PROPANE_OK;
 }
 
-/* Of all batches of a step. Stopped between two of them, nothing has moved but the position in the data. */
+/* The next batch's targets that count; its position stays. */
+static propane_status next_count(trainer *t, int64_t ahead, int64_t *out, propane_error *err) {
+    const train_options *o = &t->options;
+    PROPANE_TRY(train_data_batch(&t->data, (uint64_t)(t->state.position + ahead * o->batch), (int)o->batch, t->inputs,
+                                 t->targets, err));
+    *out = count_targets(t);
+    return PROPANE_OK;
+}
+
+/* Every target counts alike, whichever batch of the step it is in: a batch weighs as much as it has targets. With plain
+ * text all weights are exactly 1. Stopped between two of them, nothing has moved but the position in the data. */
 static propane_status gradients(trainer *t, double *loss, propane_error *err) {
     const train_options *o = &t->options;
     double sum = 0;
+    int64_t total = 0, counted = 0;
+    for (int64_t i = 0; i < o->accumulate; i++) {
+        PROPANE_TRY(next_count(t, i, &counted, err));
+        total += counted;
+    }
     for (int64_t i = 0; i < o->accumulate; i++) {
         double part = 0;
         if (i > 0 && check_cancel(t, err) != PROPANE_OK) {
             t->state.position -= i * o->batch;
             return PROPANE_ERR_CANCELLED;
         }
-        PROPANE_TRY(train_data_batch(&t->data, (uint64_t)t->state.position, (int)o->batch, t->inputs, t->targets, err));
-        PROPANE_TRY(train_step_batch(t->step, t->inputs, t->targets, i == 0, t->state.scaler.scale, &part, err));
+        PROPANE_TRY(next_count(t, 0, &counted, err));
+        double weight = (double)(counted * o->accumulate) / (double)total;
+        PROPANE_TRY(
+            train_step_batch(t->step, t->inputs, t->targets, i == 0, t->state.scaler.scale * weight, &part, err));
         t->state.position += o->batch;
-        sum += part;
+        sum += part * weight;
     }
     *loss = sum / (double)o->accumulate;
     return PROPANE_OK;

@@ -10,6 +10,7 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include "train/jsonl.h"
 #include "train/scaler.h"
 #include "train/step.h"
 
@@ -34,6 +35,8 @@ typedef struct train_options {
     const char *run_dir;                 /* NULL: nothing is written */
     bool resume;                         /* go on from the run folder's checkpoint */
     bool two_queues;                     /* as in train_step_options */
+    int64_t pack;                        /* several examples of instruction data in a window: 1 or 0 */
+    const char *chat;                    /* chat format of instruction data; "": the model's own */
 } train_options;
 
 void train_options_default(train_options *o);
@@ -45,10 +48,11 @@ typedef struct train_input {
     const void *tokens;           /* little endian, see token_bytes */
     int token_bytes;              /* 2 or 4 */
     int64_t token_count;
-    const char *source;            /* where the tokens are from, for messages */
-    const char *tokenizer_hash;    /* "" : not known */
-    const int32_t *bytes_of_token; /* [vocab]: of text; NULL: nats per byte are not known */
-    uint64_t token_sum;            /* the trainer's own: tells other data of the same length */
+    const train_examples *examples; /* instruction data; then `tokens` is NULL and token_count counts theirs */
+    const char *source;             /* where the tokens are from, for messages */
+    const char *tokenizer_hash;     /* "" : not known */
+    const int32_t *bytes_of_token;  /* [vocab]: of text; NULL: nats per byte are not known */
+    uint64_t token_sum;             /* the trainer's own: tells other data of the same length */
 } train_input;
 
 typedef struct train_report {
@@ -87,6 +91,8 @@ void trainer_free(trainer *t);
 PROPANE_CHECK propane_status trainer_run(trainer *t, const train_callbacks *callbacks, const volatile bool *cancel,
                                          bool *restart, propane_error *err);
 int64_t trainer_step(const trainer *t); /* steps done */
+/* Instruction data: windows to train on; examples longer than one; of those, without anything left to learn. Else 0. */
+void trainer_tell_data(const trainer *t, int64_t *windows, int64_t *cut, int64_t *empty);
 model_weights *trainer_weights(trainer *t);
 train_step *trainer_machine(trainer *t);
 

@@ -116,6 +116,41 @@ TEST(refuses_a_token_outside_the_vocabulary) {
     EXPECT_FAIL(run(&p, PROPANE_FP32, 1, &err), PROPANE_ERR_INVALID, "token 10 is outside the vocabulary of 10");
 }
 
+/* Loss and gradient are those of a problem whose other positions do not exist: each of the k that count weighs 1/k. */
+TEST(what_is_not_a_target_counts_for_nothing) {
+    propane_error err = {0};
+    enum { B = 2, V = 70, S = 40 };
+    for (int half = 0; half < 2; half++) {
+        propane_dtype dtype = half ? PROPANE_FP16 : PROPANE_FP32;
+        draw(&p, B, V, S, 0, 3);
+        draw(&q, B, V, S, 0, 3);
+        int counted = 0;
+        for (int i = 0; i < B * S; i++) {
+            if (i % 3) p.targets[i] = -1;
+            counted += i % 3 == 0;
+        }
+        EXPECT_OK(run(&p, dtype, 1024, &err));
+        EXPECT_OK(run(&q, dtype, 1024, &err));
+        double sum = 0;
+        for (int i = 0; i < B * S; i++) {
+            EXPECT(i % 3 ? p.nats[i] == 0 : p.nats[i] == q.nats[i]);
+            sum += p.nats[i];
+            for (int v = 0; v < V; v++) {
+                int at = (i / S * V + v) * S + i % S;
+                double want = i % 3 ? 0 : (double)q.gradient[at] * (B * S) / counted; /* observed 7e-8, 5e-4 apart */
+                EXPECT(fabs((double)p.gradient[at] - want) <= (half ? 1e-3 : 2e-7) * fabs(want) + (half ? 1e-5 : 1e-9));
+            }
+        }
+        EXPECT(fabs(sum / counted - p.mean) < 1e-12);
+    }
+    for (int i = 0; i < B * S; i++) p.targets[i] = -1;
+    EXPECT_OK(run(&p, PROPANE_FP32, 1024, &err));
+    EXPECT(p.mean == 0);
+    for (int i = 0; i < B * V * S; i++) EXPECT(p.gradient[i] == 0);
+    p.targets[0] = -2;
+    EXPECT_FAIL(run(&p, PROPANE_FP32, 1, &err), PROPANE_ERR_INVALID, "token -2 is outside the vocabulary of 70");
+}
+
 TEST(does_not_depend_on_threads) {
     propane_error err = {0};
     draw(&p, 3, 200, 70, 3, 3);
@@ -152,4 +187,4 @@ TEST(embedding_gathers_and_scatters) {
 
 SUITE("train/loss", T(fp32_equals_the_reference), T(fp16_equals_the_reference), T(scale_zero_leaves_the_logits_alone),
       T(infinite_logits_give_a_loss_that_is_not_finite), T(refuses_a_token_outside_the_vocabulary),
-      T(does_not_depend_on_threads), T(embedding_gathers_and_scatters))
+      T(what_is_not_a_target_counts_for_nothing), T(does_not_depend_on_threads), T(embedding_gathers_and_scatters))

@@ -89,6 +89,10 @@ $ propane train --data text --init text
 2> propane train: text: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint
 = 1
 $ propane train --data text --init done --vocab 270
+2> propane train: --init brings the model's own vocabulary; --vocab would learn another
+2> Try 'propane train --help'.
+= 2
+$ propane tokenize text --vocab 270 --out v.json > log; propane train --data text --init done --tokenizer v.json
 2> propane train: the model (done) has a vocabulary of 16, the tokenizer one of 270: give the model's own --tokenizer
 = 1
 $ propane train --data text --init done --layers 2

@@ -1,0 +1,72 @@
+# Fine-tuning on instruction data: what is learnt of it, what is wrong with it, and that it can be interrupted.
+@ awk 'BEGIN{for(i=0;i<3000;i++) print "line", i*i%977, "of", i%7}' > text
+@ awk 'BEGIN{for(i=0;i<200;i++) printf "{\"prompt\": \"line %d of\", \"completion\": \" %d\"}\n", i*i%977, i%7}' > plain.jsonl
+@ awk 'BEGIN{for(i=0;i<60;i++) printf "{\"messages\": [{\"role\": \"user\", \"content\": \"line %d\"}, {\"role\": \"assistant\", \"content\": \"of %d\"}]}\n", i*i%977, i%7}' > chat.jsonl
+@ propane train --data text --vocab 300 --layers 2 --width 32 --heads 4 --kv-heads 2 --context 64 --batch 4 --steps 20 --warmup 5 --lr 3e-3 --eval-batches 2 --run base > log
+@ printf 'propane train --init base --context 48 --batch 2 --accumulate 2 --steps 8 --warmup 0 --eval-batches 2 --eval-every 4 "$@"\n' > ../bin/tune; chmod +x ../bin/tune
+@ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
+# what a model would see of the data
+$ head -1 plain.jsonl > one.jsonl; propane show one.jsonl --model base
+> one.jsonl: 1 examples, 1 of 4 tokens are learnt, chat format plain
+> --- 1, 4 tokens
+> line 0 of[ 0]
+= 0
+$ head -1 chat.jsonl > two.jsonl; propane show two.jsonl --model base --chat chatml | tail -n +3 | head -4
+> <|im_start|>user
+> line 0<|im_end|>
+> <|im_start|>assistant
+> [of 0<|im_end|>]
+= 0
+$ propane show one.jsonl
+2> propane show: one.jsonl is instruction data: give the model that it is for with --model
+= 1
+# training on it: the model's own tokenizer, fewer windows than examples, the loss of the answers falls
+$ tune --data plain.jsonl --run a > a.log; head -4 a.log
+>~ plain.jsonl: 200 examples, * of * tokens are learnt, chat format plain
+>~ * windows of 48 tokens; 0 examples are longer and were cut, 0 of them have no answer left and are not used
+>~ plain.jsonl: * tokens, bpe vocabulary of 300
+>~ model: * parameters, 2 layers, width 32, context 48
+= 0
+$ tune --data plain.jsonl --run b --weights baked --compile-budget 40 --json > b.log; test $(grep -c "\"restart\"" b.log) -ge 1 && cmp a/model.safetensors b/model.safetensors
+= 0
+$ tune --data plain.jsonl --run long --steps 60 --lr 3e-3 --json > long.log; awk -v a="$(head -1 long.log | field loss)" -v b="$(field val_loss < long.log)" 'BEGIN{exit !(b < a / 2)}'
+= 0
+$ tune --data chat.jsonl --no-pack --run c | grep windows
+>~ 54 windows of 48 tokens; 0 examples are longer and were cut, 0 of them have no answer left and are not used
+= 0
+# what an interrupted run is resumed with stays the same
+$ tune --data chat.jsonl --no-pack --run d --steps 4 > log; propane train --data chat.jsonl --run d --resume --steps 8 | grep -c windows
+> 1
+= 0
+$ propane train --data chat.jsonl --run d --resume --pack --steps 9
+2> propane train: d/checkpoint.safetensors was made with --pack 0, not 1; resume with the same, or start a new run in another folder
+= 1
+$ propane train --data plain.jsonl --run d --resume --steps 9
+2~ propane train: d/checkpoint.safetensors was made with data of that many tokens: *, not *; resume with the same, or start a new run in another folder
+= 1
+# wrong data and wrong use
+@ printf '{"prompt": "a", "completion": "b"}\n{"prompt": "a"}\n' > bad1.jsonl; printf '\n{"text": "a" "b"}\n' > bad2.jsonl; printf '{"messages": [{"role": "user", "content": "a"}]}' > bad3.jsonl; : > empty.jsonl
+$ tune --data bad1.jsonl --run e
+2> propane train: bad1.jsonl:2: "completion" must be a string
+= 1
+$ tune --data bad2.jsonl --run e
+2> propane train: bad2.jsonl:2: column 16: '}' expected near '"b"'
+= 1
+$ tune --data bad3.jsonl --run e
+2> propane train: bad3.jsonl:1: there is nothing to learn in it: no message is the assistant's
+= 1
+$ tune --data empty.jsonl --run e
+2> propane train: empty.jsonl: there is no example in it; give one JSON object a line
+= 1
+$ tune --data plain.jsonl --chat alpaca --run e
+2> propane train: there is no chat format 'alpaca'; formats are qwen3, qwen2.5, smollm2, qwen2, chatml, llama3.1, llama3, llama2, zephyr, plain
+= 1
+$ propane train --data plain.jsonl --run e
+2> propane train: plain.jsonl is instruction data: give the model that it is for with --init, or a --tokenizer
+= 1
+$ tune --data plain.jsonl --vocab 400 --run e
+2> propane train: --init brings the model's own vocabulary; --vocab would learn another
+2> Try 'propane train --help'.
+= 2
+$ test -e e
+= 1

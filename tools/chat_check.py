@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Chat formats and instruction data against `transformers`: for each format a model folder with a tokenizer and the
+format as a Jinja template, conversations rendered by apply_chat_template, and the ids that `propane show --json` gives of
+the same conversations. The tokens to learn are compared with those of {% generation %} blocks. Real templates are
+compared too where CHAT_TEMPLATES names a folder with NAME.jinja files (NAME: a format of Propane's).
+
+    python3 tools/chat_check.py [PROPANE]        (exit 1: different; 77: a package is missing)
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+program = sys.argv[1] if len(sys.argv) == 2 else os.path.join(ROOT, "build", "release", "propane")
+if not os.path.exists(program):
+    print(f"chat_check: {program} is not built: run make")
+    sys.exit(77)
+try:
+    os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+except ImportError as missing:
+    print(f"chat_check: {missing}")
+    sys.exit(77)
+
+GEN, END = "{% generation %}", "{% endgeneration %}"
+ASK = "{% if add_generation_prompt %}"
+
+
+def chatml(assumed):
+    first = "" if assumed is None else (
+        "{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\n" + assumed + "<|im_end|>\\n' }}{% endif %}")
+    return (first + "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == 'assistant' %}" + GEN +
+            "{{ m.content + '<|im_end|>' }}" + END + "{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\\n' }}"
+            "{% endfor %}" + ASK + "{{ '<|im_start|>assistant\\n' }}{% endif %}")
+
+
+def llama3(dated):
+    date = "Cutting Knowledge Date: December 2023\\nToday Date: 26 Jul 2024\\n\\n" if dated else ""
+    head = "'<|start_header_id|>' + {} + '<|end_header_id|>\\n\\n'"
+    system = ("{{ " + head.format("'system'") + " + '" + date + "' }}{% if messages[0].role == 'system' %}"
+              "{{ messages[0].content | trim }}{% endif %}{{ '<|eot_id|>' }}")
+    if not dated:
+        system = "{% if messages[0].role == 'system' %}" + system + "{% endif %}"
+    return ("{{ bos_token }}" + system + "{% for m in messages if m.role != 'system' %}{{ " + head.format("m.role") +
+            " }}{% if m.role == 'assistant' %}" + GEN + "{{ (m.content | trim) + '<|eot_id|>' }}" + END +
+            "{% else %}{{ (m.content | trim) + '<|eot_id|>' }}{% endif %}{% endfor %}" + ASK + "{{ " +
+            head.format("'assistant'") + " }}{% endif %}")
+
+
+QWEN3 = ("{% set ns = namespace(q=messages|length - 1) %}{% for m in messages %}{% if m.role == 'user' %}"
+         "{% set ns.q = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}"
+         "{% if m.role == 'assistant' %}" + GEN + "{% set t = '' %}{% set c = m.content %}{% if '</think>' in c %}"
+         "{% set t = c.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') %}"
+         "{% set c = c.split('</think>')[-1].lstrip('\\n') %}{% endif %}{% if loop.index0 > ns.q and (loop.last or t) %}"
+         "{{ '<think>\\n' + t.strip('\\n') + '\\n</think>\\n\\n' + c.lstrip('\\n') }}{% else %}{{ c }}{% endif %}"
+         "{{ '<|im_end|>' }}" + END + "{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{{ '\\n' }}{% endfor %}" + ASK +
+         "{{ '<|im_start|>assistant\\n' }}{% endif %}{# reasoning_content #}")
+
+TEMPLATES = {
+    "qwen3": QWEN3,
+    "chatml": chatml(None),
+    "qwen2": chatml("You are a helpful assistant."),
+    "qwen2.5": chatml("You are Qwen, created by Alibaba Cloud. You are a helpful assistant."),
+    "smollm2": chatml("You are a helpful AI assistant named SmolLM, trained by Hugging Face"),
+    "llama3": llama3(False),
+    "llama3.1": llama3(True),
+    "llama2": "{% set ns = namespace(s='') %}{% for m in messages %}{% if m.role == 'system' %}{% set ns.s = '<<SYS>>\\n' +"
+              " m.content + '\\n<</SYS>>\\n\\n' %}{% elif m.role == 'user' %}{{ bos_token + '[INST] ' + (ns.s +"
+              " m.content).strip() + ' [/INST]' }}{% set ns.s = '' %}{% else %}" + GEN + "{{ ' ' + m.content.strip() + ' '"
+              " + eos_token }}" + END + "{% endif %}{% endfor %}",
+    "zephyr": "{% for m in messages %}{{ '<|' + m.role + '|>\\n' }}{% if m.role == 'assistant' %}" + GEN +
+              "{{ m.content + eos_token }}" + END + "{% else %}{{ m.content + eos_token }}{% endif %}{{ '\\n' }}"
+              "{% endfor %}" + ASK + "{{ '<|assistant|>\\n' }}{% endif %}{# <|user|> <|assistant|> #}",
+}
+SPECIAL = ["<s>", "</s>", "<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<think>",
+           "</think>"]
+TEXTS = ["Hi", "  What is 2 + 2?\n", "def f(x):\n    return x\n", "", "Käse, 漢字 und 🙂!", "\u00a0Hello world\u3000", "a <b> c"]
+
+
+def conversations():
+    out = []
+    for i, text in enumerate(TEXTS):
+        other = TEXTS[(i + 2) % len(TEXTS)] or "x"
+        turns = [{"role": "user", "content": text}, {"role": "assistant", "content": other}]
+        out.append(turns)
+        out.append([{"role": "system", "content": other}] + turns)
+        out.append(turns + [{"role": "user", "content": other}, {"role": "assistant", "content": text or "y"}])
+        out.append(turns + [{"role": "user", "content": other}])
+        out.append([{"role": "user", "content": other}, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nso"}] +
+                   turns)
+        out.append([{"role": "user", "content": other}, {"role": "assistant", "content": "<think>a\n</think>b\n</think>\n"}])
+    return out
+
+
+def make_tokenizer(path):
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tok.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=SPECIAL, show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as text:
+        tok.train_from_iterator(text.read().splitlines(), trainer)
+    tok.save(os.path.join(path, "tokenizer.json"))
+
+
+def shown(folder, name, talks):
+    data = os.path.join(folder, "data.jsonl")
+    with open(data, "w", encoding="utf-8") as out:
+        for talk in talks:
+            out.write(json.dumps({"messages": talk}, ensure_ascii=len(talk) % 2 == 0) + "\n")
+    run = subprocess.run([program, "show", data, "--model", folder, "--json"], capture_output=True, text=True)
+    if run.returncode:
+        print(f"chat_check: {name}: {run.stderr}")
+        sys.exit(1)
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def check(folder, name, template, marked):
+    with open(os.path.join(folder, "tokenizer_config.json"), "w", encoding="utf-8") as out:
+        json.dump({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": template,
+                   "tokenizer_class": "PreTrainedTokenizerFast"}, out)
+    reference = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), bos_token="<s>",
+                                        eos_token="</s>")
+    reference.chat_template = template
+    talks, wrong, masks = conversations(), 0, 0
+    for talk, got in zip(talks, shown(folder, name, talks)):
+        want = reference.apply_chat_template(talk, tokenize=True, return_dict=True, return_assistant_tokens_mask=marked)
+        same = got["ids"] == want["input_ids"]
+        if marked and same:
+            masks += 1
+            same = got["learn"] == want["assistant_masks"]
+        if not same:
+            wrong += 1
+            print(f"{name}: {json.dumps(talk)}\n  here  {reference.decode(got['ids'])!r}\n  there "
+                  f"{reference.decode(want['input_ids'])!r}")
+            if marked:
+                print("  here ", got["learn"], "\n  there", want["assistant_masks"])
+    return len(talks), wrong
+
+
+with tempfile.TemporaryDirectory() as work:
+    make_tokenizer(work)
+    total = bad = 0
+    real = os.environ.get("CHAT_TEMPLATES")
+    jobs = [(name, text, True) for name, text in TEMPLATES.items()]
+    for entry in sorted(os.listdir(real)) if real else []:
+        with open(os.path.join(real, entry), encoding="utf-8") as source:
+            jobs.append((entry.removesuffix(".jinja"), source.read(), False))
+    for name, text, marked in jobs:
+        count, wrong = check(work, name, text, marked)
+        total, bad = total + count, bad + wrong
+    print(f"{len(jobs)} templates, {total} conversations, {bad} differ")
+    sys.exit(bad != 0)
