@@ -56,7 +56,7 @@ FUZZ_BIN := $(FUZZ_SRC:%.c=$(BUILD)/%)
 LIB      := $(BUILD)/libpropane.a
 BIN      := $(BUILD)/propane
 
-.PHONY: all help setup tests check demo bench benches examples asan tsan fuzz layers format compdb install clean
+.PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers format compdb install clean
 .DEFAULT_GOAL := all
 all: $(LIB) $(if $(CLI_SRC),$(BIN)) ## the library and the command
 
@@ -131,6 +131,12 @@ install: all ## PREFIX=/usr/local, DESTDIR for packages
 	install -m 644 include/propane.h $(DESTDIR)$(PREFIX)/include/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -nE 's/#define PROPANE_VERSION "(.*)"/\1/p' include/propane.h)|" \
 	    tools/propane.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/propane.pc
+
+macos: ## compile and link for arm64 macOS on Linux (fetches macOS's headers)
+	$(Q)sh tools/macos.sh
+
+packages: # for scripts
+	@echo $(PACKAGES)
 
 layers: ## fail on an include that looks upward
 	$(Q)sh tools/layers.sh

@@ -5,6 +5,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 rules='
 base:
+macho: base
 mil: base
 chip: base mil
 grad: base mil
@@ -14,7 +15,7 @@ drivers: base mil chip pass device
 model: base mil
 train: base mil chip grad pass device model
 infer: base mil pass device model
-cli: base mil chip grad pass device drivers model train infer
+cli: base macho mil chip grad pass device drivers model train infer
 '
 bad=0
 for folder in $(ls src); do

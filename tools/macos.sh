@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 # Compiles and links libpropane and the command for arm64 macOS on another system, warnings as errors. Nothing is run:
 # this shows that the sources need nothing that macOS lacks. macOS's C headers and libSystem's symbol list come with the
-# Python package ziglang (fetched, never committed); clang-19 and lld-19 do the work. The three libraries that Propane
-# links are stood in for by symbol lists made from what the objects ask of them; everything else must be in libSystem.
+# Python package ziglang (fetched, never committed); clang-19 and lld-19 do the work. The libraries of the
+# Makefile's PACKAGES are stood in for by symbol lists made from what the objects ask of them; everything else must be in
+# libSystem.
 # Exits 77 with the reason on the last line where something cannot be had.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -29,30 +30,50 @@ ln -s "$(cd "$headers" && pwd)" $sdk/usr/include
 # Newer lists name arm64e alone; lld wants the plain arm64 that we link for.
 sed -e 's/, *arm64e\.x1-maccatalyst//g; s/arm64e\.x1-macos/arm64-macos/g' "$lib/darwin/libSystem.tbd" > $sdk/usr/lib/libSystem.tbd
 grep -q 'arm64-macos' $sdk/usr/lib/libSystem.tbd || sed -i.old 's/arm64e-macos/arm64-macos/g' $sdk/usr/lib/libSystem.tbd
-for header in jansson.h jansson_config.h pcre2.h utf8proc.h; do
-    found=$(for dir in /usr/include /usr/include/*-linux-gnu; do [ -f "$dir/$header" ] && echo "$dir/$header"; done | head -1)
-    [ -n "$found" ] || skip "$header is not here"
-    cp "$found" $out/include/
+# The headers of the libraries in the Makefile's PACKAGES: what the system package that holds NAME.pc installs.
+command -v dpkg-query > /dev/null || skip "dpkg-query is not here: the libraries' headers cannot be told from the system's"
+packages=$(make -s packages)
+for package in $packages; do
+    pc=$(pkg-config --variable=pcfiledir "$package")/$package.pc
+    owner=$(dpkg-query -S "$pc" 2> /dev/null | cut -d: -f1)
+    [ -n "$owner" ] || skip "$package is not here"
+    for header in $(dpkg-query -L "$owner" | grep '^/usr/include/.*\.h$'); do
+        to=$out/include/$(printf '%s' "${header#/usr/include/}" | sed "s|^$(gcc -dumpmachine)/||")
+        mkdir -p "$(dirname "$to")"
+        cp -L "$header" "$to"
+    done
+done
+flags="-I$out/include"
+for package in $packages; do # folders below the include folder that a library wants to be looked in
+    for flag in $(pkg-config --cflags-only-I "$package"); do flags="$flags -I$out/include/${flag#-I/usr/include/}"; done
 done
 
 unset LIBRARY_PATH CPATH
 cc="clang-19 -target arm64-apple-macos14.0 -isysroot $sdk"
-make -s CC="$cc" WERROR=1 BUILD=$out/obj PKG=false PKG_CFLAGS="-I$out/include" AR=llvm-ar-19 $out/obj/libpropane.a || exit 1
-for source in src/cli/*.c; do make -s CC="$cc" WERROR=1 BUILD=$out/obj PKG=false PKG_CFLAGS="-I$out/include" "$out/obj/${source%.c}.o" || exit 1; done
+objects=$(for source in src/cli/*.c; do echo "$out/obj/${source%.c}.o"; done)
+# shellcheck disable=SC2086
+make -s -j"$(getconf _NPROCESSORS_ONLN)" CC="$cc" WERROR=1 BUILD=$out/obj PKG=false PKG_CFLAGS="$flags" AR=llvm-ar-19 \
+    $out/obj/libpropane.a $objects || exit 1
 
-stub() { # stub NAME INSTALL-NAME SYMBOL-PREFIX: a .tbd with what the objects ask of the library
-    symbols=$(find $out/obj/src -name '*.o' | xargs llvm-nm-19 --undefined-only --just-symbol-name | grep -E "^_$3" | sort -u | paste -sd, | sed 's/,/, /g')
-    printf -- '--- !tapi-tbd\ntbd-version: 4\ntargets: [ arm64-macos ]\ninstall-name: "%s"\nexports:\n  - targets: [ arm64-macos ]\n    symbols: [ %s ]\n...\n' \
-        "$2" "$symbols" > "$sdk/usr/lib/lib$1.tbd"
-}
-stub jansson /opt/homebrew/opt/jansson/lib/libjansson.4.dylib json_
-stub pcre2-8 /opt/homebrew/opt/pcre2/lib/libpcre2-8.0.dylib pcre2_
-stub utf8proc /opt/homebrew/opt/utf8proc/lib/libutf8proc.3.dylib utf8proc_
+# stub PACKAGE: a .tbd for each of its libraries with what the objects ask of it and the library here has.
+find $out/obj/src -name '*.o' | xargs llvm-nm-19 --undefined-only --just-symbol-name | sed -n 's/^_//p' | sort -u > $out/asked
+libraries=''
+for package in $packages; do
+    for library in $(pkg-config --libs-only-l "$package" | sed 's/-l//g'); do
+        file=$(pkg-config --variable=libdir "$package")/lib$library.so
+        [ -f "$file" ] || skip "$file is not here"
+        symbols=$(llvm-nm-19 -D --defined-only --just-symbol-name "$file" | sed 's/@.*//' | sort -u | comm -12 - $out/asked |
+            sed 's/^/_/' | paste -sd, | sed 's/,/, /g')
+        printf -- '--- !tapi-tbd\ntbd-version: 4\ntargets: [ arm64-macos ]\ninstall-name: "%s"\nexports:\n  - targets: [ arm64-macos ]\n    symbols: [ %s ]\n...\n' \
+            "/opt/homebrew/lib/lib$library.dylib" "$symbols" > "$sdk/usr/lib/lib$library.tbd"
+        libraries="$libraries -l$library"
+    done
+done
 link="clang-19 -target arm64-apple-macos14.0 -isysroot $sdk --ld-path=/usr/bin/ld64.lld-19 -mlinker-version=1000"
-# shellcheck disable=SC2046
-$link $(find $out/obj/src -name '*.o') -ljansson -lpcre2-8 -lutf8proc -o $out/propane || exit 1
-# shellcheck disable=SC2046
-$link -dynamiclib -install_name @rpath/libpropane.dylib $(find $out/obj/src -name '*.o' -not -path '*/cli/*') -ljansson \
-    -lpcre2-8 -lutf8proc -o $out/libpropane.dylib || exit 1
+# shellcheck disable=SC2046,SC2086
+$link $(find $out/obj/src -name '*.o') $libraries -o $out/propane || exit 1
+# shellcheck disable=SC2046,SC2086
+$link -dynamiclib -install_name @rpath/libpropane.dylib $(find $out/obj/src -name '*.o' -not -path '*/cli/*') $libraries \
+    -o $out/libpropane.dylib || exit 1
 file $out/propane $out/libpropane.dylib 2> /dev/null
 echo "linked for arm64-apple-macos14; nothing was run"

@@ -89,6 +89,7 @@ const cli_command cli_commands[] = {
     {"show", "what is in a file: programs, weights, models, tokenizers", cmd_show},
     {"check", "which known rules of the Neural Engines a program violates", cmd_check},
     {"convert", "models and MIL programs into other forms", cmd_convert},
+    {"classes", "Objective-C classes in a Mach-O file or a shared cache", cmd_classes},
     {"ops", "the MIL operations that Propane knows", cmd_ops},
     {"devices", "the devices of this machine, and why one is missing", cmd_devices},
     {"version", "the version and what it was built with", cmd_version},
