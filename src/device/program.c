@@ -17,7 +17,11 @@ static const struct {
 };
 
 static propane_status io_dtype(const mil_value *v, const char *role, propane_dtype *out, propane_error *err) {
-    for (size_t k = 0; k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
+    if (v->type.shell == MIL_STATE)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s '%s' is a state: make states inputs and outputs first (propane run does)", role,
+                            v->name);
+    for (size_t k = 0; v->type.shell == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
         if (io_dtypes[k].from != v->type.dtype) continue;
         *out = io_dtypes[k].to;
         return PROPANE_OK;

@@ -49,8 +49,20 @@ void mil_build_begin(mil_builder *b, mil_module *m, const char *name, mil_opset 
 
 void mil_build_resume(mil_builder *b, mil_function *f) { *b = (mil_builder){.module = f->module, .function = f}; }
 
-/* A copy of the name in the arena, free in the function. */
+static bool taken_outside(const mil_function *f, const char *name) {
+    for (f = f->owner ? f->owner->function : NULL; f; f = f->owner ? f->owner->function : NULL)
+        if (mil_scope_find(f, name, strlen(name))) return true;
+    return false;
+}
+
+/* A copy of the name in the arena, free in the function and in what is around it. */
 static const char *new_name(mil_builder *b, const char *name) {
+    char numbered[400];
+    if (b->function->owner && taken_outside(b->function, name)) {
+        for (int i = 1; i == 1 || taken_outside(b->function, numbered); i++)
+            snprintf(numbered, sizeof numbered, "%.380s_%d", name, i);
+        name = numbered;
+    }
     if (!mil_name_legal(name, strlen(name)))
         return fail(b, "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin with a digit",
                     name);
@@ -69,10 +81,14 @@ mil_value *mil_build_param(mil_builder *b, const char *name, mil_type type) {
     return v && mil_make_param(b->function, v) ? v : no_memory(b);
 }
 
+static mil_value *seen_from(mil_function *f, mil_value *v);
+
 void mil_build_result(mil_builder *b, mil_value *v) {
     if (failed(b)) return;
     if (!v)
         fail(b, "result %d is NULL", b->function->result_count);
+    else if (!(v = seen_from(b->function, v)))
+        fail(b, "result %d belongs to another function or was removed", b->function->result_count);
     else if (!mil_make_result(b->function, v))
         no_memory(b);
 }
@@ -100,6 +116,14 @@ static const char *own_stage(mil_builder *b, const char *stage) {
     return arena_string(b->module->arena, stage);
 }
 
+/* What stands for `v` in `f`: itself, or captured if `f` is a block inside v's function. NULL: it cannot be seen there. */
+static mil_value *seen_from(mil_function *f, mil_value *v) {
+    if (v->home == f) return v->def && v->def->function != f ? NULL : v;
+    if (!f->owner) return NULL;
+    mil_value *outer = seen_from(f->owner->function, v);
+    return outer ? mil_make_captured(f, outer) : NULL;
+}
+
 static bool give_arguments(mil_builder *b, mil_op *op, const mil_argument *arguments, int count) {
     for (int i = 0; i < count; i++) {
         const mil_argument *a = &arguments[i];
@@ -109,15 +133,16 @@ static bool give_arguments(mil_builder *b, mil_op *op, const mil_argument *argum
             return false;
         }
         if (a->count == 0 || (a->count == 1 && !a->values[0])) continue; /* left out */
+        if (!mil_make_operand(op, index, a->values, a->count)) return no_memory(b);
         for (int k = 0; k < a->count; k++) {
-            const mil_value *v = a->values[k];
-            if (!v || (v->def && v->def->function != b->function)) {
+            mil_value *v = a->values[k] ? seen_from(b->function, a->values[k]) : NULL;
+            if (!v) {
                 mil_op_fail(op, &b->err, PROPANE_ERR_INVALID, "value %d of %s %s", k, a->param,
-                            v ? "belongs to another function or was removed" : "is NULL");
+                            a->values[k] ? "belongs to another function or was removed" : "is NULL");
                 return false;
             }
+            op->operands[index].values[k] = v;
         }
-        if (!mil_make_operand(op, index, a->values, a->count)) return no_memory(b);
     }
     return true;
 }
@@ -145,24 +170,47 @@ static bool make_results(mil_builder *b, mil_op *op, const char *name, const mil
     return true;
 }
 
-mil_op *mil_build_op(mil_builder *b, mil_opcode code, const char *name, const mil_argument *arguments, int count) {
+mil_op *mil_build_open(mil_builder *b, mil_opcode code, const mil_argument *arguments, int count) {
     if (failed(b)) return NULL;
     const mil_op_info *info = mil_op_get(code);
     assert(info && "no such opcode");
     mil_op *op = mil_make_op(b->function, info);
     if (!op) return no_memory(b);
-    op->label = name; /* until it has results, for messages */
     op->stage = own_stage(b, b->stage);
     op->backward = b->backward;
+    return give_arguments(b, op, arguments, count) ? op : NULL;
+}
+
+void mil_build_block(mil_builder *b, mil_op *op) {
+    char name[300];
+    if (failed(b)) return;
+    assert(op->function == b->function && op->block_count < mil_op_blocks(op->info));
+    snprintf(name, sizeof name, "%s_block%d", op->info->name, op->block_count);
+    b->function = mil_make_block(op, name);
+    if (!b->function) no_memory(b);
+}
+
+void mil_build_block_end(mil_builder *b) {
+    if (!failed(b)) b->function = b->function->owner->function;
+}
+
+mil_op *mil_build_close(mil_builder *b, mil_op *op, const char *name) {
     mil_type types[MIL_MAX_RESULTS];
     int result_count = 0;
-    if (!give_arguments(b, op, arguments, count)) return NULL;
+    if (failed(b)) return NULL;
+    op->label = name; /* until it has results, for messages */
+    if (op->block_count && !mil_make_settle(op)) return no_memory(b);
     if (mil_verify_operands(op, &b->err)) return NULL;
-    if (info->rule(op, types, &result_count, &b->err)) return NULL;
-    if (!make_results(b, op, name ? name : info->name, types, result_count)) return NULL;
-    op->label = NULL;
+    if (op->info->rule(op, types, &result_count, &b->err)) return NULL;
+    if (!make_results(b, op, name ? name : op->info->name, types, result_count)) return NULL;
+    if (result_count) op->label = NULL;
     mil_make_insert(op, place(b));
     return op;
+}
+
+mil_op *mil_build_op(mil_builder *b, mil_opcode code, const char *name, const mil_argument *arguments, int count) {
+    mil_op *op = mil_build_open(b, code, arguments, count);
+    return op ? mil_build_close(b, op, name) : NULL;
 }
 
 static mil_value *build_one(mil_builder *b, mil_opcode code, const mil_argument *arguments, int count) {
@@ -454,6 +502,48 @@ static bool copy_operands(mil_builder *b, const mil_op *op, mil_op *copy, mil_va
     return true;
 }
 
+static bool copy_block(mil_builder *b, const mil_function *from, mil_value **map) {
+    mil_function *to = b->function;
+    const mil_op *owner = to->owner;
+    for (int i = 0; i < from->param_count; i++) {
+        const mil_value *v = from->params[i];
+        mil_value *outer = NULL;
+        if (i >= from->param_count - from->captured)
+            outer = owner->operands[mil_op_captured(owner->info)].values[i - (from->param_count - from->captured)];
+        map[v->id] = outer ? mil_make_captured(to, outer) : mil_build_param(b, v->name, v->type);
+        if (!map[v->id]) return failed(b) ? false : no_memory(b);
+    }
+    for (const mil_op *op = from->first; op; op = op->next)
+        if (!mil_build_copy(b, op, map)) return false;
+    for (int i = 0; i < from->result_count; i++) {
+        const mil_value *v = from->results[i];
+        mil_value *own = map[v->id];
+        if (!own && v->is_inline && from->first) {
+            own = mil_make_value(to, NULL, &v->type);
+            if (own) own->konst = adopt_const(b, from->first, v->konst);
+        }
+        if (!own || (own->is_inline && !own->konst)) return failed(b) ? false : no_memory(b);
+        mil_build_result(b, own);
+    }
+    return !failed(b);
+}
+
+static bool copy_blocks(mil_builder *b, const mil_op *op, mil_op *copy) {
+    for (int i = 0; i < op->block_count; i++) {
+        mil_builder inner = {.module = b->module, .function = mil_make_block(copy, op->blocks[i]->name)};
+        mil_value **map = mem_array((size_t)op->blocks[i]->value_count + 1, sizeof *map);
+        bool ok = inner.function && map;
+        if (!ok) no_memory(b);
+        if (ok && !copy_block(&inner, op->blocks[i], map)) {
+            b->err = inner.err;
+            ok = false;
+        }
+        mem_free(map);
+        if (!ok) return false;
+    }
+    return op->block_count == 0 || mil_make_settle(copy) || no_memory(b);
+}
+
 mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map) {
     if (failed(b)) return NULL;
     if (op->info->code == MIL_OP_const) return copy_const_op(b, op, map);
@@ -465,10 +555,10 @@ mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map) {
     copy->column = op->column;
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
-    if (!copy_operands(b, op, copy, map)) return NULL;
+    if (!copy_operands(b, op, copy, map) || !copy_blocks(b, op, copy)) return NULL;
     copy->label = op->result_count ? op->results[0]->name : NULL;
     if (mil_verify_operands(copy, &b->err) || op->info->rule(copy, types, &count, &b->err)) return NULL;
-    copy->label = NULL;
+    copy->label = op->result_count ? NULL : arena_string(b->module->arena, op->label ? op->label : "");
     if (!mil_make_results(copy, count)) return no_memory(b);
     for (int i = 0; i < count; i++) {
         const char *name = new_name(b, op->results[i]->name);

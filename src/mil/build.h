@@ -37,6 +37,13 @@ typedef struct mil_argument {
  * op's name. A name that is taken gets a number behind it. Returns the op, NULL on an error. */
 mil_op *mil_build_op(mil_builder *b, mil_opcode code, const char *name, const mil_argument *arguments, int count);
 
+/* Ops with blocks: open the op, then for each block of its row in order begin it, add its inputs (mil_build_param), ops
+ * and results (mil_build_result), end it; close the op. Values from around a block may be used in it and are captured. */
+mil_op *mil_build_open(mil_builder *b, mil_opcode code, const mil_argument *arguments, int count);
+void mil_build_block(mil_builder *b, mil_op *op);
+void mil_build_block_end(mil_builder *b);
+mil_op *mil_build_close(mil_builder *b, mil_op *op, const char *name); /* the op; NULL on an error */
+
 /* Constants. Scalars and short lists are shared where they are equal. */
 mil_value *mil_build_int(mil_builder *b, int32_t value);
 mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count); /* tensor<int32, [count]> */

@@ -143,15 +143,20 @@ static void round_tensor(mil_tensor *t) {
     for (int64_t i = 0; i < count; i++) t->data[i] = mil_round(t->type.dtype, t->data[i]);
 }
 
-propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS], mil_tensor *out,
-                           propane_error *err) {
-    mil_eval_args args = {.op = op, .out = out};
+static propane_status eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS], mil_tensor *out,
+                              bool round, propane_error *err) {
+    mil_eval_args args = {.op = op, .out = out, .round = round};
     if (!op->info->eval) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "%s has no evaluation", op->info->name);
     for (int p = 0; p < op->info->param_count; p++) args.in[p] = in[p];
     PROPANE_TRY(op->info->eval(&args, err));
     for (int k = 0; k < op->result_count; k++)
         if (!mil_dtype_is_float(out[k].type.dtype)) round_tensor(&out[k]);
     return PROPANE_OK;
+}
+
+propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS], mil_tensor *out,
+                           propane_error *err) {
+    return eval_op(op, in, out, true, err);
 }
 
 /* ---- functions ------------------------------------------------------------------------------------------------------ */
@@ -196,7 +201,7 @@ static propane_status run_op(runner *r, const mil_op *op, propane_error *err) {
     mil_tensor *out = ARENA_ARRAY(r->memory, op->result_count, mil_tensor);
     if (!out) return propane_fail_memory(err, (size_t)op->result_count * sizeof *out);
     for (int k = 0; k < op->result_count; k++) PROPANE_TRY(allocate(r, &out[k], &op->results[k]->type, err));
-    PROPANE_TRY(mil_eval_op(op, in, out, err));
+    PROPANE_TRY(eval_op(op, in, out, r->round, err));
     for (int k = 0; k < op->result_count; k++) {
         if (r->round) round_tensor(&out[k]);
         r->values[op->results[k]->id] = out[k];
@@ -205,26 +210,37 @@ static propane_status run_op(runner *r, const mil_op *op, propane_error *err) {
 }
 
 static bool is_known(const mil_op *op) {
+    if (!op->result_count) return false;
     for (int k = 0; k < op->result_count; k++)
         if (!op->results[k]->konst) return false;
     return true;
 }
 
-propane_status mil_eval_function(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
-                                 mil_tensor **outputs, propane_error *err) {
+static propane_status take_input(runner *r, const mil_function *f, int index, const mil_tensor *given,
+                                 propane_error *err) {
+    const mil_value *param = f->params[index];
+    char have[160], want[160];
+    mil_type as_tensor = mil_type_bare(&param->type); /* a state may be given as the tensor inside */
+    if ((!mil_type_equal(&given->type, &param->type) &&
+         !(param->type.shell == MIL_STATE && mil_type_equal(&given->type, &as_tensor))) ||
+        !given->data)
+        return propane_fail(err, PROPANE_ERR_INVALID, "input %d of %s is %s%s; parameter '%s' is %s", index, f->name,
+                            mil_type_print(have, &given->type), given->data ? "" : " without data", param->name,
+                            mil_type_print(want, &param->type));
+    r->values[param->id] = *given;
+    if (param->type.shell != MIL_STATE || f->owner) return PROPANE_OK;
+    PROPANE_TRY(allocate(r, &r->values[param->id], &param->type, err));
+    memcpy(r->values[param->id].data, given->data, (size_t)mil_type_count(&given->type) * sizeof *given->data);
+    return PROPANE_OK;
+}
+
+propane_status mil_eval_block(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
+                              mil_tensor **outputs, propane_error *err) {
     runner r = {
         .memory = a, .round = round, .values = ARENA_ARRAY(a, f->value_count > 0 ? f->value_count : 1, mil_tensor)};
-    mil_tensor *results = ARENA_ARRAY(a, f->result_count > 0 ? f->result_count : 1, mil_tensor);
+    mil_tensor *results = ARENA_ARRAY(a, f->result_count + f->param_count + 1, mil_tensor);
     if (!r.values || !results) return propane_fail_memory(err, (size_t)f->value_count * sizeof *r.values);
-    for (int i = 0; i < f->param_count; i++) {
-        const mil_value *param = f->params[i];
-        char have[160], want[160];
-        if (!mil_type_equal(&inputs[i].type, &param->type) || !inputs[i].data)
-            return propane_fail(err, PROPANE_ERR_INVALID, "input %d of %s is %s%s; parameter '%s' is %s", i, f->name,
-                                mil_type_print(have, &inputs[i].type), inputs[i].data ? "" : " without data",
-                                param->name, mil_type_print(want, &param->type));
-        r.values[param->id] = inputs[i];
-    }
+    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(take_input(&r, f, i, &inputs[i], err));
     for (const mil_op *op = f->first; op; op = op->next)
         if (!is_known(op)) PROPANE_TRY(run_op(&r, op, err));
     for (int i = 0; i < f->result_count; i++) {
@@ -232,6 +248,13 @@ propane_status mil_eval_function(const mil_function *f, const mil_tensor *inputs
         PROPANE_TRY(fetch(&r, f->results[i]->def, f->results[i], &t, err));
         results[i] = *t;
     }
+    for (int i = 0, n = f->result_count; i < f->param_count; i++)
+        if (f->params[i]->type.shell == MIL_STATE) results[n++] = r.values[f->params[i]->id];
     *outputs = results;
     return PROPANE_OK;
+}
+
+propane_status mil_eval_function(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
+                                 mil_tensor **outputs, propane_error *err) {
+    return mil_eval_block(f, inputs, round, a, outputs, err);
 }

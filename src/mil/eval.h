@@ -18,6 +18,10 @@
 #define EVAL(x)                                                propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
 #include "mil/ops.def"
 
+/* Runs a block: like mil_eval_function, but states are the caller's own memory, and are changed. */
+PROPANE_CHECK propane_status mil_eval_block(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
+                                            mil_tensor **outputs, propane_error *err);
+
 /* The first value given to a parameter, NULL if it was left out. */
 const mil_tensor *mil_eval_in(const mil_eval_args *a, const char *param);
 

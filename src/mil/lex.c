@@ -69,7 +69,7 @@ void lex_next(lexer *l) {
         t->kind = LEX_NUMBER;
         stop = number_end(p, end);
     } else {
-        t->kind = *p && strchr("()[]{}<>,;=", *p) ? LEX_SIGN : LEX_BAD;
+        t->kind = *p && strchr("()[]{}<>,;=?", *p) ? LEX_SIGN : LEX_BAD;
     }
     t->length = (size_t)(stop - p);
     l->at = stop;

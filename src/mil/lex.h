@@ -13,7 +13,7 @@ typedef enum lex_kind {
     LEX_NUMBER, /* with its sign */
     LEX_STRING, /* with its quotes */
     LEX_ARROW,  /* -> */
-    LEX_SIGN,   /* one of ()[]{}<>,;= */
+    LEX_SIGN,   /* one of ()[]{}<>,;=? */
     LEX_BAD     /* a byte, or an open string, that begins no token */
 } lex_kind;
 

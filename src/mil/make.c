@@ -22,6 +22,8 @@ typedef struct mil_scope {
     mil_value **constants;
     uint32_t constant_room, constant_used;
     mil_op *last_head;
+    mil_value **inner; /* blocks: by the id of a value around it, what stands for it here */
+    int inner_room;
 } mil_scope;
 
 static uint32_t hash_bytes(uint32_t hash, const void *data, size_t length) {
@@ -134,6 +136,7 @@ bool mil_const_equal(const mil_const *a, const mil_const *b) {
 
 static uint32_t const_hash(const mil_const *c) {
     uint32_t hash = hash_bytes(0x811c9dc5u, &c->type.dtype, sizeof c->type.dtype);
+    hash = hash_bytes(hash, &c->type.shell, sizeof c->type.shell);
     hash = hash_bytes(hash, c->type.dim, sizeof c->type.dim[0] * (size_t)c->type.rank);
     if (c->type.dtype != MIL_string) return hash_bytes(hash, c->data, (size_t)c->bytes);
     for (int64_t i = 0, n = mil_type_count(&c->type); i < n; i++) {
@@ -177,7 +180,7 @@ bool mil_scope_share(mil_function *f, mil_value *v) {
 
 /* ---- functions, values, operations ---------------------------------------------------------------------------------------- */
 
-mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset) {
+static mil_function *new_function(mil_module *m, const char *name, mil_opset opset) {
     mil_function *f = ARENA_NEW(m->arena, mil_function);
     if (!f) return NULL;
     f->name = arena_string(m->arena, name);
@@ -186,6 +189,12 @@ mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset
     f->scope->seed = 0x811c9dc5u ^ (uint32_t)((uintptr_t)f->scope >> 4);
     f->opset = opset;
     f->module = m;
+    return f;
+}
+
+mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset) {
+    mil_function *f = new_function(m, name, opset);
+    if (!f) return NULL;
     mil_function **place = &m->functions;
     while (*place) place = &(*place)->next;
     *place = f;
@@ -198,6 +207,7 @@ mil_value *mil_make_value(mil_function *f, const char *name, const mil_type *typ
     if (!v) return NULL;
     v->name = name;
     v->type = *type;
+    v->home = f;
     v->is_inline = !name;
     v->id = f->value_count++;
     if (name && !mil_scope_add(f, v)) return NULL;
@@ -227,6 +237,97 @@ bool mil_make_result(mil_function *f, mil_value *v) {
     return list_append(f->module->arena, &f->results, &f->result_count, v);
 }
 
+mil_function *mil_make_block(mil_op *op, const char *name) {
+    arena *a = op->function->module->arena;
+    if (!op->blocks) op->blocks = ARENA_ARRAY(a, mil_op_blocks(op->info), mil_function *);
+    mil_function *f = op->blocks ? new_function(op->function->module, name, op->function->opset) : NULL;
+    if (!f) return NULL;
+    f->owner = op;
+    f->line = op->line;
+    f->column = op->column;
+    op->blocks[op->block_count++] = f;
+    return f;
+}
+
+/* ---- what blocks take from outside ---------------------------------------------------------------------------------------- */
+
+static mil_value **inner_place(mil_function *block, int id) {
+    mil_scope *s = block->scope;
+    if (id >= s->inner_room) {
+        int room = block->owner->function->value_count;
+        if (room < 2 * s->inner_room) room = 2 * s->inner_room;
+        mil_value **larger = ARENA_ARRAY(block->module->arena, room, mil_value *);
+        if (!larger) return NULL;
+        if (s->inner_room) memcpy(larger, s->inner, (size_t)s->inner_room * sizeof *larger);
+        s->inner = larger;
+        s->inner_room = room;
+    }
+    return &s->inner[id];
+}
+
+/* The place of `outer` among the op's captured values; entered if it is not there. -1: too many, or no memory. */
+static int captured_place(mil_op *op, mil_value *outer) {
+    mil_operand *o = &op->operands[mil_op_captured(op->info)];
+    for (int i = 0; i < o->count; i++)
+        if (o->values[i] == outer) return i;
+    if (o->count == MIL_MAX_CAPTURED) return -1;
+    return list_append(op->function->module->arena, &o->values, &o->count, outer) ? o->count - 1 : -1;
+}
+
+/* A parameter whose index is its place among the captured values, until mil_make_settle. */
+static mil_value *captured_param(mil_function *block, mil_value *outer, int place) {
+    mil_value *v = mil_make_value(block, NULL, &outer->type);
+    if (!v) return NULL;
+    v->name = outer->name;
+    v->is_inline = false;
+    v->outer = outer;
+    v->index = place;
+    if (!list_append(block->module->arena, &block->params, &block->param_count, v)) return NULL;
+    block->captured++;
+    return v;
+}
+
+mil_value *mil_make_captured(mil_function *block, mil_value *outer) {
+    mil_value **place = inner_place(block, outer->id);
+    if (!place) return NULL;
+    if (*place) return *place;
+    mil_value *v;
+    if (outer->konst) {
+        v = mil_make_value(block, NULL, &outer->type);
+        if (!v) return NULL;
+        v->name = outer->name;
+        v->outer = outer;
+        v->konst = outer->konst;
+    } else {
+        int index = captured_place(block->owner, outer);
+        v = index < 0 ? NULL : captured_param(block, outer, index);
+    }
+    return *place = v;
+}
+
+bool mil_make_settle(mil_op *op) {
+    const mil_operand *o = &op->operands[mil_op_captured(op->info)];
+    for (int b = 0; b < op->block_count; b++) {
+        mil_function *block = op->blocks[b];
+        int own = block->param_count - block->captured, had = block->captured;
+        mil_value **params = ARENA_ARRAY(block->module->arena, own + o->count, mil_value *);
+        if (!params) return false;
+        if (own) memcpy(params, block->params, (size_t)own * sizeof *params);
+        for (int i = own; i < own + had; i++) params[own + block->params[i]->index] = block->params[i];
+        for (int i = 0; i < o->count; i++) {
+            if (!params[own + i]) params[own + i] = captured_param(block, o->values[i], i);
+            if (!params[own + i]) return false;
+            params[own + i]->index = own + i;
+        }
+        block->params = params;
+        block->param_count = own + o->count;
+        block->captured = o->count;
+    }
+    return true;
+}
+
+/* ---- operations ------------------------------------------------------------------------------------------------------------- */
+
 mil_op *mil_make_op(mil_function *f, const mil_op_info *info) {
     mil_op *op = ARENA_NEW(f->module->arena, mil_op);
     if (!op) return NULL;
@@ -246,7 +347,7 @@ bool mil_make_operand(mil_op *op, int param, mil_value *const *values, int count
 }
 
 bool mil_make_results(mil_op *op, int count) {
-    op->results = ARENA_ARRAY(op->function->module->arena, count, mil_value *);
+    op->results = ARENA_ARRAY(op->function->module->arena, count ? count : 1, mil_value *);
     op->result_count = count;
     return op->results != NULL;
 }

@@ -14,6 +14,14 @@
 
 /* Appended to the module. */
 mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset);
+/* A block at the end of op->blocks, whose room is the row's number of them. */
+mil_function *mil_make_block(mil_op *op, const char *name);
+/* What stands in `block` for a value of the function around it: a captured parameter, or a literal with the same constant;
+ * made at the first call. NULL: no memory, or more than MIL_MAX_CAPTURED values. */
+#define MIL_MAX_CAPTURED 4096
+mil_value *mil_make_captured(mil_function *block, mil_value *outer);
+/* When all blocks of an op are there: each gets a parameter for every captured value, in the order of the operand. */
+bool mil_make_settle(mil_op *op);
 /* Enters the name, which must be free; NULL: an inline literal. `name` is not copied. */
 mil_value *mil_make_value(mil_function *f, const char *name, const mil_type *type);
 bool mil_make_param(mil_function *f, mil_value *v);
@@ -29,7 +37,7 @@ void mil_make_remove(mil_op *op);
 
 /* [A-Za-z_][A-Za-z0-9_@.]* */
 bool mil_name_legal(const char *name, size_t length);
-/* NULL: nothing has that name. */
+/* NULL: nothing has that name here; blocks: what is around them is not looked at. */
 mil_value *mil_scope_find(const mil_function *f, const char *name, size_t length);
 bool mil_scope_add(mil_function *f, mil_value *v); /* again, after its name has changed */
 void mil_scope_remove(mil_function *f, const mil_value *v);
@@ -48,6 +56,12 @@ void mil_element_store_bits(void *data, mil_dtype dtype, int64_t index, uint64_t
 
 /* Rank, dimensions, element count. On false `why` says which. */
 bool mil_type_legal(const mil_type *type, char why[200]);
+/* A dimension or length that the text left open ("?"), until a rule gives the number. */
+#define MIL_OPEN (-1)
+bool mil_type_is_open(const mil_type *type);
+/* Fills what `type` leaves open from `known`, if the rest is equal. */
+void mil_type_settle(mil_type *type, const mil_type *known);
+#define MIL_MAX_DEPTH 32 /* blocks in blocks */
 /* Needs, classes, shared element types, opset: all that can be said before the rule runs. */
 propane_status mil_verify_operands(const mil_op *op, propane_error *err);
 propane_status mil_verify_function(const mil_function *f, propane_error *err);

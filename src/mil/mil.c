@@ -63,10 +63,15 @@ bool mil_shape_equal(const mil_type *a, const mil_type *b) {
     return true;
 }
 
-bool mil_type_equal(const mil_type *a, const mil_type *b) { return a->dtype == b->dtype && mil_shape_equal(a, b); }
+mil_type mil_type_bare(const mil_type *type) { return mil_type_tensor(type->dtype, type->rank, type->dim); }
+
+bool mil_type_equal(const mil_type *a, const mil_type *b) {
+    return a->dtype == b->dtype && a->shell == b->shell && a->key == b->key && a->length == b->length &&
+           mil_shape_equal(a, b);
+}
 
 int64_t mil_type_count(const mil_type *type) {
-    int64_t count = 1;
+    int64_t count = type->shell == MIL_LIST ? type->length : 1;
     for (int i = 0; i < type->rank; i++) count *= type->dim[i];
     return count;
 }
@@ -77,6 +82,20 @@ int64_t mil_type_bytes(const mil_type *type) {
     return bits >= 8 ? count * (bits / 8) : (count * bits + 7) / 8;
 }
 
+bool mil_type_is_open(const mil_type *type) {
+    bool open = type->shell == MIL_LIST && type->length == MIL_OPEN;
+    for (int i = 0; i < type->rank; i++) open |= type->dim[i] == MIL_OPEN;
+    return open;
+}
+
+void mil_type_settle(mil_type *type, const mil_type *known) {
+    mil_type filled = *type;
+    if (filled.shell == MIL_LIST && filled.length == MIL_OPEN) filled.length = known->length;
+    for (int i = 0; i < type->rank && i < known->rank; i++)
+        if (filled.dim[i] == MIL_OPEN) filled.dim[i] = known->dim[i];
+    if (mil_type_equal(&filled, known)) *type = filled;
+}
+
 bool mil_type_legal(const mil_type *type, char why[200]) {
     why[0] = 0;
     if (type->dtype <= MIL_DTYPE_NONE || type->dtype >= MIL_DTYPE_COUNT) {
@@ -84,10 +103,16 @@ bool mil_type_legal(const mil_type *type, char why[200]) {
     } else if (type->rank < 0 || type->rank > MIL_MAX_RANK) {
         snprintf(why, 200, "its rank is %d; 0 to %d are possible", type->rank, MIL_MAX_RANK);
     } else {
-        int64_t count = 1;
+        int64_t count = type->shell == MIL_LIST ? type->length : 1, least = 1;
+        if (count < 1 || count > MIL_MAX_ELEMENTS) {
+            snprintf(why, 200, "its length is %lld; at least 1 is needed", (long long)count);
+            return false;
+        }
+        if (type->rank == 1 && type->shell == MIL_TENSOR && type->dtype != MIL_string) least = 0;
         for (int i = 0; i < type->rank && !why[0]; i++) {
-            if (type->dim[i] < 1) {
-                snprintf(why, 200, "dimension %d is %lld; at least 1 is needed", i, (long long)type->dim[i]);
+            if (type->dim[i] < least) {
+                snprintf(why, 200, "dimension %d is %lld; at least %d is needed", i, (long long)type->dim[i],
+                         (int)least);
             } else if (type->dim[i] > MIL_MAX_ELEMENTS / count) {
                 snprintf(why, 200, "it has more than 2^40 elements");
             } else {
@@ -98,15 +123,30 @@ bool mil_type_legal(const mil_type *type, char why[200]) {
     return !why[0];
 }
 
+static int print_bare(char *out, size_t room, const mil_type *type) {
+    if (type->rank == 0) return snprintf(out, room, "%s", dtypes[type->dtype].name);
+    int used = snprintf(out, room, "tensor<%s, [", dtypes[type->dtype].name);
+    for (int i = 0; i < type->rank && used < 120; i++)
+        used += type->dim[i] == MIL_OPEN
+                    ? snprintf(out + used, room - (size_t)used, "%s?", i ? ", " : "")
+                    : snprintf(out + used, room - (size_t)used, "%s%lld", i ? ", " : "", (long long)type->dim[i]);
+    return used + snprintf(out + used, room - (size_t)used, "]>");
+}
+
 const char *mil_type_print(char out[160], const mil_type *type) {
-    if (type->rank == 0) {
-        snprintf(out, 160, "%s", dtypes[type->dtype].name);
-        return out;
+    char bare[140];
+    print_bare(bare, sizeof bare, type);
+    switch (type->shell) {
+    case MIL_TENSOR: snprintf(out, 160, "%s", bare); break;
+    case MIL_STATE: snprintf(out, 160, "state<%s>", bare); break;
+    case MIL_DICT: snprintf(out, 160, "dict<%s, %s>", dtypes[type->key].name, bare); break;
+    case MIL_LIST:
+        if (type->length == MIL_OPEN)
+            snprintf(out, 160, "list<%s, ?>", bare);
+        else
+            snprintf(out, 160, "list<%s, %lld>", bare, (long long)type->length);
+        break;
     }
-    int used = snprintf(out, 160, "tensor<%s, [", dtypes[type->dtype].name);
-    for (int i = 0; i < type->rank && used < 130; i++)
-        used += snprintf(out + used, (size_t)(160 - used), "%s%lld", i ? ", " : "", (long long)type->dim[i]);
-    snprintf(out + (used < 157 ? used : 157), 3, "]>");
     return out;
 }
 
@@ -292,6 +332,11 @@ int mil_in_list(const mil_op *op, const char *param, mil_value *const **values) 
     const mil_operand *o = &op->operands[param_index(op, param)];
     *values = o->values;
     return o->count;
+}
+
+mil_value *mil_captured(const mil_op *op, const mil_function *block, int index) {
+    int place = index - (block->param_count - block->captured);
+    return place < 0 ? NULL : op->operands[mil_op_captured(op->info)].values[place];
 }
 
 /* The constant given to a parameter, or NULL with *standard: the default as text, which may be NULL too. */

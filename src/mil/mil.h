@@ -46,18 +46,30 @@ bool mil_dtype_is_float(mil_dtype dtype);
 
 typedef enum mil_opset { MIL_OPSET_NONE, MIL_IOS15, MIL_IOS16, MIL_IOS17, MIL_IOS18 } mil_opset;
 
-/* A dense row-major tensor; rank 0 is a scalar (`fp16` and `tensor<fp16, []>` are the same type). */
+/* What stands around the tensor of a type. Nearly everything is a plain tensor, which is 0.
+ *   STATE  state<tensor<fp16, [2]>>         memory that outlives a run: read_state, write_state (parameters only)
+ *   LIST   list<tensor<fp16, [2]>, 5>       `length` tensors of one shape, stored one behind the other
+ *   DICT   dict<string, fp32>               what classify gives: `key` to a scalar; never stored, only a result */
+typedef enum mil_shell { MIL_TENSOR, MIL_STATE, MIL_LIST, MIL_DICT } mil_shell;
+
+/* A dense row-major tensor; rank 0 is a scalar (`fp16` and `tensor<fp16, []>` are the same type). Of the other shells
+ * dtype, rank and dim are those of the tensor inside. Dimensions are numbers: those that a file leaves open are fixed when
+ * it is read. A rank-1 tensor may have no elements (the shape of a scalar). */
 typedef struct mil_type {
     mil_dtype dtype;
     int rank;
     int64_t dim[MIL_MAX_RANK];
+    mil_shell shell;
+    mil_dtype key;  /* DICT */
+    int64_t length; /* LIST */
 } mil_type;
 
 mil_type mil_type_scalar(mil_dtype dtype);
 mil_type mil_type_tensor(mil_dtype dtype, int rank, const int64_t *dim);
+mil_type mil_type_bare(const mil_type *type); /* the tensor inside a state or of a list */
 bool mil_type_equal(const mil_type *a, const mil_type *b);
 bool mil_shape_equal(const mil_type *a, const mil_type *b);
-int64_t mil_type_count(const mil_type *type); /* elements; the verifier guarantees that it fits */
+int64_t mil_type_count(const mil_type *type); /* elements, of all of a list's; the verifier guarantees that it fits */
 int64_t mil_type_bytes(const mil_type *type); /* sub-byte types: packed, rounded up to whole bytes */
 /* "tensor<fp16, [1, 64, 1, 32]>" or "fp16"; returns `out`. */
 const char *mil_type_print(char out[160], const mil_type *type);
@@ -90,8 +102,26 @@ struct mil_value {
     int id;                 /* dense, unique in the function: for side tables */
     const mil_const *konst; /* what it holds, if it is known at compile time */
     bool is_inline;         /* written as a literal inside an argument list, not as a const statement */
+    mil_value *outer;       /* in a block: the value outside that it stands for; NULL: its own */
+    mil_function *home;     /* the function or block that it belongs to */
     int line, column;       /* 0: not from text */
 };
+
+/* Control flow. An op with blocks (cond: if true, if false; while_loop: condition, body) holds each block as a function of
+ * its own that nothing else can call: parameters, ops, results, ids, names. A block sees nothing outside. What its text
+ * takes from around it has become one more parameter, and one more operand of the op, in the row's parameter `captured`:
+ *
+ *   params of each block = the block's own inputs (while_loop: one per loop variable), then one per captured operand
+ *   results              = cond: the op's results; condition: one bool; body: the next loop variables
+ *
+ * So a pass or a driver that walks operands sees every use, and may treat a block like any function: compile it, run it,
+ * rewrite it. Constants are not captured: the block holds the same mil_const as a literal.
+ *
+ * States. A parameter of shell STATE is memory that is read and written in the order of the ops (read_state, write_state,
+ * coreml_update_state). A device need not know of it: pass_states turns each into a tensor parameter and a result.
+ *
+ * Shapes. A value whose def is no const op may have a konst all the same, where it follows from shapes and constants
+ * alone (mil_know): reshape(x, shape = concat(...)) is legal as soon as the shape can be worked out. */
 
 /* The values given to one parameter of the row: `count` is 0 (left out), 1, or any number for variadic parameters. */
 typedef struct mil_operand {
@@ -104,6 +134,8 @@ struct mil_op {
     mil_operand *operands; /* [info->param_count] */
     int result_count;
     mil_value **results;
+    int block_count; /* 0: no control flow */
+    mil_function **blocks;
     const char *label; /* the [name = ...] attribute; NULL: none */
     const char *stage; /* which part of a model it is ("attn.qkv"); gradient ops inherit it; not in the text */
     bool backward;     /* made by src/grad */
@@ -124,6 +156,8 @@ struct mil_function {
     int value_count; /* ids are 0 .. value_count-1 */
     mil_module *module;
     mil_function *next;
+    mil_op *owner;           /* it is a block of this op; NULL: a function of the module */
+    int captured;            /* of a block: how many of its last parameters stand for values outside */
     struct mil_scope *scope; /* the names that are taken and the constants that are shared: mil/make.h */
     int line, column;
 };
@@ -171,6 +205,12 @@ const char *mil_op_where(char out[300], const mil_op *op);
 /* propane_fail with mil_op_where in front. */
 propane_status mil_op_fail(const mil_op *op, propane_error *err, propane_status status, const char *format, ...)
     BASE_PRINTF(4, 5);
+
+/* The operand of `op` that stands behind parameter `index` of its blocks; NULL: the block's own input. */
+mil_value *mil_captured(const mil_op *op, const mil_function *block, int index);
+/* Whether v is known at compile time: a constant, or worked out from constants and shapes by the rows' evaluation. What is
+ * worked out is kept in v->konst. Never for more than 64 Ki elements. */
+bool mil_know(mil_value *v);
 
 /* ---- the verifier ------------------------------------------------------------------------------------------------------ */
 

@@ -16,9 +16,10 @@
 #define mil_eval_none NULL
 
 /* Second reading: the table. */
-#define REQ(name, klass)           {#name, MIL_CLASS_##klass, MIL_REQUIRED, NULL}
-#define OPT(name, klass, standard) {#name, MIL_CLASS_##klass, MIL_OPTIONAL, standard}
-#define VAR(name, klass)           {#name, MIL_CLASS_##klass, MIL_VARIADIC, NULL}
+#define REQ(name, klass)           {#name, MIL_CLASS_##klass, MIL_REQUIRED, NULL, 0}
+#define OPT(name, klass, standard) {#name, MIL_CLASS_##klass, MIL_OPTIONAL, standard, 0}
+#define VAR(name, klass)           {#name, MIL_CLASS_##klass, MIL_VARIADIC, NULL, 0}
+#define CAP(name, blocks)          {#name, MIL_CLASS_ANY, MIL_CAPTURED, NULL, blocks}
 #define IN(...)                                                                                                        \
     (int)(sizeof((mil_param[]){__VA_ARGS__}) / sizeof(mil_param)), { __VA_ARGS__ }
 #define RULE(x) mil_rule_##x
@@ -50,4 +51,15 @@ int mil_op_param(const mil_op_info *info, const char *name) {
     for (int i = 0; i < info->param_count; i++)
         if (strcmp(info->params[i].name, name) == 0) return i;
     return -1;
+}
+
+int mil_op_captured(const mil_op_info *info) {
+    for (int i = 0; i < info->param_count; i++)
+        if (info->params[i].need == MIL_CAPTURED) return i;
+    return -1;
+}
+
+int mil_op_blocks(const mil_op_info *info) {
+    int captured = mil_op_captured(info);
+    return captured < 0 ? 0 : info->params[captured].blocks;
 }

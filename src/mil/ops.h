@@ -19,7 +19,12 @@ typedef enum mil_class {
     MIL_CLASS_NUM,    /* float or int32 tensor; likewise shares */
     MIL_CLASS_TENSOR, /* any numeric or bool tensor, on its own */
     MIL_CLASS_BOOL,
-    MIL_CLASS_INT,    /* int32 (or int16, uint16) tensor */
+    MIL_CLASS_INT,    /* int32 (or int8, uint8, int16, uint16) tensor */
+    MIL_CLASS_WEIGHT, /* fp16 or fp32 tensor of its own element type, which need not be that of the others */
+    MIL_CLASS_SHAPE,  /* any tensor; only its shape is looked at, so the result is known at compile time */
+    MIL_CLASS_ANY,    /* any tensor or list */
+    MIL_CLASS_STATE,
+    MIL_CLASS_LIST,
     MIL_CLASS_QUANT,  /* int8 or uint8 tensor */
     MIL_CLASS_K_INT,  /* scalar int32 */
     MIL_CLASS_K_INTS, /* int32 vector */
@@ -30,13 +35,15 @@ typedef enum mil_class {
     MIL_CLASS_K_TENSOR /* constant tensor of any type */
 } mil_class;
 
-typedef enum mil_need { MIL_REQUIRED, MIL_OPTIONAL, MIL_VARIADIC } mil_need;
+/* CAPTURED: any number, never written: the values that the op's blocks take from outside. */
+typedef enum mil_need { MIL_REQUIRED, MIL_OPTIONAL, MIL_VARIADIC, MIL_CAPTURED } mil_need;
 
 typedef struct mil_param {
     const char *name;
     mil_class klass;
     mil_need need;
     const char *standard; /* the default as text ("0", "-1", "false", "valid", "1e-05"); NULL: none */
+    int blocks;           /* CAPTURED: how many blocks the op has */
 } mil_param;
 
 #define MIL_MAX_PARAMS 12
@@ -57,6 +64,7 @@ typedef struct mil_eval_args {
     const mil_op *op;
     const mil_tensor *const *in[MIL_MAX_PARAMS]; /* in[param][k]; constants are converted too (strings are not) */
     mil_tensor *out;                             /* [op->result_count]; types and data are there, data zeroed */
+    bool round;                                  /* blocks round every result to its element type */
 } mil_eval_args;
 typedef propane_status (*mil_eval)(const mil_eval_args *a, propane_error *err);
 
@@ -94,13 +102,16 @@ struct mil_op_info {
 const mil_op_info *mil_op_get(mil_opcode code);
 const mil_op_info *mil_op_find(const char *name, size_t length); /* NULL: no such op */
 int mil_op_param(const mil_op_info *info, const char *name);     /* index, -1 if there is none */
+int mil_op_captured(const mil_op_info *info);                    /* index of the captured values, -1: no blocks */
+int mil_op_blocks(const mil_op_info *info);                      /* how many an op of this row has */
 void mil_op_cost(const mil_op *op, mil_cost *out);
 
 /* Runs the eval column of one op. */
 PROPANE_CHECK propane_status mil_eval_op(const mil_op *op, const mil_tensor *const *const in[MIL_MAX_PARAMS],
                                          mil_tensor *out, propane_error *err);
 /* Runs a whole function on doubles: inputs in the order of its parameters, outputs allocated in `a`. With `round`, every
- * result is rounded to its element type, as a device that stores it would. */
+ * result is rounded to its element type, as a device that stores it would. Behind the outputs stand the states as they
+ * are at the end, one for each state parameter, in their order; the inputs themselves are not changed. */
 PROPANE_CHECK propane_status mil_eval_function(const mil_function *f, const mil_tensor *inputs, bool round, arena *a,
                                                mil_tensor **outputs, propane_error *err);
 /* Rounds to what `dtype` can hold. */

@@ -5,14 +5,15 @@
  *   program   = "program" "(" version ")" [ "[" "buildInfo" "=" dict "]" ] "{" function* "}"
  *   function  = "func" NAME "<" opset ">" "(" [ type NAME { "," type NAME } ] ")"
  *               "{" statement* "}" "->" "(" NAME { "," NAME } ")" [ ";" ]
- *   statement = type NAME { "," type NAME } "=" OP "(" [ argument { "," argument } ] ")"
- *               [ "[" argument { "," argument } "]" ] ";"
+ *   statement = [ type NAME { "," type NAME } "=" ] OP "(" [ argument { "," argument } ] ")"
+ *               [ "[" argument { "," argument } "]" ] [ block { "," block } ] ";"
+ *   block     = [ "(" type NAME { "," type NAME } ")" ] "{" statement* "}" "->" "(" NAME { "," NAME } ")"
  *   argument  = NAME "=" ( value | "(" value { "," value } ")" )
  *   value     = NAME | type "(" literal ")" | literal       (a bare literal where the parameter tells its type)
  *   literal   = element | "[" literal { "," literal } "]" | "BLOBFILE" "(" "path" "=" string "," "offset" "=" number ")"
- *   type      = ELEMENT_TYPE | "tensor" "<" ELEMENT_TYPE "," "[" [ number { "," number } ] "]" ">"
- *
- * Refuses dimensions that are not numbers, state, lists and dictionaries as values, control flow.
+ *   type      = bare | "state" "<" bare ">" | "list" "<" bare "," ( number | "?" ) ">" | "dict" "<" bare "," bare ">"
+ *   bare      = ELEMENT_TYPE | "tensor" "<" ELEMENT_TYPE "," "[" [ dim { "," dim } ] "]" ">"
+ *   dim       = number | "?"                                (open ones in results and block inputs: the rule knows)
  */
 #include <limits.h>
 #include <stdio.h>
@@ -35,6 +36,7 @@ typedef struct parser {
     uint8_t *elements; /* of the literal that is being read */
     size_t element_room;
     int64_t element_count;
+    int depth;        /* of blocks */
     mil_value **list; /* of the argument that is being read */
     int list_room, list_count;
 } parser;
@@ -173,9 +175,14 @@ static propane_status parse_dims(parser *p, mil_type *type) {
         lex_token t = p->lex.token;
         if (type->rank) PROPANE_TRY(expect(p, ","));
         if (type->rank == MIL_MAX_RANK) return fail_at(p, &t, "more than %d dimensions", MIL_MAX_RANK);
+        if (accept(p, "?")) {
+            type->dim[type->rank++] = MIL_OPEN;
+            continue;
+        }
         t = p->lex.token;
         PROPANE_TRY(read_whole(p, "a dimension (a number that is known now)", &dim));
-        if (dim.negative || dim.magnitude < 1 || dim.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
+        bool vector = type->rank == 0 && at(p, "]"); /* may be empty */
+        if (dim.negative || (dim.magnitude < 1 && !vector) || dim.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
             return fail_at(p, &t, "a dimension of %.*s is not possible; 1 to 2^40 are",
                            (int)(t.length < 40 ? t.length : 40), t.start);
         type->dim[type->rank++] = (int64_t)dim.magnitude;
@@ -183,17 +190,67 @@ static propane_status parse_dims(parser *p, mil_type *type) {
     return expect(p, "]");
 }
 
-static propane_status parse_type(parser *p, mil_type *out) {
-    lex_token t = p->lex.token;
-    char why[200];
+static propane_status parse_bare(parser *p, mil_type *out) {
     *out = (mil_type){0};
     if (!accept(p, "tensor")) return parse_dtype(p, &out->dtype);
     PROPANE_TRY(expect(p, "<"));
     PROPANE_TRY(parse_dtype(p, &out->dtype));
     PROPANE_TRY(expect(p, ","));
     PROPANE_TRY(parse_dims(p, out));
-    PROPANE_TRY(expect(p, ">"));
+    return expect(p, ">");
+}
+
+static propane_status parse_length(parser *p, int64_t *out) {
+    mil_whole length;
+    lex_token t = p->lex.token;
+    *out = MIL_OPEN;
+    if (accept(p, "?")) return PROPANE_OK;
+    PROPANE_TRY(read_whole(p, "the length of a list", &length));
+    if (length.negative || length.magnitude < 1 || length.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
+        return fail_at(p, &t, "a list of %.*s is not possible", (int)(t.length < 40 ? t.length : 40), t.start);
+    *out = (int64_t)length.magnitude;
+    return PROPANE_OK;
+}
+
+/* What stands in the brackets of a shell. */
+static propane_status parse_shell(parser *p, mil_shell shell, mil_type *out) {
+    mil_type value;
+    lex_token t;
+    PROPANE_TRY(expect(p, "<"));
+    PROPANE_TRY(parse_bare(p, out));
+    if (shell != MIL_STATE) PROPANE_TRY(expect(p, ","));
+    t = p->lex.token;
+    if (shell == MIL_LIST) PROPANE_TRY(parse_length(p, &out->length));
+    if (shell == MIL_DICT) {
+        PROPANE_TRY(parse_bare(p, &value));
+        if (value.rank || out->rank) return fail_at(p, &t, "only a dict of scalars is possible");
+        value.key = out->dtype;
+        *out = value;
+    }
+    out->shell = shell;
+    return expect(p, ">");
+}
+
+/* A type that may leave dimensions open. */
+static propane_status parse_open_type(parser *p, mil_type *out) {
+    lex_token t = p->lex.token;
+    char why[200];
+    if (accept(p, "state"))
+        PROPANE_TRY(parse_shell(p, MIL_STATE, out));
+    else if (accept(p, "list"))
+        PROPANE_TRY(parse_shell(p, MIL_LIST, out));
+    else if (accept(p, "dict"))
+        PROPANE_TRY(parse_shell(p, MIL_DICT, out));
+    else
+        PROPANE_TRY(parse_bare(p, out));
+    if (mil_type_is_open(out)) return PROPANE_OK;
     return mil_type_legal(out, why) ? PROPANE_OK : fail_at(p, &t, "this type is not possible: %s", why);
+}
+
+static propane_status parse_type(parser *p, mil_type *out) {
+    lex_token t = p->lex.token;
+    PROPANE_TRY(parse_open_type(p, out));
+    return mil_type_is_open(out) ? fail_at(p, &t, "a dimension must be known here; it is '?'") : PROPANE_OK;
 }
 
 /* ---- literals ------------------------------------------------------------------------------------------------------------ */
@@ -283,6 +340,7 @@ static propane_status parse_element(parser *p, mil_dtype dtype) {
 static propane_status parse_row(parser *p, mil_dtype dtype, int64_t most) {
     int64_t first = p->element_count;
     PROPANE_TRY(expect(p, "["));
+    if (most == 0) return expect(p, "]");
     do {
         if (p->element_count - first == most)
             return fail_at(p, &p->lex.token, "more than the %lld elements that the type says", (long long)most);
@@ -389,15 +447,30 @@ static propane_status parse_blobfile(parser *p, const mil_type *type, mil_const 
     return PROPANE_OK;
 }
 
+/* A list's elements, one behind the other. */
+static propane_status parse_list(parser *p, const mil_type *type) {
+    lex_token t = p->lex.token;
+    PROPANE_TRY(parse_row(p, type->dtype, mil_type_count(type)));
+    if (p->element_count == mil_type_count(type)) return PROPANE_OK;
+    return fail_at(p, &t, "%lld elements; the type says %lld", (long long)p->element_count,
+                   (long long)mil_type_count(type));
+}
+
 static propane_status parse_literal(parser *p, const mil_type *type, mil_const **out) {
+    lex_token t = p->lex.token;
+    if (type->shell != MIL_TENSOR && type->shell != MIL_LIST)
+        return fail_at(p, &t, "a state or a dict cannot be a literal");
     if (at(p, "BLOBFILE")) return parse_blobfile(p, type, out);
     p->element_count = 0;
-    PROPANE_TRY(type->rank ? parse_tensor(p, type) : parse_element(p, type->dtype));
+    if (type->shell == MIL_LIST)
+        PROPANE_TRY(parse_list(p, type));
+    else
+        PROPANE_TRY(type->rank ? parse_tensor(p, type) : parse_element(p, type->dtype));
     return take_elements(p, type, out);
 }
 
 /* A literal without its type, where the parameter's class leaves no choice. */
-static propane_status parse_bare(parser *p, const mil_param *param, mil_const **out) {
+static propane_status parse_untyped(parser *p, const mil_param *param, mil_const **out) {
     static const struct {
         mil_class klass;
         mil_dtype dtype;
@@ -425,8 +498,19 @@ static bool begins_type(const parser *p) {
     if (t->kind != LEX_NAME) return false;
     lexer ahead = p->lex;
     lex_next(&ahead);
-    if (at(p, "tensor")) return lex_is(&ahead.token, "<");
+    if (at(p, "tensor") || at(p, "list")) return lex_is(&ahead.token, "<");
     return lex_is(&ahead.token, "(") && mil_dtype_from_name(t->start, t->length);
+}
+
+/* The value of that name that can be seen in `f`; in a block, what is around it comes in as captured. */
+static propane_status find_value(parser *p, mil_function *f, const lex_token *t, mil_value **out) {
+    *out = mil_scope_find(f, t->start, t->length);
+    if (*out || !f->owner) return PROPANE_OK;
+    PROPANE_TRY(find_value(p, f->owner->function, t, out));
+    if (!*out) return PROPANE_OK;
+    *out = mil_make_captured(f, *out);
+    if (*out) return PROPANE_OK;
+    return fail_at(p, t, "a block uses more than %d values from around it, or there is no memory", MIL_MAX_CAPTURED);
 }
 
 static propane_status parse_value(parser *p, const mil_param *param, mil_value **out) {
@@ -439,7 +523,7 @@ static propane_status parse_value(parser *p, const mil_param *param, mil_value *
         PROPANE_TRY(parse_literal(p, &type, &c));
         PROPANE_TRY(expect(p, ")"));
     } else if (t.kind == LEX_NAME) {
-        *out = mil_scope_find(p->function, t.start, t.length);
+        PROPANE_TRY(find_value(p, p->function, &t, out));
         if (*out) {
             lex_next(&p->lex);
             return PROPANE_OK;
@@ -448,9 +532,9 @@ static propane_status parse_value(parser *p, const mil_param *param, mil_value *
         double number;
         bool literal = at(p, "true") || at(p, "false") || mil_number_real(t.start, t.length, &number);
         if (!literal) return fail_at(p, &t, "%s is not defined here", shown(found, &t));
-        PROPANE_TRY(parse_bare(p, param, &c));
+        PROPANE_TRY(parse_untyped(p, param, &c));
     } else if (t.kind == LEX_NUMBER || t.kind == LEX_STRING || at(p, "[")) {
-        PROPANE_TRY(parse_bare(p, param, &c));
+        PROPANE_TRY(parse_untyped(p, param, &c));
     } else {
         return unexpected(p, "a value");
     }
@@ -503,7 +587,7 @@ static propane_status parse_arguments(parser *p, mil_op *op, const char *close, 
         PROPANE_TRY(expect_name(p, attributes ? "an attribute" : "an argument", &t));
         int index = -1;
         for (int i = 0; i < op->info->param_count && index < 0; i++)
-            if (lex_is(&t, op->info->params[i].name)) index = i;
+            if (op->info->params[i].need != MIL_CAPTURED && lex_is(&t, op->info->params[i].name)) index = i;
         bool label = attributes && index < 0 && lex_is(&t, "name");
         if (index < 0 && !label) return unknown_argument(p, &t, op->info);
         if (index >= 0 && op->operands[index].count)
@@ -522,8 +606,10 @@ typedef struct declared {
 } declared;
 
 static propane_status check_new_name(parser *p, const lex_token *t) {
-    const mil_value *other = mil_scope_find(p->function, t->start, t->length);
+    const mil_value *other = NULL;
     char found[90];
+    for (const mil_function *f = p->function; f && !other; f = f->owner ? f->owner->function : NULL)
+        other = mil_scope_find(f, t->start, t->length);
     if (!other) return PROPANE_OK;
     return fail_at(p, t, "%s is defined a second time; the first is at line %d", shown(found, t), other->line);
 }
@@ -548,6 +634,7 @@ static propane_status define_results(parser *p, mil_op *op, const declared *resu
         op->results[i]->index = i;
         op->result_count = i + 1;
     }
+    if (!count) return PROPANE_OK;
     if (op->label && strcmp(op->label, op->results[0]->name) == 0) op->label = NULL; /* then it follows the name */
     if (op->info->code != MIL_OP_const || !op->operands[0].count) return PROPANE_OK;
     if (!op->operands[0].values[0]->is_inline)
@@ -562,18 +649,62 @@ static propane_status parse_declared(parser *p, declared *results, int *count) {
     do {
         if (*count == MIL_MAX_RESULTS) return fail_at(p, &p->lex.token, "more than %d results", MIL_MAX_RESULTS);
         declared *d = &results[(*count)++];
-        PROPANE_TRY(parse_type(p, &d->type));
+        PROPANE_TRY(parse_open_type(p, &d->type));
         PROPANE_TRY(expect_name(p, "the name of a result", &d->name));
         PROPANE_TRY(check_new_name(p, &d->name));
     } while (accept(p, ","));
     return expect(p, "=");
 }
 
+static propane_status parse_params(parser *p, const mil_op *owner);
+static propane_status parse_body(parser *p, declared *results);
+
+/* A block of `op`, whose operands are there. */
+static propane_status parse_block(parser *p, mil_op *op, declared *results) {
+    const lex_token t = p->lex.token;
+    char *name = arena_printf(p->module->arena, "%s_block%d", op->info->name, op->block_count);
+    mil_function *around = p->function;
+    if (++p->depth > MIL_MAX_DEPTH) return fail_at(p, &t, "more than %d blocks in blocks", MIL_MAX_DEPTH);
+    p->function = name ? mil_make_block(op, name) : NULL;
+    if (!p->function) return no_memory(p);
+    p->function->line = t.line;
+    p->function->column = t.column;
+    if (at(p, "(")) PROPANE_TRY(parse_params(p, op));
+    PROPANE_TRY(parse_body(p, results));
+    p->function = around;
+    p->depth--;
+    return PROPANE_OK;
+}
+
+static propane_status parse_blocks(parser *p, mil_op *op, declared *results) {
+    for (int i = 0, count = mil_op_blocks(op->info); i < count; i++) {
+        if (i) PROPANE_TRY(expect(p, ","));
+        if (!at(p, "{") && !at(p, "(")) return unexpected(p, "a block in '{' and '}'");
+        PROPANE_TRY(parse_block(p, op, results));
+    }
+    return mil_make_settle(op) ? PROPANE_OK : no_memory(p);
+}
+
+/* Results with open dimensions take those that the rule gives. */
+static propane_status settle_results(parser *p, const mil_op *op) {
+    mil_type types[MIL_MAX_RESULTS];
+    int count = 0;
+    bool open = false;
+    for (int i = 0; i < op->result_count; i++) open |= mil_type_is_open(&op->results[i]->type);
+    if (!open) return PROPANE_OK;
+    PROPANE_TRY(mil_verify_operands(op, p->err));
+    PROPANE_TRY(op->info->rule(op, types, &count, p->err));
+    for (int i = 0; i < count && i < op->result_count; i++) mil_type_settle(&op->results[i]->type, &types[i]);
+    return PROPANE_OK;
+}
+
 static propane_status parse_statement(parser *p, declared *results) {
-    int count;
+    int count = 0;
     lex_token t;
-    lex_token first = p->lex.token;
-    PROPANE_TRY(parse_declared(p, results, &count));
+    const lex_token first = p->lex.token;
+    lexer ahead = p->lex;
+    lex_next(&ahead);
+    if (!lex_is(&ahead.token, "(")) PROPANE_TRY(parse_declared(p, results, &count));
     PROPANE_TRY(expect_name(p, "an operation", &t));
     const mil_op_info *info = mil_op_find(t.start, t.length);
     if (!info) return unknown_op(p, &t);
@@ -584,22 +715,38 @@ static propane_status parse_statement(parser *p, declared *results) {
     PROPANE_TRY(expect(p, "("));
     PROPANE_TRY(parse_arguments(p, op, ")", false));
     if (accept(p, "[")) PROPANE_TRY(parse_arguments(p, op, "]", true));
+    if (mil_op_blocks(info)) {
+        declared *own = arena_copy(p->module->arena, results, (size_t)count * sizeof *own); /* blocks use the room */
+        if (!own) return no_memory(p);
+        PROPANE_TRY(parse_blocks(p, op, results));
+        results = own;
+    }
     PROPANE_TRY(expect(p, ";"));
     PROPANE_TRY(define_results(p, op, results, count));
+    PROPANE_TRY(settle_results(p, op));
     mil_make_insert(op, NULL);
     return mil_verify_op(op, p->err);
 }
 
 /* ---- functions and the program ------------------------------------------------------------------------------------------- */
 
-static propane_status parse_params(parser *p) {
+/* The type of a block's input is that of the loop variable, where it leaves something open. */
+static void settle_input(const mil_op *owner, int index, mil_type *type) {
+    const mil_operand *given = &owner->operands[0];
+    if (owner->info->params[0].need == MIL_VARIADIC && index < given->count)
+        mil_type_settle(type, &given->values[index]->type);
+}
+
+/* `owner`: of a block. */
+static propane_status parse_params(parser *p, const mil_op *owner) {
     PROPANE_TRY(expect(p, "("));
     if (accept(p, ")")) return PROPANE_OK;
     do {
         declared d;
         mil_value *v;
-        PROPANE_TRY(parse_type(p, &d.type));
+        PROPANE_TRY(owner ? parse_open_type(p, &d.type) : parse_type(p, &d.type));
         PROPANE_TRY(expect_name(p, "the name of a parameter", &d.name));
+        if (owner) settle_input(owner, p->function->param_count, &d.type);
         if (d.type.dtype == MIL_string) return fail_at(p, &d.name, "a parameter cannot be a string");
         PROPANE_TRY(define_value(p, &d, &v));
         if (!mil_make_param(p->function, v)) return no_memory(p);
@@ -612,12 +759,25 @@ static propane_status parse_results(parser *p) {
     do {
         lex_token t;
         char found[90];
+        mil_value *v;
         PROPANE_TRY(expect_name(p, "the name of a result", &t));
-        mil_value *v = mil_scope_find(p->function, t.start, t.length);
+        PROPANE_TRY(find_value(p, p->function, &t, &v));
         if (!v) return fail_at(p, &t, "result %s is not defined in the function", shown(found, &t));
         if (!mil_make_result(p->function, v)) return no_memory(p);
     } while (accept(p, ","));
     return expect(p, ")");
+}
+
+/* "{" statements "}" "->" results, of a function or a block. */
+static propane_status parse_body(parser *p, declared *results) {
+    PROPANE_TRY(expect(p, "{"));
+    while (!accept(p, "}")) {
+        if (p->lex.token.kind == LEX_END) return unexpected(p, "a statement or '}'");
+        PROPANE_TRY(parse_statement(p, results));
+    }
+    if (p->lex.token.kind != LEX_ARROW) return unexpected(p, "'->' and the results");
+    lex_next(&p->lex);
+    return parse_results(p);
 }
 
 static propane_status parse_function_head(parser *p) {
@@ -639,19 +799,12 @@ static propane_status parse_function_head(parser *p) {
     if (!p->function) return no_memory(p);
     p->function->line = t.line;
     p->function->column = t.column;
-    return parse_params(p);
+    return parse_params(p, NULL);
 }
 
 static propane_status parse_function(parser *p, declared *results) {
     PROPANE_TRY(parse_function_head(p));
-    PROPANE_TRY(expect(p, "{"));
-    while (!accept(p, "}")) {
-        if (p->lex.token.kind == LEX_END) return unexpected(p, "a statement or '}'");
-        PROPANE_TRY(parse_statement(p, results));
-    }
-    if (p->lex.token.kind != LEX_ARROW) return unexpected(p, "'->' and the results");
-    lex_next(&p->lex);
-    PROPANE_TRY(parse_results(p));
+    PROPANE_TRY(parse_body(p, results));
     accept(p, ";");
     return mil_verify_function(p->function, p->err);
 }

@@ -20,7 +20,7 @@ typedef struct printer {
 
 static void print_type(printer *p, const mil_type *type) {
     char buffer[160];
-    if (type->rank == 0 && p->dialect == MIL_CANONICAL)
+    if (type->rank == 0 && type->shell == MIL_TENSOR && p->dialect == MIL_CANONICAL)
         text_printf(p->out, "tensor<%s, []>", mil_dtype_get(type->dtype)->name);
     else
         text_append(p->out, mil_type_print(buffer, type));
@@ -94,6 +94,18 @@ static int64_t print_list(text *out, const mil_const *c, int level, int64_t firs
     return first;
 }
 
+static void print_elements(text *out, const mil_const *c) {
+    if (c->type.shell != MIL_LIST) {
+        print_list(out, c, 0, 0);
+        return;
+    }
+    for (int64_t i = 0; i < mil_type_count(&c->type) && !out->failed; i++) {
+        text_append(out, i ? ", " : "[");
+        print_element(out, c, i);
+    }
+    text_append(out, "]");
+}
+
 static void print_wrapped_string(printer *p, const char *s) {
     text_append(p->out, p->dialect == MIL_CANONICAL ? "tensor<string, []>(" : "string(");
     print_string(p->out, s);
@@ -109,7 +121,7 @@ static void print_const(printer *p, const mil_const *c) {
         text_printf(p->out, ", offset = %s(%llu))", p->dialect == MIL_CANONICAL ? "tensor<uint64, []>" : "uint64",
                     (unsigned long long)c->blob_offset);
     } else {
-        print_list(p->out, c, 0, 0);
+        print_elements(p->out, c);
     }
     text_append(p->out, ")");
 }
@@ -139,6 +151,16 @@ static void print_const_statement(printer *p, const char *name, const mil_const 
 /* const and constexpr_...: Core ML wants their operands as literals in the square brackets. */
 static bool has_attributes(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
 
+/* What a block took from outside is written as what it is there, if it still is. */
+static const mil_value *written(const mil_value *v) {
+    while (v->outer) {
+        const mil_value *outer = v->konst ? v->outer : mil_captured(v->home->owner, v->home, v->index);
+        if (v->konst && outer->def && !outer->def->function) return v; /* removed since: a literal */
+        v = outer;
+    }
+    return v;
+}
+
 static bool becomes_statement(const printer *p, const mil_op *op, const mil_value *v) {
     return v->is_inline && p->dialect == MIL_CANONICAL && !has_attributes(op);
 }
@@ -148,7 +170,7 @@ static void print_operand(printer *p, const mil_op *op, int param) {
     bool list = op->info->params[param].need == MIL_VARIADIC;
     text_printf(p->out, "%s = %s", op->info->params[param].name, list ? "(" : "");
     for (int k = 0; k < o->count; k++) {
-        const mil_value *v = o->values[k];
+        const mil_value *v = written(o->values[k]);
         char name[200];
         if (k) text_append(p->out, ", ");
         if (!v->is_inline && !has_attributes(op)) {
@@ -166,12 +188,32 @@ static void print_operand(printer *p, const mil_op *op, int param) {
 static void print_literal_statements(printer *p, const mil_op *op) {
     for (int i = 0; i < op->info->param_count; i++)
         for (int k = 0; k < op->operands[i].count; k++) {
-            const mil_value *v = op->operands[i].values[k];
+            const mil_value *v = written(op->operands[i].values[k]);
             char name[200];
             if (!becomes_statement(p, op, v)) continue;
             literal_name(name, op, i, v);
             print_const_statement(p, name, v->konst);
         }
+}
+
+static void print_body(printer *p, const mil_function *f);
+
+/* [ "(" inputs ")" ] "{" statements "}" "->" "(" results ")"; one step deeper. */
+static void print_block(printer *p, const mil_function *f) {
+    const char *indent = p->indent;
+    char deeper[160];
+    int own = f->param_count - f->captured;
+    if (own) text_append(p->out, "(");
+    for (int i = 0; i < own; i++) {
+        if (i) text_append(p->out, ", ");
+        print_type(p, &f->params[i]->type);
+        text_printf(p->out, " %s", f->params[i]->name);
+    }
+    text_append(p->out, own ? ") {\n" : "{\n");
+    snprintf(deeper, sizeof deeper, "%.150s    ", indent);
+    p->indent = deeper;
+    print_body(p, f);
+    p->indent = indent;
 }
 
 static void print_statement(printer *p, const mil_op *op) {
@@ -182,10 +224,10 @@ static void print_statement(printer *p, const mil_op *op) {
         print_type(p, &op->results[i]->type);
         text_printf(p->out, " %s", op->results[i]->name);
     }
-    text_printf(p->out, " = %s(", op->info->name);
+    text_printf(p->out, "%s%s(", op->result_count ? " = " : "", op->info->name);
     bool first = true;
     for (int i = 0; i < op->info->param_count && !attributes; i++) {
-        if (!op->operands[i].count) continue;
+        if (!op->operands[i].count || op->info->params[i].need == MIL_CAPTURED) continue;
         if (!first) text_append(p->out, ", ");
         print_operand(p, op, i);
         first = false;
@@ -197,7 +239,25 @@ static void print_statement(printer *p, const mil_op *op) {
         text_append(p->out, ", ");
         print_operand(p, op, i);
     }
-    text_append(p->out, "];");
+    text_append(p->out, "]");
+    for (int i = 0; i < op->block_count; i++) {
+        text_append(p->out, i ? ", " : " ");
+        print_block(p, op->blocks[i]);
+    }
+    text_append(p->out, ";");
+}
+
+/* Statements and results; the closing bracket stands one step back. */
+static void print_body(printer *p, const mil_function *f) {
+    for (const mil_op *op = f->first; op && !p->out->failed; op = op->next) {
+        text_append(p->out, p->indent);
+        print_statement(p, op);
+        text_append(p->out, "\n");
+    }
+    text_append(p->out, p->indent + (strlen(p->indent) < 4 ? 0 : 4));
+    text_append(p->out, "} -> (");
+    for (int i = 0; i < f->result_count; i++) text_printf(p->out, "%s%s", i ? ", " : "", written(f->results[i])->name);
+    text_append(p->out, ")");
 }
 
 void mil_print_op(text *out, const mil_op *op, mil_dialect dialect) {
@@ -215,14 +275,8 @@ static void print_function(printer *p, const mil_function *f) {
         text_printf(p->out, " %s", f->params[i]->name);
     }
     text_append(p->out, ") {\n");
-    for (const mil_op *op = f->first; op && !p->out->failed; op = op->next) {
-        text_append(p->out, p->indent);
-        print_statement(p, op);
-        text_append(p->out, "\n");
-    }
-    text_append(p->out, "    } -> (");
-    for (int i = 0; i < f->result_count; i++) text_printf(p->out, "%s%s", i ? ", " : "", f->results[i]->name);
-    text_append(p->out, ");\n");
+    print_body(p, f);
+    text_append(p->out, ";\n");
 }
 
 static void print_build_info(printer *p, const mil_module *m) {

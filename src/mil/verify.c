@@ -25,6 +25,7 @@ typedef struct class_rule {
     bool constant;
     bool shares; /* one element type with all others that share */
     const char *text;
+    unsigned shells; /* bits; 0: tensors alone */
 } class_rule;
 
 static const class_rule classes[] = {
@@ -32,7 +33,14 @@ static const class_rule classes[] = {
     [MIL_CLASS_NUM] = {SET_NUM, ANY_RANK, false, true, "fp16, fp32 or int32"},
     [MIL_CLASS_TENSOR] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "numbers or bool"},
     [MIL_CLASS_BOOL] = {BIT(bool), ANY_RANK, false, false, "bool"},
-    [MIL_CLASS_INT] = {BIT(int32) | BIT(int16) | BIT(uint16), ANY_RANK, false, false, "int32, int16 or uint16"},
+    [MIL_CLASS_INT] = {BIT(int32) | BIT(int16) | BIT(uint16) | BIT(int8) | BIT(uint8), ANY_RANK, false, false,
+                       "int32, int16, uint16, int8 or uint8"},
+    [MIL_CLASS_WEIGHT] = {SET_FLOAT, ANY_RANK, false, false, "fp16 or fp32"},
+    [MIL_CLASS_SHAPE] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "numbers or bool"},
+    [MIL_CLASS_ANY] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "a tensor, a list or a state",
+                       1u << MIL_TENSOR | 1u << MIL_LIST | 1u << MIL_STATE},
+    [MIL_CLASS_STATE] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "a state", 1u << MIL_STATE},
+    [MIL_CLASS_LIST] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "a list", 1u << MIL_LIST},
     [MIL_CLASS_QUANT] = {BIT(int8) | BIT(uint8), ANY_RANK, false, false, "int8 or uint8"},
     [MIL_CLASS_K_INT] = {BIT(int32), 0, true, false, "a single int32"},
     [MIL_CLASS_K_INTS] = {BIT(int32), 1, true, false, "a list of int32 (a tensor of rank 1)"},
@@ -40,18 +48,19 @@ static const class_rule classes[] = {
     [MIL_CLASS_K_BOOLS] = {BIT(bool), 1, true, false, "a list of bool (a tensor of rank 1)"},
     [MIL_CLASS_K_TEXT] = {BIT(string), 0, true, false, "a string"},
     [MIL_CLASS_K_FLOAT] = {SET_FLOAT, 0, true, false, "a single fp16 or fp32"},
-    [MIL_CLASS_K_TENSOR] = {SET_ALL, ANY_RANK, true, false, "a constant"},
+    [MIL_CLASS_K_TENSOR] = {SET_ALL, ANY_RANK, true, false, "a constant", 1u << MIL_TENSOR | 1u << MIL_LIST},
 };
 
 static const char *value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
 
-static propane_status verify_value(const mil_op *op, const mil_param *p, const mil_value *v, propane_error *err) {
+static propane_status verify_value(const mil_op *op, const mil_param *p, mil_value *v, propane_error *err) {
     const class_rule *rule = &classes[p->klass];
     char type[160];
-    if (!(rule->dtypes >> v->type.dtype & 1) || (rule->rank != ANY_RANK && v->type.rank != rule->rank))
+    if (!((rule->shells ? rule->shells : 1u << MIL_TENSOR) >> v->type.shell & 1) ||
+        !(rule->dtypes >> v->type.dtype & 1) || (rule->rank != ANY_RANK && v->type.rank != rule->rank))
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be %s; %.60s is %s", p->name, rule->text,
                            value_name(v), mil_type_print(type, &v->type));
-    if (rule->constant && !v->konst)
+    if (rule->constant && !mil_know(v))
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant; %.60s is %s", p->name, value_name(v),
                            v->def ? "computed" : "a parameter of the function");
     return PROPANE_OK;
@@ -61,7 +70,8 @@ static propane_status missing(const mil_op *op, const mil_param *p, propane_erro
     char list[400] = "";
     size_t used = 0;
     for (int i = 0; i < op->info->param_count; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", op->info->params[i].name);
+        if (op->info->params[i].need != MIL_CAPTURED)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", op->info->params[i].name);
     return mil_op_fail(op, err, PROPANE_ERR_INVALID, "the argument %s is missing; %s has: %s", p->name, op->info->name,
                        list);
 }
@@ -76,11 +86,11 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
     for (int i = 0; i < info->param_count; i++) {
         const mil_param *p = &info->params[i];
         const mil_operand *o = &op->operands[i];
-        if (o->count == 0 && p->need != MIL_OPTIONAL) return missing(op, p, err);
-        if (o->count > 1 && p->need != MIL_VARIADIC)
+        if (o->count == 0 && p->need != MIL_OPTIONAL && p->need != MIL_CAPTURED) return missing(op, p, err);
+        if (o->count > 1 && p->need != MIL_VARIADIC && p->need != MIL_CAPTURED)
             return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s takes one value, not %d", p->name, o->count);
         for (int k = 0; k < o->count; k++) {
-            const mil_value *v = o->values[k];
+            mil_value *v = o->values[k];
             if (!v) return missing(op, p, err);
             PROPANE_TRY(verify_value(op, p, v, err));
             if (!classes[p->klass].shares) continue;
@@ -109,8 +119,28 @@ static propane_status verify_const(const mil_op *op, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* Blocks: as many as the row says, each with a parameter for every captured operand. */
+static propane_status verify_blocks(const mil_op *op, propane_error *err) {
+    int count = mil_op_blocks(op->info);
+    if (op->block_count != count)
+        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "it has %d blocks, not %d", op->block_count, count);
+    for (int b = 0; b < count; b++) {
+        const mil_function *block = op->blocks[b];
+        const mil_operand *captured = &op->operands[mil_op_captured(op->info)];
+        int own = block->param_count - block->captured;
+        if (block->owner != op || block->captured != captured->count || own < 0)
+            return mil_op_fail(op, err, PROPANE_ERR_INVALID, "block %d does not take what the operation captures", b);
+        for (int i = 0; i < captured->count; i++)
+            if (!mil_type_equal(&block->params[own + i]->type, &captured->values[i]->type))
+                return mil_op_fail(op, err, PROPANE_ERR_INVALID, "captured value %d of block %d has another type there",
+                                   i, b);
+    }
+    return PROPANE_OK;
+}
+
 propane_status mil_verify_op(const mil_op *op, propane_error *err) {
     PROPANE_TRY(mil_verify_operands(op, err));
+    PROPANE_TRY(verify_blocks(op, err));
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
     PROPANE_TRY(op->info->rule(op, types, &count, err));
@@ -149,6 +179,7 @@ static propane_status function_fail(const mil_function *f, propane_error *err, c
 typedef struct walk {
     const mil_function *f;
     const mil_value **defined; /* [f->value_count] */
+    int depth;                 /* blocks around it */
 } walk;
 
 /* A value that comes into being: its id is its own, its name is legal and entered for it and no other. */
@@ -162,7 +193,7 @@ static propane_status define(walk *w, const mil_value *v, propane_error *err) {
     if (!mil_type_legal(&v->type, why)) return function_fail(w->f, err, "'%.60s' has no legal type: %s", v->name, why);
     if (v->id < 0 || v->id >= w->f->value_count || w->defined[v->id])
         return function_fail(w->f, err, "'%.60s' is defined twice", v->name);
-    if (mil_scope_find(w->f, v->name, strlen(v->name)) != v)
+    if (!v->outer && mil_scope_find(w->f, v->name, strlen(v->name)) != v)
         return function_fail(w->f, err, "the name '%.60s' is given twice", v->name);
     w->defined[v->id] = v;
     return PROPANE_OK;
@@ -189,45 +220,61 @@ static propane_status verify_results(walk *w, propane_error *err) {
     if (f->result_count < 1) return function_fail(f, err, "it has no results");
     for (int i = 0; i < f->result_count; i++) {
         const mil_value *v = f->results[i];
+        if (f->owner && v && v->is_inline && v->konst) continue;
         if (!v || v->id < 0 || v->id >= f->value_count || (w->defined[v->id] && w->defined[v->id] != v) || !v->name)
             return function_fail(f, err, "result %d is not defined in it", i);
         if (!w->defined[v->id])
             return function_fail(f, err, "result %d, '%.60s', is not defined, or is a result already", i, v->name);
+        if (f->owner) continue; /* a block's results have no names outside */
         if (!v->def)
             return function_fail(f, err,
                                  "result '%.60s' is also a parameter; results are bound by name, so put an "
                                  "identity between them",
                                  v->name);
-        if (v->type.dtype == MIL_string) return function_fail(f, err, "result '%.60s' is a string", v->name);
+        if (v->type.shell == MIL_LIST || v->type.shell == MIL_STATE)
+            return function_fail(f, err, "result '%.60s' is a %s", v->name,
+                                 v->type.shell == MIL_LIST ? "list" : "state");
+        if (v->type.dtype == MIL_string && v->konst)
+            return function_fail(f, err, "result '%.60s' is a string", v->name);
         w->defined[v->id] = NULL; /* so that the second mention is found */
     }
     return PROPANE_OK;
 }
 
+static propane_status verify_nested(const mil_function *f, int depth, propane_error *err);
+
 static propane_status verify_walk(walk *w, propane_error *err) {
     const mil_function *f = w->f;
     for (int i = 0; i < f->param_count; i++) {
         PROPANE_TRY(define(w, f->params[i], err));
-        if (f->params[i]->type.dtype == MIL_string)
+        const mil_type *type = &f->params[i]->type;
+        if (type->dtype == MIL_string)
             return function_fail(f, err, "parameter '%.60s' is a string", f->params[i]->name);
+        if (!f->owner && (type->shell == MIL_LIST || type->shell == MIL_DICT || mil_type_count(type) == 0))
+            return function_fail(f, err, "parameter '%.60s' is %s", f->params[i]->name,
+                                 type->shell == MIL_TENSOR ? "empty" : "a list or a dict");
     }
     for (const mil_op *op = f->first; op; op = op->next) {
         PROPANE_TRY(verify_uses(w, op, err));
+        for (int b = 0; b < op->block_count; b++) PROPANE_TRY(verify_nested(op->blocks[b], w->depth + 1, err));
         PROPANE_TRY(mil_verify_op(op, err));
         for (int i = 0; i < op->result_count; i++) PROPANE_TRY(define(w, op->results[i], err));
     }
     return verify_results(w, err);
 }
 
-propane_status mil_verify_function(const mil_function *f, propane_error *err) {
+static propane_status verify_nested(const mil_function *f, int depth, propane_error *err) {
+    if (depth > MIL_MAX_DEPTH) return function_fail(f, err, "more than %d blocks in blocks", MIL_MAX_DEPTH);
     if (!mil_name_legal(f->name, strlen(f->name))) return function_fail(f, err, "that is no legal name");
     if (f->opset < MIL_IOS15 || f->opset > MIL_IOS18) return function_fail(f, err, "it has no opset");
-    walk w = {f, mem_array((size_t)f->value_count, sizeof *w.defined)};
+    walk w = {f, mem_array((size_t)f->value_count + 1, sizeof *w.defined), depth};
     if (!w.defined) return propane_fail_memory(err, (size_t)f->value_count * sizeof *w.defined);
     propane_status status = verify_walk(&w, err);
     mem_free(w.defined);
     return status;
 }
+
+propane_status mil_verify_function(const mil_function *f, propane_error *err) { return verify_nested(f, 0, err); }
 
 propane_status mil_verify(const mil_module *m, propane_error *err) {
     if (!m->functions) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the program has no functions", m->source);

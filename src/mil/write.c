@@ -57,17 +57,30 @@ static bool weights_add(weights *w, const mil_const *c) {
 }
 
 /* Literals hold every constant: those of const statements, too. */
+static bool collect_op(weights *w, const mil_op *op) {
+    for (int i = 0; i < op->info->param_count; i++)
+        for (int k = 0; k < op->operands[i].count; k++) {
+            const mil_value *v = op->operands[i].values[k];
+            if (!v->is_inline || !v->konst) continue;
+            if (mil_type_count(&v->type) <= LITERAL_ELEMENTS && !v->konst->blob_path) continue;
+            if (!mil_dtype_get(v->type.dtype)->blob_code || !v->konst->data) continue;
+            if (!weights_add(w, v->konst)) return false;
+        }
+    return true;
+}
+
+static bool collect_function(weights *w, const mil_function *f) {
+    for (const mil_op *op = f->first; op; op = op->next) {
+        if (!collect_op(w, op)) return false;
+        for (int i = 0; i < op->block_count; i++)
+            if (!collect_function(w, op->blocks[i])) return false;
+    }
+    return true;
+}
+
 static bool weights_collect(weights *w, const mil_module *m) {
     for (const mil_function *f = m->functions; f; f = f->next)
-        for (const mil_op *op = f->first; op; op = op->next)
-            for (int i = 0; i < op->info->param_count; i++)
-                for (int k = 0; k < op->operands[i].count; k++) {
-                    const mil_value *v = op->operands[i].values[k];
-                    if (!v->is_inline || !v->konst) continue;
-                    if (mil_type_count(&v->type) <= LITERAL_ELEMENTS && !v->konst->blob_path) continue;
-                    if (!mil_dtype_get(v->type.dtype)->blob_code || !v->konst->data) continue;
-                    if (!weights_add(w, v->konst)) return false;
-                }
+        if (!collect_function(w, f)) return false;
     return true;
 }
 

@@ -13,14 +13,17 @@ enum { MAX_ELEMENTS = 1 << 20 };
 static bool compressed(const mil_op *op) { return strncmp(op->info->name, "constexpr_", 10) == 0; }
 
 static bool foldable(const rewrite *r, const mil_op *op) {
-    if (op->info->code == MIL_OP_const || compressed(op) || op->result_count != 1) return false;
+    if (op->info->code == MIL_OP_const || compressed(op) || op->result_count != 1 || op->block_count) return false;
     const mil_type *type = &op->results[0]->type;
-    if (rewrite_is_result(r, op->results[0]) || type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS)
+    if (type->shell != MIL_TENSOR || !op->info->eval || rewrite_is_result(r, op->results[0]) ||
+        type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS)
         return false;
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
-            if (!v->konst || !v->konst->data || mil_type_count(&v->type) > MAX_ELEMENTS) return false;
+            if (op->info->params[p].klass == MIL_CLASS_SHAPE) continue;
+            if (v->type.shell != MIL_TENSOR || !v->konst || !v->konst->data || mil_type_count(&v->type) > MAX_ELEMENTS)
+                return false;
         }
     return true;
 }
@@ -30,7 +33,7 @@ static const mil_tensor *unpack(arena *a, const mil_value *v) {
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
     if (!t) return NULL;
     t->type = v->type;
-    if (v->type.dtype == MIL_string) return t;
+    if (v->type.dtype == MIL_string || !v->konst) return t;
     t->data = ARENA_ARRAY(a, mil_type_count(&v->type), double);
     if (!t->data) return NULL;
     mil_unpack_f64(t->data, v->type.dtype, v->konst->data, mil_type_count(&v->type));

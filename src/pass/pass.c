@@ -36,6 +36,8 @@ static const pass passes[] = {
 enum { MAX_ROUNDS = 16 }; /* each round shrinks the function; more than 4 have not been seen */
 
 propane_status pass_run(mil_function *f, const pass_options *options, propane_error *err) {
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int i = 0; i < op->block_count; i++) PROPANE_TRY(pass_run(op->blocks[i], options, err));
     for (int round = 0, changes = 1; changes && round < MAX_ROUNDS; round++) {
         changes = 0;
         for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++) {

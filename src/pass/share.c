@@ -69,6 +69,13 @@ static bool equal_op(const mil_op *a, const mil_op *b) {
     return true;
 }
 
+static bool uses_state(const mil_op *op) {
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++)
+            if (op->operands[p].values[i]->type.shell == MIL_STATE) return true;
+    return false;
+}
+
 static bool any_result(const rewrite *r, const mil_op *op) {
     for (int i = 0; i < op->result_count; i++)
         if (rewrite_is_result(r, op->results[i])) return true;
@@ -83,6 +90,7 @@ propane_status pass_share(rewrite *r, propane_error *err) {
     for (mil_op *op = r->function->first, *next; op; op = next) {
         next = op->next;
         rewrite_operands(r, op);
+        if (op->block_count || !op->result_count || uses_state(op)) continue;
         size_t at = (size_t)hash_op(op) & (room - 1);
         while (table[at] && !equal_op(table[at], op)) at = (at + 1) & (room - 1);
         if (!table[at]) {
@@ -104,7 +112,7 @@ propane_status pass_drop_unused(rewrite *r, propane_error *err) {
     for (int i = 0; i < f->result_count; i++) used[f->results[i]->id] = true;
     for (mil_op *op = f->last, *prev; op; op = prev) {
         prev = op->prev;
-        bool any = false;
+        bool any = !op->result_count || uses_state(op);
         for (int i = 0; i < op->result_count; i++) any |= used[op->results[i]->id];
         for (int p = 0; any && p < op->info->param_count; p++)
             for (int i = 0; i < op->operands[p].count; i++) used[op->operands[p].values[i]->id] = true;

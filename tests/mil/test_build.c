@@ -117,7 +117,7 @@ TEST(the_first_error_stays) {
     EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "there is a function 'f' already");
     mil_build_begin(&b, m, "g", MIL_IOS18);
     mil_build_result(&b, mil_build_unary(&b, MIL_OP_relu, x)); /* of another function: a parameter of f */
-    EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "not defined before it");
+    EXPECT_FAIL(mil_build_end(&b, &err), PROPANE_ERR_INVALID, "belongs to another function");
     mil_module_free(m);
 }
 

@@ -11,6 +11,14 @@
 
 static void count_case(const op_case *c, void *context) { ((int *)context)[c->code]++; }
 
+/* Rows that a program of one operation cannot show: tests/mil/test_control.c has them. */
+static bool needs_more_than_one_op(const mil_op_info *info) {
+    bool more = mil_op_blocks(info) > 0 || info->code == MIL_OP_make_list;
+    for (int p = 0; p < info->param_count; p++)
+        more |= info->params[p].klass == MIL_CLASS_STATE || info->params[p].klass == MIL_CLASS_LIST;
+    return more;
+}
+
 TEST(every_row_is_whole) {
     int cases[MIL_OP_COUNT] = {0};
     const int count = op_cases_each(OP_CASES_ALL, 1, count_case, cases);
@@ -18,7 +26,8 @@ TEST(every_row_is_whole) {
     for (int op = 0; op < MIL_OP_COUNT; op++) {
         const mil_op_info *info = mil_op_get((mil_opcode)op);
         EXPECT_MSG(info->rule != NULL, "%s has no rule", info->name);
-        EXPECT_MSG(cases[op] >= 3, "%s has %d cases in tests/support/op_lines.c", info->name, cases[op]);
+        EXPECT_MSG(cases[op] >= 3 || needs_more_than_one_op(info), "%s has %d cases in tests/support/op_lines.c",
+                   info->name, cases[op]);
         EXPECT_MSG(mil_op_find(info->name, strlen(info->name)) == info, "%s is not found by its name", info->name);
         if (!info->eval) printf("  without evaluation: %s\n", info->name);
         EXPECT_MSG(info->eval || op == MIL_OP_const, "%s has no evaluation", info->name);
@@ -40,7 +49,7 @@ TEST(every_optional_parameter_is_given_and_left_out) {
     for (int op = 0; op < MIL_OP_COUNT; op++) {
         const mil_op_info *info = mil_op_get((mil_opcode)op);
         for (int p = 0; p < info->param_count; p++) {
-            if (info->params[p].need != MIL_OPTIONAL) continue;
+            if (info->params[p].need != MIL_OPTIONAL || needs_more_than_one_op(info)) continue;
             uses u = {.param = info->params[p].name};
             op_cases_each(op, 1, note_uses, &u);
             EXPECT_MSG(u.given && u.left_out, "%s: %s is given in %d cases and left out in %d", info->name, u.param,

@@ -162,6 +162,20 @@ static propane_status load_constants(const mil_function *f, propane_error *err) 
     return PROPANE_OK;
 }
 
+/* Weights of another element type than what they are applied to: kernels want one. */
+static void cast_weights(mil_builder *b, mil_op *op) {
+    for (int i = 1; op && i < op->info->param_count; i++) {
+        mil_operand *o = &op->operands[i];
+        const mil_type *x = &op->operands[0].values[0]->type;
+        if (op->info->params[i].klass != MIL_CLASS_WEIGHT || !o->count || o->values[0]->type.dtype == x->dtype)
+            continue;
+        b->before = op;
+        mil_value *cast = mil_build_cast(b, o->values[0], x->dtype);
+        b->before = NULL;
+        if (cast) o->values[0] = cast;
+    }
+}
+
 static propane_status copy_function(planner *p, const mil_function *f, propane_error *err) {
     PROPANE_TRY(load_constants(f, err));
     p->module = mil_module_create(f->module->source);
@@ -171,7 +185,7 @@ static propane_status copy_function(planner *p, const mil_function *f, propane_e
     mil_build_begin(&b, p->module, f->name, f->opset);
     for (int i = 0; i < f->param_count; i++)
         map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
-    for (const mil_op *op = f->first; op && !b.err.status; op = op->next) mil_build_copy(&b, op, map);
+    for (const mil_op *op = f->first; op && !b.err.status; op = op->next) cast_weights(&b, mil_build_copy(&b, op, map));
     for (int i = 0; i < f->result_count && !b.err.status; i++) mil_build_result(&b, map[f->results[i]->id]);
     p->f = b.function;
     return mil_build_end(&b, err);
