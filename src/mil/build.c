@@ -582,7 +582,12 @@ propane_status mil_rename(mil_function *f, mil_value *v, const char *name, propa
                             f->module->source, f->name, v->name, name, other ? "taken" : "not legal");
     char *own = arena_string(f->module->arena, name);
     if (!own) return propane_fail_memory(err, strlen(name));
+    const char *old = v->name;
+    v->name = own;
+    bool entered = mil_scope_add(f, v);
+    v->name = old; /* without memory it keeps its name */
+    if (!entered) return propane_fail_memory(err, 0);
     mil_scope_remove(f, v);
     v->name = own;
-    return mil_scope_add(f, v) ? PROPANE_OK : propane_fail_memory(err, 0);
+    return PROPANE_OK;
 }
