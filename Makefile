@@ -80,6 +80,18 @@ shared = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/$(1)/test_%,$(wildcard t
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT_OBJ) $$(call shared,$$(*D)) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(CHECK_LIBS) $(LDLIBS) -o $@
 
+# Tests of the ane driver load this in place of Apple's libraries. It has a copy of Propane's library inside, hidden by the
+# list of exports; the thread pool has thread-local memory and so must be compiled for a shared library again.
+STANDIN     := $(BUILD)/tests/standin/libstandin.so
+STANDIN_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/standin/*.c)) $(BUILD)/tests/standin/pool.o
+$(STANDIN_OBJ): override CFLAGS += -fPIC -Wno-missing-prototypes
+$(BUILD)/tests/standin/pool.o: src/base/pool.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) -c $< -o $@
+
+$(STANDIN): $(STANDIN_OBJ) $(LIB) tests/standin/exports.map
+	$(Q)$(CC) $(LDFLAGS) -shared $(STANDIN_OBJ) $(LIB) -Wl,--version-script=tests/standin/exports.map $(LDLIBS) -o $@
+
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
 
@@ -90,7 +102,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/replay.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-tests: all $(TEST_BIN) $(EXAMPLE_BIN) $(FUZZ_BIN) ## build the tests
+tests: all $(TEST_BIN) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) ## build the tests
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
 

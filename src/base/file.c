@@ -4,6 +4,7 @@
  */
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -266,6 +267,18 @@ propane_status file_write(const char *path, const void *data, size_t bytes, prop
     return file_writer_commit(w, err);
 }
 
+propane_status file_write_scratch(const char *path, const void *data, size_t bytes, propane_error *err) {
+    FILE *f = fopen(path, "wb");
+    if (!f) return fail_errno(err, "write", path, errno);
+    bool written = fwrite(data, 1, bytes, f) == bytes;
+    int code = errno;
+    if (fclose(f) != 0 && written) {
+        code = errno;
+        written = false;
+    }
+    return written ? PROPANE_OK : fail_errno(err, "write", path, code);
+}
+
 propane_status file_make_dir(const char *path, propane_error *err) {
     char *copy = mem_copy_string(path);
     if (!copy) return propane_fail_memory(err, strlen(path) + 1);
@@ -284,6 +297,44 @@ propane_status file_make_dir(const char *path, propane_error *err) {
     mem_free(copy);
     return status;
 }
+
+enum { TREE_DEPTH = 64 };
+
+static propane_status remove_tree(const char *path, int depth, propane_error *err);
+
+static propane_status remove_entries(const char *path, int depth, propane_error *err) {
+    DIR *folder = opendir(path);
+    if (!folder) return fail_errno(err, "open the folder", path, errno);
+    propane_status status = PROPANE_OK;
+    for (struct dirent *e; !status && (e = readdir(folder));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        size_t bytes = strlen(path) + strlen(e->d_name) + 2;
+        char *inner = mem_alloc(bytes);
+        if (!inner) {
+            status = propane_fail_memory(err, bytes);
+            break;
+        }
+        snprintf(inner, bytes, "%s/%s", path, e->d_name);
+        status = remove_tree(inner, depth + 1, err);
+        mem_free(inner);
+    }
+    closedir(folder);
+    return status;
+}
+
+static propane_status remove_tree(const char *path, int depth, propane_error *err) {
+    struct stat st;
+    if (depth > TREE_DEPTH)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: folders inside one another %d deep are not removed", path,
+                            depth);
+    if (lstat(path, &st) != 0) return errno == ENOENT ? PROPANE_OK : fail_errno(err, "look at", path, errno);
+    if (!S_ISDIR(st.st_mode))
+        return unlink(path) == 0 || errno == ENOENT ? PROPANE_OK : fail_errno(err, "remove", path, errno);
+    PROPANE_TRY(remove_entries(path, depth, err));
+    return rmdir(path) == 0 || errno == ENOENT ? PROPANE_OK : fail_errno(err, "remove the folder", path, errno);
+}
+
+propane_status file_remove_tree(const char *path, propane_error *err) { return remove_tree(path, 0, err); }
 
 bool file_exists(const char *path) {
     struct stat st;

@@ -31,9 +31,13 @@ uint64_t file_writer_offset(const file_writer *w);
 PROPANE_CHECK propane_status file_writer_commit(file_writer *w, propane_error *err); /* frees w either way */
 void file_writer_abort(file_writer *w);
 PROPANE_CHECK propane_status file_write(const char *path, const void *data, size_t bytes, propane_error *err);
+/* For files that another program reads now and nobody later: not synced, not renamed. */
+PROPANE_CHECK propane_status file_write_scratch(const char *path, const void *data, size_t bytes, propane_error *err);
 
 PROPANE_CHECK propane_status file_make_dir(const char *path,
                                            propane_error *err); /* with its parents; there already: OK */
+/* With all that is in it; links are removed, not followed. Not there: OK. */
+PROPANE_CHECK propane_status file_remove_tree(const char *path, propane_error *err);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 bool file_same(const char *a, const char *b); /* one file under both names; of names without a file: equal names */

@@ -61,6 +61,7 @@ struct propane_request {
     driver_buffer **driver_buffers; /* inputs, then outputs */
     propane_buffer **buffers;       /* likewise */
     int buffer_count;
+    bool prepared, foreign; /* the driver knows it; it has buffers of other devices that must be locked for it */
     propane_event_point *waits, *signals;
     int wait_count, signal_count;
     /* The rest is the queue's. In flight: submitted > completed. */

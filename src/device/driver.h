@@ -26,7 +26,7 @@ typedef struct driver_program {
 
 typedef struct driver_buffer {
     size_t bytes;
-    void *memory; /* what the host sees between lock and unlock; NULL until locked if the driver says so */
+    void *memory; /* what the host sees between lock and unlock; where buffer_lock is given, lock fills it */
     void *impl;
 } driver_buffer;
 
@@ -35,6 +35,7 @@ typedef struct driver_execution {
     driver_program *program;
     driver_buffer *const *inputs;
     driver_buffer *const *outputs;
+    void *impl; /* what request_prepare keeps for it */
 } driver_execution;
 
 /* Threads: execute is called by one thread at a time for one device; everything else may be called at any time, also
@@ -61,6 +62,9 @@ struct propane_driver {
     propane_status (*buffer_lock)(void *impl, driver_buffer *buffer, bool for_writing, void **out,
                                   propane_error *err);        /* (optional) NULL: `memory` is always there */
     void (*buffer_unlock)(void *impl, driver_buffer *buffer); /* (optional) */
+    /* A request was made, or ends: the bindings stay the same all its life. (optional) */
+    propane_status (*request_prepare)(void *impl, driver_execution *e, propane_error *err);
+    void (*request_free)(void *impl, driver_execution *e);
     /* `out` is filled with "not known": what stays so is measured by the caller. */
     propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
 };

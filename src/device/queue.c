@@ -51,11 +51,33 @@ void queue_deinit(device_queue *q) {
 
 /* ---- executing ----------------------------------------------------------------------------------------------------------- */
 
+/* Buffers of another device are memory of the host only while they are locked. */
+static void unlock_foreign(const propane_request *r, int count) {
+    for (int i = 0; i < count; i++)
+        if (r->buffers[i]->device != r->program->device) propane_buffer_unlock(r->buffers[i]);
+}
+
+static propane_status lock_foreign(const propane_request *r, propane_error *err) {
+    for (int i = 0; i < r->buffer_count; i++) {
+        void *memory = NULL;
+        if (r->buffers[i]->device == r->program->device) continue;
+        propane_status status = propane_buffer_lock(r->buffers[i], i >= r->program->p.input_count, &memory, err);
+        if (status == PROPANE_OK) continue;
+        unlock_foreign(r, i);
+        return status;
+    }
+    return PROPANE_OK;
+}
+
 static propane_completion execute(propane_device *d, const propane_request *r, propane_error *err) {
     propane_completion c = {.device_ns = -1, .energy_j = -1, .simulated = d->info.simulated};
     for (int i = 0; i < r->wait_count; i++) (void)!propane_event_wait(r->waits[i].event, r->waits[i].value, -1, NULL);
     int64_t begin = clock_ns();
-    c.status = d->driver->execute(d->impl, &r->execution, &c, err);
+    if (r->foreign) c.status = lock_foreign(r, err);
+    if (c.status == PROPANE_OK) {
+        c.status = d->driver->execute(d->impl, &r->execution, &c, err);
+        if (r->foreign) unlock_foreign(r, r->buffer_count);
+    }
     if (c.device_ns < 0) c.device_ns = clock_ns() - begin;
     for (int i = 0; i < r->signal_count; i++) propane_event_signal(r->signals[i].event, r->signals[i].value);
     return c;

@@ -42,13 +42,15 @@ static propane_status bind(propane_request *r, const propane_binding *binding, p
     if (!binding->buffer)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': there is no buffer", binding->name);
     if (binding->buffer->device != r->program->device &&
-        !(r->program->device->driver->host_memory && binding->buffer->b.memory))
+        !(r->program->device->driver->host_memory &&
+          (binding->buffer->b.memory || binding->buffer->device->driver->buffer_lock)))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "binding '%s': its buffer belongs to another device ('%s') than the program ('%s')",
                             binding->name, binding->buffer->device->uri, r->program->device->uri);
     if (binding->buffer->b.bytes < io_at(p, slot)->bytes)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': the buffer has %zu bytes, %zu are needed",
                             binding->name, binding->buffer->b.bytes, io_at(p, slot)->bytes);
+    r->foreign |= binding->buffer->device != r->program->device && binding->buffer->device->driver->buffer_lock;
     r->buffers[slot] = binding->buffer;
     r->driver_buffers[slot] = &binding->buffer->b;
     buffer_retain(binding->buffer);
@@ -85,6 +87,8 @@ static propane_status check_sharing(const propane_request *r, propane_error *err
 }
 
 static void request_destroy(propane_request *r) {
+    const propane_device *d = r->program->device;
+    if (r->prepared && d->driver->request_free) d->driver->request_free(d->impl, &r->execution);
     for (int i = 0; r->buffers && i < r->buffer_count; i++) buffer_release(r->buffers[i]);
     for (int i = 0; i < r->wait_count; i++) event_release(r->waits[i].event);
     for (int i = 0; i < r->signal_count; i++) event_release(r->signals[i].event);
@@ -113,12 +117,17 @@ propane_status propane_request_create(propane_program *program, const propane_bi
     for (int i = 0; i < count && status == PROPANE_OK; i++) status = bind(r, &bindings[i], err);
     if (status == PROPANE_OK) status = check_complete(r, err);
     if (status == PROPANE_OK) status = check_sharing(r, err);
+    const propane_device *d = program->device;
+    if (status == PROPANE_OK) {
+        r->execution = (driver_execution){
+            .program = &program->p, .inputs = r->driver_buffers, .outputs = r->driver_buffers + program->p.input_count};
+        if (d->driver->request_prepare) status = d->driver->request_prepare(d->impl, &r->execution, err);
+        r->prepared = status == PROPANE_OK;
+    }
     if (status != PROPANE_OK) {
         request_destroy(r);
         return status;
     }
-    r->execution = (driver_execution){
-        .program = &program->p, .inputs = r->driver_buffers, .outputs = r->driver_buffers + program->p.input_count};
     *out = r;
     return PROPANE_OK;
 }

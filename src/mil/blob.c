@@ -206,20 +206,45 @@ propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, pro
     return PROPANE_OK;
 }
 
-propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t elements, const void *data,
-                                   uint64_t *offset, propane_error *err) {
+/* The metadata record of a blob that stands at `at`. */
+static propane_status make_record(uint8_t record[RECORD_BYTES], mil_dtype dtype, int64_t elements, uint64_t at,
+                                  uint64_t *bytes, propane_error *err) {
     const mil_dtype_info *info = mil_dtype_get(dtype);
     if (!info->blob_code) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weight files cannot hold %s", info->name);
     if (elements < 1 || elements > INT64_MAX / 64)
         return propane_fail(err, PROPANE_ERR_INVALID, "%lld elements cannot be written", (long long)elements);
-    uint64_t bits = (uint64_t)elements * (uint64_t)info->bits, bytes = (bits + 7) / 8;
-    uint64_t at = (file_writer_offset(w->file) + ALIGN - 1) / ALIGN * ALIGN;
-    uint8_t record[RECORD_BYTES] = {0};
+    uint64_t bits = (uint64_t)elements * (uint64_t)info->bits;
+    *bytes = (bits + 7) / 8;
+    memset(record, 0, RECORD_BYTES);
     put_u32(record, SENTINEL);
     put_u32(record + 4, (uint32_t)info->blob_code);
-    put_u64(record + 8, bytes);
+    put_u64(record + 8, *bytes);
     put_u64(record + 16, at + RECORD_BYTES);
-    put_u64(record + 24, bytes * 8 - bits);
+    put_u64(record + 24, *bytes * 8 - bits);
+    return PROPANE_OK;
+}
+
+static void make_header(uint8_t header[8], uint32_t count) {
+    put_u32(header, count);
+    put_u32(header + 4, 2);
+}
+
+propane_status mil_blob_image(text *out, mil_dtype dtype, int64_t elements, const void *data, propane_error *err) {
+    uint8_t header[MIL_BLOB_FIRST] = {0}, record[RECORD_BYTES];
+    uint64_t bytes;
+    make_header(header, 1);
+    PROPANE_TRY(make_record(record, dtype, elements, MIL_BLOB_FIRST, &bytes, err));
+    text_append_n(out, header, sizeof header);
+    text_append_n(out, record, sizeof record);
+    text_append_n(out, data, (size_t)bytes);
+    return out->failed ? propane_fail_memory(err, (size_t)bytes) : PROPANE_OK;
+}
+
+propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t elements, const void *data,
+                                   uint64_t *offset, propane_error *err) {
+    uint64_t bytes, at = (file_writer_offset(w->file) + ALIGN - 1) / ALIGN * ALIGN;
+    uint8_t record[RECORD_BYTES];
+    PROPANE_TRY(make_record(record, dtype, elements, at, &bytes, err));
     PROPANE_TRY(write_zeros(w, at, err));
     PROPANE_TRY(file_writer_write(w->file, record, sizeof record, err));
     PROPANE_TRY(file_writer_write(w->file, data, (size_t)bytes, err));
@@ -230,8 +255,7 @@ propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t 
 
 propane_status mil_blob_writer_commit(mil_blob_writer *w, propane_error *err) {
     uint8_t header[8];
-    put_u32(header, w->count);
-    put_u32(header + 4, 2);
+    make_header(header, w->count);
     propane_status status = file_writer_seek(w->file, 0, err);
     if (!status) status = file_writer_write(w->file, header, sizeof header, err);
     if (status) {

@@ -5,6 +5,7 @@
 #ifndef MIL_BLOB_H
 #define MIL_BLOB_H
 
+#include "base/text.h"
 #include "mil/mil.h"
 
 typedef struct mil_blob_file mil_blob_file; /* a mapped file, read only */
@@ -27,6 +28,11 @@ PROPANE_CHECK propane_status mil_blob_next(const mil_blob_file *file, uint64_t *
                                            propane_error *err);
 /* The number that the header claims. */
 uint32_t mil_blob_count(const mil_blob_file *file);
+
+/* Appends a whole weight file that holds this one blob, at offset MIL_BLOB_FIRST, to `out`. */
+#define MIL_BLOB_FIRST 64
+PROPANE_CHECK propane_status mil_blob_image(text *out, mil_dtype dtype, int64_t elements, const void *data,
+                                            propane_error *err);
 
 typedef struct mil_blob_writer mil_blob_writer;
 PROPANE_CHECK propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, propane_error *err);

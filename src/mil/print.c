@@ -12,7 +12,7 @@
 typedef struct printer {
     text *out;
     mil_dialect dialect;
-    bool inline_blobs;
+    bool inline_blobs, name_literals;
     const char *indent;
 } printer;
 
@@ -128,7 +128,7 @@ static void print_const(printer *p, const mil_const *c) {
 
 /* ---- operations ---------------------------------------------------------------------------------------------------------- */
 
-/* The canonical dialect's name for a literal; ids are unique, so that no two are the same. */
+/* The name of a literal that becomes a statement; ids are unique, so that no two are the same. */
 static void literal_name(char out[200], const mil_op *op, int param, const mil_value *v) {
     const char *result = op->result_count ? op->results[0]->name : op->info->name;
     snprintf(out, 200, "%.100s_%s_%d", result, op->info->params[param].name, v->id);
@@ -162,7 +162,7 @@ static const mil_value *written(const mil_value *v) {
 }
 
 static bool becomes_statement(const printer *p, const mil_op *op, const mil_value *v) {
-    return v->is_inline && p->dialect == MIL_CANONICAL && !has_attributes(op);
+    return v->is_inline && p->name_literals && !has_attributes(op);
 }
 
 static void print_operand(printer *p, const mil_op *op, int param) {
@@ -261,7 +261,7 @@ static void print_body(printer *p, const mil_function *f) {
 }
 
 void mil_print_op(text *out, const mil_op *op, mil_dialect dialect) {
-    printer p = {out, dialect, false, ""};
+    printer p = {out, dialect, false, dialect == MIL_CANONICAL, ""};
     print_statement(&p, op);
 }
 
@@ -294,9 +294,10 @@ static void print_build_info(printer *p, const mil_module *m) {
 }
 
 void mil_print(text *out, const mil_module *m, const mil_print_options *options) {
-    static const mil_print_options standard = {MIL_SHORT, false};
+    static const mil_print_options standard = {.dialect = MIL_SHORT};
     if (!options) options = &standard;
-    printer p = {out, options->dialect, options->inline_blobs, "        "};
+    bool name = options->name_literals || options->dialect == MIL_CANONICAL;
+    printer p = {out, options->dialect, options->inline_blobs, name, "        "};
     int minor = p.dialect == MIL_CANONICAL ? 0 : m->version_minor < 3 ? 3 : m->version_minor;
     text_printf(out, "program(1.%d)\n", minor);
     print_build_info(&p, m);

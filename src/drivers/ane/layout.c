@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the reading of modelAttributes: which symbol is which input, and how the engine lays it out. Names are matched, never
+ * guessed: a symbol that the program does not have, or a shape that is not the tensor's, is an error that says so.
+ *
+ * The engine knows five dimensions, N C D H W. A tensor of another rank is found in them by its dimensions other than 1,
+ * in order.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "drivers/ane/ane.h"
+
+enum { ROW_STEP = 64, AXES = 5 };
+
+static int64_t element_bytes(const propane_io *io) {
+    return io->dtype == PROPANE_FP32 || io->dtype == PROPANE_INT32                                ? 4
+           : io->dtype == PROPANE_BOOL || io->dtype == PROPANE_INT8 || io->dtype == PROPANE_UINT8 ? 1
+                                                                                                  : 2;
+}
+
+/* Rows of 64-byte steps: what is used where nothing is told. */
+static void standard_layout(propane_io *io) {
+    int64_t wide = io->rank ? io->dim[io->rank - 1] * element_bytes(io) : element_bytes(io);
+    wide = (wide + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
+    for (int k = io->rank - 2; k >= 0; k--) {
+        io->stride[k] = wide;
+        wide *= io->dim[k];
+    }
+    io->bytes = (size_t)wide;
+}
+
+/* "name" or "name@output". */
+static bool is_symbol(const char *symbol, const char *name) {
+    size_t length = strlen(name);
+    return strncmp(symbol, name, length) == 0 && (symbol[length] == 0 || symbol[length] == '@');
+}
+
+/* The entry of LiveInputList or LiveOutputList; NULL: none. */
+static ane_id find_entry(const ane_api *a, ane_id list, const char *name) {
+    char symbol[300];
+    for (int i = 0; i < ane_array_count(a, list); i++) {
+        ane_id entry = ane_array_at(a, list, i);
+        if (ane_text_of(a, ane_entry(a, entry, "Symbol"), symbol, sizeof symbol) && is_symbol(symbol, name))
+            return entry;
+        if (ane_text_of(a, ane_entry(a, entry, "Name"), symbol, sizeof symbol) && is_symbol(symbol, name)) return entry;
+    }
+    return NULL;
+}
+
+static propane_status told_layout(const ane_api *a, ane_id entry, propane_io *io, propane_error *err) {
+    static const char *const sizes[AXES] = {"Batches", "Channels", "Depth", "Height", "Width"};
+    static const char *const strides[AXES - 1] = {"BatchStride", "PlaneStride", "DepthStride", "RowStride"};
+    int64_t size[AXES], stride[AXES];
+    for (int k = 0; k < AXES; k++) {
+        size[k] = 1;
+        stride[k] = k == AXES - 1 ? element_bytes(io) : 0;
+        (void)ane_entry_number(a, entry, sizes[k], &size[k]);
+        if (k < AXES - 1) (void)ane_entry_number(a, entry, strides[k], &stride[k]);
+        if (size[k] < 1 || stride[k] < 0 || size[k] > ((int64_t)1 << 40) || stride[k] > ((int64_t)1 << 40) ||
+            (size[k] > 1 && stride[k] < 1))
+            return propane_fail(err, PROPANE_ERR_DEVICE,
+                                "ane: '%s': the engine tells a %s of %lld with steps of %lld bytes", io->name, sizes[k],
+                                (long long)size[k], (long long)stride[k]);
+    }
+    int axis = AXES - 1;
+    int64_t inner = element_bytes(io), extent = element_bytes(io);
+    for (int k = io->rank - 1; k >= 0; k--) { /* from the last dimension on */
+        if (io->dim[k] == 1) {
+            io->stride[k] = inner;
+            continue;
+        }
+        while (axis >= 0 && size[axis] == 1) axis--;
+        if (axis < 0 || size[axis] != io->dim[k])
+            return propane_fail(err, PROPANE_ERR_DEVICE,
+                                "ane: '%s': the engine tells the shape [%lld, %lld, %lld, %lld, %lld], in which its "
+                                "dimension of %lld is not to be found",
+                                io->name, (long long)size[0], (long long)size[1], (long long)size[2],
+                                (long long)size[3], (long long)size[4], (long long)io->dim[k]);
+        io->stride[k] = stride[axis];
+        extent += (io->dim[k] - 1) * stride[axis];
+        inner = stride[axis] * size[axis];
+        axis--;
+    }
+    int64_t whole = size[0] * stride[0];
+    io->bytes = (size_t)(whole > extent ? whole : extent);
+    return PROPANE_OK;
+}
+
+static propane_status lay_out(const ane_api *a, ane_id list, mil_value *const *values, propane_io *ios, int count,
+                              propane_error *err) {
+    for (int i = 0; i < count; i++) {
+        ane_id entry = find_entry(a, list, values[i]->name);
+        if (!entry)
+            standard_layout(&ios[i]);
+        else
+            PROPANE_TRY(told_layout(a, entry, &ios[i], err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status read_order(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values,
+                                 int count, int *order, int *order_count, propane_error *err) {
+    int told = ane_array_count(a, symbols);
+    if (!told) { /* alphabetical, which the names make the declared one */
+        for (int i = 0; i < count; i++) order[i] = i;
+        *order_count = count;
+        return PROPANE_OK;
+    }
+    if (told > ANE_MAX_IO) return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine tells %d %s", told, what);
+    for (int k = 0; k < told; k++) {
+        char symbol[300] = "?";
+        int i = 0;
+        (void)ane_text_of(a, ane_array_at(a, symbols, k), symbol, sizeof symbol);
+        while (i < count && !is_symbol(symbol, values[i]->name)) i++;
+        if (i == count)
+            return propane_fail(err, PROPANE_ERR_DEVICE,
+                                "ane: the engine tells %s number %d as '%s', which the program does not have", what, k,
+                                symbol);
+        order[k] = i;
+    }
+    *order_count = told;
+    return PROPANE_OK;
+}
+
+propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source *s, driver_program *p, ane_order *order,
+                          propane_error *err) {
+    const mil_function *f = s->module->functions;
+    ane_id status = ane_array_at(a, ane_entry(a, attributes, "NetworkStatusList"), 0);
+    ane_id model = ane_entry(a, attributes, "ANEFModelDescription");
+    PROPANE_TRY(lay_out(a, ane_entry(a, status, "LiveInputList"), f->params, p->inputs, p->input_count, err));
+    PROPANE_TRY(lay_out(a, ane_entry(a, status, "LiveOutputList"), f->results, p->outputs, p->output_count, err));
+    PROPANE_TRY(read_order(a, ane_entry(a, model, "kANEFModelInputSymbolsArrayKey"), "input", f->params, p->input_count,
+                           order->inputs, &order->input_count, err));
+    return read_order(a, ane_entry(a, model, "kANEFModelOutputSymbolsArrayKey"), "output", f->results, p->output_count,
+                      order->outputs, &order->output_count, err);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT
+ * Owns compiled programs: both routes from a source to a model that is loaded, the process's compile budget, and the
+ * folders that the compiler reads.
+ *
+ *   memory   _ANEInMemoryModelDescriptor -> _ANEInMemoryModel; files at the model's own localModelPath
+ *   client   _ANEModel at a folder of ours -> _ANEClient
+ *
+ * A program that the system has compiled before is loaded without compiling and does not count. After a compile that
+ * failed the next one waits, because the shared compiler service gives unreliable answers for some seconds (C3). A load
+ * that fails is tried once more. Refuses the compile behind the last of the budget, before the system fails without a
+ * reason (C1).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "drivers/ane/ane.h"
+
+enum { RETRY_MS = 100, NAME_BYTES = 400, PATH_BYTES = 1200, REASON_BYTES = 700, POSIX_PATH = 0 };
+
+static void sleep_ns(int64_t ns) {
+    struct timespec span = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    if (ns > 0) nanosleep(&span, NULL);
+}
+
+/* ---- the process ------------------------------------------------------------------------------------------------------- */
+
+static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int compiles;
+static int64_t pause_until;
+static struct ane_folder *folders;
+static int folder_number;
+
+int ane_compile_count(void) {
+    pthread_mutex_lock(&process_mutex);
+    int count = compiles;
+    pthread_mutex_unlock(&process_mutex);
+    return count;
+}
+
+static propane_status take_compile(const ane_options *o, const char *name, propane_error *err) {
+    pthread_mutex_lock(&process_mutex);
+    propane_status status = PROPANE_OK;
+    int64_t wait = pause_until - clock_ns();
+    if (o->budget && compiles >= o->budget)
+        status = propane_fail(err, PROPANE_ERR_LIMIT,
+                              "ane: '%s' would be compile %d of this process, and after about %d the compiler fails "
+                              "without a reason (C1): give weights as inputs, or write a checkpoint and exec() the "
+                              "process again",
+                              name, compiles + 1, o->budget);
+    else
+        compiles++;
+    pthread_mutex_unlock(&process_mutex);
+    if (status == PROPANE_OK) sleep_ns(wait);
+    return status;
+}
+
+static void compile_failed(const ane_options *o) {
+    pthread_mutex_lock(&process_mutex);
+    pause_until = clock_ns() + (int64_t)o->pause_s * 1000000000;
+    pthread_mutex_unlock(&process_mutex);
+}
+
+/* ---- folders: equal programs have the same one --------------------------------------------------------------------------- */
+
+struct ane_folder {
+    char path[PATH_BYTES];
+    int users;
+    struct ane_folder *next;
+};
+
+static propane_status folder_open(const char *path, struct ane_folder **out, bool *fresh, propane_error *err) {
+    propane_status status = PROPANE_OK;
+    pthread_mutex_lock(&process_mutex);
+    struct ane_folder *f = folders;
+    while (f && strcmp(f->path, path) != 0) f = f->next;
+    *fresh = !f;
+    if (!f) {
+        f = mem_alloc(sizeof *f);
+        if (f) {
+            snprintf(f->path, sizeof f->path, "%s", path);
+            f->next = folders;
+            folders = f;
+        } else {
+            status = propane_fail_memory(err, sizeof *f);
+        }
+    }
+    if (f) f->users++;
+    pthread_mutex_unlock(&process_mutex);
+    *out = f;
+    return status;
+}
+
+/* True: it was the last user. */
+static bool folder_close(struct ane_folder *f) {
+    pthread_mutex_lock(&process_mutex);
+    bool last = --f->users == 0;
+    if (last) {
+        (void)!file_remove_tree(f->path, NULL); /* a temporary folder that cannot be removed is the system's to clean */
+        struct ane_folder **link = &folders;
+        while (*link != f) link = &(*link)->next;
+        *link = f->next;
+        mem_free(f);
+    }
+    pthread_mutex_unlock(&process_mutex);
+    return last;
+}
+
+static bool folder_shared(const struct ane_folder *f) {
+    pthread_mutex_lock(&process_mutex);
+    bool shared = f->users > 1;
+    pthread_mutex_unlock(&process_mutex);
+    return shared;
+}
+
+static propane_status fill_folder(const char *path, const ane_source *s, propane_error *err) {
+    char inner[PATH_BYTES + 60];
+    PROPANE_TRY(file_remove_tree(path, err)); /* what an earlier process left there would be read instead */
+    snprintf(inner, sizeof inner, "%s/weights", path);
+    PROPANE_TRY(file_make_dir(inner, err));
+    snprintf(inner, sizeof inner, "%s/model.mil", path);
+    PROPANE_TRY(file_write_scratch(inner, s->program.data, s->program.length, err));
+    for (int i = 0; i < s->weight_count; i++) {
+        snprintf(inner, sizeof inner, "%s/%s", path, s->weights[i].path);
+        PROPANE_TRY(file_write_scratch(inner, s->weights[i].bytes.data, s->weights[i].bytes.length, err));
+    }
+    return PROPANE_OK;
+}
+
+/* The donor's compiled net with these weights: the loader reads net.plist and data, never the weight files. */
+static propane_status patch_folder(const char *path, const ane_source *s, const ane_model *donor, propane_error *err) {
+    char from[PATH_BYTES + 60], to[PATH_BYTES + 60], *net = NULL;
+    size_t length = 0;
+    if (s->weight_count != 1)
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "ane: the program has %d weight files, and how the compiled data holds more than one is not "
+            "known: it can only be compiled again",
+            s->weight_count);
+    snprintf(from, sizeof from, "%s/net.plist", donor->folder->path);
+    snprintf(to, sizeof to, "%s/net.plist", path);
+    PROPANE_TRY(file_read(from, (size_t)1 << 30, &net, &length, err));
+    propane_status status = file_write_scratch(to, net, length, err);
+    mem_free(net);
+    snprintf(to, sizeof to, "%s/data", path);
+    if (status == PROPANE_OK)
+        status = file_write_scratch(to, s->weights[0].bytes.data, s->weights[0].bytes.length, err);
+    return status;
+}
+
+/* ---- what both routes share ---------------------------------------------------------------------------------------------- */
+
+typedef struct job {
+    const ane_api *a;
+    const ane_options *o;
+    const ane_source *s;
+    const char *name;
+    ane_model *m;
+} job;
+
+static bool call_exists(const job *j) {
+    if (j->o->route == ANE_ROUTE_MEMORY)
+        return ANE_HAS(j->a, memory_exists) && ANE_SEND0(j->a, memory_exists, j->m->object);
+    return ANE_HAS(j->a, client_exists) && ANE_SEND(j->a, client_exists, j->m->client, j->m->object);
+}
+
+/* Says what kind of program folder it is. */
+static ane_id client_options(const ane_api *a) {
+    ane_id key[2] = {ane_string(a, "kANEFModelType"), ane_string(a, "kANEFNetPlistFilenameKey")};
+    ane_id value[2] = {ane_string(a, "kANEFModelMIL"), ane_string(a, "model.mil")}, options = NULL;
+    if (key[0] && key[1] && value[0] && value[1])
+        options = ane_dictionary(a, (const void *const *)(const void *)key, value, 2);
+    for (int i = 0; i < 2; i++) {
+        ane_release(a, key[i]);
+        ane_release(a, value[i]);
+    }
+    return options;
+}
+
+static bool call_compile(const job *j, ane_id *error) {
+    uint32_t qos = (uint32_t)j->o->qos;
+    if (j->o->route == ANE_ROUTE_MEMORY) return ANE_SEND(j->a, memory_compile, j->m->object, qos, j->a->empty, error);
+    ane_id options = client_options(j->a);
+    bool done = options && ANE_SEND(j->a, client_compile, j->m->client, j->m->object, options, qos, error);
+    ane_release(j->a, options);
+    return done;
+}
+
+static bool call_load(const job *j, ane_id *error) {
+    uint32_t qos = (uint32_t)j->o->qos;
+    if (j->o->route == ANE_ROUTE_MEMORY) return ANE_SEND(j->a, memory_load, j->m->object, qos, j->a->empty, error);
+    return ANE_SEND(j->a, client_load, j->m->client, j->m->object, j->a->empty, qos, error);
+}
+
+static propane_status compile(const job *j, propane_error *err) {
+    char reason[REASON_BYTES];
+    ane_id error = NULL;
+    PROPANE_TRY(take_compile(j->o, j->name, err));
+    if (call_compile(j, &error)) return PROPANE_OK;
+    compile_failed(j->o);
+    return propane_fail(
+        err, PROPANE_ERR_UNSUPPORTED,
+        "ane: Apple's compiler refuses '%s' (compile %d of this process): %s; 'propane check' lists what "
+        "is known to be refused",
+        j->name, ane_compile_count(), ane_reason(j->a, error, reason, sizeof reason));
+}
+
+static propane_status load(const job *j, propane_error *err) {
+    char reason[REASON_BYTES];
+    ane_id error = NULL;
+    j->m->loaded = call_load(j, &error);
+    if (!j->m->loaded) {
+        sleep_ns((int64_t)RETRY_MS * 1000000);
+        error = NULL;
+        j->m->loaded = call_load(j, &error);
+    }
+    if (j->m->loaded) return PROPANE_OK;
+    ane_reason(j->a, error, reason, sizeof reason);
+    const char *hint =
+        strstr(reason, "0x20004") ? "; 0x20004 is told where a program's weights are too large (C7)" : "";
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s' is compiled but does not load, tried twice: %s%s", j->name,
+                        reason, hint);
+}
+
+static propane_status compile_and_load(const job *j, const ane_model *donor, propane_error *err) {
+    propane_error why = {0};
+    if (donor) {
+        PROPANE_TRY(patch_folder(j->m->folder->path, j->s, donor, err));
+        return load(j, err);
+    }
+    if (call_exists(j) && load(j, &why) == PROPANE_OK) return PROPANE_OK; /* compiled before, and still there */
+    PROPANE_TRY(compile(j, err));
+    return load(j, err);
+}
+
+/* ---- the memory route ------------------------------------------------------------------------------------------------------ */
+
+static ane_id make_weight_entry(const ane_api *a, const ane_weight *w) {
+    ane_id key[2] = {ane_string(a, "offset"), ane_string(a, "data")}, entry = NULL;
+    ane_id value[2] = {ane_number(a, 0), ane_data(a, w->bytes.data, w->bytes.length)};
+    if (key[0] && key[1] && value[0] && value[1])
+        entry = ane_dictionary(a, (const void *const *)(const void *)key, value, 2);
+    for (int i = 0; i < 2; i++) {
+        ane_release(a, key[i]);
+        ane_release(a, value[i]);
+    }
+    return entry;
+}
+
+/* {"@model_path/weights/w000.bin": {"offset": 0, "data": ...}}; an empty one where there are none, never nil (C5). */
+static ane_id make_weights(const ane_api *a, const ane_source *s) {
+    ane_id *keys = mem_array((size_t)s->weight_count * 2 + 1, sizeof *keys), *values = keys + s->weight_count,
+           all = NULL;
+    bool made = keys != NULL;
+    for (int i = 0; i < s->weight_count && made; i++) {
+        char path[80];
+        snprintf(path, sizeof path, "@model_path/%s", s->weights[i].path);
+        keys[i] = ane_string(a, path);
+        values[i] = make_weight_entry(a, &s->weights[i]);
+        made = keys[i] && values[i];
+    }
+    if (made) all = ane_dictionary(a, (const void *const *)(const void *)keys, values, s->weight_count);
+    for (int i = 0; keys && i < s->weight_count; i++) {
+        ane_release(a, keys[i]);
+        ane_release(a, values[i]);
+    }
+    mem_free(keys);
+    return all;
+}
+
+static ane_id make_descriptor(const job *j) {
+    const ane_api *a = j->a;
+    ane_id program = ane_data(a, j->s->program.data, j->s->program.length), weights = make_weights(a, j->s),
+           made = NULL;
+    if (program && weights) made = ANE_SEND(a, descriptor, ANE_CLASS(a, descriptor), program, weights, NULL);
+    ane_release(a, program);
+    ane_release(a, weights);
+    return made;
+}
+
+static propane_status memory_path(const job *j, char path[PATH_BYTES], propane_error *err) {
+    const ane_api *a = j->a;
+    char name[NAME_BYTES] = "", temporary[PATH_BYTES - NAME_BYTES] = "";
+    path[0] = 0;
+    if (ANE_HAS(a, memory_path)) (void)ane_text_of(a, ANE_SEND0(a, memory_path, j->m->object), path, PATH_BYTES);
+    if (path[0]) return PROPANE_OK;
+    if (!ane_text_of(a, ANE_SEND0(a, memory_name, j->m->object), name, sizeof name) || !name[0] || strchr(name, '/') ||
+        !ane_text_of(a, a->NSTemporaryDirectory(), temporary, sizeof temporary))
+        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': the model tells no folder for its files", j->name);
+    size_t length = strlen(temporary);
+    snprintf(path, PATH_BYTES, "%s%s%s", temporary, length && temporary[length - 1] == '/' ? "" : "/", name);
+    return PROPANE_OK;
+}
+
+static propane_status memory_create(const job *j, const ane_model *donor, propane_error *err) {
+    const ane_api *a = j->a;
+    char path[PATH_BYTES];
+    bool fresh;
+    ane_id descriptor = make_descriptor(j);
+    if (!descriptor)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModelDescriptor does not take the program",
+                            j->name);
+    j->m->object = ANE_SEND(a, memory_model, ANE_CLASS(a, memory_model), descriptor);
+    if (!j->m->object)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModel does not take the descriptor",
+                            j->name);
+    a->objc_retain(j->m->object);
+    PROPANE_TRY(memory_path(j, path, err));
+    PROPANE_TRY(folder_open(path, &j->m->folder, &fresh, err));
+    if (fresh) PROPANE_TRY(fill_folder(path, j->s, err));
+    PROPANE_TRY(compile_and_load(j, donor, err));
+    if (ANE_HAS(a, memory_attributes)) j->m->attributes = ANE_SEND0(a, memory_attributes, j->m->object);
+    if (ANE_HAS(a, memory_inner)) j->m->inner = ANE_SEND0(a, memory_inner, j->m->object);
+    if (j->m->inner && a->classes[ANE_CLASS_client] && ANE_HAS(a, client))
+        j->m->client = ANE_SEND0(a, client, ANE_CLASS(a, client));
+    return PROPANE_OK;
+}
+
+/* ---- the client route ------------------------------------------------------------------------------------------------------ */
+
+static ane_id make_url(const ane_api *a, const char *path, ane_id *key) {
+    *key = ane_string(a, path);
+    return *key ? a->CFURLCreateWithFileSystemPath(NULL, *key, POSIX_PATH, 1) : NULL;
+}
+
+static propane_status client_create(const job *j, const ane_model *donor, propane_error *err) {
+    const ane_api *a = j->a;
+    char path[PATH_BYTES];
+    bool fresh;
+    const char *temporary = getenv("TMPDIR");
+    pthread_mutex_lock(&process_mutex);
+    int number = ++folder_number;
+    pthread_mutex_unlock(&process_mutex);
+    snprintf(path, sizeof path, "%.900s/propane-ane-%ld-%d", temporary && *temporary ? temporary : "/tmp",
+             (long)getpid(), number);
+    PROPANE_TRY(folder_open(path, &j->m->folder, &fresh, err));
+    PROPANE_TRY(fill_folder(path, j->s, err));
+    ane_id key = NULL, url = make_url(a, path, &key);
+    if (url) j->m->object = ANE_SEND(a, model, ANE_CLASS(a, model), url, key);
+    if (j->m->object) a->objc_retain(j->m->object);
+    ane_release(a, url);
+    ane_release(a, key);
+    j->m->client = ANE_SEND0(a, client, ANE_CLASS(a, client));
+    if (!j->m->object || !j->m->client)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': %s", j->name,
+                            j->m->object ? "_ANEClient gives no connection" : "_ANEModel does not take the folder");
+    PROPANE_TRY(compile_and_load(j, donor, err));
+    j->m->inner = j->m->object;
+    if (ANE_HAS(a, model_attributes)) j->m->attributes = ANE_SEND0(a, model_attributes, j->m->object);
+    return PROPANE_OK;
+}
+
+/* ---- both -------------------------------------------------------------------------------------------------------------------- */
+
+propane_status ane_model_create(const ane_api *a, const ane_options *o, const ane_source *s, const ane_model *donor,
+                                const char *name, ane_model *out, propane_error *err) {
+    *out = (ane_model){.has_weights = s->weight_count > 0};
+    job j = {a, o, s, name, out};
+    void *pool = a->objc_autoreleasePoolPush();
+    propane_status status =
+        o->route == ANE_ROUTE_MEMORY ? memory_create(&j, donor, err) : client_create(&j, donor, err);
+    if (out->attributes) a->objc_retain(out->attributes);
+    if (out->inner) a->objc_retain(out->inner);
+    if (out->client) a->objc_retain(out->client);
+    a->objc_autoreleasePoolPop(pool);
+    if (status != PROPANE_OK) ane_model_deinit(a, o, out);
+    return status;
+}
+
+/* Programs with weights of their own are not likely to come back: they do not stay in the system's cache. */
+static void purge(const ane_api *a, const ane_options *o, const ane_model *m) {
+    if (!m->has_weights || folder_shared(m->folder)) return;
+    if (o->route == ANE_ROUTE_MEMORY && ANE_HAS(a, memory_purge)) ANE_SEND0(a, memory_purge, m->object);
+    if (o->route == ANE_ROUTE_CLIENT && ANE_HAS(a, client_purge)) ANE_SEND(a, client_purge, m->client, m->object);
+}
+
+void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m) {
+    void *pool = a->objc_autoreleasePoolPush();
+    ane_id error = NULL;
+    if (m->loaded && o->route == ANE_ROUTE_MEMORY)
+        (void)ANE_SEND(a, memory_unload, m->object, (uint32_t)o->qos, &error);
+    if (m->loaded && o->route == ANE_ROUTE_CLIENT)
+        (void)ANE_SEND(a, client_unload, m->client, m->object, a->empty, (uint32_t)o->qos, &error);
+    if (m->loaded) purge(a, o, m);
+    ane_release(a, m->attributes);
+    ane_release(a, m->inner);
+    ane_release(a, m->client);
+    ane_release(a, m->object);
+    a->objc_autoreleasePoolPop(pool);
+    if (m->folder) (void)folder_close(m->folder);
+    *m = (ane_model){0};
+}

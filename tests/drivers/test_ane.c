@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: MIT
+ * The ane driver against the stand-in (tests/standin): the conformance suite, what only this driver promises, and each
+ * fault that the stand-in can make. Nothing here says that the driver works on Apple's hardware.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "drivers/ane/objc.h"
+#include "drivers/conformance.h"
+
+static propane_error err;
+
+/* ---- the stand-in ----------------------------------------------------------------------------------------------------------- */
+
+static void *library;
+
+static void *exported(const char *name) {
+    if (!library) library = dlopen(getenv("PROPANE_ANE_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+    EXPECT_MSG(library, "%s", dlerror());
+    void *found = dlsym(library, name);
+    EXPECT_MSG(found, "%s", name);
+    return found;
+}
+
+static void set(const char *key, const char *value) {
+    void (*f)(const char *, const char *);
+    void *found = exported("standin_set");
+    memcpy(&f, &found, sizeof f);
+    f(key, value);
+}
+
+static long get(const char *counter) {
+    long (*f)(const char *);
+    void *found = exported("standin_get");
+    memcpy(&f, &found, sizeof f);
+    return f(counter);
+}
+
+static const char *last_violation(void) {
+    const char *(*f)(void);
+    void *found = exported("standin_last_violation");
+    memcpy(&f, &found, sizeof f);
+    return f();
+}
+
+static void expect_clean(void) { EXPECT_MSG(get("violations") == 0, "%s", last_violation()); }
+
+/* ---- programs --------------------------------------------------------------------------------------------------------------- */
+
+#define PROGRAM(body) CONFORMANCE_HEAD "    func main<ios18>(" body "}\n"
+
+static const char add_half[] =
+    PROGRAM("tensor<fp16, [1, 4, 1, 8]> x, tensor<fp16, [1, 4, 1, 8]> y) {\n"
+            "        tensor<fp16, [1, 4, 1, 8]> z = add(x = x, y = y)[name = string(\"z\")];\n"
+            "    } -> (z);\n");
+
+/* Names that are not in alphabetical order: whoever binds by position gives the difference the wrong sign. */
+static const char subtract[] =
+    PROGRAM("tensor<fp16, [1, 2, 1, 32]> q, tensor<fp16, [1, 2, 1, 32]> k) {\n"
+            "        tensor<fp16, [1, 2, 1, 32]> z = sub(x = q, y = k)[name = string(\"z\")];\n"
+            "        tensor<fp16, [1, 2, 1, 32]> a = sub(x = k, y = q)[name = string(\"a\")];\n"
+            "    } -> (z, a);\n");
+
+static const char uneven[] =
+    PROGRAM("tensor<fp16, [1, 400, 1, 64]> large, tensor<fp16, [1, 1, 1, 64]> small) {\n"
+            "        tensor<fp16, [1, 400, 1, 64]> z = add(x = large, y = small)[name = string(\"z\")];\n"
+            "    } -> (z);\n");
+
+/* `spare` is no symbol of the compiled program. */
+static const char unused[] =
+    PROGRAM("tensor<fp16, [1, 2, 1, 32]> spare, tensor<fp16, [1, 2, 1, 32]> x) {\n"
+            "        tensor<fp16, [1, 2, 1, 32]> z = add(x = x, y = x)[name = string(\"z\")];\n"
+            "    } -> (z);\n");
+
+typedef struct job {
+    propane_device *device;
+    propane_program *program;
+    propane_buffer *buffers[8];
+    propane_request *request;
+    int in, out;
+} job;
+
+static int64_t elements(const propane_io *io) {
+    int64_t n = 1;
+    for (int k = 0; k < io->rank; k++) n *= io->dim[k];
+    return n;
+}
+
+static const propane_io *io_at(const job *j, int i) {
+    return i < j->in ? propane_program_input(j->program, i) : propane_program_output(j->program, i - j->in);
+}
+
+static propane_status compile(propane_device *d, const char *source, propane_program **out) {
+    propane_module *m = NULL;
+    EXPECT_OK(propane_module_parse(source, strlen(source), "t.mil", NULL, &m, &err));
+    propane_status status = propane_program_compile(d, m, NULL, out, &err);
+    propane_module_free(m);
+    return status;
+}
+
+static propane_status start(job *j, const char *uri, const char *source) {
+    *j = (job){0};
+    PROPANE_TRY(propane_device_open(uri, &j->device, &err));
+    PROPANE_TRY(compile(j->device, source, &j->program));
+    j->in = propane_program_input_count(j->program);
+    j->out = propane_program_output_count(j->program);
+    propane_binding bindings[8];
+    for (int i = 0; i < j->in + j->out; i++) {
+        PROPANE_TRY(propane_buffer_create(j->device, io_at(j, i)->bytes, &j->buffers[i], &err));
+        bindings[i] = (propane_binding){io_at(j, i)->name, j->buffers[i]};
+    }
+    return propane_request_create(j->program, bindings, j->in + j->out, &j->request, &err);
+}
+
+static propane_status once(job *j) {
+    PROPANE_TRY(propane_submit(&j->request, 1, &err));
+    return propane_wait(j->request, NULL, &err);
+}
+
+static void put(job *j, int i, float first, float step) {
+    float values[40000];
+    int64_t n = elements(io_at(j, i));
+    for (int64_t k = 0; k < n; k++) values[k] = first + step * (float)k;
+    EXPECT_OK(propane_buffer_write(j->buffers[i], io_at(j, i), PROPANE_FP32, values, n, &err));
+}
+
+static void take(job *j, int i, float *values) {
+    EXPECT_OK(propane_buffer_read(j->buffers[i], io_at(j, i), PROPANE_FP32, values, elements(io_at(j, i)), &err));
+}
+
+static void end(job *j) {
+    propane_request_free(j->request);
+    for (int i = 0; i < 8; i++) propane_buffer_free(j->buffers[i]);
+    propane_program_free(j->program);
+    propane_device_close(j->device);
+}
+
+static int files_left(void) {
+    int n = 0;
+    DIR *d = opendir(getenv("TMPDIR"));
+    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+    if (d) closedir(d);
+    return n;
+}
+
+/* Everything is given back; the one object left is the driver's empty dictionary. */
+static void expect_nothing_left(void) {
+    expect_clean();
+    EXPECT_MSG(get("objects") == 1, "%ld objects are left", get("objects"));
+    EXPECT_MSG(get("surfaces") == 0, "%ld surfaces are left", get("surfaces"));
+    EXPECT_MSG(get("programs") == 0, "%ld programs are left", get("programs"));
+    EXPECT_MSG(get("locks") == 0 && get("pools") == 0, "%ld locks, %ld pools", get("locks"), get("pools"));
+    EXPECT_MSG(files_left() == 0, "%d files are left in %s", files_left(), getenv("TMPDIR"));
+}
+
+/* ---- what it promises --------------------------------------------------------------------------------------------------------- */
+
+static void add_once(const char *uri) {
+    job j;
+    float z[32];
+    EXPECT_OK(start(&j, uri, add_half));
+    put(&j, 0, 1, 1);
+    put(&j, 1, 100, 2);
+    EXPECT_OK(once(&j));
+    take(&j, 2, z);
+    for (int i = 0; i < 32; i++) EXPECT(z[i] == 101 + 3 * (float)i);
+    const propane_io *io = io_at(&j, 0);
+    EXPECT_MSG(io->stride[3] == 2 && io->stride[1] == 64 && io->bytes == 256, "strides %d %d, %zu bytes",
+               (int)io->stride[3], (int)io->stride[1], io->bytes);
+    end(&j);
+    expect_nothing_left();
+}
+
+TEST(the_memory_route_adds) { add_once("ane:memory"); }
+TEST(the_client_route_adds) { add_once("ane:client"); }
+TEST(the_canonical_dialect_adds) { add_once("ane:memory?dialect=canonical"); }
+
+TEST(attributes_need_not_be_there) {
+    set("attributes", "nil");
+    add_once("ane");
+    add_once("ane:client");
+}
+
+TEST(a_model_may_tell_no_folder) {
+    set("path", "nil");
+    add_once("ane");
+}
+
+static void subtract_once(const char *uri) {
+    job j;
+    float z[64], a[64];
+    EXPECT_OK(start(&j, uri, subtract));
+    put(&j, 0, 5, 1);
+    put(&j, 1, 3, 0);
+    EXPECT_OK(once(&j));
+    take(&j, 2, z);
+    take(&j, 3, a);
+    for (int i = 0; i < 64; i++) EXPECT(z[i] == 2 + (float)i && a[i] == -2 - (float)i);
+    end(&j);
+    expect_nothing_left();
+}
+
+TEST(names_are_bound_whatever_the_order_of_symbols) {
+    subtract_once("ane");
+    set("order", "declared");
+    subtract_once("ane");
+    subtract_once("ane:client");
+}
+
+TEST(inputs_that_are_not_used_are_left_out) {
+    job j;
+    float z[64];
+    EXPECT_OK(start(&j, "ane", unused));
+    put(&j, 1, 2, 1);
+    EXPECT_OK(once(&j));
+    take(&j, 2, z);
+    EXPECT(z[0] == 4 && z[63] == 130);
+    end(&j);
+    expect_nothing_left();
+}
+
+/* C11: the small surface grows to the size of the large one, and keeps what was in it. */
+TEST(surfaces_are_made_even) {
+    job j;
+    static float z[25600];
+    EXPECT_OK(start(&j, "ane:memory?sizes=any", uneven));
+    EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "0x1d: number, size or order of the surfaces");
+    end(&j);
+    EXPECT_OK(start(&j, "ane", uneven));
+    put(&j, 0, 0, 0);
+    put(&j, 1, 1, 1);
+    EXPECT_OK(once(&j));
+    take(&j, 2, z);
+    for (int i = 0; i < 25600; i++) EXPECT(z[i] == 1 + (float)(i % 64));
+    end(&j);
+    expect_nothing_left();
+}
+
+/* A buffer that is bound to two programs takes the others along; what was queued before goes on. */
+TEST(growing_reaches_the_neighbours) {
+    job small, large;
+    float z[64];
+    propane_request *bridge = NULL;
+    EXPECT_OK(start(&small, "ane", unused));
+    put(&small, 1, 1, 0);
+    EXPECT_OK(once(&small));
+    EXPECT_OK(start(&large, "ane", uneven));
+    propane_program *p = NULL;
+    propane_buffer *big = NULL;
+    EXPECT_OK(compile(small.device, uneven, &p));
+    EXPECT_OK(propane_buffer_create(small.device, propane_program_input(p, 0)->bytes, &big, &err));
+    propane_binding bindings[] = {{"large", big}, {"small", small.buffers[1]}, {"z", big}};
+    bindings[2].buffer = NULL;
+    EXPECT_OK(propane_buffer_create(small.device, propane_program_output(p, 0)->bytes, &bindings[2].buffer, &err));
+    void *memory = NULL;
+    EXPECT_OK(propane_buffer_lock(small.buffers[1], false, &memory, &err));
+    EXPECT_FAIL(propane_request_create(p, bindings, 3, &bridge, &err), PROPANE_ERR_INVALID, "but it is locked");
+    propane_buffer_unlock(small.buffers[1]);
+    EXPECT_OK(propane_request_create(p, bindings, 3, &bridge, &err));
+    EXPECT_OK(once(&small));
+    take(&small, 2, z);
+    EXPECT(z[0] == 2);
+    EXPECT_OK(propane_submit(&bridge, 1, &err));
+    EXPECT_OK(propane_wait(bridge, NULL, &err));
+    propane_request_free(bridge);
+    propane_buffer_free(bindings[2].buffer);
+    propane_buffer_free(big);
+    propane_program_free(p);
+    end(&small);
+    end(&large);
+    expect_nothing_left();
+}
+
+/* A program whose constants go into a weight file: y = x + c. */
+static void constant_program(char *out, size_t size, int value) {
+    snprintf(out, size, "%s",
+             CONFORMANCE_HEAD "    func main<ios18>(tensor<fp16, [1, 1, 1, 32]> x) {\n"
+                              "        tensor<fp16, [1, 1, 1, 32]> c = const()[name = string(\"c\"), val = "
+                              "tensor<fp16, [1, 1, 1, 32]>([[[[");
+    char *at = strstr(out, "([[[[") + 5;
+    for (int i = 0; i < 32; i++) at += snprintf(at, size - (size_t)(at - out), "%s%d", i ? ", " : "", value + i);
+    snprintf(at, size - (size_t)(at - out),
+             "]]]])];\n        tensor<fp16, [1, 1, 1, 32]> y = add(x = x, y = c)[name = string(\"y\")];\n    } -> "
+             "(y);\n}\n");
+}
+
+TEST(weights_go_into_files) {
+    char source[2000];
+    job j;
+    float y[32];
+    for (int route = 0; route < 2; route++) {
+        constant_program(source, sizeof source, 7);
+        EXPECT_OK(start(&j, route ? "ane:client" : "ane", source));
+        put(&j, 0, 1, 0);
+        EXPECT_OK(once(&j));
+        take(&j, 1, y);
+        for (int i = 0; i < 32; i++) EXPECT(y[i] == 8 + (float)i);
+        end(&j);
+    }
+    expect_nothing_left();
+}
+
+TEST(equal_programs_are_compiled_once) {
+    propane_device *d = NULL;
+    propane_program *p[3] = {NULL};
+    EXPECT_OK(propane_device_open("ane", &d, &err));
+    for (int i = 0; i < 3; i++) EXPECT_OK(compile(d, add_half, &p[i]));
+    EXPECT_MSG(get("compiles") == 1, "%ld compiles", get("compiles"));
+    for (int i = 0; i < 3; i++) propane_program_free(p[i]);
+    EXPECT_OK(compile(d, add_half, &p[0]));
+    EXPECT(get("compiles") == 1);
+    propane_program_free(p[0]);
+    propane_device_close(d);
+    expect_nothing_left();
+}
+
+TEST(the_compile_budget_is_kept) {
+    char source[2000];
+    propane_device *d = NULL;
+    EXPECT_OK(propane_device_open("ane", &d, &err));
+    EXPECT(propane_device_describe(d)->compile_limit == 119);
+    for (int i = 0; i < 120; i++) {
+        propane_program *p = NULL;
+        constant_program(source, sizeof source, i);
+        if (i < 119) {
+            EXPECT_OK(compile(d, source, &p));
+            propane_program_free(p);
+        } else {
+            EXPECT_FAIL(compile(d, source, &p), PROPANE_ERR_LIMIT,
+                        "would be compile 120 of this process, and after about 119");
+            EXPECT(strstr(err.text, "write a checkpoint and exec()"));
+        }
+    }
+    EXPECT(get("compiles") == 119);
+    propane_device_close(d);
+    EXPECT_OK(propane_device_open("ane:memory?budget=130", &d, &err));
+    EXPECT(propane_device_describe(d)->compile_limit == 11);
+    propane_device_close(d);
+    expect_nothing_left();
+}
+
+TEST(ten_thousand_evaluations_leave_nothing) {
+    job j;
+    EXPECT_OK(start(&j, "ane", add_half));
+    put(&j, 0, 1, 1);
+    EXPECT_OK(once(&j));
+    long objects = get("objects"), requests = get("requests");
+    for (int i = 0; i < 10000; i++) EXPECT_OK(once(&j));
+    EXPECT_MSG(get("objects") == objects, "%ld objects more", get("objects") - objects);
+    EXPECT_MSG(get("requests") == requests && requests == 1, "%ld requests", get("requests"));
+    EXPECT(get("evaluations") == 10001);
+    end(&j);
+    expect_nothing_left();
+}
+
+TEST(other_ways_to_evaluate_are_measured) {
+    job j;
+    float z[32];
+    static const char *const uris[] = {"ane:memory?dispatch=direct", "ane:client?dispatch=realtime", "ane:memory?dispatch=auto",
+                                       "ane:client?dispatch=auto"};
+    for (int u = 0; u < 6; u++) {
+        if (u == 4) set("direct", "fail"), set("realtime", "fail");
+        EXPECT_OK(start(&j, uris[u < 4 ? u : u - 2], add_half));
+        for (int i = 0; i < 40; i++) {
+            put(&j, 0, (float)i, 1);
+            EXPECT_OK(once(&j));
+            take(&j, 2, z);
+            EXPECT(z[5] == (float)(i + 5));
+        }
+        end(&j);
+    }
+    EXPECT_OK(start(&j, "ane:memory?dispatch=direct", add_half));
+    EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "the engine fails (direct evaluation)");
+    end(&j);
+    expect_nothing_left();
+}
+
+TEST(options_are_checked) {
+    propane_device *d = NULL;
+    EXPECT_FAIL(propane_device_open("ane:core-ml", &d, &err), PROPANE_ERR_INVALID,
+                "the routes are ane:memory and ane:client");
+    EXPECT_FAIL(propane_device_open("ane:memory?dispatch=warp", &d, &err), PROPANE_ERR_INVALID,
+                "dispatch=warp is not known; it is standard, direct, realtime, auto");
+    EXPECT_FAIL(propane_device_open("ane:memory?qos=64", &d, &err), PROPANE_ERR_INVALID,
+                "qos=64 is not known; it is a number from 0 to 63");
+    EXPECT_FAIL(propane_device_open("ane:client?speed=9", &d, &err), PROPANE_ERR_INVALID,
+                "'speed' is not known; there are dispatch");
+    EXPECT_OK(propane_device_open("ane:client?qos=33&budget=0&pause=1&sizes=any", &d, &err));
+    EXPECT(propane_device_describe(d)->compile_limit == 0);
+    propane_device_close(d);
+}
+
+/* The list shows what was found, with its encoding. */
+TEST(the_list_of_symbols_is_complete) {
+    text t = {0};
+    set("hide_method", "beginRealTimeTask");
+    set("encoding", "numANECores");
+    ane_api_list(&t);
+    EXPECT(t.data &&
+           strstr(t.data, "there    method -[_ANEInMemoryModel compileWithQoS:options:error:] B36@0:8I16@20^@28"));
+    EXPECT(strstr(t.data, "missing  method -[_ANEClient beginRealTimeTask] B@: (optional)"));
+    EXPECT(strstr(t.data, "differs  method +[_ANEDeviceInfo numANECores]"));
+    EXPECT(strstr(t.data, "there    function objc_msgSend"));
+    text_deinit(&t);
+}
+
+/* ---- faults ----------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct fault {
+    const char *key, *value, *uri;
+    propane_status status;
+    const char *part; /* of the message */
+} fault;
+
+static const fault faults[] = {
+    {"engine", "no", "ane", PROPANE_ERR_UNSUPPORTED, "this machine has no Neural Engine"},
+    {"hide_class", "_ANERequest", "ane", PROPANE_ERR_UNSUPPORTED, "the class _ANERequest is missing"},
+    {"hide_class", "_ANEInMemoryModel", "ane", PROPANE_ERR_UNSUPPORTED,
+     "_ANEInMemoryModel is missing; this system is older or newer than what is known; 'ane:client' may work"},
+    {"hide_class", "_ANEClient", "ane:client", PROPANE_ERR_UNSUPPORTED, "the class _ANEClient is missing"},
+    {"hide_method", "loadWithQoS:options:error:", "ane", PROPANE_ERR_UNSUPPORTED,
+     "-[_ANEInMemoryModel loadWithQoS:options:error:] is missing"},
+    {"encoding", "evaluateWithQoS:options:request:error:", "ane", PROPANE_ERR_UNSUPPORTED,
+     "has the type '{strange=dd}24@0:8f16', not 'B@:I@@^': calling it would be unsafe"},
+    {"encoding", "objectWithIOSurface:", "ane", PROPANE_ERR_UNSUPPORTED,
+     "+[_ANEIOSurfaceObject objectWithIOSurface:] has the type"},
+    {"descriptor", "nil", "ane", PROPANE_ERR_DEVICE, "_ANEInMemoryModelDescriptor does not take the program"},
+    {"model", "nil", "ane", PROPANE_ERR_DEVICE, "_ANEInMemoryModel does not take the descriptor"},
+    {"model", "nil", "ane:client", PROPANE_ERR_DEVICE, "_ANEModel does not take the folder"},
+    {"client", "nil", "ane:client", PROPANE_ERR_DEVICE, "_ANEClient gives no connection"},
+    {"compile", "invalid", "ane", PROPANE_ERR_UNSUPPORTED, "com.apple.appleneuralengine.compiler, code 1"},
+    {"compile", "invalid", "ane:client", PROPANE_ERR_UNSUPPORTED, "InvalidMILProgram"},
+    {"compile", "failed", "ane", PROPANE_ERR_UNSUPPORTED, "CompilationFailure"},
+    {"compile", "silent", "ane", PROPANE_ERR_UNSUPPORTED, "no reason was given"},
+    {"load", "always", "ane", PROPANE_ERR_DEVICE,
+     "is compiled but does not load, tried twice: com.apple.appleneuralengine, code 6"},
+    {"load", "large", "ane:client", PROPANE_ERR_DEVICE, "weights are too large (C7)"},
+    {"attributes", "strange", "ane", PROPANE_ERR_DEVICE,
+     "tells input number 0 as 'i000_x_x', which the program does not have"},
+    {"attributes", "shapes", "ane", PROPANE_ERR_DEVICE, "in which its dimension of 8 is not to be found"},
+    {"surface", "nil", "ane", PROPANE_ERR_MEMORY, "the system gives no IOSurface"},
+    {"wrap", "nil", "ane", PROPANE_ERR_MEMORY, "_ANEIOSurfaceObject takes no IOSurface"},
+    {"lock", "fail", "ane", PROPANE_ERR_DEVICE, "cannot be locked"},
+    {"request", "nil", "ane", PROPANE_ERR_DEVICE, "_ANERequest does not take 2 inputs and 1 outputs"},
+    {"evaluate", "0x1d", "ane", PROPANE_ERR_DEVICE, "0x1d: number, size or order of the surfaces"},
+    {"evaluate", "0x2", "ane:client", PROPANE_ERR_DEVICE, "0x2: index of a procedure or symbol"},
+    {"evaluate", "silent", "ane", PROPANE_ERR_DEVICE, "the engine fails: no reason was given"},
+};
+enum { FAULTS = sizeof faults / sizeof faults[0] };
+
+static void try_fault(const fault *f) {
+    job j;
+    set(f->key, f->value);
+    propane_status status = start(&j, f->uri, add_half);
+    if (status == PROPANE_OK) status = once(&j);
+    EXPECT_MSG(status == f->status && strstr(err.text, f->part), "%s=%s on %s: %s: '%s', want '...%s...'", f->key,
+               f->value, f->uri, propane_status_name(status), err.text, f->part);
+    EXPECT_MSG(strncmp(err.text, "ane: ", 5) == 0, "%s", err.text);
+    end(&j);
+    expect_clean();
+    EXPECT_MSG(get("objects") <= 1 && get("surfaces") == 0 && get("programs") == 0 && get("pools") == 0,
+               "%s=%s: %ld objects, %ld surfaces, %ld programs, %ld pools are left", f->key, f->value, get("objects"),
+               get("surfaces"), get("programs"), get("pools"));
+    EXPECT_MSG(files_left() == 0, "%s=%s: files are left", f->key, f->value);
+}
+
+/* One process each: what is loaded stays as it was found. */
+TEST(every_fault_ends_in_its_message) {
+    for (int i = 0; i < FAULTS; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            try_fault(&faults[i]);
+            _exit(0);
+        }
+        int how = 0;
+        EXPECT(child > 0 && waitpid(child, &how, 0) == child);
+        EXPECT_MSG(WIFEXITED(how) && WEXITSTATUS(how) == 0, "fault %d, %s=%s on %s: see above", i, faults[i].key,
+                   faults[i].value, faults[i].uri);
+    }
+}
+
+TEST(a_load_that_fails_once_is_tried_again) {
+    set("load", "once");
+    add_once("ane");
+    EXPECT(get("compiles") == 1);
+    add_once("ane:client");
+}
+
+TEST(a_failed_evaluation_fails_that_request_alone) {
+    job j;
+    set("evaluate", "0x1d");
+    set("evaluate_at", "2");
+    EXPECT_OK(start(&j, "ane", add_half));
+    EXPECT_OK(once(&j));
+    EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "0x1d");
+    EXPECT_OK(once(&j));
+    end(&j);
+    expect_nothing_left();
+}
+
+TEST(a_library_that_is_none_is_refused) {
+    propane_device *d = NULL;
+    setenv("PROPANE_ANE_LIBRARY", "/nowhere/lib.so", 1);
+    EXPECT_FAIL(propane_device_open("ane", &d, &err), PROPANE_ERR_UNSUPPORTED, "/nowhere/lib.so cannot be loaded");
+}
+
+TEST(a_missing_function_is_named) {
+    propane_device *d = NULL;
+    setenv("PROPANE_ANE_LIBRARY", "libm.so.6", 1);
+    EXPECT_FAIL(propane_device_open("ane", &d, &err), PROPANE_ERR_UNSUPPORTED, "has no 'objc_getClass'");
+}
+
+TEST(without_the_stand_in_it_says_why) {
+    propane_device *d = NULL;
+#ifdef __APPLE__
+    SKIP("a Mac has the real thing");
+#endif
+    unsetenv("PROPANE_ANE_LIBRARY");
+    EXPECT_FAIL(propane_device_open("ane", &d, &err), PROPANE_ERR_UNSUPPORTED, "ane: this is not macOS");
+}
+
+int main(int argc, char **argv) {
+    static const test_case more[] = {
+        T(the_memory_route_adds),
+        T(the_client_route_adds),
+        T(the_canonical_dialect_adds),
+        T(attributes_need_not_be_there),
+        T(a_model_may_tell_no_folder),
+        T(names_are_bound_whatever_the_order_of_symbols),
+        T(inputs_that_are_not_used_are_left_out),
+        T(surfaces_are_made_even),
+        T(growing_reaches_the_neighbours),
+        T(weights_go_into_files),
+        T(equal_programs_are_compiled_once),
+        T(the_compile_budget_is_kept),
+        T(ten_thousand_evaluations_leave_nothing),
+        T(other_ways_to_evaluate_are_measured),
+        T(options_are_checked),
+        T(the_list_of_symbols_is_complete),
+        T(every_fault_ends_in_its_message),
+        T(a_load_that_fails_once_is_tried_again),
+        T(a_failed_evaluation_fails_that_request_alone),
+        T(a_library_that_is_none_is_refused),
+        T(a_missing_function_is_named),
+        T(without_the_stand_in_it_says_why),
+    };
+    char path[1000], folder[1100];
+    const char *slash = strrchr(argv[0], '/');
+    snprintf(path, sizeof path, "%.*s/../standin/libstandin.so", slash ? (int)(slash - argv[0]) : 1,
+             slash ? argv[0] : ".");
+    setenv("PROPANE_ANE_LIBRARY", path, 1);
+    snprintf(folder, sizeof folder, "%s/propane-ane-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    if (!mkdtemp(folder)) return 1; /* a folder of its own, so that what is left in it can be counted */
+    setenv("TMPDIR", folder, 1);
+    static const conformance_driver driver = {
+        .title = "drivers/ane", .uri = "ane", .more = more, .more_count = sizeof more / sizeof more[0]};
+    int code = conformance_main(&driver, argc, argv);
+    if (file_remove_tree(folder, &err) != PROPANE_OK) fprintf(stderr, "%s\n", err.text);
+    return code;
+}

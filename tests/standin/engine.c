@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the classes of AppleNeuralEngine that the driver uses: descriptor, models, client, request, surface object, device.
+ * Compiled programs live in a cache by their three hashes; a loaded program is made of net.plist and data in the model's
+ * folder, never of the weight files (so weights that are written over change nothing).
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/sha256.h"
+#include "standin/standin.h"
+
+static const char compiler_domain[] = "com.apple.appleneuralengine.compiler",
+                  engine_domain[] = "com.apple.appleneuralengine";
+
+static pthread_mutex_t engine_mutex = PTHREAD_MUTEX_INITIALIZER; /* one evaluation at a time, and the cache */
+
+/* ---- the system's cache of compiled programs ------------------------------------------------------------------------------ */
+
+typedef struct cached {
+    char name[200];
+    char *net, *data;
+    size_t net_length, data_length;
+    struct cached *next;
+} cached;
+
+static cached *cache;
+
+/* `part`: how many characters of the name must agree. */
+static cached *cache_find(const char *name, size_t part) {
+    cached *c = cache;
+    while (c && strncmp(c->name, name, part) != 0) c = c->next;
+    return c;
+}
+
+static void cache_remove(const char *name) {
+    for (cached **link = &cache; *link; link = &(*link)->next) {
+        cached *c = *link;
+        if (strcmp(c->name, name) != 0) continue;
+        *link = c->next;
+        free(c->net);
+        free(c->data);
+        free(c);
+        return;
+    }
+}
+
+/* ---- models: what a memory model and its inner model share ------------------------------------------------------------------ */
+
+typedef struct model {
+    int references;
+    bool is_client;
+    object *text, *weights; /* memory: NSData, NSDictionary */
+    object *inner;          /* memory: the _ANEModel, made at its first use */
+    char folder[1200], name[200];
+    program *loaded;
+    object *attributes;
+    int loads; /* tries */
+} model;
+
+static model *model_of(const object *o) {
+    if (standin_is_class(o, "_ANEInMemoryModel") || standin_is_class(o, "_ANEModel")) return o->memory;
+    standin_violation("a model is wanted");
+    return NULL;
+}
+
+static void model_release(model *m) {
+    if (__atomic_sub_fetch(&m->references, 1, __ATOMIC_SEQ_CST) > 0) return;
+    if (m->loaded) standin_violation("a model is released while its program is loaded");
+    standin_program_free(m->loaded);
+    standin_release(m->text);
+    standin_release(m->weights);
+    standin_release(m->attributes);
+    free(m);
+}
+
+static bool fail(object **error, const char *domain, long code, const char *text) {
+    if (error) *error = standin_error(domain, code, text);
+    return false;
+}
+
+static void hash_hex(const void *bytes, size_t length, char out[65]) {
+    sha256 h;
+    uint8_t digest[32];
+    sha256_init(&h);
+    sha256_update(&h, bytes, length);
+    sha256_final(&h, digest);
+    sha256_hex(digest, out);
+}
+
+/* Three hashes: text, options, weights. */
+static void name_model(model *m) {
+    char text_hash[65], option_hash[65], weight_hash[65];
+    sha256 h;
+    uint8_t digest[32];
+    hash_hex(m->text->memory, (size_t)m->text->count, text_hash);
+    hash_hex("", 0, option_hash);
+    sha256_init(&h);
+    object **list = m->weights->memory;
+    for (long i = 0; i < m->weights->count; i++) {
+        const object *data = standin_entry(list[m->weights->count + i], "data");
+        sha256_update(&h, list[i]->memory, (size_t)list[i]->count);
+        if (data) sha256_update(&h, data->memory, (size_t)data->count);
+    }
+    sha256_final(&h, digest);
+    sha256_hex(digest, weight_hash);
+    snprintf(m->name, sizeof m->name, "%s_%s_%s", text_hash, option_hash, weight_hash);
+}
+
+/* ---- compile ------------------------------------------------------------------------------------------------------------------ */
+
+static bool same_file(const char *folder, const char *path, const object *data) {
+    char full[1400], *content = NULL;
+    size_t length = 0;
+    snprintf(full, sizeof full, "%s/%s", folder, path);
+    if (file_read(full, (size_t)1 << 30, &content, &length, NULL)) return false;
+    bool same = length == (size_t)data->count && memcmp(content, data->memory, length) == 0;
+    mem_free(content);
+    return same;
+}
+
+/* The caller must have written the text and the weights where the compiler reads them. */
+static bool check_files(const model *m, char why[600]) {
+    static const char prefix[] = "@model_path/";
+    object **list = m->weights ? m->weights->memory : NULL;
+    if (m->is_client) return true;
+    if (!same_file(m->folder, "model.mil", m->text)) {
+        snprintf(why, 600, "_ANECompiler : ANECCompile() FAILED err=(InvalidMILProgram): model.mil is not in %.300s",
+                 m->folder);
+        return false;
+    }
+    for (long i = 0; i < m->weights->count; i++) {
+        const char *key = standin_text(list[i]);
+        const object *data = standin_entry(list[m->weights->count + i], "data"),
+                     *offset = standin_entry(list[m->weights->count + i], "offset");
+        if (strncmp(key, prefix, sizeof prefix - 1) == 0 && standin_check(data, KIND_DATA, "a weight's data") &&
+            standin_check(offset, KIND_NUMBER, "a weight's offset") && offset->count == 0 &&
+            same_file(m->folder, key + sizeof prefix - 1, data))
+            continue;
+        snprintf(why, 600, "_ANECompiler : ANECCompile() FAILED err=(): weights %.100s", key);
+        return false;
+    }
+    return true;
+}
+
+static bool switched_off(long count, object **error) {
+    const char *how = standin_switch("compile");
+    if (!how || (standin_switch("compile_at") && standin_number("compile_at", 0) != count)) return false;
+    if (strcmp(how, "silent") != 0)
+        fail(error, compiler_domain, 1,
+             strcmp(how, "invalid") == 0 ? "_ANECompiler : ANECCompile() FAILED err=(InvalidMILProgram)"
+                                         : "_ANECompiler : ANECCompile() FAILED err=(CompilationFailure)");
+    return true;
+}
+
+static bool read_text(const model *m, char **content, size_t *length) {
+    char path[1300];
+    snprintf(path, sizeof path, "%s/model.mil", m->folder);
+    return file_read(path, (size_t)1 << 30, content, length, NULL) == PROPANE_OK;
+}
+
+static bool write_net(const model *m, const cached *c) {
+    char path[1300];
+    snprintf(path, sizeof path, "%s/net.plist", m->folder);
+    if (file_make_dir(m->folder, NULL) || file_write_scratch(path, c->net, c->net_length, NULL)) return false;
+    snprintf(path, sizeof path, "%s/data", m->folder);
+    return file_write_scratch(path, c->data, c->data_length, NULL) == PROPANE_OK;
+}
+
+static bool compile(model *m, object **error) {
+    char why[600] = "", *content = NULL;
+    size_t length = 0;
+    standin_count("compiles", 1);
+    long count = standin_get("compiles"), limit = standin_number("limit", 119);
+    if (limit && count > limit) {
+        standin_violation("compile %ld of a process that may make %ld", count, limit);
+        return false; /* without a reason */
+    }
+    if (switched_off(count, error)) return false;
+    if (!check_files(m, why) || !read_text(m, &content, &length))
+        return fail(error, compiler_domain, 1, *why ? why : "_ANECompiler : ANECCompile() FAILED err=()");
+    program *p = standin_program_check(content, length, m->folder, why);
+    mem_free(content);
+    if (!p) return fail(error, compiler_domain, 1, why);
+    cached *c = calloc(1, sizeof *c);
+    if (!c || !standin_program_pack(p, &c->net, &c->net_length, &c->data, &c->data_length)) abort();
+    snprintf(c->name, sizeof c->name, "%s", m->name);
+    standin_program_free(p);
+    pthread_mutex_lock(&engine_mutex);
+    cache_remove(c->name);
+    c->next = cache;
+    cache = c;
+    bool written = write_net(m, c);
+    pthread_mutex_unlock(&engine_mutex);
+    return written || fail(error, compiler_domain, 1, "the compiled program cannot be written");
+}
+
+/* ---- attributes --------------------------------------------------------------------------------------------------------------- */
+
+static object *make_entry(const port *p, bool output) {
+    static const char *const names[] = {"Batches",     "Channels",    "Depth",       "Height",   "Width",
+                                        "BatchStride", "PlaneStride", "DepthStride", "RowStride"};
+    object *keys[11], *values[11];
+    char symbol[220];
+    snprintf(symbol, sizeof symbol, "%s%s", p->name, output ? "@output" : "");
+    bool strange = standin_is("attributes", "shapes");
+    for (int k = 0; k < 9; k++) {
+        keys[k] = standin_string(names[k]);
+        values[k] = standin_integer((long)(k < 5 ? p->size[k] + (strange && k == 4) : p->stride[k - 5]));
+    }
+    keys[9] = standin_string("Name"), values[9] = standin_string(p->name);
+    keys[10] = standin_string("Symbol"), values[10] = standin_string(symbol);
+    return standin_make_dictionary(keys, values, 11);
+}
+
+static object *make_attributes(const program *p) {
+    static const char *const live[] = {"LiveInputList", "LiveOutputList"}, *const order[] = {
+                                                                               "kANEFModelInputSymbolsArrayKey",
+                                                                               "kANEFModelOutputSymbolsArrayKey"};
+    object *lists[2], *symbols[2], *keys[2], *list[256];
+    for (int side = 0; side < 2; side++) {
+        const port *ports;
+        int count = standin_program_ports(p, side, &ports);
+        for (int k = 0; k < count; k++) list[k] = make_entry(&ports[k], side);
+        lists[side] = standin_make_array(list, count);
+        for (int k = 0; k < count; k++) {
+            char symbol[240];
+            snprintf(symbol, sizeof symbol, "%s%s%s", ports[k].name, standin_is("attributes", "strange") ? "_x" : "",
+                     side ? "@output" : "");
+            list[k] = standin_string(symbol);
+        }
+        symbols[side] = standin_make_array(list, count);
+    }
+    for (int side = 0; side < 2; side++) keys[side] = standin_string(live[side]);
+    object *status = standin_make_dictionary(keys, lists, 2);
+    for (int side = 0; side < 2; side++) keys[side] = standin_string(order[side]);
+    object *values[2] = {standin_make_array(&status, 1), standin_make_dictionary(keys, symbols, 2)};
+    keys[0] = standin_string("NetworkStatusList"), keys[1] = standin_string("ANEFModelDescription");
+    return standin_make_dictionary(keys, values, 2);
+}
+
+/* ---- load and unload ------------------------------------------------------------------------------------------------------------ */
+
+static bool read_net(const model *m, char **content, size_t *length) {
+    char path[1300];
+    snprintf(path, sizeof path, "%s/net.plist", m->folder);
+    pthread_mutex_lock(&engine_mutex);
+    const cached *own = cache_find(m->name, strlen(m->name)),
+                 *like = standin_is("reload", "baked") ? cache_find(m->name, 64) : NULL;
+    bool there = true;
+    if (like || (own && !file_exists(path))) there = write_net(m, own ? own : like);
+    pthread_mutex_unlock(&engine_mutex);
+    return there && file_read(path, (size_t)1 << 30, content, length, NULL) == PROPANE_OK;
+}
+
+static bool load(model *m, object **error) {
+    char why[600] = "Program load failure (0x20001)", *content = NULL;
+    size_t length = 0;
+    m->loads++;
+    if (standin_is("load", "always") || (standin_is("load", "once") && m->loads == 1))
+        return fail(error, engine_domain, 6, why);
+    if (standin_is("load", "large")) return fail(error, engine_domain, 6, "Program load failure (0x20004)");
+    if (m->loaded) {
+        standin_violation("a model is loaded twice");
+        return false;
+    }
+    if (!read_net(m, &content, &length)) return fail(error, engine_domain, 6, why);
+    m->loaded = standin_program_check(content, length, m->folder, why);
+    mem_free(content);
+    if (m->loaded && !standin_program_load(m->loaded, why)) {
+        standin_program_free(m->loaded);
+        m->loaded = NULL;
+    }
+    if (!m->loaded) return fail(error, engine_domain, 6, why);
+    if (!standin_is("attributes", "nil") && !m->attributes) m->attributes = make_attributes(m->loaded);
+    return true;
+}
+
+static bool unload(model *m, object **error) {
+    if (!m->loaded) return fail(error, engine_domain, 7, "the program is not loaded");
+    standin_program_free(m->loaded);
+    m->loaded = NULL;
+    return true;
+}
+
+/* ---- requests --------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct request {
+    object *lists[4]; /* inputs, their indices, outputs, their indices */
+    long procedure;
+} request;
+
+static object *request_make(object *self, const char *selector, object *inputs, object *input_indices, object *outputs,
+                            object *output_indices, object *weights, object *stats, object *procedure) {
+    object *lists[4] = {inputs, input_indices, outputs, output_indices};
+    if (standin_is("request", "nil")) return NULL;
+    for (int k = 0; k < 4; k++) {
+        if (!standin_check(lists[k], KIND_ARRAY, "requestWithInputs:...")) return NULL;
+        for (long i = 0; i < lists[k]->count; i++) {
+            const object *o = ((object **)lists[k]->memory)[i];
+            if (k % 2 ? !standin_check(o, KIND_NUMBER, "an index") : !standin_is_class(o, "_ANEIOSurfaceObject")) {
+                standin_violation("requestWithInputs:...: entry %ld of list %d is not of the right class", i, k);
+                return NULL;
+            }
+        }
+    }
+    if (weights || stats || !standin_check(procedure, KIND_NUMBER, "procedureIndex:")) return NULL;
+    request *r = calloc(1, sizeof *r);
+    if (!r) abort();
+    for (int k = 0; k < 4; k++) r->lists[k] = standin_retain(lists[k]);
+    r->procedure = procedure->count;
+    standin_count("requests", 1);
+    return standin_autorelease(standin_new("_ANERequest", KIND_OTHER, r, 0));
+}
+
+static object *wrap_surface(object *self, const char *selector, object *surface_object) {
+    if (standin_is("wrap", "nil") || !standin_check(surface_object, KIND_SURFACE, "objectWithIOSurface:")) return NULL;
+    return standin_autorelease(standin_new("_ANEIOSurfaceObject", KIND_OTHER, standin_retain(surface_object), 0));
+}
+
+/* ---- evaluation -------------------------------------------------------------------------------------------------------------------- */
+
+static bool fail_status(object **error, const char *status) {
+    char text[200];
+    snprintf(text, sizeof text,
+             "ANEProgramProcessRequestDirect() Failed with status=%s : statusType=0x9: Program Inference error",
+             status);
+    return fail(error, engine_domain, 8, text);
+}
+
+/* The surfaces of one side in symbol order; false: 0x1d. */
+static bool gather(const request *r, const model *m, bool outputs, unsigned char **out) {
+    const port *ports;
+    int count = standin_program_ports(m->loaded, outputs, &ports);
+    const object *list = r->lists[2 * outputs], *indices = r->lists[2 * outputs + 1];
+    size_t first = 0;
+    if (list->count != count || indices->count != count) return false;
+    memset(out, 0, (size_t)count * sizeof *out);
+    for (int i = 0; i < count; i++) {
+        long index = ((object **)indices->memory)[i]->count;
+        const object *surface_object = ((object **)list->memory)[i]->memory;
+        if (index < 0 || index >= count || out[index]) return false;
+        const surface *s = surface_object->memory;
+        if (!first) first = s->size;
+        if (s->size != first && !standin_is("sizes", "any")) return false;
+        if ((int64_t)s->size < ports[index].bytes) return false;
+        if (s->writers || (outputs && s->readers))
+            standin_violation("the engine works on a surface that the host has locked (%s '%s')",
+                              outputs ? "output" : "input", ports[index].name);
+        out[index] = s->memory;
+    }
+    return true;
+}
+
+static bool evaluate_locked(model *m, const request *r, object **error) {
+    unsigned char *inputs[256], *outputs[256];
+    char why[600];
+    long count = standin_get("evaluations");
+    const char *how = standin_switch("evaluate");
+    if (how && (!standin_switch("evaluate_at") || standin_number("evaluate_at", 0) == count))
+        return strcmp(how, "silent") == 0 ? false : fail_status(error, how);
+    if (!m->loaded) return fail(error, engine_domain, 7, "the program is not loaded");
+    if (r->procedure != 0) return fail_status(error, "0x2");
+    if (!gather(r, m, false, inputs) || !gather(r, m, true, outputs)) return fail_status(error, "0x1d");
+    return standin_program_run(m->loaded, inputs, outputs, why) || fail(error, engine_domain, 8, why);
+}
+
+static bool evaluate(model *m, object *request_object, object **error) {
+    if (!m || !standin_is_class(request_object, "_ANERequest")) {
+        standin_violation("evaluate: a request is wanted");
+        return false;
+    }
+    pthread_mutex_lock(&engine_mutex);
+    standin_count("evaluations", 1);
+    bool done = evaluate_locked(m, request_object->memory, error);
+    pthread_mutex_unlock(&engine_mutex);
+    struct timespec span = {.tv_nsec = standin_number("slow_ns", 0)};
+    if (span.tv_nsec) nanosleep(&span, NULL);
+    return done;
+}
+
+/* ---- _ANEInMemoryModelDescriptor, _ANEInMemoryModel ------------------------------------------------------------------------------- */
+
+typedef struct descriptor {
+    object *text, *weights;
+} descriptor;
+
+static object *descriptor_make(object *self, const char *selector, object *text, object *weights, object *options) {
+    if (!text || text->kind != KIND_DATA || !standin_check(weights, KIND_DICTIONARY, "weights:")) return NULL;
+    if (options || standin_is("descriptor", "nil")) return NULL;
+    descriptor *d = calloc(1, sizeof *d);
+    if (!d) abort();
+    *d = (descriptor){standin_retain(text), standin_retain(weights)};
+    return standin_autorelease(standin_new("_ANEInMemoryModelDescriptor", KIND_OTHER, d, 0));
+}
+
+static object *memory_make(object *self, const char *selector, object *from) {
+    if (!standin_is_class(from, "_ANEInMemoryModelDescriptor") || standin_is("model", "nil")) return NULL;
+    const descriptor *d = from->memory;
+    model *m = calloc(1, sizeof *m);
+    const char *temporary = getenv("TMPDIR");
+    if (!m) abort();
+    *m = (model){.references = 1, .text = standin_retain(d->text), .weights = standin_retain(d->weights)};
+    name_model(m);
+    snprintf(m->folder, sizeof m->folder, "%.900s/%s", temporary && *temporary ? temporary : "/tmp", m->name);
+    return standin_autorelease(standin_new("_ANEInMemoryModel", KIND_OTHER, m, 0));
+}
+
+static object *memory_name(object *self, const char *selector) {
+    return standin_autorelease(standin_string(model_of(self)->name));
+}
+static object *memory_path(object *self, const char *selector) {
+    return standin_is("path", "nil") ? NULL : standin_autorelease(standin_string(model_of(self)->folder));
+}
+static bool memory_exists(object *self, const char *selector) {
+    pthread_mutex_lock(&engine_mutex);
+    const char *name = model_of(self)->name;
+    bool there = cache_find(name, strlen(name)) != NULL;
+    pthread_mutex_unlock(&engine_mutex);
+    return there;
+}
+static void memory_purge(object *self, const char *selector) {
+    pthread_mutex_lock(&engine_mutex);
+    cache_remove(model_of(self)->name);
+    pthread_mutex_unlock(&engine_mutex);
+}
+static object *memory_inner(object *self, const char *selector) {
+    model *m = model_of(self);
+    __atomic_add_fetch(&m->references, 1, __ATOMIC_SEQ_CST);
+    return standin_autorelease(standin_new("_ANEModel", KIND_OTHER, m, 0));
+}
+static object *attributes_of(object *self, const char *selector) { return model_of(self)->attributes; }
+
+static bool memory_compile(object *self, const char *selector, uint32_t qos, object *options, object **error) {
+    return standin_check(options, KIND_DICTIONARY, "options:") && qos <= 63 && compile(model_of(self), error);
+}
+static bool memory_load(object *self, const char *selector, uint32_t qos, object *options, object **error) {
+    return standin_check(options, KIND_DICTIONARY, "options:") && load(model_of(self), error);
+}
+static bool memory_evaluate(object *self, const char *selector, uint32_t qos, object *options, object *r,
+                            object **error) {
+    return standin_check(options, KIND_DICTIONARY, "options:") && evaluate(model_of(self), r, error);
+}
+static bool memory_unload(object *self, const char *selector, uint32_t qos, object **error) {
+    return unload(model_of(self), error);
+}
+
+/* ---- _ANEModel, _ANEClient ---------------------------------------------------------------------------------------------------------- */
+
+static object *model_make(object *self, const char *selector, object *url, object *key) {
+    if (!standin_check(url, KIND_URL, "modelAtURL:") || !standin_check(key, KIND_STRING, "key:")) return NULL;
+    if (standin_is("model", "nil")) return NULL;
+    model *m = calloc(1, sizeof *m);
+    if (!m) abort();
+    m->references = 1;
+    m->is_client = true;
+    snprintf(m->folder, sizeof m->folder, "%s", (const char *)url->memory);
+    snprintf(m->name, sizeof m->name, "folder %.180s", (const char *)url->memory);
+    return standin_autorelease(standin_new("_ANEModel", KIND_OTHER, m, 0));
+}
+
+static object *client_shared(object *self, const char *selector) {
+    static object *shared;
+    if (standin_is("client", "nil")) return NULL;
+    if (!shared) {
+        shared = standin_new("_ANEClient", KIND_OTHER, NULL, 0);
+        standin_count("objects", -1); /* it lives as long as the process */
+    }
+    return shared;
+}
+
+static bool client_compile(object *self, const char *selector, object *o, object *options, uint32_t qos,
+                           object **error) {
+    const object *type = standin_entry(options, "kANEFModelType"),
+                 *file = standin_entry(options, "kANEFNetPlistFilenameKey");
+    if (!type || strcmp(standin_text(type), "kANEFModelMIL") != 0 || !file ||
+        strcmp(standin_text(file), "model.mil") != 0)
+        return fail(error, compiler_domain, 1, "_ANECompiler : ANECCompile() FAILED err=()");
+    return compile(model_of(o), error);
+}
+static bool client_load(object *self, const char *selector, object *o, object *options, uint32_t qos, object **error) {
+    return standin_check(options, KIND_DICTIONARY, "options:") && load(model_of(o), error);
+}
+static bool client_unload(object *self, const char *selector, object *o, object *options, uint32_t qos,
+                          object **error) {
+    return unload(model_of(o), error);
+}
+static bool client_evaluate(object *self, const char *selector, object *o, object *options, object *r, uint32_t qos,
+                            object **error) {
+    return standin_check(options, KIND_DICTIONARY, "options:") && evaluate(model_of(o), r, error);
+}
+static bool client_direct(object *self, const char *selector, object *o, object *options, object *r, uint32_t qos,
+                          object **error) {
+    if (standin_is("direct", "fail")) return fail(error, engine_domain, 8, "direct evaluation is not allowed");
+    return evaluate(model_of(o), r, error);
+}
+static bool client_real_time(object *self, const char *selector, object *o, object *options, object *r,
+                             object **error) {
+    if (standin_is("realtime", "fail")) return fail(error, engine_domain, 8, "real-time evaluation is not allowed");
+    return evaluate(model_of(o), r, error);
+}
+static bool client_task(object *self, const char *selector) { return !standin_is("realtime", "fail"); }
+static void client_purge(object *self, const char *selector, object *o) {
+    pthread_mutex_lock(&engine_mutex);
+    cache_remove(model_of(o)->name);
+    pthread_mutex_unlock(&engine_mutex);
+}
+static bool client_exists(object *self, const char *selector, object *o) { return memory_exists(o, selector); }
+
+/* ---- _ANEDeviceInfo ------------------------------------------------------------------------------------------------------------------ */
+
+static bool has_engine(object *self, const char *selector) { return !standin_is("engine", "no"); }
+static object *architecture(object *self, const char *selector) { return standin_autorelease(standin_string("h16g")); }
+static uint32_t cores(object *self, const char *selector) { return 16; }
+static object *build(object *self, const char *selector) { return standin_autorelease(standin_string("stand-in")); }
+
+void standin_destroy_engine(object *o);
+void standin_destroy_engine(object *o) {
+    if (strcmp(o->isa->name, "_ANERequest") == 0) {
+        request *r = o->memory;
+        for (int k = 0; k < 4; k++) standin_release(r->lists[k]);
+        free(r);
+    } else if (strcmp(o->isa->name, "_ANEIOSurfaceObject") == 0) {
+        standin_release(o->memory);
+    } else if (strcmp(o->isa->name, "_ANEInMemoryModelDescriptor") == 0) {
+        descriptor *d = o->memory;
+        standin_release(d->text);
+        standin_release(d->weights);
+        free(d);
+    } else if (strcmp(o->isa->name, "_ANEInMemoryModel") == 0 || strcmp(o->isa->name, "_ANEModel") == 0) {
+        model_release(o->memory);
+    }
+}
+
+#define CODE(function) ((void (*)(void))(function))
+
+const method standin_engine_methods[] = {
+    {"_ANEDeviceInfo", '+', "hasANE", "B16@0:8", CODE(has_engine)},
+    {"_ANEDeviceInfo", '+', "aneArchitectureType", "@16@0:8", CODE(architecture)},
+    {"_ANEDeviceInfo", '+', "numANECores", "I16@0:8", CODE(cores)},
+    {"_ANEDeviceInfo", '+', "buildVersion", "@16@0:8", CODE(build)},
+    {"_ANEIOSurfaceObject", '+', "objectWithIOSurface:", "@24@0:8^{__IOSurface=}16", CODE(wrap_surface)},
+    {"_ANERequest", '+', "requestWithInputs:inputIndices:outputs:outputIndices:weightsBuffer:perfStats:procedureIndex:",
+     "@72@0:8@16@24@32@40@48@56@64", CODE(request_make)},
+    {"_ANEInMemoryModelDescriptor", '+', "modelWithMILText:weights:optionsPlist:", "@40@0:8@16@24@32",
+     CODE(descriptor_make)},
+    {"_ANEInMemoryModel", '+', "inMemoryModelWithDescriptor:", "@24@0:8@16", CODE(memory_make)},
+    {"_ANEInMemoryModel", '-', "hexStringIdentifier", "@16@0:8", CODE(memory_name)},
+    {"_ANEInMemoryModel", '-', "localModelPath", "@16@0:8", CODE(memory_path)},
+    {"_ANEInMemoryModel", '-', "compiledModelExists", "B16@0:8", CODE(memory_exists)},
+    {"_ANEInMemoryModel", '-', "purgeCompiledModel", "v16@0:8", CODE(memory_purge)},
+    {"_ANEInMemoryModel", '-', "model", "@16@0:8", CODE(memory_inner)},
+    {"_ANEInMemoryModel", '-', "modelAttributes", "@16@0:8", CODE(attributes_of)},
+    {"_ANEInMemoryModel", '-', "compileWithQoS:options:error:", "B36@0:8I16@20^@28", CODE(memory_compile)},
+    {"_ANEInMemoryModel", '-', "loadWithQoS:options:error:", "B36@0:8I16@20^@28", CODE(memory_load)},
+    {"_ANEInMemoryModel", '-', "evaluateWithQoS:options:request:error:", "B44@0:8I16@20@28^@36", CODE(memory_evaluate)},
+    {"_ANEInMemoryModel", '-', "unloadWithQoS:error:", "B28@0:8I16^@20", CODE(memory_unload)},
+    {"_ANEModel", '+', "modelAtURL:key:", "@32@0:8@16@24", CODE(model_make)},
+    {"_ANEModel", '-', "modelAttributes", "@16@0:8", CODE(attributes_of)},
+    {"_ANEClient", '+', "sharedConnection", "@16@0:8", CODE(client_shared)},
+    {"_ANEClient", '-', "compileModel:options:qos:error:", "B44@0:8@16@24I32^@36", CODE(client_compile)},
+    {"_ANEClient", '-', "loadModel:options:qos:error:", "B44@0:8@16@24I32^@36", CODE(client_load)},
+    {"_ANEClient", '-', "unloadModel:options:qos:error:", "B44@0:8@16@24I32^@36", CODE(client_unload)},
+    {"_ANEClient", '-', "evaluateWithModel:options:request:qos:error:", "B52@0:8@16@24@32I40^@44",
+     CODE(client_evaluate)},
+    {"_ANEClient", '-', "doEvaluateDirectWithModel:options:request:qos:error:", "B52@0:8@16@24@32I40^@44",
+     CODE(client_direct)},
+    {"_ANEClient", '-', "evaluateRealTimeWithModel:options:request:error:", "B48@0:8@16@24@32^@40",
+     CODE(client_real_time)},
+    {"_ANEClient", '-', "beginRealTimeTask", "B16@0:8", CODE(client_task)},
+    {"_ANEClient", '-', "endRealTimeTask", "B16@0:8", CODE(client_task)},
+    {"_ANEClient", '-', "compiledModelExistsFor:", "B24@0:8@16", CODE(client_exists)},
+    {"_ANEClient", '-', "purgeCompiledModel:", "v24@0:8@16", CODE(client_purge)},
+    {NULL, 0, NULL, NULL, NULL},
+};

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what happens to MIL text: parsing, the rules that are known of Apple's compiler and of one chip, the order and
+ * layout of symbols, and running on Propane's cpu driver.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "chip/check.h"
+#include "device/driver.h"
+#include "mil/blob.h"
+#include "mil/ops.h"
+#include "mil/text.h"
+#include "standin/standin.h"
+
+extern const propane_driver cpu_driver;
+/* The device layer asks for a list of drivers; this library needs one. */
+const propane_driver *const propane_drivers[] = {&cpu_driver};
+const int propane_drivers_count = 1;
+
+enum { ROW_STEP = 64, MAX_PORTS = 256 };
+
+struct program {
+    mil_module *module;
+    const mil_function *function;
+    port *ports[2]; /* inputs, outputs, in symbol order */
+    int count[2];
+    driver_program compiled;
+    driver_buffer *buffers[2]; /* in the function's order */
+    bool loaded;
+};
+
+static void *the_cpu(void) {
+    static void *cpu;
+    if (!cpu && cpu_driver.open("", &cpu, NULL)) abort();
+    return cpu;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------------------------------------- */
+
+static bool refuse(char why[600], const char *word, const char *message) {
+    snprintf(why, 600, "_ANECompiler : ANECCompile() FAILED err=(%s): %.500s", word, message);
+    return false;
+}
+
+static bool check_op(const mil_op *op, char why[600]) {
+    char message[400];
+    for (int i = 0; i < op->info->param_count && strncmp(op->info->name, "const", 5) != 0; i++)
+        for (int k = 0; k < op->operands[i].count; k++)
+            if (op->operands[i].values[k]->is_inline) {
+                snprintf(message, sizeof message, "%s: '%s' is a literal in the argument list (C23)", op->info->name,
+                         op->info->params[i].name);
+                return refuse(why, "InvalidMILProgram", message);
+            }
+    if (strcmp(op->info->name, "concat") == 0 && !mil_in(op, "interleave"))
+        return refuse(why, "InvalidMILProgram", "concat without interleave (C19)");
+    if (strcmp(op->info->name, "conv") == 0 && mil_in(op, "bias"))
+        return refuse(why, "InvalidMILProgram", "conv with bias (C21)");
+    return true;
+}
+
+static bool is_used(const mil_function *f, const mil_value *v) {
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int i = 0; i < op->info->param_count; i++)
+            for (int k = 0; k < op->operands[i].count; k++)
+                if (op->operands[i].values[k] == v) return true;
+    return false;
+}
+
+static bool load_constants(mil_module *m, const mil_function *f, char why[600]) {
+    propane_error err = {0};
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int i = 0; i < op->info->param_count; i++)
+            for (int k = 0; k < op->operands[i].count; k++) {
+                const mil_const *c = op->operands[i].values[k]->konst;
+                if (c && !c->data && mil_blob_load(m, (mil_const *)(uintptr_t)c, &err))
+                    return refuse(why, "InvalidMILProgram", err.text);
+            }
+    return true;
+}
+
+static void make_port(port *p, const mil_value *v, int place) {
+    const mil_type *t = &v->type;
+    *p = (port){.place = place, .size = {1, 1, 1, 1, 1}, .element = mil_dtype_get(t->dtype)->bits / 8};
+    snprintf(p->name, sizeof p->name, "%.199s", v->name);
+    for (int k = 0; k < t->rank; k++) {
+        int from_end = t->rank - 1 - k, axis = 4 - from_end;
+        if (from_end >= 2 && t->rank < 5) axis--; /* no depth */
+        p->size[axis] = t->dim[k];
+    }
+    p->stride[4] = p->element;
+    p->stride[3] = (p->size[4] * p->element + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
+    for (int axis = 2; axis >= 0; axis--) p->stride[axis] = p->stride[axis + 1] * p->size[axis + 1];
+    p->bytes = p->stride[0] * p->size[0];
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(((const port *)a)->name, ((const port *)b)->name); }
+
+static void make_ports(program *p) {
+    const mil_function *f = p->function;
+    p->ports[0] = calloc((size_t)f->param_count + 1, sizeof(port));
+    p->ports[1] = calloc((size_t)f->result_count + 1, sizeof(port));
+    for (int i = 0; i < f->param_count; i++) /* what nothing reads is not a symbol (C24) */
+        if (is_used(f, f->params[i])) make_port(&p->ports[0][p->count[0]++], f->params[i], i);
+    for (int i = 0; i < f->result_count; i++) make_port(&p->ports[1][p->count[1]++], f->results[i], i);
+    if (standin_is("order", "declared")) return;
+    for (int side = 0; side < 2; side++) qsort(p->ports[side], (size_t)p->count[side], sizeof(port), by_name);
+}
+
+static bool check(program *p, char why[600]) {
+    propane_error err = {0};
+    const chip *c = NULL;
+    if (p->module->build_info_count == 0) return refuse(why, "InvalidMILProgram", "no buildInfo");
+    if (p->module->function_count != 1) return refuse(why, "InvalidMILProgram", "one function is wanted");
+    p->function = p->module->functions;
+    if (strcmp(p->function->name, "main") != 0) return refuse(why, "InvalidMILProgram", "no function main");
+    if (p->function->param_count > MAX_PORTS || p->function->result_count > MAX_PORTS)
+        return refuse(why, "CompilationFailure", "too many symbols");
+    for (const mil_op *op = p->function->first; op; op = op->next)
+        if (!check_op(op, why)) return false;
+    if (!load_constants(p->module, p->function, why)) return false;
+    if (chip_find("m4", &c, &err) || chip_check_refusal(p->function, c, 0, &err))
+        return refuse(why, "CompilationFailure", err.text);
+    return true;
+}
+
+program *standin_program_check(const char *source, size_t length, const char *folder, char why[600]) {
+    propane_error err = {0};
+    program *p = calloc(1, sizeof *p);
+    if (!p) abort();
+    bool good = mil_parse(source, length, "model.mil", folder, &p->module, &err) == PROPANE_OK;
+    if (!good) refuse(why, "InvalidMILProgram", err.text);
+    good = good && check(p, why);
+    if (good) make_ports(p);
+    if (good) return p;
+    standin_program_free(p);
+    return NULL;
+}
+
+/* ---- what a compile leaves ------------------------------------------------------------------------------------------------- */
+
+/* One file with all blobs; that of a single blob is the blob's own file. */
+static bool append_blob(text *out, mil_const *c, arena *a) {
+    text image = {0};
+    static const char zeros[64];
+    if (mil_blob_image(&image, c->type.dtype, mil_type_count(&c->type), c->data, NULL)) return false;
+    if (out->length % 64) text_append_n(out, zeros, 64 - out->length % 64);
+    uint64_t at = out->length ? out->length : 64, data = at + 64;
+    if (out->length) {
+        memcpy(image.data + 64 + 16, &data, sizeof data);
+        text_append_n(out, image.data + 64, image.length - 64);
+    } else {
+        text_append_n(out, image.data, image.length);
+    }
+    text_deinit(&image);
+    c->blob_path = arena_string(a, "@model_path/data");
+    c->blob_offset = at;
+    return c->blob_path && !out->failed;
+}
+
+bool standin_program_pack(program *p, char **net, size_t *net_length, char **data, size_t *data_length) {
+    text blobs = {0}, program_text = {0};
+    for (const mil_op *op = p->function->first; op; op = op->next)
+        for (int i = 0; i < op->info->param_count; i++)
+            for (int k = 0; k < op->operands[i].count; k++) {
+                mil_const *c = (mil_const *)(uintptr_t)op->operands[i].values[k]->konst;
+                if (!c || !c->blob_path || strcmp(c->blob_path, "@model_path/data") == 0) continue;
+                if (!append_blob(&blobs, c, p->module->arena)) return false;
+            }
+    mil_print(&program_text, p->module, &(mil_print_options){.name_literals = true});
+    *net = malloc(program_text.length + 1);
+    *data = malloc(blobs.length + 1);
+    if (*net) memcpy(*net, program_text.data, program_text.length);
+    if (*data && blobs.length) memcpy(*data, blobs.data, blobs.length);
+    *net_length = program_text.length;
+    *data_length = blobs.length;
+    text_deinit(&program_text);
+    text_deinit(&blobs);
+    return *net && *data;
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------------------- */
+
+static bool make_buffers(program *p) {
+    for (int side = 0; side < 2; side++) {
+        int count = side ? p->compiled.output_count : p->compiled.input_count;
+        p->buffers[side] = calloc((size_t)count + 1, sizeof(driver_buffer));
+        for (int i = 0; i < count; i++) {
+            driver_buffer *b = &p->buffers[side][i];
+            b->bytes = side ? p->compiled.outputs[i].bytes : p->compiled.inputs[i].bytes;
+            if (cpu_driver.buffer_create(the_cpu(), b->bytes, b, NULL)) return false;
+        }
+    }
+    return true;
+}
+
+bool standin_program_load(program *p, char why[600]) {
+    propane_error err = {0};
+    propane_compile_options options = {0};
+    p->compiled.arena = arena_create();
+    if (cpu_driver.compile(the_cpu(), p->function, &options, &p->compiled, &err)) {
+        snprintf(why, 600, "Program load failure (0x20001): %.500s", err.text);
+        arena_free(p->compiled.arena);
+        p->compiled = (driver_program){0};
+        return false;
+    }
+    p->loaded = true;
+    standin_count("programs", 1);
+    return make_buffers(p);
+}
+
+void standin_program_free(program *p) {
+    if (!p) return;
+    for (int side = 0; side < 2; side++) {
+        int count = side ? p->compiled.output_count : p->compiled.input_count;
+        for (int i = 0; p->buffers[side] && i < count; i++) cpu_driver.buffer_free(the_cpu(), &p->buffers[side][i]);
+        free(p->buffers[side]);
+        free(p->ports[side]);
+    }
+    if (p->loaded) {
+        cpu_driver.program_free(the_cpu(), &p->compiled);
+        arena_free(p->compiled.arena);
+        standin_count("programs", -1);
+    }
+    mil_module_free(p->module);
+    free(p);
+}
+
+int standin_program_ports(const program *p, bool outputs, const port **out) {
+    *out = p->ports[outputs];
+    return p->count[outputs];
+}
+
+/* Between the engine's padded rows and dense memory. */
+static void copy_rows(const port *p, unsigned char *wide, unsigned char *dense, bool in) {
+    size_t row = (size_t)(p->size[4] * p->element);
+    for (int64_t n = 0; n < p->size[0]; n++)
+        for (int64_t c = 0; c < p->size[1]; c++)
+            for (int64_t d = 0; d < p->size[2]; d++)
+                for (int64_t h = 0; h < p->size[3]; h++) {
+                    unsigned char *far =
+                        wide + n * p->stride[0] + c * p->stride[1] + d * p->stride[2] + h * p->stride[3];
+                    memcpy(in ? dense : far, in ? far : dense, row);
+                    dense += row;
+                }
+}
+
+bool standin_program_run(program *p, unsigned char *const *inputs, unsigned char *const *outputs, char why[600]) {
+    driver_buffer *in[MAX_PORTS], *out[MAX_PORTS];
+    propane_error err = {0};
+    propane_completion done = {0};
+    for (int i = 0; i < p->compiled.input_count; i++) in[i] = &p->buffers[0][i];
+    for (int i = 0; i < p->compiled.output_count; i++) out[i] = &p->buffers[1][i];
+    for (int k = 0; k < p->count[0]; k++)
+        copy_rows(&p->ports[0][k], inputs[k], p->buffers[0][p->ports[0][k].place].memory, true);
+    driver_execution e = {.program = &p->compiled, .inputs = in, .outputs = out};
+    if (cpu_driver.execute(the_cpu(), &e, &done, &err)) {
+        snprintf(why, 600, "%.500s", err.text);
+        return false;
+    }
+    for (int k = 0; k < p->count[1]; k++)
+        copy_rows(&p->ports[1][k], outputs[k], p->buffers[1][p->ports[1][k].place].memory, false);
+    return true;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT
+ * A library that stands in for Apple's: as much of the Objective-C runtime, CoreFoundation, IOSurface and
+ * AppleNeuralEngine as the ane driver uses, in plain C. It takes MIL text, refuses what is known to be refused, computes
+ * the rest with Propane's cpu driver, and is strict: objects that are used after their release, doubly released or never
+ * released, surfaces that are touched while they are locked, arguments of the wrong class all show.
+ *
+ * What it does follows public notes on the real thing, not the real thing: passing here says that the driver keeps to
+ * what is known.
+ *
+ * Switches (faults and rules) are set by the environment variable PROPANE_STANDIN, "key=value,key=value", or by
+ * standin_set; standin.c lists them. Counters are read with standin_get.
+ */
+#ifndef TESTS_STANDIN_STANDIN_H
+#define TESTS_STANDIN_STANDIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct class class;
+typedef struct object object;
+
+/* What CFGetTypeID gives. */
+typedef enum object_kind {
+    KIND_NONE,
+    KIND_STRING,
+    KIND_NUMBER,
+    KIND_DATA,
+    KIND_ARRAY,
+    KIND_DICTIONARY,
+    KIND_URL,
+    KIND_SURFACE,
+    KIND_OTHER
+} object_kind;
+
+struct object {
+    const class *isa;
+    uint32_t magic;
+    int references;
+    object_kind kind;
+    void *memory; /* string, data: bytes; array, dictionary: objects; others: their own struct */
+    long count;   /* bytes, elements, pairs; a number's value */
+    object *next; /* all that ever were: memory of dead ones is kept, so that their use shows */
+};
+
+struct class {
+    const class *isa; /* the meta class: tells objects from classes */
+    uint32_t magic;
+    const char *name;
+};
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---- standin.c --------------------------------------------------------------------------------------------------------- */
+
+/* NULL: not set. */
+const char *standin_switch(const char *key);
+long standin_number(const char *key, long standard);
+bool standin_is(const char *key, const char *value);
+void standin_count(const char *counter, long by);
+/* Something that would crash or spoil memory: counted, printed, the last one kept. */
+void standin_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+EXPORT void standin_set(const char *key, const char *value);
+EXPORT long standin_get(const char *counter);
+EXPORT const char *standin_last_violation(void);
+
+/* ---- runtime.c --------------------------------------------------------------------------------------------------------- */
+
+object *standin_new(const char *class_name, object_kind kind, void *memory, long count);
+object *standin_retain(object *o);
+void standin_release(object *o);
+object *standin_autorelease(object *o);
+/* Is it alive, and (kind other than KIND_NONE) of that kind? Otherwise a violation that names `what`. */
+bool standin_check(const object *o, object_kind kind, const char *what);
+bool standin_is_class(const object *o, const char *class_name);
+/* Called when the last reference of an object is gone; kind KIND_OTHER and KIND_SURFACE only. */
+void standin_destroy(object *o);
+
+typedef struct method {
+    const char *class_name;
+    char level;
+    const char *selector, *encoding;
+    void (*code)(void);
+} method;
+
+/* engine.c's and foundation.c's; end with class_name NULL. */
+extern const method standin_engine_methods[], standin_foundation_methods[];
+
+/* ---- foundation.c ------------------------------------------------------------------------------------------------------ */
+
+object *standin_string(const char *text); /* owned by the caller, as the following ones */
+object *standin_integer(long value);
+object *standin_error(const char *domain, long code, const char *description); /* autoreleased */
+const char *standin_text(const object *string);
+/* Borrowed; NULL: no such key. */
+object *standin_entry(const object *dictionary, const char *key);
+object *standin_make_dictionary(object *const *keys, object *const *values, long count); /* takes over both */
+object *standin_make_array(object *const *values, long count);                           /* takes them over */
+
+typedef struct surface {
+    unsigned char *memory;
+    size_t size;
+    int readers, writers;
+} surface;
+
+/* ---- program.c --------------------------------------------------------------------------------------------------------- */
+
+typedef struct program program;
+
+/* One input or output in the engine's five dimensions. */
+typedef struct port {
+    char name[200];
+    int place;                  /* among the function's own */
+    int64_t size[5], stride[5]; /* N C D H W; bytes */
+    int64_t bytes, element;
+} port;
+
+/* Parses and checks; NULL: `why` is the compiler's word for it. `folder` is what @model_path means. */
+program *standin_program_check(const char *text, size_t length, const char *folder, char why[600]);
+/* What a compile leaves behind: the text with all weights in one file, and that file's bytes. The caller frees. */
+bool standin_program_pack(program *p, char **net, size_t *net_length, char **data, size_t *data_length);
+/* Makes it ready to run. */
+bool standin_program_load(program *p, char why[600]);
+void standin_program_free(program *p);
+int standin_program_ports(const program *p, bool outputs, const port **out); /* in symbol order */
+bool standin_program_run(program *p, unsigned char *const *inputs, unsigned char *const *outputs, char why[600]);
+
+#endif
