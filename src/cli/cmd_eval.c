@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
+#include "cli/eval_gradients.h"
 #include "cli/ids.h"
 #include "cli/progress.h"
 #include "cli/runfolder.h"
@@ -17,7 +18,7 @@
 #include "model/tokens.h"
 
 typedef struct eval_job {
-    const char *model, *data, *ids_path, *vocabulary, *device, *precision;
+    const char *model, *data, *ids_path, *vocabulary, *device, *precision, *logits, *gradients, *plan;
     int64_t context;
     bool json;
     tokenizer *tokenizer;
@@ -66,6 +67,17 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
     return status;
 }
 
+static propane_status write_gradients(eval_job *j, propane_error *err) {
+    const eval_step how = {.plan = j->plan, .precision = j->precision, .device = j->device};
+    int64_t window = j->context ? j->context : j->weights->config.max_position_embeddings;
+    double loss = 0;
+    if ((int64_t)j->ids.count > window + 1)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--gradients: %zu ids are more than a context of %" PRId64 " and its last target",
+                            j->ids.count, window);
+    return eval_gradients(j->weights, j->ids.ids, (int64_t)j->ids.count, &how, j->gradients, &loss, err);
+}
+
 static propane_status eval(eval_job *j, propane_error *err) {
     const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
                                    .context = j->context};
@@ -76,6 +88,8 @@ static propane_status eval(eval_job *j, propane_error *err) {
     PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
     PROPANE_TRY(infer_create(j->opened, j->weights, &options, &j->machine, err));
     PROPANE_TRY(infer_loss(j->machine, j->ids.ids, (int64_t)j->ids.count, &mean, &predictions, err));
+    if (j->logits) PROPANE_TRY(eval_logits(j->machine, j->weights, j->ids.ids, (int64_t)j->ids.count, j->logits, err));
+    if (j->gradients) PROPANE_TRY(write_gradients(j, err));
     double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;
     if (j->json) {
         printf("{\"predictions\":%" PRId64, predictions);
@@ -91,7 +105,7 @@ static propane_status eval(eval_job *j, propane_error *err) {
 }
 
 int cmd_eval(int argc, char **argv) {
-    eval_job j = {.device = "cpu", .precision = "fp32"};
+    eval_job j = {.device = "cpu", .precision = "fp32", .plan = "layer"};
     int64_t threads = 0;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model,
@@ -103,6 +117,10 @@ int cmd_eval(int argc, char **argv) {
         {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest stretch with one cache; 0: the model's"},
         {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
         {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--logits", CLI_TEXT, &j.logits, .words = "FILE", .help = "write the logits after each id, as safetensors"},
+        {"--gradients", CLI_TEXT, &j.gradients, .words = "FILE",
+         .help = "write the gradients of the mean loss, named like the model's weights"},
+        {"--plan", CLI_TEXT, &j.plan, .words = "NAME", .help = "of --gradients: see 'propane plan'"},
         {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object"},
     };

@@ -43,14 +43,14 @@ typedef struct train_job {
 /* ---- what the run begins with ---------------------------------------------------------------------------------------------- */
 
 typedef struct model_flags {
-    const char *config, *init;
+    const char *config, *init, *arch;
     int64_t layers, width, hidden, heads, kv_heads;
     bool tie;
     bool any_size; /* one of the sizes was given */
 } model_flags;
 
 static propane_status sizes_config(const model_flags *m, const train_job *j, model_config *c, propane_error *err) {
-    model_config_default(c);
+    PROPANE_TRY(model_config_default_of(c, m->arch, err));
     c->num_hidden_layers = m->layers;
     c->hidden_size = m->width;
     c->num_attention_heads = m->heads;
@@ -59,8 +59,9 @@ static propane_status sizes_config(const model_flags *m, const train_job *j, mod
         return propane_fail(err, PROPANE_ERR_INVALID, "--width %" PRId64 " is not a multiple of --heads %" PRId64,
                             m->width, m->heads);
     c->head_dim = m->width / m->heads;
-    /* Llama's proportion, 8/3 of the width, in whole rows of 32. */
-    c->intermediate_size = m->hidden ? m->hidden : (m->width * 8 / 3 + 31) / 32 * 32;
+    /* A gated half's proportion, 8/3 of the width, in whole rows of 32; a plain one's is 4. */
+    bool gated = model_arch_of(c)->mlp == ARCH_SILU_GATED;
+    c->intermediate_size = m->hidden ? m->hidden : gated ? (m->width * 8 / 3 + 31) / 32 * 32 : 4 * m->width;
     c->tie_word_embeddings = m->tie;
     c->vocab_size = tokenizer_vocab_size(j->corpus.tokenizer);
     if (c->max_position_embeddings < j->options.context) c->max_position_embeddings = j->options.context;
@@ -340,7 +341,7 @@ int cmd_train(int argc, char **argv) {
     train_options *o = &j.options;
     train_options_default(o);
     o->run_dir = "propane-run";
-    model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true};
+    model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true, .arch = "llama"};
     int64_t vocab = 1024, threads = 0;
     bool kind_given = false, vocab_given = false, pack = true;
     const cli_flag flags[] = {
@@ -360,9 +361,10 @@ int cmd_train(int argc, char **argv) {
         {"--init", CLI_TEXT, &m.init, .words = "MODEL", .help = "start from this model's weights"},
         {"--config", CLI_TEXT, &m.config, .words = "FILE",
          .help = "a Hugging Face config.json instead of the sizes below"},
+        {"--arch", CLI_TEXT, &m.arch, .words = "NAME", .help = "llama, qwen2, qwen3 or gpt2", .given = &m.any_size},
         {"--layers", CLI_INT, &m.layers, 1, 1000, "N", "layers", .given = &m.any_size},
         {"--width", CLI_INT, &m.width, 2, 65536, "N", "hidden size", .given = &m.any_size},
-        {"--hidden", CLI_INT, &m.hidden, 0, 262144, "N", "of the feed-forward half; 0: 8/3 of the width",
+        {"--hidden", CLI_INT, &m.hidden, 0, 262144, "N", "of the feed-forward half; 0: 8/3 of the width, gpt2: 4",
          .given = &m.any_size},
         {"--heads", CLI_INT, &m.heads, 1, 4096, "N", "attention heads", .given = &m.any_size},
         {"--kv-heads", CLI_INT, &m.kv_heads, 0, 4096, "N", "key and value heads; 0: as many as heads",
@@ -401,7 +403,7 @@ int cmd_train(int argc, char **argv) {
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line instead of text"},
     };
     static const char usage[] = "train --data FILE [flags]";
-    static const char about[] = "Trains a Llama-family model on a text. Every device computation is a MIL program. "
+    static const char about[] = "Trains a language model on a text. Every device computation is a MIL program. "
                                 "Ctrl-C writes a checkpoint after the batch at hand; --resume goes on from it bit for "
                                 "bit, with the options that the run was begun with.";
     propane_error err = {0};
@@ -429,7 +431,8 @@ int cmd_train(int argc, char **argv) {
     if (m.init && m.config) return cli_misuse("train", "--init brings its own configuration; leave out --config");
     if ((m.init || m.config) && m.any_size)
         return cli_misuse(
-            "train", "%s says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie",
+            "train",
+            "%s says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie",
             m.init ? "--init" : "--config");
     j.corpus_options.vocab = (int)vocab;
     o->pack = pack;

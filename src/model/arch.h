@@ -42,6 +42,10 @@ typedef struct arch_tensor {
     bool transposed;    /* Hugging Face's file holds [in, out] */
 } arch_tensor;
 
+/* A row that the files hold as it is. */
+#define ARCH_ROW(part, param, name, gguf, out, in, role, when)                                                         \
+    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_##when, NULL, false}
+
 typedef struct arch_rename {
     const char *ours, *theirs; /* theirs NULL: the configuration does not say it */
 } arch_rename;

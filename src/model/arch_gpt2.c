@@ -6,42 +6,35 @@
 
 #include "model/arch.h"
 
-#define LAYER(part, param, name, stored, gguf, out, in, role)                                                          \
-    {part, param, name, gguf, out, in, role, ARCH_ALWAYS, stored, in != ARCH_1}
-#define ATTN(param, name, stored, gguf, out, in, role)                                                                 \
-    LAYER(MODEL_ATTN, param, "attn." name, "attn." stored, gguf, out, in, role)
-#define FFN(param, name, stored, gguf, out, in, role)                                                                  \
-    LAYER(MODEL_FFN, param, "mlp." name, "mlp." stored, gguf, out, in, role)
-#define NORM(part, param, name, gguf, role) {part, param, name, gguf, ARCH_D, ARCH_1, role, ARCH_ALWAYS, NULL, false}
+/* A row that lies in the files under another name, a matrix transposed. */
+#define MOVED(part, param, name, stored, gguf, out, in, role)                                                          \
+    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_ALWAYS, stored, ARCH_##in != ARCH_1}
 
 static const arch_tensor tensors[] = {
-    {MODEL_EMBED, "embed_tokens", "transformer.wte.weight", "token_embd.weight", ARCH_V, ARCH_D, ARCH_TABLE,
-     ARCH_ALWAYS, NULL, false},
-    {MODEL_EMBED, "embed_positions", "transformer.wpe.weight", "position_embd.weight", ARCH_P, ARCH_D, ARCH_TABLE,
-     ARCH_ALWAYS, NULL, false},
+    ARCH_ROW(EMBED, "embed_tokens", "transformer.wte.weight", "token_embd.weight", V, D, TABLE, ALWAYS),
+    ARCH_ROW(EMBED, "embed_positions", "transformer.wpe.weight", "position_embd.weight", P, D, TABLE, ALWAYS),
 
-    NORM(MODEL_ATTN, "norm_weight", "ln_1.weight", "attn_norm.weight", ARCH_SCALE),
-    NORM(MODEL_ATTN, "norm_bias", "ln_1.bias", "attn_norm.bias", ARCH_SHIFT),
-    ATTN("q_proj", "q_proj.weight", "c_attn.weight", "attn_qkv.weight", ARCH_Q, ARCH_D, ARCH_MATRIX),
-    ATTN("k_proj", "k_proj.weight", "c_attn.weight", "attn_qkv.weight", ARCH_KV, ARCH_D, ARCH_MATRIX),
-    ATTN("v_proj", "v_proj.weight", "c_attn.weight", "attn_qkv.weight", ARCH_KV, ARCH_D, ARCH_MATRIX),
-    ATTN("q_bias", "q_proj.bias", "c_attn.bias", "attn_qkv.bias", ARCH_Q, ARCH_1, ARCH_SHIFT),
-    ATTN("k_bias", "k_proj.bias", "c_attn.bias", "attn_qkv.bias", ARCH_KV, ARCH_1, ARCH_SHIFT),
-    ATTN("v_bias", "v_proj.bias", "c_attn.bias", "attn_qkv.bias", ARCH_KV, ARCH_1, ARCH_SHIFT),
-    ATTN("o_proj", "o_proj.weight", "c_proj.weight", "attn_output.weight", ARCH_D, ARCH_Q, ARCH_RESIDUAL),
-    ATTN("o_bias", "o_proj.bias", "c_proj.bias", "attn_output.bias", ARCH_D, ARCH_1, ARCH_SHIFT),
+    ARCH_ROW(ATTN, "norm_weight", "ln_1.weight", "attn_norm.weight", D, 1, SCALE, ALWAYS),
+    ARCH_ROW(ATTN, "norm_bias", "ln_1.bias", "attn_norm.bias", D, 1, SHIFT, ALWAYS),
+    MOVED(ATTN, "q_proj", "attn.q_proj.weight", "attn.c_attn.weight", "attn_qkv.weight", Q, D, MATRIX),
+    MOVED(ATTN, "k_proj", "attn.k_proj.weight", "attn.c_attn.weight", "attn_qkv.weight", KV, D, MATRIX),
+    MOVED(ATTN, "v_proj", "attn.v_proj.weight", "attn.c_attn.weight", "attn_qkv.weight", KV, D, MATRIX),
+    MOVED(ATTN, "q_bias", "attn.q_proj.bias", "attn.c_attn.bias", "attn_qkv.bias", Q, 1, SHIFT),
+    MOVED(ATTN, "k_bias", "attn.k_proj.bias", "attn.c_attn.bias", "attn_qkv.bias", KV, 1, SHIFT),
+    MOVED(ATTN, "v_bias", "attn.v_proj.bias", "attn.c_attn.bias", "attn_qkv.bias", KV, 1, SHIFT),
+    MOVED(ATTN, "o_proj", "attn.o_proj.weight", "attn.c_proj.weight", "attn_output.weight", D, Q, RESIDUAL),
+    MOVED(ATTN, "o_bias", "attn.o_proj.bias", "attn.c_proj.bias", "attn_output.bias", D, 1, SHIFT),
 
-    NORM(MODEL_FFN, "norm_weight", "ln_2.weight", "ffn_norm.weight", ARCH_SCALE),
-    NORM(MODEL_FFN, "norm_bias", "ln_2.bias", "ffn_norm.bias", ARCH_SHIFT),
-    FFN("up_proj", "up_proj.weight", "c_fc.weight", "ffn_up.weight", ARCH_H, ARCH_D, ARCH_MATRIX),
-    FFN("up_bias", "up_proj.bias", "c_fc.bias", "ffn_up.bias", ARCH_H, ARCH_1, ARCH_SHIFT),
-    FFN("down_proj", "down_proj.weight", "c_proj.weight", "ffn_down.weight", ARCH_D, ARCH_H, ARCH_RESIDUAL),
-    FFN("down_bias", "down_proj.bias", "c_proj.bias", "ffn_down.bias", ARCH_D, ARCH_1, ARCH_SHIFT),
+    ARCH_ROW(FFN, "norm_weight", "ln_2.weight", "ffn_norm.weight", D, 1, SCALE, ALWAYS),
+    ARCH_ROW(FFN, "norm_bias", "ln_2.bias", "ffn_norm.bias", D, 1, SHIFT, ALWAYS),
+    MOVED(FFN, "up_proj", "mlp.up_proj.weight", "mlp.c_fc.weight", "ffn_up.weight", H, D, MATRIX),
+    MOVED(FFN, "up_bias", "mlp.up_proj.bias", "mlp.c_fc.bias", "ffn_up.bias", H, 1, SHIFT),
+    MOVED(FFN, "down_proj", "mlp.down_proj.weight", "mlp.c_proj.weight", "ffn_down.weight", D, H, RESIDUAL),
+    MOVED(FFN, "down_bias", "mlp.down_proj.bias", "mlp.c_proj.bias", "ffn_down.bias", D, 1, SHIFT),
 
-    NORM(MODEL_HEAD, "norm_weight", "transformer.ln_f.weight", "output_norm.weight", ARCH_SCALE),
-    NORM(MODEL_HEAD, "norm_bias", "transformer.ln_f.bias", "output_norm.bias", ARCH_SHIFT),
-    {MODEL_HEAD, "lm_head", "lm_head.weight", "output.weight", ARCH_V, ARCH_D, ARCH_MATRIX, ARCH_IF_OWN_HEAD, NULL,
-     false},
+    ARCH_ROW(HEAD, "norm_weight", "transformer.ln_f.weight", "output_norm.weight", D, 1, SCALE, ALWAYS),
+    ARCH_ROW(HEAD, "norm_bias", "transformer.ln_f.bias", "output_norm.bias", D, 1, SHIFT, ALWAYS),
+    ARCH_ROW(HEAD, "lm_head", "lm_head.weight", "output.weight", V, D, MATRIX, IF_OWN_HEAD),
     {.name = NULL},
 };
 

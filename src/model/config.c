@@ -314,6 +314,9 @@ propane_status model_config_read(const char *path, model_config *out, propane_er
     return status;
 }
 
+/* What is left out would be the architecture's default, which is another vocabulary's. */
+static json_t *id_to_json(int64_t id) { return id < 0 ? json_null() : json_integer(id); }
+
 static json_t *rope_to_json(const model_config *c) {
     if (c->rope_scaling == MODEL_ROPE_LINEAR)
         return json_pack("{s:s, s:f}", "rope_type", "linear", "factor", c->rope_factor);
@@ -339,8 +342,8 @@ json_t *model_config_to_json(const model_config *c) {
         bad_sets += json_object_set_new(o, "attention_bias", json_boolean(c->attention_bias));
     if (uses(a, ARCH_IF_MLP_BIAS)) bad_sets += json_object_set_new(o, "mlp_bias", json_boolean(c->mlp_bias));
     bad_sets += json_object_set_new(o, "tie_word_embeddings", json_boolean(c->tie_word_embeddings));
-    if (c->bos_token_id >= 0) bad_sets += json_object_set_new(o, "bos_token_id", json_integer(c->bos_token_id));
-    if (c->eos_token_id >= 0) bad_sets += json_object_set_new(o, "eos_token_id", json_integer(c->eos_token_id));
+    bad_sets += json_object_set_new(o, "bos_token_id", id_to_json(c->bos_token_id));
+    bad_sets += json_object_set_new(o, "eos_token_id", id_to_json(c->eos_token_id));
     if (bad_sets == 0) return o;
     json_decref(o);
     return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns models in GGUF files: metadata and configuration, names of tensors, llama.cpp's order of query and key rows (pairs,
- * as llama2.c's). What the metadata says and Propane cannot do (rope scaling, experts) is refused by key.
+ * Owns models in GGUF files: metadata and configuration, the tensors of the registry, llama.cpp's order of query and key rows (pairs,
+ * as llama2.c's). What the metadata says and Propane cannot do (YaRN, experts) is refused by key.
  */
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,50 +12,9 @@
 #include "base/memory.h"
 #include "model/gguf.h"
 
-/* One row an architecture. */
-static const struct architecture {
-    const char *name;
-    bool pairs; /* rows of a head's queries and keys come in pairs (2i, 2i+1) */
-} architectures[] = {{"llama", true}};
-
-static const struct {
-    const char *ours, *theirs;
-} parts[] = {
-    {"input_layernorm", "attn_norm"}, {"self_attn.q_proj", "attn_q"},      {"self_attn.k_proj", "attn_k"},
-    {"self_attn.v_proj", "attn_v"},   {"self_attn.o_proj", "attn_output"}, {"post_attention_layernorm", "ffn_norm"},
-    {"mlp.gate_proj", "ffn_gate"},    {"mlp.up_proj", "ffn_up"},           {"mlp.down_proj", "ffn_down"},
-};
-
-enum { NAME_MAX_BYTES = 80 };
-
-/* "model.layers.3.self_attn.q_proj.weight" -> "blk.3.attn_q.weight"; false: a name without a counterpart. */
-static bool gguf_name(const model_tensor *t, char out[NAME_MAX_BYTES]) {
-    static const char *const outer[][2] = {{"model.embed_tokens.weight", "token_embd.weight"},
-                                           {"model.norm.weight", "output_norm.weight"},
-                                           {"lm_head.weight", "output.weight"}};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(t->name, outer[i][0]) == 0) return snprintf(out, NAME_MAX_BYTES, "%s", outer[i][1]) > 0;
-    char prefix[40];
-    int n = snprintf(prefix, sizeof prefix, "model.layers.%d.", t->layer);
-    if (t->layer < 0 || strncmp(t->name, prefix, (size_t)n) != 0) return false;
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        size_t length = strlen(parts[i].ours);
-        const char *rest = t->name + n + length;
-        if (strncmp(t->name + n, parts[i].ours, length) == 0 &&
-            (strcmp(rest, ".weight") == 0 || strcmp(rest, ".bias") == 0))
-            return snprintf(out, NAME_MAX_BYTES, "blk.%d.%s%s", t->layer, parts[i].theirs, rest) > 0;
-    }
-    return false;
-}
-
-static const struct architecture *architecture_of(const char *name) {
-    for (size_t i = 0; i < sizeof architectures / sizeof architectures[0]; i++)
-        if (strcmp(architectures[i].name, name) == 0) return &architectures[i];
-    return NULL;
-}
-
-static bool is_paired(const struct architecture *a, const model_tensor *t) {
-    return a->pairs && (strcmp(t->param, "q_proj") == 0 || strcmp(t->param, "k_proj") == 0);
+static bool is_paired(const model_config *c, const model_tensor *t) {
+    return model_arch_of(c)->gguf_pairs && strchr("qk", t->param[0]) &&
+           (strcmp(t->param + 1, "_proj") == 0 || strcmp(t->param + 1, "_bias") == 0);
 }
 
 /* Our row behind the file's row r: pairs (2i, 2i+1) come from i and i + HD/2. */
@@ -73,15 +33,7 @@ static const char *key_in(char out[80], const char *arch, const char *key) {
 static propane_status refuse_unsupported(const gguf *g, const char *arch, propane_error *err) {
     static const char *const counts[] = {"expert_count", "attention.sliding_window"};
     char key[80];
-    const char *scaling = "none";
     int64_t count = 0;
-    PROPANE_TRY(gguf_get_text(g, key_in(key, arch, "rope.scaling.type"), false, &scaling, err));
-    if (strcmp(scaling, "none") != 0)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is '%.40s'; only plain RoPE can be done",
-                            gguf_source(g), key, scaling);
-    if (gguf_find_tensor(g, "rope_freqs.weight"))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: the tensor rope_freqs.weight scales RoPE, which cannot be done", gguf_source(g));
     for (int i = 0; i < 2; i++) {
         PROPANE_TRY(gguf_get_int(g, key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
         if (count)
@@ -89,6 +41,53 @@ static propane_status refuse_unsupported(const gguf *g, const char *arch, propan
                                 key, (long long)count);
     }
     return PROPANE_OK;
+}
+
+#define ROPE_FREQS "rope_freqs.weight"
+
+/* Llama 3's scaling stands in the file as what each pair's frequency is divided by. Its four numbers are found again: the
+ * published ones are tried first, then contexts of every power of two. */
+static propane_status find_llama3(const gguf *g, const gguf_tensor *t, model_config *c, propane_error *err) {
+    float factors[1 << 11];
+    int64_t pairs = c->head_dim / 2;
+    if (t->count != pairs || pairs > 1 << 11)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor " ROPE_FREQS " has %lld elements, not %lld",
+                            gguf_source(g), (long long)t->count, (long long)pairs);
+    PROPANE_TRY(gguf_f32(g, t, factors, err));
+    model_config plain = *c;
+    double largest = 1;
+    for (int64_t i = 0; i < pairs; i++) largest = fmax(largest, (double)factors[i]);
+    plain.rope_scaling = MODEL_ROPE_PLAIN;
+    c->rope_scaling = MODEL_ROPE_LLAMA3;
+    c->rope_factor = largest;
+    c->rope_low_factor = 1;
+    c->rope_high_factor = 4;
+    for (int tried = -1; tried < 20; tried++) {
+        double worst = 0;
+        c->rope_original = tried < 0 ? 8192 : INT64_C(16) << tried;
+        for (int64_t i = 0; i < pairs; i++)
+            worst = fmax(
+                worst, fabs(model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i) / (double)factors[i] - 1));
+        if (worst < 1e-5) return PROPANE_OK;
+    }
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: the tensor " ROPE_FREQS " scales RoPE in a way that is not Llama 3's", gguf_source(g));
+}
+
+static propane_status read_rope(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+    char key[80];
+    const char *scaling = "none";
+    const gguf_tensor *freqs = gguf_find_tensor(g, ROPE_FREQS);
+    PROPANE_TRY(gguf_get_real(g, key_in(key, arch, "rope.freq_base"), false, &c->rope_theta, err));
+    PROPANE_TRY(gguf_get_text(g, key_in(key, arch, "rope.scaling.type"), false, &scaling, err));
+    if (strcmp(scaling, "linear") == 0) {
+        c->rope_scaling = MODEL_ROPE_LINEAR;
+        PROPANE_TRY(gguf_get_real(g, key_in(key, arch, "rope.scaling.factor"), true, &c->rope_factor, err));
+    } else if (strcmp(scaling, "none") != 0) {
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is '%.40s'; only 'none' and 'linear' can be done",
+                            gguf_source(g), key, scaling);
+    }
+    return freqs && c->rope_scaling == MODEL_ROPE_PLAIN ? find_llama3(g, freqs, c, err) : PROPANE_OK;
 }
 
 static propane_status read_sizes(const gguf *g, const char *arch, model_config *c, propane_error *err) {
@@ -121,9 +120,24 @@ static propane_status read_sizes(const gguf *g, const char *arch, model_config *
                         gguf_source(g), (long long)values, (long long)turned, (long long)c->head_dim);
 }
 
+static const char *epsilon_key(const model_arch *a) {
+    return a->norm == ARCH_LAYER_NORM ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+}
+
+/* Whether the first layer has the first tensor that the architecture holds on that condition. */
+static bool holds_row(const gguf *g, const model_arch *a, arch_when when) {
+    char name[80];
+    for (const arch_tensor *row = a->tensors; row->name; row++) {
+        if (row->when != when) continue;
+        snprintf(name, sizeof name, "blk.0.%s", row->gguf);
+        return gguf_find_tensor(g, name) != NULL;
+    }
+    return false;
+}
+
 propane_status gguf_config(const gguf *g, model_config *out, propane_error *err) {
     const char *arch;
-    char key[80];
+    char key[80], known[100];
     model_config c = {.num_key_value_heads = -1,
                       .head_dim = -1,
                       .rms_norm_eps = 1e-5,
@@ -131,14 +145,17 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
                       .bos_token_id = -1,
                       .eos_token_id = -1};
     PROPANE_TRY(gguf_get_text(g, "general.architecture", true, &arch, err));
-    if (!architecture_of(arch))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: general.architecture is '%.40s'; only 'llama' is known",
-                            gguf_source(g), arch);
-    snprintf(c.model_type, sizeof c.model_type, "%s", arch);
+    const model_arch *a = model_arch_gguf(arch);
+    if (!a)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: general.architecture is '%.40s'; those known are %s",
+                            gguf_source(g), arch, model_arch_names(known));
+    snprintf(c.model_type, sizeof c.model_type, "%s", a->type);
     PROPANE_TRY(refuse_unsupported(g, arch, err));
     PROPANE_TRY(read_sizes(g, arch, &c, err));
-    PROPANE_TRY(gguf_get_real(g, key_in(key, arch, "attention.layer_norm_rms_epsilon"), true, &c.rms_norm_eps, err));
-    PROPANE_TRY(gguf_get_real(g, key_in(key, arch, "rope.freq_base"), false, &c.rope_theta, err));
+    PROPANE_TRY(gguf_get_real(g, key_in(key, arch, epsilon_key(a)), true, &c.rms_norm_eps, err));
+    if (a->position == ARCH_ROPE) PROPANE_TRY(read_rope(g, arch, &c, err));
+    c.attention_bias = holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
+    c.mlp_bias = holds_row(g, a, ARCH_IF_MLP_BIAS);
     snprintf(key, sizeof key, "%.7g", c.rms_norm_eps); /* the fp32 number next to 1e-5 means 1e-5 */
     c.rms_norm_eps = strtod(key, NULL);
     const gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
@@ -157,37 +174,34 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
 /* ---- weights --------------------------------------------------------------------------------------------------------------- */
 
 static propane_status find_tensor(const gguf *g, const model_tensor *t, const gguf_tensor **out, propane_error *err) {
-    char name[NAME_MAX_BYTES];
-    if (!gguf_name(t, name))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: the tensor %s has no name in GGUF files", gguf_source(g),
-                            t->name);
-    const gguf_tensor *found = *out = gguf_find_tensor(g, name);
-    if (!found) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", gguf_source(g), name);
-    bool fits =
-        found->rank == t->rank && found->dim[0] == t->dim[t->rank - 1] && (t->rank == 1 || found->dim[1] == t->dim[0]);
+    const gguf_tensor *found = *out = gguf_find_tensor(g, t->gguf);
+    int64_t inner = t->rank > 1 ? t->dim[1] : t->stored_rows;
+    if (!found) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", gguf_source(g), t->gguf);
+    bool fits = found->rank == t->rank && found->dim[0] == inner && (t->rank == 1 || found->dim[1] == t->stored_rows);
     if (fits) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s: the tensor %s is [%lld, %lld]; the configuration makes it [%lld, %lld]", gguf_source(g),
-                        name, (long long)(found->rank > 1 ? found->dim[1] : 1), (long long)found->dim[0],
-                        (long long)(t->rank > 1 ? t->dim[0] : 1), (long long)t->dim[t->rank - 1]);
+                        t->gguf, (long long)(found->rank > 1 ? found->dim[1] : 1), (long long)found->dim[0],
+                        (long long)(t->rank > 1 ? t->stored_rows : 1), (long long)inner);
 }
 
 static propane_status fill(const gguf *g, model_weights *w, propane_error *err) {
-    const struct architecture *a = architecture_of(w->config.model_type);
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         const gguf_tensor *from = NULL;
         float *to = model_weights_data(w, t);
+        bool paired = is_paired(&w->config, t);
         PROPANE_TRY(find_tensor(g, t, &from, err));
-        if (!is_paired(a, t)) {
+        if (!paired && t->stored_rows == t->dim[0]) {
             PROPANE_TRY(gguf_f32(g, from, to, err));
             continue;
         }
-        int64_t width = t->count / t->dim[0]; /* a bias has rows of one */
-        float *rows = mem_array((size_t)t->count, sizeof *rows);
-        propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)t->count * 4);
+        int64_t width = t->dim[1]; /* a bias has rows of one */
+        float *rows = mem_array((size_t)from->count, sizeof *rows);
+        propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
         for (int64_t r = 0; !status && r < t->dim[0]; r++)
-            memcpy(to + our_row(w->config.head_dim, r) * width, rows + r * width, (size_t)width * sizeof *rows);
+            memcpy(to + (paired ? our_row(w->config.head_dim, r) : r) * width, rows + (t->first_row + r) * width,
+                   (size_t)width * sizeof *rows);
         mem_free(rows);
         PROPANE_TRY(status);
     }
@@ -196,10 +210,7 @@ static propane_status fill(const gguf *g, model_weights *w, propane_error *err) 
 
 /* Before memory is taken for what the metadata claims: every tensor is there, shaped and readable. */
 static propane_status check_tensors(const gguf *g, const model_config *c, propane_error *err) {
-    double floats = 2.0 * (double)c->vocab_size * (double)c->hidden_size;
-    floats +=
-        (double)c->num_hidden_layers * (double)c->hidden_size *
-        (3.0 * (double)c->intermediate_size + 2.0 * (double)model_config_q(c) + 2.0 * (double)model_config_kv(c) + 2);
+    double floats = (double)model_arch_parameters(c);
     double held = 0;
     for (int i = 0; i < gguf_tensor_count(g); i++) held += (double)gguf_tensor_at(g, i)->count;
     if (floats <= 2 * held + 1e6) return PROPANE_OK;
@@ -232,6 +243,7 @@ static gguf_type type_for(const model_tensor *t, gguf_type type) {
 }
 
 static void put_config(gguf_header *h, const model_config *c, gguf_type type) {
+    const model_arch *a = model_arch_of(c);
     static const struct {
         const char *key;
         size_t offset;
@@ -248,7 +260,7 @@ static void put_config(gguf_header *h, const model_config *c, gguf_type type) {
         {"rope.dimension_count", offsetof(model_config, head_dim)},
     };
     char key[80];
-    gguf_put_text(h, "general.architecture", c->model_type);
+    gguf_put_text(h, "general.architecture", a->gguf);
     gguf_put_text(h, "general.type", "model");
     gguf_put_text(h, "general.name", "propane");
     gguf_put_u32(h, "general.file_type",
@@ -260,38 +272,65 @@ static void put_config(gguf_header *h, const model_config *c, gguf_type type) {
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         int64_t value;
         memcpy(&value, (const char *)c + sizes[i].offset, sizeof value);
-        gguf_put_u32(h, key_in(key, c->model_type, sizes[i].key), (uint32_t)value);
+        if (a->position == ARCH_ROPE || strncmp(sizes[i].key, "rope.", 5) != 0)
+            gguf_put_u32(h, key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
     }
-    gguf_put_f32(h, key_in(key, c->model_type, "attention.layer_norm_rms_epsilon"), (float)c->rms_norm_eps);
-    gguf_put_f32(h, key_in(key, c->model_type, "rope.freq_base"), (float)c->rope_theta);
+    gguf_put_f32(h, key_in(key, a->gguf, epsilon_key(a)), (float)c->rms_norm_eps);
+    if (a->position != ARCH_ROPE) return;
+    gguf_put_f32(h, key_in(key, a->gguf, "rope.freq_base"), (float)c->rope_theta);
+    if (c->rope_scaling != MODEL_ROPE_LINEAR) return;
+    gguf_put_text(h, key_in(key, a->gguf, "rope.scaling.type"), "linear");
+    gguf_put_f32(h, key_in(key, a->gguf, "rope.scaling.factor"), (float)c->rope_factor);
 }
 
-static propane_status put_tensors(gguf_header *h, const model_weights *w, gguf_type type, propane_error *err) {
+static void put_tensors(gguf_header *h, const model_weights *w, gguf_type type) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
-        const int64_t dim[2] = {t->dim[t->rank - 1], t->dim[0]};
-        char name[NAME_MAX_BYTES];
-        if (!gguf_name(t, name))
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the tensor %s has no name in GGUF files", t->name);
-        gguf_put_tensor(h, name, t->rank, dim, type_for(t, type));
+        const int64_t dim[2] = {t->rank > 1 ? t->dim[1] : t->stored_rows, t->stored_rows};
+        if (t->first_row == 0) gguf_put_tensor(h, t->gguf, t->rank, dim, type_for(t, type));
     }
-    return PROPANE_OK;
+    const int64_t pairs = w->config.head_dim / 2;
+    if (w->config.rope_scaling == MODEL_ROPE_LLAMA3) gguf_put_tensor(h, ROPE_FREQS, 1, &pairs, GGUF_TYPE_F32);
 }
 
 /* Row by row, so that no second copy of a matrix is held. */
-static propane_status write_tensor(file_writer *f, const model_weights *w, const model_tensor *t, gguf_type type,
-                                   uint8_t *row, propane_error *err) {
-    static const uint8_t zeros[32] = {0};
-    bool paired = is_paired(architecture_of(w->config.model_type), t);
+static propane_status write_rows(file_writer *f, const model_weights *w, const model_tensor *t, gguf_type type,
+                                 uint8_t *row, uint64_t *written, propane_error *err) {
+    bool paired = is_paired(&w->config, t);
     int64_t rows = t->rank == 1 && !paired ? 1 : t->dim[0], width = t->count / rows;
-    uint64_t written = 0;
     for (int64_t r = 0; r < rows; r++) {
         int64_t from = paired ? our_row(w->config.head_dim, r) : r;
         size_t bytes = gguf_encode_blocks(type, model_weights_data(w, t) + from * width, width, row);
         PROPANE_TRY(file_writer_write(f, row, bytes, err));
-        written += bytes;
+        *written += bytes;
+    }
+    return PROPANE_OK;
+}
+
+/* With those that lie below it in the same tensor. */
+static propane_status write_tensor(file_writer *f, const model_weights *w, const model_tensor *first, gguf_type type,
+                                   uint8_t *row, propane_error *err) {
+    static const uint8_t zeros[32] = {0};
+    const model_tensor *t;
+    uint64_t written = 0;
+    if (first->stored_rows == first->dim[0]) {
+        PROPANE_TRY(write_rows(f, w, first, type, row, &written, err));
+    } else {
+        for (int k = 0; (t = model_weights_piece(w, first, k)); k++)
+            PROPANE_TRY(write_rows(f, w, t, type, row, &written, err));
     }
     return file_writer_write(f, zeros, (size_t)(-written % 32), err);
+}
+
+static propane_status write_freqs(file_writer *f, const model_config *c, propane_error *err) {
+    static const uint8_t zeros[32] = {0};
+    model_config plain = *c;
+    plain.rope_scaling = MODEL_ROPE_PLAIN;
+    for (int64_t i = 0; i < c->head_dim / 2; i++) {
+        float factor = (float)(model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i));
+        PROPANE_TRY(file_writer_write(f, &factor, sizeof factor, err));
+    }
+    return file_writer_write(f, zeros, (size_t)(-(uint64_t)(c->head_dim * 2) % 32), err);
 }
 
 static propane_status write_all(file_writer *f, const model_weights *w, const gguf_header *h, gguf_type type,
@@ -307,7 +346,9 @@ static propane_status write_all(file_writer *f, const model_weights *w, const gg
     uint8_t *row = mem_array((size_t)widest, 4);
     if (!status && !row) status = propane_fail_memory(err, (size_t)widest * 4);
     for (int i = 0; !status && i < w->count; i++)
-        status = write_tensor(f, w, &w->tensors[i], type_for(&w->tensors[i], type), row, err);
+        if (w->tensors[i].first_row == 0)
+            status = write_tensor(f, w, &w->tensors[i], type_for(&w->tensors[i], type), row, err);
+    if (!status && w->config.rope_scaling == MODEL_ROPE_LLAMA3) status = write_freqs(f, &w->config, err);
     mem_free(row);
     return status;
 }
@@ -316,16 +357,13 @@ propane_status gguf_write_model(const model_weights *w, const tokenizer *t, cons
                                 propane_error *err) {
     gguf_header h = {0};
     file_writer *f = NULL;
-    if (!architecture_of(w->config.model_type))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: models of type '%s' are not written as GGUF", path,
-                            w->config.model_type);
     put_config(&h, &w->config, type);
     propane_status status = t ? gguf_put_tokenizer(&h, t, w->config.vocab_size, err) : PROPANE_OK;
     if (!t && w->config.bos_token_id >= 0)
         gguf_put_u32(&h, "tokenizer.ggml.bos_token_id", (uint32_t)w->config.bos_token_id);
     if (!t && w->config.eos_token_id >= 0)
         gguf_put_u32(&h, "tokenizer.ggml.eos_token_id", (uint32_t)w->config.eos_token_id);
-    if (!status) status = put_tensors(&h, w, type, err);
+    if (!status) put_tensors(&h, w, type);
     if (!status) status = file_writer_open(path, &f, err);
     if (!status) status = write_all(f, w, &h, type, err);
     gguf_header_deinit(&h);

@@ -178,6 +178,11 @@ static propane_status save_all(file_writer *f, const model_weights *w, propane_e
 
 propane_status llama2c_write(const model_weights *w, const char *path, propane_error *err) {
     const model_config *c = &w->config;
+    if (strcmp(c->model_type, "llama") != 0 || c->attention_bias || c->mlp_bias || c->rope_scaling != MODEL_ROPE_PLAIN)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: a llama2.c checkpoint holds a Llama without biases and rope scaling; this model "
+                            "(%s) is another: write a folder, .safetensors or .gguf",
+                            path, c->model_type);
     if (model_config_q(c) != c->hidden_size)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: a llama2.c checkpoint cannot say that head_dim is %lld; it must be hidden_size / "

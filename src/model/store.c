@@ -87,12 +87,46 @@ static propane_status open_tensors(const char *path, bool is_dir, safetensors **
     return status;
 }
 
+/* Files of the bare model leave out the prefix of its names. NULL: the whole name is the only one. */
+static const char *bare_name(const model_weights *w, const char *stored) {
+    const char *base = model_arch_of(&w->config)->base;
+    size_t n = strlen(base);
+    return strncmp(stored, base, n) == 0 ? stored + n : NULL;
+}
+
+/* A stored tensor's shape in Hugging Face's files. Returns the rank. */
+static int stored_shape(const model_tensor *t, int64_t dim[2]) {
+    dim[0] = t->transposed ? t->dim[1] : t->stored_rows;
+    dim[1] = t->transposed ? t->stored_rows : t->dim[1];
+    return t->rank;
+}
+
+/* Our rows out of a stored tensor. */
+static propane_status fill_moved(model_weights *w, const model_tensor *t, const safetensors *s,
+                                 const safetensors_tensor *from, propane_error *err) {
+    float *all = mem_array((size_t)from->count, sizeof *all), *to = model_weights_data(w, t);
+    propane_status status =
+        all ? safetensors_f32(s, from, all, err) : propane_fail_memory(err, (size_t)from->count * sizeof *all);
+    int64_t width = t->dim[1];
+    if (!status && !t->transposed) memcpy(to, all + t->first_row * width, (size_t)t->count * sizeof *to);
+    for (int64_t i = 0; !status && t->transposed && i < width; i++)
+        for (int64_t r = 0; r < t->dim[0]; r++) to[r * width + i] = all[i * t->stored_rows + t->first_row + r];
+    mem_free(all);
+    return status;
+}
+
+/* Our own form, as checkpoints of a run have it, or Hugging Face's. */
 static propane_status fill_one(model_weights *w, const model_tensor *t, const safetensors *s, propane_error *err) {
     const safetensors_tensor *found = safetensors_find(s, t->name);
+    bool plain = found || model_tensor_plain(t);
+    int64_t dim[2] = {t->dim[0], t->dim[1]};
+    if (!found) found = safetensors_find(s, t->stored);
+    if (!found && bare_name(w, t->stored)) found = safetensors_find(s, bare_name(w, t->stored));
     if (!found)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), t->name);
-    PROPANE_TRY(safetensors_expect(s, t->name, found->dtype, t->rank, t->dim, &found, err));
-    return safetensors_f32(s, found, model_weights_data(w, t), err);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), t->stored);
+    if (!plain) stored_shape(t, dim);
+    PROPANE_TRY(safetensors_expect(s, found->name, found->dtype, t->rank, dim, &found, err));
+    return plain ? safetensors_f32(s, found, model_weights_data(w, t), err) : fill_moved(w, t, s, found, err);
 }
 
 /* ---- weights in several files -------------------------------------------------------------------------------------- */
@@ -131,12 +165,14 @@ static propane_status fill_from_shards(model_weights *w, const json_t *map, cons
     shards *s = mem_alloc(sizeof *s);
     propane_status status = s ? PROPANE_OK : propane_fail_memory(err, sizeof *s);
     for (int i = 0; !status && i < w->count; i++) {
-        const char *name = json_string_value(json_object_get(map, w->tensors[i].name));
+        const char *stored = w->tensors[i].stored, *bare = bare_name(w, stored);
+        const char *name = json_string_value(json_object_get(map, stored));
+        if (!name && bare) name = json_string_value(json_object_get(map, bare));
         safetensors *file = NULL;
         status = name ? open_shard(s, folder, name, a, &file, err)
                       : propane_fail(err, PROPANE_ERR_INVALID,
                                      "%s/model.safetensors.index.json: the tensor %s is missing in 'weight_map'",
-                                     folder, w->tensors[i].name);
+                                     folder, stored);
         if (!status) status = fill_one(w, &w->tensors[i], file, err);
     }
     for (int i = 0; s && i < s->count; i++) safetensors_close(s->files[i]);
@@ -234,9 +270,13 @@ propane_status model_store_describe(const model_config *c, safetensors_writer *w
 
 propane_status model_store_declare(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
                                    propane_error *err) {
-    for (int i = 0; i < w->count; i++)
-        PROPANE_TRY(
-            safetensors_writer_declare(writer, w->tensors[i].name, dtype, w->tensors[i].rank, w->tensors[i].dim, err));
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        int64_t dim[2];
+        if (t->first_row > 0) continue; /* part of one that is declared */
+        int rank = stored_shape(t, dim);
+        PROPANE_TRY(safetensors_writer_declare(writer, t->stored, dtype, rank, dim, err));
+    }
     return PROPANE_OK;
 }
 
@@ -257,15 +297,40 @@ static propane_status write_narrow(safetensors_writer *writer, const float *data
     return PROPANE_OK;
 }
 
+/* A stored tensor put together from ours. */
+static void gather(const model_weights *w, const model_tensor *first, float *all) {
+    const model_tensor *t;
+    for (int k = 0; (t = model_weights_piece(w, first, k)); k++) {
+        const float *from = model_weights_data(w, t);
+        int64_t width = t->dim[1];
+        if (!t->transposed) memcpy(all + t->first_row * width, from, (size_t)t->count * sizeof *all);
+        for (int64_t i = 0; t->transposed && i < width; i++)
+            for (int64_t r = 0; r < t->dim[0]; r++) all[i * t->stored_rows + t->first_row + r] = from[r * width + i];
+    }
+}
+
+static propane_status write_floats(safetensors_writer *writer, const float *data, int64_t count,
+                                   safetensors_dtype dtype, propane_error *err) {
+    if (dtype == ST_F32) return safetensors_writer_data(writer, data, (size_t)count * sizeof *data, err);
+    return write_narrow(writer, data, count, dtype == ST_BF16, err);
+}
+
 propane_status model_store_data(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
                                 propane_error *err) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
-        const float *data = model_weights_data(w, t);
-        if (dtype == ST_F32)
-            PROPANE_TRY(safetensors_writer_data(writer, data, (size_t)t->count * sizeof *data, err));
-        else
-            PROPANE_TRY(write_narrow(writer, data, t->count, dtype == ST_BF16, err));
+        int64_t count = t->stored_rows * t->dim[1];
+        if (t->first_row > 0) continue;
+        if (model_tensor_plain(t)) {
+            PROPANE_TRY(write_floats(writer, model_weights_data(w, t), count, dtype, err));
+            continue;
+        }
+        float *all = mem_array((size_t)count, sizeof *all);
+        if (!all) return propane_fail_memory(err, (size_t)count * sizeof *all);
+        gather(w, t, all);
+        propane_status status = write_floats(writer, all, count, dtype, err);
+        mem_free(all);
+        PROPANE_TRY(status);
     }
     return PROPANE_OK;
 }

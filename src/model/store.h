@@ -28,7 +28,7 @@ PROPANE_CHECK propane_status model_store_fill(model_weights *w, const safetensor
  * files are replaced one by one. */
 PROPANE_CHECK propane_status model_store_write(const model_weights *w, const char *path, model_form form,
                                                safetensors_dtype dtype, propane_error *err);
-/* Declares and then writes all tensors of the registry; for files that hold more than the model. */
+/* Declares and then writes all tensors in Hugging Face's form; for files that hold more than the model. */
 PROPANE_CHECK propane_status model_store_declare(const model_weights *w, safetensors_writer *writer,
                                                  safetensors_dtype dtype, propane_error *err);
 PROPANE_CHECK propane_status model_store_data(const model_weights *w, safetensors_writer *writer,

@@ -138,7 +138,11 @@ static void tensor_name(char out[300], const model_tensor *t, int block) {
 static propane_status put_tensors(safetensors_writer *w, const model_weights *weights, float *const moments[2],
                                   propane_error *err) {
     char name[300];
-    int blocks = moments ? 3 : 1;
+    int blocks = 3;
+    if (!moments) { /* the finished model, in Hugging Face's form */
+        PROPANE_TRY(model_store_declare(weights, w, ST_F32, err));
+        return model_store_data(weights, w, ST_F32, err);
+    }
     for (int b = 0; b < blocks; b++)
         for (int i = 0; i < weights->count; i++) {
             const model_tensor *t = &weights->tensors[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The embedding table: rows of [V][D] gathered into the channel-first residual stream [B,D,1,S], and its gradient
+ * The embedding tables: rows of [V][D], and of learned positions, gathered into the channel-first residual stream [B,D,1,S], and its gradient
  * scattered back. On the host, because no engine of this kind gathers.
  */
 #ifndef TRAIN_EMBED_H
@@ -13,9 +13,14 @@ typedef struct train_embed {
         row_stride; /* bytes: element (b,d,s) of the stream lies at b*batch_stride + d*row_stride + 4*s */
 } train_embed;
 
-/* `tokens` [B][S]. Tokens are within the table: the data reader has checked them. */
-void train_embed_gather(const train_embed *e, const float *table, const int32_t *tokens, float *stream);
+/* `tokens` [B][S]. Tokens are within the table: the data reader has checked them. `positions` (may be NULL): rows that are
+ * added, one a position. */
+void train_embed_gather(const train_embed *e, const float *table, const float *positions, const int32_t *tokens,
+                        float *stream);
 /* gradient[token] += stream's column, in the order of positions whatever the number of threads. */
 void train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream);
+
+/* The same for the learned positions. */
+void train_embed_scatter_positions(const train_embed *e, float *gradient, const float *stream);
 
 #endif

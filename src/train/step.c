@@ -558,6 +558,7 @@ static train_embed embed_layout(const train_step *s, const propane_io *io) {
 
 static propane_status forward(train_step *s, const int32_t *inputs, propane_error *err) {
     const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
+    const model_tensor *positions = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_positions");
     const wire_value *x = &s->wiring->values[0];
     int64_t start = clock_ns(), count = s->plan->options.batch * s->plan->options.context;
     void *stream = NULL;
@@ -570,7 +571,8 @@ static propane_status forward(train_step *s, const int32_t *inputs, propane_erro
                                 (long long)s->weights->config.vocab_size);
     PROPANE_TRY(lock_value(s, 0, true, &stream, err));
     train_embed e = embed_layout(s, &x->io);
-    train_embed_gather(&e, model_weights_data(s->weights, table), inputs, stream);
+    const float *learned = positions ? model_weights_data(s->weights, positions) : NULL;
+    train_embed_gather(&e, model_weights_data(s->weights, table), learned, inputs, stream);
     unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
     return run_calls(s, 0, s->wiring->forward_count, 0, err);
@@ -596,20 +598,33 @@ static propane_status take_loss(train_step *s, const int32_t *targets, double gr
     return status;
 }
 
-/* The embedding's own gradient; a tied head's has been made by then. */
+/* One table's gradient out of the stream's: the token rows (a tied head's part of it has been made by then) or the
+ * positions' rows. */
+static propane_status scatter_table(train_step *s, const model_tensor *table, const int32_t *inputs, bool clear,
+                                    const float *stream, const train_embed *e, propane_error *err) {
+    propane_buffer *buffer = s->gradients[table - s->weights->tensors];
+    void *gradient = NULL;
+    PROPANE_TRY(propane_buffer_lock(buffer, true, &gradient, err));
+    if (clear) memset(gradient, 0, (size_t)table->count * sizeof(float));
+    if (inputs)
+        train_embed_scatter(e, gradient, inputs, stream);
+    else
+        train_embed_scatter_positions(e, gradient, stream);
+    propane_buffer_unlock(buffer);
+    return PROPANE_OK;
+}
+
 static propane_status scatter(train_step *s, const int32_t *inputs, bool first, propane_error *err) {
     const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
+    const model_tensor *positions = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_positions");
     int64_t start = clock_ns();
-    int value = wiring_value(s->wiring, 0, "d_x"), tensor = (int)(table - s->weights->tensors);
-    void *stream = NULL, *gradient = NULL;
+    int value = wiring_value(s->wiring, 0, "d_x");
+    void *stream = NULL;
     PROPANE_TRY(lock_value(s, value, false, &stream, err));
-    propane_status status = propane_buffer_lock(s->gradients[tensor], true, &gradient, err);
-    if (status == PROPANE_OK) {
-        train_embed e = embed_layout(s, &s->wiring->values[value].io);
-        if (first && !s->weights->config.tie_word_embeddings) memset(gradient, 0, (size_t)table->count * sizeof(float));
-        train_embed_scatter(&e, gradient, inputs, stream);
-        propane_buffer_unlock(s->gradients[tensor]);
-    }
+    train_embed e = embed_layout(s, &s->wiring->values[value].io);
+    bool clear = first && !s->weights->config.tie_word_embeddings;
+    propane_status status = scatter_table(s, table, inputs, clear, stream, &e, err);
+    if (!status && positions) status = scatter_table(s, positions, NULL, first, stream, &e, err);
     unlock_value(s, value);
     s->own_ns += clock_ns() - start;
     return status;

@@ -96,7 +96,7 @@ $ propane tokenize text --vocab 270 --out v.json > log; propane train --data tex
 2> propane train: the model (done) has a vocabulary of 16, the tokenizer one of 270: give the model's own --tokenizer
 = 1
 $ propane train --data text --init done --layers 2
-2> propane train: --init says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie
+2> propane train: --init says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie
 2> Try 'propane train --help'.
 = 2
 $ propane train --data text --init done --config done/config.json

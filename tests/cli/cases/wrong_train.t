@@ -153,7 +153,7 @@ $ propane train --data text --config empty
 2~ propane train: empty: line 1, column 0: not valid JSON: *
 = 1
 $ propane train --data text --config good.json --layers 2
-2> propane train: --config says the model's sizes; leave out --layers, --width, --hidden, --heads, --kv-heads, --tie
+2> propane train: --config says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie
 2> Try 'propane train --help'.
 = 2
 $ config 's/}//'

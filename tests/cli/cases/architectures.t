@@ -1,0 +1,42 @@
+# Every architecture: a fresh model trains and resumes, its forms give the same loss, it generates.
+@ awk 'BEGIN{for(i=0;i<400;i++) print "line", i*i%97, "of", i%7}' > text
+@ head -c 40 text > short
+@ printf 'sed -n "s/.*\\"$1\\":\\([0-9.e-]*\\).*/\\1/p" | tail -1\n' > ../bin/field; chmod +x ../bin/field
+@ printf 'a=$1; shift; propane train --data text --kind bytes --arch $a --layers 2 --width 32 --heads 4 --context 32 --batch 2 --warmup 2 --eval-every 0 --json --run $a "$@"\n' > ../bin/fresh; chmod +x ../bin/fresh
+@ for a in llama qwen2 qwen3 gpt2; do fresh $a --steps 3 > $a.log; fresh $a --steps 6 --resume > $a.log; done
+$ for a in llama qwen2 qwen3 gpt2; do propane show $a/config.json | sed -n '2s/:.*//p'; done
+>   llama
+>   qwen2
+>   qwen3
+>   gpt2
+= 0
+@ for a in llama qwen2 qwen3 gpt2; do propane convert $a $a.gguf > log; propane convert $a.gguf $a.safetensors > log; propane convert $a.safetensors $a.folder --tokenizer $a/tokenizer.propane.json > log; done
+$ for a in llama qwen2 qwen3 gpt2; do want=$(propane eval $a --data text --context 32 --json); for f in $a.gguf $a.safetensors; do test "$want" = "$(propane eval $f --tokenizer $a/tokenizer.propane.json --data text --context 32 --json)" || echo $f; done; done
+= 0
+$ for a in llama qwen2 qwen3 gpt2; do propane generate $a --prompt line --count 5 --temperature 0 | head -c 4; done; echo
+> linelinelineline
+= 0
+$ for a in llama qwen2 qwen3 gpt2; do propane plan $a --plan six | grep -c ' device '; done | uniq
+> 6
+= 0
+# a model's own numbers
+$ propane eval qwen3 --data short --logits l.safetensors --gradients g.safetensors --json > e; propane show l.safetensors | sed -n 2p; propane show g.safetensors | grep -c q_norm
+>   F32   logits                                                       [40, 256]
+> 2
+= 0
+$ propane eval qwen3 --data text --gradients g.safetensors
+2~ propane eval: --gradients: * ids are more than a context of 256 and its last target
+= 1
+$ propane eval qwen3 --data short --gradients g.safetensors --plan seven
+2> propane eval: there is no plan 'seven'; plans are layer, six, ten
+= 1
+$ propane convert qwen3 q.bin
+2> propane convert: q.bin: a llama2.c checkpoint holds a Llama without biases and rope scaling; this model (qwen3) is another: write a folder, .safetensors or .gguf
+= 1
+# what does not go
+$ fresh mamba --steps 1
+2> propane train: there is no architecture 'mamba'; those known are llama, qwen2, qwen3, gpt2
+= 1
+$ fresh gpt2 --steps 1 --kv-heads 2 --run other
+2> propane train: the model's sizes: a model of type gpt2 has as many key/value heads (2) as heads (4), whose sizes (8) make up the width (32)
+= 1

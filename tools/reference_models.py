@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Makes tests/data/arch_*: a tiny random model of each architecture as transformers writes it, and what transformers computes.
+
+    python3 tools/reference_models.py [FOLDER]      (needs torch and transformers; Propane and its tests need neither)
+
+arch_NAME/config.json, model.safetensors    as save_pretrained leaves them
+arch_NAME/reference.safetensors             F32 unless said otherwise
+    tokens      I32 [batch, sequence + 1]: inputs are [:, :-1], targets [:, 1:]
+    logits      [batch, sequence, vocabulary]
+    loss        F64 [1]: mean cross-entropy over all targets
+    grads.NAME  of the loss; NAME and shape as in model.safetensors
+
+The arithmetic is float64 on the float32 weights. Norm weights lie around 1, biases around 0 (none at 0).
+"""
+import json
+import os
+import shutil
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3Config,
+                          Qwen3ForCausalLM)
+
+BATCH, SEQUENCE, VOCABULARY = 2, 16, 40
+SIZES = dict(vocab_size=VOCABULARY, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             max_position_embeddings=64, bos_token_id=1, eos_token_id=2)
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 32}
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+
+
+def models():
+    yield "llama3", LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=LLAMA3, attention_bias=True, mlp_bias=True, head_dim=8, tie_word_embeddings=False))
+    yield "qwen2", Qwen2ForCausalLM(Qwen2Config(**SIZES, rope_parameters=PLAIN, tie_word_embeddings=True))
+    yield "qwen3", Qwen3ForCausalLM(Qwen3Config(**SIZES, rope_parameters=PLAIN, head_dim=8, tie_word_embeddings=True))
+    yield "gpt2", GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=4, n_positions=24, bos_token_id=1, eos_token_id=2))
+
+
+def main(root):
+    for seed, (name, model) in enumerate(models()):
+        torch.manual_seed(100 + seed)
+        for p_name, p in model.named_parameters():
+            table = p is model.get_input_embeddings().weight or "wpe" in p_name
+            if p.dim() == 1:
+                torch.nn.init.normal_(p, 0.0 if p_name.endswith("bias") else 1.0, 0.2)
+            else:
+                torch.nn.init.normal_(p, 0.0, 0.5 if table else p.shape[0 if name == "gpt2" else 1] ** -0.5)
+        folder = os.path.join(root, "arch_" + name)
+        shutil.rmtree(folder, ignore_errors=True)
+        model.eval().save_pretrained(folder)
+        os.remove(os.path.join(folder, "generation_config.json"))
+        double = model.double()
+        tokens = torch.randint(VOCABULARY, (BATCH, SEQUENCE + 1))
+        logits = double(tokens[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
+        loss.backward()
+        out = {"grads." + n: p.grad.float().contiguous() for n, p in double.named_parameters()}
+        out |= {"tokens": tokens.int(), "logits": logits.detach().float(), "loss": loss.detach()[None]}
+        save_file(out, os.path.join(folder, "reference.safetensors"), {"made_by": "tools/reference_models.py"})
+        bytes_of = sum(os.path.getsize(os.path.join(folder, f)) for f in os.listdir(folder))
+        print(f"{name}: loss {loss.item():.6f}, {len(out)} tensors, {bytes_of} bytes")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "data"))
