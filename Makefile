@@ -24,10 +24,10 @@ SANITIZE := -fsanitize=thread -fno-omit-frame-pointer
 endif
 
 # Libraries that a Mac or a Debian gives through pkg-config; tools/setup installs them.
-PACKAGES := jansson libpcre2-8 libutf8proc
+PACKAGES := jansson libpcre2-8 libutf8proc libmicrohttpd
 PKG      ?= pkg-config
 PKG_CFLAGS := $(shell $(PKG) --cflags $(PACKAGES) 2>/dev/null)
-PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc)
+PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lmicrohttpd)
 CHECK_CFLAGS := $(shell $(PKG) --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell $(PKG) --libs check 2>/dev/null || echo -lcheck)
 

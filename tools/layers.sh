@@ -15,7 +15,8 @@ drivers: base mil chip pass device
 model: base mil
 train: base mil chip grad pass device model
 infer: base mil pass device model
-cli: base macho mil chip grad pass device drivers model train infer
+serve: base mil device model infer
+cli: base macho mil chip grad pass device drivers model train infer serve
 '
 bad=0
 for folder in $(ls src); do

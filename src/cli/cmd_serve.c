@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT
+ * propane serve: a model behind OpenAI's endpoints, for programs that speak to those.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/pool.h"
+#include "cli/cli.h"
+#include "cli/runfolder.h"
+#include "model/store.h"
+#include "serve/server.h"
+
+typedef struct serve_job {
+    const char *model, *vocabulary, *device, *precision, *chat_name, *name;
+    int64_t context;
+    serve_options options;
+    tokenizer *tokenizer;
+    model_weights *weights;
+    propane_device *opened;
+    infer *machine;
+    infer_chat chat;
+} serve_job;
+
+/* "models/llama/" is called "llama". */
+static const char *last_part(const char *path, char out[200]) {
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    snprintf(out, 200, "%.*s", (int)(end - begin < 199 ? end - begin : 199), path + begin);
+    return out;
+}
+
+static propane_status open_model(serve_job *j, propane_error *err) {
+    const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+                                   .context = j->context};
+    PROPANE_TRY(model_store_read(j->model, &j->weights, err));
+    PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
+    if (tokenizer_vocab_size(j->tokenizer) > j->weights->config.vocab_size)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
+                            j->model, j->weights->config.vocab_size, tokenizer_vocab_size(j->tokenizer));
+    PROPANE_TRY(infer_chat_open(j->model, j->tokenizer, j->chat_name, &j->chat, err));
+    PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
+    return infer_create(j->opened, j->weights, &options, &j->machine, err);
+}
+
+static propane_status serve(serve_job *j, propane_error *err) {
+    char name[200];
+    serve_server *server;
+    PROPANE_TRY(open_model(j, err));
+    serve_engine engine = {.machine = j->machine,
+                           .tokenizer = j->tokenizer,
+                           .chat = &j->chat,
+                           .name = j->name ? j->name : last_part(j->model, name),
+                           .created = (int64_t)time(NULL),
+                           .next_seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid()};
+    cli_catch_signals();
+    PROPANE_TRY(serve_start(&engine, &j->options, &server, err));
+    printf("serving '%s' at http://%s%s%s:%d/v1 (chat format %s); Ctrl-C ends it\n", engine.name,
+           strchr(j->options.host, ':') ? "[" : "", j->options.host, strchr(j->options.host, ':') ? "]" : "",
+           serve_port(server), chat_format_name(j->chat.format.format));
+    (void)cli_flush();
+    while (!cli_interrupted) usleep(20000);
+    serve_stop(server, 5000);
+    printf("stopped\n");
+    return PROPANE_OK;
+}
+
+int cmd_serve(int argc, char **argv) {
+    serve_job j = {.device = "cpu", .precision = "fp32", .options = {.host = "127.0.0.1"}};
+    int64_t threads = 0, port = 8080, body = 4, queue = 512, connections = 1024;
+    const cli_flag flags[] = {
+        {"MODEL", CLI_TEXT, &j.model,
+         .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
+        {"--host", CLI_TEXT, &j.options.host, .words = "ADDRESS", .help = "0.0.0.0: reachable from other machines"},
+        {"--port", CLI_INT, &port, 0, 65535, "N", "0: any free one"},
+        {"--name", CLI_TEXT, &j.name, .words = "NAME", .help = "what clients call the model; else the file's name"},
+        {"--chat", CLI_TEXT, &j.chat_name, .words = "FORMAT",
+         .help = "how the model talks, if its folder does not say"},
+        {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE", .help = "if there is none in the model's folder"},
+        {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
+        {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
+        {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
+        {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
+        {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},
+        {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "at the same time"},
+    };
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
+                  "Answers programs that speak OpenAI's completions and chat endpoints. Requests are answered one "
+                  "after the other; Ctrl-C or SIGTERM ends it.");
+    if (code >= 0) return code;
+    j.options.port = (int)port;
+    j.options.body_limit = (size_t)body << 20;
+    j.options.queue_limit = (int)queue;
+    j.options.connection_limit = (int)connections;
+    propane_error err = {0};
+    propane_status status = pool_set_threads((int)threads, &err);
+    if (status == PROPANE_OK) status = serve(&j, &err);
+    infer_free(j.machine);
+    propane_device_close(j.opened);
+    model_weights_free(j.weights);
+    tokenizer_free(j.tokenizer);
+    return status == PROPANE_OK ? CLI_OK : cli_error("serve", &err);
+}

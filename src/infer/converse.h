@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * Conversations with a model: its chat format, and what ends an answer in it (ids where the tokenizer has them, else text).
+ */
+#ifndef INFER_CONVERSE_H
+#define INFER_CONVERSE_H
+
+#include "model/chat.h"
+
+enum { INFER_MAX_ENDS = 4 };
+
+typedef struct infer_chat {
+    chat_template format;
+    int32_t ends[INFER_MAX_ENDS];
+    int end_count;
+    const char *stops[INFER_MAX_ENDS]; /* belong to the format; an infer_chat may be copied */
+    int stop_count;
+} infer_chat;
+
+/* `path`, `wanted`: as in chat_template_find. */
+PROPANE_CHECK propane_status infer_chat_open(const char *path, const tokenizer *t, const char *wanted, infer_chat *out,
+                                             propane_error *err);
+/* The ids of a conversation with what stands in front of an answer behind it; a bos where the tokenizer wants one and the
+ * format has not written it. `out` is empty. */
+PROPANE_CHECK propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const chat_message *messages,
+                                               int count, token_list *out, propane_error *err);
+
+#endif

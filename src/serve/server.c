@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: MIT
+ * Owns connections, the queue and the two threads. A job is what both threads know of a request; all of it is guarded by
+ * the server's one lock. A connection that has nothing to send is suspended and woken by the worker.
+ */
+#include "serve/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+typedef struct job {
+    struct job *next;
+    serve_server *server;
+    int references; /* connection, queue or worker */
+    serve_request request;
+    text out;
+    size_t sent;
+    int http;
+    bool begun, stream, done, gone; /* gone: the client is */
+    bool suspended;
+    struct MHD_Connection *connection; /* while not gone */
+    int fd;
+} job;
+
+/* What a connection is doing. */
+typedef struct exchange {
+    text body;
+    bool too_large;
+    job *job;
+} exchange;
+
+struct serve_server {
+    serve_engine *engine;
+    serve_options options;
+    struct MHD_Daemon *daemon;
+    int port, open; /* exchanges that have a job */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t worker;
+    bool has_worker, idle, stopping, cancel;
+    job *first, *last;
+    int queued;
+};
+
+/* ---- jobs (under the lock) ------------------------------------------------------------------------------------------ */
+
+static void job_drop(job *j) {
+    if (--j->references) return;
+    serve_request_deinit(&j->request);
+    text_deinit(&j->out);
+    mem_free(j);
+}
+
+static void job_wake(job *j) {
+    if (!j->suspended || j->gone) return;
+    j->suspended = false;
+    MHD_resume_connection(j->connection);
+}
+
+static void job_sleep(job *j) {
+    j->suspended = true;
+    MHD_suspend_connection(j->connection);
+}
+
+/* Whether the client has closed its side: nobody waits for the answer. */
+static bool peer_left(const job *j) {
+    char byte;
+    return j->gone || recv(j->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* ---- the worker's side ----------------------------------------------------------------------------------------------- */
+
+static void outlet_begin(void *context, int http, bool stream) {
+    job *j = context;
+    pthread_mutex_lock(&j->server->mutex);
+    j->begun = true;
+    j->http = http;
+    j->stream = stream;
+    if (stream) job_wake(j);
+    pthread_mutex_unlock(&j->server->mutex);
+}
+
+static bool outlet_write(void *context, const char *bytes, size_t length) {
+    job *j = context;
+    pthread_mutex_lock(&j->server->mutex);
+    text_append_n(&j->out, bytes, length);
+    bool wanted = !j->gone && !j->out.failed;
+    if (j->stream) job_wake(j);
+    pthread_mutex_unlock(&j->server->mutex);
+    return wanted;
+}
+
+static bool outlet_wanted(void *context) {
+    job *j = context;
+    pthread_mutex_lock(&j->server->mutex);
+    bool wanted = !j->server->cancel && !peer_left(j);
+    pthread_mutex_unlock(&j->server->mutex);
+    return wanted;
+}
+
+static void finish(job *j) {
+    serve_server *s = j->server; /* the job may be gone before the lock is */
+    pthread_mutex_lock(&s->mutex);
+    j->done = true;
+    job_wake(j);
+    job_drop(j);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+static void refuse_job(job *j, int http, const char *message) {
+    const serve_outlet out = {j, outlet_begin, outlet_write, outlet_wanted};
+    serve_problem p;
+    serve_refuse(&p, http, "server_error", NULL, NULL, "%s", message);
+    serve_answer_problem(&p, &out);
+    finish(j);
+}
+
+/* The next job; NULL: the server stops. */
+static job *next_job(serve_server *s) {
+    pthread_mutex_lock(&s->mutex);
+    s->idle = true;
+    pthread_cond_broadcast(&s->changed);
+    while (!s->first && !s->stopping) pthread_cond_wait(&s->changed, &s->mutex);
+    job *j = s->first;
+    if (j) {
+        s->first = j->next;
+        if (!s->first) s->last = NULL;
+        s->queued--;
+        s->idle = false;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return j;
+}
+
+static void *work(void *context) {
+    serve_server *s = context;
+    for (job *j; (j = next_job(s));) {
+        const serve_outlet out = {j, outlet_begin, outlet_write, outlet_wanted};
+        if (outlet_wanted(j)) serve_answer(s->engine, &j->request, &out);
+        finish(j);
+    }
+    return NULL;
+}
+
+/* ---- answers of the connections' thread ------------------------------------------------------------------------------- */
+
+static enum MHD_Result send_response(struct MHD_Connection *c, int http, struct MHD_Response *response,
+                                     const char *type) {
+    if (!response) return MHD_NO;
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    if (http == 503) MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    enum MHD_Result queued = MHD_queue_response(c, (unsigned)http, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* A copy of the text; NULL: no memory. */
+static struct MHD_Response *response_of(const text *body) {
+    static char nothing[1] = "";
+    if (body->failed) return NULL;
+    return MHD_create_response_from_buffer(body->length, body->data ? body->data : nothing, MHD_RESPMEM_MUST_COPY);
+}
+
+static enum MHD_Result send_text(struct MHD_Connection *c, int http, text *body) {
+    struct MHD_Response *r = response_of(body);
+    text_deinit(body);
+    return send_response(c, http, r, "application/json");
+}
+
+static enum MHD_Result send_problem(struct MHD_Connection *c, const serve_problem *p) {
+    text body = {0};
+    serve_print_problem(&body, p);
+    return send_text(c, p->http, &body);
+}
+
+/* What is ready of a stream; the connection sleeps while there is nothing. */
+static ssize_t read_stream(void *context, uint64_t position, char *buffer, size_t room) {
+    job *j = context;
+    (void)position;
+    pthread_mutex_lock(&j->server->mutex);
+    size_t left = j->out.length - j->sent;
+    ssize_t n = (ssize_t)(left < room ? left : room);
+    if (left) {
+        memcpy(buffer, j->out.data + j->sent, (size_t)n);
+        j->sent += (size_t)n;
+        if (j->sent == j->out.length) {
+            j->sent = 0;
+            text_clear(&j->out);
+        }
+    } else if (j->done) {
+        n = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        job_sleep(j);
+    }
+    pthread_mutex_unlock(&j->server->mutex);
+    return n;
+}
+
+/* The job's answer if it has one yet; else the connection sleeps and comes here again. */
+static enum MHD_Result answer_job(struct MHD_Connection *c, job *j) {
+    struct MHD_Response *response = NULL;
+    const char *type = "application/json";
+    pthread_mutex_lock(&j->server->mutex);
+    bool ready = j->done || (j->begun && j->stream);
+    int http = j->begun ? j->http : 500;
+    if (!ready) {
+        job_sleep(j);
+    } else if (j->stream) {
+        type = "text/event-stream";
+        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_stream, j, NULL);
+    } else {
+        response = response_of(&j->out);
+    }
+    pthread_mutex_unlock(&j->server->mutex);
+    return ready ? send_response(c, http, response, type) : MHD_YES;
+}
+
+static enum MHD_Result enqueue(serve_server *s, struct MHD_Connection *c, exchange *x, const serve_request *request) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    serve_problem p = {0};
+    job *j = mem_alloc(sizeof *j);
+    pthread_mutex_lock(&s->mutex);
+    if (!j || !info)
+        serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
+    else if (s->stopping)
+        serve_refuse(&p, 503, "server_error", NULL, NULL, "the server is shutting down");
+    else if (s->queued >= s->options.queue_limit)
+        serve_refuse(&p, 503, "server_error", NULL, "overloaded", "%d requests are waiting already; try again later",
+                     s->queued);
+    if (!p.http && j && info) {
+        *j = (job){.server = s, .references = 2, .request = *request, .connection = c, .fd = info->connect_fd};
+        x->job = j;
+        if (s->last)
+            s->last->next = j;
+        else
+            s->first = j;
+        s->last = j;
+        s->queued++;
+        s->open++;
+        pthread_cond_broadcast(&s->changed);
+    }
+    pthread_mutex_unlock(&s->mutex);
+    if (!p.http && j) return answer_job(c, j);
+    serve_request rest = *request;
+    serve_request_deinit(&rest);
+    mem_free(j);
+    return send_problem(c, &p);
+}
+
+/* ---- routes ----------------------------------------------------------------------------------------------------------- */
+
+static bool is_local(const char *origin) {
+    static const char *const hosts[] = {"localhost", "127.0.0.1", "[::1]"};
+    const char *at = strstr(origin, "://");
+    if (!at) return false; /* "null": a page without an origin */
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
+        size_t n = strlen(hosts[i]);
+        if (strncmp(at + 3, hosts[i], n) == 0 && (at[3 + n] == 0 || at[3 + n] == ':')) return true;
+    }
+    return false;
+}
+
+static enum MHD_Result post(serve_server *s, struct MHD_Connection *c, exchange *x, bool chat) {
+    serve_problem p;
+    serve_request request;
+    if (x->too_large)
+        serve_refuse(&p, 413, "invalid_request_error", NULL, NULL, "the request is larger than %zu bytes",
+                     s->options.body_limit);
+    else if (x->body.failed)
+        serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
+    else if (serve_request_parse(x->body.data ? x->body.data : "", x->body.length, chat, &request, &p))
+        return enqueue(s, c, x, &request);
+    return send_problem(c, &p);
+}
+
+static enum MHD_Result get(serve_server *s, struct MHD_Connection *c, const char *url) {
+    static const char models[] = "/v1/models/";
+    text body = {0};
+    serve_problem p;
+    if (strcmp(url, "/health") == 0)
+        text_append(&body, "{\"status\":\"ok\"}\n");
+    else if (strcmp(url, "/v1/models") == 0)
+        serve_print_models(&body, s->engine->name, s->engine->created, true);
+    else if (serve_model_is(s->engine, url + sizeof models - 1, &p))
+        serve_print_models(&body, s->engine->name, s->engine->created, false);
+    else
+        return send_problem(c, &p);
+    return send_text(c, 200, &body);
+}
+
+typedef enum route { ROUTE_NONE, ROUTE_GET, ROUTE_COMPLETIONS, ROUTE_CHAT } route;
+
+static route route_of(const char *url) {
+    if (strcmp(url, "/health") == 0 || strcmp(url, "/v1/models") == 0 || strncmp(url, "/v1/models/", 11) == 0)
+        return ROUTE_GET;
+    if (strcmp(url, "/v1/completions") == 0) return ROUTE_COMPLETIONS;
+    return strcmp(url, "/v1/chat/completions") == 0 ? ROUTE_CHAT : ROUTE_NONE;
+}
+
+static enum MHD_Result dispatch(serve_server *s, struct MHD_Connection *c, exchange *x, const char *url,
+                                const char *method) {
+    serve_problem p;
+    route r = route_of(url);
+    bool is_get = strcmp(method, "GET") == 0 || strcmp(method, "HEAD") == 0;
+    const char *origin = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN);
+    if (origin && !is_local(origin)) {
+        serve_refuse(&p, 403, "invalid_request_error", NULL, NULL, "pages of '%.200s' may not use this server", origin);
+        return send_problem(c, &p);
+    }
+    if (r == ROUTE_GET && is_get) return get(s, c, url);
+    if (r > ROUTE_GET && strcmp(method, "POST") == 0) return post(s, c, x, r == ROUTE_CHAT);
+    if (r == ROUTE_NONE)
+        serve_refuse(&p, 404, "invalid_request_error", NULL, NULL, "there is nothing at '%.200s'", url);
+    else
+        serve_refuse(&p, 405, "invalid_request_error", NULL, NULL, "'%.200s' takes %s, not %.20s", url,
+                     r == ROUTE_GET ? "GET" : "POST", method);
+    return send_problem(c, &p);
+}
+
+/* A body that will not fit is refused before it is sent, one that lies about its length is thrown away, and a client that
+ * goes on and on is cut off. */
+static enum MHD_Result take_body(serve_server *s, exchange *x, const char *data, size_t *length) {
+    size_t limit = s->options.body_limit;
+    if (x->body.length + *length > limit) x->too_large = true;
+    if (!x->too_large) text_append_n(&x->body, data, *length);
+    if (x->too_large) {
+        x->body.length += *length; /* counted, not kept */
+        if (x->body.length > 4 * limit) return MHD_NO;
+    }
+    *length = 0;
+    return MHD_YES;
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *c, const char *url, const char *method,
+                              const char *version, const char *data, size_t *length, void **state) {
+    serve_server *s = context;
+    exchange *x = *state;
+    (void)version;
+    if (!x) {
+        *state = x = mem_alloc(sizeof *x);
+        if (!x) return MHD_NO;
+        const char *announced = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+        if (announced && strtoull(announced, NULL, 10) > s->options.body_limit) {
+            x->too_large = true;
+            return dispatch(s, c, x, url, method);
+        }
+        return MHD_YES;
+    }
+    if (*length) return take_body(s, x, data, length);
+    return x->job ? answer_job(c, x->job) : dispatch(s, c, x, url, method);
+}
+
+static void completed(void *context, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why) {
+    serve_server *s = context;
+    exchange *x = *state;
+    (void)c;
+    (void)why;
+    if (!x) return;
+    if (x->job) {
+        pthread_mutex_lock(&s->mutex);
+        x->job->gone = true;
+        x->job->connection = NULL;
+        job_drop(x->job);
+        s->open--;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->mutex);
+    }
+    text_deinit(&x->body);
+    mem_free(x);
+    *state = NULL;
+}
+
+/* ---- start and stop ------------------------------------------------------------------------------------------------- */
+
+static propane_status listen_on(const serve_options *o, int *out, int *port, propane_error *err) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {0};
+    const char *host = strcmp(o->host, "localhost") == 0 ? "127.0.0.1" : o->host;
+    socklen_t size = sizeof address.v4;
+    int one = 1;
+    if (inet_pton(AF_INET, host, &address.v4.sin_addr) == 1) {
+        address.v4.sin_family = AF_INET;
+        address.v4.sin_port = htons((uint16_t)o->port);
+    } else if (inet_pton(AF_INET6, host, &address.v6.sin6_addr) == 1) {
+        address.v6.sin6_family = AF_INET6;
+        address.v6.sin6_port = htons((uint16_t)o->port);
+        size = sizeof address.v6;
+    } else {
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "'%.100s' is not an address; give one of this machine, such as 127.0.0.1 or 0.0.0.0", host);
+    }
+    int fd = socket(address.any.sa_family, SOCK_STREAM, 0);
+    bool good = fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
+                setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 && bind(fd, &address.any, size) == 0 &&
+                listen(fd, 511) == 0 && getsockname(fd, &address.any, &size) == 0;
+    if (!good) {
+        int reason = errno;
+        if (fd >= 0) close(fd);
+        return propane_fail(err, PROPANE_ERR_IO, "cannot listen on %s port %d: %s; %s", host, o->port, strerror(reason),
+                            reason == EADDRINUSE ? "another program does; give another --port"
+                                                 : "give another --host or --port");
+    }
+    *out = fd;
+    *port = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+    return PROPANE_OK;
+}
+
+propane_status serve_start(serve_engine *engine, const serve_options *options, serve_server **out, propane_error *err) {
+    int fd = -1, port = 0;
+    PROPANE_TRY(listen_on(options, &fd, &port, err));
+    serve_server *s = mem_alloc(sizeof *s);
+    if (!s) {
+        close(fd);
+        return propane_fail_memory(err, sizeof *s);
+    }
+    *s = (serve_server){.engine = engine, .options = *options, .port = port};
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    s->has_worker = pthread_create(&s->worker, NULL, work, s) == 0;
+    if (s->has_worker)
+        s->daemon = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, s,
+                                     MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
+                                     MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connection_limit,
+                                     MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
+    if (!s->daemon) {
+        close(fd);
+        serve_stop(s, 0);
+        return propane_fail(err, PROPANE_ERR_IO, "the system gives no thread for the server");
+    }
+    *out = s;
+    return PROPANE_OK;
+}
+
+int serve_port(const serve_server *s) { return s->port; }
+
+/* Waits until `until` (clock_ns) at most for the worker to be idle, or for all clients to have taken their answers. */
+static void wait_for(serve_server *s, bool clients, int64_t until) {
+    for (;;) {
+        pthread_mutex_lock(&s->mutex);
+        bool done = clients ? s->open == 0 : s->idle && !s->first;
+        pthread_mutex_unlock(&s->mutex);
+        if (done || clock_ns() >= until) return;
+        usleep(5000);
+    }
+}
+
+void serve_stop(serve_server *s, int grace_ms) {
+    if (!s) return;
+    if (s->daemon) {
+        MHD_socket fd = MHD_quiesce_daemon(s->daemon);
+        if (fd != MHD_INVALID_SOCKET) close(fd);
+    }
+    pthread_mutex_lock(&s->mutex);
+    s->stopping = true;
+    job *waiting = s->first;
+    s->first = s->last = NULL;
+    s->queued = 0;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->mutex);
+    while (waiting) {
+        job *next = waiting->next;
+        refuse_job(waiting, 503, "the server is shutting down");
+        waiting = next;
+    }
+    if (s->has_worker) {
+        wait_for(s, false, clock_ns() + (int64_t)grace_ms * 1000000);
+        pthread_mutex_lock(&s->mutex);
+        s->cancel = true;
+        pthread_mutex_unlock(&s->mutex);
+        pthread_join(s->worker, NULL);
+    }
+    wait_for(s, true, clock_ns() + 2000000000);
+    if (s->daemon) MHD_stop_daemon(s->daemon);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->mutex);
+    mem_free(s);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * The HTTP server: one model behind OpenAI's completions and chat endpoints.
+ *
+ *   GET  /health, /v1/models, /v1/models/NAME
+ *   POST /v1/completions, /v1/chat/completions
+ *
+ * One thread (libmicrohttpd's) talks to all clients, another one works: requests are answered one after the other, in the
+ * order in which they came; what a slow client has not taken yet waits in memory (an answer is bounded by the context), so
+ * it holds up nobody. A client that closes its connection ends its own request. Beyond the queue's limit: 503.
+ * Requests of web pages from elsewhere (an Origin that is not this machine) are refused: 403.
+ */
+#ifndef SERVE_SERVER_H
+#define SERVE_SERVER_H
+
+#include "serve/engine.h"
+
+typedef struct serve_options {
+    const char *host; /* an address of this machine, or "localhost" */
+    int port;         /* 0: any that is free */
+    size_t body_limit;
+    int queue_limit, connection_limit;
+} serve_options;
+
+typedef struct serve_server serve_server;
+
+/* The engine is the server's until it is stopped. */
+PROPANE_CHECK propane_status serve_start(serve_engine *engine, const serve_options *options, serve_server **out,
+                                         propane_error *err);
+int serve_port(const serve_server *s);
+/* Takes no more requests, tells those that wait (503), lets the present one go on for at most `grace_ms`, ends it (in a
+ * stream with an error event), lets clients take what is ready for at most two seconds, closes all. NULL: does nothing. */
+void serve_stop(serve_server *s, int grace_ms);
+
+#endif

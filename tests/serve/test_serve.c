@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: MIT
+ * The server against a client of plain sockets: answers, streams, wrong and malformed requests, 200 connections at once,
+ * slow and aborted clients, a full queue, the end. The model has random weights and writes bytes.
+ */
+#include "serve/server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "support/test.h"
+
+static propane_error err;
+
+typedef struct bench {
+    model_weights *w;
+    propane_device *d;
+    infer *m;
+    tokenizer *t;
+    infer_chat chat;
+    serve_engine engine;
+    serve_server *server;
+    int port;
+} bench;
+
+static bench b;
+
+static void set_up(int queue) {
+    model_config c;
+    model_config_default(&c);
+    c.hidden_size = c.intermediate_size = 32;
+    c.num_hidden_layers = 1;
+    c.num_attention_heads = c.num_key_value_heads = 2;
+    c.head_dim = 16;
+    c.vocab_size = 256;
+    c.max_position_embeddings = 300;
+    EXPECT_OK(model_weights_create(&c, &b.w, &err));
+    model_weights_init(b.w, 11, 0.3);
+    EXPECT_OK(propane_device_open("cpu", &b.d, &err));
+    EXPECT_OK(infer_create(b.d, b.w, &(infer_options){.dtype = MIL_fp32}, &b.m, &err));
+    EXPECT_OK(tokenizer_create_bytes(&b.t, &err));
+    EXPECT_OK(infer_chat_open("nowhere", b.t, "plain", &b.chat, &err));
+    b.engine = (serve_engine){.machine = b.m, .tokenizer = b.t, .chat = &b.chat, .name = "tiny", .next_seed = 1};
+    const serve_options o = {.host = "127.0.0.1", .body_limit = 20000, .queue_limit = queue, .connection_limit = 500};
+    EXPECT_OK(serve_start(&b.engine, &o, &b.server, &err));
+    b.port = serve_port(b.server);
+    EXPECT(b.port > 0);
+}
+
+static void tear_down(void) {
+    serve_stop(b.server, 2000);
+    infer_free(b.m);
+    propane_device_close(b.d);
+    model_weights_free(b.w);
+    tokenizer_free(b.t);
+}
+
+/* ---- the client ------------------------------------------------------------------------------------------------------- */
+
+static int connect_to(void) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)b.port)};
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT(fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
+    return fd;
+}
+
+static void send_all(int fd, const char *data, size_t length) {
+    for (size_t at = 0; at < length;) {
+        ssize_t n = send(fd, data + at, length - at, MSG_NOSIGNAL);
+        if (n <= 0) return; /* the server has closed: the answer tells */
+        at += (size_t)n;
+    }
+}
+
+static void send_post(int fd, const char *path, const char *body) {
+    text t = {0};
+    text_printf(&t,
+                "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                "Content-Length: %zu\r\n\r\n%s",
+                path, strlen(body), body);
+    send_all(fd, t.data, t.length);
+    text_deinit(&t);
+}
+
+/* Until the server closes, within 30 seconds; closes too. */
+static text receive(int fd) {
+    text t = {0};
+    char part[4096];
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        EXPECT_MSG(poll(&p, 1, 30000) == 1, "no answer within 30 s; so far: %s", t.data ? t.data : "");
+        ssize_t n = recv(fd, part, sizeof part, 0);
+        if (n <= 0) break;
+        text_append_n(&t, part, (size_t)n);
+    }
+    close(fd);
+    text_append(&t, "");
+    return t;
+}
+
+static int status_of(const text *t) {
+    int status = 0;
+    return t->data && sscanf(t->data, "HTTP/1.1 %d", &status) == 1 ? status : 0;
+}
+
+static text post(const char *path, const char *body) {
+    int fd = connect_to();
+    send_post(fd, path, body);
+    return receive(fd);
+}
+
+static text raw(const char *request) {
+    int fd = connect_to();
+    send_all(fd, request, strlen(request));
+    return receive(fd);
+}
+
+static json_t *body_of(const text *t) {
+    const char *body = strstr(t->data, "\r\n\r\n");
+    json_t *o = NULL;
+    EXPECT_MSG(body, "no body: %s", t->data);
+    EXPECT_OK(json_parse(body + 4, strlen(body + 4), "body", &o, &err));
+    return o;
+}
+
+/* The data of all events, their chunk sizes taken away, as one list of objects; *done: [DONE] came last. */
+static json_t *events_of(const text *t, bool *done) {
+    json_t *list = json_array();
+    *done = false;
+    for (const char *at = strstr(t->data, "data: "); at; at = strstr(at + 1, "data: ")) {
+        size_t n = strcspn(at + 6, "\n");
+        if (strncmp(at + 6, "[DONE]", 6) == 0) {
+            *done = true;
+            continue;
+        }
+        EXPECT(!*done);
+        json_t *o = NULL;
+        EXPECT_OK(json_parse(at + 6, n, "event", &o, &err));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static const char *text_at(const json_t *o, const char *key, const char *inner) {
+    const json_t *choice = json_array_get(json_object_get(o, "choices"), 0);
+    const json_t *v = json_object_get(choice, key);
+    return json_string_value(inner ? json_object_get(v, inner) : v);
+}
+
+/* ---- answers ---------------------------------------------------------------------------------------------------------- */
+
+TEST(completions_are_answered) {
+    set_up(100);
+    text t = post("/v1/completions", "{\"model\":\"tiny\",\"prompt\":\"ab\",\"max_tokens\":20,\"temperature\":0}");
+    EXPECT(status_of(&t) == 200 && strstr(t.data, "Content-Type: application/json"));
+    json_t *o = body_of(&t);
+    const json_t *usage = json_object_get(o, "usage");
+    EXPECT(json_integer_value(json_object_get(usage, "prompt_tokens")) == 2);
+    EXPECT(json_integer_value(json_object_get(usage, "completion_tokens")) == 20);
+    EXPECT_TEXT(text_at(o, "finish_reason", NULL), "length");
+    char *all = strdup(text_at(o, "text", NULL));
+    json_decref(o);
+    text_deinit(&t);
+    /* several prompts, of text and of ids, several choices, echo */
+    t = post("/v1/completions",
+             "{\"prompt\":[[97,98],[97,98]],\"max_tokens\":20,\"temperature\":0,\"n\":2,\"echo\":true}");
+    o = body_of(&t);
+    EXPECT(json_array_size(json_object_get(o, "choices")) == 4);
+    const char *echoed = text_at(o, "text", NULL);
+    EXPECT(strncmp(echoed, "ab", 2) == 0 && strcmp(echoed + 2, all) == 0);
+    EXPECT(json_integer_value(json_object_get(json_object_get(o, "usage"), "completion_tokens")) == 80);
+    json_decref(o);
+    text_deinit(&t);
+    /* the same seed draws the same, another one something else */
+    char *drawn[3];
+    for (int i = 0; i < 3; i++) {
+        t = post("/v1/completions", i == 2 ? "{\"prompt\":\"ab\",\"seed\":6}" : "{\"prompt\":\"ab\",\"seed\":5}");
+        o = body_of(&t);
+        drawn[i] = strdup(text_at(o, "text", NULL));
+        json_decref(o);
+        text_deinit(&t);
+    }
+    EXPECT(strcmp(drawn[0], drawn[1]) == 0 && strcmp(drawn[0], drawn[2]) != 0);
+    for (int i = 0; i < 3; i++) free(drawn[i]);
+    free(all);
+    tear_down();
+}
+
+TEST(streams_add_up_to_the_answer) {
+    set_up(100);
+    static const char *const paths[] = {"/v1/completions", "/v1/chat/completions"};
+    static const char *const asks[] = {"\"prompt\":\"ab\"", "\"messages\":[{\"role\":\"user\",\"content\":\"ab\"}]"};
+    for (int chat = 0; chat < 2; chat++) {
+        text ask = {0}, joined = {0};
+        text_printf(&ask, "{%s,\"max_tokens\":60,\"seed\":3,\"logprobs\":%s}", asks[chat], chat ? "true" : "2");
+        text t = post(paths[chat], ask.data);
+        json_t *whole = body_of(&t);
+        const char *content = chat ? text_at(whole, "message", "content") : text_at(whole, "text", NULL);
+        text_deinit(&t);
+        text_clear(&ask);
+        text_printf(&ask,
+                    "{%s,\"max_tokens\":60,\"seed\":3,\"logprobs\":%s,\"stream\":true,"
+                    "\"stream_options\":{\"include_usage\":true}}",
+                    asks[chat], chat ? "true" : "2");
+        t = post(paths[chat], ask.data);
+        EXPECT(status_of(&t) == 200 && strstr(t.data, "Content-Type: text/event-stream"));
+        bool done;
+        json_t *events = events_of(&t, &done);
+        size_t count = json_array_size(events), tokens = 0;
+        EXPECT(done && count > 10);
+        for (size_t i = 0; i + 1 < count; i++) {
+            const json_t *e = json_array_get(events, i);
+            const char *part = chat ? text_at(e, "delta", "content") : text_at(e, "text", NULL);
+            if (part) text_append(&joined, part);
+            EXPECT(!text_at(e, "finish_reason", NULL) == (i + 2 < count));
+            const json_t *probs = json_object_get(json_array_get(json_object_get(e, "choices"), 0), "logprobs");
+            tokens += json_array_size(json_object_get(probs, chat ? "content" : "tokens"));
+        }
+        EXPECT(tokens == 60);
+        EXPECT_TEXT(joined.data, content);
+        const json_t *usage = json_object_get(json_array_get(events, count - 1), "usage");
+        EXPECT(json_integer_value(json_object_get(usage, "completion_tokens")) == 60);
+        json_decref(events);
+        json_decref(whole);
+        text_deinit(&t);
+        text_deinit(&ask);
+        text_deinit(&joined);
+    }
+    tear_down();
+}
+
+TEST(models_and_health_are_told) {
+    set_up(100);
+    text t = raw("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT(status_of(&t) == 200 && strstr(t.data, "{\"status\":\"ok\"}"));
+    text_deinit(&t);
+    t = raw("GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT(status_of(&t) == 200 && strstr(t.data, "\"id\":\"tiny\""));
+    text_deinit(&t);
+    t = raw("GET /v1/models/tiny HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT(status_of(&t) == 200 && strstr(t.data, "\"object\":\"model\""));
+    text_deinit(&t);
+    t = raw("GET /v1/models/other HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    EXPECT(status_of(&t) == 404 && strstr(t.data, "model_not_found"));
+    text_deinit(&t);
+    tear_down();
+}
+
+/* ---- what is refused -------------------------------------------------------------------------------------------------- */
+
+TEST(wrong_requests_are_told_what_is_wrong) {
+    set_up(100);
+    static const struct {
+        bool chat;
+        const char *body;
+        int status;
+        const char *part;
+    } cases[] = {
+        {0, "", 400, "not valid JSON"},
+        {0, "{", 400, "not valid JSON"},
+        {0, "[1]", 400, "must be a JSON object"},
+        {0, "{}", 400, "'prompt' is missing"},
+        {0, "{\"prompt\":7}", 400, "must be a string, a list of strings"},
+        {0, "{\"prompt\":[\"a\",[1]],\"prompt\":1}", 400, "not valid JSON"},
+        {0, "{\"prompt\":[\"a\",7]}", 400, "must be a string, a list of strings"},
+        {0, "{\"prompt\":[1,\"a\"]}", 400, "must be a string, a list of strings"},
+        {0, "{\"prompt\":\"\"}", 400, "the prompt is empty"},
+        {0, "{\"prompt\":[]}", 400, "the prompt is empty"},
+        {0, "{\"prompt\":[300]}", 400, "token id number 1 is not in the model's vocabulary of 256"},
+        {0, "{\"prompt\":[-1]}", 400, "token id number 1"},
+        {0, "{\"prompt\":\"a\",\"model\":\"gpt\"}", 404, "the model 'gpt' does not exist here"},
+        {0, "{\"prompt\":\"a\",\"model\":3}", 400, "'model' must be a string"},
+        {0, "{\"prompt\":\"a\",\"temperature\":2.5}", 400, "'temperature' is 2.5; it must be from 0 to 2"},
+        {0, "{\"prompt\":\"a\",\"temperature\":\"hot\"}", 400, "'temperature' must be a number"},
+        {0, "{\"prompt\":\"a\",\"top_p\":-1}", 400, "'top_p' is -1"},
+        {0, "{\"prompt\":\"a\",\"n\":0}", 400, "'n' is 0"},
+        {0, "{\"prompt\":[\"a\",\"b\"],\"n\":100}", 400, "2 prompts with 100 choices each"},
+        {0, "{\"prompt\":\"a\",\"max_tokens\":-1}", 400, "'max_tokens' is -1"},
+        {0, "{\"prompt\":\"a\",\"max_tokens\":1.5}", 400, "'max_tokens' must be a whole number"},
+        {0, "{\"prompt\":\"a\",\"stop\":[\"a\",\"\"]}", 400, "'stop' must be a string or a list of strings"},
+        {0, "{\"prompt\":\"a\",\"stop\":{}}", 400, "'stop' must be"},
+        {0, "{\"prompt\":\"a\",\"logprobs\":21}", 400, "'logprobs' is 21"},
+        {0, "{\"prompt\":\"a\",\"logprobs\":1,\"echo\":true}", 400, "'echo' together with 'logprobs'"},
+        {0, "{\"prompt\":\"a\",\"best_of\":3}", 400, "'best_of' other than 'n'"},
+        {0, "{\"prompt\":\"a\",\"suffix\":\"b\"}", 400, "'suffix' is not supported"},
+        {0, "{\"prompt\":\"a\",\"logit_bias\":{\"5\":1}}", 400, "'logit_bias' is not supported"},
+        {0, "{\"prompt\":\"a\",\"stream_options\":{}}", 400, "'stream_options' needs 'stream'"},
+        {0, "{\"prompt\":\"a\",\"stream\":1}", 400, "'stream' must be true or false"},
+        {1, "{}", 400, "'messages' must be a list of at least one message"},
+        {1, "{\"messages\":[]}", 400, "'messages' must be a list"},
+        {1, "{\"messages\":[{}]}", 400, "message 1"},
+        {1, "{\"messages\":[{\"role\":\"ghost\",\"content\":\"a\"}]}", 400, "ghost"},
+        {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"tools\":[{}]}", 400, "'tools' is not supported"},
+        {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"top_logprobs\":3}", 400, "needs 'logprobs'"},
+        {1, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}],\"response_format\":{\"type\":\"json_object\"}}",
+         400, "'response_format'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        text t = post(cases[i].chat ? "/v1/chat/completions" : "/v1/completions", cases[i].body);
+        EXPECT_MSG(status_of(&t) == cases[i].status, "%s: %s", cases[i].body, t.data);
+        json_t *o = body_of(&t);
+        const json_t *error = json_object_get(o, "error");
+        const char *message = json_string_value(json_object_get(error, "message"));
+        EXPECT_MSG(message && strstr(message, cases[i].part), "%s: %s", cases[i].body, t.data);
+        EXPECT_TEXT(json_string_value(json_object_get(error, "type")), "invalid_request_error");
+        json_decref(o);
+        text_deinit(&t);
+    }
+    text longer = {0};
+    text_append(&longer, "{\"stream\":true,\"prompt\":\"");
+    for (int i = 0; i < 400; i++) text_append(&longer, "x");
+    text_append(&longer, "\"}");
+    text t = post("/v1/completions", longer.data); /* of a stream, too, the status is right */
+    EXPECT(status_of(&t) == 400 && strstr(t.data, "context_length_exceeded"));
+    text_deinit(&t);
+    text_deinit(&longer);
+    tear_down();
+}
+
+TEST(malformed_http_is_refused) {
+    set_up(100);
+    static const struct {
+        const char *request;
+        int status;
+    } cases[] = {
+        {"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404},
+        {"GET /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405},
+        {"DELETE /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 405},
+        {"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", 400},
+        {"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\nConnection: close\r\n\r\n", 413},
+        {"POST /v1/completions HTTP/1.1\r\nHost: x\r\nOrigin: https://example.org\r\nContent-Length: 2\r\n"
+         "Connection: close\r\n\r\n{}",
+         403},
+        {"GET /health HTTP/1.1\r\nHost: x\r\nOrigin: http://localhost:3000\r\nConnection: close\r\n\r\n", 200},
+        {"GET /health HTTP/1.1\r\nHost: x\r\nOrigin: http://localhost.example.org\r\nConnection: close\r\n\r\n", 403},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        text t = raw(cases[i].request);
+        EXPECT_MSG(status_of(&t) == cases[i].status, "%s -> %s", cases[i].request, t.data);
+        text_deinit(&t);
+    }
+    static const char *const garbage[] = {
+        "\r\n\r\n\r\n\r\nx\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "\x16\x03\x01\x02\x01\x01\x01\xfc\x03\x03\r\n\r\n",
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"};
+    for (size_t i = 0; i < sizeof garbage / sizeof garbage[0]; i++) {
+        text t = raw(garbage[i]);
+        EXPECT_MSG(status_of(&t) == 0 || status_of(&t) >= 400, "%s -> %s", garbage[i], t.data);
+        text_deinit(&t);
+    }
+    /* a body that is larger than it was said to be allowed, in chunks, and a header that does not end */
+    int fd = connect_to();
+    static char many[70000];
+    memset(many, 'a', sizeof many);
+    static const char head[] =
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+    send_all(fd, head, sizeof head - 1);
+    for (int i = 0; i < 3; i++) {
+        send_all(fd, "2710\r\n", 6);
+        send_all(fd, many, 10000);
+        send_all(fd, "\r\n", 2);
+    }
+    send_all(fd, "0\r\n\r\n", 5);
+    text t = receive(fd);
+    EXPECT_MSG(status_of(&t) == 413, "%s", t.data);
+    text_deinit(&t);
+    fd = connect_to();
+    send_all(fd, "GET / HTTP/1.1\r\nX: ", 19);
+    send_all(fd, many, sizeof many);
+    t = receive(fd);
+    EXPECT(status_of(&t) == 0 || status_of(&t) >= 400);
+    text_deinit(&t);
+    t = raw("GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); /* and it still answers */
+    EXPECT(status_of(&t) == 200);
+    text_deinit(&t);
+    tear_down();
+}
+
+/* ---- many, slow and gone clients ---------------------------------------------------------------------------------------- */
+
+TEST(two_hundred_connections_at_once) {
+    enum { N = 200, IDLE = 20 };
+    set_up(1000);
+    static int fds[N], idle[IDLE];
+    for (int i = 0; i < IDLE; i++) {
+        idle[i] = connect_to(); /* half of a request, and then nothing */
+        send_all(idle[i], "POST /v1/completions HTTP/1.1\r\nContent-Le", i);
+    }
+    for (int i = 0; i < N; i++) fds[i] = connect_to();
+    for (int i = 0; i < N; i++)
+        send_post(fds[i], "/v1/completions",
+                  i % 2 ? "{\"prompt\":\"ab\",\"max_tokens\":40,\"temperature\":0,\"stream\":true}"
+                        : "{\"prompt\":\"ab\",\"max_tokens\":40,\"temperature\":0}");
+    char *want = NULL;
+    for (int i = 0; i < N; i++) {
+        text t = receive(fds[i]), got = {0};
+        bool done = true;
+        EXPECT_MSG(status_of(&t) == 200, "connection %d: %s", i, t.data);
+        json_t *o = i % 2 ? events_of(&t, &done) : body_of(&t);
+        if (i % 2)
+            for (size_t k = 0; k < json_array_size(o); k++)
+                text_append(&got, text_at(json_array_get(o, k), "text", NULL));
+        else
+            text_append(&got, text_at(o, "text", NULL));
+        if (!want) want = strdup(got.data);
+        EXPECT(done);
+        EXPECT_TEXT(got.data, want);
+        json_decref(o);
+        text_deinit(&t);
+        text_deinit(&got);
+    }
+    for (int i = 0; i < IDLE; i++) close(idle[i]);
+    free(want);
+    tear_down();
+}
+
+static const char endless[] = "{\"prompt\":\"ab\",\"max_tokens\":290,\"n\":128,\"stream\":true,\"logprobs\":5}";
+
+TEST(slow_and_aborted_clients_hold_up_nobody) {
+    set_up(100);
+    char byte;
+    int gone = connect_to();
+    send_post(gone, "/v1/completions", endless);
+    EXPECT(recv(gone, &byte, 1, 0) == 1); /* it has begun */
+    int waiting = connect_to();
+    send_post(waiting, "/v1/completions", endless); /* goes before it is its turn */
+    close(waiting);
+    int64_t start = clock_ns();
+    close(gone);
+    text t = post("/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":2}");
+    EXPECT(status_of(&t) == 200);
+    EXPECT_MSG(clock_ns() - start < 1000000000, "it took %.3f s", (double)(clock_ns() - start) / 1e9); /* seen: 2 ms */
+    text_deinit(&t);
+    /* one that takes nothing: its megabytes wait while others are answered */
+    int slow = connect_to(), small = 32768;
+    setsockopt(slow, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    send_post(slow, "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":290,\"n\":5,\"stream\":true,\"logprobs\":5}");
+    t = post("/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":2}");
+    EXPECT(status_of(&t) == 200);
+    text_deinit(&t);
+    t = receive(slow); /* and all of it is there when it wants it */
+    EXPECT(status_of(&t) == 200 && strstr(t.data, "[DONE]") && t.length > 500000);
+    text_deinit(&t);
+    tear_down();
+}
+
+TEST(a_full_queue_says_so) {
+    enum { WAITING = 3 };
+    set_up(WAITING);
+    char byte;
+    int first = connect_to(), more[WAITING + 2], refused = 0;
+    send_post(first, "/v1/completions", endless);
+    EXPECT(recv(first, &byte, 1, 0) == 1);
+    for (int i = 0; i < WAITING + 2; i++) {
+        more[i] = connect_to();
+        send_post(more[i], "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":2}");
+    }
+    usleep(100000);
+    close(first);
+    for (int i = 0; i < WAITING + 2; i++) {
+        text t = receive(more[i]);
+        if (status_of(&t) == 503) {
+            refused++;
+            EXPECT(strstr(t.data, "requests are waiting already") && strstr(t.data, "Retry-After"));
+        } else {
+            EXPECT(status_of(&t) == 200);
+        }
+        text_deinit(&t);
+    }
+    EXPECT_MSG(refused == 2, "%d were refused", refused);
+    tear_down();
+}
+
+TEST(the_end_is_clean) {
+    set_up(100);
+    char byte;
+    int streaming = connect_to(), waiting = connect_to();
+    send_post(streaming, "/v1/completions", endless);
+    EXPECT(recv(streaming, &byte, 1, 0) == 1);
+    send_post(waiting, "/v1/completions", "{\"prompt\":\"ab\"}");
+    usleep(50000);
+    serve_stop(b.server, 50);
+    b.server = NULL;
+    text t = receive(waiting);
+    EXPECT(status_of(&t) == 503 && strstr(t.data, "the server is shutting down"));
+    text_deinit(&t);
+    t = receive(streaming);
+    EXPECT_MSG(strstr(t.data, "the server is shutting down"), "%s", t.length > 300 ? t.data + t.length - 300 : t.data);
+    EXPECT(!strstr(t.data, "[DONE]"));
+    text_deinit(&t);
+    tear_down();
+    /* where there is time, the present request is finished */
+    set_up(100);
+    int fd = connect_to();
+    send_post(fd, "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":200,\"stream\":true}");
+    EXPECT(recv(fd, &byte, 1, 0) == 1);
+    serve_stop(b.server, 20000);
+    b.server = NULL;
+    t = receive(fd);
+    EXPECT(strstr(t.data, "[DONE]"));
+    text_deinit(&t);
+    tear_down();
+}
+
+TEST(addresses_that_cannot_be_had_are_errors) {
+    set_up(10);
+    serve_server *s;
+    serve_options o = {.host = "127.0.0.1", .port = b.port, .body_limit = 1, .queue_limit = 1, .connection_limit = 1};
+    EXPECT_FAIL(serve_start(&b.engine, &o, &s, &err), PROPANE_ERR_IO, "another program does; give another --port");
+    o.host = "example.org";
+    EXPECT_FAIL(serve_start(&b.engine, &o, &s, &err), PROPANE_ERR_INVALID, "'example.org' is not an address");
+    o.host = "203.0.113.7";
+    EXPECT_FAIL(serve_start(&b.engine, &o, &s, &err), PROPANE_ERR_IO, "cannot listen on 203.0.113.7");
+    tear_down();
+}
+
+SUITE("serve/serve", T(completions_are_answered), T(streams_add_up_to_the_answer), T(models_and_health_are_told),
+      T(wrong_requests_are_told_what_is_wrong), T(malformed_http_is_refused), T(two_hundred_connections_at_once),
+      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(the_end_is_clean),
+      T(addresses_that_cannot_be_had_are_errors))

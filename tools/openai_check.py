@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The official openai client against `propane serve`: completion, chat, streams, errors, many at once.
+
+usage: openai_check.py PROPANE          exit 0: good; 77: the client is not here; 1: something differs
+"""
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+try:
+    import openai
+except ImportError:
+    print("the Python package openai is not here")
+    sys.exit(77)
+
+propane = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/release/propane")
+work = tempfile.mkdtemp(prefix="propane-openai-")
+done = []
+
+
+def check(name, condition, shown=""):
+    if not condition:
+        print(f"FAILED {name}: {shown}")
+        sys.exit(1)
+    done.append(name)
+
+
+def refused(kind, call, part):
+    try:
+        call()
+    except kind as error:
+        check(kind.__name__, part in str(error), error)
+        return
+    check(kind.__name__, False, "no error came")
+
+
+def run(*words):
+    subprocess.run([propane, *words], cwd=work, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+with open(os.path.join(work, "text"), "w") as f:
+    f.write("".join(f"line {i * i % 977} of {i % 7}\n" for i in range(3000)))
+run("tokenize", "text", "--vocab", "300", "--out", "v.json", "--tokens", "ids")
+run("train", "--data", "ids", "--tokenizer", "v.json", "--layers", "1", "--width", "32", "--heads", "2", "--kv-heads", "1",
+    "--context", "64", "--batch", "4", "--steps", "100", "--warmup", "5", "--lr", "1e-2", "--eval-batches", "2", "--run", "m")
+server = subprocess.Popen([propane, "serve", "m", "--port", "0"], cwd=work, stdout=subprocess.PIPE, text=True)
+url = server.stdout.readline().split(" at ")[1].split(" ")[0].rstrip(";")
+client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+ask = [{"role": "system", "content": "be short"}, {"role": "user", "content": "line 1"}]
+
+check("models", [m.id for m in client.models.list()] == ["m"])
+check("model", client.models.retrieve("m").owned_by == "propane")
+
+c = client.completions.create(model="m", prompt="line 1", max_tokens=30, temperature=0)
+check("completion", c.usage.completion_tokens == 30 and c.choices[0].finish_reason == "length" and c.choices[0].text, c)
+whole = c.choices[0].text
+parts = list(client.completions.create(model="m", prompt="line 1", max_tokens=30, temperature=0, stream=True,
+                                       stream_options={"include_usage": True}))
+check("stream", "".join(p.choices[0].text for p in parts if p.choices) == whole, parts)
+check("usage of a stream", parts[-1].usage.completion_tokens == 30 and not parts[-1].choices)
+stop = whole[5:8]
+c = client.completions.create(model="m", prompt="line 1", max_tokens=30, temperature=0, stop=[stop])
+check("stop", c.choices[0].text == whole[:whole.index(stop)] and c.choices[0].finish_reason == "stop", c)
+c = client.completions.create(model="m", prompt=["line 1", "of"], n=2, max_tokens=4, logprobs=3, seed=1)
+check("several prompts and choices", [x.index for x in c.choices] == [0, 1, 2, 3])
+check("logprobs", all(len(x.logprobs.tokens) == 4 and len(x.logprobs.top_logprobs[0]) <= 3 for x in c.choices), c)
+
+c = client.chat.completions.create(model="m", messages=ask, max_tokens=20, seed=7, logprobs=True, top_logprobs=2)
+check("chat", c.choices[0].message.role == "assistant" and c.choices[0].message.content is not None, c)
+check("logprobs of a chat", len(c.choices[0].logprobs.content[0].top_logprobs) == 2, c)
+parts = list(client.chat.completions.create(model="m", messages=ask, max_tokens=20, seed=7, stream=True))
+check("stream of a chat", "".join(p.choices[0].delta.content or "" for p in parts) == c.choices[0].message.content, parts)
+check("its end", parts[-1].choices[0].finish_reason in ("stop", "length") and parts[0].choices[0].delta.role == "assistant")
+
+refused(openai.NotFoundError, lambda: client.completions.create(model="other", prompt="a"), "does not exist")
+refused(openai.BadRequestError, lambda: client.completions.create(model="m", prompt="a", temperature=3), "temperature")
+refused(openai.BadRequestError, lambda: client.completions.create(model="m", prompt="line " * 2000), "context has room")
+refused(openai.BadRequestError, lambda: client.chat.completions.create(model="m", messages=[]), "messages")
+refused(openai.BadRequestError, lambda: client.chat.completions.create(
+    model="m", messages=ask, tools=[{"type": "function", "function": {"name": "f"}}]), "not supported")
+
+
+async def many():
+    other = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
+
+    async def one(i):
+        if i % 2:
+            c = await other.completions.create(model="m", prompt="line 1", max_tokens=30, temperature=0)
+            return c.choices[0].text
+        s = await other.completions.create(model="m", prompt="line 1", max_tokens=30, temperature=0, stream=True)
+        return "".join([p.choices[0].text async for p in s])
+
+    return await asyncio.gather(*(one(i) for i in range(200)))
+
+
+check("200 at once", set(asyncio.run(many())) == {whole})
+server.send_signal(signal.SIGTERM)
+check("its end is clean", server.wait(20) == 0, server.returncode)
+print(f"{len(done)} checks with openai {openai.__version__}: all good")
