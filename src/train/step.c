@@ -58,6 +58,12 @@ struct train_step {
     propane_buffer **gradients; /* [tensor] */
     float *moments[2];
     adamw *optimiser;
+    adamw *own; /* over `pieces`; NULL: the optimiser is over all */
+    train_piece *pieces;
+    int piece_count;
+    const train_reduce *reduce;
+    int *made_by; /* [tensor]: the call that writes its gradient last; call_count: the host, at the end */
+    bool *handed; /* [tensor]: locked for `reduce` */
     double *nats;
     bool stale;
     int compiles;
@@ -365,13 +371,16 @@ static propane_status lock_tensors(train_step *s, propane_error *err) {
         }
         t->gradient = gradient;
     }
+    for (int i = 0; i < s->piece_count; i++)
+        adamw_tensor_at(s->own, i)->gradient =
+            adamw_tensor_at(s->optimiser, s->pieces[i].tensor)->gradient + s->pieces[i].begin;
     return PROPANE_OK;
 }
 
 propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err) {
     int64_t start = clock_ns();
     PROPANE_TRY(lock_tensors(s, err));
-    *norm = adamw_gradient_norm(s->optimiser);
+    *norm = adamw_gradient_norm(s->own ? s->own : s->optimiser);
     unlock_tensors(s, s->weights->count);
     s->own_ns += clock_ns() - start;
     return PROPANE_OK;
@@ -380,9 +389,9 @@ propane_status train_step_gradient_norm(train_step *s, double *norm, propane_err
 propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
     int64_t start = clock_ns();
     PROPANE_TRY(lock_tensors(s, err));
-    adamw_update(s->optimiser, how);
+    adamw_update(s->own ? s->own : s->optimiser, how);
     unlock_tensors(s, s->weights->count);
-    propane_status status = copy_others(s, err);
+    propane_status status = s->own ? PROPANE_OK : copy_others(s, err);
     s->own_ns += clock_ns() - start;
     s->stale = true;
     return status;
@@ -402,6 +411,73 @@ propane_status train_step_gradient(train_step *s, int tensor, float *out, propan
     memcpy(out, data, (size_t)s->weights->tensors[tensor].count * sizeof(float));
     propane_buffer_unlock(s->gradients[tensor]);
     return PROPANE_OK;
+}
+
+/* ---- several ranks ------------------------------------------------------------------------------------------------------ */
+
+void train_step_reduce(train_step *s, const train_reduce *reduce) { s->reduce = reduce; }
+
+static void find_makers(train_step *s) {
+    const wiring *w = s->wiring;
+    for (int i = 0; i < s->weights->count; i++) s->made_by[i] = w->call_count;
+    for (int c = 0; c < w->call_count; c++) {
+        const mil_function *f = s->plan->kernels[w->calls[c].kernel].function;
+        for (int i = 0; i < f->result_count; i++) {
+            wire_ref ref = wiring_resolve(w, &w->calls[c], f->results[i]->name);
+            if (ref.kind == WIRE_GRADIENT) s->made_by[ref.index] = c;
+        }
+    }
+    const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
+    s->made_by[table - s->weights->tensors] = w->call_count; /* scatter adds to it */
+}
+
+void train_step_gradient_order(const train_step *s, int *order) {
+    int n = 0;
+    for (int c = 0; c <= s->wiring->call_count; c++)
+        for (int i = 0; i < s->weights->count; i++)
+            if (s->made_by[i] == c) order[n++] = i;
+}
+
+/* What `call` was the last to write. */
+static propane_status hand_over(train_step *s, int call, propane_error *err) {
+    for (int i = 0; s->reduce && i < s->weights->count; i++) {
+        void *gradient = NULL;
+        if (s->made_by[i] != call) continue;
+        PROPANE_TRY(propane_buffer_lock(s->gradients[i], true, &gradient, err));
+        s->handed[i] = true;
+        PROPANE_TRY(s->reduce->ready(s->reduce->context, i, gradient, err));
+    }
+    return PROPANE_OK;
+}
+
+static void take_back(train_step *s) {
+    for (int i = 0; i < s->weights->count; i++) {
+        if (s->handed[i]) propane_buffer_unlock(s->gradients[i]);
+        s->handed[i] = false;
+    }
+}
+
+propane_status train_step_own(train_step *s, const train_piece *pieces, int count, propane_error *err) {
+    adamw_tensor *list = mem_array((size_t)count + 1, sizeof *list);
+    s->pieces = mem_array((size_t)count + 1, sizeof *s->pieces);
+    if (!list || !s->pieces) {
+        mem_free(list);
+        return propane_fail_memory(err, (size_t)count * sizeof *list);
+    }
+    memcpy(s->pieces, pieces, (size_t)count * sizeof *pieces);
+    s->piece_count = count;
+    for (int i = 0; i < count; i++) {
+        list[i] = *adamw_tensor_at(s->optimiser, pieces[i].tensor);
+        list[i].weight += pieces[i].begin;
+        list[i].moment1 += pieces[i].begin;
+        list[i].moment2 += pieces[i].begin;
+        list[i].count = pieces[i].end - pieces[i].begin;
+        list[i].device = NULL;
+    }
+    propane_status status = adamw_create(list, count, &s->own, err);
+    if (status != PROPANE_OK) s->piece_count = 0;
+    mem_free(list);
+    return status;
 }
 
 /* ---- packed inputs ------------------------------------------------------------------------------------------------------ */
@@ -477,7 +553,7 @@ static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint,
         s->simulated.energy_j += done.energy_j;
         s->simulated.flops += s->plan->kernels[s->wiring->calls[call].kernel].flops;
     }
-    if (status == PROPANE_OK) return status;
+    if (status == PROPANE_OK) return hand_over(s, call, err);
     return propane_fail_prefix(err, status, "kernel '%s'", s->plan->kernels[s->wiring->calls[call].kernel].name);
 }
 
@@ -638,7 +714,11 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
     PROPANE_TRY(take_loss(s, targets, loss_scale, s->nats, loss, err));
     PROPANE_TRY(run_calls(s, s->wiring->forward_count, s->wiring->call_count, !first, err));
     end_pass(s, s->wiring->call_count);
-    return scatter(s, inputs, first, err);
+    PROPANE_TRY(scatter(s, inputs, first, err));
+    propane_status status = hand_over(s, s->wiring->call_count, err);
+    if (s->reduce && status == PROPANE_OK) status = s->reduce->finish(s->reduce->context, err);
+    take_back(s);
+    return status;
 }
 
 propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets, double *nats,
@@ -690,11 +770,13 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->other_layout = mem_array(tensors, sizeof *s->other_layout);
     s->is_master = mem_array(tensors, sizeof *s->is_master);
     s->gradients = mem_array(tensors, sizeof(propane_buffer *));
+    s->made_by = mem_array(tensors, sizeof *s->made_by);
+    s->handed = mem_array(tensors, sizeof *s->handed);
     s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
     s->moments[0] = mem_pages_alloc(block);
     s->moments[1] = mem_pages_alloc(block);
     if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master &&
-        s->gradients && s->nats && s->moments[0] && s->moments[1])
+        s->gradients && s->made_by && s->handed && s->nats && s->moments[0] && s->moments[1])
         return PROPANE_OK;
     return propane_fail_memory(err, 2 * block);
 }
@@ -708,6 +790,7 @@ static propane_status make_all(train_step *s, propane_error *err) {
     for (int c = 0; c < s->wiring->call_count; c++)
         if (s->kernels[s->wiring->calls[c].kernel].baked) PROPANE_TRY(bake_call(s, c, err));
     PROPANE_TRY(lay_out(s, err));
+    find_makers(s);
     for (int i = 0; i < s->weights->count; i++) /* an embedding without a tied head: no kernel makes its gradient */
         if (!s->gradients[i])
             PROPANE_TRY(propane_buffer_create(device_of(s, false), (size_t)s->weights->tensors[i].count * sizeof(float),
@@ -762,6 +845,10 @@ void train_step_free(train_step *s) {
     if (s->two_queues) propane_device_close(s->queues[1].device);
     propane_device_close(s->queues[0].device);
     adamw_free(s->optimiser);
+    adamw_free(s->own);
+    mem_free(s->pieces);
+    mem_free(s->made_by);
+    mem_free(s->handed);
     mem_free(s->nats);
     mem_free(s->copy_layout);
     mem_free(s->other_layout);

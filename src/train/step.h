@@ -28,6 +28,24 @@ const plan *train_step_plan(const train_step *s);
  * are those of loss_scale times the mean loss. */
 PROPANE_CHECK propane_status train_step_batch(train_step *s, const int32_t *inputs, const int32_t *targets, bool first,
                                               double loss_scale, double *loss, propane_error *err);
+/* Ranks of one training (train/distribute.h) add up their gradients. While it is set, train_step_batch hands each gradient
+ * over as soon as its last kernel has run, on the calling thread, and calls `finish` at the end; NULL: alone. */
+typedef struct train_reduce {
+    void *context;
+    propane_status (*ready)(void *context, int tensor, float *gradient, propane_error *err);
+    propane_status (*finish)(void *context, propane_error *err);
+} train_reduce;
+void train_step_reduce(train_step *s, const train_reduce *reduce); /* borrowed */
+/* order [weights->count]: the tensors as the backward pass makes their gradients. */
+void train_step_gradient_order(const train_step *s, int *order);
+/* From now on the norm is taken of these pieces only and the update moves these only; what the device reads follows with
+ * train_step_publish. */
+typedef struct train_piece {
+    int tensor;
+    int64_t begin, end;
+} train_piece;
+PROPANE_CHECK propane_status train_step_own(train_step *s, const train_piece *pieces, int count, propane_error *err);
+
 /* Forward and loss only; `nats` [B][S] may be NULL. */
 PROPANE_CHECK propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets,
                                                  double *nats, double *loss, propane_error *err);
