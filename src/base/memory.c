@@ -60,6 +60,17 @@ void mem_pages_free(void *memory, size_t bytes) {
     if (memory) munmap(memory, bytes ? bytes : 1);
 }
 
+void mem_pages_discard(void *memory, size_t bytes) {
+#ifdef __linux__
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)memory + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)memory + bytes) / page * page;
+    if (end > begin) (void)madvise((char *)memory + (begin - (uintptr_t)memory), end - begin, MADV_DONTNEED);
+#else
+    (void)memory;
+    (void)bytes;
+#endif
+}
+
 uint64_t mem_physical(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;

@@ -17,6 +17,9 @@ void mem_free(void *memory);
 void *mem_pages_alloc(size_t bytes);
 void mem_pages_free(void *memory, size_t bytes);
 
+/* Whole pages inside go back to the system; what they held is lost, the memory stays usable. */
+void mem_pages_discard(void *memory, size_t bytes);
+
 /* Bytes of the machine's memory; 0: not known. */
 uint64_t mem_physical(void);
 

@@ -139,7 +139,12 @@ static int quota_count(void) {
 }
 #endif
 
-static int usable_cores(void) {
+int pool_machine_cores(void) {
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores;
+}
+
+int pool_usable_cores(void) {
     int cores = 0;
 #ifdef __linux__
     cores = affinity_count();
@@ -153,8 +158,8 @@ static int usable_cores(void) {
         if (sysctlbyname("hw.physicalcpu", &cores, &size, NULL, 0) != 0) cores = 0;
     }
 #endif
-    if (cores < 1) cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : cores;
+    if (cores < 1) cores = pool_machine_cores();
+    return cores > MAX_THREADS ? MAX_THREADS : cores;
 }
 
 /* PROPANE_THREADS if it is a number of 1..256, else the cores. */
@@ -168,7 +173,7 @@ static int standard_threads(int cores) {
 
 /* With more threads than cores a spinning thread keeps the one it waits for from running. */
 static void set_wanted(int threads) {
-    int cores = usable_cores();
+    int cores = pool_usable_cores();
     if (threads == 0) threads = standard_threads(cores);
     atomic_store(&pool.spin, threads <= cores ? SPIN_ROUNDS : 0);
     atomic_store(&pool.wanted, threads);

@@ -11,6 +11,9 @@ typedef void (*pool_task)(void *context, int task, int worker); /* worker: 0 .. 
 
 /* The process's pool, made at the first call with as many threads as there are usable cores, or PROPANE_THREADS. */
 int pool_threads(void);
+/* Cores that this process may use (affinity and quota looked at), and those of the machine. Makes no pool. */
+int pool_usable_cores(void);
+int pool_machine_cores(void);
 /* Before the first loop: a fixed number of threads (0: the standard). PROPANE_ERR_INVALID outside 1..256. */
 PROPANE_CHECK propane_status pool_set_threads(int threads, propane_error *err);
 /* Runs task 0 .. count-1, each once; returns when all are done. Tasks are given out in order from one counter. Does not

@@ -21,6 +21,7 @@
 #include "cli/runfolder.h"
 #include "model/store.h"
 #include "train/checkpoint.h"
+#include "train/group.h"
 #include "train/restart.h"
 #include "train/trainer.h"
 
@@ -232,6 +233,10 @@ static void tell_start(const train_job *j) {
            w->config.num_hidden_layers, w->config.hidden_size, j->options.context);
     printf("device %s, %s, plan %s, weights %s, threads %d\n", j->options.device, j->options.precision, j->options.plan,
            j->options.weights, pool_threads());
+    if (j->options.mpi)
+        printf("%d ranks, %" PRId64 " sequences of a batch each, gradients as %s%s\n", mpi_size(j->options.mpi),
+               j->options.batch / mpi_size(j->options.mpi), j->options.wire,
+               j->options.shard ? ", moments sharded" : "");
     if (trainer_step(j->trainer) > 0) printf("resumed after step %" PRId64 "\n", trainer_step(j->trainer));
     flush();
 }
@@ -276,7 +281,8 @@ static propane_status restart(propane_error *err) {
 }
 
 static propane_status run(train_job *j, const model_flags *m, bool *again, propane_error *err) {
-    PROPANE_TRY(prepare_folder(j, err));
+    bool writes = train_group_writes(j->options.mpi);
+    if (writes) PROPANE_TRY(prepare_folder(j, err));
     PROPANE_TRY(open_corpus(j, m->init, err));
     PROPANE_TRY(choose_model(m, j, err));
     PROPANE_TRY(count_bytes(j, err));
@@ -292,8 +298,8 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
                                tokenizer_hash(j->corpus.tokenizer),
                                j->bytes_of_token};
     PROPANE_TRY(trainer_create(&j->options, &input, &j->trainer, err));
-    if (!j->options.resume) PROPANE_TRY(save_tokenizer(j, err));
-    if (!j->options.resume && m->init) PROPANE_TRY(run_copy_chat(m->init, j->options.run_dir, err));
+    if (writes && !j->options.resume) PROPANE_TRY(save_tokenizer(j, err));
+    if (writes && !j->options.resume && m->init) PROPANE_TRY(run_copy_chat(m->init, j->options.run_dir, err));
     tell_start(j);
     progress_init(&j->progress, j->json, j->options.steps);
     j->start_ns = clock_ns();
@@ -334,6 +340,27 @@ static propane_status recall(train_job *j, propane_error *err) {
         path && j->arena ? train_checkpoint_recall(path, j->arena, &j->options, err) : propane_fail_memory(err, 0);
     mem_free(path);
     return status;
+}
+
+/* Where mpirun started this process: the other ranks. Rank 0 alone tells and writes. Ranks on one machine share its cores,
+ * unless mpirun has given each its own. */
+static propane_status join_ranks(train_options *o, int64_t *threads, propane_error *err) {
+    if (!mpi_started()) return PROPANE_OK;
+    PROPANE_TRY(mpi_open(&o->mpi, err));
+    int usable = pool_usable_cores(), here = mpi_local_size(o->mpi);
+    if (*threads == 0 && !getenv("PROPANE_THREADS") && here > 1 && usable == pool_machine_cores())
+        *threads = usable / here > 0 ? usable / here : 1;
+    if (train_group_writes(o->mpi) || freopen("/dev/null", "w", stdout)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_IO, "/dev/null: %s", strerror(errno));
+}
+
+/* One rank's failure is everybody's: the others would wait for ever. The last checkpoint stays as it is. */
+static void end_ranks(mpi *m, propane_error *err) {
+    propane_error told = {.status = err->status};
+    snprintf(told.text, sizeof told.text, "rank %d of %d: %.900s", mpi_rank(m), mpi_size(m), err->text);
+    int code = cli_error("train", &told);
+    fflush(NULL);
+    mpi_abort(m, code);
 }
 
 int cmd_train(int argc, char **argv) {
@@ -394,6 +421,10 @@ int cmd_train(int argc, char **argv) {
         {"--compile-budget", CLI_INT, &o->compile_budget, 0, 1e9, "N",
          "programs a process may compile; 0: the device's limit"},
         {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
+        {NULL, CLI_HEADING, NULL, .help = "Several processes: mpirun -n N propane train ... (Open MPI)"},
+        {"--wire", CLI_CHOICE, &o->wire, .words = "fp32|bf16|fp16", .help = "how gradients travel between the ranks"},
+        {"--shard", CLI_SWITCH, &o->shard, .help = "each rank keeps its part of the moments only (ZeRO stage 1)"},
+        {"--bucket", CLI_INT, &o->bucket, 0, 1 << 30, "N", "bytes of gradients that travel together; 0: 4 MB"},
         {NULL, CLI_HEADING, NULL, .help = "Run"},
         {"--run", CLI_TEXT, &o->run_dir, .words = "DIR", .help = "folder for checkpoint, tokenizer and model"},
         {"--resume", CLI_SWITCH, &o->resume, .help = "go on from the folder's checkpoint"},
@@ -438,9 +469,14 @@ int cmd_train(int argc, char **argv) {
     o->pack = pack;
 
     bool again = false;
-    propane_status status = pool_set_threads((int)threads, &err);
+    propane_status status = join_ranks(o, &threads, &err);
+    if (status == PROPANE_OK) status = pool_set_threads((int)threads, &err);
     if (status == PROPANE_OK) status = run(&j, &m, &again, &err);
+    if (o->mpi && status != PROPANE_OK && status != PROPANE_ERR_CANCELLED) end_ranks(o->mpi, &err);
     job_deinit(&j);
+    bool told = train_group_writes(o->mpi);
+    mpi_close(o->mpi);
+    if (status == PROPANE_ERR_CANCELLED && !told) return CLI_OK; /* rank 0 has said it */
     if (status == PROPANE_OK && again) status = restart(&err);
     return status == PROPANE_OK ? CLI_OK : cli_error("train", &err);
 }

@@ -66,7 +66,13 @@ static void piece_of(const distribute *d, int64_t count, int rank, int64_t *begi
     *end = *begin + share + (rank < more);
 }
 
-int distribute_piece_count(const distribute *d) { return d->segment_count; }
+int distribute_segment_count(const distribute *d) { return d->segment_count; }
+
+int distribute_segment(const distribute *d, int index, int64_t *begin, int64_t *end) {
+    const segment *s = &d->segments[index];
+    *begin = s->begin, *end = s->begin + s->count;
+    return s->tensor;
+}
 
 int distribute_piece(const distribute *d, int index, int64_t *begin, int64_t *end) {
     const segment *s = &d->segments[index];
@@ -288,8 +294,8 @@ static propane_status return_sums(distribute *d, const bucket *b, slot *s, int64
     float scale = wire == DISTRIBUTE_FP16 ? fitting_scale(largest(d->sums, own, 0)) : 1;
     if (wire == DISTRIBUTE_FP16) memcpy(s->send, &scale, sizeof scale);
     narrow(wire, s->send + header(wire), d->sums, own, scale);
-    PROPANE_TRY(mpi_gather_all(d->mpi, s->send, (int)wire_bytes(wire, own), s->receive, s->sent, s->sent_at,
-                               &s->transfer, err));
+    PROPANE_TRY(mpi_gather(d->mpi, -1, s->send, (int)wire_bytes(wire, own), s->receive, s->sent, s->sent_at,
+                           &s->transfer, err));
     PROPANE_TRY(mpi_wait(d->mpi, &s->transfer, err));
     for (int r = 0; r < d->size; r++) {
         widen(wire, d->widened, s->receive + s->sent_at[r], piece_elements(d, b, r));
@@ -341,7 +347,7 @@ propane_status distribute_finish(distribute *d, propane_error *err) {
 
 /* ---- weights and single values ------------------------------------------------------------------------------------------- */
 
-propane_status distribute_gather(distribute *d, float *const *tensors, propane_error *err) {
+propane_status distribute_gather(distribute *d, float *const *tensors, int root, propane_error *err) {
     slot *way = &d->slots[0];
     for (int i = 0; i < d->segment_count; i++) {
         const segment *s = &d->segments[i];
@@ -353,8 +359,8 @@ propane_status distribute_gather(distribute *d, float *const *tensors, propane_e
         piece_of(d, s->count, d->rank, &begin, &end); /* what is sent may not lie where is received */
         float *whole = tensors[s->tensor] + s->begin;
         memcpy(d->sums, whole + begin, (size_t)(end - begin) * sizeof(float));
-        PROPANE_TRY(mpi_gather_all(d->mpi, d->sums, way->sent[d->rank], whole, way->sent, way->sent_at,
-                                   &way->transfer, err));
+        PROPANE_TRY(
+            mpi_gather(d->mpi, root, d->sums, way->sent[d->rank], whole, way->sent, way->sent_at, &way->transfer, err));
         PROPANE_TRY(mpi_wait(d->mpi, &way->transfer, err));
     }
     return PROPANE_OK;
@@ -370,7 +376,7 @@ propane_status distribute_sum(mpi *m, double *values, int count, propane_error *
     }
     for (int r = 0; r < size; r++) bytes[r] = count * 8, offsets[r] = r * count * 8;
     mpi_transfer transfer = {0};
-    propane_status status = mpi_gather_all(m, values, count * 8, all, bytes, offsets, &transfer, err);
+    propane_status status = mpi_gather(m, -1, values, count * 8, all, bytes, offsets, &transfer, err);
     if (status == PROPANE_OK) status = mpi_wait(m, &transfer, err);
     for (int i = 0; i < count && status == PROPANE_OK; i++) {
         values[i] = 0;

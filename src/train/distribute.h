@@ -32,16 +32,17 @@ PROPANE_CHECK propane_status distribute_create(mpi *m, const distribute_options 
                                                const int *order, int count, distribute **out, propane_error *err);
 void distribute_free(distribute *d);
 
-/* What this rank owns: pieces of tensors. Returns the tensor. */
-int distribute_piece_count(const distribute *d);
+/* Tensors are cut into segments; this rank owns a piece of each. Both return the tensor. */
+int distribute_segment_count(const distribute *d);
+int distribute_segment(const distribute *d, int index, int64_t *begin, int64_t *end);
 int distribute_piece(const distribute *d, int index, int64_t *begin, int64_t *end);
 /* The tensor's gradient is there and stays untouched until distribute_finish; every rank tells every tensor once, in any
  * order. Starts what has become complete and lets the rest go on. */
 PROPANE_CHECK propane_status distribute_ready(distribute *d, int tensor, float *gradient, propane_error *err);
 /* Sums are in the tensors that were told: everywhere, or with `shard` in this rank's pieces only. */
 PROPANE_CHECK propane_status distribute_finish(distribute *d, propane_error *err);
-/* Every rank's piece of each tensor to all ranks, in fp32: weights after a sharded update. */
-PROPANE_CHECK propane_status distribute_gather(distribute *d, float *const *tensors, propane_error *err);
+/* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update. */
+PROPANE_CHECK propane_status distribute_gather(distribute *d, float *const *tensors, int root, propane_error *err);
 /* Adds up a few values in the order of the ranks. */
 PROPANE_CHECK propane_status distribute_sum(mpi *m, double *values, int count, propane_error *err);
 

@@ -24,8 +24,8 @@ typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Request: pointers in Open M
     CALL(Error_string, int, (int, char *, int *))                                                                      \
     CALL(Ialltoallv, int,                                                                                              \
          (const void *, const int *, const int *, handle, void *, const int *, const int *, handle, handle, handle *)) \
-    CALL(Iallgatherv, int,                                                                                             \
-         (const void *, int, handle, void *, const int *, const int *, handle, handle, handle *))                      \
+    CALL(Iallgatherv, int, (const void *, int, handle, void *, const int *, const int *, handle, handle, handle *))    \
+    CALL(Igatherv, int, (const void *, int, handle, void *, const int *, const int *, handle, int, handle, handle *))  \
     CALL(Test, int, (handle *, int *, void *))                                                                         \
     CALL(Wait, int, (handle *, void *))                                                                                \
     CALL(Abort, int, (handle, int))
@@ -56,9 +56,13 @@ int mpi_local_size(const mpi *m) {
 static void *open_library(void) {
     static const char *const names[] = {
 #ifdef __APPLE__
-        "libmpi.40.dylib", "/opt/homebrew/lib/libmpi.40.dylib", "/usr/local/lib/libmpi.40.dylib",
+        "libmpi.40.dylib",
+        "/opt/homebrew/lib/libmpi.40.dylib",
+        "/usr/local/lib/libmpi.40.dylib",
 #else
-        "libmpi.so.40", "libmpi.so.20", "libmpi.so",
+        "libmpi.so.40",
+        "libmpi.so.20",
+        "libmpi.so",
 #endif
     };
     void *library = NULL;
@@ -142,12 +146,14 @@ propane_status mpi_exchange(mpi *m, const void *send, const int *send_bytes, con
     return code ? fail(m, code, "Ialltoallv", err) : PROPANE_OK;
 }
 
-propane_status mpi_gather_all(mpi *m, const void *send, int bytes, void *receive, const int *receive_bytes,
-                              const int *receive_offsets, mpi_transfer *out, propane_error *err) {
-    int code = m->Iallgatherv(send, bytes, m->byte, receive, receive_bytes, receive_offsets, m->byte, m->world,
-                              &out->request);
+propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *receive, const int *receive_bytes,
+                          const int *receive_offsets, mpi_transfer *out, propane_error *err) {
+    int code = root < 0 ? m->Iallgatherv(send, bytes, m->byte, receive, receive_bytes, receive_offsets, m->byte,
+                                         m->world, &out->request)
+                        : m->Igatherv(send, bytes, m->byte, receive, receive_bytes, receive_offsets, m->byte, root,
+                                      m->world, &out->request);
     out->open = code == 0;
-    return code ? fail(m, code, "Iallgatherv", err) : PROPANE_OK;
+    return code ? fail(m, code, root < 0 ? "Iallgatherv" : "Igatherv", err) : PROPANE_OK;
 }
 
 void mpi_progress(mpi *m, mpi_transfer *t) {

@@ -30,10 +30,10 @@ int mpi_local_size(const mpi *m); /* ranks on this machine, as mpirun tells; 0: 
 PROPANE_CHECK propane_status mpi_exchange(mpi *m, const void *send, const int *send_bytes, const int *send_offsets,
                                           void *receive, const int *receive_bytes, const int *receive_offsets,
                                           mpi_transfer *out, propane_error *err);
-/* This rank's `bytes` into everybody's `receive`. */
-PROPANE_CHECK propane_status mpi_gather_all(mpi *m, const void *send, int bytes, void *receive,
-                                            const int *receive_bytes, const int *receive_offsets, mpi_transfer *out,
-                                            propane_error *err);
+/* This rank's `bytes` into everybody's `receive` (`root` -1) or into that of one rank. */
+PROPANE_CHECK propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *receive,
+                                        const int *receive_bytes, const int *receive_offsets, mpi_transfer *out,
+                                        propane_error *err);
 /* Lets transfers go on without waiting for one. */
 void mpi_progress(mpi *m, mpi_transfer *t);
 PROPANE_CHECK propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err);

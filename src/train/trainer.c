@@ -13,6 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/footprint.h"
+#include "train/group.h"
 #include "train/schedule.h"
 
 struct trainer {
@@ -21,6 +22,8 @@ struct trainer {
     train_input input;
     model_weights *weights;
     train_step *step;
+    train_group *group;   /* NULL: alone */
+    int64_t share, first; /* windows of a batch that are this rank's */
     train_data data;
     train_schedule schedule;
     train_state state;
@@ -51,6 +54,7 @@ void train_options_default(train_options *o) {
                          .precision = "fp32",
                          .plan = "layer",
                          .weights = "inputs",
+                         .wire = "fp32",
                          .device = "cpu",
                          .eval_interval = 250,
                          .eval_batches = 20,
@@ -108,6 +112,12 @@ static propane_status check_options(const train_options *o, const model_config *
     PROPANE_TRY(real("clip", o->clip, 0, 1e30, err));
     PROPANE_TRY(real("held-out", o->held_out, 0, 0.5, err));
     PROPANE_TRY(word("precision", o->precision, "fp32", "fp16", err));
+    if (distribute_wire_find(o->wire) == DISTRIBUTE_WIRES)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--wire is '%.40s'; give fp32, bf16 or fp16", o->wire);
+    if (o->mpi && strcmp(o->weights, "baked") == 0)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "--weights baked starts its process again when the compile budget is used up, which a rank "
+                            "of an mpirun cannot; take --weights inputs");
     if (!o->weights || plan_weights_find(o->weights) == PLAN_WEIGHTS_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "--weights is '%.40s'; give inputs, packed or baked",
                             o->weights ? o->weights : "");
@@ -135,9 +145,11 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
     t->options.precision = arena_string(a, o->precision);
     t->options.plan = arena_string(a, o->plan);
     t->options.weights = arena_string(a, o->weights);
+    t->options.wire = arena_string(a, o->wire);
     t->options.device = arena_string(a, o->device ? o->device : "cpu");
     t->options.chat = arena_string(a, o->chat ? o->chat : "");
-    bool ok = t->options.chat && t->options.precision && t->options.plan && t->options.weights && t->options.device;
+    bool ok = t->options.chat && t->options.precision && t->options.plan && t->options.weights && t->options.device &&
+              t->options.wire;
     if (o->run_dir) {
         t->options.run_dir = arena_string(a, o->run_dir);
         t->checkpoint_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_CHECKPOINT);
@@ -154,15 +166,19 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
 
 static propane_status make_machine(trainer *t, propane_error *err) {
     const train_options *o = &t->options;
+    PROPANE_TRY(train_group_share(o->mpi, o->batch, &t->share, err));
+    t->first = t->share * train_group_rank(o->mpi);
     train_step_options how = {.plan = {.name = o->plan,
                                        .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                       .batch = o->batch,
+                                       .batch = t->share,
                                        .context = o->context},
                               .device = o->device,
                               .two_queues = o->two_queues,
                               .weights = plan_weights_find(o->weights),
                               .accumulate = o->accumulate > 1};
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
+    const distribute_options wires = {distribute_wire_find(o->wire), o->shard, o->bucket};
+    PROPANE_TRY(train_group_create(o->mpi, &wires, t->step, t->weights, &t->group, err));
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
     if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
         return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -179,7 +195,7 @@ static propane_status load_and_make(trainer *t, propane_error *err) {
     float *moments[2] = {mem_pages_alloc(block), mem_pages_alloc(block)};
     propane_status status = moments[0] && moments[1] ? PROPANE_OK : propane_fail_memory(err, 2 * block);
     if (status == PROPANE_OK) {
-        train_checkpoint_clean(t->checkpoint_path);
+        if (train_group_writes(t->options.mpi)) train_checkpoint_clean(t->checkpoint_path);
         status = train_checkpoint_read(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err);
     }
     if (status == PROPANE_OK) status = make_machine(t, err);
@@ -187,6 +203,7 @@ static propane_status load_and_make(trainer *t, propane_error *err) {
         if (status == PROPANE_OK) memcpy(train_step_moments(t->step, i + 1), moments[i], block);
         if (moments[i]) mem_pages_free(moments[i], block);
     }
+    train_group_release(t->group);
     t->saved = t->state.step;
     if (status == PROPANE_OK && t->state.step > t->options.steps)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
@@ -196,7 +213,7 @@ static propane_status load_and_make(trainer *t, propane_error *err) {
 
 /* The last thing that making does, so that a run that could not begin leaves nothing behind. */
 static propane_status make_folder(trainer *t, const model_config *config, propane_error *err) {
-    if (!t->options.run_dir) return PROPANE_OK;
+    if (!t->options.run_dir || !train_group_writes(t->options.mpi)) return PROPANE_OK;
     PROPANE_TRY(file_make_dir(t->options.run_dir, err));
     return model_config_write(config, t->config_path, err);
 }
@@ -217,7 +234,7 @@ static propane_status make_all(trainer *t, const train_options *o, const train_i
     t->state.evaluated = t->saved = -1;
     train_scaler_init(&t->state.scaler, strcmp(o->precision, "fp16") == 0);
     if (o->resume) return load_and_make(t, err);
-    if (o->run_dir && file_exists(t->checkpoint_path))
+    if (o->run_dir && train_group_writes(o->mpi) && file_exists(t->checkpoint_path))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s is there already; give --resume to go on with that run, or "
                             "another folder",
@@ -264,46 +281,52 @@ void trainer_free(trainer *t) {
 static propane_status save(trainer *t, const train_callbacks *c, propane_error *err) {
     if (!t->checkpoint_path || t->saved == t->state.step) return PROPANE_OK;
     float *const moments[2] = {train_step_moments(t->step, 1), train_step_moments(t->step, 2)};
-    PROPANE_TRY(
-        train_checkpoint_write(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err));
+    PROPANE_TRY(train_group_collect(t->group, err));
+    if (train_group_writes(t->options.mpi))
+        PROPANE_TRY(
+            train_checkpoint_write(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err));
+    train_group_release(t->group);
     t->saved = t->state.step;
     if (c && c->on_checkpoint) c->on_checkpoint(c->context, t->state.step, t->checkpoint_path);
     return PROPANE_OK;
 }
 
-/* The work at hand is given up: the caller goes back to the end of the last step. */
+/* The work at hand is given up: the caller goes back to the end of the last step. All ranks stop where one was told to. */
 static propane_status check_cancel(const trainer *t, propane_error *err) {
-    return t->cancel && *t->cancel ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
+    double told = t->cancel && *t->cancel;
+    PROPANE_TRY(train_group_sum(t->group, &told, 1, err));
+    return told > 0 ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
 }
 
-/* Targets of a batch that count. */
-static int64_t count_targets(const trainer *t) {
-    int64_t positions = t->options.batch * t->options.context, n = 0;
-    for (int64_t i = 0; i < positions; i++) n += t->targets[i] >= 0;
+/* Targets that count, in windows [first, first + count) of a batch. */
+static int64_t count_targets(const trainer *t, int64_t first, int64_t count) {
+    int64_t context = t->options.context, n = 0;
+    for (int64_t i = first * context; i < (first + count) * context; i++) n += t->targets[i] >= 0;
     return n;
 }
 
 static propane_status evaluate(trainer *t, const train_callbacks *c, propane_error *err) {
     const train_options *o = &t->options;
-    int64_t windows = o->eval_batches * o->batch, positions = o->batch * o->context, counted = 0;
-    double nats = 0, bytes = 0;
+    int64_t windows = o->eval_batches * o->batch, own = t->first * o->context, positions = t->share * o->context;
+    double sums[3] = {0}; /* nats, targets, bytes of this rank's windows; then of all */
     for (int64_t b = 0; b < o->eval_batches; b++) {
         double mean = 0;
         PROPANE_TRY(check_cancel(t, err));
-        for (int64_t i = 0; i < o->batch; i++)
+        for (int64_t i = t->first; i < t->first + t->share; i++)
             PROPANE_TRY(train_data_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
                                             t->targets + i * o->context, err));
-        PROPANE_TRY(train_step_evaluate(t->step, t->inputs, t->targets, t->nats, &mean, err));
-        int64_t targets = count_targets(t);
-        counted += targets;
-        nats += mean * (double)targets;
-        for (int64_t i = 0; t->input.bytes_of_token && i < positions; i++)
-            if (t->targets[i] >= 0) bytes += t->input.bytes_of_token[t->targets[i]];
+        PROPANE_TRY(train_step_evaluate(t->step, t->inputs + own, t->targets + own, t->nats, &mean, err));
+        double targets = (double)count_targets(t, t->first, t->share);
+        sums[0] += mean * targets;
+        sums[1] += targets;
+        for (int64_t i = own; t->input.bytes_of_token && i < own + positions; i++)
+            if (t->targets[i] >= 0) sums[2] += t->input.bytes_of_token[t->targets[i]];
     }
+    PROPANE_TRY(train_group_sum(t->group, sums, 3, err));
     t->state.evaluated = t->state.step;
     train_evaluation e = {.step = t->state.step,
-                          .val_loss = counted > 0 ? nats / (double)counted : 0,
-                          .val_nats_per_byte = bytes > 0 ? nats / bytes : -1};
+                          .val_loss = sums[1] > 0 ? sums[0] / sums[1] : 0,
+                          .val_nats_per_byte = sums[2] > 0 ? sums[0] / sums[2] : -1};
     if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
     int64_t device_ns, host_ns;
     train_step_times(t->step, &device_ns, &host_ns); /* they are not the next step's */
@@ -316,16 +339,17 @@ static propane_status next_count(trainer *t, int64_t ahead, int64_t *out, propan
     const train_options *o = &t->options;
     PROPANE_TRY(train_data_batch(&t->data, (uint64_t)(t->state.position + ahead * o->batch), (int)o->batch, t->inputs,
                                  t->targets, err));
-    *out = count_targets(t);
+    *out = count_targets(t, 0, o->batch);
     return PROPANE_OK;
 }
 
-/* Every target counts alike, whichever batch of the step it is in: a batch weighs as much as it has targets. With plain
- * text all weights are exactly 1. Stopped between two of them, nothing has moved but the position in the data. */
+/* Every target counts alike, whichever batch of the step and whichever rank's it is: a part weighs as much as it has
+ * targets. With plain text and alone all weights are exactly 1. Stopped between two batches, nothing has moved but the
+ * position in the data. */
 static propane_status gradients(trainer *t, double *loss, propane_error *err) {
     const train_options *o = &t->options;
+    int64_t total = 0, counted = 0, own = t->first * o->context;
     double sum = 0;
-    int64_t total = 0, counted = 0;
     for (int64_t i = 0; i < o->accumulate; i++) {
         PROPANE_TRY(next_count(t, i, &counted, err));
         total += counted;
@@ -337,12 +361,16 @@ static propane_status gradients(trainer *t, double *loss, propane_error *err) {
             return PROPANE_ERR_CANCELLED;
         }
         PROPANE_TRY(next_count(t, 0, &counted, err));
-        double weight = (double)(counted * o->accumulate) / (double)total;
-        PROPANE_TRY(
-            train_step_batch(t->step, t->inputs, t->targets, i == 0, t->state.scaler.scale * weight, &part, err));
+        double weight = (double)(count_targets(t, t->first, t->share) * o->accumulate) / (double)total;
+        if (i == o->accumulate - 1) train_group_listen(t->group);
+        propane_status status = train_step_batch(t->step, t->inputs + own, t->targets + own, i == 0,
+                                                 t->state.scaler.scale * weight, &part, err);
+        train_group_rest(t->group);
+        PROPANE_TRY(status);
         t->state.position += o->batch;
         sum += part * weight;
     }
+    PROPANE_TRY(train_group_sum(t->group, &sum, 1, err));
     *loss = sum / (double)o->accumulate;
     return PROPANE_OK;
 }
@@ -365,7 +393,7 @@ static propane_status one_step(trainer *t, const train_callbacks *c, propane_err
     double norm = 0;
     train_report r = {.lr = train_schedule_at(&t->schedule, t->state.step), .loss_scale = t->state.scaler.scale};
     PROPANE_TRY(gradients(t, &r.loss, err));
-    PROPANE_TRY(train_step_gradient_norm(t->step, &norm, err));
+    PROPANE_TRY(train_group_norm(t->group, t->step, &norm, err));
     double scale = 1 / (t->state.scaler.scale * (double)o->accumulate);
     r.gradient_norm = norm * scale;
     r.skipped = !train_scaler_step(&t->state.scaler, isfinite(norm) && isfinite(r.loss));
@@ -379,6 +407,7 @@ static propane_status one_step(trainer *t, const train_callbacks *c, propane_err
                           .gradient_scale = scale * clip,
                           .step = ++t->state.updates};
         PROPANE_TRY(train_step_update(t->step, &how, err));
+        PROPANE_TRY(train_group_updated(t->group, err));
     }
     r.step = ++t->state.step;
     train_step_times(t->step, &device_ns, &host_ns);
@@ -433,7 +462,7 @@ static propane_status run_loop(trainer *t, const train_callbacks *c, bool *resta
         PROPANE_TRY(one_step(t, c, err));
     }
     PROPANE_TRY(save(t, c, err));
-    if (!t->model_path) return PROPANE_OK;
+    if (!t->model_path || !train_group_writes(o->mpi)) return PROPANE_OK;
     return train_checkpoint_write(t->model_path, o, &t->input, NULL, t->weights, NULL, err);
 }
 

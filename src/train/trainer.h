@@ -11,6 +11,7 @@
 #define TRAIN_TRAINER_H
 
 #include "train/jsonl.h"
+#include "train/mpi.h"
 #include "train/scaler.h"
 #include "train/step.h"
 
@@ -35,6 +36,10 @@ typedef struct train_options {
     const char *run_dir;                 /* NULL: nothing is written */
     bool resume;                         /* go on from the run folder's checkpoint */
     bool two_queues;                     /* as in train_step_options */
+    mpi *mpi;                            /* borrowed; NULL: alone. `batch` is that of all ranks together */
+    const char *wire;                    /* "fp32", "bf16", "fp16": gradients between ranks */
+    bool shard;                          /* moments are kept once among all ranks */
+    int64_t bucket;                      /* bytes of gradients that travel together; 0: the standard */
     int64_t pack;                        /* several examples of instruction data in a window: 1 or 0 */
     const char *chat;                    /* chat format of instruction data; "": the model's own */
 } train_options;

@@ -1,0 +1,42 @@
+# Data-parallel training: any number of ranks learns what one process does.
+! mpirun pgrep
+@ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
+@ printf '#!/bin/sh\npropane train --data text --kind chars --layers 2 --width 32 --heads 2 --context 16 --batch 8 --eval-every 25 --eval-batches 2 --json "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
+@ printf '#!/bin/sh\nn=$1; shift; export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=self,vader,tcp; exec mpirun --oversubscribe -n $n "$@"\n' > ../bin/ranks; chmod +x ../bin/ranks
+@ printf '#!/bin/sh\nsed -nE "s/.*\\"(val_)?loss\\":([0-9.]+).*/\\2/p" $1\n' > ../bin/losses; chmod +x ../bin/losses
+@ printf '#!/bin/sh\nlosses $1 > a.$$; losses $2 | paste a.$$ - | awk -v t=$3 "{d=\\$1-\\$2; if(d<0)d=-d; if(!(d<=t)||NF!=2) bad=1; n++} END{print n, bad?\\"differ\\":\\"agree\\"}"\n' > ../bin/agree; chmod +x ../bin/agree
+@ tiny --steps 50 --run one > one.log
+# fp32 between ranks: seen 2e-8 after 50 steps
+$ ranks 2 tiny --steps 50 --run two > two.log; agree one.log two.log 1e-5
+> 53 agree
+= 0
+$ echo $(ls two)
+> checkpoint.safetensors config.json model.safetensors tokenizer.propane.json
+= 0
+# several small buckets, sharded moments, accumulation; seen 3e-8
+$ tiny --steps 50 --accumulate 2 --batch 4 --run acc > acc.log; ranks 4 tiny --steps 50 --accumulate 2 --batch 4 --run shard --shard --bucket 3000 > shard.log; agree acc.log shard.log 1e-5
+> 53 agree
+= 0
+# 16 bits between ranks: seen 1e-4 (bf16) and 1e-5 (fp16)
+$ ranks 2 tiny --steps 50 --run bf --wire bf16 > bf.log; agree one.log bf.log 3e-3; ranks 2 tiny --steps 50 --run half --wire fp16 > half.log; agree one.log half.log 1e-3
+> 53 agree
+> 53 agree
+= 0
+# stopped and resumed with another number of ranks, moments sharded and not
+@ printf '#!/bin/sh\ntiny --min-lr 1e-3 --warmup 0 "$@"\n' > ../bin/level; chmod +x ../bin/level
+$ level --steps 40 --run long > long.log; ranks 2 level --steps 20 --run move --shard > m.log; ranks 4 propane train --data text --run move --resume --steps 30 --shard --json >> m.log; propane train --data text --run move --resume --steps 40 --json >> m.log; grep '"lr"' long.log > want; grep '"lr"' m.log > got; agree want got 1e-5
+> 40 agree
+= 0
+# what cannot be
+$ ranks 3 tiny --steps 5 --run three 2>&1 | grep -c "batch 8 cannot be shared out among 3 ranks; give a multiple"
+>~ [123]
+= 0
+$ ranks 2 tiny --steps 5 --run baked --weights baked 2>&1 | grep -q "a rank of an mpirun cannot; take --weights inputs"
+= 0
+$ env OMPI_COMM_WORLD_SIZE= PMI_SIZE=2 propane train --data text --run other 2>&1 | head -1 | cut -c1-40
+>~ *
+= 0
+# one rank dies: the job ends, the last checkpoint stays whole
+$ d=dies$$; ranks 2 tiny --steps 100000 --run $d --eval-every 0 --checkpoint-every 5 > dies.log 2>&1 & until [ -f $d/checkpoint.safetensors ]; do sleep 0.2; done; sleep 0.5; kill -9 $(pgrep -x -a propane | grep -e "--run $d" | tail -1 | cut -d" " -f1); wait; propane show $d/checkpoint.safetensors > shown && echo whole
+> whole
+= 0
