@@ -92,6 +92,7 @@ typedef struct propane_device_info {
     int queue_depth;     /* requests that may be in flight */
     int compile_limit;   /* programs one process may compile; 0: no limit */
     bool simulated;      /* its figures are a model's, not a clock's */
+    bool unproven;       /* nobody has seen its results agree: check before relying on them */
 } propane_device_info;
 
 /* Drivers that this build knows, in the order they are listed; `why` tells why one cannot be opened here, or is NULL. */
@@ -116,6 +117,9 @@ typedef struct propane_compile_options {
     const char *function; /* NULL: "main", or the only function */
     propane_precision precision;
     int threads; /* 0: the device's own choice */
+    /* A program of the same device and the same text with other constants: its compiled form is used again with the new
+     * ones, which is not a compile. NULL: compile. PROPANE_ERR_UNSUPPORTED where a device cannot do that. */
+    const propane_program *donor;
 } propane_compile_options;
 
 typedef enum propane_dtype {

@@ -75,6 +75,7 @@ bool cli_flush(void);
 /* Flushes standard output; a full disk or a closed pipe there is an error of the command (exit code 1). */
 int cli_finish(const char *command, int code);
 
+int cmd_bench(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_classes(int argc, char **argv);
 int cmd_convert(int argc, char **argv);

@@ -88,6 +88,7 @@ const cli_command cli_commands[] = {
     {"estimate", "time and energy of a program on a Neural Engine, by a model", cmd_estimate},
     {"plan", "the kernels of a training step: what runs where", cmd_plan},
     {"show", "what is in a file: programs, weights, models, tokenizers", cmd_show},
+    {"bench", "what a device does: products, convolutions, weights, queue", cmd_bench},
     {"check", "which known rules of the Neural Engines a program violates", cmd_check},
     {"convert", "models and MIL programs into other forms", cmd_convert},
     {"classes", "Objective-C classes in a Mach-O file or a shared cache", cmd_classes},

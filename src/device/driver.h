@@ -44,6 +44,7 @@ typedef struct driver_execution {
 struct propane_driver {
     const char *name; /* what stands before ':' in a uri */
     const char *summary;
+    bool reloads;     /* compile takes a donor */
     bool host_memory; /* its programs also take buffers of other devices that have `memory`: it is the host itself */
     /* Why this driver cannot work on this machine; OK if it can. */
     propane_status (*probe)(propane_error *why); /* (optional) NULL: it always can */
@@ -68,6 +69,9 @@ struct propane_driver {
     /* `out` is filled with "not known": what stays so is measured by the caller. */
     propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
 };
+
+/* What a driver's compile finds behind options->donor; NULL: another driver's program. */
+const driver_program *driver_program_of(const propane_program *p, const propane_driver *driver);
 
 /* Fills p's inputs and outputs for a driver whose tensors are dense and in the order of the function's parameters and
  * results: names, types, strides, sizes. A type that no buffer can hold (int64, a string) is PROPANE_ERR_UNSUPPORTED. */

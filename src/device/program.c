@@ -74,6 +74,10 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
     propane_error local = {0};
     if (!err) err = &local;
     PROPANE_TRY(choose(module, options, &f, err));
+    if (options->donor && (!device->driver->reloads || options->donor->device != device))
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED, "compile: device '%s' cannot use a compiled program %s", device->uri,
+            device->driver->reloads ? "of another device" : "again with other weights: compile it anew");
     propane_program *p = mem_alloc(sizeof *p);
     if (p) p->p.arena = arena_create();
     if (!p || !p->p.arena) {
@@ -91,6 +95,10 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
     device_retain(device);
     *out = p;
     return PROPANE_OK;
+}
+
+const driver_program *driver_program_of(const propane_program *p, const propane_driver *driver) {
+    return p->device->driver == driver ? &p->p : NULL;
 }
 
 void program_retain(propane_program *p) { atomic_fetch_add(&p->refs, 1); }

@@ -13,6 +13,7 @@
 #include "train/embed.h"
 #include "train/loss.h"
 #include "train/packing.h"
+#include "train/prove.h"
 #include "train/rewrite.h"
 #include "train/wiring.h"
 
@@ -742,11 +743,22 @@ train_simulated train_step_simulated(train_step *s) {
 
 /* ---- making and freeing -------------------------------------------------------------------------------------------------- */
 
+/* What a device is not known to do right is tried before it is relied on; what that compiles counts for the process, so
+ * the device that the run uses is opened afterwards. */
+static propane_status open_device(train_step *s, const char *uri, propane_error *err) {
+    PROPANE_TRY(propane_device_open(uri, &s->queues[0].device, err));
+    if (!propane_device_describe(s->queues[0].device)->unproven) return PROPANE_OK;
+    propane_device_close(s->queues[0].device);
+    s->queues[0].device = NULL;
+    PROPANE_TRY(train_prove(uri, plan_weights_name(s->options.weights), err));
+    return propane_device_open(uri, &s->queues[0].device, err);
+}
+
 static propane_status open_devices(train_step *s, propane_error *err) {
     const char *uri = s->options.device ? s->options.device : "cpu";
     bool is_cpu = strcmp(uri, "cpu") == 0 || strncmp(uri, "cpu:", 4) == 0;
     s->two_queues = s->options.two_queues || !is_cpu;
-    PROPANE_TRY(propane_device_open(uri, &s->queues[0].device, err));
+    PROPANE_TRY(open_device(s, uri, err));
     if (s->two_queues)
         PROPANE_TRY(propane_device_open("cpu", &s->queues[1].device, err));
     else

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -13,6 +14,7 @@
 #include "base/text.h"
 #include "drivers/ane/objc.h"
 #include "drivers/conformance.h"
+#include "train/prove.h"
 
 static propane_error err;
 
@@ -362,8 +364,8 @@ TEST(ten_thousand_evaluations_leave_nothing) {
 TEST(other_ways_to_evaluate_are_measured) {
     job j;
     float z[32];
-    static const char *const uris[] = {"ane:memory?dispatch=direct", "ane:client?dispatch=realtime", "ane:memory?dispatch=auto",
-                                       "ane:client?dispatch=auto"};
+    static const char *const uris[] = {"ane:memory?dispatch=direct", "ane:client?dispatch=realtime",
+                                       "ane:memory?dispatch=auto", "ane:client?dispatch=auto"};
     for (int u = 0; u < 6; u++) {
         if (u == 4) set("direct", "fail"), set("realtime", "fail");
         EXPECT_OK(start(&j, uris[u < 4 ? u : u - 2], add_half));
@@ -378,6 +380,88 @@ TEST(other_ways_to_evaluate_are_measured) {
     EXPECT_OK(start(&j, "ane:memory?dispatch=direct", add_half));
     EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "the engine fails (direct evaluation)");
     end(&j);
+    expect_nothing_left();
+}
+
+/* Arguments that are left out are written: the stand-in refuses gelu without a mode, as an engine has been seen to. */
+TEST(defaults_are_written) {
+    static const char gelu[] =
+        PROGRAM("tensor<fp16, [1, 2, 1, 32]> x) {\n"
+                "        tensor<fp16, [1, 2, 1, 32]> g = gelu(x = x)[name = string(\"g\")];\n"
+                "        tensor<fp16, [1, 4, 1, 32]> z = concat(values = (g, g), axis = 1)[name = "
+                "string(\"z\")];\n"
+                "    } -> (z);\n");
+    job j;
+    float z[128];
+    EXPECT_FAIL(start(&j, "ane:memory?defaults=left", gelu), PROPANE_ERR_UNSUPPORTED, "err=(");
+    end(&j);
+    EXPECT_OK(start(&j, "ane", gelu));
+    put(&j, 0, 0, 0);
+    EXPECT_OK(once(&j));
+    take(&j, 1, z);
+    EXPECT(z[0] == 0 && z[127] == 0);
+    end(&j);
+    EXPECT_FAIL(start(&j, "ane:memory?literals=inline", gelu), PROPANE_ERR_UNSUPPORTED, "literal in the argument list");
+    end(&j);
+    expect_nothing_left();
+}
+
+/* A failed compile makes the next one wait. */
+TEST(compiles_are_paced_after_a_failure) {
+    job j;
+    struct timespec before, after;
+    set("compile", "failed");
+    set("compile_at", "1");
+    EXPECT_FAIL(start(&j, "ane:memory?pause=1", add_half), PROPANE_ERR_UNSUPPORTED, "CompilationFailure");
+    end(&j);
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    EXPECT_OK(start(&j, "ane:memory?pause=1", add_half));
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    end(&j);
+    double seconds = (double)(after.tv_sec - before.tv_sec) + (double)(after.tv_nsec - before.tv_nsec) / 1e9;
+    EXPECT_MSG(seconds > 0.8, "%g s", seconds);
+    expect_nothing_left();
+}
+
+TEST(every_weight_mode_is_proved) {
+    for (int k = 0; train_prove_mode(k); k++) {
+        EXPECT_OK(train_prove("ane", train_prove_mode(k), &err));
+        EXPECT_OK(train_prove("ane:client", train_prove_mode(k), &err));
+    }
+    EXPECT_FAIL(train_prove("ane", "gold", &err), PROPANE_ERR_INVALID,
+                "the modes are inputs, packed, baked and reload");
+    EXPECT_FAIL(train_prove("cpu", "reload", &err), PROPANE_ERR_UNSUPPORTED, "cannot use a compiled program again");
+    EXPECT_OK(train_prove("cpu", "packed", &err));
+    set("reload", "baked");
+    EXPECT_FAIL(train_prove("ane", "reload", &err), PROPANE_ERR_DEVICE, "as with the weights that were there before");
+    EXPECT_OK(train_prove("ane", "baked", &err));
+    expect_nothing_left();
+}
+
+/* Loading a compiled program with other weights is not a compile; programs that are not the donor's are refused. */
+TEST(a_donor_saves_the_compile) {
+    char first[2000], second[2000];
+    propane_device *d = NULL;
+    propane_program *p[3] = {NULL};
+    propane_module *m = NULL;
+    constant_program(first, sizeof first, 1);
+    constant_program(second, sizeof second, 2);
+    EXPECT_OK(propane_device_open("ane", &d, &err));
+    EXPECT_OK(compile(d, first, &p[0]));
+    propane_compile_options options = {.donor = p[0]};
+    EXPECT_OK(propane_module_parse(second, strlen(second), "t.mil", NULL, &m, &err));
+    EXPECT_OK(propane_program_compile(d, m, &options, &p[1], &err));
+    propane_module_free(m);
+    EXPECT(get("compiles") == 1 && get("programs") == 2);
+    EXPECT_OK(propane_module_parse(add_half, strlen(add_half), "t.mil", NULL, &m, &err));
+    EXPECT_FAIL(propane_program_compile(d, m, &options, &p[2], &err), PROPANE_ERR_INVALID, "its text differs");
+    EXPECT_OK(compile(d, add_half, &p[2]));
+    options.donor = p[2];
+    propane_program *same = NULL;
+    EXPECT_FAIL(propane_program_compile(d, m, &options, &same, &err), PROPANE_ERR_UNSUPPORTED, "has 0 weight files");
+    propane_module_free(m);
+    for (int i = 0; i < 3; i++) propane_program_free(p[i]);
+    propane_device_close(d);
     expect_nothing_left();
 }
 
@@ -541,6 +625,10 @@ int main(int argc, char **argv) {
         T(the_compile_budget_is_kept),
         T(ten_thousand_evaluations_leave_nothing),
         T(other_ways_to_evaluate_are_measured),
+        T(defaults_are_written),
+        T(compiles_are_paced_after_a_failure),
+        T(every_weight_mode_is_proved),
+        T(a_donor_saves_the_compile),
         T(options_are_checked),
         T(the_list_of_symbols_is_complete),
         T(every_fault_ends_in_its_message),

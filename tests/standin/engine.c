@@ -4,6 +4,7 @@
  * folder, never of the weight files (so weights that are written over change nothing).
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -150,6 +151,7 @@ static bool check_files(const model *m, char why[600]) {
 static bool switched_off(long count, object **error) {
     const char *how = standin_switch("compile");
     if (!how || (standin_switch("compile_at") && standin_number("compile_at", 0) != count)) return false;
+    if (strcmp(how, "crash") == 0) raise(SIGSEGV);
     if (strcmp(how, "silent") != 0)
         fail(error, compiler_domain, 1,
              strcmp(how, "invalid") == 0 ? "_ANECompiler : ANECCompile() FAILED err=(InvalidMILProgram)"

@@ -17,7 +17,7 @@ static const char *const known[] = {
     "descriptor",  /* nil */
     "model",       /* nil */
     "client",      /* nil: no connection */
-    "compile",     /* invalid, failed: NO with an error; silent: NO without one */
+    "compile",     /* invalid, failed: NO with an error; silent: NO without one; crash */
     "compile_at",  /* only this compile of the process fails that way */
     "limit",       /* compiles of a process; 0: any number */
     "load",        /* once: the first load fails; always; large: 0x20004 */

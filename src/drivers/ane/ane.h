@@ -12,7 +12,7 @@
 #include "drivers/ane/objc.h"
 #include "mil/text.h"
 
-enum { ANE_MAX_IO = 256, ANE_QOS = 21, ANE_BUDGET = 119, ANE_PAUSE_S = 15 };
+enum { ANE_MAX_IO = 256, ANE_QOS = 21, ANE_BUDGET = 119, ANE_PAUSE_S = 15 /* what the probe waits, too */ };
 
 typedef enum ane_route { ANE_ROUTE_MEMORY, ANE_ROUTE_CLIENT } ane_route;
 typedef enum ane_dispatch {
@@ -25,13 +25,16 @@ typedef enum ane_dispatch {
 
 /* What stands behind ':' in the uri. */
 typedef struct ane_options {
-    ane_route route;
-    ane_dispatch dispatch;
-    mil_dialect dialect;
+    int route;           /* ane_route */
+    int dispatch;        /* ane_dispatch */
+    int dialect;         /* mil_dialect */
+    int own_names;       /* parameters keep their names: only to see in which order an engine binds them */
+    int inline_literals; /* likewise, only to see whether a compiler takes them */
+    int leave_defaults;  /* likewise: arguments that a program leaves out are not written */
     int qos;
-    int budget;      /* compiles of the process; 0: any number */
-    int pause_s;     /* after a compile that failed */
-    bool equal_size; /* all inputs of a request have surfaces of one size, and all outputs (constraint C11) */
+    int budget;     /* compiles of the process; 0: any number */
+    int pause_s;    /* after a compile that failed */
+    int equal_size; /* all inputs of a request have surfaces of one size, and all outputs (constraint C11) */
 } ane_options;
 
 PROPANE_CHECK propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err);
@@ -51,8 +54,9 @@ typedef struct ane_source {
 } ane_source;
 
 /* A copy of `f` called main: parameters and results named so that their alphabetical order is their declared order
- * (constraint C12), every literal a named constant (C23), larger constants in a weight file each (C37). */
-PROPANE_CHECK propane_status ane_source_create(const mil_function *f, mil_dialect dialect, ane_source *out,
+ * (constraint C12), every literal a named constant (C23), every argument written (C19, C20), larger constants in a weight
+ * file each (C37). */
+PROPANE_CHECK propane_status ane_source_create(const mil_function *f, const ane_options *o, ane_source *out,
                                                propane_error *err);
 void ane_source_deinit(ane_source *s);
 
@@ -81,6 +85,7 @@ int ane_compile_count(void);
 /* Fills strides and sizes of p's inputs and outputs, and the order of symbols: order[k] is the input (or output) that is
  * symbol k of `count`. Without attributes: alphabetical order and rows of 64 bytes. */
 typedef struct ane_order {
+    bool told; /* the inputs' by the system */
     int input_count, output_count;
     int inputs[ANE_MAX_IO], outputs[ANE_MAX_IO];
 } ane_order;
@@ -109,7 +114,7 @@ typedef struct ane_buffer {
 typedef struct ane_program {
     ane_model model;
     ane_order order;
-    ane_source source; /* kept for donors; the weights are gone */
+    text text; /* what was compiled: a donor has the same */
     struct {
         bool failed;
         int runs;

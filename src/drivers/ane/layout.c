@@ -131,6 +131,7 @@ propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source 
     PROPANE_TRY(lay_out(a, ane_entry(a, status, "LiveOutputList"), f->results, p->outputs, p->output_count, err));
     PROPANE_TRY(read_order(a, ane_entry(a, model, "kANEFModelInputSymbolsArrayKey"), "input", f->params, p->input_count,
                            order->inputs, &order->input_count, err));
+    order->told = ane_array_count(a, ane_entry(a, model, "kANEFModelInputSymbolsArrayKey")) > 0;
     return read_order(a, ane_entry(a, model, "kANEFModelOutputSymbolsArrayKey"), "output", f->results, p->output_count,
                       order->outputs, &order->output_count, err);
 }

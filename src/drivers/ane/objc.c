@@ -260,6 +260,17 @@ void ane_api_list(text *out) {
     }
 }
 
+void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char build[60]) {
+    ane_id info = ANE_CLASS(a, device_info);
+    void *pool = a->objc_autoreleasePoolPush();
+    snprintf(architecture, 60, "?");
+    snprintf(build, 60, "?");
+    *cores = ANE_HAS(a, cores) ? ANE_SEND0(a, cores, info) : 0;
+    if (ANE_HAS(a, architecture)) (void)ane_text_of(a, ANE_SEND0(a, architecture, info), architecture, 60);
+    if (ANE_HAS(a, build)) (void)ane_text_of(a, ANE_SEND0(a, build, info), build, 60);
+    a->objc_autoreleasePoolPop(pool);
+}
+
 /* ---- objects ------------------------------------------------------------------------------------------------------------ */
 
 ane_id ane_string(const ane_api *a, const char *from) { return a->CFStringCreateWithCString(NULL, from, UTF8); }

@@ -63,6 +63,11 @@ typedef struct ane_api {
 PROPANE_CHECK propane_status ane_api_get(const ane_api **out, propane_error *err);
 /* A line for each row of syms.def: there, missing, or of another type. Works also where the device does not. */
 void ane_api_list(text *out);
+/* What _ANEDeviceInfo tells; "?" and 0 where it does not. */
+void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char build[60]);
+/* The order in which the inputs of a program of this driver are bound: "k, q". False: the system does not tell it, or it is
+ * not this driver's. */
+bool ane_program_symbols(const propane_program *program, char *out, size_t size);
 
 /* ---- objects: what these give is the caller's to release (ane_release takes NULL); NULL: no memory -------------------- */
 

@@ -1,19 +1,25 @@
 /* SPDX-License-Identifier: MIT
- * Owns the text and the weight files that a function is handed to Apple's compiler as. Refuses nothing that the language
- * takes: what the compiler refuses is for it to say.
+ * Owns the text and the weight files that a function is handed to Apple's compiler as. Refuses control flow only: what
+ * else the compiler refuses is for it to say.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "drivers/ane/ane.h"
 #include "mil/blob.h"
 #include "mil/build.h"
+#include "mil/make.h"
+#include "mil/ops.h"
 #include "pass/pass.h"
 
 enum { LITERAL_ELEMENTS = 16 }; /* longer constants go into files */
 
 static propane_status copy_function(const mil_function *f, ane_source *s, propane_error *err) {
+    for (const mil_op *op = f->first; op; op = op->next)
+        if (op->block_count > 0)
+            return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no Neural Engine is known to take control flow");
     for (const mil_op *op = f->first; op; op = op->next)
         for (int r = 0; r < op->result_count; r++) {
             const mil_const *c = op->results[r]->konst;
@@ -34,6 +40,42 @@ static propane_status copy_function(const mil_function *f, ane_source *s, propan
     mem_free(map);
     return status;
 }
+
+/* ---- what was left out ---------------------------------------------------------------------------------------------------- */
+
+/* An argument's default as a literal; NULL: it has none that can be written. */
+static mil_value *make_default(mil_builder *b, const mil_op *op, const mil_param *param) {
+    static const char *const spatial[] = {"strides", "dilations", "pad"}; /* 1, 1 and 0 in each direction */
+    int64_t values[2 * MIL_MAX_RANK] = {0};
+    if (op->info->code == MIL_OP_conv)
+        for (int k = 0; k < 3; k++) {
+            int directions = op->results[0]->type.rank - 2, count = k == 2 ? 2 * directions : directions;
+            if (strcmp(param->name, spatial[k]) != 0) continue;
+            for (int i = 0; i < count && k < 2; i++) values[i] = 1;
+            return mil_build_ints(b, values, count);
+        }
+    if (!param->standard) return NULL;
+    if (param->klass == MIL_CLASS_K_BOOL) return mil_build_bool(b, strcmp(param->standard, "true") == 0);
+    if (param->klass == MIL_CLASS_K_INT) return mil_build_int(b, (int32_t)strtol(param->standard, NULL, 10));
+    return param->klass == MIL_CLASS_K_TEXT ? mil_build_text(b, param->standard) : NULL;
+}
+
+/* Programs that Core ML's tools write name every argument, and compilers have been seen to refuse others (C19, C20). */
+static propane_status write_defaults(mil_function *f, propane_error *err) {
+    mil_builder b = {0};
+    mil_build_resume(&b, f);
+    for (mil_op *op = f->first; op; op = op->next)
+        for (int i = 0; i < op->info->param_count && strncmp(op->info->name, "const", 5) != 0; i++) {
+            if (op->operands[i].count || op->info->params[i].need != MIL_OPTIONAL) continue;
+            b.before = op;
+            mil_value *v = make_default(&b, op, &op->info->params[i]);
+            if (b.err.status) return propane_fail(err, b.err.status, "%s", b.err.text);
+            if (v && !mil_make_operand(op, i, &v, 1)) return propane_fail_memory(err, sizeof *v);
+        }
+    return PROPANE_OK;
+}
+
+/* ---- weights -------------------------------------------------------------------------------------------------------------- */
 
 static bool goes_into_file(const mil_value *v) {
     return v->is_inline && v->konst && v->konst->data && mil_type_count(&v->type) > LITERAL_ELEMENTS &&
@@ -75,7 +117,7 @@ static propane_status collect_weights(ane_source *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-propane_status ane_source_create(const mil_function *f, mil_dialect dialect, ane_source *out, propane_error *err) {
+propane_status ane_source_create(const mil_function *f, const ane_options *o, ane_source *out, propane_error *err) {
     const char **params, **results;
     *out = (ane_source){0};
     if (f->param_count > ANE_MAX_IO || f->result_count > ANE_MAX_IO)
@@ -84,11 +126,13 @@ propane_status ane_source_create(const mil_function *f, mil_dialect dialect, ane
     propane_status status = copy_function(f, out, err);
     if (status == PROPANE_OK) {
         forget_files(out->module->functions);
-        status = pass_name_io(out->module->functions, &params, &results, err);
+        if (!o->own_names) status = pass_name_io(out->module->functions, &params, &results, err);
     }
+    if (status == PROPANE_OK && !o->leave_defaults) status = write_defaults(out->module->functions, err);
     if (status == PROPANE_OK) status = collect_weights(out, err);
     if (status == PROPANE_OK) {
-        mil_print(&out->program, out->module, &(mil_print_options){.dialect = dialect, .name_literals = true});
+        mil_print(&out->program, out->module,
+                  &(mil_print_options){.dialect = (mil_dialect)o->dialect, .name_literals = !o->inline_literals});
         if (out->program.failed) status = propane_fail_memory(err, out->program.length);
     }
     if (status != PROPANE_OK) ane_source_deinit(out);

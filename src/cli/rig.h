@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ * One program on a device with a buffer for each input and output: what the probe and the bench run.
+ */
+#ifndef CLI_RIG_H
+#define CLI_RIG_H
+
+#include "mil/build.h"
+
+enum { RIG_MAX_IO = 16 };
+
+typedef struct rig {
+    propane_device *device;
+    propane_program *program;
+    int in, out;
+    propane_buffer *buffers[RIG_MAX_IO]; /* inputs, then outputs */
+    propane_request *request;
+} rig;
+
+/* Opens `uri` and compiles. Whatever the status: rig_close. The module stays the caller's. */
+PROPANE_CHECK propane_status rig_open(rig *r, const char *uri, const mil_module *m, propane_error *err);
+/* The same from MIL text; `body` is what stands between func main<ios18>( and the closing brace. */
+PROPANE_CHECK propane_status rig_open_text(rig *r, const char *uri, const char *body, propane_error *err);
+void rig_close(rig *r);
+const propane_io *rig_io(const rig *r, int index);
+int64_t rig_count(const propane_io *io); /* elements */
+/* Dense fp32 values; `values` NULL: a pattern of small numbers. */
+PROPANE_CHECK propane_status rig_put(rig *r, int input, const float *values, propane_error *err);
+PROPANE_CHECK propane_status rig_take(rig *r, int output, float *values, propane_error *err);
+PROPANE_CHECK propane_status rig_run(rig *r, propane_error *err);
+
+typedef struct rig_time {
+    int64_t best_ns, median_ns;
+    int rounds;
+    bool simulated; /* of a model's clock, not of this machine's */
+} rig_time;
+
+/* One run to warm up, then up to `rounds`, and no longer than `limit_ns` of real time. */
+PROPANE_CHECK propane_status rig_measure(rig *r, int rounds, int64_t limit_ns, rig_time *out, propane_error *err);
+
+#endif

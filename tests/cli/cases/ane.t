@@ -1,0 +1,79 @@
+# The ane device against the stand-in for Apple's libraries, and the commands that look at devices.
+@ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
+@ for i in 1 2 3 4 5 6 7 8; do cat $REPO/docs/architecture.md; done | head -c 30000 > text.txt; mkdir tmp
+$ env -u PROPANE_ANE_LIBRARY propane devices
+>~ ane    no   Apple's Neural Engine, without Core ML*
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so propane devices
+>~ ane    yes  Apple's Neural Engine, without Core ML*
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest propane devices
+>~ *the class _ANERequest is missing*
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest propane devices --symbols
+>~ ane: the class _ANERequest is missing; this system is older or newer than what is known
+>~ missing  class _ANERequest (required)
+= 0
+# Baked weights: a process may compile 119 programs, so the run starts itself again, and ends with the same bits.
+@ echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 2 --steps 200 --batch 1 --context 32 --precision fp16 --plan six' > args
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights inputs --run inputs
+>~ done: 200 steps in *
+= 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights baked --run baked > log; grep -c '^resumed' log; grep -c '^done' log; cmp inputs/model.safetensors baked/model.safetensors && echo same; ls tmp | wc -l | tr -d ' '
+> 8
+> 1
+> same
+> 0
+= 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane:client --weights inputs --run client && cmp inputs/model.safetensors client/model.safetensors && echo same
+>~ same
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device ane --run failed
+2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code 8: *0x1d: number, size or order of the surfaces (C11 to C13)
+= 1
+# The probe: every question in a process of its own.
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --probe --output probe.json
+>~ ane (a stand-in, not Apple's engine)
+>~     inputs (q, k) are told as (k, q); bound like that, q - k is right
+>~     inputs holds, packed holds, baked holds, reload holds
+>~ report in probe.json: *
+= 0
+$ grep -c '"answer"' probe.json; grep '"stand_in"' probe.json
+> 23
+>   "stand_in": true,
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared propane devices --probe --only symbol-order
+>~ {"told":"q, k",*q - k is right*
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=reload=baked propane devices --probe --only weights
+>~ *"reload":"weights 'reload' do not hold here: *, as with the weights that were there before"*
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,compile_at=5 propane devices --probe --output crash.json > out; sed -n '/in memory/{n;p;}' out
+>     crashed with signal 11 (after 4)
+= 0
+$ propane devices --probe --device cpu --only saturation
+>~ *300 ? 300 is inf; a product that sums to 45,000 is 44992*
+= 0
+$ propane devices --probe --device sim:m5 --only saturation
+>~ *a product that sums to 45,000 is 32752*
+= 0
+$ propane devices --probe --only nothing
+2~ propane devices: --only: there is no question 'nothing'; there are machine, symbol-order, *
+2> Try 'propane devices --help'.
+= 2
+$ propane devices --device cpu
+2> propane devices: --device is for --probe
+2> Try 'propane devices --help'.
+= 2
+$ propane devices --probe --device abacus
+2> propane devices: device 'abacus': unknown; known are cpu, ane, sim, null
+= 1
+$ propane bench --device null --sweep queue --json
+>~ {"sweep":"queue","in_flight":64,"per_second":*,"simulated":false}
+= 0
+$ propane bench --device sim:m4 --sweep stream --seconds 0.01
+>~ *simulated
+= 0
+$ propane bench --sweep all --device nowhere
+2> propane bench: device 'nowhere': unknown; known are cpu, ane, sim, null
+= 1
