@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The training steps of bench_step in PyTorch, in alternation with bench_step itself, and the ratio of both.
+
+    pytorch_step.py [--bench build/release/bench/bench_step] [--rows stories110M_b1,...] [--rounds 3] [--steps 6]
+                    [--variants tuned,compiled,stock] [--precision fp32|bf16|fp16] [--threads N]
+
+The same model: Llama blocks (RMSNorm, rotary positions, causal attention, SwiGLU), tied embeddings, mean cross-entropy,
+gradients clipped by their norm, AdamW with weight decay. Variants, each in a process of its own per round:
+  stock     as installed: no settings, torch.optim.AdamW as it comes, scaled_dot_product_attention
+  tuned     fused AdamW, memory kept between steps and in huge pages (GLIBC_TUNABLES), scaled_dot_product_attention
+  math      the same with attention written out
+  compiled  tuned, and the model through torch.compile
+Times are medians over the steps of all rounds; memory is the largest resident size of the process. A child prints one
+JSON line. Exits with 77 where PyTorch is not installed.
+"""
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+ROWS = {  # as in bench_step.c: layers, width, hidden, heads, vocabulary, context, batch
+    "stories110M_b1": (12, 768, 2048, 12, 32000, 256, 1),
+    "stories110M_b4": (12, 768, 2048, 12, 32000, 256, 4),
+    "layer_t512": (1, 768, 2048, 12, 256, 512, 1),
+    "gpt2_size_4x64": (12, 768, 2048, 12, 50257, 64, 4),
+    "gpt2_size_4x256": (12, 768, 2048, 12, 50257, 256, 4),
+    "stories15M_b4": (6, 288, 768, 6, 32000, 256, 4),
+    "stories42M_b4": (8, 512, 1376, 8, 32000, 256, 4),
+    "layer_t64": (1, 768, 2048, 12, 256, 64, 1),
+    "layer_t256": (1, 768, 2048, 12, 256, 256, 1),
+    "layer_t1024": (1, 768, 2048, 12, 256, 1024, 1),
+    "layer_t2048": (1, 768, 2048, 12, 256, 2048, 1),
+    "layer_t4096": (1, 768, 2048, 12, 256, 4096, 1),
+}
+TUNABLES = "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1"
+
+
+def build_model(torch, row, math_attention):
+    nn, F = torch.nn, torch.nn.functional
+    layers, width, hidden, heads, vocab, context, _ = row
+    hd = width // heads
+
+    class Norm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(width))
+
+        def forward(self, x):
+            return F.rms_norm(x, (width,), self.weight, 1e-5)
+
+    def rotate(x, cos, sin):
+        a, b = x.chunk(2, dim=-1)
+        return x * cos + torch.cat((-b, a), dim=-1) * sin
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.n1, self.n2 = Norm(), Norm()
+            self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
+            self.gate, self.up = (nn.Linear(width, hidden, bias=False) for _ in range(2))
+            self.down = nn.Linear(hidden, width, bias=False)
+
+        def forward(self, x, cos, sin, mask):
+            b, t, _ = x.shape
+            h = self.n1(x)
+            q, k, v = (p(h).view(b, t, heads, hd).transpose(1, 2) for p in (self.q, self.k, self.v))
+            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+            if math_attention:
+                y = F.softmax(q @ k.transpose(-1, -2) * hd**-0.5 + mask, dim=-1) @ v
+            else:
+                y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.o(y.transpose(1, 2).reshape(b, t, width))
+            h = self.n2(x)
+            return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(vocab, width)
+            self.layers = nn.ModuleList(Layer() for _ in range(layers))
+            self.norm = Norm()
+            angle = torch.outer(torch.arange(context), 1e4 ** (-torch.arange(0, hd, 2) / hd))
+            self.register_buffer("cos", torch.cat((angle.cos(), angle.cos()), dim=-1))
+            self.register_buffer("sin", torch.cat((angle.sin(), angle.sin()), dim=-1))
+            self.register_buffer("mask", torch.full((context, context), -1e9).triu(1))
+
+        def forward(self, tokens, targets):
+            x = self.embed(tokens)
+            for layer in self.layers:
+                x = layer(x, self.cos, self.sin, self.mask)
+            logits = F.linear(self.norm(x), self.embed.weight)
+            return F.cross_entropy(logits.float().view(-1, vocab), targets.view(-1))
+
+    torch.manual_seed(1)
+    model = Model()
+    for p in model.parameters():
+        if p.dim() > 1:
+            nn.init.normal_(p, 0, 0.02)
+    return model
+
+
+def child(options):
+    import torch
+
+    row = ROWS[options.rows]
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    model = build_model(torch, row, options.child == "math")
+    run = torch.compile(model) if options.child == "compiled" else model
+    fused = {} if options.child == "stock" else {"fused": True}
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, **fused)
+    vocab, context, batch = row[4], row[5], row[6]
+    index = torch.arange(2 * batch * context)
+    tokens = ((index * 7919 + 13) % vocab).view(2, batch, context)
+    low = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[options.precision]
+    times = []
+    for i in range(options.steps + 2):
+        start = time.perf_counter()
+        with torch.autocast("cpu", dtype=low or torch.bfloat16, enabled=low is not None):
+            loss = run(tokens[0], tokens[1])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=options.child == "stock")
+        loss.item()
+        times.append((time.perf_counter() - start) * 1e3)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(json.dumps({"ms": times[2:], "peak_mb": peak, "loss": loss.item(), "version": torch.__version__}))
+
+
+def run_child(options, row, variant):
+    env = dict(os.environ)
+    if variant != "stock":
+        env["GLIBC_TUNABLES"] = TUNABLES
+    command = [sys.executable, os.path.abspath(__file__), "--child", variant, "--rows", row, "--steps",
+               str(options.steps), "--precision", options.precision, "--threads", str(options.threads)]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "failed")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def run_ours(options, row):
+    env = dict(os.environ)
+    if options.threads:
+        env["PROPANE_THREADS"] = str(options.threads)
+    command = [options.bench, str(options.steps + 1), row, options.precision]
+    out = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+    words = next(line.split() for line in out.splitlines() if line.startswith(row))
+    return {"ms": [float(words[3])], "best": float(words[2]), "limit": float(words[1]), "peak_mb": int(words[-1])}
+
+
+def compare(options, row):
+    results = {"propane": []}
+    for _ in range(options.rounds):
+        results["propane"].append(run_ours(options, row))
+        for variant in options.variants.split(","):
+            try:
+                results.setdefault(variant, []).append(run_child(options, row, variant))
+            except RuntimeError as why:
+                results.pop(variant, None)
+                options.variants = ",".join(v for v in options.variants.split(",") if v != variant)
+                print(f"{row}: {variant} does not run here: {why}", file=sys.stderr)
+    ours = statistics.median(t for r in results["propane"] for t in r["ms"])
+    limit = min(r["limit"] for r in results["propane"])
+    for name, runs in results.items():
+        ms = statistics.median(t for r in runs for t in r["ms"])
+        peak = max(r["peak_mb"] for r in runs)
+        print(f"{row:16} {name:9} {ms:9.1f} ms  {100 * limit / ms:5.1f} % of the limit  {ms / ours:5.2f} times ours  "
+              f"{peak:6d} MB", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bench", default="build/release/bench/bench_step")
+    parser.add_argument("--rows", default="stories110M_b1,stories110M_b4,layer_t512")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--variants", default="tuned,compiled,stock")
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--child", default="")
+    options = parser.parse_args()
+    try:
+        import torch
+    except ImportError:
+        print("PyTorch is not installed", file=sys.stderr)
+        sys.exit(77)
+    if options.child:
+        return child(options)
+    print(f"PyTorch {torch.__version__}, {options.threads or os.cpu_count()} threads, {options.precision}; "
+          f"medians of {options.rounds} processes of {options.steps} steps")
+    for row in options.rows.split(","):
+        compare(options, row)
+
+
+if __name__ == "__main__":
+    main()
