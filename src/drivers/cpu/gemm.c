@@ -5,7 +5,7 @@
  * A task owns a block of columns (or of rows, when there are more of them) of C and all of k, so no two threads add to the
  * same element, and the blocks of k depend on k alone: the sums are the same for any number of threads.
  *
- *   for each block of k            (1024: one pass for most layers, so C is written once)
+ *   for each block of k            (about 768: one pass for most layers, so C is written once)
  *     pack the standing operand, all threads together              -> shared scratch
  *     for each task: pack its block of the moving operand (fits L2) -> the worker's scratch
  *       for each standing panel, for each moving panel: one tile    (registers)
@@ -21,8 +21,15 @@
 #include "drivers/cpu/gemm_kernels.h"
 
 enum {
-    K_BLOCK = 1024,      /* elements of k in one pass; a multiple of 2 * GEMM_BLOCK */
-    MOVING_TARGET = 256, /* rows or columns of a moving block */
+    K_WHOLE = 1024, /* elements of k that are one pass; */
+    K_BLOCK = 768,  /* more are cut into passes of about this */
+    /* Rows or columns of a moving block. Columns stay in the second cache while all of A passes. Few rows, where B fits in
+     * there; many, where B comes from the third. What is fetched ahead across the rows wants whole lines. */
+    COLUMNS = 256,
+    ROWS_ALONG = 24,
+    ROWS_ACROSS = 48,
+    ROWS_MANY = 96,
+    L2_FLOATS = 768 * 256,
     K_STRIP = 16,        /* elements of k that all panels pack before they go on to the next */
     K_PART = 64,         /* elements of k that one packing task takes, */
     PACK_CHUNK = 96,     /* or rows or columns */
@@ -42,11 +49,12 @@ typedef struct gemm_plan {
     bool round;
     int threads;
     bool a_stands;                        /* A is the standing operand */
+    bool a_rows;                          /* A is packed in its second form */
     bool by_item;                         /* the standing operand differs from item to item: one item after the other */
     int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
     int last_height;                      /* of the last panel of A */
     gemm_tile tile, last_tile;            /* for full panels of A, for the last one */
-    int64_t k_blocks;
+    int64_t k_blocks, k_block;
     int64_t moving_blocks; /* tasks of an item */
     bool needs_partial;    /* C cannot hold partial sums */
     size_t standing_bytes, partial_bytes, worker_bytes;
@@ -112,17 +120,28 @@ static bool is_shared(const cpu_gemm *g, const cpu_matrix *x) {
     return g->batch == 1 || x->packed || (!x->batch && x->batch_stride == 0);
 }
 
+static int64_t block_words(const gemm_plan *p) {
+    return div_up(min_i64(p->k_block, p->g.k), p->kernels->pair * GEMM_BLOCK) * GEMM_BLOCK;
+}
+
+static int64_t moving_target(const gemm_plan *p) {
+    int64_t kw = max_i64(GEMM_BLOCK, block_words(p));
+    if (p->a_stands) return max_i64(2 * p->kernels->nr, min_i64(COLUMNS, L2_FLOATS / kw));
+    if (p->b_panels * p->kernels->nr * kw > L2_FLOATS) return ROWS_MANY;
+    return p->g.a.row_stride == 1 ? ROWS_ACROSS : ROWS_ALONG;
+}
+
 static void cpu_plan_moving(gemm_plan *p) {
     int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
     int64_t width = p->a_stands ? p->kernels->nr : p->kernels->mr;
-    int64_t blocks = div_up(panels * width, MOVING_TARGET);
+    int64_t blocks = div_up(panels * width, moving_target(p));
     if (p->path == PATH_STANDING) { /* an even number of blocks for each thread */
         int64_t items = p->by_item ? 1 : p->g.batch;
         while (blocks < panels && items * blocks % p->threads) blocks++;
     }
     p->moving_blocks = max_i64(1, min_i64(blocks, panels));
     const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a, *standing = p->a_stands ? &p->g.a : &p->g.b;
-    int64_t kw = div_up(min_i64(K_BLOCK, p->g.k), p->kernels->pair * GEMM_BLOCK) * GEMM_BLOCK;
+    int64_t kw = block_words(p);
     size_t block = moving->packed ? 0 : round_bytes(div_up(panels, p->moving_blocks) * width * kw);
     int64_t standing_width = p->a_stands ? p->a_height : p->b_panels * p->kernels->nr;
     size_t all = standing->packed ? 0 : round_bytes(standing_width * kw);
@@ -148,9 +167,13 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
     p->b_panels = div_up(g->n, p->kernels->nr);
     p->a_height = g->m - last + div_up(last, p->kernels->row_step) * p->kernels->row_step;
     p->last_height = (int)(p->a_height - (p->a_panels - 1) * p->kernels->mr);
-    p->tile = p->kernels->tiles[p->kernels->mr / p->kernels->row_step - 1];
-    p->last_tile = p->kernels->tiles[p->last_height / p->kernels->row_step - 1];
-    p->k_blocks = max_i64(1, div_up(g->k, K_BLOCK));
+    p->a_rows = !g->a.packed && g->a.col_stride == 1 && g->a.row_stride != 1;
+    const gemm_tile *tiles = p->a_rows ? p->kernels->row_tiles : p->kernels->tiles;
+    p->tile = tiles[p->kernels->mr / p->kernels->row_step - 1];
+    p->last_tile = tiles[p->last_height / p->kernels->row_step - 1];
+    p->k_blocks = g->k <= K_WHOLE ? 1 : div_up(g->k, K_BLOCK);
+    p->k_block = max_i64(1, div_up(div_up(g->k, p->k_blocks), 2 * GEMM_BLOCK)) * 2 * GEMM_BLOCK;
+    p->k_blocks = max_i64(1, div_up(g->k, p->k_block));
     bool a_shared = is_shared(g, &g->a), b_shared = is_shared(g, &g->b);
     if (g->a.packed || g->b.packed)
         p->a_stands = g->a.packed != NULL;
@@ -193,7 +216,7 @@ typedef struct packed_view {
 static gemm_view view_of(const cpu_matrix *m, int64_t item) {
     size_t size = m->dtype == CPU_F16 ? 2 : 4;
     const void *data = m->batch ? m->batch[item] : (const char *)m->data + (size_t)(item * m->batch_stride) * size;
-    return (gemm_view){data, m->dtype, m->row_stride, m->col_stride};
+    return (gemm_view){data, m->dtype, m->row_stride, m->col_stride, m->pieces};
 }
 
 static int64_t words_of(const gemm_plan *p, int64_t k0, int64_t k1) { return div_up(k1 - k0, p->kernels->pair); }
@@ -215,20 +238,36 @@ static const void *element(const gemm_view *v, int64_t index) {
     return (const char *)v->data + index * (v->dtype == CPU_F16 ? 2 : 4);
 }
 
+/* Where element (.., 0) would lie if all of k were like the piece that `k` is in. */
+static const void *piece_of(const gemm_plan *p, const gemm_view *v, int64_t k, int64_t along) {
+    if (!v->pieces) return v->data;
+    int64_t piece = k / p->g.piece;
+    return (const char *)v->data + v->pieces[piece] - piece * p->g.piece * along * (v->dtype == CPU_F16 ? 2 : 4);
+}
+
 /* Panels from .. to-1 of one operand for the pass k0 .. k1. Where a panel's rows are columns of memory, all panels take a
  * few of them before any takes the next: so a page is read from end to end, in as many streams as the machine foresees. */
 static void pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
                         int64_t k0, int64_t k1, int64_t part0, int64_t part1) {
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, across = is_a ? v->row_stride : v->col_stride;
     int64_t along = is_a ? v->col_stride : v->row_stride, panel_step = padded_words(p, k0, k1) * width;
-    int64_t k_step = across == 1 ? K_STRIP : max_i64(1, part1 - part0);
-    for (int64_t k = part0; k < part1; k += k_step)
+    int64_t k_step = across == 1 ? K_STRIP : max_i64(1, part1 - part0), end;
+    for (int64_t k = part0; k < part1; k = end) {
+        end = min_i64(part1, k + k_step);
+        if (v->pieces) end = min_i64(end, (k / p->g.piece + 1) * p->g.piece);
+        gemm_view piece = *v;
+        piece.data = piece_of(p, v, k, along);
         for (int64_t i = from; i < to; i++) {
             int height = is_a ? panel_height(p, i) : (int)width;
             float *to_words = words + (i - from) * panel_step + (k - k0) / p->kernels->pair * height;
-            p->kernels->pack(to_words, height, element(v, i * width * across), v->dtype, across, along,
-                             is_a ? panel_rows(p, i) : panel_cols(p, i), k, min_i64(part1, k + k_step), p->round);
+            const void *source = element(&piece, i * width * across);
+            int64_t count = is_a ? panel_rows(p, i) : panel_cols(p, i);
+            if (is_a && p->a_rows)
+                p->kernels->pack_rows(to_words, height, source, v->dtype, across, count, k, end, p->round);
+            else
+                p->kernels->pack(to_words, height, source, v->dtype, across, along, count, k, end, p->round);
         }
+    }
 }
 
 /* Where the pass's words are in an operand that was packed whole. */
@@ -264,8 +303,39 @@ static void narrow(const cpu_gemm *g, int64_t i, int64_t rows, int64_t j, int64_
     *to = max_i64(*to, *from);
 }
 
+/* What the next block will be packed from, and how much of it a tile can fetch: lines along k, two rows a tile, or lines
+ * across, two of each k. */
+typedef struct ahead {
+    const char *base; /* NULL: nothing */
+    bool along;
+    int64_t step, lines, k; /* bytes to the next row or the next k; rows or lines of a k */
+    int64_t tile, share;    /* counts tiles; how many steps each of them takes */
+} ahead;
+
+static ahead ahead_of(const gemm_plan *p, const gemm_view *v, bool is_a, int64_t from, int64_t to, int64_t k0,
+                      int64_t k1, int64_t kw) {
+    int64_t width = is_a ? p->kernels->mr : p->kernels->nr, size = v->dtype == CPU_F16 ? 2 : 4;
+    int64_t across = is_a ? v->row_stride : v->col_stride, along = is_a ? v->col_stride : v->row_stride;
+    int64_t count = min_i64(to * width, is_a ? p->g.m : p->g.n) - from * width;
+    ahead h = {.along = along == 1, .k = k1 - k0, .share = kw / GEMM_BLOCK};
+    if (v->pieces || (along != 1 && across != 1) || !h.share) return h;
+    h.base = element(v, from * width * across + k0 * along);
+    h.step = (h.along ? across : along) * size;
+    h.lines = h.along ? count : div_up(count * size, 64);
+    return h;
+}
+
+static gemm_next ahead_next(ahead *h, const void *own) {
+    int64_t tile = h->tile++, pairs = max_i64(1, div_up(h->lines, 2));
+    if (h->base && h->along && 2 * tile < h->lines)
+        return (gemm_next){h->base + 2 * tile * h->step, 64, 2 * tile + 1 < h->lines ? h->step : 0};
+    if (h->base && !h->along && tile / pairs * h->share < h->k)
+        return (gemm_next){h->base + tile / pairs * h->share * h->step + tile % pairs * 128, h->step, 64};
+    return (gemm_next){own, 0, 0};
+}
+
 static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
-                     int64_t jb, int64_t kw, int64_t k0, int64_t k1) {
+                     int64_t jb, int64_t kw, int64_t k0, int64_t k1, ahead *next) {
     const gemm_kernels *k = p->kernels;
     const float *aw = a->words + (ia - a->first_panel) * a->panel_words;
     const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
@@ -274,11 +344,12 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
     if (p->g.period) {
         int64_t from = k0, to = k1;
         narrow(&p->g, i, rows, j, cols, &from, &to);
-        int64_t skipped = min_i64(kw, (from - k0) / k->pair);
+        int64_t skipped = min_i64(kw, (from - k0) / k->pair) / GEMM_BLOCK * GEMM_BLOCK;
         aw += skipped * height;
         bw += skipped * k->nr;
         kw = from < to ? div_up(to - k0, k->pair) - skipped : 0;
     }
+    gemm_next fetch = ahead_next(next, aw);
     gemm_tile tile = ia == p->a_panels - 1 ? p->last_tile : p->tile;
     const cpu_epilogue *e = &p->g.epilogue;
     bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
@@ -288,11 +359,11 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
         float *to = in_c ? (float *)(uintptr_t)f->c.data : f->partial;
         int64_t stride = in_c ? f->c.row_stride : f->partial_stride;
         bool add = f->first ? in_c && p->g.accumulate : true;
-        tile(aw, bw, kw, to + i * stride + j, stride, p->g.alpha, add);
+        tile(aw, bw, kw, to + i * stride + j, stride, p->g.alpha, add, &fetch);
         return;
     }
     _Alignas(ALIGN) float sums[GEMM_TILE_MAX];
-    tile(aw, bw, kw, sums, k->nr, p->g.alpha, false);
+    tile(aw, bw, kw, sums, k->nr, p->g.alpha, false, &fetch);
     k->finish(f, sums, k->nr, i, j, rows, cols);
 }
 
@@ -328,12 +399,19 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     }
     gemm_finish f = finish_of(r, item, k0, k1);
     int64_t kw = words_of(p, k0, k1);
+    ahead next = {0};
+    if (!moving->packed && block + p->threads < p->moving_blocks) { /* the one that this thread will most likely take */
+        gemm_view view = view_of(moving, item);
+        int64_t later = block + p->threads;
+        next = ahead_of(p, &view, !p->a_stands, panels * later / p->moving_blocks,
+                        panels * (later + 1) / p->moving_blocks, k0, k1, kw);
+    }
     if (p->a_stands) {
         for (int64_t i = 0; i < p->a_panels; i++)
-            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1);
+            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1, &next);
     } else {
         for (int64_t j = 0; j < p->b_panels; j++)
-            for (int64_t i = from; i < to; i++) run_tile(p, &f, &own, standing, i, j, kw, k0, k1);
+            for (int64_t i = from; i < to; i++) run_tile(p, &f, &own, standing, i, j, kw, k0, k1, &next);
     }
 }
 
@@ -386,11 +464,11 @@ static void task_item(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
     gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, task);
-    int64_t kw = div_up(min_i64(K_BLOCK, p->g.k), p->kernels->pair * GEMM_BLOCK) * GEMM_BLOCK;
+    int64_t kw = block_words(p);
     char *memory = r->worker_memory + p->worker_bytes * (size_t)worker;
     char *block = memory + round_bytes((p->a_stands ? p->a_height : p->b_panels * p->kernels->nr) * kw);
     for (int64_t b = 0; b < p->k_blocks; b++) {
-        int64_t k0 = b * K_BLOCK, k1 = min_i64(p->g.k, k0 + K_BLOCK);
+        int64_t k0 = b * p->k_block, k1 = min_i64(p->g.k, k0 + p->k_block);
         packed_view standing = packed_scratch(p, p->a_stands, memory, 0, k0, k1);
         pack_panels(p, p->a_stands, &view, standing.words, 0, p->a_stands ? p->a_panels : p->b_panels, k0, k1, k0, k1);
         for (int64_t i = 0; i < p->moving_blocks; i++) run_block(r, &standing, task, i, block, k0, k1);
@@ -412,8 +490,8 @@ static void run_standing(gemm_run *r) {
         r->first_item = group;
         r->items = p->by_item ? 1 : p->g.batch;
         for (int64_t b = 0; b < p->k_blocks; b++) {
-            r->k0 = b * K_BLOCK;
-            r->k1 = min_i64(p->g.k, r->k0 + K_BLOCK);
+            r->k0 = b * p->k_block;
+            r->k1 = min_i64(p->g.k, r->k0 + p->k_block);
             int64_t panels;
             bool along_k;
             if (!standing->packed) parallel(p, task_pack, r, pack_tasks(r, &panels, &along_k));
@@ -466,10 +544,24 @@ static void task_vector(void *context, int task, int worker) {
     }
 }
 
+/* The residual is what C holds, and nothing else happens to it: the tiles can add to C themselves. */
+static bool adds_to_itself(const cpu_gemm *g) {
+    const cpu_matrix *r = g->epilogue.residual, *c = &g->c;
+    return r && !g->accumulate && !g->epilogue.row_bias && !g->epilogue.col_bias && !g->epilogue.apply &&
+           r->dtype == CPU_F32 && c->dtype == CPU_F32 && !r->batch && !c->batch && r->data == c->data &&
+           r->row_stride == c->row_stride && r->col_stride == c->col_stride &&
+           (g->batch == 1 || r->batch_stride == c->batch_stride);
+}
+
 void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     gemm_plan p;
     cpu_matrix residual;
-    cpu_plan_make(&p, g, pool_threads(), &residual);
+    cpu_gemm sum = *g;
+    if (adds_to_itself(g)) {
+        sum.accumulate = true;
+        sum.epilogue.residual = NULL;
+    }
+    cpu_plan_make(&p, &sum, pool_threads(), &residual);
     gemm_run r = {.p = &p, .items = p.g.batch, .standing_memory = scratch};
     assert((uintptr_t)scratch % ALIGN == 0);
     r.partial_memory = r.standing_memory + p.standing_bytes;
@@ -495,6 +587,7 @@ static void prepack_plan(gemm_plan *p, const cpu_gemm *g, cpu_gemm_side side, bo
     cpu_matrix residual;
     alone.a.packed = alone.b.packed = NULL;
     cpu_plan_make(p, &alone, 1, &residual);
+    p->a_rows = false; /* later nobody knows how it lay */
     *is_a = (side == CPU_GEMM_A) != wants_turn(&alone);
 }
 
@@ -513,7 +606,7 @@ static void task_prepack(void *context, int task, int worker) {
     const gemm_plan *p = x->p;
     (void)worker;
     int64_t panels = x->is_a ? p->a_panels : p->b_panels, height = x->is_a ? p->kernels->mr : p->kernels->nr;
-    int64_t k0 = task / panels * K_BLOCK, k1 = min_i64(p->g.k, k0 + K_BLOCK), panel = task % panels;
+    int64_t k0 = task / panels * p->k_block, k1 = min_i64(p->g.k, k0 + p->k_block), panel = task % panels;
     gemm_view view = view_of(x->is_a ? &p->g.a : &p->g.b, 0);
     int64_t width = x->is_a ? p->a_height : panels * height;
     float *words = x->words + k0 / p->kernels->pair * width + panel * padded_words(p, k0, k1) * height;

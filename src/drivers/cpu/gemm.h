@@ -26,6 +26,7 @@ typedef struct cpu_matrix {
     cpu_dtype dtype;
     int64_t row_stride, col_stride, batch_stride;
     const void *const *batch; /* not NULL: item b begins at batch[b] instead; data and batch_stride are not used */
+    const int64_t *pieces;    /* A or B of a product whose k is cut in pieces; see cpu_gemm */
     const void *packed;       /* A or B: made by cpu_gemm_pack; then data, strides and dtype are not used. NULL: not */
 } cpu_matrix;
 
@@ -41,6 +42,7 @@ typedef struct cpu_epilogue {
     void *context;
 } cpu_epilogue;
 #define CPU_GEMM_STRIP 64
+#define CPU_GEMM_PIECE 32
 
 /* Parts that need not be computed, because the caller knows them to be zero: the product leaves out what it can of them
  * and has the same bits as without. `period` is the extent after which rows (columns) begin anew, one head behind the
@@ -56,6 +58,9 @@ typedef struct cpu_gemm {
         bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
     int64_t m, n, k, batch; /* [m,k] x [k,n], `batch` times; any of them may be 0 (k = 0: the product is zero) */
     cpu_matrix a, b, c;
+    /* Not 0: k consists of pieces of that many elements (a multiple of CPU_GEMM_PIECE), each somewhere else: element k of A
+     * (and of B) lies `pieces[k / piece]` bytes behind where element k % piece of the first would. */
+    int64_t piece;
     float alpha;
     bool accumulate;
     cpu_band a_band, b_band, c_band;

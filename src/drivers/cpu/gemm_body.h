@@ -65,9 +65,29 @@ VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_
 
 /* ---- packing -------------------------------------------------------------------------------------------------------- */
 
+/* The same for fp32 that is taken as it is, all columns there. */
+VFN void copy_across(float *target, int width, const float *data, int64_t stride, int64_t count) {
+    int rest = width % VL;
+    for (int64_t k = 0; k < count; k++, target += width, data += stride) {
+        int c = 0;
+        for (; c + VL <= width; c += VL) v_store(target + c, v_load(data + c));
+        if (rest) v_store_n(target + c, v_load_n(data + c, rest), rest);
+    }
+}
+
 /* [kw][width] from a source whose neighbours lie across: element (k, c) at k*stride + c. */
 static VTARGET void pack_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
                                 int64_t cols, int64_t k0, int64_t k1, bool round) {
+    if (GEMM_PAIR == 1 && dtype == CPU_F32 && !round && cols >= width) {
+        const float *first = (const float *)data + k0 * stride;
+        if (width == GEMM_MR)
+            copy_across(target, GEMM_MR, first, stride, k1 - k0);
+        else if (width == GEMM_NR)
+            copy_across(target, GEMM_NR, first, stride, k1 - k0);
+        else
+            copy_across(target, width, first, stride, k1 - k0);
+        return;
+    }
     for (int64_t k = k0; k < k1; k += GEMM_PAIR, target += width) {
         const char *row = (const char *)at(data, dtype, k * stride);
         const char *next = GEMM_PAIR == 2 && k + 1 < k1 ? (const char *)at(data, dtype, (k + 1) * stride) : NULL;
@@ -126,6 +146,20 @@ static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dt
         pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
 }
 
+/* [kw / GEMM_BLOCK][height][GEMM_BLOCK] from a source whose neighbours lie along k: nothing is turned. */
+static VTARGET void gemm_pack_rows(float *target, int height, const void *data, cpu_dtype dtype, int64_t stride,
+                                   int64_t rows, int64_t k0, int64_t k1, bool round) {
+    for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR)
+        for (int r = 0; r < height; r++)
+            for (int w = 0; w < GEMM_BLOCK; w += VL, target += VL) {
+                int64_t first = k + w * GEMM_PAIR;
+                if (r < rows && first < k1)
+                    v_store(target, gemm_pack_along(at(data, dtype, r * stride + first), dtype, k1 - first, round));
+                else
+                    v_store(target, v_set(0));
+            }
+}
+
 /* ---- tiles ---------------------------------------------------------------------------------------------------------- */
 
 #define COLS_1(op, r) op(r, 0)
@@ -153,31 +187,48 @@ static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dt
 #define TILE_AHEAD(r, j) __builtin_prefetch(b + at_b + AHEAD_B * GEMM_NR + (j) * VL);
 #define ROW_FMA(r)                                                                                                     \
     {                                                                                                                  \
-        vf x = v_set(a[at_a + (r)]);                                                                                   \
+        vf x = v_set(A_WORD(r));                                                                                       \
         COLS(TILE_FMA, r)                                                                                              \
     }
 #define TILE_STEP(ROWS, w)                                                                                             \
     {                                                                                                                  \
-        enum { at_a = (w) * height, at_b = (w) * GEMM_NR };                                                            \
+        enum { at_k = (w), at_b = (w) * GEMM_NR };                                                                     \
         COLS(TILE_LOAD, 0)                                                                                             \
         COLS(TILE_AHEAD, 0)                                                                                            \
-        __builtin_prefetch(a + at_a + AHEAD_A * height);                                                               \
+        A_AHEAD                                                                                                        \
         ROWS(ROW_FMA)                                                                                                  \
     }
+#define TILE_STEPS_4(ROWS, w)                                                                                          \
+    TILE_STEP(ROWS, w) TILE_STEP(ROWS, (w) + 1) TILE_STEP(ROWS, (w) + 2) TILE_STEP(ROWS, (w) + 3)
 /* How many steps of k ahead the panels are fetched: B comes from the second cache, A at first from the third. */
 enum { AHEAD_B = 8, AHEAD_A = 12 };
 
-#define TILE(HEIGHT)                                                                                                   \
-    static VTARGET void tile_##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,  \
-                                      bool add) {                                                                      \
+/* Beside the arithmetic, GEMM_BLOCK steps of k fetch two lines of what is packed next, and the last blocks one row each of
+ * C: all at once they would stand in the way of the panels. */
+#define TILE_C(HEIGHT)                                                                                                 \
+    if (kw <= (HEIGHT) * GEMM_BLOCK && row < end) {                                                                    \
+        for (int j = 0; j < GEMM_NR; j += 16) __builtin_prefetch(row + j, 1);                                          \
+        row += ldc;                                                                                                    \
+    }
+#define TILE_NAMED(NAME, HEIGHT, A_BLOCK)                                                                              \
+    static VTARGET void NAME##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,   \
+                                     bool add, const gemm_next *fetch) {                                               \
         enum { height = HEIGHT };                                                                                      \
-        ROWS_##HEIGHT(ROW_ZERO) for (; kw >= 4; kw -= 4, a += 4 * height, b += 4 * GEMM_NR) {                          \
-            TILE_STEP(ROWS_##HEIGHT, 0)                                                                                \
-            TILE_STEP(ROWS_##HEIGHT, 1)                                                                                \
-            TILE_STEP(ROWS_##HEIGHT, 2)                                                                                \
-            TILE_STEP(ROWS_##HEIGHT, 3)                                                                                \
+        gemm_next own = *fetch;                                                                                        \
+        const float *row = c, *end = c + HEIGHT * ldc;                                                                 \
+        const char *second = own.at + own.second;                                                                      \
+        ROWS_##HEIGHT(ROW_ZERO) for (; kw >= GEMM_BLOCK; kw -= GEMM_BLOCK, a += (A_BLOCK), b += GEMM_BLOCK * GEMM_NR) { \
+            TILE_STEPS_4(ROWS_##HEIGHT, 0)                                                                             \
+            __builtin_prefetch(own.at, 0, 2);                                                                          \
+            own.at += own.step;                                                                                        \
+            TILE_STEPS_4(ROWS_##HEIGHT, 4)                                                                             \
+            TILE_C(HEIGHT)                                                                                             \
+            TILE_STEPS_4(ROWS_##HEIGHT, 8)                                                                             \
+            __builtin_prefetch(second, 0, 2);                                                                          \
+            second += own.step;                                                                                        \
+            TILE_STEPS_4(ROWS_##HEIGHT, 12)                                                                            \
         }                                                                                                              \
-        for (; kw > 0; kw--, a += height, b += GEMM_NR) {                                                              \
+        for (; kw > 0; kw--, a += A_STEP, b += GEMM_NR) {                                                              \
             TILE_STEP(ROWS_##HEIGHT, 0)                                                                                \
         }                                                                                                              \
         vf scale = v_set(alpha);                                                                                       \
@@ -187,7 +238,27 @@ enum { AHEAD_B = 8, AHEAD_A = 12 };
             ROWS_##HEIGHT(ROW_STORE)                                                                                   \
         }                                                                                                              \
     }
+#define TILE(HEIGHT)      TILE_NAMED(tile_, HEIGHT, GEMM_BLOCK * HEIGHT)
+#define TILE_ROWS(HEIGHT) TILE_NAMED(tile_rows_, HEIGHT, GEMM_BLOCK * HEIGHT)
+
+/* A as [k][height]. */
+#define A_WORD(r) a[at_k * height + (r)]
+#define A_AHEAD   __builtin_prefetch(a + (at_k + AHEAD_A) * height);
+#define A_STEP    height
 GEMM_HEIGHTS(TILE)
+#undef A_WORD
+#undef A_AHEAD
+#undef A_STEP
+
+/* A as [k / GEMM_BLOCK][height][GEMM_BLOCK]: three lines of the next block at each four steps. */
+#define A_WORD(r) a[at_k + (r) * GEMM_BLOCK]
+#define A_AHEAD                                                                                                        \
+    if (at_k % 4 != 3) __builtin_prefetch(a + (height + at_k / 4 * 3 + at_k % 4) * GEMM_BLOCK);
+#define A_STEP 1
+GEMM_HEIGHTS(TILE_ROWS)
+#undef A_WORD
+#undef A_AHEAD
+#undef A_STEP
 
 /* ---- finishing ------------------------------------------------------------------------------------------------------ */
 
@@ -238,7 +309,7 @@ static VTARGET void add_bias(float *row, const float *each, const float *one, in
 static VTARGET void gemm_finish_tile(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j,
                                      int64_t rows, int64_t cols) {
     const cpu_epilogue *e = &f->g->epilogue;
-    gemm_view partial = {f->partial, CPU_F32, f->partial_stride, 1};
+    gemm_view partial = {f->partial, CPU_F32, f->partial_stride, 1, NULL};
     for (int64_t r = 0; r < rows; r++, tile += stride) {
         if (!f->first) add_row(tile, &partial, i + r, j, cols);
         /* where the partial sums are C itself, what C held is in them after the first block */
@@ -316,14 +387,17 @@ static VTARGET void gemm_sum_columns(float *y, const void *w, cpu_dtype dtype, i
 
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
 
-#define TILE_ENTRY(HEIGHT) tile_##HEIGHT,
+#define TILE_ENTRY(HEIGHT)      tile_##HEIGHT,
+#define TILE_ROWS_ENTRY(HEIGHT) tile_rows_##HEIGHT,
 const gemm_kernels GEMM_NAME = {
     .mr = GEMM_MR,
     .nr = GEMM_NR,
     .row_step = GEMM_STEP,
     .pair = GEMM_PAIR,
     .tiles = {GEMM_HEIGHTS(TILE_ENTRY)},
+    .row_tiles = {GEMM_HEIGHTS(TILE_ROWS_ENTRY)},
     .pack = gemm_pack,
+    .pack_rows = gemm_pack_rows,
     .finish = gemm_finish_tile,
     .dot_rows = gemm_dot_rows,
     .sum_columns = gemm_sum_columns,

@@ -3,7 +3,8 @@
  *
  * Packed operands consist of 32-bit words: one fp32 number, or two neighbours in k as bfloat16 where the machine multiplies
  * those (pair = 2). k is counted in words from here on: kw = ceil(k / pair).
- *   A: panels of `mr` rows (the last one of fewer, rounded up to `row_step`), each [kw][height]
+ *   A: panels of `mr` rows (the last one of fewer, rounded up to `row_step`), each [kw][height], or, where A lies in memory
+ *      with neighbours along k, [kw / 16][height][16]: what is copied there a line at a time need not be turned
  *   B: panels of `nr` columns, each [kw][nr]
  * A panel has room for kw rounded up to 16. Rows and columns beyond the matrix are zeros.
  */
@@ -23,6 +24,7 @@ typedef struct gemm_view {
     const void *data;
     cpu_dtype dtype;
     int64_t row_stride, col_stride;
+    const int64_t *pieces;
 } gemm_view;
 
 typedef struct gemm_finish {
@@ -34,16 +36,27 @@ typedef struct gemm_finish {
     bool first, last; /* k blocks */
 } gemm_finish;
 
+/* Memory that will be packed next, fetched line by line while a tile is computed: two streams of `step` bytes. */
+typedef struct gemm_next {
+    const char *at;
+    int64_t step, second; /* where the second stream begins, behind the first */
+} gemm_next;
+
 /* c[r * ldc + j] = alpha * sum (+ c) for `height` rows and nr columns */
-typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add);
+typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add,
+                          const gemm_next *fetch);
 
 typedef struct gemm_kernels {
     int mr, nr, row_step, pair;
-    gemm_tile tiles[4]; /* [height / row_step - 1] */
+    gemm_tile tiles[4];     /* [height / row_step - 1] */
+    gemm_tile row_tiles[4]; /* for the second form of A */
     /* One panel of `width` rows of A (or columns of B), of which `count` are there; element (k, c) is at
      * data + c*across + k*along. round: to bfloat16 */
     void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,
                  int64_t count, int64_t k0, int64_t k1, bool round);
+    /* A's second form: elements (r, k) at data + r*stride + k, `rows` of `height` are there; whole blocks are written. */
+    void (*pack_rows)(float *target, int height, const void *data, cpu_dtype dtype, int64_t stride, int64_t rows,
+                      int64_t k0, int64_t k1, bool round);
     /* tile: rows x cols sums (already times alpha) with row stride `stride`; overwritten */
     void (*finish)(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows, int64_t cols);
     /* y[r] = sum over k of w(r, :) x, for rows whose elements are neighbours in k (`along`) or across rows */
