@@ -79,6 +79,8 @@ static const gemm_kernels *kernels_of(cpu_isa isa, bool bf16) {
     }
 }
 
+const gemm_kernels *gemm_kernels_of(cpu_isa isa) { return kernels_of(isa, false); }
+
 /* ---- the plan ------------------------------------------------------------------------------------------------------- */
 
 static void swap_strides(cpu_matrix *m) {

@@ -74,4 +74,6 @@ extern const gemm_kernels gemm_kernels_avx2, gemm_kernels_avx512, gemm_kernels_a
 extern const gemm_kernels gemm_kernels_neon;
 #endif
 
+const gemm_kernels *gemm_kernels_of(cpu_isa isa); /* those for fp32 */
+
 #endif

@@ -14,6 +14,9 @@
 #define GEMM_PAIR       1
 #include "drivers/cpu/gemm_body.h"
 
+#define ATTENTION_NAME attention_kernels_avx2
+#include "drivers/cpu/attention_body.h"
+
 #define MAP_NAME cpu_map_table_avx2
 #include "drivers/cpu/map_body.h"
 

@@ -377,6 +377,7 @@ static propane_status emit_node(planner *p, const cpu_plan_node *n, propane_erro
     if (n->kind == CPU_PLAN_NODE_ABSORBED) return PROPANE_OK;
     if (n->kind == CPU_PLAN_NODE_TILE) return cpu_plan_emit_tile(p, n, err);
     if (n->kind == CPU_PLAN_NODE_GEMM) return cpu_plan_emit_gemm(p, n, err);
+    if (n->kind == CPU_PLAN_NODE_ATTENTION) return cpu_plan_emit_attention(p, n, err);
     const cpu_plan_binding *b = cpu_plan_binding_of(n->ops[0]);
     if (b->view) return emit_view(p, n->ops[0], b, err);
     return b->emit(p, n->ops[0], err);

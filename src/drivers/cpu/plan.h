@@ -5,6 +5,7 @@
  * The way of a function through the planner (plan.c lists it):
  *   copy      into a module of the planner's own, passes, composite operations written out in simple ones (plan_lower.c)
  *   causal    where a causal mask makes zeros that products can leave out (plan_causal.c)
+ *   attention the products and the softmax of an attention, forward or backward, to one node (plan_attention.c)
  *   fuse      operations to nodes: chains and trees of elementwise operations, reductions and softmax of one shape become
  *             one tile program; a product and the sum behind it one gemm (plan_fuse.c)
  *   place     where a value must end up (an output, a part of a concat) it is computed in place (plan_place.c)
@@ -79,7 +80,7 @@ typedef struct cpu_program {
     int planned_threads; /* for which there is scratch */
     bool profile;
     bool poison; /* tests: fill dead memory with NaN before the run and after each step */
-    int tile_count, gemm_count, copy_count, reference_count, fused_ops; /* what the plan came to */
+    int tile_count, gemm_count, attention_count, copy_count, reference_count, fused_ops; /* what the plan came to */
     int banded_count; /* products that leave out what a causal mask makes zero */
     int input_count, output_count;
     propane_io *inputs, *outputs;
@@ -158,6 +159,7 @@ typedef enum cpu_plan_node_kind {
     CPU_PLAN_NODE_OP,
     CPU_PLAN_NODE_TILE,
     CPU_PLAN_NODE_GEMM,
+    CPU_PLAN_NODE_ATTENTION,
     CPU_PLAN_NODE_ABSORBED
 } cpu_plan_node_kind;
 
@@ -171,7 +173,18 @@ typedef struct cpu_plan_node {
     bool dead;            /* merged into another one */
     const mil_op *folded; /* gemm: the reduce_sum over the batch behind the product; NULL: none */
     const mil_op *added;  /* gemm: the sum behind it; NULL: none */
+    const struct cpu_plan_attention *attention;
 } cpu_plan_node;
+
+/* What plan_attention.c found: the operations whose operands and results attention has. */
+typedef struct cpu_plan_attention {
+    bool causal;
+    double scale;
+    const mil_op *scores;                            /* Q K' */
+    const mil_op *mix;                               /* P V; NULL: it is the backward pass, which has these: */
+    const mil_op *d_probs, *d_values, *d_query, *d_keys;
+    int64_t period; /* rows of a head */
+} cpu_plan_attention;
 
 struct planner {
     arena *arena; /* the program's */
@@ -247,11 +260,16 @@ propane_status cpu_plan_no_memory(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_lower(mil_function *f, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_causal(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_fuse(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_find_attention(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_emit_attention(planner *p, const cpu_plan_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_place_values(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_memory(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err);
 bool cpu_plan_is_product(const mil_op *op);
+bool cpu_plan_is_row_softmax(const mil_op *op);
+/* Rows of the causal mask that the sum adds; 0: it adds none. `exact`: what it adds where it does not mask is 0. */
+int64_t cpu_plan_adds_mask(const mil_op *op, bool exact);
 /* identity, reshape, expand_dims, squeeze: the same elements in the same order. */
 bool cpu_plan_keeps_order(const mil_op *op);
 /* Elements of a reduction that one tile can hold when what follows needs all of them at once. */

@@ -20,7 +20,7 @@ static int64_t last_dim(const mil_type *t, int from_end) {
 }
 
 /* Rows of a causal mask that is square in its last two dimensions and the same for all others; 0: it is none. */
-static int64_t mask_rows(const mil_value *v) {
+static int64_t mask_rows(const mil_value *v, double seen) {
     if (!v->konst || !mil_dtype_is_float(v->type.dtype) || v->type.rank < 2) return 0;
     int64_t n = last_dim(&v->type, 1);
     if (n < 2 || last_dim(&v->type, 2) != n || mil_type_count(&v->type) != n * n) return 0;
@@ -28,23 +28,22 @@ static int64_t mask_rows(const mil_value *v) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
             double x = mil_const_f64(v->konst, i * n + j);
-            if (j > i ? !(x <= MASKED) : !(fabs(x) <= SEEN)) return 0;
+            if (j > i ? !(x <= MASKED) : !(fabs(x) <= seen)) return 0;
         }
     return n;
 }
 
-/* Rows of the mask that `op` adds; 0: it adds none. */
-static int64_t adds_mask(const mil_op *op) {
+int64_t cpu_plan_adds_mask(const mil_op *op, bool exact) {
     if (op->info->code != MIL_OP_add) return 0;
     const mil_type *t = &op->results[0]->type;
     for (int k = 0; k < 2; k++) {
-        int64_t n = mask_rows(mil_in(op, k ? "x" : "y"));
+        int64_t n = mask_rows(mil_in(op, k ? "x" : "y"), exact ? 0 : SEEN);
         if (n && last_dim(t, 1) == n && last_dim(t, 2) == n) return n;
     }
     return 0;
 }
 
-static bool is_row_softmax(const mil_op *op) {
+bool cpu_plan_is_row_softmax(const mil_op *op) {
     int axis;
     if (op->info->code != MIL_OP_softmax) return false;
     const mil_type *t = &op->results[0]->type;
@@ -60,9 +59,9 @@ static bool keeps_rows(const mil_op *op, int64_t rows) {
 
 static int64_t zeros_of(const planner *p, const mil_op *op) {
     const mil_value *v = op->results[0];
-    if (is_row_softmax(op)) {
+    if (cpu_plan_is_row_softmax(op)) {
         const mil_op *add = mil_in(op, "x")->def;
-        return add ? adds_mask(add) : 0;
+        return add ? cpu_plan_adds_mask(add, false) : 0;
     }
     if (op->info->code == MIL_OP_mul) {
         for (int k = 0; k < 2; k++) {
@@ -79,7 +78,7 @@ static int64_t zeros_of(const planner *p, const mil_op *op) {
 static bool only_softmaxes_read(const planner *p, const mil_value *v) {
     int found = 0;
     for (int i = p->op_of[v->id] + 1; i < p->op_count; i++)
-        if (is_row_softmax(p->ops[i]) && mil_in(p->ops[i], "x") == v) found++;
+        if (cpu_plan_is_row_softmax(p->ops[i]) && mil_in(p->ops[i], "x") == v) found++;
     return found == p->uses[v->id];
 }
 
@@ -92,7 +91,7 @@ static int64_t unasked_by(const planner *p, const mil_op *op, const mil_value *v
         if (other == v || !mil_shape_equal(&v->type, &y->type)) return 0;
         if (code == MIL_OP_mul && p->zeros[other->id] && mil_shape_equal(&other->type, &y->type))
             return p->zeros[other->id];
-        int64_t rows = adds_mask(op);
+        int64_t rows = cpu_plan_adds_mask(op, false);
         if (rows && only_softmaxes_read(p, y)) return rows;
         return p->unasked[y->id];
     }

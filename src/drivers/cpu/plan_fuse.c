@@ -212,11 +212,16 @@ static bool adds_same_shape(const mil_op *op) {
     return x != y && mil_type_equal(&x->type, &y->type);
 }
 
+static bool is_taken(const planner *p, const mil_op *op) {
+    cpu_plan_node_kind kind = p->nodes[p->node_of[op_index(p, op)]].kind;
+    return kind == CPU_PLAN_NODE_GEMM || kind == CPU_PLAN_NODE_ATTENTION;
+}
+
 static propane_status fuse_products(planner *p, propane_error *err) {
     for (int i = 0; i < p->op_count; i++) {
         const mil_op *op = p->ops[i];
         cpu_plan_node *node = &p->nodes[p->node_of[i]];
-        if (!cpu_plan_is_product(op)) continue;
+        if (!cpu_plan_is_product(op) || node->kind == CPU_PLAN_NODE_ATTENTION) continue;
         node->kind = CPU_PLAN_NODE_GEMM;
         if (!p->options.fuse || p->options.round_each) continue;
         const mil_value *v = op->results[0];
@@ -230,8 +235,7 @@ static propane_status fuse_products(planner *p, propane_error *err) {
         if (op->info->code != MIL_OP_matmul && mil_in(op, "bias")) continue; /* the bias has taken that place */
         const mil_op *add = user;
         while (add && cpu_plan_keeps_order(add)) add = only_user(p, add->results[0]);
-        if (!add || !adds_same_shape(add) || p->nodes[p->node_of[op_index(p, add)]].kind == CPU_PLAN_NODE_GEMM)
-            continue; /* the sum of two products is taken by the first one */
+        if (!add || !adds_same_shape(add) || is_taken(p, add)) continue; /* the first of two products takes their sum */
         for (; user != add; user = only_user(p, user->results[0])) PROPANE_TRY(take(p, p->node_of[i], user, err));
         PROPANE_TRY(take(p, p->node_of[i], add, err));
         node->added = add;
@@ -318,6 +322,7 @@ propane_status cpu_plan_fuse(planner *p, propane_error *err) {
         start_node(&p->nodes[i], &p->ops[i], i);
         p->node_of[i] = i;
     }
+    if (p->options.fuse && !p->options.round_each) PROPANE_TRY(cpu_plan_find_attention(p, err));
     absorb_casts(p);
     PROPANE_TRY(fuse_products(p, err));
     if (p->options.fuse) PROPANE_TRY(merge_tiles(p, &s, err));
