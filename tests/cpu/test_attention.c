@@ -91,7 +91,8 @@ static void add(double *y, double factor, const double *x, int64_t n) {
 /* One query row by the definition. */
 static void reference_row(const shape *s, const cpu_attention *a, values *v, int64_t item, int64_t i, double *p,
                           double *g) {
-    int64_t w = s->width, keys = s->context, rows = keys * s->groups, at = (item * rows + i) * w, base = item * keys * w;
+    int64_t w = s->width, keys = s->context, rows = keys * s->groups, at = (item * rows + i) * w,
+            base = item * keys * w;
     int64_t seen = a->causal ? i % keys + 1 : keys;
     double **x = v->want, top = -INFINITY, sum = 0, mean = 0;
     for (int64_t j = 0; j < seen; j++) {
@@ -151,13 +152,14 @@ static void check(const shape *s, cpu_isa isa, bool backward, bool causal) {
     EXPECT(p && scratch);
     memset(scratch, 0xff, bytes); /* NaN: nothing may be read that was not written */
     cpu_attention_run(&a, scratch);
-    for (int role = backward ? CPU_ATTENTION_DQ : CPU_ATTENTION_O; role <= (backward ? CPU_ATTENTION_DV : CPU_ATTENTION_O);
-         role++) {
+    for (int role = backward ? CPU_ATTENTION_DQ : CPU_ATTENTION_O;
+         role <= (backward ? CPU_ATTENTION_DV : CPU_ATTENTION_O); role++) {
         double largest = 1, worst = worst_error(s, &v, role, &largest);
-        EXPECT_MSG(worst <= largest * (s->half ? 5.2e-4 : 3e-6),
-                   "isa %d role %d: %d items, %d heads, context %d, width %d, turned %d, half %d, causal %d: off by %g of %g",
-                   (int)isa, role, (int)s->items, (int)s->groups, (int)s->context, (int)s->width, s->turned, s->half,
-                   causal, worst, largest);
+        EXPECT_MSG(
+            worst <= largest * (s->half ? 5.2e-4 : 3e-6),
+            "isa %d role %d: %d items, %d heads, context %d, width %d, turned %d, half %d, causal %d: off by %g of %g",
+            (int)isa, role, (int)s->items, (int)s->groups, (int)s->context, (int)s->width, s->turned, s->half, causal,
+            worst, largest);
     }
     mem_pages_free(scratch, bytes);
     mem_free(p);
@@ -195,8 +197,15 @@ TEST(threads) {
         for (int threads = 1; threads <= 3; threads += 2) {
             pool_stop();
             EXPECT_OK(pool_set_threads(threads, &err));
-            cpu_attention a = {.isa = isa, .backward = backward, .causal = true, .items = 3, .rows = 140, .period = 70,
-                               .keys = 70, .width = 16, .scale = 0.25f};
+            cpu_attention a = {.isa = isa,
+                               .backward = backward,
+                               .causal = true,
+                               .items = 3,
+                               .rows = 140,
+                               .period = 70,
+                               .keys = 70,
+                               .width = 16,
+                               .scale = 0.25f};
             values v = {{NULL}, {NULL}, {0}, {{0}}};
             rng r;
             rng_init(&r, 5);

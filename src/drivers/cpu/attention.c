@@ -34,9 +34,9 @@ static const attention_kernels *row_kernels_of(cpu_isa isa) {
 
 /* What one thread works in; floats. */
 typedef struct room {
-    int64_t keys;                                               /* rounded up to whole panels, with room behind */
-    int64_t width, tall;                                        /* rounded up to panels of columns; of rows */
-    int64_t block;                                              /* query rows at a time */
+    int64_t keys;                                                    /* rounded up to whole panels, with room behind */
+    int64_t width, tall;                                             /* rounded up to panels of columns; of rows */
+    int64_t block;                                                   /* query rows at a time */
     int64_t k, kt, v, q, o, qt, ot, s, d, copy, out, turned, dk, dv; /* where each begins */
     int64_t floats;
 } room;
@@ -154,7 +154,8 @@ static int64_t seen(const cpu_attention *a, int64_t last) { return a->causal ? m
 
 /* ---- forward ------------------------------------------------------------------------------------------------------------ */
 
-static void forward_panel(const run *r, float *m, int64_t item, int64_t first, int64_t local, int64_t rows, float *out) {
+static void forward_panel(const run *r, float *m, int64_t item, int64_t first, int64_t local, int64_t rows,
+                          float *out) {
     const cpu_attention *a = r->a;
     const room *o = &r->room;
     int64_t nr = r->g->nr, height = height_of(r, rows), count = seen(a, local + rows - 1), step = height * nr;
@@ -165,8 +166,8 @@ static void forward_panel(const run *r, float *m, int64_t item, int64_t first, i
         tile(m + o->q, m + o->k + j * nr * a->width, a->width, m + o->s + j * step, nr, a->scale, false, &none);
     float inverse[GEMM_BLOCK];
     for (int64_t i = 0; i < rows; i++)
-        inverse[i] = r->rows->exponentials((attention_row){m + o->s + i * nr, nr, step},
-                                           (attention_row){m + o->copy + i * GEMM_BLOCK, GEMM_BLOCK, height * GEMM_BLOCK},
+        inverse[i] = r->rows->exponentials((attention_row){m + o->s + i * nr, step},
+                                           (attention_row){m + o->copy + i * GEMM_BLOCK, height * GEMM_BLOCK},
                                            seen(a, local + i), round_up(count, GEMM_BLOCK));
     tile = tile_of(r, rows, true);
     for (int64_t j = 0; j < o->width; j += nr)
@@ -195,7 +196,8 @@ static void forward_task(void *context, int task, int worker) {
 /* ---- backward ----------------------------------------------------------------------------------------------------------- */
 
 /* Probabilities and the scores' gradient of a panel of rows, into their place in the block; and dQ of these rows. */
-static void backward_panel(const run *r, float *m, int64_t item, int64_t first, int64_t local, int64_t i, int64_t rows) {
+static void backward_panel(const run *r, float *m, int64_t item, int64_t first, int64_t local, int64_t i,
+                           int64_t rows) {
     const cpu_attention *a = r->a;
     const room *o = &r->room;
     int64_t nr = r->g->nr, height = height_of(r, rows), step = (o->block + r->g->mr) * nr;
@@ -210,9 +212,9 @@ static void backward_panel(const run *r, float *m, int64_t item, int64_t first, 
         tile(m + o->o, m + o->v + j * nr * a->width, a->width, d + j * step, nr, 1, false, &none);
     }
     for (int64_t n = 0; n < rows; n++)
-        r->rows->gradient((attention_row){s + n * nr, nr, step}, (attention_row){d + n * nr, nr, step},
-                          (attention_row){m + o->copy + n * GEMM_BLOCK, GEMM_BLOCK, height * GEMM_BLOCK},
-                          seen(a, local + i + n), panels * nr);
+        r->rows->gradient((attention_row){s + n * nr, step}, (attention_row){d + n * nr, step},
+                          (attention_row){m + o->copy + n * GEMM_BLOCK, height * GEMM_BLOCK}, seen(a, local + i + n),
+                          panels * nr);
     /* sums over rows begin at a multiple of SKIP: up to that many rows before those that see a panel */
     int64_t near = div_up(min_i64(a->keys, count + r->g->mr + SKIP), nr);
     for (int64_t j = panels; j < near; j++) {

@@ -16,74 +16,70 @@ VFN float attention_max(vf v) {
     return best;
 }
 
-/* Blocks are multiples of VL, so a vector never lies in two of them. */
-VFN float *attention_at(attention_row r, int64_t j) { return r.at + j / r.block * r.step + j % r.block; }
+/* Panels are multiples of VL wide, so a vector never lies in two of them. Their width is a constant: no division is left. */
+VFN float *column_at(attention_row r, uint64_t width, int64_t j) {
+    return r.at + (int64_t)((uint64_t)j / width) * r.step + (int64_t)((uint64_t)j % width);
+}
+VFN float *score_at(attention_row r, int64_t j) { return column_at(r, GEMM_NR, j); }
 
-/* The last vector's lanes behind `count` take the value of the first lane: the maximum is the same. */
 VFN float row_max(attention_row s, int64_t count) {
     vf best = v_set(*s.at);
     int64_t j = 0;
-    for (; j + VL <= count; j += VL) best = v_max(best, v_load(attention_at(s, j)));
+    for (; j + VL <= count; j += VL) best = v_max(best, v_load(score_at(s, j)));
     float top = attention_max(best);
     for (; j < count; j++) {
-        float x = *attention_at(s, j);
+        float x = *score_at(s, j);
         top = x > top ? x : top;
     }
     return top;
 }
 
 /* Writes exp(s - max) to p, zeros from `count` to `width`; returns the sum. */
-VFN float row_exp(attention_row s, attention_row p, int64_t count, int64_t width) {
+VFN float row_exp(attention_row s, attention_row p, uint64_t p_width, int64_t count, int64_t width) {
     vf top = v_set(row_max(s, count)), sum = v_set(0);
     int64_t j = 0;
     for (; j + VL <= count; j += VL) {
-        vf e = v_exp(v_sub(v_load(attention_at(s, j)), top));
+        vf e = v_exp(v_sub(v_load(score_at(s, j)), top));
         sum = v_add(sum, e);
-        v_store(attention_at(p, j), e);
+        v_store(column_at(p, p_width, j), e);
     }
     if (j < count) {
         float lanes[VL] = {0};
-        v_store(lanes, v_exp(v_sub(v_load_n(attention_at(s, j), count - j), top)));
+        v_store(lanes, v_exp(v_sub(v_load_n(score_at(s, j), count - j), top)));
         for (int64_t i = count - j; i < VL; i++) lanes[i] = 0;
         vf e = v_load(lanes);
         sum = v_add(sum, e);
-        v_store(attention_at(p, j), e);
+        v_store(column_at(p, p_width, j), e);
         j += VL;
     }
-    for (; j < width; j += VL) v_store(attention_at(p, j), v_set(0));
+    for (; j < width; j += VL) v_store(column_at(p, p_width, j), v_set(0));
     return v_sum(sum);
 }
 
 static VTARGET float attention_exponentials(attention_row s, attention_row p, int64_t count, int64_t width) {
-    if (s.block == GEMM_NR) { /* what the compiler knows it divides by shifting */
-        s.block = GEMM_NR;
-        p.block = 16;
-    }
-    return 1.0f / row_exp(s, p, count, width);
+    return 1.0f / row_exp(s, p, GEMM_BLOCK, count, width);
 }
 
 static VTARGET void attention_gradient(attention_row s, attention_row dp, attention_row copy, int64_t count,
                                        int64_t width) {
-    s.block = dp.block = GEMM_NR;
-    copy.block = 16;
-    vf inverse = v_set(1.0f / row_exp(s, s, count, width)), sum = v_set(0);
+    vf inverse = v_set(1.0f / row_exp(s, s, GEMM_NR, count, width)), sum = v_set(0);
     for (int64_t j = 0; j < count; j += VL) {
-        float *at = attention_at(s, j);
+        float *at = score_at(s, j);
         vf p = v_mul(v_load(at), inverse);
         v_store(at, p);
-        sum = v_fma(p, v_load(attention_at(dp, j)), sum);
+        sum = v_fma(p, v_load(score_at(dp, j)), sum);
     }
     vf mean = v_set(v_sum(sum));
     int64_t j = 0;
     for (; j < count; j += VL) { /* behind `count` p is 0 */
-        float *at = attention_at(dp, j);
-        vf g = v_mul(v_load(attention_at(s, j)), v_sub(v_load(at), mean));
+        float *at = score_at(dp, j);
+        vf g = v_mul(v_load(score_at(s, j)), v_sub(v_load(at), mean));
         v_store(at, g);
-        v_store(attention_at(copy, j), g);
+        v_store(column_at(copy, GEMM_BLOCK, j), g);
     }
     for (; j < width; j += VL) {
-        v_store(attention_at(dp, j), v_set(0));
-        v_store(attention_at(copy, j), v_set(0));
+        v_store(score_at(dp, j), v_set(0));
+        v_store(column_at(copy, GEMM_BLOCK, j), v_set(0));
     }
 }
 

@@ -30,9 +30,9 @@ enum {
     ROWS_ACROSS = 48,
     ROWS_MANY = 96,
     L2_FLOATS = 768 * 256,
-    K_STRIP = 16,        /* elements of k that all panels pack before they go on to the next */
-    K_PART = 64,         /* elements of k that one packing task takes, */
-    PACK_CHUNK = 96,     /* or rows or columns */
+    K_STRIP = 16,    /* elements of k that all panels pack before they go on to the next */
+    K_PART = 64,     /* elements of k that one packing task takes, */
+    PACK_CHUNK = 96, /* or rows or columns */
     ALIGN = 64,
     GEMV_CHUNK = 64,    /* outputs finished at once */
     GEMV_WORK = 1 << 16 /* elements of the matrix that a task should read */

@@ -217,7 +217,8 @@ enum { AHEAD_B = 8, AHEAD_A = 12 };
         gemm_next own = *fetch;                                                                                        \
         const float *row = c, *end = c + HEIGHT * ldc;                                                                 \
         const char *second = own.at + own.second;                                                                      \
-        ROWS_##HEIGHT(ROW_ZERO) for (; kw >= GEMM_BLOCK; kw -= GEMM_BLOCK, a += (A_BLOCK), b += GEMM_BLOCK * GEMM_NR) { \
+        ROWS_##HEIGHT(ROW_ZERO) for (; kw >= GEMM_BLOCK;                                                               \
+                                     kw -= GEMM_BLOCK, a += (A_BLOCK), b += GEMM_BLOCK * GEMM_NR) {                    \
             TILE_STEPS_4(ROWS_##HEIGHT, 0)                                                                             \
             __builtin_prefetch(own.at, 0, 2);                                                                          \
             own.at += own.step;                                                                                        \
@@ -238,8 +239,8 @@ enum { AHEAD_B = 8, AHEAD_A = 12 };
             ROWS_##HEIGHT(ROW_STORE)                                                                                   \
         }                                                                                                              \
     }
-#define TILE(HEIGHT)      TILE_NAMED(tile_, HEIGHT, GEMM_BLOCK * HEIGHT)
-#define TILE_ROWS(HEIGHT) TILE_NAMED(tile_rows_, HEIGHT, GEMM_BLOCK * HEIGHT)
+#define TILE(HEIGHT)      TILE_NAMED(tile_, HEIGHT, GEMM_BLOCK *HEIGHT)
+#define TILE_ROWS(HEIGHT) TILE_NAMED(tile_rows_, HEIGHT, GEMM_BLOCK *HEIGHT)
 
 /* A as [k][height]. */
 #define A_WORD(r) a[at_k * height + (r)]

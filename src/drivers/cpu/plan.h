@@ -180,8 +180,8 @@ typedef struct cpu_plan_node {
 typedef struct cpu_plan_attention {
     bool causal;
     double scale;
-    const mil_op *scores;                            /* Q K' */
-    const mil_op *mix;                               /* P V; NULL: it is the backward pass, which has these: */
+    const mil_op *scores; /* Q K' */
+    const mil_op *mix;    /* P V; NULL: it is the backward pass, which has these: */
     const mil_op *d_probs, *d_values, *d_query, *d_keys;
     int64_t period; /* rows of a head */
 } cpu_plan_attention;
