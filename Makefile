@@ -16,11 +16,11 @@ OPTIMISE := -O0
 endif
 ifeq ($(MODE),asan)
 OPTIMISE := -O1
-SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZE := -fPIC -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 ifeq ($(MODE),tsan)
 OPTIMISE := -O1
-SANITIZE := -fsanitize=thread -fno-omit-frame-pointer
+SANITIZE := -fPIC -fsanitize=thread -fno-omit-frame-pointer
 endif
 
 # Libraries that a Mac or a Debian gives through pkg-config; tools/setup installs them.
@@ -81,10 +81,13 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT_OBJ) $$(call shared,$$(*D)) $(LIB
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(CHECK_LIBS) $(LDLIBS) -o $@
 
 # Tests of the ane driver load this in place of Apple's libraries. It has a copy of Propane's library inside, hidden by the
-# list of exports; the thread pool has thread-local memory and so must be compiled for a shared library again.
-STANDIN     := $(BUILD)/tests/standin/libstandin.so
+# list of exports; the thread pool has thread-local memory and so must be compiled for a shared library again. (Sanitizers
+# have data of their own: with them everything is compiled for a shared library.)
+# Not on a Mac, which has the real thing.
+STANDIN     := $(if $(filter Darwin,$(shell uname)),,$(BUILD)/tests/standin/libstandin.so)
 STANDIN_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/standin/*.c)) $(BUILD)/tests/standin/pool.o
-$(STANDIN_OBJ): override CFLAGS += -fPIC -Wno-missing-prototypes
+$(STANDIN_OBJ): override CFLAGS += -fPIC -Wno-missing-prototypes \
+    $(if $(and $(SANITIZE),$(findstring clang,$(CC))),-fno-sanitize=function)
 $(BUILD)/tests/standin/pool.o: src/base/pool.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@

@@ -153,6 +153,23 @@ static propane_status ask_unused(probe_target *t, json_t *out, propane_error *er
     return PROPANE_OK;
 }
 
+static propane_status ask_trial(propane_status (*trial)(text *answer, propane_error *err), json_t *out,
+                                propane_error *err) {
+    text answer = {0};
+    propane_status status = trial(&answer, err);
+    if (status == PROPANE_OK) probe_say(out, "answer", "%s", answer.data ? answer.data : "");
+    text_deinit(&answer);
+    return status;
+}
+
+static propane_status ask_events(probe_target *t, json_t *out, propane_error *err) {
+    return ask_trial(ane_try_events, out, err);
+}
+
+static propane_status ask_chaining(probe_target *t, json_t *out, propane_error *err) {
+    return ask_trial(ane_try_chaining, out, err);
+}
+
 static propane_status ask_machine(probe_target *t, json_t *out, propane_error *err) {
     char architecture[60] = "?", build[60] = "?";
     int64_t cores = 0;
@@ -187,5 +204,7 @@ const probe_question probe_engine[] = {
     {"limit-memory", "How many programs may a process compile in memory?", true, ask_limit_memory},
     {"limit-client", "How many through the client?", true, ask_limit_client},
     {"limit-loaded", "How many may be loaded at once?", true, ask_limit_loaded},
+    {"events", "Do shared events answer?", true, ask_events},
+    {"chaining", "Can requests be chained?", true, ask_chaining},
     {NULL, NULL, false, NULL},
 };

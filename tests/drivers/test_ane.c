@@ -554,6 +554,39 @@ static void try_fault(const fault *f) {
     EXPECT_MSG(files_left() == 0, "%s=%s: files are left", f->key, f->value);
 }
 
+/* Each request for memory fails in turn: nothing is left behind by any of them. */
+static propane_status add_in_short_memory(const propane_module *m, job *j) {
+    *j = (job){0};
+    PROPANE_TRY(propane_device_open("ane", &j->device, &err));
+    PROPANE_TRY(propane_program_compile(j->device, m, NULL, &j->program, &err));
+    propane_binding bindings[3];
+    for (int i = 0; i < 3; i++) {
+        j->in = 2;
+        PROPANE_TRY(propane_buffer_create(j->device, io_at(j, i)->bytes, &j->buffers[i], &err));
+        bindings[i] = (propane_binding){io_at(j, i)->name, j->buffers[i]};
+    }
+    PROPANE_TRY(propane_request_create(j->program, bindings, 3, &j->request, &err));
+    return once(j);
+}
+
+TEST(memory_that_runs_out_leaves_nothing) {
+    propane_module *m = NULL;
+    int n = 0;
+    EXPECT_OK(propane_module_parse(add_half, strlen(add_half), "t.mil", NULL, &m, &err));
+    for (propane_status status = PROPANE_ERR_MEMORY; status != PROPANE_OK;) {
+        job j;
+        EXPECT(++n < 1000);
+        mem_fail_at((uint64_t)n);
+        status = add_in_short_memory(m, &j);
+        mem_fail_at(0);
+        end(&j);
+        EXPECT_MSG(status == PROPANE_OK || status == PROPANE_ERR_MEMORY, "request %d: %s", n, err.text);
+    }
+    EXPECT_MSG(n > 20, "%d", n);
+    propane_module_free(m);
+    expect_nothing_left();
+}
+
 /* One process each: what is loaded stays as it was found. */
 TEST(every_fault_ends_in_its_message) {
     for (int i = 0; i < FAULTS; i++) {
@@ -609,6 +642,8 @@ TEST(without_the_stand_in_it_says_why) {
     EXPECT_FAIL(propane_device_open("ane", &d, &err), PROPANE_ERR_UNSUPPORTED, "ane: this is not macOS");
 }
 
+TEST(the_stand_in_is_there) { SKIP("there is no stand-in on this system"); }
+
 int main(int argc, char **argv) {
     static const test_case more[] = {
         T(the_memory_route_adds),
@@ -631,6 +666,7 @@ int main(int argc, char **argv) {
         T(a_donor_saves_the_compile),
         T(options_are_checked),
         T(the_list_of_symbols_is_complete),
+        T(memory_that_runs_out_leaves_nothing),
         T(every_fault_ends_in_its_message),
         T(a_load_that_fails_once_is_tried_again),
         T(a_failed_evaluation_fails_that_request_alone),
@@ -642,6 +678,8 @@ int main(int argc, char **argv) {
     const char *slash = strrchr(argv[0], '/');
     snprintf(path, sizeof path, "%.*s/../standin/libstandin.so", slash ? (int)(slash - argv[0]) : 1,
              slash ? argv[0] : ".");
+    static const test_case none[] = {T(the_stand_in_is_there)};
+    if (!file_exists(path)) return test_main("drivers/ane", none, 1, argc, argv);
     setenv("PROPANE_ANE_LIBRARY", path, 1);
     snprintf(folder, sizeof folder, "%s/propane-ane-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     if (!mkdtemp(folder)) return 1; /* a folder of its own, so that what is left in it can be counted */

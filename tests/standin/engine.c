@@ -294,10 +294,13 @@ static bool unload(model *m, object **error) {
 typedef struct request {
     object *lists[4]; /* inputs, their indices, outputs, their indices */
     long procedure;
+    object *events;  /* NULL: none */
+    object *handler; /* a block */
 } request;
 
-static object *request_make(object *self, const char *selector, object *inputs, object *input_indices, object *outputs,
-                            object *output_indices, object *weights, object *stats, object *procedure) {
+static object *request_events(object *self, const char *selector, object *inputs, object *input_indices,
+                              object *outputs, object *output_indices, object *weights, object *stats,
+                              object *procedure, object *events) {
     object *lists[4] = {inputs, input_indices, outputs, output_indices};
     if (standin_is("request", "nil")) return NULL;
     for (int k = 0; k < 4; k++) {
@@ -315,13 +318,84 @@ static object *request_make(object *self, const char *selector, object *inputs, 
     if (!r) abort();
     for (int k = 0; k < 4; k++) r->lists[k] = standin_retain(lists[k]);
     r->procedure = procedure->count;
+    r->events = standin_retain(events);
     standin_count("requests", 1);
     return standin_autorelease(standin_new("_ANERequest", KIND_OTHER, r, 0));
+}
+
+static object *request_make(object *self, const char *selector, object *inputs, object *input_indices, object *outputs,
+                            object *output_indices, object *weights, object *stats, object *procedure) {
+    return request_events(self, selector, inputs, input_indices, outputs, output_indices, weights, stats, procedure,
+                          NULL);
+}
+
+static void request_handler(object *self, const char *selector, object *handler) {
+    request *r = self->memory;
+    r->handler = handler;
 }
 
 static object *wrap_surface(object *self, const char *selector, object *surface_object) {
     if (standin_is("wrap", "nil") || !standin_check(surface_object, KIND_SURFACE, "objectWithIOSurface:")) return NULL;
     return standin_autorelease(standin_new("_ANEIOSurfaceObject", KIND_OTHER, standin_retain(surface_object), 0));
+}
+
+/* ---- shared events and chains ------------------------------------------------------------------------------------------ */
+
+/* The value in `count`. */
+static object *event_alloc(object *self, const char *selector) {
+    return standin_new("IOSurfaceSharedEvent", KIND_OTHER, NULL, 0);
+}
+static object *event_init(object *self, const char *selector) { return self; }
+static uint64_t event_value(object *self, const char *selector) { return (uint64_t)self->count; }
+
+/* The event to signal in `memory`, its value in `count`. */
+static object *signal_make(object *self, const char *selector, uint64_t value, uint32_t symbol, int64_t type,
+                           object *event) {
+    if (!standin_is_class(event, "IOSurfaceSharedEvent")) return NULL;
+    return standin_autorelease(standin_new("_ANESharedSignalEvent", KIND_OTHER, standin_retain(event), (long)value));
+}
+static object *events_make(object *self, const char *selector, object *signals, object *waits) {
+    if (!standin_check(signals, KIND_ARRAY, "signalEvents:") || !standin_check(waits, KIND_ARRAY, "waitEvents:"))
+        return NULL;
+    return standin_autorelease(standin_new("_ANESharedEvents", KIND_OTHER, standin_retain(signals), 0));
+}
+
+static void signal_events(const request *r) {
+    if (!r->events || standin_is("events", "ignored")) return;
+    const object *signals = r->events->memory;
+    for (long i = 0; i < signals->count; i++) {
+        const object *signal_object = ((object **)signals->memory)[i];
+        ((object *)signal_object->memory)->count = signal_object->count;
+    }
+    if (!r->handler) {
+        standin_violation("a request with shared events has no completion handler");
+        return;
+    }
+    void (*invoke)(object *, bool, object *);
+    memcpy(&invoke, (const char *)r->handler + 16, sizeof invoke); /* behind isa, flags and a reserved word */
+    invoke(r->handler, true, NULL);
+}
+
+static object *buffer_make(object *self, const char *selector, object *surface_object, object *symbol, int64_t source) {
+    if (!standin_is_class(surface_object, "_ANEIOSurfaceObject") || !standin_check(symbol, KIND_NUMBER, "symbolIndex:"))
+        return NULL;
+    return standin_autorelease(standin_new("_ANEBuffer", KIND_OTHER, standin_retain(surface_object), (long)source));
+}
+static object *sets_make(object *self, const char *selector, object *stats, object *buffers) {
+    if (!standin_check(stats, KIND_SURFACE, "statsSurRef") || !standin_check(buffers, KIND_ARRAY, "outputBuffer:"))
+        return NULL;
+    return standin_autorelease(standin_new("_ANEIOSurfaceOutputSets", KIND_OTHER, standin_retain(buffers), 0));
+}
+static object *chain_make(object *self, const char *selector, object *inputs, object *sets, object *in, object *out,
+                          object *procedure, object *signals, object *handle, object *delay, object *pool) {
+    if (!standin_check(sets, KIND_ARRAY, "outputSets:") || !standin_check(pool, KIND_NUMBER, "memoryPoolId:"))
+        return NULL;
+    return standin_autorelease(standin_new("_ANEChainingRequest", KIND_OTHER, standin_retain(inputs), 0));
+}
+/* Nobody is known to have got further. */
+static bool client_chain(object *self, const char *selector, object *o, object *options, object *chain, uint32_t qos,
+                         object **error) {
+    return fail(error, engine_domain, 15, "ANEProgramChainingPrepare() Failed");
 }
 
 /* ---- evaluation -------------------------------------------------------------------------------------------------------------------- */
@@ -379,6 +453,7 @@ static bool evaluate(model *m, object *request_object, object **error) {
     pthread_mutex_lock(&engine_mutex);
     standin_count("evaluations", 1);
     bool done = evaluate_locked(m, request_object->memory, error);
+    if (done) signal_events(request_object->memory);
     pthread_mutex_unlock(&engine_mutex);
     struct timespec span = {.tv_nsec = standin_number("slow_ns", 0)};
     if (span.tv_nsec) nanosleep(&span, NULL);
@@ -520,13 +595,23 @@ static object *architecture(object *self, const char *selector) { return standin
 static uint32_t cores(object *self, const char *selector) { return 16; }
 static object *build(object *self, const char *selector) { return standin_autorelease(standin_string("stand-in")); }
 
+/* Classes whose objects keep one other object in `memory`. */
+static bool holds_one(const char *name) {
+    static const char *const names[] = {"_ANEIOSurfaceObject", "_ANESharedSignalEvent",   "_ANESharedEvents",
+                                        "_ANEBuffer",          "_ANEIOSurfaceOutputSets", "_ANEChainingRequest"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
 void standin_destroy_engine(object *o);
 void standin_destroy_engine(object *o) {
     if (strcmp(o->isa->name, "_ANERequest") == 0) {
         request *r = o->memory;
         for (int k = 0; k < 4; k++) standin_release(r->lists[k]);
+        standin_release(r->events);
         free(r);
-    } else if (strcmp(o->isa->name, "_ANEIOSurfaceObject") == 0) {
+    } else if (holds_one(o->isa->name)) {
         standin_release(o->memory);
     } else if (strcmp(o->isa->name, "_ANEInMemoryModelDescriptor") == 0) {
         descriptor *d = o->memory;
@@ -577,5 +662,25 @@ const method standin_engine_methods[] = {
     {"_ANEClient", '-', "endRealTimeTask", "B16@0:8", CODE(client_task)},
     {"_ANEClient", '-', "compiledModelExistsFor:", "B24@0:8@16", CODE(client_exists)},
     {"_ANEClient", '-', "purgeCompiledModel:", "v24@0:8@16", CODE(client_purge)},
+    {"_ANERequest", '+',
+     "requestWithInputs:inputIndices:outputs:outputIndices:weightsBuffer:perfStats:procedureIndex:sharedEvents:",
+     "@80@0:8@16@24@32@40@48@56@64@72", CODE(request_events)},
+    {"_ANERequest", '-', "setCompletionHandler:", "v24@0:8@?16", CODE(request_handler)},
+    {"IOSurfaceSharedEvent", '+', "alloc", "@16@0:8", CODE(event_alloc)},
+    {"IOSurfaceSharedEvent", '-', "init", "@16@0:8", CODE(event_init)},
+    {"IOSurfaceSharedEvent", '-', "signaledValue", "Q16@0:8", CODE(event_value)},
+    {"_ANESharedSignalEvent", '+', "signalEventWithValue:symbolIndex:eventType:sharedEvent:", "@44@0:8Q16I24q28@36",
+     CODE(signal_make)},
+    {"_ANESharedEvents", '+', "sharedEventsWithSignalEvents:waitEvents:", "@32@0:8@16@24", CODE(events_make)},
+    {"_ANEBuffer", '+', "bufferWithIOSurfaceObject:symbolIndex:source:", "@40@0:8@16@24q32", CODE(buffer_make)},
+    {"_ANEIOSurfaceOutputSets", '+', "objectWithstatsSurRef:outputBuffer:", "@32@0:8^{__IOSurface=}16@24",
+     CODE(sets_make)},
+    {"_ANEChainingRequest", '+',
+     "chainingRequestWithInputs:outputSets:lbInputSymbolId:lbOutputSymbolId:procedureIndex:signalEvents:"
+     "transactionHandle:"
+     "fwEnqueueDelay:memoryPoolId:",
+     "@88@0:8@16@24@32@40@48@56@64@72@80", CODE(chain_make)},
+    {"_ANEClient", '-', "prepareChainingWithModel:options:chainingReq:qos:error:", "B52@0:8@16@24@32I40^@44",
+     CODE(client_chain)},
     {NULL, 0, NULL, NULL, NULL},
 };

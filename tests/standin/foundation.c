@@ -178,6 +178,8 @@ EXPORT object *NSTemporaryDirectory(void) {
     return standin_autorelease(standin_string(folder && *folder ? folder : "/tmp"));
 }
 
+EXPORT const long _NSConcreteGlobalBlock[32] = {0};
+
 /* ---- surfaces ------------------------------------------------------------------------------------------------------------------ */
 
 /* Constants: alive as long as the process, so not counted as objects that somebody has to release. */

@@ -34,6 +34,7 @@ static const char *const known[] = {
     "realtime",    /* fail */
     "reload",      /* baked: patched data is ignored */
     "slow_ns",     /* an evaluation takes at least this long */
+    "events",      /* ignored: shared events are never signalled */
     "path",        /* nil: no localModelPath */
 };
 enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32 };

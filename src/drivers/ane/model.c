@@ -273,14 +273,18 @@ static ane_id make_weights(const ane_api *a, const ane_source *s) {
     return all;
 }
 
-static ane_id make_descriptor(const job *j) {
+/* Autoreleased. */
+static propane_status make_descriptor(const job *j, ane_id *out, propane_error *err) {
     const ane_api *a = j->a;
-    ane_id program = ane_data(a, j->s->program.data, j->s->program.length), weights = make_weights(a, j->s),
-           made = NULL;
-    if (program && weights) made = ANE_SEND(a, descriptor, ANE_CLASS(a, descriptor), program, weights, NULL);
+    ane_id program = ane_data(a, j->s->program.data, j->s->program.length), weights = make_weights(a, j->s);
+    bool made = program && weights;
+    *out = made ? ANE_SEND(a, descriptor, ANE_CLASS(a, descriptor), program, weights, NULL) : NULL;
     ane_release(a, program);
     ane_release(a, weights);
-    return made;
+    if (!made) return propane_fail_memory(err, j->s->program.length);
+    return *out ? PROPANE_OK
+                : propane_fail(err, PROPANE_ERR_DEVICE,
+                               "ane: '%s': _ANEInMemoryModelDescriptor does not take the program", j->name);
 }
 
 static propane_status memory_path(const job *j, char path[PATH_BYTES], propane_error *err) {
@@ -301,10 +305,8 @@ static propane_status memory_create(const job *j, const ane_model *donor, propan
     const ane_api *a = j->a;
     char path[PATH_BYTES];
     bool fresh;
-    ane_id descriptor = make_descriptor(j);
-    if (!descriptor)
-        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModelDescriptor does not take the program",
-                            j->name);
+    ane_id descriptor = NULL;
+    PROPANE_TRY(make_descriptor(j, &descriptor, err));
     j->m->object = ANE_SEND(a, memory_model, ANE_CLASS(a, memory_model), descriptor);
     if (!j->m->object)
         return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModel does not take the descriptor",

@@ -123,9 +123,10 @@ static propane_status open_libraries(ane_api *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status find_symbol(library_index library, const char *symbol, void *out, propane_error *err) {
+static propane_status find_symbol(library_index library, const char *symbol, ane_need need, void *out,
+                                  propane_error *err) {
     void *found = dlsym(libraries[library], symbol);
-    if (!found)
+    if (!found && need == ANE_REQUIRED)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "ane: %s has no '%s'; this system is not one that is known",
                             library_paths[library], symbol);
     memcpy(out, &found, sizeof found); /* ISO C has no conversion from void * to a function */
@@ -134,9 +135,9 @@ static propane_status find_symbol(library_index library, const char *symbol, voi
 
 static propane_status find_symbols(ane_api *a, propane_error *err) {
 #define FUNCTION(symbol, library, result, parameters)                                                                  \
-    PROPANE_TRY(find_symbol(LIBRARY_##library, #symbol, &a->symbol, err));
+    PROPANE_TRY(find_symbol(LIBRARY_##library, #symbol, ANE_REQUIRED, &a->symbol, err));
 #include "drivers/ane/syms.def"
-#define DATA(symbol, library) PROPANE_TRY(find_symbol(LIBRARY_##library, #symbol, &a->symbol, err));
+#define DATA(symbol, library, need) PROPANE_TRY(find_symbol(LIBRARY_##library, #symbol, ANE_##need, &a->symbol, err));
 #include "drivers/ane/syms.def"
     return PROPANE_OK;
 }
@@ -243,7 +244,7 @@ void ane_api_list(text *out) {
 #define FUNCTION(symbol, library, result, parameters)                                                                  \
     text_printf(out, "%-8s function %s\n", a->symbol ? "there" : "missing", #symbol);
 #include "drivers/ane/syms.def"
-#define DATA(symbol, library) text_printf(out, "%-8s constant %s\n", a->symbol ? "there" : "missing", #symbol);
+#define DATA(symbol, library, need) text_printf(out, "%-8s constant %s\n", a->symbol ? "there" : "missing", #symbol);
 #include "drivers/ane/syms.def"
     for (int i = 0; i < ANE_CLASS_COUNT; i++)
         text_printf(out, "%-8s class %s (%s)\n", a->classes[i] ? "there" : "missing", class_rows[i].name,

@@ -42,7 +42,7 @@ typedef enum ane_need { ANE_REQUIRED, ANE_MEMORY, ANE_CLIENT, ANE_OPTIONAL } ane
 typedef struct ane_api {
 #define FUNCTION(symbol, library, result, parameters) ane_##symbol##_fn symbol;
 #include "drivers/ane/syms.def"
-#define DATA(symbol, library) const void *symbol;
+#define DATA(symbol, library, need) const void *symbol;
 #include "drivers/ane/syms.def"
     ane_class classes[ANE_CLASS_COUNT]; /* NULL: missing */
     ane_sel selectors[ANE_METHOD_COUNT];
@@ -68,6 +68,10 @@ void ane_machine(const ane_api *a, char architecture[60], int64_t *cores, char b
 /* The order in which the inputs of a program of this driver are bound: "k, q". False: the system does not tell it, or it is
  * not this driver's. */
 bool ane_program_symbols(const propane_program *program, char *out, size_t size);
+
+/* Whether shared events, and chained requests, answer on the client route: a few words. May crash or hang the process. */
+PROPANE_CHECK propane_status ane_try_events(text *answer, propane_error *err);
+PROPANE_CHECK propane_status ane_try_chaining(text *answer, propane_error *err);
 
 /* ---- objects: what these give is the caller's to release (ane_release takes NULL); NULL: no memory -------------------- */
 

@@ -1,4 +1,5 @@
 # The ane device against the stand-in for Apple's libraries, and the commands that look at devices.
+! ldd
 @ ln -s "$(dirname "$(readlink ../bin/propane)")/tests/standin/libstandin.so" standin.so; test -f standin.so
 @ for i in 1 2 3 4 5 6 7 8; do cat $REPO/docs/architecture.md; done | head -c 30000 > text.txt; mkdir tmp
 $ env -u PROPANE_ANE_LIBRARY propane devices
@@ -36,10 +37,12 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --
 >~ ane (a stand-in, not Apple's engine)
 >~     inputs (q, k) are told as (k, q); bound like that, q - k is right
 >~     inputs holds, packed holds, baked holds, reload holds
+>~     the event is signalled, the completion handler is called
+>~     refused: com.apple.appleneuralengine, code 15: *
 >~ report in probe.json: *
 = 0
 $ grep -c '"answer"' probe.json; grep '"stand_in"' probe.json
-> 23
+> 25
 >   "stand_in": true,
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared propane devices --probe --only symbol-order
@@ -50,6 +53,12 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=reload=baked propane devic
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,compile_at=5 propane devices --probe --output crash.json > out; sed -n '/in memory/{n;p;}' out
 >     crashed with signal 11 (after 4)
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANESharedEvents propane devices --probe --only events
+>~ *not there: a class or method of shared events is missing*
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=events=ignored propane devices --probe --only events
+>~ *the event is not signalled within 2 s, the completion handler is not called*
 = 0
 $ propane devices --probe --device cpu --only saturation
 >~ *300 ? 300 is inf; a product that sums to 45,000 is 44992*
