@@ -22,6 +22,7 @@
 #include "model/store.h"
 #include "train/checkpoint.h"
 #include "train/group.h"
+#include "train/prove.h"
 #include "train/restart.h"
 #include "train/trainer.h"
 
@@ -280,6 +281,16 @@ static propane_status restart(propane_error *err) {
     return status;
 }
 
+/* --weights auto: the first mode that holds on the device. */
+static propane_status choose_weights(train_job *j, propane_error *err) {
+    text tried = {0};
+    if (strcmp(j->options.weights, "auto") != 0) return PROPANE_OK;
+    propane_status status = train_prove_choose(j->options.device, &j->options.weights, &tried, err);
+    if (status == PROPANE_OK && tried.length) fputs(tried.data, j->json ? stderr : stdout);
+    text_deinit(&tried);
+    return status;
+}
+
 static propane_status run(train_job *j, const model_flags *m, bool *again, propane_error *err) {
     bool writes = train_group_writes(j->options.mpi);
     if (writes) PROPANE_TRY(prepare_folder(j, err));
@@ -297,6 +308,7 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
                                j->corpus_options.text,
                                tokenizer_hash(j->corpus.tokenizer),
                                j->bytes_of_token};
+    PROPANE_TRY(choose_weights(j, err));
     PROPANE_TRY(trainer_create(&j->options, &input, &j->trainer, err));
     if (writes && !j->options.resume) PROPANE_TRY(save_tokenizer(j, err));
     if (writes && !j->options.resume && m->init) PROPANE_TRY(run_copy_chat(m->init, j->options.run_dir, err));
@@ -367,6 +379,7 @@ int cmd_train(int argc, char **argv) {
     train_job j = {.corpus_options = {.kind = "bpe"}, .lock = -1};
     train_options *o = &j.options;
     train_options_default(o);
+    o->weights = "auto";
     o->run_dir = "propane-run";
     model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true, .arch = "llama"};
     int64_t vocab = 1024, threads = 0;
@@ -416,8 +429,8 @@ int cmd_train(int argc, char **argv) {
         {"--device", CLI_TEXT, &o->device, .words = "URI", .help = "see 'propane devices'"},
         {"--precision", CLI_CHOICE, &o->precision, .words = "fp32|fp16", .help = "of the device's programs"},
         {"--plan", CLI_TEXT, &o->plan, .words = "NAME", .help = "layer, six or ten: see 'propane plan'"},
-        {"--weights", CLI_CHOICE, &o->weights, .words = "inputs|packed|baked",
-         .help = "how programs get their weights"},
+        {"--weights", CLI_CHOICE, &o->weights, .words = "auto|inputs|packed|baked",
+         .help = "how programs get their weights; auto: the first way that holds on the device"},
         {"--compile-budget", CLI_INT, &o->compile_budget, 0, 1e9, "N",
          "programs a process may compile; 0: the device's limit"},
         {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},

@@ -13,10 +13,11 @@
 
 #include "base/half.h"
 #include "mil/build.h"
+#include "train/plan.h"
 
 enum { WIDTH = 32, SPAN = 64, WEIGHTS = WIDTH * WIDTH, ACTS = WIDTH * SPAN };
 
-typedef enum mode { INPUTS, PACKED, BAKED, RELOAD, MODES } mode;
+typedef enum proof { INPUTS, PACKED, BAKED, RELOAD, MODES } proof;
 
 static const char *const names[] = {"inputs", "packed", "baked", "reload", NULL};
 
@@ -62,7 +63,7 @@ static mil_value *build_baked(mil_builder *b, int set) {
     return mil_build_conv1x1(b, x, w);
 }
 
-static propane_status build(mode how, int set, mil_module **out, propane_error *err) {
+static propane_status build(proof how, int set, mil_module **out, propane_error *err) {
     mil_builder b = {0};
     *out = mil_module_create("weight mode");
     if (!*out) return propane_fail_memory(err, 0);
@@ -81,7 +82,7 @@ typedef struct rig {
     propane_request *request;
 } rig;
 
-static propane_status compile(rig *r, mode how, int set, propane_error *err) {
+static propane_status compile(rig *r, proof how, int set, propane_error *err) {
     mil_module *m = NULL;
     propane_compile_options options = {.donor = how == RELOAD && set ? r->programs[0] : NULL};
     propane_status status = build(how, set, &m, err);
@@ -90,7 +91,7 @@ static propane_status compile(rig *r, mode how, int set, propane_error *err) {
     return status;
 }
 
-static propane_status write(propane_buffer *b, const propane_io *io, mode how, int set, propane_error *err) {
+static propane_status write(propane_buffer *b, const propane_io *io, proof how, int set, propane_error *err) {
     float values[WIDTH * (SPAN + WIDTH)];
     int count = 0;
     if (strcmp(io->name, "w") == 0) {
@@ -134,7 +135,7 @@ static propane_status make_request(rig *r, const propane_program *p, propane_err
     return propane_request_create((propane_program *)(uintptr_t)p, bindings, in + 1, &r->request, err);
 }
 
-static propane_status prove(rig *r, mode how, propane_error *err) {
+static propane_status prove(rig *r, proof how, propane_error *err) {
     for (int set = 0; set < 2; set++) {
         bool again = how == BAKED || how == RELOAD;
         if (set == 0 || again) PROPANE_TRY(compile(r, how, set, err));
@@ -157,10 +158,25 @@ propane_status train_prove(const char *device, const char *name, propane_error *
                             name);
     rig r = {0};
     propane_status status = propane_device_open(device, &r.device, err);
-    if (status == PROPANE_OK) status = prove(&r, (mode)how, err);
+    if (status == PROPANE_OK) status = prove(&r, (proof)how, err);
     propane_request_free(r.request);
     for (int i = 0; i < 3; i++) propane_buffer_free(r.buffers[i]);
     for (int i = 0; i < 2; i++) propane_program_free(r.programs[i]);
     propane_device_close(r.device);
     return status;
+}
+
+propane_status train_prove_choose(const char *device, const char **mode, text *tried, propane_error *err) {
+    propane_device *d = NULL;
+    PROPANE_TRY(propane_device_open(device, &d, err));
+    bool unproven = propane_device_describe(d)->unproven;
+    propane_device_close(d);
+    for (int k = 0; k < PLAN_WEIGHTS_COUNT; k++) {
+        propane_error why = {0};
+        *mode = plan_weights_name((plan_weights)k);
+        if (!unproven || train_prove(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
+        text_printf(tried, "%s\n", why.text);
+    }
+    return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': no weight mode holds there:\n%s", device,
+                        tried->data ? tried->data : "");
 }

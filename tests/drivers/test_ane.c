@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "drivers/ane/objc.h"
+#include "drivers/ane_rig.h"
 #include "drivers/conformance.h"
 #include "train/prove.h"
 
@@ -528,6 +528,7 @@ static const fault faults[] = {
     {"attributes", "strange", "ane", PROPANE_ERR_DEVICE,
      "tells input number 0 as 'i000_x_x', which the program does not have"},
     {"attributes", "shapes", "ane", PROPANE_ERR_DEVICE, "in which its dimension of 8 is not to be found"},
+    {"attributes", "rows", "ane", PROPANE_ERR_DEVICE, "tells rows of 8 bytes for 8 elements of 2"},
     {"surface", "nil", "ane", PROPANE_ERR_MEMORY, "the system gives no IOSurface"},
     {"wrap", "nil", "ane", PROPANE_ERR_MEMORY, "_ANEIOSurfaceObject takes no IOSurface"},
     {"lock", "fail", "ane", PROPANE_ERR_DEVICE, "cannot be locked"},
@@ -674,19 +675,11 @@ int main(int argc, char **argv) {
         T(a_missing_function_is_named),
         T(without_the_stand_in_it_says_why),
     };
-    char path[1000], folder[1100];
-    const char *slash = strrchr(argv[0], '/');
-    snprintf(path, sizeof path, "%.*s/../standin/libstandin.so", slash ? (int)(slash - argv[0]) : 1,
-             slash ? argv[0] : ".");
     static const test_case none[] = {T(the_stand_in_is_there)};
-    if (!file_exists(path)) return test_main("drivers/ane", none, 1, argc, argv);
-    setenv("PROPANE_ANE_LIBRARY", path, 1);
-    snprintf(folder, sizeof folder, "%s/propane-ane-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(folder)) return 1; /* a folder of its own, so that what is left in it can be counted */
-    setenv("TMPDIR", folder, 1);
+    if (!ane_rig_enter(argv[0])) return test_main("drivers/ane", none, 1, argc, argv);
     static const conformance_driver driver = {
         .title = "drivers/ane", .uri = "ane", .more = more, .more_count = sizeof more / sizeof more[0]};
     int code = conformance_main(&driver, argc, argv);
-    if (file_remove_tree(folder, &err) != PROPANE_OK) fprintf(stderr, "%s\n", err.text);
+    ane_rig_leave();
     return code;
 }

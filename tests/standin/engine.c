@@ -213,6 +213,7 @@ static object *make_entry(const port *p, bool output) {
     for (int k = 0; k < 9; k++) {
         keys[k] = standin_string(names[k]);
         values[k] = standin_integer((long)(k < 5 ? p->size[k] + (strange && k == 4) : p->stride[k - 5]));
+        if (standin_is("attributes", "rows") && k == 8) values[k]->count = p->size[4] * p->element / 2;
     }
     keys[9] = standin_string("Name"), values[9] = standin_string(p->name);
     keys[10] = standin_string("Symbol"), values[10] = standin_string(symbol);

@@ -29,6 +29,7 @@ struct program {
     driver_program compiled;
     driver_buffer *buffers[2]; /* in the function's order */
     bool loaded;
+    long runs;
 };
 
 static void *the_cpu(void) {
@@ -252,7 +253,8 @@ bool standin_program_run(program *p, unsigned char *const *inputs, unsigned char
     propane_completion done = {0};
     for (int i = 0; i < p->compiled.input_count; i++) in[i] = &p->buffers[0][i];
     for (int i = 0; i < p->compiled.output_count; i++) out[i] = &p->buffers[1][i];
-    for (int k = 0; k < p->count[0]; k++)
+    bool stale = p->runs++ > 0 && standin_is("inputs", "stale");
+    for (int k = 0; k < p->count[0] && !stale; k++)
         copy_rows(&p->ports[0][k], inputs[k], p->buffers[0][p->ports[0][k].place].memory, true);
     driver_execution e = {.program = &p->compiled, .inputs = in, .outputs = out};
     if (cpu_driver.execute(the_cpu(), &e, &done, &err)) {

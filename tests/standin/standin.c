@@ -23,7 +23,7 @@ static const char *const known[] = {
     "load",        /* once: the first load fails; always; large: 0x20004 */
     "evaluate",    /* 0x1d, 0x2, silent: fails */
     "evaluate_at", /* only this evaluation */
-    "attributes",  /* nil; strange: symbols that the program does not have; shapes: other shapes */
+    "attributes",  /* nil; strange: symbols that the program does not have; shapes: other shapes; rows: half as long */
     "order",       /* declared: symbols in declared order, not in alphabetical */
     "sizes",       /* any: inputs may differ in size */
     "surface",     /* nil: no IOSurface */
@@ -35,6 +35,7 @@ static const char *const known[] = {
     "reload",      /* baked: patched data is ignored */
     "slow_ns",     /* an evaluation takes at least this long */
     "events",      /* ignored: shared events are never signalled */
+    "inputs",      /* stale: a program goes on with the inputs of its first evaluation */
     "path",        /* nil: no localModelPath */
 };
 enum { KNOWN = sizeof known / sizeof known[0], COUNTERS = 32 };

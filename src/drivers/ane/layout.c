@@ -62,6 +62,12 @@ static propane_status told_layout(const ane_api *a, ane_id entry, propane_io *io
                                 "ane: '%s': the engine tells a %s of %lld with steps of %lld bytes", io->name, sizes[k],
                                 (long long)size[k], (long long)stride[k]);
     }
+    if (size[AXES - 1] > 1 && stride[AXES - 2] > 0 && stride[AXES - 2] < size[AXES - 1] * element_bytes(io))
+        return propane_fail(
+            err, PROPANE_ERR_DEVICE,
+            "ane: '%s': the engine tells rows of %lld bytes for %lld elements of %lld: it takes another "
+            "element type than the program has",
+            io->name, (long long)stride[AXES - 2], (long long)size[AXES - 1], (long long)element_bytes(io));
     int axis = AXES - 1;
     int64_t inner = element_bytes(io), extent = element_bytes(io);
     for (int k = io->rank - 1; k >= 0; k--) { /* from the last dimension on */

@@ -32,6 +32,18 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device ane --run failed
 2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code 8: *0x1d: number, size or order of the surfaces (C11 to C13)
 = 1
+# The first weight mode that holds is taken.
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --run auto
+>~ device ane, fp16, plan six, weights inputs, threads *
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --run auto2
+>~ weights 'inputs' do not hold here: element (*, *) of a small product is *, as with the weights that were there before
+>~ weights 'packed' do not hold here: *
+>~ device ane, fp16, plan six, weights baked, threads *
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=inputs=stale TMPDIR=$PWD/tmp propane $(cat args) --steps 2 --device ane --weights inputs --run auto3
+2~ propane train: weights 'inputs' do not hold here: *
+= 1
 # The probe: every question in a process of its own.
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --probe --output probe.json
 >~ ane (a stand-in, not Apple's engine)
@@ -66,6 +78,9 @@ $ propane devices --probe --device cpu --only saturation
 $ propane devices --probe --device sim:m5 --only saturation
 >~ *a product that sums to 45,000 is 32752*
 = 0
+$ env -u PROPANE_ANE_LIBRARY propane devices --probe
+2> propane devices: ane: this is not macOS, and there is no Apple Neural Engine without it; 'sim:m4' simulates one
+= 1
 $ propane devices --probe --only nothing
 2~ propane devices: --only: there is no question 'nothing'; there are machine, symbol-order, *
 2> Try 'propane devices --help'.

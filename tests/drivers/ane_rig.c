@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the surroundings of the ane driver's tests.
+ */
+#include "drivers/ane_rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+static char folder[1100];
+
+bool ane_rig_enter(const char *program) {
+    char path[1000];
+    const char *slash = strrchr(program, '/'), *temporary = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%.*s/../standin/libstandin.so", slash ? (int)(slash - program) : 1,
+             slash ? program : ".");
+    if (!file_exists(path)) return false;
+    snprintf(folder, sizeof folder, "%s/propane-ane-XXXXXX", temporary && *temporary ? temporary : "/tmp");
+    if (!mkdtemp(folder)) return false;
+    setenv("PROPANE_ANE_LIBRARY", path, 1);
+    setenv("TMPDIR", folder, 1);
+    return true;
+}
+
+void ane_rig_leave(void) {
+    propane_error err = {0};
+    if (file_remove_tree(folder, &err) != PROPANE_OK) fprintf(stderr, "%s\n", err.text);
+}
