@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Runs test programs and the command's cases, two at a time, and adds up: "N passed, N failed, N skipped".
 # Usage: tests/run.sh BUILD [NAME...]   (a NAME is part of a test program's path; "cli" is the command's cases)
-# Exits 1 if a test failed, 2 if none ran. What was skipped is listed with its reason.
+# TEST_RUNNER: words before each test program (an emulator). Exits 1 if a test failed, 2 if none ran. What was skipped is listed with its reason.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1
@@ -36,7 +36,7 @@ id=$(printf '%s' "$item" | tr '/' '_')
 start=$(date +%s)
 case "$item" in
 *.t) TEST_SKIPS="$work/$id.skips" sh tests/cli/run.sh "$build/propane" "$item" > "$work/$id.out" 2>&1 ;;
-*) TEST_SKIPS="$work/$id.skips" "$item" > "$work/$id.out" 2>&1 ;;
+*) TEST_SKIPS="$work/$id.skips" ${TEST_RUNNER:-} "$item" > "$work/$id.out" 2>&1 ;;
 esac
 code=$?
 spent=$(( $(date +%s) - start ))
