@@ -25,11 +25,17 @@ export MACHOLOAD="$loader"
 printf '#!/bin/sh\nexec %s %s "$@"\n' "$loader" "$PWD/build/macos/obj/propane" > $out/propane
 chmod +x $out/propane
 
+# The ane driver's tests and the trainings below find the stand-in for Apple's libraries, compiled for Linux, where their
+# own build would have put it.
+build/arm64/make build/arm64/obj/tests/standin/libstandin.so || exit 1
+mkdir -p build/macos/obj/tests/standin
+cp build/arm64/obj/tests/standin/libstandin.so build/macos/obj/tests/standin/
+
 good=0 bad=0
-[ $# = 0 ] && set -- tests/drivers/test_cpu tests/cpu/test_map tests/cpu/test_rows tests/base tests/mil/test_parse cli:basics
+[ $# = 0 ] && set -- tests/drivers/test_ane tests/drivers/test_cpu tests/base tests/macho tests/mil/test_parse cli:basics training
 for part; do
     case "$part" in
-    cli:*) continue ;;
+    cli:* | training) continue ;;
     esac
     for source in tests/*/test_*.c; do
         case "$source" in *"$part"*) build/macos/make "build/macos/obj/${source%.c}" || exit 1 ;; esac
@@ -37,7 +43,7 @@ for part; do
 done
 TEST_TIMEOUT=${TEST_TIMEOUT:-300}
 export TEST_TIMEOUT
-plain=$(for part; do case "$part" in cli:*) ;; *) echo "$part" ;; esac; done)
+plain=$(for part; do case "$part" in cli:* | training) ;; *) echo "$part" ;; esac; done)
 if [ -n "$plain" ]; then
     # shellcheck disable=SC2086
     TEST_RUNNER=$loader sh tests/run.sh build/macos/obj $plain > $out/log 2>&1
@@ -57,5 +63,29 @@ for part; do
     set_to ${ran:-0 1}
     echo "cli $part: $line"
 done
+# A small model is trained on the stand-in, with weights as inputs and compiled in (the process replaces itself when its
+# compiles are used up), and on the cpu: the losses fall, and all three end alike.
+train() { # train NAME FLAG...: its last loss
+    name=$1
+    shift
+    rm -rf "$out/run-$name"
+    PROPANE_ANE_LIBRARY=$PWD/build/macos/obj/tests/standin/libstandin.so $out/propane train --data $out/text --run "$out/run-$name" \
+        --kind chars --layers 2 --width 32 --heads 2 --context 32 --batch 2 --steps 12 --lr 0.01 --warmup 2 --seed 7 --json \
+        "$@" > "$out/$name.jsonl" 2> "$out/$name.err" || { cat "$out/$name.err" >&2; return 1; }
+    sed -nE 's/.*"step":[0-9]+,"loss":([0-9.]+).*/\1/p' "$out/$name.jsonl" | sed -n '1p;$p' | paste -sd' '
+}
+case " $* " in
+*" training "*)
+    head -c 20000 docs/architecture.md > $out/text
+    on_ane=$(train ane --device ane --weights inputs) && on_cpu=$(train cpu --device cpu --weights inputs) &&
+        baked=$(train baked --device ane --weights baked --compile-budget 40) || bad=$((bad + 1))
+    echo "first and last loss: ane $on_ane, ane baked $baked, cpu $on_cpu"
+    if [ "$on_ane" = "$baked" ] && printf '%s %s\n' "$on_ane" "$on_cpu" | awk '{d = $2 - $4; exit !($2 < $1 && d < 0.02 && d > -0.02)}'; then
+        good=$((good + 1))
+    else
+        bad=$((bad + 1))
+    fi
+    ;;
+esac
 echo "$good passed, $bad failed, 0 skipped"
 [ "$bad" = 0 ]

@@ -67,14 +67,16 @@ void shim_syslog(int priority, const char *format, void *stack) {
 
 /* Linux libraries' functions with variable arguments, through their va_list forms. */
 void *shim_json_pack(const char *format, void *stack) {
-    void *(*pack)(void *, size_t, const char *, va_list) = (void *(*)(void *, size_t, const char *, va_list))dlsym(RTLD_DEFAULT, "json_vpack_ex");
+    void *(*pack)(void *, size_t, const char *, va_list) =
+        (void *(*)(void *, size_t, const char *, va_list))dlsym(RTLD_DEFAULT, "json_vpack_ex");
     WITH_ARGS(stack, pack(NULL, 0, format, args));
 }
 void *shim_json_sprintf(const char *format, void *stack) {
     void *(*print)(const char *, va_list) = (void *(*)(const char *, va_list))dlsym(RTLD_DEFAULT, "json_vsprintf");
     WITH_ARGS(stack, print(format, args));
 }
-extern void _ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...) __attribute__((noreturn, weak));
+extern void _ck_assert_failed(const char *file, int line, const char *expr, const char *msg, ...)
+    __attribute__((noreturn, weak));
 void shim__ck_assert_failed(const char *file, int line, const char *expression, const char *format, void *stack) {
     char text[2000] = "";
     va_list args;
@@ -86,10 +88,12 @@ void shim__ck_assert_failed(const char *file, int line, const char *expression, 
 
 static const struct {
     int linux_number, apple_number;
-} error_pairs[] = {{EAGAIN, 35}, {EDEADLK, 11}, {ENAMETOOLONG, 63}, {ENOTEMPTY, 66}, {ELOOP, 62}, {ETIMEDOUT, 60},
-                   {ENOSYS, 78}, {EOVERFLOW, 84}, {EOPNOTSUPP, 102}, {EINPROGRESS, 36}, {EADDRINUSE, 48}, {ENOTSOCK, 38},
-                   {ECONNREFUSED, 61}, {ECONNRESET, 54}, {EPROTO, 100}, {EILSEQ, 92}, {ECANCELED, 89}, {ENOLCK, 77}, {EALREADY, 37}, {EISCONN, 56}, {ENOTCONN, 57},
-                   {EADDRNOTAVAIL, 49}, {ENOBUFS, 55}, {EAFNOSUPPORT, 47}, {EPROTONOSUPPORT, 43}, {EDQUOT, 69}, {ESTALE, 70}};
+} error_pairs[] = {{EAGAIN, 35},     {EDEADLK, 11},       {ENAMETOOLONG, 63}, {ENOTEMPTY, 66},    {ELOOP, 62},
+                   {ETIMEDOUT, 60},  {ENOSYS, 78},        {EOVERFLOW, 84},    {EOPNOTSUPP, 102},  {EINPROGRESS, 36},
+                   {EADDRINUSE, 48}, {ENOTSOCK, 38},      {ECONNREFUSED, 61}, {ECONNRESET, 54},   {EPROTO, 100},
+                   {EILSEQ, 92},     {ECANCELED, 89},     {ENOLCK, 77},       {EALREADY, 37},     {EISCONN, 56},
+                   {ENOTCONN, 57},   {EADDRNOTAVAIL, 49}, {ENOBUFS, 55},      {EAFNOSUPPORT, 47}, {EPROTONOSUPPORT, 43},
+                   {EDQUOT, 69},     {ESTALE, 70}};
 enum { ERROR_PAIRS = sizeof error_pairs / sizeof error_pairs[0] };
 
 static int to_apple(int number) {
@@ -115,21 +119,22 @@ static int shim_strerror_r(int number, char *out, size_t n) {
     snprintf(out, n, "%s", strerror(from_apple(number)));
     return 0;
 }
-static void shim_perror(const char *what) {
-    fprintf(stderr, "%s: %s\n", what, shim_strerror(*shim_error()));
-}
+static void shim_perror(const char *what) { fprintf(stderr, "%s: %s\n", what, shim_strerror(*shim_error())); }
 
 /* ---- files --------------------------------------------------------------------------------------------------------- */
 
 static int open_flags(int apple) {
-    static const int pairs[][2] = {{4, O_NONBLOCK}, {8, O_APPEND}, {0x100, O_NOFOLLOW}, {0x200, O_CREAT}, {0x400, O_TRUNC},
-                                   {0x800, O_EXCL}, {0x100000, O_DIRECTORY}, {0x1000000, O_CLOEXEC}, {0x80, O_SYNC}};
+    static const int pairs[][2] = {{4, O_NONBLOCK},         {8, O_APPEND},          {0x100, O_NOFOLLOW},
+                                   {0x200, O_CREAT},        {0x400, O_TRUNC},       {0x800, O_EXCL},
+                                   {0x100000, O_DIRECTORY}, {0x1000000, O_CLOEXEC}, {0x80, O_SYNC}};
     int flags = apple & 3;
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (apple & pairs[i][0]) flags |= pairs[i][1];
     return flags;
 }
-int shim_open(const char *path, int flags, const int *mode) { return open(path, open_flags(flags), flags & 0x200 ? *mode : 0); }
+int shim_open(const char *path, int flags, const int *mode) {
+    return open(path, open_flags(flags), flags & 0x200 ? *mode : 0);
+}
 int shim_openat(int dir, const char *path, int flags, const int *mode) {
     return openat(dir == -2 ? AT_FDCWD : dir, path, open_flags(flags), flags & 0x200 ? *mode : 0);
 }
@@ -144,7 +149,7 @@ int shim_fcntl(int fd, int command, const long *argument) {
         return flags < 0 ? flags : (flags & 3) | (flags & O_NONBLOCK ? 4 : 0) | (flags & O_APPEND ? 8 : 0);
     }
     case 4: return fcntl(fd, F_SETFL, open_flags((int)*argument));
-    case 51: return fsync(fd);                            /* to the disk itself */
+    case 51: return fsync(fd); /* to the disk itself */
     case 67: return fcntl(fd, F_DUPFD_CLOEXEC, *argument);
     case 48: return 0; /* no cache */
     default: errno = EINVAL; return -1;
@@ -174,9 +179,17 @@ _Static_assert(sizeof(apple_stat) == 144, "struct stat of macOS on arm64");
 
 static int give_stat(int result, const struct stat *from, apple_stat *to) {
     if (result != 0) return result;
-    *to = (apple_stat){.dev = (int32_t)from->st_dev, .mode = (uint16_t)from->st_mode, .nlink = (uint16_t)from->st_nlink,
-                       .ino = from->st_ino, .uid = from->st_uid, .gid = from->st_gid, .atime = from->st_atim,
-                       .mtime = from->st_mtim, .ctime = from->st_ctim, .size = from->st_size, .blocks = from->st_blocks,
+    *to = (apple_stat){.dev = (int32_t)from->st_dev,
+                       .mode = (uint16_t)from->st_mode,
+                       .nlink = (uint16_t)from->st_nlink,
+                       .ino = from->st_ino,
+                       .uid = from->st_uid,
+                       .gid = from->st_gid,
+                       .atime = from->st_atim,
+                       .mtime = from->st_mtim,
+                       .ctime = from->st_ctim,
+                       .size = from->st_size,
+                       .blocks = from->st_blocks,
                        .blksize = from->st_blksize};
     return 0;
 }
@@ -205,7 +218,8 @@ static apple_dirent *shim_readdir(DIR *dir) {
     static __thread apple_dirent out;
     const struct dirent *from = readdir(dir);
     if (!from) return NULL;
-    out = (apple_dirent){.ino = from->d_ino, .length = sizeof out, .name_length = (uint16_t)strlen(from->d_name), .type = from->d_type};
+    out = (apple_dirent){
+        .ino = from->d_ino, .length = sizeof out, .name_length = (uint16_t)strlen(from->d_name), .type = from->d_type};
     snprintf(out.name, sizeof out.name, "%s", from->d_name);
     return &out;
 }
@@ -266,8 +280,9 @@ static int shim_once(void *once, void (*call)(void)) { return pthread_once(ready
 /* ---- signals ------------------------------------------------------------------------------------------------------- */
 
 static int signal_number(int apple) {
-    static const int of[32] = {0, 1, 2, 3, 4, 5, 6, 0, 8, 9, SIGBUS, 11, SIGSYS, 13, 14, 15, SIGURG, SIGSTOP, SIGTSTP,
-                               SIGCONT, SIGCHLD, 21, 22, SIGIO, 24, 25, 26, 27, 28, 0, SIGUSR1, SIGUSR2};
+    static const int of[32] = {0,  1,      2,  3,  4,  5,      6,       0,       8,       9,       SIGBUS,
+                               11, SIGSYS, 13, 14, 15, SIGURG, SIGSTOP, SIGTSTP, SIGCONT, SIGCHLD, 21,
+                               22, SIGIO,  24, 25, 26, 27,     28,      0,       SIGUSR1, SIGUSR2};
     if (apple < 1 || apple > 31 || !of[apple]) fail("signal %d has no namesake", apple);
     return of[apple];
 }
@@ -304,8 +319,13 @@ static int shim_raise(int number) { return raise(signal_number(number)); }
 /* ---- the system ---------------------------------------------------------------------------------------------------- */
 
 static int shim_clock_gettime(int clock, struct timespec *out) {
-    static const int of[17] = {[0] = CLOCK_REALTIME, [4] = CLOCK_MONOTONIC_RAW, [5] = CLOCK_MONOTONIC, [6] = CLOCK_MONOTONIC,
-                               [8] = CLOCK_MONOTONIC, [9] = CLOCK_MONOTONIC, [12] = CLOCK_PROCESS_CPUTIME_ID,
+    static const int of[17] = {[0] = CLOCK_REALTIME,
+                               [4] = CLOCK_MONOTONIC_RAW,
+                               [5] = CLOCK_MONOTONIC,
+                               [6] = CLOCK_MONOTONIC,
+                               [8] = CLOCK_MONOTONIC,
+                               [9] = CLOCK_MONOTONIC,
+                               [12] = CLOCK_PROCESS_CPUTIME_ID,
                                [16] = CLOCK_THREAD_CPUTIME_ID};
     return clock_gettime(clock >= 0 && clock <= 16 ? of[clock] : -1, out);
 }
@@ -365,7 +385,9 @@ static char ***shim_environ(void) { return &loaded_environ; }
 static void *shim_dlopen(const char *path, int mode) {
     return dlopen(path, (mode & 3 ? mode & 3 : RTLD_NOW) | (mode & 8 ? RTLD_GLOBAL : 0));
 }
-static void *shim_dlsym(void *library, const char *name) { return dlsym(library == (void *)-2 ? RTLD_DEFAULT : library, name); }
+static void *shim_dlsym(void *library, const char *name) {
+    return dlsym(library == (void *)-2 ? RTLD_DEFAULT : library, name);
+}
 static char *shim_dlerror(void) { return dlerror(); }
 static int shim_dlclose(void *library) { return dlclose(library); }
 
@@ -384,8 +406,9 @@ static void fill_runes(void) {
     static const struct {
         const char *class;
         uint32_t bit;
-    } bits[] = {{"alpha", 0x100},  {"cntrl", 0x200}, {"digit", 0x400},   {"graph", 0x800},  {"lower", 0x1000}, {"punct", 0x2000},
-                {"space", 0x4000}, {"upper", 0x8000}, {"xdigit", 0x10000}, {"blank", 0x20000}, {"print", 0x40000}};
+    } bits[] = {{"alpha", 0x100},    {"cntrl", 0x200},   {"digit", 0x400},  {"graph", 0x800},
+                {"lower", 0x1000},   {"punct", 0x2000},  {"space", 0x4000}, {"upper", 0x8000},
+                {"xdigit", 0x10000}, {"blank", 0x20000}, {"print", 0x40000}};
     for (int c = 0; c < 128; c++) {
         for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++)
             if (iswctype((wint_t)c, wctype(bits[i].class))) runes.type[c] |= bits[i].bit;
@@ -422,45 +445,96 @@ static FILE *standard_in, *standard_out, *standard_error;
 static uint64_t guard = 0x1d0b5e1ec7ed0a00;
 
 #define VARIADIC(name) extern void vararg_##name(void);
-VARIADIC(printf) VARIADIC(fprintf) VARIADIC(snprintf) VARIADIC(dprintf) VARIADIC(asprintf) VARIADIC(sscanf) VARIADIC(fscanf)
-VARIADIC(open) VARIADIC(openat) VARIADIC(fcntl) VARIADIC(ioctl) VARIADIC(syslog) VARIADIC(json_pack) VARIADIC(json_sprintf)
-VARIADIC(_ck_assert_failed) VARIADIC(snprintf_chk)
+VARIADIC(printf)
+VARIADIC(fprintf) VARIADIC(snprintf) VARIADIC(dprintf) VARIADIC(asprintf) VARIADIC(sscanf) VARIADIC(fscanf)
+    VARIADIC(open) VARIADIC(openat) VARIADIC(fcntl) VARIADIC(ioctl) VARIADIC(syslog) VARIADIC(json_pack)
+        VARIADIC(json_sprintf) VARIADIC(_ck_assert_failed) VARIADIC(snprintf_chk)
 
-/* A va_list is the address itself, so that the forms with a list take the same shims. */
-static const struct {
+    /* A va_list is the address itself, so that the forms with a list take the same shims. */
+    static const struct {
     const char *name;
     void *address;
 } table[] = {
-    {"_printf", (void *)vararg_printf}, {"_vprintf", (void *)shim_printf}, {"_fprintf", (void *)vararg_fprintf},
-    {"_vfprintf", (void *)shim_fprintf}, {"_snprintf", (void *)vararg_snprintf}, {"_vsnprintf", (void *)shim_snprintf},
-    {"___snprintf_chk", (void *)vararg_snprintf_chk}, {"___vsnprintf_chk", (void *)shim_vsnprintf_chk},
-    {"_dprintf", (void *)vararg_dprintf}, {"_asprintf", (void *)vararg_asprintf}, {"_vasprintf", (void *)shim_asprintf},
-    {"_sscanf", (void *)vararg_sscanf}, {"_fscanf", (void *)vararg_fscanf}, {"_open", (void *)vararg_open},
-    {"_openat", (void *)vararg_openat}, {"_fcntl", (void *)vararg_fcntl}, {"_ioctl", (void *)vararg_ioctl},
-    {"_syslog", (void *)vararg_syslog}, {"_json_pack", (void *)vararg_json_pack}, {"_json_sprintf", (void *)vararg_json_sprintf},
+    {"_printf", (void *)vararg_printf},
+    {"_vprintf", (void *)shim_printf},
+    {"_fprintf", (void *)vararg_fprintf},
+    {"_vfprintf", (void *)shim_fprintf},
+    {"_snprintf", (void *)vararg_snprintf},
+    {"_vsnprintf", (void *)shim_snprintf},
+    {"___snprintf_chk", (void *)vararg_snprintf_chk},
+    {"___vsnprintf_chk", (void *)shim_vsnprintf_chk},
+    {"_dprintf", (void *)vararg_dprintf},
+    {"_asprintf", (void *)vararg_asprintf},
+    {"_vasprintf", (void *)shim_asprintf},
+    {"_sscanf", (void *)vararg_sscanf},
+    {"_fscanf", (void *)vararg_fscanf},
+    {"_open", (void *)vararg_open},
+    {"_openat", (void *)vararg_openat},
+    {"_fcntl", (void *)vararg_fcntl},
+    {"_ioctl", (void *)vararg_ioctl},
+    {"_syslog", (void *)vararg_syslog},
+    {"_json_pack", (void *)vararg_json_pack},
+    {"_json_sprintf", (void *)vararg_json_sprintf},
     {"__ck_assert_failed", (void *)vararg__ck_assert_failed},
-    {"___error", (void *)shim_error}, {"_strerror", (void *)shim_strerror}, {"_strerror_r", (void *)shim_strerror_r},
-    {"_perror", (void *)shim_perror}, {"_stat", (void *)shim_stat}, {"_lstat", (void *)shim_lstat}, {"_fstat", (void *)shim_fstat},
-    {"_opendir", (void *)shim_opendir}, {"_readdir", (void *)shim_readdir}, {"_mmap", (void *)shim_mmap},
-    {"_msync", (void *)shim_msync}, {"_madvise", (void *)shim_madvise}, {"_mprotect", (void *)mprotect},
-    {"_pthread_mutex_init", (void *)shim_mutex_init}, {"_pthread_mutex_lock", (void *)shim_mutex_lock},
-    {"_pthread_mutex_trylock", (void *)shim_mutex_trylock}, {"_pthread_mutex_unlock", (void *)shim_mutex_unlock},
-    {"_pthread_mutex_destroy", (void *)shim_mutex_destroy}, {"_pthread_cond_init", (void *)shim_cond_init},
-    {"_pthread_cond_wait", (void *)shim_cond_wait}, {"_pthread_cond_signal", (void *)shim_cond_signal},
-    {"_pthread_cond_broadcast", (void *)shim_cond_broadcast}, {"_pthread_cond_destroy", (void *)shim_cond_destroy},
+    {"___error", (void *)shim_error},
+    {"_strerror", (void *)shim_strerror},
+    {"_strerror_r", (void *)shim_strerror_r},
+    {"_perror", (void *)shim_perror},
+    {"_stat", (void *)shim_stat},
+    {"_lstat", (void *)shim_lstat},
+    {"_fstat", (void *)shim_fstat},
+    {"_opendir", (void *)shim_opendir},
+    {"_readdir", (void *)shim_readdir},
+    {"_mmap", (void *)shim_mmap},
+    {"_msync", (void *)shim_msync},
+    {"_madvise", (void *)shim_madvise},
+    {"_mprotect", (void *)mprotect},
+    {"_pthread_mutex_init", (void *)shim_mutex_init},
+    {"_pthread_mutex_lock", (void *)shim_mutex_lock},
+    {"_pthread_mutex_trylock", (void *)shim_mutex_trylock},
+    {"_pthread_mutex_unlock", (void *)shim_mutex_unlock},
+    {"_pthread_mutex_destroy", (void *)shim_mutex_destroy},
+    {"_pthread_cond_init", (void *)shim_cond_init},
+    {"_pthread_cond_wait", (void *)shim_cond_wait},
+    {"_pthread_cond_signal", (void *)shim_cond_signal},
+    {"_pthread_cond_broadcast", (void *)shim_cond_broadcast},
+    {"_pthread_cond_destroy", (void *)shim_cond_destroy},
     {"_pthread_cond_timedwait", (void *)shim_cond_timedwait},
-    {"_pthread_cond_timedwait_relative_np", (void *)shim_cond_timedwait_relative}, {"_pthread_once", (void *)shim_once},
-    {"_sigaction", (void *)shim_sigaction}, {"_signal", (void *)shim_signal}, {"_pthread_sigmask", (void *)shim_pthread_sigmask},
-    {"_raise", (void *)shim_raise}, {"_clock_gettime", (void *)shim_clock_gettime}, {"_sysconf", (void *)shim_sysconf},
-    {"_sysctlbyname", (void *)shim_sysctlbyname}, {"_uname", (void *)shim_uname}, {"_execvp", (void *)shim_execvp},
-    {"_execv", (void *)shim_execvp}, {"__NSGetExecutablePath", (void *)executable_path}, {"__NSGetEnviron", (void *)shim_environ},
-    {"_dlopen", (void *)shim_dlopen}, {"_dlsym", (void *)shim_dlsym}, {"_dlerror", (void *)shim_dlerror},
-    {"_dlclose", (void *)shim_dlclose}, {"___maskrune", (void *)shim_maskrune}, {"___toupper", (void *)shim_toupper},
-    {"___tolower", (void *)shim_tolower}, {"_toupper", (void *)shim_toupper}, {"_tolower", (void *)shim_tolower},
-    {"___sincos_stret", (void *)shim_sincos}, {"___sincosf_stret", (void *)shim_sincosf}, {"___exp10", (void *)shim_exp10},
-    {"_memset_pattern16", (void *)shim_pattern16}, {"___assert_rtn", (void *)shim_assert}, {"__tlv_bootstrap", (void *)tlv_get},
-    {"__DefaultRuneLocale", &runes}, {"___stdinp", &standard_in}, {"___stdoutp", &standard_out},
-    {"___stderrp", &standard_error}, {"___stack_chk_guard", &guard}, {"_environ", &loaded_environ},
+    {"_pthread_cond_timedwait_relative_np", (void *)shim_cond_timedwait_relative},
+    {"_pthread_once", (void *)shim_once},
+    {"_sigaction", (void *)shim_sigaction},
+    {"_signal", (void *)shim_signal},
+    {"_pthread_sigmask", (void *)shim_pthread_sigmask},
+    {"_raise", (void *)shim_raise},
+    {"_clock_gettime", (void *)shim_clock_gettime},
+    {"_sysconf", (void *)shim_sysconf},
+    {"_sysctlbyname", (void *)shim_sysctlbyname},
+    {"_uname", (void *)shim_uname},
+    {"_execvp", (void *)shim_execvp},
+    {"_execv", (void *)shim_execvp},
+    {"__NSGetExecutablePath", (void *)executable_path},
+    {"__NSGetEnviron", (void *)shim_environ},
+    {"_dlopen", (void *)shim_dlopen},
+    {"_dlsym", (void *)shim_dlsym},
+    {"_dlerror", (void *)shim_dlerror},
+    {"_dlclose", (void *)shim_dlclose},
+    {"___maskrune", (void *)shim_maskrune},
+    {"___toupper", (void *)shim_toupper},
+    {"___tolower", (void *)shim_tolower},
+    {"_toupper", (void *)shim_toupper},
+    {"_tolower", (void *)shim_tolower},
+    {"___sincos_stret", (void *)shim_sincos},
+    {"___sincosf_stret", (void *)shim_sincosf},
+    {"___exp10", (void *)shim_exp10},
+    {"_memset_pattern16", (void *)shim_pattern16},
+    {"___assert_rtn", (void *)shim_assert},
+    {"__tlv_bootstrap", (void *)tlv_get},
+    {"__DefaultRuneLocale", &runes},
+    {"___stdinp", &standard_in},
+    {"___stdoutp", &standard_out},
+    {"___stderrp", &standard_error},
+    {"___stack_chk_guard", &guard},
+    {"_environ", &loaded_environ},
 };
 
 void *shim_find(const char *name) {
