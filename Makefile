@@ -38,7 +38,7 @@ override CFLAGS += -std=c11 -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(W
 LDLIBS   := $(PKG_LIBS) -lm -lpthread -ldl
 LDFLAGS  += $(SANITIZE)
 
-LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*'))
+LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*' -not -path 'src/trace/*'))
 CLI_SRC  := $(sort $(wildcard src/cli/*.c))
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
@@ -55,10 +55,12 @@ EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 FUZZ_BIN := $(FUZZ_SRC:%.c=$(BUILD)/%)
 LIB      := $(BUILD)/libpropane.a
 BIN      := $(BUILD)/propane
+SHARED   ?= $(if $(filter Darwin,$(shell uname -s)),dylib,so)
+TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
 .PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers format compdb install clean
 .DEFAULT_GOAL := all
-all: $(LIB) $(if $(CLI_SRC),$(BIN)) ## the library and the command
+all: $(LIB) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
 help: ## this list
 	@grep -hE '^[a-z][a-z -]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +75,12 @@ $(LIB): $(LIB_OBJ)
 
 $(BIN): $(CLI_OBJ) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
+
+# What 'propane trace' loads into other programs: stands alone, without sanitizers.
+$(TRACE): src/trace/trace.c src/trace/stubs.S src/drivers/ane/syms.def
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) -fPIC -shared $(filter-out %.def,$^) -lpthread -ldl -o $@
+$(TRACE): SANITIZE :=
 
 # What the tests of one folder share: its files that are not tests themselves.
 .SECONDEXPANSION:
@@ -143,6 +151,7 @@ install: all ## PREFIX=/usr/local, DESTDIR for packages
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(TRACE) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 include/propane.h $(DESTDIR)$(PREFIX)/include/
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -nE 's/#define PROPANE_VERSION "(.*)"/\1/p' include/propane.h)|" \
 	    tools/propane.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/propane.pc

@@ -47,8 +47,12 @@ against_llvm x86_classic
 llvm-lipo-19 -create $out/x86_classic.dylib $out/chained_relative.dylib -output $out/fat.dylib || exit 1
 [ "$($propane classes --images $out/fat.dylib | paste -sd' ')" = "x86_64 arm64" ] && $propane classes $out/fat.dylib | tail -n +2 | cmp -s - $data/expected
 verdict "fat"
+clang-19 -target arm64-apple-macos14.0 -fobjc-runtime=macosx-14.0 -ffreestanding -w -Os -c $data/engine.m -o $out/t.o &&
+    ld64.lld-19 -arch arm64 -platform_version macos 14.0 14.0 -dylib -install_name /engine -o $out/engine.dylib $out/t.o $data/libobjc.tbd || exit 1
+$propane classes --driver $out/engine.dylib 2> /dev/null | grep -q '^required ones: all; for ane:memory: NOT all; for ane:client: NOT all$'
+verdict "engine"
 if [ "${1:-}" = --bless ]; then
-    for name in chained_relative chained_absolute classic_absolute x86_classic fat; do gzip -9nc $out/$name.dylib > $data/$name.dylib.gz; done
+    for name in chained_relative chained_absolute classic_absolute x86_classic fat engine; do gzip -9nc $out/$name.dylib > $data/$name.dylib.gz; done
 fi
 echo "$good passed, $bad failed, 0 skipped"
 [ $bad = 0 ]

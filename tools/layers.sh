@@ -16,6 +16,7 @@ model: base mil
 train: base mil chip grad pass device model
 infer: base mil pass device model
 serve: base mil device model infer
+trace: drivers
 cli: base macho mil chip grad pass device drivers model train infer serve
 '
 bad=0

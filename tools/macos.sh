@@ -74,7 +74,7 @@ WRAPPER
 cat > $out/make <<WRAPPER
 #!/bin/sh
 exec make -s CC=$PWD/$out/cc WERROR=1 BUILD=$out/obj PKG=false PKG_CFLAGS="-isystem $include$flags" PKG_LIBS="$libraries" \
-    CHECK_CFLAGS= CHECK_LIBS=-lcheck AR=llvm-ar-19 "\$@"
+    CHECK_CFLAGS= CHECK_LIBS=-lcheck AR=llvm-ar-19 SHARED=dylib "\$@"
 WRAPPER
 chmod +x $out/cc $out/make
 $out/make -j"$(getconf _NPROCESSORS_ONLN)" all || exit 1

@@ -17,6 +17,7 @@
 #include "chip/cost_model.h"
 #include "cli/cli.h"
 #include "cli/corpus.h"
+#include "cli/power.h"
 #include "cli/progress.h"
 #include "cli/runfolder.h"
 #include "model/store.h"
@@ -35,6 +36,7 @@ typedef struct train_job {
     int32_t *bytes_of_token;
     trainer *trainer;
     progress progress;
+    energy_meter *meter; /* --power; NULL: not asked for */
     bool json;
     int64_t start_ns, first_step;
     train_evaluation last_evaluation;
@@ -184,6 +186,9 @@ static void on_step(void *context, const train_report *r) {
                        r->lr,           r->loss_scale,
                        r->tokens_per_s, r->device_ms,
                        r->host_ms,      done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
+    energy_reading used;
+    propane_error ignored;
+    if (j->meter && energy_read(j->meter, &used, &ignored) == PROPANE_OK) s.power = &used;
     if (r->simulated.simulated) tell_simulated(j->options.device, r, &s);
     progress_show(&j->progress, &s);
     flush();
@@ -383,7 +388,7 @@ int cmd_train(int argc, char **argv) {
     o->run_dir = "propane-run";
     model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true, .arch = "llama"};
     int64_t vocab = 1024, threads = 0;
-    bool kind_given = false, vocab_given = false, pack = true;
+    bool power = false, kind_given = false, vocab_given = false, pack = true;
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, .help = "Text"},
         {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE",
@@ -444,6 +449,8 @@ int cmd_train(int argc, char **argv) {
         {"--eval-every", CLI_INT, &o->eval_interval, 0, 1e12, "N", "steps between validations; 0: at the end only"},
         {"--eval-batches", CLI_INT, &o->eval_batches, 1, 1e9, "N", "batches of a validation"},
         {"--checkpoint-every", CLI_INT, &o->checkpoint_interval, 0, 1e12, "N", "steps; 0: at the end only"},
+        {"--power", CLI_SWITCH, &power,
+         .help = "tell the joules that the machine used for each step, see 'propane power'"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line instead of text"},
     };
     static const char usage[] = "train --data FILE [flags]";
@@ -484,7 +491,9 @@ int cmd_train(int argc, char **argv) {
     bool again = false;
     propane_status status = join_ranks(o, &threads, &err);
     if (status == PROPANE_OK) status = pool_set_threads((int)threads, &err);
+    if (status == PROPANE_OK && power) status = power_open(&j.meter, &err);
     if (status == PROPANE_OK) status = run(&j, &m, &again, &err);
+    energy_close(j.meter);
     if (o->mpi && status != PROPANE_OK && status != PROPANE_ERR_CANCELLED) end_ranks(o->mpi, &err);
     job_deinit(&j);
     bool told = train_group_writes(o->mpi);

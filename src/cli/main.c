@@ -92,6 +92,8 @@ const cli_command cli_commands[] = {
     {"check", "which known rules of the Neural Engines a program violates", cmd_check},
     {"convert", "models and MIL programs into other forms", cmd_convert},
     {"classes", "Objective-C classes in a Mach-O file or a shared cache", cmd_classes},
+    {"trace", "what a command asks of Apple's Neural Engine classes", cmd_trace},
+    {"power", "the energy that this machine uses, or a command", cmd_power},
     {"ops", "the MIL operations that Propane knows", cmd_ops},
     {"devices", "the devices of this machine, and why one is missing", cmd_devices},
     {"version", "the version and what it was built with", cmd_version},

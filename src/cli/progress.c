@@ -87,7 +87,18 @@ static void show_plain(const progress *p, const progress_step *s) {
     if (s->simulated)
         printf("  (%s simulated: %.2f ms on the engine, %.1f %% of its roof, %.2f mJ)", s->simulated, s->device_ms,
                100 * s->utilisation, s->energy_j * 1e3);
+    for (int i = 0, shown = 0; s->power && i < ENERGY_PARTS; i++)
+        if (!s->power->why[i])
+            printf("%s%s %.3f J", shown++ ? ", " : "  ", energy_part_name((energy_part)i), s->power->joules[i]);
     printf("\n");
+}
+
+void progress_energy(const energy_reading *r) {
+    for (int i = 0; i < ENERGY_PARTS; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "%s_j", energy_part_name((energy_part)i));
+        progress_number(name, r->why[i] ? NAN : r->joules[i]);
+    }
 }
 
 void progress_number(const char *name, double value) {
@@ -113,6 +124,7 @@ void progress_show(progress *p, const progress_step *s) {
             progress_number("energy_j", s->energy_j);
             progress_number("utilisation", s->utilisation);
         }
+        if (s->power) progress_energy(s->power);
         printf("}\n");
         return;
     }

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/energy.h"
+
 #define PROGRESS_HISTORY 512
 
 typedef struct progress {
@@ -26,12 +28,15 @@ typedef struct progress_step {
     double loss, lr, loss_scale, tokens_per_s, device_ms, host_ms, seconds_left;
     const char *simulated;        /* the chip whose time device_ms is by a model; NULL: measured */
     double energy_j, utilisation; /* simulated likewise */
+    const energy_reading *power;  /* what the machine used since the step before; NULL: not asked for */
 } progress_step;
 
 void progress_init(progress *p, bool json, int64_t steps);
 void progress_show(progress *p, const progress_step *s);
 /* A line of its own: an evaluation, a checkpoint. In JSON mode the caller prints its own object instead. */
 void progress_line(progress *p, const char *format, ...);
+/* Prints ,"cpu_j":...,"gpu_j":... and so on; what is unknown is null. */
+void progress_energy(const energy_reading *r);
 /* Prints ,"name":value; JSON has no NaN, it is null there. */
 void progress_number(const char *name, double value);
 /* Ends the redrawn line. */

@@ -168,6 +168,18 @@ EXPORT object *CFDictionaryGetValue(const object *o, const object *key) {
     return standin_check(key, KIND_STRING, "CFDictionaryGetValue") ? standin_entry(o, key->memory) : NULL;
 }
 
+EXPORT long CFDictionaryGetCount(const object *o) {
+    return standin_check(o, KIND_DICTIONARY, "CFDictionaryGetCount") ? o->count : 0;
+}
+
+EXPORT void CFDictionaryGetKeysAndValues(const object *o, const void **keys, const void **values) {
+    if (!standin_check(o, KIND_DICTIONARY, "CFDictionaryGetKeysAndValues")) return;
+    for (long i = 0; i < o->count; i++) {
+        keys[i] = ((object **)o->memory)[i];
+        values[i] = ((object **)o->memory)[o->count + i];
+    }
+}
+
 EXPORT object *CFURLCreateWithFileSystemPath(void *allocator, const object *path, long style, unsigned char is_folder) {
     if (!standin_check(path, KIND_STRING, "CFURLCreateWithFileSystemPath") || style != 0 || !is_folder) return NULL;
     return standin_new("NSURL", KIND_URL, copy_bytes(path->memory, (size_t)path->count), path->count);

@@ -91,7 +91,7 @@ static char next_type(const char **at) {
     return c;
 }
 
-static bool encoding_matches(const char *wanted, const char *found) {
+bool ane_encoding_matches(const char *wanted, const char *found) {
     for (; *wanted; wanted++) {
         char type = next_type(&found);
         if (!type || (*wanted != '*' && *wanted != type)) return false;
@@ -164,7 +164,7 @@ static propane_status check_method(const ane_api *a, int index, propane_error *e
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "ane: %c[%s %s] is missing; this system is older or newer than what is known", row->level,
                             class, row->selector);
-    if (!encoding_matches(row->encoding, found))
+    if (!ane_encoding_matches(row->encoding, found))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "ane: %c[%s %s] has the type '%.80s', not '%s': calling it would be unsafe, so it is not "
                             "called; this system is newer than what is known",

@@ -61,6 +61,8 @@ typedef struct ane_api {
 
 /* Loads at the first call; PROPANE_ERR_UNSUPPORTED says what is missing. */
 PROPANE_CHECK propane_status ane_api_get(const ane_api **out, propane_error *err);
+/* Does a type encoding mean the call that syms.def's means? */
+bool ane_encoding_matches(const char *wanted, const char *found);
 /* A line for each row of syms.def: there, missing, or of another type. Works also where the device does not. */
 void ane_api_list(text *out);
 /* What _ANEDeviceInfo tells; "?" and 0 where it does not. */

@@ -25,6 +25,22 @@ $ propane classes chained_relative.dylib --class Root
 $ propane classes chained_relative.dylib --class Sub --json
 > {"image":"chained_relative.dylib","arch":"arm64","kind":"class","name":"Sub","super":"External","protocols":[],"methods":[{"name":"sub","class_method":false,"types":"v16@0:8"}]}
 = 0
+# Against what the ane driver calls: here nothing is there.
+$ propane classes --driver fat.dylib | grep -c '^missing  [+-]\[_ANE' | awk '{print ($1 > 20)}'
+> 1
+2> propane classes: fat.dylib (arm64): the ane driver would not work with these classes
+= 0
+$ propane classes --driver --json chained_relative.dylib | grep '_ANEClient sharedConnection'
+> {"method":"+[_ANEClient sharedConnection]","state":"missing","need":"for ane:client","driver":"@@:"}
+2> propane classes: chained_relative.dylib (arm64): the ane driver would not work with these classes
+= 0
+@ gunzip -c $REPO/tests/data/macho/engine.dylib.gz > engine.dylib
+$ propane classes --driver engine.dylib | grep -v '^missing.*optional\|methods that'
+> missing  -[_ANEInMemoryModel unloadWithQoS:error:] B@:I^ (for ane:memory)
+> differs  -[_ANEClient compileModel:options:qos:error:] has the type B48@0:8@16@24d32^@40, the driver calls B@:@@I^ (for ane:client)
+> required ones: all; for ane:memory: NOT all; for ane:client: NOT all
+2> propane classes: engine.dylib (arm64): the ane driver would not work with these classes
+= 0
 $ propane classes chained_relative.dylib --class None
 2> propane classes: chained_relative.dylib (arm64) has no class or protocol 'None'
 = 1
@@ -41,7 +57,10 @@ $ propane classes none.dylib
 $ propane classes cut.dylib
 2> propane classes: cut.dylib: segment 0: 4096 bytes at 0 are not in the file of 3000 bytes
 = 1
-$ propane classes
-2> propane classes: FILE is missing
+$ [ "$(uname)" = Darwin ] && echo 1 || propane classes 2>&1 | grep -c "this system has no Objective-C runtime with 'objc_copyClassNamesForImage'; name a file instead"
+> 1
+= 0
+$ propane classes --images
+2> propane classes: --images needs a FILE
 2> Try 'propane classes --help'.
 = 2
