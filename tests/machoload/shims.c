@@ -535,6 +535,7 @@ VARIADIC(fprintf) VARIADIC(snprintf) VARIADIC(dprintf) VARIADIC(asprintf) VARIAD
     {"___stderrp", &standard_error},
     {"___stack_chk_guard", &guard},
     {"_environ", &loaded_environ},
+    {"_atexit", (void *)atexit}, /* in the static part of glibc */
 };
 
 void *shim_find(const char *name) {

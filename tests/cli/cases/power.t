@@ -23,7 +23,7 @@ $ PROPANE_POWERCAP=cap propane power -- none-such > log
 $ PROPANE_POWERCAP=none propane power
 2> propane power: no energy counter can be read here: none: no such folder
 = 1
-$ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --power --json | head -1 | grep -o '"cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0'
+$ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --power --json > log; head -1 log | grep -o '"cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0'
 > "cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0
 = 0
 $ PROPANE_POWERCAP=none propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --power
