@@ -13,7 +13,8 @@
 
 /* What a file with several images is searched for when nothing is asked for: the engine's framework; this system's kind. */
 static const char *const framework = "AppleNeuralEngine";
-static const char *const framework_path = "/System/Library/PrivateFrameworks/AppleNeuralEngine.framework/AppleNeuralEngine";
+static const char *const framework_path =
+    "/System/Library/PrivateFrameworks/AppleNeuralEngine.framework/AppleNeuralEngine";
 static const char *const preferred[] = {"arm64e", "arm64"};
 
 static const char *const kind_names[] = {

@@ -36,8 +36,10 @@ static propane_status find_runtime(running_symbol *symbol, void *context, runtim
 #define FIND(name, result, parameters)                                                                                 \
     found = symbol(context, #name);                                                                                    \
     if (!found)                                                                                                        \
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "this system has no Objective-C runtime with '%s'; name a "  \
-                                                          "file instead", #name);                                      \
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,                                                              \
+                            "this system has no Objective-C runtime with '%s'; name a "                                \
+                            "file instead",                                                                            \
+                            #name);                                                                                    \
     memcpy(&out->name, &found, sizeof found); /* ISO C has no conversion from void * to a function */
     RUNTIME_FUNCTIONS(FIND)
 #undef FIND
@@ -93,7 +95,8 @@ propane_status running_list(const char *library, running_symbol *symbol, void *c
     PROPANE_TRY(find_runtime(symbol ? symbol : system_symbol, context, &r, err));
     if (!symbol && !dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
         const char *why = dlerror();
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s cannot be loaded: %.300s", library, why ? why : "no reason given");
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s cannot be loaded: %.300s", library,
+                            why ? why : "no reason given");
     }
     unsigned count = 0;
     const char **names = class_names(&r, library, a, &count);
@@ -103,8 +106,9 @@ propane_status running_list(const char *library, running_symbol *symbol, void *c
     free(names);
     if (status != PROPANE_OK) return status;
     if (!count)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s has no classes here: the runtime may know it by another path",
-                            library);
-    *out = (macho_listing){.image = arena_string(a, library), .arch = "running", .count = (int)count, .entries = entries};
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s has no classes here: the runtime may know it by another path", library);
+    *out =
+        (macho_listing){.image = arena_string(a, library), .arch = "running", .count = (int)count, .entries = entries};
     return out->image ? PROPANE_OK : propane_fail_memory(err, strlen(library));
 }

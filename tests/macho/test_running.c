@@ -89,8 +89,10 @@ TEST(what_is_missing_is_named) {
     arena *a = arena_create();
     macho_listing l;
     char missing[] = "class_copyMethodList";
-    EXPECT_FAIL(running_list("Engine.framework/Engine", fake_symbol, missing, a, &l, &err), PROPANE_ERR_UNSUPPORTED, "class_copyMethodList");
-    EXPECT_FAIL(running_list("Other/Other", fake_symbol, NULL, a, &l, &err), PROPANE_ERR_NOT_FOUND, "Other/Other has no classes");
+    EXPECT_FAIL(running_list("Engine.framework/Engine", fake_symbol, missing, a, &l, &err), PROPANE_ERR_UNSUPPORTED,
+                "class_copyMethodList");
+    EXPECT_FAIL(running_list("Other/Other", fake_symbol, NULL, a, &l, &err), PROPANE_ERR_NOT_FOUND,
+                "Other/Other has no classes");
     arena_free(a);
 }
 

@@ -5,7 +5,7 @@ $ PROPANE_POWERCAP=cap propane power --json -- sh -c 'echo 3500000 > cap/intel-r
 > {"seconds":T,"cpu_j":2.5,"gpu_j":null,"ane_j":null,"dram_j":0}
 = 0
 $ PROPANE_POWERCAP=cap propane power --seconds 0.1
->~ over 0.1* s
+>~ over * s
 >~   cpu        0.000 J      0.000 W
 >~   ane   unknown: this system does not count it
 = 0
