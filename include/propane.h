@@ -120,6 +120,7 @@ typedef struct propane_compile_options {
     /* A program of the same device and the same text with other constants: its compiled form is used again with the new
      * ones, which is not a compile. NULL: compile. PROPANE_ERR_UNSUPPORTED where a device cannot do that. */
     const propane_program *donor;
+    bool reloadable; /* it may become a donor, or has one: constants are laid out for that */
 } propane_compile_options;
 
 typedef enum propane_dtype {

@@ -434,7 +434,7 @@ int cmd_train(int argc, char **argv) {
         {"--device", CLI_TEXT, &o->device, .words = "URI", .help = "see 'propane devices'"},
         {"--precision", CLI_CHOICE, &o->precision, .words = "fp32|fp16", .help = "of the device's programs"},
         {"--plan", CLI_TEXT, &o->plan, .words = "NAME", .help = "layer, six or ten: see 'propane plan'"},
-        {"--weights", CLI_CHOICE, &o->weights, .words = "auto|inputs|packed|baked",
+        {"--weights", CLI_CHOICE, &o->weights, .words = "auto|inputs|packed|baked|reload",
          .help = "how programs get their weights; auto: the first way that holds on the device"},
         {"--compile-budget", CLI_INT, &o->compile_budget, 0, 1e9, "N",
          "programs a process may compile; 0: the device's limit"},

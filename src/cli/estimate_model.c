@@ -166,7 +166,7 @@ static propane_status fill(const model_config *config, const estimate_model_opti
             plan_options options = {plan_name(n), MIL_fp16, o->compare ? batches[b] * o->batch : o->batch, o->context};
             PROPANE_TRY(plan_create(config, &options, &plans[*plan_count], err));
             const plan *p = plans[(*plan_count)++];
-            for (int w = 0; w < PLAN_WEIGHTS_COUNT; w++) {
+            for (int w = 0; w < PLAN_RELOAD; w++) { /* what loading again costs is not known */
                 if (!o->compare && strcmp(plan_weights_name((plan_weights)w), o->weights) != 0) continue;
                 candidate *k = &list[(*count)++];
                 k->plan = p;

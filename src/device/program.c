@@ -74,7 +74,8 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
     propane_error local = {0};
     if (!err) err = &local;
     PROPANE_TRY(choose(module, options, &f, err));
-    if (options->donor && (!device->driver->reloads || options->donor->device != device))
+    if ((options->donor || options->reloadable) &&
+        (!device->driver->reloads || (options->donor && options->donor->device != device)))
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED, "compile: device '%s' cannot use a compiled program %s", device->uri,
             device->driver->reloads ? "of another device" : "again with other weights: compile it anew");

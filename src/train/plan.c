@@ -96,7 +96,7 @@ static const plan_row rows[] = {
 
 static const char *const names[] = {"layer", "six", "ten"};
 
-static const char *const weights_names[PLAN_WEIGHTS_COUNT] = {"inputs", "packed", "baked"};
+static const char *const weights_names[PLAN_WEIGHTS_COUNT] = {"inputs", "packed", "baked", "reload"};
 
 const char *plan_weights_name(plan_weights weights) { return weights_names[weights]; }
 

@@ -22,7 +22,7 @@
 
 /* How the device's programs get their weights: as inputs of their own, side by side with the activations in one input
  * (train/packing.h), or as constants, compiled anew after each update. All give the same numbers. */
-typedef enum plan_weights { PLAN_INPUTS, PLAN_PACKED, PLAN_BAKED, PLAN_WEIGHTS_COUNT } plan_weights;
+typedef enum plan_weights { PLAN_INPUTS, PLAN_PACKED, PLAN_BAKED, PLAN_RELOAD, PLAN_WEIGHTS_COUNT } plan_weights;
 const char *plan_weights_name(plan_weights weights); /* "inputs", "packed", "baked" */
 /* PLAN_WEIGHTS_COUNT: there is no such mode. */
 plan_weights plan_weights_find(const char *name);

@@ -13,6 +13,7 @@
 
 #include "base/half.h"
 #include "mil/build.h"
+#include "mil/ops.h"
 #include "train/plan.h"
 
 enum { WIDTH = 32, SPAN = 64, WEIGHTS = WIDTH * WIDTH, ACTS = WIDTH * SPAN };
@@ -55,12 +56,16 @@ static mil_value *build_packed(mil_builder *b) {
     return mil_build_matmul(b, w, x, true, false);
 }
 
-static mil_value *build_baked(mil_builder *b, int set) {
-    uint16_t data[WEIGHTS];
+/* `second`: another constant beside the weights, as kernels have. */
+static mil_value *build_baked(mil_builder *b, int set, bool second) {
+    uint16_t data[WEIGHTS], ones[SPAN];
+    mil_type wide = shape(1, 1, SPAN);
+    for (int k = 0; k < SPAN; k++) ones[k] = fp16_from_f32(1);
     mil_type type = mil_type_tensor(MIL_fp16, 4, (int64_t[]){WIDTH, WIDTH, 1, 1});
     for (int k = 0; k < WEIGHTS; k++) data[k] = fp16_from_f32(weight(set, k / WIDTH, k % WIDTH));
     mil_value *x = mil_build_param(b, "x", shape(WIDTH, 1, SPAN)), *w = mil_build_const(b, "w", &type, data);
-    return mil_build_conv1x1(b, x, w);
+    mil_value *y = mil_build_conv1x1(b, x, w);
+    return second ? mil_build_binary(b, MIL_OP_mul, y, mil_build_const(b, "ones", &wide, ones)) : y;
 }
 
 static propane_status build(proof how, int set, mil_module **out, propane_error *err) {
@@ -68,7 +73,9 @@ static propane_status build(proof how, int set, mil_module **out, propane_error 
     *out = mil_module_create("weight mode");
     if (!*out) return propane_fail_memory(err, 0);
     mil_build_begin(&b, *out, "prove", MIL_IOS18);
-    mil_value *y = how == INPUTS ? build_inputs(&b) : how == PACKED ? build_packed(&b) : build_baked(&b, set);
+    mil_value *y = how == INPUTS   ? build_inputs(&b)
+                   : how == PACKED ? build_packed(&b)
+                                   : build_baked(&b, set, how == RELOAD);
     mil_build_result(&b, y);
     return mil_build_end(&b, err);
 }
@@ -84,7 +91,8 @@ typedef struct rig {
 
 static propane_status compile(rig *r, proof how, int set, propane_error *err) {
     mil_module *m = NULL;
-    propane_compile_options options = {.donor = how == RELOAD && set ? r->programs[0] : NULL};
+    propane_compile_options options = {.donor = how == RELOAD && set ? r->programs[0] : NULL,
+                                       .reloadable = how == RELOAD};
     propane_status status = build(how, set, &m, err);
     if (status == PROPANE_OK) status = propane_program_compile(r->device, m, &options, &r->programs[set], err);
     mil_module_free(m);

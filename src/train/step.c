@@ -98,6 +98,10 @@ static bool reads_weights(const plan_block *b, const plan_kernel *k) {
     return false;
 }
 
+static bool constant_weights(const train_step *s) {
+    return s->options.weights == PLAN_BAKED || s->options.weights == PLAN_RELOAD;
+}
+
 static propane_status compile_shared(train_step *s, propane_error *err) {
     for (int i = 0; i < PLAN_BLOCKS; i++)
         for (int n = 0; n < s->plan->blocks[i].count; n++) {
@@ -105,7 +109,7 @@ static propane_status compile_shared(train_step *s, propane_error *err) {
             const plan_kernel *k = &s->plan->kernels[index];
             step_kernel *own = &s->kernels[index];
             bool on_device = k->place == PLAN_DEVICE;
-            own->baked = s->options.weights == PLAN_BAKED && on_device && reads_weights(&s->plan->blocks[i], k);
+            own->baked = constant_weights(s) && on_device && reads_weights(&s->plan->blocks[i], k);
             if (own->baked) continue;
             if (s->options.weights == PLAN_PACKED && on_device && k->function->param_count > 1)
                 PROPANE_TRY(packing_create(k->function, s->plan->options.batch, &own->packing, err));
@@ -138,6 +142,24 @@ static propane_status bake_weight(void *context, const mil_value *param, const v
     return PROPANE_OK;
 }
 
+/* A program of the same kernel that can be loaded with other weights; NULL: there is none yet. */
+static const propane_program *find_donor(const train_step *s, int call) {
+    for (int c = call; c >= 0; c--)
+        if (s->calls[c].own && s->wiring->calls[c].kernel == s->wiring->calls[call].kernel) return s->calls[c].own;
+    return NULL;
+}
+
+static propane_status compile_baked(train_step *s, int call, const mil_function *f, propane_error *err) {
+    const plan_kernel *k = &s->plan->kernels[s->wiring->calls[call].kernel];
+    propane_program *old = s->calls[call].own;
+    propane_compile_options options = {.function = f->name, .reloadable = s->options.weights == PLAN_RELOAD};
+    if (options.reloadable) options.donor = find_donor(s, call);
+    if (!options.donor) s->compiles++;
+    propane_status status = propane_program_compile(device_of(s, false), f->module, &options, &s->calls[call].own, err);
+    propane_program_free(old);
+    return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
+}
+
 static propane_status bake_call(train_step *s, int call, propane_error *err) {
     const wire_call *c = &s->wiring->calls[call];
     const plan_kernel *k = &s->plan->kernels[c->kernel];
@@ -146,7 +168,7 @@ static propane_status bake_call(train_step *s, int call, propane_error *err) {
     mil_function *f = NULL;
     if (!m) return propane_fail_memory(err, 0);
     propane_status status = train_bake(k->function, m, k->name, bake_weight, &context, &f, err);
-    if (status == PROPANE_OK) status = compile(s, k, f, &s->calls[call].own, err);
+    if (status == PROPANE_OK) status = compile_baked(s, call, f, err);
     mem_free(context.scratch);
     mil_module_free(m);
     return status;
@@ -523,7 +545,9 @@ static int baked_calls(const train_step *s) {
     return n;
 }
 
-int train_step_refresh_cost(const train_step *s) { return s->stale ? baked_calls(s) : 0; }
+int train_step_refresh_cost(const train_step *s) {
+    return s->stale && s->options.weights == PLAN_BAKED ? baked_calls(s) : 0;
+}
 
 propane_status train_step_refresh(train_step *s, propane_error *err) {
     if (!s->stale) return PROPANE_OK;
@@ -531,8 +555,6 @@ propane_status train_step_refresh(train_step *s, propane_error *err) {
         if (!s->kernels[s->wiring->calls[c].kernel].baked) continue;
         propane_request_free(s->calls[c].request[0]);
         s->calls[c].request[0] = NULL;
-        propane_program_free(s->calls[c].own);
-        s->calls[c].own = NULL;
         PROPANE_TRY(bake_call(s, c, err));
         PROPANE_TRY(make_request(s, c, 0, err));
     }

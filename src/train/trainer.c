@@ -119,7 +119,7 @@ static propane_status check_options(const train_options *o, const model_config *
                             "--weights baked starts its process again when the compile budget is used up, which a rank "
                             "of an mpirun cannot; take --weights inputs");
     if (!o->weights || plan_weights_find(o->weights) == PLAN_WEIGHTS_COUNT)
-        return propane_fail(err, PROPANE_ERR_INVALID, "--weights is '%.40s'; give inputs, packed or baked",
+        return propane_fail(err, PROPANE_ERR_INVALID, "--weights is '%.40s'; give inputs, packed, baked or reload",
                             o->weights ? o->weights : "");
     if (o->context > c->max_position_embeddings)
         return propane_fail(err, PROPANE_ERR_INVALID,

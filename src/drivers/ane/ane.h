@@ -12,7 +12,13 @@
 #include "drivers/ane/objc.h"
 #include "mil/text.h"
 
-enum { ANE_MAX_IO = 256, ANE_QOS = 21, ANE_BUDGET = 119, ANE_PAUSE_S = 15 /* what the probe waits, too */ };
+enum {
+    ANE_MAX_IO = 256,
+    ANE_QOS = 21,
+    ANE_BUDGET = 119,
+    ANE_PAUSE_S = 15,
+    ANE_LITERAL_ELEMENTS = 16 /* what the probe waits, too */
+};
 
 typedef enum ane_route { ANE_ROUTE_MEMORY, ANE_ROUTE_CLIENT } ane_route;
 typedef enum ane_dispatch {
@@ -56,9 +62,11 @@ typedef struct ane_source {
 /* A copy of `f` called main: parameters and results named so that their alphabetical order is their declared order
  * (constraint C12), every literal a named constant (C23), every argument written (C19, C20), larger constants in a weight
  * file each (C37). */
-PROPANE_CHECK propane_status ane_source_create(const mil_function *f, const ane_options *o, ane_source *out,
-                                               propane_error *err);
+/* `merged`: all larger constants in one file (merge.c). */
+PROPANE_CHECK propane_status ane_source_create(const mil_function *f, const ane_options *o, bool merged,
+                                               ane_source *out, propane_error *err);
 void ane_source_deinit(ane_source *s);
+PROPANE_CHECK propane_status ane_merge_constants(mil_function *f, propane_error *err);
 
 /* ---- model.c: compile, load, unload ------------------------------------------------------------------------------------------ */
 

@@ -196,7 +196,7 @@ static propane_status find_donor(const propane_compile_options *options, const a
 static propane_status make_program(const ane_device *d, const mil_function *f, const propane_compile_options *options,
                                    ane_source *s, ane_program *p, driver_program *out, propane_error *err) {
     const ane_model *donor = NULL;
-    PROPANE_TRY(ane_source_create(f, &d->options, s, err));
+    PROPANE_TRY(ane_source_create(f, &d->options, options->reloadable, s, err));
     PROPANE_TRY(driver_dense_io(out, f, err));
     PROPANE_TRY(find_donor(options, s, &donor, err));
     PROPANE_TRY(ane_model_create(d->api, &d->options, s, donor, f->name, &p->model, err));

@@ -31,6 +31,7 @@ static void sleep_ns(int64_t ns) {
 /* ---- the process ------------------------------------------------------------------------------------------------------- */
 
 static pthread_mutex_t process_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t compile_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int compiles;
 static int64_t pause_until;
 static struct ane_folder *folders;
@@ -363,6 +364,7 @@ propane_status ane_model_create(const ane_api *a, const ane_options *o, const an
                                 const char *name, ane_model *out, propane_error *err) {
     *out = (ane_model){.has_weights = s->weight_count > 0};
     job j = {a, o, s, name, out};
+    pthread_mutex_lock(&compile_mutex); /* equal programs share a folder, and the system compiles one at a time */
     void *pool = a->objc_autoreleasePoolPush();
     propane_status status =
         o->route == ANE_ROUTE_MEMORY ? memory_create(&j, donor, err) : client_create(&j, donor, err);
@@ -370,6 +372,7 @@ propane_status ane_model_create(const ane_api *a, const ane_options *o, const an
     if (out->inner) a->objc_retain(out->inner);
     if (out->client) a->objc_retain(out->client);
     a->objc_autoreleasePoolPop(pool);
+    pthread_mutex_unlock(&compile_mutex);
     if (status != PROPANE_OK) ane_model_deinit(a, o, out);
     return status;
 }

@@ -14,8 +14,6 @@
 #include "mil/ops.h"
 #include "pass/pass.h"
 
-enum { LITERAL_ELEMENTS = 16 }; /* longer constants go into files */
-
 static propane_status copy_function(const mil_function *f, ane_source *s, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
         if (op->block_count > 0)
@@ -78,7 +76,7 @@ static propane_status write_defaults(mil_function *f, propane_error *err) {
 /* ---- weights -------------------------------------------------------------------------------------------------------------- */
 
 static bool goes_into_file(const mil_value *v) {
-    return v->is_inline && v->konst && v->konst->data && mil_type_count(&v->type) > LITERAL_ELEMENTS &&
+    return v->is_inline && v->konst && v->konst->data && mil_type_count(&v->type) > ANE_LITERAL_ELEMENTS &&
            mil_dtype_get(v->type.dtype)->blob_code;
 }
 
@@ -117,7 +115,8 @@ static propane_status collect_weights(ane_source *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-propane_status ane_source_create(const mil_function *f, const ane_options *o, ane_source *out, propane_error *err) {
+propane_status ane_source_create(const mil_function *f, const ane_options *o, bool merged, ane_source *out,
+                                 propane_error *err) {
     const char **params, **results;
     *out = (ane_source){0};
     if (f->param_count > ANE_MAX_IO || f->result_count > ANE_MAX_IO)
@@ -128,6 +127,7 @@ propane_status ane_source_create(const mil_function *f, const ane_options *o, an
         forget_files(out->module->functions);
         if (!o->own_names) status = pass_name_io(out->module->functions, &params, &results, err);
     }
+    if (status == PROPANE_OK && merged) status = ane_merge_constants(out->module->functions, err);
     if (status == PROPANE_OK && !o->leave_defaults) status = write_defaults(out->module->functions, err);
     if (status == PROPANE_OK) status = collect_weights(out, err);
     if (status == PROPANE_OK) {

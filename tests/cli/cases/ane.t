@@ -29,6 +29,18 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane:client --weights inputs --run client && cmp inputs/model.safetensors client/model.safetensors && echo same
 >~ same
 = 0
+# Compiled programs that are loaded with other weights need neither restarts nor compiles.
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights reload --run reload > log; grep -c '^resumed' log; cmp inputs/model.safetensors reload/model.safetensors && echo same; ls tmp | wc -l | tr -d ' '
+> 0
+> same
+> 0
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=reload=baked TMPDIR=$PWD/tmp propane $(cat args) --device ane --weights reload --run stale
+2~ propane train: weights 'reload' do not hold here: *, as with the weights that were there before
+= 1
+$ propane $(cat args) --device cpu --weights reload --run none
+2~ propane train: kernel '*': compile: device 'cpu' cannot use a compiled program again with other weights: compile it anew
+= 1
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device ane --run failed
 2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code 8: *0x1d: number, size or order of the surfaces (C11 to C13)
 = 1
