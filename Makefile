@@ -24,17 +24,21 @@ SANITIZE := -fPIC -fsanitize=thread -fno-omit-frame-pointer
 endif
 
 # Libraries that a Mac or a Debian gives through pkg-config; tools/setup installs them.
-PACKAGES := jansson libpcre2-8 libutf8proc libmicrohttpd
+PACKAGES := jansson libpcre2-8 libutf8proc libmicrohttpd libprotobuf-c libpng libjpeg
 PKG      ?= pkg-config
 PKG_CFLAGS := $(shell $(PKG) --cflags $(PACKAGES) 2>/dev/null)
-PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lmicrohttpd)
+PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lmicrohttpd -lprotobuf-c -lpng -ljpeg)
 CHECK_CFLAGS := $(shell $(PKG) --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell $(PKG) --libs check 2>/dev/null || echo -lcheck)
+
+# What protoc-c makes of src/mil/coreml.proto; never committed.
+GEN      := $(BUILD)/gen
+PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 
 # -ffp-contract=off: the same sums on every compiler; kernels ask for fused multiply-adds by name.
 CFLAGS   ?= $(OPTIMISE) -g
 override CFLAGS += -std=c11 -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
-            -Iinclude -Isrc $(PKG_CFLAGS)
+            -Iinclude -Isrc -I$(GEN) $(PKG_CFLAGS)
 LDLIBS   := $(PKG_LIBS) -lm -lpthread -ldl
 LDFLAGS  += $(SANITIZE)
 
@@ -46,7 +50,7 @@ BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
 FUZZ_SRC := $(sort $(wildcard fuzz/fuzz_*.c))
 
-LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o)
+LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/mil/coreml.pb-c.o
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$(BUILD)/%.o)
 TEST_BIN := $(TEST_SRC:%.c=$(BUILD)/%)
@@ -68,6 +72,13 @@ help: ## this list
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS)) -c $< -o $@
+
+$(GEN)/mil/coreml.pb-c.c $(GEN)/mil/coreml.pb-c.h: src/mil/coreml.proto
+	@mkdir -p $(GEN)/mil
+	$(Q)$(PROTOC) --c_out=$(GEN)/mil -Isrc/mil src/mil/coreml.proto
+$(GEN)/mil/coreml.pb-c.o: $(GEN)/mil/coreml.pb-c.c
+	$(Q)$(CC) $(CFLAGS) -w -c $< -o $@
+$(filter $(BUILD)/src/mil/package%,$(LIB_OBJ)): $(GEN)/mil/coreml.pb-c.h
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@

@@ -74,7 +74,8 @@ typedef struct mil_module propane_module;
  * @model_path are looked up in `model_dir` (NULL: such a path is an error). The module is verified. */
 PROPANE_CHECK propane_status propane_module_parse(const char *text, size_t length, const char *name,
                                                   const char *model_dir, propane_module **out, propane_error *err);
-/* Reads a .mil file; its own folder is the model_dir. */
+/* Reads a .mil file (its own folder is the model_dir), a Core ML package (.mlpackage), a compiled model (.mlmodelc) or a
+ * model file (.mlmodel). Dimensions that a file leaves open get its default shape. */
 PROPANE_CHECK propane_status propane_module_read(const char *path, propane_module **out, propane_error *err);
 void propane_module_free(propane_module *module);
 

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "chip/report.h"
 #include "chip/rule.h"
+#include "mil/package.h"
 #include "mil/text.h"
 
 /* ---- the report --------------------------------------------------------------------------------------------------------- */
@@ -427,15 +428,22 @@ static bool is_text(const char *path, const char *data, size_t length) {
     return length > 0 && memchr(data, 0, length < 512 ? length : 512) == NULL;
 }
 
-/* A folder with model.mil in it: what `propane plan --write` makes, and a compiled Core ML model (.mlmodelc). */
+/* A package or a model file. */
+static propane_status check_package(chip_report *r, const char *path, propane_error *err) {
+    mil_module *m = NULL;
+    r->checked_program = true;
+    PROPANE_TRY(mil_read(path, NULL, &m, err));
+    propane_status status = chip_check_module(r, m, err);
+    mil_module_free(m);
+    return status;
+}
+
+/* A folder with model.mil in it (what `propane plan --write` makes, and a compiled Core ML model), or a package. */
 static propane_status check_folder(chip_report *r, const char *path, propane_error *err) {
     const char *program = arena_printf(r->arena, "%s/model.mil", path);
     if (!program) return propane_fail_memory(err, strlen(path));
     if (file_exists(program) && !file_is_dir(program)) return chip_check_file(r, program, err);
-    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                        "%s: a folder without model.mil; packages (.mlpackage) are not read yet: give a program or a "
-                        "weight file",
-                        path);
+    return check_package(r, path, err);
 }
 
 propane_status chip_check_file(chip_report *r, const char *path, propane_error *err) {
@@ -443,6 +451,10 @@ propane_status chip_check_file(chip_report *r, const char *path, propane_error *
     if (file_is_dir(path)) return check_folder(r, path, err);
     PROPANE_TRY(file_map_open(path, &map, err));
     const char *data = (const char *)map.data;
+    if (strlen(path) > 8 && strcmp(path + strlen(path) - 8, ".mlmodel") == 0) {
+        file_map_close(&map);
+        return check_package(r, path, err);
+    }
     propane_status status =
         is_text(path, data, map.bytes) ? check_text(r, path, data, map.bytes, err) : chip_check_blob(r, path, err);
     file_map_close(&map);

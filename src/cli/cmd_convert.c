@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/runfolder.h"
+#include "mil/package.h"
 #include "mil/text.h"
 #include "model/gguf.h"
 #include "model/store.h"
@@ -22,7 +23,7 @@ static bool ends_with(const char *name, const char *end) {
 
 static propane_status convert_mil(const char *from, const char *to, mil_dialect dialect, propane_error *err) {
     mil_module *m = NULL;
-    PROPANE_TRY(mil_parse_file(from, &m, err));
+    PROPANE_TRY(mil_read(from, NULL, &m, err));
     text out = {0};
     const mil_print_options options = {.dialect = dialect};
     mil_print(&out, m, &options);

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/estimate_model.h"
 #include "mil/ops.h"
+#include "mil/package.h"
 #include "mil/text.h"
 
 /* ---- published points -------------------------------------------------------------------------------------------------- */
@@ -250,7 +251,7 @@ static json_t *function_json(const chip *c, const cost_program *p) {
 static propane_status estimate_program(const char *path, const chip *const *chips, int chip_count, cost_path through,
                                        bool json, bool per_op, propane_error *err) {
     mil_module *m = NULL;
-    PROPANE_TRY(mil_parse_file(path, &m, err));
+    PROPANE_TRY(mil_read(path, NULL, &m, err));
     arena *a = arena_create();
     json_t *list = json_array();
     propane_status status = a && list ? PROPANE_OK : propane_fail_memory(err, 0);

@@ -12,6 +12,7 @@
 #include "cli/show_examples.h"
 #include "mil/blob.h"
 #include "mil/ops.h"
+#include "mil/package.h"
 #include "mil/text.h"
 #include "model/gguf.h"
 #include "model/safetensors.h"
@@ -59,7 +60,7 @@ static void show_function(const mil_function *f) {
 
 static propane_status show_mil(const char *path, propane_error *err) {
     mil_module *m = NULL;
-    PROPANE_TRY(mil_parse_file(path, &m, err));
+    PROPANE_TRY(mil_read(path, NULL, &m, err));
     printf("%s: MIL program(%d.%d), %d function%s\n", path, m->version_major, m->version_minor, m->function_count,
            m->function_count == 1 ? "" : "s");
     for (int i = 0; i < m->build_info_count; i++)
@@ -205,6 +206,7 @@ static bool looks_like_mil(const file_map *map) {
 
 static propane_status show(const char *path, propane_error *err) {
     model_form form;
+    if (mil_is_program_folder(path)) return show_mil(path, err);
     if (file_is_dir(path)) return show_model(path, MODEL_FORM_DIR, err);
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
@@ -212,7 +214,10 @@ static propane_status show(const char *path, propane_error *err) {
                 map.bytes >= 128 && map.data[8] == 0 && map.data[64] == 0xEF && map.data[65] == 0xBE;
     bool tokens = token_file_is(map.data, map.bytes), mil = looks_like_mil(&map);
     bool json = map.bytes && map.data[0] == '{', is_gguf = has_magic(&map, "GGUF");
+    const size_t length = strlen(path);
+    const bool package = length > 8 && strcmp(path + length - 8, ".mlmodel") == 0;
     file_map_close(&map);
+    if (package) return show_mil(path, err);
     if (tokens) return show_tokens(path, err);
     if (is_gguf) return show_gguf(path, err);
     if (blob) return show_blob(path, err);

@@ -12,6 +12,7 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "mil/package.h"
 #include "model/store.h"
 #include "train/plan_cost.h"
 
@@ -19,7 +20,8 @@
 
 bool estimate_is_model(const char *path) {
     size_t n = strlen(path);
-    return strcmp(path, "stories110m") == 0 || file_is_dir(path) || (n > 5 && strcmp(path + n - 5, ".json") == 0);
+    return strcmp(path, "stories110m") == 0 || (file_is_dir(path) && !mil_is_program_folder(path)) ||
+           (n > 5 && strcmp(path + n - 5, ".json") == 0);
 }
 
 /* The model of most published steps, so that nobody has to write its file. */

@@ -305,6 +305,13 @@ mil_value *mil_make_captured(mil_function *block, mil_value *outer) {
     return *place = v;
 }
 
+bool mil_make_seen(mil_function *f, const char *name, size_t length, mil_value **out) {
+    *out = mil_scope_find(f, name, length);
+    if (*out || !f->owner) return true;
+    if (!mil_make_seen(f->owner->function, name, length, out)) return false;
+    return !*out || (*out = mil_make_captured(f, *out));
+}
+
 bool mil_make_settle(mil_op *op) {
     const mil_operand *o = &op->operands[mil_op_captured(op->info)];
     for (int b = 0; b < op->block_count; b++) {

@@ -298,7 +298,7 @@ void mil_module_free(mil_module *m) {
 
 mil_function *mil_module_function(const mil_module *m, const char *name, propane_error *err) {
     if (!name && m->functions && !m->functions->next) return m->functions;
-    const char *wanted = name ? name : "main";
+    const char *wanted = name ? name : m->default_function ? m->default_function : "main";
     for (mil_function *f = m->functions; f; f = f->next)
         if (strcmp(f->name, wanted) == 0) return f;
     char list[600] = "";

@@ -176,11 +176,13 @@ struct mil_module {
     mil_function *functions; /* in order, linked by next */
     int function_count;
     struct mil_blob_map *blobs; /* weight files that its constants point into; closed with the module */
+    struct mil_package *package; /* what a Core ML file says around the program (mil/package.h); NULL: nothing */
+    const char *default_function; /* NULL: "main" */
 };
 
 mil_module *mil_module_create(const char *source); /* program(1.3) with Propane's buildInfo; NULL: no memory */
 void mil_module_free(mil_module *m);
-/* NULL name: "main", or the only function. NULL result: there is none; `err` lists the names there are. */
+/* NULL name: the default function, or "main", or the only function. NULL result: there is none; `err` lists the names there are. */
 mil_function *mil_module_function(const mil_module *m, const char *name, propane_error *err);
 
 const char *mil_opset_name(mil_opset opset); /* "ios18" */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the public calls on modules (propane.h): thin, since the language is mil/text.h.
  */
+#include "mil/package.h"
 #include "mil/text.h"
 
 propane_status propane_module_parse(const char *program, size_t length, const char *name, const char *model_dir,
@@ -13,7 +14,7 @@ propane_status propane_module_parse(const char *program, size_t length, const ch
 propane_status propane_module_read(const char *path, propane_module **out, propane_error *err) {
     if (!path || !out)
         return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: path and out must not be NULL");
-    return mil_parse_file(path, out, err);
+    return mil_read(path, NULL, out, err);
 }
 
 void propane_module_free(propane_module *module) { mil_module_free(module); }

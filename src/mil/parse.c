@@ -24,6 +24,7 @@
 #include "mil/blob.h"
 #include "mil/lex.h"
 #include "mil/make.h"
+#include "mil/open.h"
 #include "mil/text.h"
 
 enum { MAX_FUNCTIONS = 1000, MAX_TEXT = INT_MAX - 1 };
@@ -36,7 +37,9 @@ typedef struct parser {
     uint8_t *elements; /* of the literal that is being read */
     size_t element_room;
     int64_t element_count;
-    int depth;        /* of blocks */
+    int depth; /* of blocks */
+    const mil_read_options *options;
+    mil_type *standard; /* the shapes that a function's attributes give its parameters */
     mil_value **list; /* of the argument that is being read */
     int list_room, list_count;
 } parser;
@@ -502,14 +505,9 @@ static bool begins_type(const parser *p) {
     return lex_is(&ahead.token, "(") && mil_dtype_from_name(t->start, t->length);
 }
 
-/* The value of that name that can be seen in `f`; in a block, what is around it comes in as captured. */
-static propane_status find_value(parser *p, mil_function *f, const lex_token *t, mil_value **out) {
-    *out = mil_scope_find(f, t->start, t->length);
-    if (*out || !f->owner) return PROPANE_OK;
-    PROPANE_TRY(find_value(p, f->owner->function, t, out));
-    if (!*out) return PROPANE_OK;
-    *out = mil_make_captured(f, *out);
-    if (*out) return PROPANE_OK;
+/* The value of that name that can be seen here; NULL: none. */
+static propane_status find_value(parser *p, const lex_token *t, mil_value **out) {
+    if (mil_make_seen(p->function, t->start, t->length, out)) return PROPANE_OK;
     return fail_at(p, t, "a block uses more than %d values from around it, or there is no memory", MIL_MAX_CAPTURED);
 }
 
@@ -523,7 +521,7 @@ static propane_status parse_value(parser *p, const mil_param *param, mil_value *
         PROPANE_TRY(parse_literal(p, &type, &c));
         PROPANE_TRY(expect(p, ")"));
     } else if (t.kind == LEX_NAME) {
-        PROPANE_TRY(find_value(p, p->function, &t, out));
+        PROPANE_TRY(find_value(p, &t, out));
         if (*out) {
             lex_next(&p->lex);
             return PROPANE_OK;
@@ -744,7 +742,7 @@ static propane_status parse_params(parser *p, const mil_op *owner) {
     do {
         declared d;
         mil_value *v;
-        PROPANE_TRY(owner ? parse_open_type(p, &d.type) : parse_type(p, &d.type));
+        PROPANE_TRY(parse_open_type(p, &d.type));
         PROPANE_TRY(expect_name(p, "the name of a parameter", &d.name));
         if (owner) settle_input(owner, p->function->param_count, &d.type);
         if (d.type.dtype == MIL_string) return fail_at(p, &d.name, "a parameter cannot be a string");
@@ -761,7 +759,7 @@ static propane_status parse_results(parser *p) {
         char found[90];
         mil_value *v;
         PROPANE_TRY(expect_name(p, "the name of a result", &t));
-        PROPANE_TRY(find_value(p, p->function, &t, &v));
+        PROPANE_TRY(find_value(p, &t, &v));
         if (!v) return fail_at(p, &t, "result %s is not defined in the function", shown(found, &t));
         if (!mil_make_result(p->function, v)) return no_memory(p);
     } while (accept(p, ","));
@@ -778,6 +776,50 @@ static propane_status parse_body(parser *p, declared *results) {
     if (p->lex.token.kind != LEX_ARROW) return unexpected(p, "'->' and the results");
     lex_next(&p->lex);
     return parse_results(p);
+}
+
+/* {{"NAME", [1, 3]}, ...}: default shapes of parameters, from the opening brace on. */
+static propane_status parse_shapes(parser *p) {
+    PROPANE_TRY(expect(p, "{"));
+    if (accept(p, "}")) return PROPANE_OK;
+    do {
+        const char *name;
+        mil_type shape = {0};
+        PROPANE_TRY(expect(p, "{"));
+        PROPANE_TRY(parse_wrapped_string(p, &name));
+        PROPANE_TRY(expect(p, ","));
+        PROPANE_TRY(parse_dims(p, &shape));
+        PROPANE_TRY(expect(p, "}"));
+        for (int i = 0; i < p->function->param_count; i++)
+            if (strcmp(p->function->params[i]->name, name) == 0) p->standard[i] = shape;
+    } while (accept(p, ","));
+    return expect(p, "}");
+}
+
+/* What compilers write behind the parameters, in square brackets; of it only the default shapes of open parameters are of
+ * use here: ("DefaultShapes", {{"x", [1, 3]}}). The rest is skipped, bracket by bracket. */
+static propane_status parse_function_attributes(parser *p) {
+    mil_function *f = p->function;
+    p->standard = ARENA_ARRAY(p->module->arena, f->param_count + 1, mil_type);
+    if (!p->standard) return no_memory(p);
+    if (at(p, "[")) {
+        int64_t depth = 0;
+        do {
+            const lex_token t = p->lex.token;
+            if (t.kind == LEX_END || t.kind == LEX_BAD) return unexpected(p, "']' behind the function's attributes");
+            if (at(p, "[") || at(p, "(") || at(p, "{")) depth++;
+            if (at(p, "]") || at(p, ")") || at(p, "}")) depth--;
+            lex_next(&p->lex);
+            if (t.kind != LEX_STRING || t.length != 15 || memcmp(t.start, "\"DefaultShapes\"", 15) != 0) continue;
+            if (accept(p, ",") && at(p, "{")) PROPANE_TRY(parse_shapes(p));
+        } while (depth > 0);
+    }
+    for (int i = 0; i < f->param_count; i++) {
+        mil_value *v = f->params[i];
+        PROPANE_TRY(mil_open_settle(p->options, p->module->source, v->name, NULL,
+                                    p->standard[i].rank ? &p->standard[i] : NULL, &v->type, p->err));
+    }
+    return PROPANE_OK;
 }
 
 static propane_status parse_function_head(parser *p) {
@@ -799,7 +841,8 @@ static propane_status parse_function_head(parser *p) {
     if (!p->function) return no_memory(p);
     p->function->line = t.line;
     p->function->column = t.column;
-    return parse_params(p, NULL);
+    PROPANE_TRY(parse_params(p, NULL));
+    return parse_function_attributes(p);
 }
 
 static propane_status parse_function(parser *p, declared *results) {
@@ -886,8 +929,8 @@ static propane_status parse_program(parser *p, declared *results) {
     return PROPANE_OK;
 }
 
-propane_status mil_parse(const char *program, size_t length, const char *source, const char *model_dir,
-                         mil_module **out, propane_error *err) {
+static propane_status parse_shaped(const char *program, size_t length, const char *source, const char *model_dir,
+                                   const mil_read_options *options, mil_module **out, propane_error *err) {
     *out = NULL;
     if (length > MAX_TEXT)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%s: %zu bytes of text; at most %d are read", source, length,
@@ -898,10 +941,11 @@ propane_status mil_parse(const char *program, size_t length, const char *source,
     if (model_dir) m->model_dir = arena_string(m->arena, model_dir);
     declared *results = ARENA_ARRAY(m->arena, MIL_MAX_RESULTS, declared);
     if (!results || (model_dir && !m->model_dir)) status = propane_fail_memory(err, sizeof *results);
-    parser p = {.module = m, .err = err};
+    parser p = {.module = m, .err = err, .options = options};
     if (!status) {
         lex_begin(&p.lex, program, length);
         status = parse_program(&p, results);
+        if (!status) status = mil_open_check(m, options, err);
     }
     mem_free(p.elements);
     mem_free(p.list);
@@ -913,7 +957,17 @@ propane_status mil_parse(const char *program, size_t length, const char *source,
     return PROPANE_OK;
 }
 
+propane_status mil_parse(const char *program, size_t length, const char *source, const char *model_dir,
+                         mil_module **out, propane_error *err) {
+    return parse_shaped(program, length, source, model_dir, NULL, out, err);
+}
+
 propane_status mil_parse_file(const char *path, mil_module **out, propane_error *err) {
+    return mil_parse_file_shaped(path, NULL, out, err);
+}
+
+propane_status mil_parse_file_shaped(const char *path, const mil_read_options *options, mil_module **out,
+                                     propane_error *err) {
     char *program = NULL, *dir = NULL;
     size_t length = 0;
     *out = NULL;
@@ -923,7 +977,7 @@ propane_status mil_parse_file(const char *path, mil_module **out, propane_error 
     if (!status) {
         char *slash = strrchr(dir, '/');
         if (slash) slash[slash == dir] = 0;
-        status = mil_parse(program, length, path, slash ? dir : ".", out, err);
+        status = parse_shaped(program, length, path, slash ? dir : ".", options, out, err);
     }
     mem_free(dir);
     mem_free(program);

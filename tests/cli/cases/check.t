@@ -95,7 +95,7 @@ $ propane check good.bin --target m9
 2> Try 'propane check --help'.
 = 2
 $ propane check model.mlpackage
-2~ propane check: model.mlpackage: a folder without model.mil; packages (.mlpackage) are not read yet*
+2~ propane check: model.mlpackage: a folder with neither Manifest.json*
 = 1
 
 # What the plans write: the engine takes the fp16 kernels, not the ones that the host runs in fp32.
