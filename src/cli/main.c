@@ -87,6 +87,8 @@ const cli_command cli_commands[] = {
     {"tokenize", "learn a vocabulary from a text, write the text as token ids", cmd_tokenize},
     {"estimate", "time and energy of a program on a Neural Engine, by a model", cmd_estimate},
     {"plan", "the kernels of a training step: what runs where", cmd_plan},
+    {"run", "run a Core ML package or a MIL program", cmd_run},
+    {"diff", "where two models, devices or precisions part", cmd_diff},
     {"show", "what is in a file: programs, weights, models, tokenizers", cmd_show},
     {"bench", "what a device does: products, convolutions, weights, queue", cmd_bench},
     {"check", "which known rules of the Neural Engines a program violates", cmd_check},

@@ -288,8 +288,7 @@ static propane_status read_argument(reader *r, const Coreml__Operation *from, mi
         return fail(r, "%s: argument '%s' takes one value, not %zu", op->info->name, shown(pair->key), count);
     mil_value **values = mem_array(count, sizeof *values);
     propane_status status = values ? PROPANE_OK : no_memory(r);
-    for (size_t i = 0; i < count && !status; i++)
-        status = find_operand(r, from, pair->value->bindings[i], &values[i]);
+    for (size_t i = 0; i < count && !status; i++) status = find_operand(r, from, pair->value->bindings[i], &values[i]);
     if (!status && !mil_make_operand(op, param, values, (int)count)) status = no_memory(r);
     mem_free(values);
     return status;
@@ -437,7 +436,8 @@ static propane_status refuse_unknown(reader *r, const Coreml__Block *block) {
                                  u.counts[i]);
     (void)fail(r, "operations that Propane does not know: %s%s; `propane ops` lists those it does", list,
                u.more ? ", ..." : "");
-    return propane_fail(r->err, PROPANE_ERR_UNSUPPORTED, "%s", r->err ? r->err->text : "");
+    if (r->err) r->err->status = PROPANE_ERR_UNSUPPORTED;
+    return PROPANE_ERR_UNSUPPORTED;
 }
 
 /* ---- functions -------------------------------------------------------------------------------------------------------------- */

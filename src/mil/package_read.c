@@ -311,10 +311,11 @@ static propane_status read_folder(const char *path, const mil_read_options *opti
     else if (file_exists(program.data))
         status = mil_parse_file_shaped(program.data, options, out, err);
     else
-        status = propane_fail(err, PROPANE_ERR_INVALID,
-                              "%s: a folder with neither Manifest.json (a package) nor model.mil (a compiled model): give "
-                              "an .mlpackage, an .mlmodelc of an ML Program, an .mlmodel or a .mil file",
-                              path);
+        status =
+            propane_fail(err, PROPANE_ERR_INVALID,
+                         "%s: a folder with neither Manifest.json (a package) nor model.mil (a compiled model): give "
+                         "an .mlpackage, an .mlmodelc of an ML Program, an .mlmodel or a .mil file",
+                         path);
     text_deinit(&manifest);
     text_deinit(&program);
     return status;

@@ -23,4 +23,9 @@ PROPANE_CHECK propane_status pass_run(mil_function *f, const pass_options *optio
 PROPANE_CHECK propane_status pass_name_io(mil_function *f, const char ***old_params, const char ***old_results,
                                           propane_error *err);
 
+/* Every fp16 of the program (all functions' types stay as they are but f's) becomes fp32, constants and blocks included. */
+PROPANE_CHECK propane_status pass_retype_fp32(mil_function *f, propane_error *err);
+/* Each state becomes a parameter (what it holds before) and, where it is written, a result NAME_out (what it holds after). */
+PROPANE_CHECK propane_status pass_states(mil_function *f, propane_error *err);
+
 #endif

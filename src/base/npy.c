@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ * Owns NumPy's files. The header of an .npy file is a Python dictionary with three keys, of which only the forms that NumPy
+ * writes are read; an .npz file is a ZIP archive, whose central directory is walked. Refuses Fortran order, big endian,
+ * records, objects, and compressed archives, saying what to write instead.
+ */
+#include "base/npy.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/half.h"
+#include "base/memory.h"
+#include "base/text.h"
+
+enum { MAX_HEADER = 65536, MAX_ENTRIES = 10000 };
+
+static uint32_t get_u16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
+static uint32_t get_u32(const uint8_t *p) { return get_u16(p) | get_u16(p + 2) << 16; }
+
+static propane_status bad(const char *source, propane_error *err, const char *what) {
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s", source, what);
+}
+
+/* ---- the header -------------------------------------------------------------------------------------------------------------- */
+
+/* What stands behind 'KEY': in the dictionary; NULL: the key is missing. */
+static const char *value_of(const char *header, const char *key) {
+    char quoted[40];
+    snprintf(quoted, sizeof quoted, "'%s':", key);
+    const char *at = strstr(header, quoted);
+    if (!at) return NULL;
+    at += strlen(quoted);
+    return at + strspn(at, " ");
+}
+
+static propane_status read_descr(const char *at, const char *source, npy *out, propane_error *err) {
+    char quoted[80];
+    const size_t length = strcspn(at, ",}");
+    const bool simple = at[0] == '\'' && length >= 5 && length <= 6 && at[length - 1] == '\'';
+    const char order = simple ? at[1] : 0;
+    out->kind = simple ? at[2] : 0;
+    out->size = simple ? atoi(at + 3) : 0;
+    const bool one_byte = out->size == 1;
+    const bool known = (out->kind == 'f' && (out->size == 2 || out->size == 4 || out->size == 8)) ||
+                       ((out->kind == 'i' || out->kind == 'u') &&
+                        (out->size == 1 || out->size == 2 || out->size == 4 || out->size == 8)) ||
+                       (out->kind == 'b' && one_byte);
+    if (known && (order == '<' || (one_byte && order == '|'))) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_UNSUPPORTED,
+        "%s: elements of type %s; float16, float32, float64, int8 to int64, uint8 to uint64 and bool in "
+        "little endian are read",
+        source, text_quote(quoted, at, length < 40 ? length : 40));
+}
+
+/* "(2, 3)", "(2,)", "()" */
+static propane_status read_shape(const char *at, const char *source, npy *out, propane_error *err) {
+    if (*at++ != '(') return bad(source, err, "the header's shape is no tuple");
+    out->count = 1;
+    for (at += strspn(at, " "); *at != ')'; at += strspn(at, " ")) {
+        char *end = NULL;
+        if (*at < '0' || *at > '9') return bad(source, err, "the header's shape is no tuple of numbers");
+        const long long dim = strtoll(at, &end, 10);
+        if (out->rank == NPY_MAX_RANK) return bad(source, err, "more than 16 dimensions");
+        if (dim < 0 || (dim > 0 && out->count > ((int64_t)1 << 40) / dim))
+            return bad(source, err, "more than 2^40 elements");
+        out->dim[out->rank++] = dim;
+        out->count *= dim;
+        at = end + strspn(end, " ");
+        if (*at == ',')
+            at++;
+        else if (*at != ')')
+            return bad(source, err, "the header's shape is no tuple of numbers");
+    }
+    return PROPANE_OK;
+}
+
+propane_status npy_parse(const uint8_t *data, size_t bytes, const char *source, npy *out, propane_error *err) {
+    *out = (npy){0};
+    if (bytes < 10 || memcmp(data, "\x93NUMPY", 6) != 0)
+        return bad(source, err, "not an .npy file: it does not begin with \\x93NUMPY");
+    const int version = data[6];
+    if (version < 1 || version > 3 || (version > 1 && bytes < 12)) return bad(source, err, "unknown version of .npy");
+    const size_t begin = version == 1 ? 10 : 12, length = version == 1 ? get_u16(data + 8) : get_u32(data + 8);
+    if (length > MAX_HEADER || length > bytes - begin) return bad(source, err, "the header is longer than the file");
+    char *header = mem_alloc(length + 1);
+    if (!header) return propane_fail_memory(err, length);
+    memcpy(header, data + begin, length);
+    header[length] = 0;
+    const char *descr = value_of(header, "descr"), *order = value_of(header, "fortran_order"),
+               *shape = value_of(header, "shape");
+    propane_status status = PROPANE_OK;
+    if (!descr || !order || !shape) status = bad(source, err, "the header lacks descr, fortran_order or shape");
+    if (!status) status = read_descr(descr, source, out, err);
+    if (!status) status = read_shape(shape, source, out, err);
+    if (!status && strncmp(order, "False", 5) != 0 && out->rank > 1)
+        status = bad(source, err, "the array is in Fortran order: save np.ascontiguousarray(array)");
+    mem_free(header);
+    PROPANE_TRY(status);
+    const size_t need = (size_t)out->count * (size_t)out->size;
+    if (need != bytes - begin - length)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes of elements; the header says %zu", source,
+                            bytes - begin - length, need);
+    out->data = mem_alloc(need ? need : 1);
+    if (!out->data) return propane_fail_memory(err, need);
+    memcpy(out->data, data + begin + length, need);
+    return PROPANE_OK;
+}
+
+propane_status npy_read(const char *path, npy *out, propane_error *err) {
+    file_map map;
+    *out = (npy){0};
+    PROPANE_TRY(file_map_open(path, &map, err));
+    propane_status status = npy_parse(map.data, map.bytes, path, out, err);
+    file_map_close(&map);
+    return status;
+}
+
+void npy_free(npy *a) {
+    if (!a) return;
+    mem_free(a->data);
+    a->data = NULL;
+}
+
+#define TAKE(type)                                                                                                     \
+    do {                                                                                                               \
+        type value;                                                                                                    \
+        memcpy(&value, at, sizeof value);                                                                              \
+        return (double)value;                                                                                          \
+    } while (0)
+
+double npy_element(const npy *a, int64_t index) {
+    const uint8_t *at = (const uint8_t *)a->data + index * a->size;
+    if (a->kind == 'b') return at[0] != 0;
+    if (a->kind == 'f' && a->size == 2) return fp16_to_f32((uint16_t)get_u16(at));
+    if (a->kind == 'f' && a->size == 4) TAKE(float);
+    if (a->kind == 'f') TAKE(double);
+    if (a->size == 1) return a->kind == 'u' ? at[0] : (int8_t)at[0];
+    if (a->size == 2) return a->kind == 'u' ? (double)get_u16(at) : (int16_t)get_u16(at);
+    if (a->size == 4 && a->kind == 'u') TAKE(uint32_t);
+    if (a->size == 4) TAKE(int32_t);
+    if (a->kind == 'u') TAKE(uint64_t);
+    TAKE(int64_t);
+}
+
+/* The header is filled up with blanks so that the elements begin at a multiple of 64. */
+propane_status npy_write(const char *path, const npy *a, propane_error *err) {
+    text header = {0};
+    text_printf(&header, "{'descr': '%c%c%d', 'fortran_order': False, 'shape': (", a->size == 1 ? '|' : '<', a->kind,
+                a->size);
+    for (int i = 0; i < a->rank; i++)
+        text_printf(&header, "%s%lld%s", i ? ", " : "", (long long)a->dim[i], a->rank == 1 ? "," : "");
+    text_append(&header, "), }");
+    while (!header.failed && (10 + header.length + 1) % 64) text_append(&header, " ");
+    text_append(&header, "\n");
+    file_writer *w = NULL;
+    propane_status status = header.failed ? propane_fail_memory(err, 0) : file_writer_open(path, &w, err);
+    const uint8_t begin[10] = {
+        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (uint8_t)header.length, (uint8_t)(header.length >> 8)};
+    if (!status) status = file_writer_write(w, begin, sizeof begin, err);
+    if (!status) status = file_writer_write(w, header.data, header.length, err);
+    if (!status) status = file_writer_write(w, a->data, (size_t)a->count * (size_t)a->size, err);
+    if (!status)
+        status = file_writer_commit(w, err);
+    else if (w)
+        file_writer_abort(w);
+    text_deinit(&header);
+    return status;
+}
+
+/* ---- archives ---------------------------------------------------------------------------------------------------------------- */
+
+/* The end record stands in the last 64 KiB. */
+static const uint8_t *find_end(const uint8_t *data, size_t bytes) {
+    for (size_t back = 22; back <= bytes && back < 22 + 65536; back++)
+        if (memcmp(data + bytes - back, "PK\5\6", 4) == 0) return data + bytes - back;
+    return NULL;
+}
+
+static propane_status read_entry(const uint8_t *data, size_t bytes, const uint8_t *entry, const char *source, npz *out,
+                                 propane_error *err) {
+    const uint32_t method = get_u16(entry + 10), size = get_u32(entry + 24), stored = get_u32(entry + 20);
+    const uint32_t name_length = get_u16(entry + 28), at = get_u32(entry + 42);
+    char quoted[80];
+    const char *name = (const char *)entry + 46;
+    text_quote(quoted, name, name_length);
+    if (method != 0)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: '%s' is compressed: write the archive with np.savez",
+                            source, quoted);
+    if (at > bytes || bytes - at < 30 || memcmp(data + at, "PK\3\4", 4) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not where the archive says", source, quoted);
+    const size_t begin = (size_t)at + 30 + get_u16(data + at + 26) + get_u16(data + at + 28);
+    /* Sizes of 2^32 - 1 stand elsewhere: the entry goes up to the directory then, and the array says how long it is. */
+    const size_t length = size == UINT32_MAX ? (size_t)(entry - data) - begin : size;
+    if (begin > bytes || length > bytes - begin || (stored != size && size != UINT32_MAX))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' ends behind the file", source, quoted);
+    const size_t plain =
+        name_length > 4 && memcmp(name + name_length - 4, ".npy", 4) == 0 ? name_length - 4 : name_length;
+    char *own = mem_alloc(plain + 1);
+    if (!own) return propane_fail_memory(err, plain);
+    memcpy(own, name, plain);
+    own[plain] = 0;
+    out->names[out->count++] = own;
+    propane_status status = npy_parse(data + begin, length, quoted, &out->arrays[out->count - 1], err);
+    return status ? propane_fail_prefix(err, status, "%s", source) : PROPANE_OK;
+}
+
+propane_status npz_parse(const uint8_t *data, size_t bytes, const char *source, npz *out, propane_error *err) {
+    *out = (npz){0};
+    const uint8_t *end = bytes >= 22 ? find_end(data, bytes) : NULL;
+    if (!end) return bad(source, err, "not an .npz archive");
+    const uint32_t count = get_u16(end + 10);
+    size_t at = get_u32(end + 16);
+    if (count > MAX_ENTRIES) return bad(source, err, "the archive has more than 10000 entries");
+    out->names = mem_array((size_t)count + 1, sizeof *out->names);
+    out->arrays = mem_array((size_t)count + 1, sizeof *out->arrays);
+    propane_status status = out->names && out->arrays ? PROPANE_OK : propane_fail_memory(err, 0);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        if (at > bytes || bytes - at < 46 || memcmp(data + at, "PK\1\2", 4) != 0 ||
+            bytes - at - 46 < get_u16(data + at + 28))
+            status = bad(source, err, "the archive's directory is broken");
+        else
+            status = read_entry(data, bytes, data + at, source, out, err);
+        if (!status) at += 46 + (size_t)get_u16(data + at + 28) + get_u16(data + at + 30) + get_u16(data + at + 32);
+    }
+    if (status) npz_free(out);
+    return status;
+}
+
+propane_status npz_read(const char *path, npz *out, propane_error *err) {
+    file_map map;
+    *out = (npz){0};
+    PROPANE_TRY(file_map_open(path, &map, err));
+    propane_status status = npz_parse(map.data, map.bytes, path, out, err);
+    file_map_close(&map);
+    return status;
+}
+
+void npz_free(npz *z) {
+    if (!z) return;
+    for (int i = 0; i < z->count; i++) {
+        mem_free(z->names[i]);
+        npy_free(&z->arrays[i]);
+    }
+    mem_free(z->names);
+    mem_free(z->arrays);
+    *z = (npz){0};
+}

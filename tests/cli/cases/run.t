@@ -1,0 +1,66 @@
+# propane run and propane diff: programs with arrays, states and open shapes.
+@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2]> x, state<tensor<fp16, [2]>> acc) {\n        tensor<fp16, [2]> old = read_state(input = acc);\n        tensor<fp16, [2]> new = add(x = old, y = x);\n        write_state(data = new, input = acc);\n        tensor<fp16, [2]> y = mul(x = new, y = fp16(2));\n    } -> (y);\n}\n' > sum.mil
+@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, ?]> x) [FlexibleShapeInformation = tuple<string>((("DefaultShapes", {{"x", [1, 3]}}), ("RangeDims", {{"x", [[1, 1], [1, 9]]}})))] {\n        tensor<int32, [2]> s = shape(x = x);\n        tensor<int32, [1]> n = slice_by_size(x = s, begin = [1], size = [1]);\n        tensor<fp32, [?]> y = reshape(x = x, shape = n);\n        tensor<fp32, [?]> e = exp(x = y);\n        fp32 z = reduce_sum(x = e, axes = [0]);\n    } -> (z);\n}\n' > open.mil
+@ printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }" > x.npy
+@ printf '\000\000\200\077\000\000\000\100' >> x.npy
+
+$ propane run sum.mil --input x=x.npy --output out | sed 's/[0-9.]* ms/T/g'
+> 1 run: min T, median T, p90 T, p99 T
+> output y [2]: min 2, max 4, mean 3
+> output acc_out [2]: min 1, max 2, mean 1.5
+> 2 arrays in out
+= 0
+# The state goes on: from run to run, and from file to file.
+$ propane run sum.mil --input x=x.npy --iterations 3 | tail -2
+> output y [2]: min 6, max 12, mean 9
+> output acc_out [2]: min 3, max 6, mean 4.5
+= 0
+$ propane run sum.mil --input x=x.npy --input acc=out/acc.npy | tail -1
+> output acc_out [2]: min 2, max 4, mean 3
+= 0
+$ propane run open.mil --seed 1 --precision fp32 --keep --output kept | tail -1
+> 3 arrays in kept
+= 0
+$ propane run open.mil --seed 1 --shape x=1,5 --json --trace t.json > times && grep -c '"runs":1' times && grep -c traceEvents t.json
+> 1
+> 1
+= 0
+$ propane diff open.mil --seed 1 | tail -1
+> nothing differs by more than 0.01
+= 0
+$ propane diff sum.mil open.mil --seed 1
+2> propane diff: sum.mil and open.mil have no value of one name and size
+= 1
+
+# What is wrong is said.
+$ propane run sum.mil
+2> propane run: sum.mil: nothing is given for x [2]: --input NAME=FILE, or --seed N for random numbers
+= 1
+$ propane run sum.mil --input y=x.npy
+2> propane run: sum.mil: there is no input 'y'; there is: x, acc
+= 1
+$ propane run open.mil --input x=x.npy
+2> propane run: input 'x' is [1, 3]; the array is [2]
+= 1
+$ propane run open.mil --seed 1 --shape x=2,3
+2> propane run: open.mil: input 'x' cannot have the shape [2, 3]; it is [1, ?]
+= 1
+$ propane run open.mil --seed 1 --shape q=2,3
+2> propane run: open.mil: there is no input 'q' to give a shape; there is: x
+= 1
+$ propane run open.mil --seed 1 --shape x=1,
+2> propane run: 'x=1,' must be NAME=1,3,224,224
+= 1
+$ propane run sum.mil --input x.npy
+2> propane run: 'x.npy' must be NAME=FILE (.npy, .png, .jpg) or an .npz file
+= 1
+$ propane run sum.mil --seed 1 --function other
+2> propane run: sum.mil: there is no function 'other'; the program has: main
+= 1
+$ propane run sum.mil --seed 1 --profile --device null
+2> propane run: --profile and --trace are for the cpu device; null keeps no such record
+= 1
+$ propane run
+2> propane run: MODEL is missing
+2> Try 'propane run --help'.
+= 2
