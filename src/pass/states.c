@@ -61,6 +61,12 @@ static propane_status turn(states *s) {
         next = op->next;
         PROPANE_TRY(turn_op(s, op));
     }
+    bool *was_state = mem_array((size_t)f->param_count + 1, sizeof *was_state);
+    if (!was_state) return propane_fail_memory(s->err, (size_t)f->param_count);
+    for (int i = 0; i < f->param_count; i++) {
+        was_state[i] = f->params[i]->type.shell == MIL_STATE;
+        f->params[i]->type.shell = MIL_TENSOR;
+    }
     mil_build_resume(&b, f);
     for (int i = 0; i < f->result_count; i++) {
         mil_value *v = now(s, f->results[i]);
@@ -70,11 +76,9 @@ static propane_status turn(states *s) {
         mil_op *copy = mil_build_op(&b, MIL_OP_identity, name, x, 1);
         if (copy) f->results[i] = copy->results[0];
     }
-    for (int i = 0; i < f->param_count; i++) {
-        if (f->params[i]->type.shell != MIL_STATE) continue;
-        f->params[i]->type.shell = MIL_TENSOR;
-        (void)!add_result(s, &b, f->params[i]);
-    }
+    for (int i = 0; i < f->param_count; i++)
+        if (was_state[i]) (void)!add_result(s, &b, f->params[i]);
+    mem_free(was_state);
     return mil_build_end(&b, s->err);
 }
 
