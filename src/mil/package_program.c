@@ -38,13 +38,8 @@ static propane_status fail(reader *r, const char *format, ...) {
 
 static propane_status no_memory(reader *r) { return propane_fail_memory(r->err, 0); }
 
-/* Names of the file in messages: short and printable. The result is one of four static texts. */
-static const char *shown(const char *name) {
-    static _Thread_local char quoted[4][80];
-    static _Thread_local int next;
-    next = (next + 1) % 4;
-    return text_quote(quoted[next], name, strlen(name));
-}
+/* A name of the file in a message: short and printable. */
+#define shown(name) text_quote((char[80]){0}, name, strlen(name))
 
 /* ---- types ------------------------------------------------------------------------------------------------------------------ */
 
