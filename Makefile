@@ -77,7 +77,7 @@ $(GEN)/mil/coreml.pb-c.c $(GEN)/mil/coreml.pb-c.h: src/mil/coreml.proto
 	@mkdir -p $(GEN)/mil
 	$(Q)$(PROTOC) --c_out=$(GEN)/mil -Isrc/mil src/mil/coreml.proto
 $(GEN)/mil/coreml.pb-c.o: $(GEN)/mil/coreml.pb-c.c
-	$(Q)$(CC) $(CFLAGS) -w -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) -fPIC -w -c $< -o $@
 $(filter $(BUILD)/src/mil/package%,$(LIB_OBJ)): $(GEN)/mil/coreml.pb-c.h
 
 $(LIB): $(LIB_OBJ)
