@@ -320,3 +320,387 @@ case('quantize', q.int_repr(), input=In(x), scale=In(scale), zero_point=In(zero,
 case('dequantize', q.dequantize(), input=In(q.int_repr().numpy(), 'uint8'), scale=In(scale, 'fp32'), zero_point=In(zero, 'uint8'), axis=0)
 case('constexpr_affine_dequantize', q.dequantize(), quantized_data=In(q.int_repr().numpy(), 'uint8'), scale=In(scale, 'fp32'),
      zero_point=In(zero, 'uint8'), axis=0)
+
+# ---- further activations and trigonometry
+for name, f in {'tan': torch.tan, 'asin': torch.asin, 'acos': torch.acos, 'atan': torch.atan, 'sinh': torch.sinh, 'cosh': torch.cosh,
+                'atanh': torch.atanh}.items():
+    for x in (np.round(rng.uniform(-0.9, 0.9, size=6) * 64) / 64, np.array(0.0), np.array([[-0.75], [0.5]]), np.array([0.984375]),
+              np.array([-0.984375, 0.015625])):
+        case(name, f(T(np.asarray(x))), x=In(x))
+for i, (alpha, beta) in enumerate([(1.5, 0.5), (-0.25, 2), (0, 1), (2, -1), (0.125, 6)]):
+    x = normal(*[(5,), (), (2, 3), (1, 2, 2), (4,)][i], scale=3.0)
+    t = T(np.asarray(x))
+    case('linear_activation', alpha * t + beta, x=In(x), alpha=alpha, beta=beta)
+    case('scaled_tanh', alpha * torch.tanh(beta * t), x=In(x), alpha=alpha, beta=beta)
+    case('clamped_relu', torch.clamp_max(F.leaky_relu(t, alpha), beta), x=In(x), alpha=alpha, beta=beta)
+    case('thresholded_relu', torch.where(t >= alpha, t, torch.zeros_like(t)), x=In(x), alpha=alpha)
+    case('threshold', torch.clamp_min(t, beta), x=In(x), alpha='fp32(%s)' % num(beta))
+case('threshold', np.array([3, 3, 5]), dtype='int32', x=In([1, -7, 5]), alpha='int32(3)')
+for dims in [(2, 3, 4), (1, 2, 2, 3), (2, 2, 1, 2, 2), (1, 1, 5), (3, 4, 1)]:
+    x, a, b = normal(*dims, scale=2.0), normal(dims[1]), away(dims[1])
+    wide = lambda v: T(v).reshape([1, -1] + [1] * (len(dims) - 2))
+    case('prelu', F.prelu(T(x), T(a)), x=In(x), alpha=In(a))
+    case('softplus_parametric', wide(a) * F.softplus(T(x) * wide(b), threshold=1e9), x=In(x), alpha=In(a), beta=In(b))
+
+# ---- windows
+pools = {1: (F.max_pool1d, F.avg_pool1d), 2: (F.max_pool2d, F.avg_pool2d), 3: (F.max_pool3d, F.avg_pool3d)}
+
+
+def pool(xs, kernel, strides=None, pad_type='valid', pad=None, ceil=None):
+    x, n = normal(*xs), len(xs) - 2
+    s = strides or [1] * n
+    args = dict(x=In(x), kernel_sizes=kernel, strides=strides, pad_type=pad_type, pad=pad, ceil_mode=ceil)
+    if pad_type in ('valid', 'custom') and (pad is None or all(pad[2 * i] == pad[2 * i + 1] for i in range(n))):
+        p = [0] * n if pad is None else pad[::2]
+        most, mean = pools[n]
+        case('max_pool', most(T(x), kernel, s, p, 1, bool(ceil)), **args)
+        case('avg_pool', mean(T(x), kernel, s, p, bool(ceil), True), **args)
+        case('avg_pool', mean(T(x), kernel, s, p, bool(ceil), False), exclude_padding_from_average=True, **args)
+        if not any(p) and not ceil:
+            case('l2_pool', torch.sqrt(mean(T(x) ** 2, kernel, s) * float(np.prod(kernel))), **args)
+        return
+    sides = []  # before, after of each dimension
+    for i in range(n):
+        if pad_type == 'custom':
+            sides.append((pad[2 * i], pad[2 * i + 1]))
+        else:
+            total = max(0, (-(-xs[i + 2] // s[i]) - 1) * s[i] + kernel[i] - xs[i + 2])
+            small, large = total // 2, total - total // 2
+            sides.append((small, large) if pad_type == 'same' else (large, small))
+    flat = [v for pair in reversed(sides) for v in pair]
+    most, mean = pools[n]
+    sums = mean(F.pad(T(x), flat), kernel, s) * float(np.prod(kernel))
+    inside = mean(F.pad(torch.ones_like(T(x)), flat), kernel, s) * float(np.prod(kernel))
+    case('max_pool', most(F.pad(T(x), flat, value=-np.inf), kernel, s), **args)
+    case('avg_pool', sums / float(np.prod(kernel)), **args)
+    case('avg_pool', sums / inside, exclude_padding_from_average=True, **args)
+    case('l2_pool', torch.sqrt(mean(F.pad(T(x), flat) ** 2, kernel, s) * float(np.prod(kernel))), **args)
+
+
+pool((1, 2, 6), [3])
+pool((1, 1, 4, 5), [2, 2], [2, 2])
+pool((1, 1, 4, 5), [2, 3], [1, 2], 'custom', [1, 1, 1, 1])
+pool((1, 1, 5, 5), [3, 3], [2, 2], 'custom', [1, 1, 1, 1], True)
+pool((1, 1, 6), [3], [2], 'valid', None, True)
+pool((1, 1, 4, 5), [3, 2], [2, 2], 'same')
+pool((1, 1, 4, 5), [2, 4], [1, 2], 'same_lower')
+pool((1, 1, 3, 4), [2, 3], None, 'custom', [1, 0, 0, 2])
+pool((1, 1, 3, 3, 4), [2, 2, 3], [1, 2, 1])
+for dims, axis, size, stride in [((7,), 0, 3, None), ((2, 6), 1, 2, 2), ((5, 2), -2, 5, 1), ((2, 5, 2), 1, 2, 3), ((1, 4), -1, 1, None)]:
+    x = normal(*dims)
+    moved = T(x).unfold(axis, size, stride or 1)  # the window comes last
+    case('sliding_windows', torch.movedim(moved, -1, axis % len(dims) + 1), x=In(x), axis=axis, size=size, stride=stride)
+for dims, size, alpha, beta, k in [((1, 5, 3), 3, None, None, None), ((2, 4, 2), 4, 0.5, 0.5, 2), ((1, 3, 2, 2), 5, 0.125, 1, 1),
+                                   ((1, 2, 2, 1, 2), 1, 2, 0.25, 0.5), ((1, 6, 1), 2, 1, 0.75, None)]:
+    x = normal(*dims)
+    want = F.local_response_norm(T(x), size, 1e-4 if alpha is None else alpha,
+                                 0.75 if beta is None else beta, 1.0 if k is None else k)
+    case('local_response_norm', want, x=In(x), size=size, alpha=alpha, beta=beta, k=k)
+
+# ---- transposed and quantised convolution
+transposed = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
+
+
+def conv_transpose(xs, ws, strides=None, pad=None, extra=None, dilations=None, groups=None, bias=False):
+    n, g = len(xs) - 2, groups or 1
+    x, w = normal(*xs), normal(*ws)
+    b = normal(ws[1] * g) if bias else None
+    want = transposed[n](T(x), T(w), None if b is None else T(b), strides or 1, 0 if pad is None else pad, extra or 0, g, dilations or 1)
+    case('conv_transpose', want, x=In(x), weight=In(w), bias=None if b is None else In(b), strides=strides, dilations=dilations, groups=groups,
+         pad=None if pad is None else [p for p in pad for _ in (0, 1)], pad_type=None if pad is None else 'custom',
+         output_shape=list(want.shape) if extra else None)
+
+
+conv_transpose((1, 2, 4), (2, 2, 3))
+conv_transpose((1, 2, 3, 3), (2, 1, 2, 3), strides=[2, 2], bias=True)
+conv_transpose((1, 2, 3, 3), (2, 2, 3, 3), strides=[2, 2], pad=[1, 1], extra=[1, 1])
+conv_transpose((1, 4, 2, 3), (4, 1, 3, 2), groups=2, pad=[1, 0], dilations=[1, 2])
+conv_transpose((1, 2, 2, 2, 2), (2, 1, 2, 2, 2), strides=[1, 2, 1], groups=2)
+x, w = normal(1, 2, 3, 4), normal(2, 2, 4, 4)
+case('conv_transpose', F.conv_transpose2d(T(x), T(w), None, 2, 1), x=In(x), weight=In(w), strides=[2, 2], pad_type='same')
+for g, scale, shift, bias in [(1, 0.125, -1.0, False), (2, 0.0625, 0.0, True), (1, 0.5, 0.25, True), (1, 1.0, -8.0, False), (2, 0.25, -2.0, False)]:
+    x, q = normal(1, 4, 5), ints(2, 4 // g, 2, low=0, high=15)
+    b = normal(2) if bias else None
+    case('conv_quantized', F.conv1d(T(x), T(q) * scale + shift, None if b is None else T(b), groups=g), x=In(x), weight=In(q, 'uint8'),
+         bias=None if b is None else In(b), quantization_type='linear', nbits=4, quant_scale='fp32(%s)' % num(scale),
+         quant_bias='fp32(%s)' % num(shift), groups=g)
+
+# ---- images
+x = normal(1, 2, 3, 4)
+for size in [(6, 8), (5, 3), (1, 1), (2, 9), (3, 4)]:
+    case('resize_nearest_neighbor', F.interpolate(T(x), size, mode='nearest'), x=In(x), target_size_height=size[0], target_size_width=size[1])
+    case('resize_bilinear', F.interpolate(T(x), size, mode='bilinear', align_corners=True), x=In(x), target_size_height=size[0],
+         target_size_width=size[1], sampling_mode='STRICT_ALIGN_CORNERS')
+    case('resize_bilinear', F.interpolate(T(x), size, mode='bilinear', align_corners=False), x=In(x), target_size_height=size[0],
+         target_size_width=size[1], sampling_mode='UNALIGN_CORNERS')
+    case('resize', F.interpolate(T(x), size, mode='nearest-exact'), x=In(x), shape=list(size), resized_dims=2,
+         interpolation_mode='NEAREST_NEIGHBOR', sampling_mode='UNALIGN_CORNERS')
+
+
+def grid(mode, size, count):
+    """The grids of the operation's documentation, written down anew."""
+    i = np.arange(count)
+    if mode == 'DEFAULT':
+        at = i * size / count
+    elif mode == 'OFFSET_CORNERS':
+        at = (i + 0.5) * max(1, size - 1) / count
+    else:
+        at = np.array([(size - 1) / 2]) if count == 1 else i * (size - 1) / (count - 1)
+    return np.clip(at, 0, size - 1)
+
+
+for mode in ('DEFAULT', 'OFFSET_CORNERS', 'ALIGN_CORNERS'):
+    for size in [(6, 5), (1, 7), (2, 4)]:
+        rows = np.apply_along_axis(lambda v: np.interp(grid(mode, 4, size[1]), np.arange(4), v), 3, x)
+        want = np.apply_along_axis(lambda v: np.interp(grid(mode, 3, size[0]), np.arange(3), v), 2, rows)
+        case('resize_bilinear', want, x=In(x), target_size_height=size[0], target_size_width=size[1], sampling_mode=mode)
+        case('resize', want, x=In(x), shape=list(size), resized_dims=2, sampling_mode=mode)
+for h, w in [(2, 3), (1, 2), (3, 1), (2, 2)]:
+    case('upsample_nearest_neighbor', F.interpolate(T(x), scale_factor=(h, w), mode='nearest'), x=In(x), scale_factor_height='int32(%d)' % h,
+         scale_factor_width='int32(%d)' % w)
+for h, w, align in [(2, 3, None), (1.5, 2.5, True), (2, 2, False), (0.7, 3, False), (1.4, 1.3, False)]:
+    want = F.interpolate(T(x), scale_factor=(h, w), mode='bilinear', align_corners=align is not False, recompute_scale_factor=True)
+    case('upsample_bilinear', want, x=In(x), scale_factor_height='fp32(%s)' % num(h), scale_factor_width='fp32(%s)' % num(w), align_corners=align)
+case('upsample_nearest_neighbor', F.interpolate(T(x), scale_factor=(1.5, 0.5), mode='nearest', recompute_scale_factor=True), x=In(x),
+     scale_factor_height='fp32(1.5)', scale_factor_width='fp32(0.5)')
+for h, w in [((1, 1), (0, 2)), ((0, 0), (1, 0)), ((2, 0), (0, 0)), ((0, 1), (1, 2)), ((1, 0), (3, 0))]:
+    case('crop', x[:, :, h[0]:3 - h[1], w[0]:4 - w[1]], x=In(x), crop_height=list(h), crop_width=list(w))
+for mode, torch_mode, align in [('bilinear', 'bilinear', True), ('bilinear', 'bilinear', False), ('nearest', 'nearest', True),
+                                ('nearest', 'nearest', False)]:
+    for pad, torch_pad in [('constant', 'zeros'), ('border', 'border'), ('reflection' if align else 'symmetric', 'reflection')]:
+        at = np.round(rng.uniform(-1.8, 1.8, size=(1, 2, 4, 2)) * 64) / 64 + 1 / 1024
+        case('resample', F.grid_sample(T(x), T(at), torch_mode, torch_pad, align), x=In(x), coordinates=In(at), sampling_mode=mode, padding_mode=pad,
+             padding_value=0, coordinates_mode='normalized_minus_one_to_one', align_corners=align)
+for m in ([1, 0, 0, 0, 1, 0], [0.5, 0, 0.25, 0, 0.5, -0.25], [0, 1, 0, -1, 0, 0], [-1, 0, 0, 0, 1, 0], [2, 0.5, 0, 0, 2, 0]):
+    m = np.array([m], dtype=np.float64)
+    want = F.grid_sample(T(x), F.affine_grid(T(m.reshape(1, 2, 3)), (1, 2, 5, 3), align_corners=True), align_corners=True)
+    case('affine', want, x=In(x), transform_matrix=In(m), output_height=5, output_width=3, sampling_mode='bilinear', padding_mode='constant',
+         padding_value=0, coordinates_mode='normalized_minus_one_to_one', align_corners=True)
+# boxes inside the image, on the grid that torch makes of the same corners
+for boxes, h, w in [([[0.25, 0.5, 1.5, 2.25]], 3, 2), ([[0, 0, 2, 3], [1, 1, 1, 1]], 2, 2), ([[2, 3, 0.5, 1]], 4, 3), ([[0.5, 0.5, 1, 3]], 2, 5),
+                    ([[1, 0, 2, 3]], 3, 4)]:
+    want = []
+    for y0, z0, y1, z1 in boxes:
+        ys, zs = np.linspace(y0, y1, h), np.linspace(z0, z1, w)
+        at = np.stack(np.meshgrid(zs / 1.5 - 1, ys - 1), -1)[None]
+        want.append(F.grid_sample(T(x), T(at), align_corners=True)[0].numpy())
+    case('crop_resize', np.stack(want), x=In(x), boxes=In(np.array(boxes)), box_indices=In(np.zeros(len(boxes)), 'int32'), target_height=h,
+         target_width=w, sampling_mode='STRICT_ALIGN_CORNERS')
+for f in (1, 2, 3):
+    x = normal(2, f * f * 2, 2, 1)
+    shuffled = F.pixel_shuffle(T(x), f)
+    case('pixel_shuffle', shuffled, x=In(x), upscale_factor=f)
+    case('pixel_unshuffle', x, x=In(shuffled.numpy()), downscale_factor=f)
+    # the place in the block is the slow part of the channel
+    y = x.reshape(2, f, f, 2, 2, 1).transpose(0, 3, 4, 1, 5, 2).reshape(2, 2, 2 * f, f)
+    case('depth_to_space', y, x=In(x), block_size=f)
+    case('space_to_depth', x, x=In(y), block_size=f)
+for n, c in [(1, 1), (3, 2)]:
+    x = normal(n, c * 4, 1, 2)
+    case('pixel_shuffle', F.pixel_shuffle(T(x), 2), x=In(x), upscale_factor=2)
+    case('pixel_unshuffle', x, x=In(F.pixel_shuffle(T(x), 2).numpy()), downscale_factor=2)
+    y = x.reshape(n, 2, 2, c, 1, 2).transpose(0, 3, 4, 1, 5, 2).reshape(n, c, 2, 4)
+    case('depth_to_space', y, x=In(x), block_size=2)
+    case('space_to_depth', x, x=In(y), block_size=2)
+for block, pads, dims in [((2, 2), ((0, 0), (0, 0)), (1, 2, 2, 4)), ((2, 3), ((1, 0), (1, 1)), (2, 1, 3, 4)), ((1, 2), ((0, 3), (2, 0)), (1, 1, 2, 2)),
+                          ((2, 1), ((1, 1), (0, 0)), (3, 1, 2, 1)), ((1, 1), ((0, 0), (1, 0)), (1, 1, 1, 2))]:
+    x = normal(*dims)
+    p = np.pad(x, ((0, 0), (0, 0)) + pads)
+    n, c, h, w = p.shape
+    many = p.reshape(n, c, h // block[0], block[0], w // block[1], block[1]).transpose(3, 5, 0, 1, 2, 4).reshape(-1, c, h // block[0], w // block[1])
+    case('space_to_batch', many, x=In(x), block_shape=list(block), paddings=In(np.array(pads), 'int32'))
+    case('batch_to_space', x, x=In(many), block_shape=list(block), crops=In(np.array(pads), 'int32'))
+
+
+def suppress(boxes, scores, limit, most, per_class):
+    """Greedy suppression, the textbook's way: boxes [B, 4] as centre and size, scores [B, K]."""
+    order, kept = np.argsort(-scores.max(1), kind='stable'), []
+    corners = np.concatenate([boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], 1)
+    for i in order:
+        good = True
+        for j in kept:
+            if per_class and scores[i].argmax() != scores[j].argmax():
+                continue
+            sides = np.clip(np.minimum(corners[i, 2:], corners[j, 2:]) - np.maximum(corners[i, :2], corners[j, :2]), 0, None)
+            both = sides.prod()
+            good &= not both / (boxes[i, 2:].prod() + boxes[j, 2:].prod() - both) > limit
+        if good and len(kept) < most:
+            kept.append(i)
+    return kept
+
+
+for count, classes, limit, most, per_class in [(6, 1, 0.5, 4, None), (8, 3, 0.25, 8, True), (8, 3, 0.25, 3, False), (3, 2, 0.9, 5, None), (5, 2, 0, 5, True)]:
+    b, s = np.concatenate([normal(count, 2), positive(count, 2)], 1), rng.permutation(count * classes).reshape(count, classes) / 64
+    kept = suppress(b, s, limit, most, bool(per_class))
+    rest = most - len(kept)
+    case('non_maximum_suppression', [np.pad(b[kept].T, ((0, 0), (0, rest)))[None], np.pad(s[kept].T, ((0, 0), (0, rest)))[None],
+                                     np.pad(np.array(kept), (0, rest), constant_values=-1)[None]],
+         boxes=In(b.T[None]), scores=In(s.T[None]), iou_threshold=limit, max_boxes=most, per_class_suppression=per_class)
+
+# ---- recurrent
+def gates(weight, order):
+    return np.concatenate([np.split(np.asarray(weight), len(order))[k] for k in order])
+
+
+def cells(kind, steps, batch, inputs, hidden, bias, reverse):
+    args = dict(x=normal(steps, batch, inputs), initial_h=normal(batch, hidden))
+    n = {'lstm': 4, 'gru': 3, 'rnn': 1}[kind]
+    w = [normal(n * hidden, inputs), normal(n * hidden, hidden), normal(n * hidden), normal(n * hidden)]
+    if not bias:
+        w[2] = w[3] = np.zeros(n * hidden)
+    x, h = T(args['x']), T(args['initial_h'])
+    if reverse:
+        x = x.flip(0)
+    if kind == 'lstm':
+        args['initial_c'] = normal(batch, hidden)
+        m = torch.nn.LSTM(inputs, hidden)
+        state = (h[None], T(args['initial_c'])[None])
+    else:
+        m = (torch.nn.GRU if kind == 'gru' else torch.nn.RNN)(inputs, hidden)
+        state = h[None]
+    for name, value in zip(('weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0'), w):
+        getattr(m, name).data = T(value)
+    with torch.no_grad():
+        y, last = m(x, state)
+    if reverse:
+        y = y.flip(0)
+    return args, w, y.numpy(), last
+
+
+for steps, batch, inputs, hidden, bias, reverse, sequence in [(3, 2, 2, 2, True, False, True), (1, 1, 3, 2, True, False, None),
+                                                              (4, 1, 2, 3, False, True, True), (2, 2, 1, 1, True, True, False), (3, 1, 2, 2, False, False, None)]:
+    direction = 'reverse' if reverse else None
+    for kind, order in (('lstm', (0, 1, 3, 2)), ('gru', (0, 2, 1)), ('rnn', (0,))):  # PyTorch has i f z o, and r z o
+        args, w, y, last = cells(kind, steps, batch, inputs, hidden, bias, reverse)
+        h = last[0] if kind == 'lstm' else last
+        want = [y if sequence else h.numpy(), h[0].numpy()] + ([last[1][0].numpy()] if kind == 'lstm' else [])
+        extra = dict(weight_ih=In(gates(w[0], order), const=True), weight_hh=In(gates(w[1], order), const=True), direction=direction,
+                     output_sequence=sequence)
+        if kind == 'gru':  # PyTorch applies the reset gate behind the product
+            extra.update(reset_after=True, bias=In(gates(w[3], order), const=True), input_bias=In(gates(w[2], order), const=True))
+        elif bias:
+            extra['bias'] = In(gates(w[2] + w[3], order), const=True)
+        case(kind, want, **{k: In(v) for k, v in args.items()}, **extra)
+args, w, y, last = cells('lstm', 3, 1, 2, 2, True, False)
+m = torch.nn.LSTM(2, 2, bidirectional=True)
+parts = [normal(*s) for s in ((8, 2), (8, 2), (8,), (8,)) * 2]
+for name, value in zip([n + s for s in ('', '_reverse') for n in ('weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0')], parts):
+    getattr(m, name).data = T(value)
+x, h, c = normal(3, 1, 2), normal(2, 1, 2), normal(2, 1, 2)
+with torch.no_grad():
+    y, (hn, cn) = m(T(x), (T(h), T(c)))
+order, side = (0, 1, 3, 2), lambda v: np.concatenate([v[0], v[1]], 1)
+case('lstm', [y, side(hn.numpy()), side(cn.numpy())], x=In(x), initial_h=In(side(h)), initial_c=In(side(c)), weight_ih=In(gates(parts[0], order)),
+     weight_hh=In(gates(parts[1], order)), bias=In(gates(parts[2] + parts[3], order)), weight_ih_back=In(gates(parts[4], order), const=True),
+     weight_hh_back=In(gates(parts[5], order), const=True), bias_back=In(gates(parts[6] + parts[7], order), const=True), direction='bidirectional',
+     output_sequence=True)
+
+# ---- indices
+for dims, axis, k, up in [((5,), None, None, None), ((2, 4), 1, 2, None), ((4, 2), 0, 3, True), ((2, 3, 2), -2, 1, False), ((3, 4), -1, 4, True)]:
+    x = (rng.permutation(int(np.prod(dims))).reshape(dims) - 4) / 8
+    v, i = torch.topk(T(x), k or 1, -1 if axis is None else axis, largest=not up)
+    case('topk', [v, i], x=In(x), k=k, axis=axis, ascending=up)
+    case('argsort', torch.argsort(T(x), -1 if axis is None else axis, descending=not up), x=In(x), axis=axis, ascending=up)
+case('argsort', np.array([1, 2, 0, 3]), x=In([1, 2, 2, 0]))
+for dims, picks, axis in [((5,), (3,), None), ((2, 4), (2, 3), 1), ((3, 2), (5, 2), -2), ((2, 3, 2), (2, 1, 2), 1), ((2, 2), (2, 2), -1)]:
+    a, x = axis or 0, normal(*dims)
+    i = rng.integers(0, dims[a], size=picks)
+    u = away(*picks)
+    case('gather_along_axis', torch.gather(T(x), a, T(i)), x=In(x), indices=In(i), axis=axis)
+    case('scatter_along_axis', torch.scatter_add(T(x), a, T(i), T(u)), data=In(x), indices=In(i), updates=In(u), axis=axis)
+    for mode, torch_mode in [('mul', 'prod'), ('max', 'amax'), ('min', 'amin')]:
+        case('scatter_along_axis', torch.scatter_reduce(T(x), a, T(i), T(u), torch_mode), data=In(x), indices=In(i), updates=In(u), axis=axis, mode=mode)
+for dims, axis, mode in [((5,), None, None), ((3, 4), 1, 'add'), ((4, 2), 0, 'sub'), ((2, 3), -1, 'update'), ((3, 2, 2), 0, 'mul'), ((4,), 0, 'div'),
+                         ((4, 2), 0, 'max'), ((2, 4), 1, 'min')]:
+    a, x = (axis or 0) % len(dims), normal(*dims)
+    i = rng.permutation(dims[a])[:2]
+    u = away(*[2 if d == a else n for d, n in enumerate(dims)])
+    want, cut = x.copy(), tuple(i if d == a else slice(None) for d in range(len(dims)))
+    f = {None: np.add, 'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'div': np.divide, 'max': np.maximum, 'min': np.minimum,
+         'update': lambda old, new: new}[mode]
+    want[cut] = f(want[cut], u)
+    case('scatter', want, data=In(x), indices=In(i), updates=In(u), axis=axis, mode=mode)
+    if a == 0:
+        case('scatter_nd', want, data=In(x), indices=In(i[:, None]), updates=In(u), mode=mode)
+twice = np.zeros(3)
+np.add.at(twice, [1, 1, 2], [1, 2, 4])
+case('scatter', twice, data=In(np.zeros(3)), indices=In([1, 1, 2]), updates=In([1, 2, 4]))
+x, i = normal(3, 2, 2), np.array([[0, 1], [2, -1], [1, 0]])
+case('gather_nd', x[i[:, 0], i[:, 1]], x=In(x), indices=In(i))
+case('gather_nd', x[i[:, :1].ravel()], x=In(x), indices=In(i[:, :1]))
+case('gather_nd', x[tuple(i[[0, 1, 1]].T)], x=In(x), indices=In(i[[0, 1, 1]]))
+case('gather_nd', x[2, 1, 0], x=In(x), indices=In([2, 1, 0]))
+i = i % 2
+case('gather_nd', np.stack([x[b, i[b]] for b in range(3)]), x=In(x), indices=In(i[:, :, None]), batch_dims=1)
+case('gather_nd', np.stack([x[b, 1, i[b, 0]] for b in range(3)]), x=In(x), indices=In(np.stack([np.ones(3), i[:, 0]], 1)), batch_dims=1)
+for a in (np.array([0, 1, 0, -2]), np.array([[1, 0], [0, 3]]), np.array([[[0, 0, 5]]]), np.array([2]), np.eye(3)):
+    case('non_zero', np.argwhere(a), x=In(a, 'fp32'))
+for start, end, step in [(0, 5, 1), (2, 9, 3), (4, -3, -2), (-1.5, 1, 0.5), (1, 1.25, 1)]:
+    case('range_1d', np.arange(start, end, step), end='fp32(%s)' % num(end), start='fp32(%s)' % num(start), step='fp32(%s)' % num(step))
+
+# ---- layout, again
+x = normal(2, 3, 4)
+for axis, dims in [(None, (2, 12)), (0, (1, 24)), (2, (6, 4)), (-1, (6, 4)), (3, (24, 1))]:
+    case('flatten2d', x.reshape(dims), x=In(x), axis=axis)
+for dims, refs, begins, ends, masks in [((6, 4), [(6, 9), (4, 2)], '0|0', '1|1', 'false|false'), ((24,), [(5, 24)], '1', '0', 'true'),
+                                        ((2, 3, 4), [(2, 3, 4)], '-3', '3', 'false'), ((3, 8), [(1, 3, 8, 7)], '1', '-1', 'false'),
+                                        ((4, 6), [(4, 6), (9,)], '0|1', '2|1', 'false|true')]:
+    case('reshape_like', x.reshape(dims), x=In(x), ref_tensors=[In(np.zeros(r)) for r in refs], begins=begins, ends=ends, end_masks=masks)
+for lengths, seq, batch in [((0, 2), 1, 0), ((3, 1), 1, None), ((4, 3), -1, 0), ((1, 4, 2), 2, 1), ((2, 0, 1), 0, 1)]:
+    y, b = x.copy(), batch or 0
+    for k, n in enumerate(lengths):
+        cut = [slice(None)] * 3
+        cut[b] = k
+        cut[seq] = slice(0, n)
+        y[tuple(cut)] = np.flip(x[tuple(cut)], seq % 3 - (seq % 3 > b))
+    case('reverse_sequence', y, x=In(x), lengths=In(lengths, 'int32'), seq_axis=seq, batch_axis=batch)
+for begin, end, stride, masks in [((0, 1, 0), (2, 3, 4), None, {}), ((1, 0, 1), (2, 3, 4), (1, 2, 2), {}), ((0, -1, -2), (2, 3, 4), None, {}),
+                                  ((0, 0, 3), (2, 3, 0), (1, 1, -2), {}), ((1, 1, 1), (1, 1, 1), None, dict(begin_mask=[True] * 3, end_mask=[True] * 3))]:
+    cut = tuple(slice(None) if masks else slice(b, e, s) for b, e, s in zip(begin, end, stride or (1, 1, 1)))
+    y = x.copy()
+    u = normal(*y[cut].shape)
+    y[cut] = u
+    case('slice_update', y, x=In(x), update=In(u), begin=In(begin, 'int32'), end=In(end, 'int32', const=True), stride=stride and list(stride), **masks)
+for value in (None, 'fp32(1.5)', 'int32(-3)', 'bool(1)', 'fp16(0.25)'):
+    want = {None: 0, 'fp32(1.5)': 1.5, 'int32(-3)': -3, 'bool(1)': 1, 'fp16(0.25)': 0.25}[value]
+    case('fill_like', np.full((2, 3), want), ref_tensor=In(normal(2, 3)), value=value)
+
+# ---- compressed constants: the formulas of the format
+case('constexpr_cast', x, source_val=In(x, 'fp16'), **{'output_dtype': 'fp32'})
+for bits in (1, 2, 4, 6, 8):
+    entries, count = 1 << bits, 12
+    lut, idx = normal(entries), rng.integers(0, entries, size=(3, 4))
+    stream = np.concatenate([(idx.ravel()[:, None] >> np.arange(bits)) & 1])
+    packed = np.packbits(stream.ravel().astype(np.uint8), bitorder='little')
+    case('constexpr_lut_to_dense', lut[idx], indices=In(packed, 'uint8'), lut=In(lut, 'fp32'), shape=[3, 4])
+    mask = rng.integers(0, 2, size=(2, 5))
+    mask[0, 0] = 1
+    data = normal(int(mask.sum()))
+    dense = np.zeros((2, 5))
+    dense[mask != 0] = data
+    case('constexpr_sparse_to_dense', dense, nonzero_data=In(data, 'fp32'), mask=In(mask, 'uint1'))
+    case('constexpr_sparse_to_dense', dense, nonzero_data=In(data, 'fp32'), mask=In(np.packbits(mask.ravel().astype(np.uint8), bitorder='little'), 'uint8'),
+         shape=[2, 5])
+    sign, low = ('int4', -8) if bits < 5 else ('int8', -100)
+    q, s, o = ints(4, 6, low=low, high=-low - 1), positive(2, 3), ints(2, 3, low=low, high=-low - 1)
+    wide = lambda v: v.repeat(2, 0).repeat(2, 1)
+    case('constexpr_blockwise_shift_scale', wide(s) * (q - wide(o)), data=In(q, sign), scale=In(s, 'fp32'), offset=In(o, sign))
+    case('constexpr_blockwise_shift_scale', wide(s) * q, data=In(q, sign), scale=In(s, 'fp32'))
+    if bits == 6:
+        continue
+    mask = rng.integers(0, 2, size=(4, 6))
+    mask[0, 0] = 1
+    case('constexpr_sparse_blockwise_shift_scale', [mask, (wide(s) * (q - wide(o)))[mask != 0]], data_mask=In(mask, 'uint1'),
+         nonzero_data=In(q[mask != 0], sign), scale=In(s, 'fp32'), offset=In(o, sign))
+    if bits > 2:
+        continue
+    index, lut = rng.integers(0, entries, size=(2, 3)), normal(1, 3, entries, 2)  # a palette for each column
+    for axis in (0, 1):
+        vectors = np.stack([[lut[0, c, index[r, c]] for c in range(3)] for r in range(2)])  # [2, 3, vector]
+        wide_out = vectors.transpose(0, 2, 1).reshape(4, 3) if axis == 0 else vectors.reshape(2, 6)
+        case('constexpr_lut_to_dense', wide_out, indices=In(index, 'uint%d' % bits), lut=In(lut, 'fp32'), vector_axis=axis)
+        for keep in ([[1, 0, 1], [0, 1, 1]], [[1, 1, 1], [0, 0, 1]]):
+            keep = np.array(keep)
+            wide_mask = keep.repeat(2, axis)
+            case('constexpr_lut_to_sparse', [wide_mask, wide_out[wide_mask != 0]], indices_mask=In(keep, 'uint1'),
+                 indices_nonzero_data=In(index[keep != 0], 'uint%d' % bits), lut=In(lut, 'fp32'), vector_axis=axis)

@@ -2,6 +2,7 @@
  * propane ops: the rows of ops.def as a table or as JSON lines, so that no other list of operations is needed.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "mil/ops.h"
@@ -62,12 +63,69 @@ static void print_json(const mil_op_info *info) {
     printf("]}\n");
 }
 
+/* ---- coverage ------------------------------------------------------------------------------------------------------- */
+
+typedef enum cover { COVER_KERNEL, COVER_FOLDED, COVER_REFERENCE, COVER_MISSING, COVER_COUNT } cover;
+
+static cover cover_of(const mil_op_info *info) {
+    const char *cpu = columns[info->code].cpu;
+    if (info->code == MIL_OP_const || !strcmp(cpu, "fold")) return COVER_FOLDED;
+    if (info->params[0].klass == MIL_CLASS_STATE) return COVER_FOLDED; /* a pass makes parameters and results of them */
+    if (!info->eval || !strcmp(cpu, "none")) return COVER_MISSING;
+    return strcmp(cpu, "reference") ? COVER_KERNEL : COVER_REFERENCE;
+}
+
+/* One line of names, wrapped. */
+static void print_names(const char *title, bool (*is)(const mil_op_info *)) {
+    int column = 0, count = 0;
+    for (int i = 0; i < MIL_OP_COUNT; i++) count += is(mil_op_get((mil_opcode)i));
+    printf("\n%s: %d\n", title, count);
+    for (int i = 0; i < MIL_OP_COUNT; i++) {
+        const mil_op_info *info = mil_op_get((mil_opcode)i);
+        if (!is(info)) continue;
+        const int length = (int)strlen(info->name);
+        if (column && column + 1 + length > 118) column = 0, printf("\n");
+        column += printf("%s%s", column ? " " : "  ", info->name);
+    }
+    if (column) printf("\n");
+}
+
+static bool is_missing(const mil_op_info *info) { return cover_of(info) == COVER_MISSING; }
+static bool is_reference(const mil_op_info *info) { return cover_of(info) == COVER_REFERENCE; }
+static bool has_no_gradient(const mil_op_info *info) { return !strcmp(columns[info->code].grad, "none"); }
+
+static void print_coverage(void) {
+    printf("%-8s %10s %10s %10s %10s %10s\n", "opset", "operations", "kernel", "folded", "reference", "missing");
+    for (mil_opset opset = MIL_IOS15; opset <= MIL_IOS18; opset = (mil_opset)(opset + 1)) {
+        int count[COVER_COUNT] = {0}, total = 0;
+        for (int i = 0; i < MIL_OP_COUNT; i++) {
+            const mil_op_info *info = mil_op_get((mil_opcode)i);
+            if (info->since > opset) continue;
+            count[cover_of(info)]++;
+            total++;
+        }
+        printf("%-8s %10d %10d %10d %10d %10d\n", mil_opset_name(opset), total, count[COVER_KERNEL],
+               count[COVER_FOLDED], count[COVER_REFERENCE], count[COVER_MISSING]);
+    }
+    print_names("missing (read and checked, not run)", is_missing);
+    print_names("run by the slow reference", is_reference);
+    print_names("without a gradient", has_no_gradient);
+}
+
 int cmd_ops(int argc, char **argv) {
-    bool json = false;
-    const cli_flag flags[] = {{"--json", CLI_SWITCH, &json, .help = "one JSON object a line"}};
-    int code = cli_parse(argc, argv, flags, 1, "ops [--json]",
+    bool json = false, coverage = false;
+    const cli_flag flags[] = {
+        {"--json", CLI_SWITCH, &json, .help = "one JSON object a line"},
+        {"--coverage", CLI_SWITCH, &coverage, .help = "how many operations of each opset the cpu driver runs, and how"},
+    };
+    int code = cli_parse(argc, argv, flags, 2, "ops [--json | --coverage]",
                          "Lists the MIL operations: name, first opset, gradient rule, parameters.");
     if (code >= 0) return code;
+    if (json && coverage) return cli_misuse("ops", "--json and --coverage do not go together");
+    if (coverage) {
+        print_coverage();
+        return CLI_OK;
+    }
     for (int i = 0; i < MIL_OP_COUNT; i++) (json ? print_json : print_row)(mil_op_get((mil_opcode)i));
     return CLI_OK;
 }

@@ -24,6 +24,20 @@ static double conv_products(const mil_op *op) {
     return products;
 }
 
+static double conv_transpose_products(const mil_op *op) {
+    mil_conv c;
+    if (mil_conv_transpose_read(op, &c, NULL)) return 0.0;
+    double products = (double)mil_type_count(&mil_in(op, "x")->type) * (double)(c.c_out / c.groups);
+    for (int d = 0; d < c.spatial; d++) products *= (double)c.kernel[d];
+    return products;
+}
+
+static double recurrent_products(const mil_op *op) {
+    mil_recurrent r;
+    if (mil_recurrent_read(op, &r, NULL)) return 0.0;
+    return (double)(r.steps * r.batch * r.directions) * (double)(r.gates * r.hidden) * (double)(r.inputs + r.hidden);
+}
+
 static double einsum_products(const mil_op *op) {
     mil_einsum e;
     if (mil_einsum_read(op, &e, NULL)) return 0.0;
@@ -43,8 +57,14 @@ static const struct product_rule {
     mil_rule rule;
     double (*products)(const mil_op *op);
 } product_rules[] = {
-    {mil_rule_matmul, matmul_products}, {mil_rule_linear, linear_products}, {mil_rule_conv, conv_products},
-    {mil_rule_einsum, einsum_products}, {mil_rule_sdpa, sdpa_products},
+    {mil_rule_matmul, matmul_products},
+    {mil_rule_linear, linear_products},
+    {mil_rule_conv, conv_products},
+    {mil_rule_einsum, einsum_products},
+    {mil_rule_sdpa, sdpa_products},
+    {mil_rule_conv_quantized, conv_products},
+    {mil_rule_conv_transpose, conv_transpose_products},
+    {mil_rule_recurrent, recurrent_products},
 };
 
 static double flops_of(const mil_op *op, bool *is_matrix) {

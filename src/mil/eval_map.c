@@ -197,3 +197,54 @@ propane_status mil_eval_dequantize(const mil_eval_args *a, propane_error *err) {
 propane_status mil_eval_constexpr_affine(const mil_eval_args *a, propane_error *err) {
     return map_quant(a, "quantized_data", dequantize_of, err);
 }
+
+/* ---- further activations -------------------------------------------------------------------------------------------- */
+
+UNARY(acos, NULL, NULL, acos(x))
+UNARY(asin, NULL, NULL, asin(x))
+UNARY(atan, NULL, NULL, atan(x))
+UNARY(atanh, NULL, NULL, atanh(x))
+UNARY(cosh, NULL, NULL, cosh(x))
+UNARY(sinh, NULL, NULL, sinh(x))
+UNARY(tan, NULL, NULL, tan(x))
+UNARY(linear_activation, "alpha", "beta", n.alpha *x + n.beta)
+UNARY(scaled_tanh, "alpha", "beta", n.alpha *tanh(n.beta *x))
+UNARY(thresholded_relu, "alpha", NULL, x < n.alpha ? 0.0 : x)
+
+static double clamped_line(double y, double beta) { return y > beta ? beta : y; }
+UNARY(clamped_relu, "alpha", "beta", clamped_line(x < 0.0 ? n.alpha * x : x, n.beta))
+
+/* alpha may be whole, as x is. */
+propane_status mil_eval_threshold(const mil_eval_args *a, propane_error *err) {
+    const mil_tensor *x = mil_eval_in(a, "x");
+    const double alpha = mil_eval_in(a, "alpha")->data[0];
+    const int64_t count = mil_type_count(&x->type);
+    for (int64_t i = 0; i < count; i++) a->out[0].data[i] = x->data[i] < alpha ? alpha : x->data[i];
+    return PROPANE_OK;
+}
+
+/* alpha and beta: one number for each element of dimension 1 of x. */
+typedef double (*channel_function)(double x, double alpha, double beta);
+
+static propane_status map_channels(const mil_eval_args *a, channel_function f, const mil_tensor *beta) {
+    const mil_tensor *x = mil_eval_in(a, "x"), *alpha = mil_eval_in(a, "alpha");
+    const int64_t count = mil_type_count(&x->type), channels = x->type.dim[1];
+    int64_t inner = 1;
+    for (int d = 2; d < x->type.rank; d++) inner *= x->type.dim[d];
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t c = i / inner % channels;
+        a->out[0].data[i] = f(x->data[i], alpha->data[c], beta ? beta->data[c] : 0.0);
+    }
+    return PROPANE_OK;
+}
+
+static double prelu_of(double x, double alpha, double beta) { return x < 0.0 ? alpha * x : x; }
+static double softplus_parametric_of(double x, double alpha, double beta) {
+    const double y = beta * x;
+    return alpha * (y > 0.0 ? y + log1p(exp(-y)) : log1p(exp(y)));
+}
+
+propane_status mil_eval_prelu(const mil_eval_args *a, propane_error *err) { return map_channels(a, prelu_of, NULL); }
+propane_status mil_eval_softplus_parametric(const mil_eval_args *a, propane_error *err) {
+    return map_channels(a, softplus_parametric_of, mil_eval_in(a, "beta"));
+}

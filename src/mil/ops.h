@@ -46,7 +46,7 @@ typedef struct mil_param {
     int blocks;           /* CAPTURED: how many blocks the op has */
 } mil_param;
 
-#define MIL_MAX_PARAMS 12
+#define MIL_MAX_PARAMS 20
 
 /* Types and shapes of the results. `out` has room for info->result_count or, where that is 0, for MIL_MAX_RESULTS. */
 #define MIL_MAX_RESULTS 256

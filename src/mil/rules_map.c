@@ -153,3 +153,49 @@ propane_status mil_rule_constexpr_affine(const mil_op *op, mil_type *out, int *o
     *out_count = 1;
     return PROPANE_OK;
 }
+
+/* ---- activations with parameters ------------------------------------------------------------------------------------- */
+
+/* alpha: one number of x's own element type. */
+propane_status mil_rule_threshold(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = &mil_in(op, "x")->type, *alpha = &mil_in(op, "alpha")->type;
+    char text[160];
+    if (alpha->rank != 0 || alpha->dtype != x->dtype)
+        return BAD("alpha is %s; it must be one %s, as x is", mil_type_print(text, alpha),
+                   mil_dtype_get(x->dtype)->name);
+    return mil_rule_same(op, out, out_count, err);
+}
+
+static propane_status per_channel(const mil_op *op, const char *param, propane_error *err) {
+    const mil_type *x = &mil_in(op, "x")->type, *v = &mil_in(op, param)->type;
+    char text[160];
+    if (x->rank < 3 || x->rank > 5)
+        return BAD("x is %s; it must have rank 3 to 5: batch, channels, space", mil_shape_print(text, x));
+    if (v->rank != 1 || v->dim[0] != x->dim[1])
+        return BAD("%s is %s; it must be [%lld], one number per channel", param, mil_shape_print(text, v),
+                   (long long)x->dim[1]);
+    return PROPANE_OK;
+}
+
+propane_status mil_rule_prelu(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    PROPANE_TRY(per_channel(op, "alpha", err));
+    return mil_rule_same(op, out, out_count, err);
+}
+
+propane_status mil_rule_softplus_parametric(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    PROPANE_TRY(per_channel(op, "alpha", err));
+    PROPANE_TRY(per_channel(op, "beta", err));
+    return mil_rule_same(op, out, out_count, err);
+}
+
+/* The shape of ref_tensor, the element type of value (fp32 if it is left out). */
+propane_status mil_rule_fill_like(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_value *value = mil_in(op, "value");
+    char text[160];
+    if (value && (mil_type_count(&value->type) != 1 || value->type.dtype == MIL_string))
+        return BAD("value is %s; it must be one number", mil_type_print(text, &value->type));
+    out[0] = mil_in(op, "ref_tensor")->type;
+    out->dtype = value ? value->type.dtype : MIL_fp32;
+    *out_count = 1;
+    return PROPANE_OK;
+}

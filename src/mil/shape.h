@@ -60,6 +60,15 @@ typedef struct mil_conv {
     int64_t in[3], kernel[3], out[3], stride[3], dilation[3], before[3], after[3]; /* before, after: padding */
 } mil_conv;
 PROPANE_CHECK propane_status mil_conv_read(const mil_op *op, mil_conv *out, propane_error *err);
+/* Pooling: c_in = c_out, dilation 1. In ceil mode the last window may reach beyond in + after. */
+PROPANE_CHECK propane_status mil_pool_read(const mil_op *op, mil_conv *out, propane_error *err);
+/* conv_transpose, as the convolution that it transposes: c.out are x's dimensions, c.in the result's; c_in is x's and
+ * c_out the result's number of channels, the weight is [c_in, c_out/groups, *kernel]. after may be negative. */
+PROPANE_CHECK propane_status mil_conv_transpose_read(const mil_op *op, mil_conv *out, propane_error *err);
+/* Parts of these: one positive number per spatial dimension (left out: 1); before, after and out from pad_type and pad. */
+PROPANE_CHECK propane_status mil_spatial_vector(const mil_op *op, const char *param, int spatial, int64_t out[3],
+                                                propane_error *err);
+PROPANE_CHECK propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *err);
 
 /* slice_by_index and slice_by_size: element i of dimension d comes from begin[d] + i*step[d], i < count[d]. */
 typedef struct mil_slice {
@@ -68,6 +77,24 @@ typedef struct mil_slice {
     bool squeeze[MIL_MAX_RANK]; /* the dimension (count 1) is missing from the result */
 } mil_slice;
 PROPANE_CHECK propane_status mil_slice_read(const mil_op *op, mil_slice *out, propane_error *err);
+/* slice_by_index and its like from out->begin and `end`, one number per dimension of x, known only now. */
+PROPANE_CHECK propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice *out,
+                                               propane_error *err);
+
+/* space_to_batch and batch_to_space: blocks of images, and what is padded or cropped of height and width. */
+typedef struct mil_blocks {
+    int64_t block[2], before[2], after[2];
+} mil_blocks;
+PROPANE_CHECK propane_status mil_blocks_read(const mil_op *op, const char *edges, mil_blocks *out, propane_error *err);
+/* crop: where in x the result begins, and its type. */
+PROPANE_CHECK propane_status mil_crop_read(const mil_op *op, int64_t begin[MIL_MAX_RANK], mil_type *out,
+                                           propane_error *err);
+/* sliding_windows: `count` windows of `size` elements of `axis`. */
+typedef struct mil_windows {
+    int axis;
+    int64_t size, stride, count;
+} mil_windows;
+PROPANE_CHECK propane_status mil_windows_read(const mil_op *op, mil_windows *out, propane_error *err);
 
 typedef enum mil_pad_mode { MIL_PAD_CONSTANT, MIL_PAD_REFLECT, MIL_PAD_REPLICATE } mil_pad_mode;
 typedef struct mil_pad {
@@ -92,6 +119,85 @@ typedef struct mil_gather {
 } mil_gather;
 PROPANE_CHECK propane_status mil_gather_read(const mil_op *op, mil_gather *out, propane_error *err);
 
+/* gather_along_axis, scatter_along_axis: x as [outer, size, inner], indices and the rest as [outer, picks, inner]. */
+PROPANE_CHECK propane_status mil_along_read(const mil_op *op, const char *data, mil_gather *out, propane_error *err);
+
+/* gather_nd, scatter_nd: x as [batch, *size[depth], inner], indices as [batch, picks, depth]. */
+typedef struct mil_gather_nd {
+    int batch_dims, depth;
+    int64_t batch, picks, inner, image; /* image: elements of x in one batch */
+    int64_t size[MIL_MAX_RANK], step[MIL_MAX_RANK];
+    mil_type result; /* of the gather: the updates of a scatter */
+} mil_gather_nd;
+PROPANE_CHECK propane_status mil_gather_nd_read(const mil_op *op, const char *data, mil_gather_nd *out,
+                                                propane_error *err);
+
+typedef enum mil_scatter_mode {
+    MIL_SCATTER_UPDATE,
+    MIL_SCATTER_ADD,
+    MIL_SCATTER_SUB,
+    MIL_SCATTER_MUL,
+    MIL_SCATTER_DIV,
+    MIL_SCATTER_MAX,
+    MIL_SCATTER_MIN
+} mil_scatter_mode;
+PROPANE_CHECK propane_status mil_scatter_mode_read(const mil_op *op, mil_scatter_mode *out, propane_error *err);
+
+/* non_maximum_suppression. boxes_last: boxes [n, 4, boxes], scores [n, classes, boxes] (from ios17 on); else the last two
+ * dimensions are the other way round. A box is centre x, centre y, width, height. */
+typedef struct mil_nms {
+    int64_t batch, boxes, classes, most;
+    double iou_threshold, score_threshold;
+    bool per_class, boxes_last;
+} mil_nms;
+PROPANE_CHECK propane_status mil_nms_read(const mil_op *op, mil_nms *out, propane_error *err);
+
+/* ---- images --------------------------------------------------------------------------------------------------------- */
+
+/* Where in `in` elements each of `out` is read. */
+typedef enum mil_grid {
+    MIL_GRID_DEFAULT,
+    MIL_GRID_STRICT_ALIGN,
+    MIL_GRID_ALIGN,
+    MIL_GRID_OFFSET,
+    MIL_GRID_UNALIGN
+} mil_grid;
+double mil_grid_point(mil_grid grid, double in, int64_t out, int64_t i);
+
+/* upsample_*, resize_*, resize: any number of the last dimensions change; nearest takes the element below the grid point in
+ * the default grid, else the nearest one (the upper one of two that are equally near). */
+typedef struct mil_resize {
+    mil_type result;
+    int first; /* the dimensions from here on are resized */
+    mil_grid grid;
+    bool nearest;
+} mil_resize;
+PROPANE_CHECK propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error *err);
+
+typedef struct mil_crop_resize {
+    int64_t boxes, images_each, box_step; /* images_each: results of each box; box_step: numbers of one */
+    int64_t target[2];
+    bool indexed, flat; /* a box begins with its image's number; no dimension for images_each in the result */
+    bool normalized, centred, width_first;
+    double scale, pad_value;
+    mil_grid grid;
+} mil_crop_resize;
+PROPANE_CHECK propane_status mil_crop_resize_read(const mil_op *op, mil_crop_resize *out, propane_error *err);
+
+/* resample, affine. */
+typedef enum mil_sampling_pad {
+    MIL_SAMPLING_CONSTANT,
+    MIL_SAMPLING_BORDER,
+    MIL_SAMPLING_REFLECTION, /* about the centres of the outer elements */
+    MIL_SAMPLING_SYMMETRIC   /* about their outer edges */
+} mil_sampling_pad;
+typedef struct mil_sampling {
+    bool nearest, normalized, centred, align; /* centred: -1 .. 1, else 0 .. 1 */
+    mil_sampling_pad pad;
+    double pad_value;
+} mil_sampling;
+PROPANE_CHECK propane_status mil_sampling_read(const mil_op *op, mil_sampling *out, propane_error *err);
+
 /* einsum in full generality: labels are the letters, in order of appearance in the result and then in the operands. A
  * label that stands twice in one operand takes its diagonal; an operand whose size is 1 is repeated. */
 #define MIL_MAX_EINSUM 8 /* operands */
@@ -110,5 +216,37 @@ typedef struct mil_sdpa {
     mil_type scores; /* [*b, l, s], what the mask is broadcast to */
 } mil_sdpa;
 PROPANE_CHECK propane_status mil_sdpa_read(const mil_op *op, mil_sdpa *out, propane_error *err);
+
+/* ---- recurrent ------------------------------------------------------------------------------------------------------ */
+
+typedef enum mil_recurrent_activation {
+    MIL_RECURRENT_SIGMOID,
+    MIL_RECURRENT_TANH,
+    MIL_RECURRENT_RELU,
+    MIL_RECURRENT_LINEAR,
+    MIL_RECURRENT_SCALED_TANH, /* 1.7159 tanh(2/3 x) */
+    MIL_RECURRENT_SIGMOID_HARD /* min(max(0.2 x + 0.5, 0), 1) */
+} mil_recurrent_activation;
+
+/* lstm (4 gates), gru (3), rnn (1): x [steps, batch, inputs], states [batch, directions * hidden]. */
+typedef struct mil_recurrent {
+    int64_t steps, batch, inputs, hidden, directions, gates;
+    bool reverse, sequence, reset_after, clipped;
+    double clip;
+    mil_recurrent_activation gate, cell, output;
+} mil_recurrent;
+PROPANE_CHECK propane_status mil_recurrent_read(const mil_op *op, mil_recurrent *out, propane_error *err);
+
+/* ---- compressed constants --------------------------------------------------------------------------------------------- */
+
+/* A palette of `entries` vectors for each block of the indices, which have `shape`. */
+typedef struct mil_palette {
+    int64_t entries, vector, block[MIL_MAX_RANK];
+    int axis; /* along which a vector lies */
+} mil_palette;
+PROPANE_CHECK propane_status mil_palette_read(const mil_op *op, const char *indices, const mil_type *shape,
+                                              mil_palette *out, propane_error *err);
+/* Bits of an index into a palette that is a plain vector (ios16); 0: no such palette. */
+int mil_palette_bits(const mil_type *lut);
 
 #endif

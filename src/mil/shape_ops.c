@@ -69,8 +69,8 @@ propane_status mil_matmul_read(const mil_op *op, mil_matmul *out, propane_error 
 /* ---- conv ----------------------------------------------------------------------------------------------------------- */
 
 /* One positive number per spatial dimension; left out: 1. */
-static propane_status spatial_vector(const mil_op *op, const char *param, int spatial, int64_t out[3],
-                                     propane_error *err) {
+propane_status mil_spatial_vector(const mil_op *op, const char *param, int spatial, int64_t out[3],
+                                  propane_error *err) {
     int count = 0;
     int64_t values[MIL_MAX_RANK];
     PROPANE_TRY(mil_attr_vector(op, param, MIL_MAX_RANK, values, &count, err));
@@ -84,7 +84,7 @@ static propane_status spatial_vector(const mil_op *op, const char *param, int sp
     return PROPANE_OK;
 }
 
-static propane_status conv_padding(const mil_op *op, mil_conv *c, propane_error *err) {
+propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *err) {
     const char *mode = NULL;
     PROPANE_TRY(mil_attr_text(op, "pad_type", &mode, err));
     bool custom = !strcmp(mode, "custom"), same = !strcmp(mode, "same"), lower = !strcmp(mode, "same_lower");
@@ -138,12 +138,12 @@ propane_status mil_conv_read(const mil_op *op, mil_conv *out, propane_error *err
         return BAD("bias is %s; it must be [%lld], one number per output channel", mil_shape_print(text, bias),
                    (long long)out->c_out);
     for (int d = 0; d < out->spatial; d++) out->in[d] = x->dim[d + 2], out->kernel[d] = w->dim[d + 2];
-    PROPANE_TRY(spatial_vector(op, "strides", out->spatial, out->stride, err));
-    PROPANE_TRY(spatial_vector(op, "dilations", out->spatial, out->dilation, err));
+    PROPANE_TRY(mil_spatial_vector(op, "strides", out->spatial, out->stride, err));
+    PROPANE_TRY(mil_spatial_vector(op, "dilations", out->spatial, out->dilation, err));
     for (int d = 0; d < out->spatial; d++)
         if (out->kernel[d] > INT32_MAX || out->in[d] > INT32_MAX)
             return BAD("spatial dimension %d is larger than 2^31", d);
-    return conv_padding(op, out, err);
+    return mil_conv_padding(op, out, err);
 }
 
 /* ---- slices, pad, split --------------------------------------------------------------------------------------------- */
@@ -177,10 +177,9 @@ static propane_status slice_by_size(const mil_op *op, const mil_type *x, mil_sli
 }
 
 /* As Python slices: negative bounds count from the end, bounds are clamped, masks mean "from the edge". */
-static propane_status slice_by_index(const mil_op *op, const mil_type *x, mil_slice *out, propane_error *err) {
-    int64_t end[MIL_MAX_RANK];
+propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice *out, propane_error *err) {
+    const mil_type *x = type_of(op, "x");
     bool from_edge[MIL_MAX_RANK], to_edge[MIL_MAX_RANK];
-    PROPANE_TRY(per_dimension(op, "end", x->rank, end, err));
     PROPANE_TRY(per_dimension(op, "stride", x->rank, out->step, err));
     PROPANE_TRY(mil_attr_bools(op, "begin_mask", x->rank, from_edge, err));
     PROPANE_TRY(mil_attr_bools(op, "end_mask", x->rank, to_edge, err));
@@ -213,7 +212,11 @@ propane_status mil_slice_read(const mil_op *op, mil_slice *out, propane_error *e
     const bool by_size = mil_op_param(op->info, "size") >= 0;
     *out = (mil_slice){.rank = x->rank};
     PROPANE_TRY(per_dimension(op, "begin", x->rank, out->begin, err));
-    if (!by_size) return slice_by_index(op, x, out, err);
+    if (!by_size) {
+        int64_t end[MIL_MAX_RANK];
+        PROPANE_TRY(per_dimension(op, "end", x->rank, end, err));
+        return mil_slice_resolve(op, end, out, err);
+    }
     PROPANE_TRY(per_dimension(op, "size", x->rank, out->count, err));
     return slice_by_size(op, x, out, err);
 }

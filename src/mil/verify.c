@@ -14,6 +14,7 @@
 enum {
     SET_FLOAT = BIT(fp16) | BIT(fp32),
     SET_NUM = SET_FLOAT | BIT(int32),
+    SET_WHOLE = BIT(int32) | BIT(uint32) | BIT(int16) | BIT(uint16), /* of attributes */
     SET_ALL = (1u << MIL_DTYPE_COUNT) - 2,
     ANY_RANK = -1
 };
@@ -42,8 +43,8 @@ static const class_rule classes[] = {
     [MIL_CLASS_STATE] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "a state", 1u << MIL_STATE},
     [MIL_CLASS_LIST] = {SET_ALL & ~BIT(string), ANY_RANK, false, false, "a list", 1u << MIL_LIST},
     [MIL_CLASS_QUANT] = {BIT(int8) | BIT(uint8), ANY_RANK, false, false, "int8 or uint8"},
-    [MIL_CLASS_K_INT] = {BIT(int32), 0, true, false, "a single int32"},
-    [MIL_CLASS_K_INTS] = {BIT(int32), 1, true, false, "a list of int32 (a tensor of rank 1)"},
+    [MIL_CLASS_K_INT] = {SET_WHOLE, 0, true, false, "a single int32"},
+    [MIL_CLASS_K_INTS] = {SET_WHOLE, 1, true, false, "a list of int32 (a tensor of rank 1)"},
     [MIL_CLASS_K_BOOL] = {BIT(bool), 0, true, false, "a single bool"},
     [MIL_CLASS_K_BOOLS] = {BIT(bool), 1, true, false, "a list of bool (a tensor of rank 1)"},
     [MIL_CLASS_K_TEXT] = {BIT(string), 0, true, false, "a string"},

@@ -76,8 +76,16 @@ static void compare(sweep *s, const op_case *c, const mil_type *type, const doub
     mem_free(got);
 }
 
+/* Elements of less than a byte are constants' alone: the driver has no such outputs. */
+static bool has_packed_result(const op_case *c) {
+    for (int r = 0; r < c->function->result_count; r++)
+        if (mil_dtype_get(c->function->results[r]->type.dtype)->bits < 8) return true;
+    return false;
+}
+
 static void run_case(const op_case *c, void *context) {
     sweep *s = context;
+    if (has_packed_result(c)) return;
     propane_error err = {0};
     arena *a = arena_create();
     cpu_program *program = NULL;

@@ -12,6 +12,7 @@
  *   K_INTS, K_BOOLS   [1,-1]  [true,false]         K_INT, K_BOOL, K_FLOAT, K_TEXT   3  true  0.5  valid
  *
  * and for=float, for=int, for=fp16, ... restricts the element types; without it the class of the first tensor decides.
+ * opset=ios15 makes the function one of that opset (else ios18).
  */
 #include "support/op_cases.h"
 
@@ -24,7 +25,7 @@
 #include "support/op_lines.h"
 #include "support/test.h"
 
-enum { WORDS = 16, SHORT = 80, SLOTS = 1024 };
+enum { WORDS = 24, SHORT = 80, SLOTS = 1024 };
 
 /* ---- columns of ops.def as text ------------------------------------------------------------------------------------- */
 
@@ -263,15 +264,15 @@ static bool is_tensor(mil_class klass) { return klass < MIL_CLASS_K_INT || klass
 
 /* The values that a spec gives to a parameter. */
 static int read_values(maker *m, const mil_param *p, char *spec, mil_value *out[OP_CASE_INPUTS]) {
-    if (!is_tensor(p->klass)) {
-        out[0] = read_attribute(m, p, spec);
-        return 1;
-    }
     char name[64];
     int count = 0;
     for (char *next; spec; spec = next) {
         next = strchr(spec, '|');
         if (next) *next++ = 0;
+        if (!is_tensor(p->klass)) {
+            out[count++] = read_attribute(m, p, spec);
+            continue;
+        }
         snprintf(name, sizeof name, p->need == MIL_VARIADIC ? "%s%d" : "%s", p->name, count);
         ck_assert_msg(count < OP_CASE_INPUTS, "%s: too many values", m->label);
         out[count++] = read_tensor(m, p, spec, name);
@@ -328,7 +329,8 @@ op_case *op_case_make(mil_opcode code, mil_dtype dtype, const char *line, uint64
         .label = mem_copy_string(m->label), .code = code, .dtype = dtype, .module = mil_module_create("case.mil")};
     ck_assert(m->line && out->label && out->module);
     split_words(m);
-    mil_build_begin(&m->build, out->module, "main", MIL_IOS18);
+    const char *opset = word_of(m, "opset");
+    mil_build_begin(&m->build, out->module, "main", opset ? mil_opset_from_name(opset, strlen(opset)) : MIL_IOS18);
     const mil_op *op = build_op(m);
     for (int k = 0; op && k < op->result_count; k++) mil_build_result(&m->build, op->results[k]);
     const propane_status status = mil_build_end(&m->build, err);

@@ -87,7 +87,7 @@ static propane_status read_operands(planner *p, const mil_op *op, reference_args
     return PROPANE_OK;
 }
 
-static propane_status emit_reference(planner *p, const mil_op *op, propane_error *err) {
+propane_status cpu_plan_emit_reference(planner *p, const mil_op *op, propane_error *err) {
     int results = op->result_count;
     int64_t doubles = 0;
     if (!op->info->eval) return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "the cpu driver has no way to run it");
@@ -123,7 +123,6 @@ static propane_status emit_reference(planner *p, const mil_op *op, propane_error
     return PROPANE_OK;
 }
 
-const cpu_plan_binding cpu_bind_reference = {.emit = emit_reference};
-/* Constants never come to emission; folded rows only where they are too large to fold, and then through the reference. */
-const cpu_plan_binding cpu_bind_none = {.emit = emit_reference};
-const cpu_plan_binding cpu_bind_fold = {.emit = emit_reference};
+const cpu_plan_binding cpu_bind_reference = {.emit = cpu_plan_emit_reference};
+/* Constants never come to emission. */
+const cpu_plan_binding cpu_bind_none = {.emit = cpu_plan_emit_reference};

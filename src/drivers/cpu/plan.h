@@ -266,6 +266,7 @@ PROPANE_CHECK propane_status cpu_plan_place_values(planner *p, propane_error *er
 PROPANE_CHECK propane_status cpu_plan_memory(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_emit_reference(planner *p, const mil_op *op, propane_error *err);
 bool cpu_plan_is_product(const mil_op *op);
 bool cpu_plan_is_row_softmax(const mil_op *op);
 /* Rows of the causal mask that the sum adds; 0: it adds none. `exact`: what it adds where it does not mask is 0. */
@@ -280,7 +281,9 @@ unsigned cpu_plan_tile_axes(const mil_op *op);
 extern const cpu_plan_binding cpu_bind_none, cpu_bind_fold, cpu_bind_reference, cpu_bind_map, cpu_bind_select,
     cpu_bind_gelu, cpu_bind_cast, cpu_bind_reduce, cpu_bind_softmax, cpu_bind_view, cpu_bind_concat, cpu_bind_copy,
     cpu_bind_gather, cpu_bind_matmul, cpu_bind_linear, cpu_bind_conv, cpu_bind_lower_layer_norm,
-    cpu_bind_lower_batch_norm, cpu_bind_lower_instance_norm, cpu_bind_lower_l2_norm, cpu_bind_lower_sdpa;
+    cpu_bind_lower_batch_norm, cpu_bind_lower_instance_norm, cpu_bind_lower_l2_norm, cpu_bind_lower_sdpa,
+    cpu_bind_lower_activation, cpu_bind_lower_layout, cpu_bind_lower_transposed, cpu_bind_pool, cpu_bind_resize,
+    cpu_bind_recurrent, cpu_bind_update;
 
 /* How a reduction row combines its elements. */
 typedef enum cpu_plan_fold {

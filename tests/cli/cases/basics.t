@@ -35,6 +35,13 @@ $ propane ops --jsn
 2> propane ops: there is no flag '--jsn'
 2> Try 'propane ops --help'.
 = 2
+$ propane ops --json --coverage
+2> propane ops: --json and --coverage do not go together
+2> Try 'propane ops --help'.
+= 2
+$ propane ops --coverage | head -1
+> opset    operations     kernel     folded  reference    missing
+= 0
 $ propane ops --json=yes
 2> propane ops: --json takes no value
 2> Try 'propane ops --help'.
