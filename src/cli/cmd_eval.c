@@ -2,6 +2,7 @@
  * propane eval: a model's mean loss on a text or on a given sequence of ids.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "base/pool.h"
 #include "cli/cli.h"
 #include "cli/eval_gradients.h"
+#include "cli/forms.h"
 #include "cli/ids.h"
 #include "cli/progress.h"
 #include "cli/runfolder.h"
@@ -18,7 +20,7 @@
 #include "model/tokens.h"
 
 typedef struct eval_job {
-    const char *model, *data, *ids_path, *vocabulary, *device, *precision, *logits, *gradients, *plan;
+    const char *model, *data, *ids_path, *vocabulary, *device, *precision, *form, *logits, *gradients, *plan;
     int64_t context;
     bool json;
     tokenizer *tokenizer;
@@ -80,7 +82,8 @@ static propane_status write_gradients(eval_job *j, propane_error *err) {
 
 static propane_status eval(eval_job *j, propane_error *err) {
     const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                   .context = j->context};
+                                   .context = j->context,
+                                   .weights = form_of(j->form)};
     double mean = 0;
     int64_t predictions = 0;
     PROPANE_TRY(model_store_read(j->model, &j->weights, err));
@@ -94,10 +97,12 @@ static propane_status eval(eval_job *j, propane_error *err) {
     if (j->json) {
         printf("{\"predictions\":%" PRId64, predictions);
         progress_number("loss", mean);
+        progress_number("perplexity", exp(mean));
         if (j->text_bytes) progress_number("nats_per_byte", per_byte);
         printf("}\n");
     } else {
         printf("loss %.6f nats per token over %" PRId64 " predictions", mean, predictions);
+        printf(", perplexity %.4f", exp(mean));
         if (j->text_bytes) printf(", %.6f nats per byte", per_byte);
         printf("\n");
     }
@@ -105,7 +110,7 @@ static propane_status eval(eval_job *j, propane_error *err) {
 }
 
 int cmd_eval(int argc, char **argv) {
-    eval_job j = {.device = "cpu", .precision = "fp32", .plan = "layer"};
+    eval_job j = {.device = "cpu", .precision = "fp32", .form = "fp32", .plan = "layer"};
     int64_t threads = 0;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model,
@@ -117,6 +122,7 @@ int cmd_eval(int argc, char **argv) {
         {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest stretch with one cache; 0: the model's"},
         {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
         {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--weights", CLI_CHOICE, &j.form, .words = FORM_WORDS, .help = FORM_HELP},
         {"--logits", CLI_TEXT, &j.logits, .words = "FILE", .help = "write the logits after each id, as safetensors"},
         {"--gradients", CLI_TEXT, &j.gradients, .words = "FILE",
          .help = "write the gradients of the mean loss, named like the model's weights"},

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
+#include "cli/forms.h"
 #include "cli/ids.h"
 #include "cli/runfolder.h"
 #include "infer/complete.h"
@@ -19,7 +20,7 @@
 enum { MAX_STOPS = 16 };
 
 typedef struct generate_job {
-    const char *model, *prompt, *prompt_ids, *prompts, *vocabulary, *device, *precision;
+    const char *model, *prompt, *prompt_ids, *prompts, *vocabulary, *device, *precision, *form;
     int64_t count, context, logprobs;
     infer_sampling sampling;
     bool print_ids, ignore_end, json;
@@ -212,7 +213,8 @@ static propane_status run_file(generate_job *j, propane_error *err) {
 
 static propane_status open_model(generate_job *j, propane_error *err) {
     const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                   .context = j->context};
+                                   .context = j->context,
+                                   .weights = form_of(j->form)};
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
     PROPANE_TRY(model_store_read(j->model, &j->weights, err));
     bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->vocabulary;
@@ -255,6 +257,7 @@ int cmd_generate(int argc, char **argv) {
     generate_job j = {.prompt = "",
                       .device = "cpu",
                       .precision = "fp32",
+                      .form = "fp32",
                       .count = 200,
                       .logprobs = -1,
                       .sampling = {.temperature = 0.8, .top_p = 0.95, .repetition = 1}};
@@ -292,6 +295,7 @@ int cmd_generate(int argc, char **argv) {
         {"work", CLI_HEADING, .help = "how:"},
         {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
         {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--weights", CLI_CHOICE, &j.form, .words = FORM_WORDS, .help = FORM_HELP},
         {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "generate MODEL [--prompt TEXT] [flags]",

@@ -10,12 +10,13 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
+#include "cli/forms.h"
 #include "cli/runfolder.h"
 #include "model/store.h"
 #include "serve/server.h"
 
 typedef struct serve_job {
-    const char *model, *vocabulary, *device, *precision, *chat_name, *name;
+    const char *model, *vocabulary, *device, *precision, *form, *chat_name, *name;
     int64_t context;
     serve_options options;
     tokenizer *tokenizer;
@@ -37,7 +38,8 @@ static const char *last_part(const char *path, char out[200]) {
 
 static propane_status open_model(serve_job *j, propane_error *err) {
     const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                   .context = j->context};
+                                   .context = j->context,
+                                   .weights = form_of(j->form)};
     PROPANE_TRY(model_store_read(j->model, &j->weights, err));
     PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
     if (tokenizer_vocab_size(j->tokenizer) > j->weights->config.vocab_size)
@@ -72,7 +74,7 @@ static propane_status serve(serve_job *j, propane_error *err) {
 }
 
 int cmd_serve(int argc, char **argv) {
-    serve_job j = {.device = "cpu", .precision = "fp32", .options = {.host = "127.0.0.1"}};
+    serve_job j = {.device = "cpu", .precision = "fp32", .form = "fp32", .options = {.host = "127.0.0.1"}};
     int64_t threads = 0, port = 8080, body = 4, queue = 512, connections = 1024;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model,
@@ -86,6 +88,7 @@ int cmd_serve(int argc, char **argv) {
         {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
         {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
         {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--weights", CLI_CHOICE, &j.form, .words = FORM_WORDS, .help = FORM_HELP},
         {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
         {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},

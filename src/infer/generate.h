@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Running a model: token ids in, logits, losses or new ids out. All layers share three programs (attention with a cache of
- * keys and values, feed-forward, head), compiled for one position and for a chunk of them; weights are inputs, loaded once.
+ * keys and values, feed-forward, head), compiled for one position and for chunks of them; weights are inputs, loaded once.
  * The residual stream is fp32 on the host.
  */
 #ifndef INFER_GENERATE_H
@@ -8,14 +8,16 @@
 
 #include "infer/sample.h"
 #include "mil/mil.h"
+#include "model/pack.h"
 #include "model/weights.h"
 
 typedef struct infer infer;
 
 typedef struct infer_options {
-    mil_dtype dtype; /* MIL_fp32 or MIL_fp16: of the programs */
-    int64_t context; /* longest sequence; 0: the model's max_position_embeddings */
-    int64_t chunk;   /* positions that a prompt is read by; 0: 32 */
+    mil_dtype dtype;       /* MIL_fp32 or MIL_fp16: of the programs */
+    int64_t context;       /* longest sequence; 0: the model's max_position_embeddings */
+    int64_t chunk;         /* most positions that a prompt is read by at once; 0: 512 */
+    model_packing weights; /* how matrices are stored (model/pack.h); MODEL_UNPACKED: in `dtype` */
 } infer_options;
 
 /* The device must outlive it; the weights' matrices are copied to the device, the embedding is read from `weights`, which
@@ -25,8 +27,9 @@ PROPANE_CHECK propane_status infer_create(propane_device *device, const model_we
 void infer_free(infer *m);
 int64_t infer_context(const infer *m);
 int infer_vocab(const infer *m);
-int64_t infer_position(const infer *m); /* tokens read so far */
-void infer_reset(infer *m);             /* a fresh sequence */
+int64_t infer_weight_bytes(const infer *m); /* what each token reads */
+int64_t infer_position(const infer *m);     /* tokens read so far */
+void infer_reset(infer *m);                 /* a fresh sequence */
 /* Goes back to the longest beginning that the sequence shares with `ids`, and returns its length: what need not be read
  * again. */
 int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count);

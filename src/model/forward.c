@@ -93,8 +93,7 @@ static mil_value *matrix(context *x, const char *param, int64_t out, int64_t in)
         mil_type type = tensor4(x, out, in, 1, 1);
         return constant_weight(x, name, param, &type);
     }
-    const int64_t dim[] = {out, in};
-    return mil_build_param(&x->b, name, mil_type_tensor(x->o->dtype, 2, dim));
+    return model_pack_build(&x->b, x->o->packing, x->o->dtype, name, out, in);
 }
 
 /* A vector, shaped so that it broadcasts over what it scales or shifts: channels, or the rows of a head. */
@@ -491,8 +490,9 @@ propane_status model_build_attn_decode(mil_module *m, const char *name, const mo
                             name, (long long)cache);
     int64_t batch = o->batch, n = o->sequence, hd = c->head_dim, kv = c->num_key_value_heads;
     mil_value *in = activation(&x);
-    mil_value *k_cache = input(&x, "k_cache", batch, kv * hd, 1, cache);
-    mil_value *v_cache = input(&x, "v_cache", batch, kv * hd, 1, cache);
+    static const int64_t to_heads[] = {0, 2, 3, 1}, to_rows[] = {0, 3, 1, 2};
+    mil_value *k_cache = input(&x, "k_cache", batch, cache, kv, hd);
+    mil_value *v_cache = input(&x, "v_cache", batch, cache, kv, hd);
     rope r = {0};
     if (x.arch->position == ARCH_ROPE) {
         r.cos = input(&x, "cos", 1, 1, hd, n);
@@ -506,12 +506,14 @@ propane_status model_build_attn_decode(mil_module *m, const char *name, const mo
     stage(&x, "qkv");
     mil_value *q = linear(&x, weight(&w, "q_proj"), weight(&w, "q_bias"), xn, "q");
     mil_value *k = linear(&x, weight(&w, "k_proj"), weight(&w, "k_bias"), xn, "k");
-    mil_value *v_new = named(&x, linear(&x, weight(&w, "v_proj"), weight(&w, "v_bias"), xn, "v"), "v_new");
-    span spans[] = {{reshape4(&x, k_cache, batch, kv, hd, cache), reshape4(&x, v_cache, batch, kv, hd, cache), cache},
-                    {NULL, reshape4(&x, v_new, batch, kv, hd, n), n}};
+    mil_value *v = linear(&x, weight(&w, "v_proj"), weight(&w, "v_bias"), xn, "v");
+    span spans[] = {
+        {mil_build_transpose(&x.b, k_cache, to_heads, 4), mil_build_transpose(&x.b, v_cache, to_heads, 4), cache},
+        {NULL, reshape4(&x, v, batch, kv, hd, n), n}};
+    mil_value *v_new = named(&x, mil_build_transpose(&x.b, spans[1].v, to_rows, 4), "v_new");
     q = heads_of(&x, &r, q, c->num_attention_heads, weight(&w, "q_norm"), "q");
     spans[1].k = heads_of(&x, &r, k, kv, weight(&w, "k_norm"), "k");
-    mil_value *k_new = named(&x, reshape4(&x, spans[1].k, batch, kv * hd, 1, n), "k_new");
+    mil_value *k_new = named(&x, mil_build_transpose(&x.b, spans[1].k, to_rows, 4), "k_new");
     mil_value *mix = attention(&x, q, spans, 2, mask);
     stage(&x, "out");
     mil_build_result(&x.b, named(&x, linear(&x, weight(&w, "o_proj"), weight(&w, "o_bias"), mix, "attn"), "o"));

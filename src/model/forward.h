@@ -20,6 +20,7 @@
 #define MODEL_FORWARD_H
 
 #include "mil/build.h"
+#include "model/pack.h"
 #include "model/weights.h"
 
 /* Gives the fp32 data, row major, of a weight that shall be a constant; must not fail. `param` as in weights.h. */
@@ -31,6 +32,7 @@ typedef struct model_build_options {
     model_weight baked; /* NULL: weights are parameters ("inputs"); else constants */
     void *baked_context;
     int64_t first_position; /* of the sequence, for RoPE; usually 0 */
+    model_packing packing;  /* of matrices that are parameters; needs scales as model/pack.h says */
 } model_build_options;
 
 /* A model_weight on a model_weights (the context). */
@@ -52,8 +54,9 @@ PROPANE_CHECK propane_status model_build_whole(mil_module *m, const char *name, 
                                                const model_build_options *o, mil_function **out, propane_error *err);
 
 /* attn for generation: N new positions (o->sequence) against a cache of T. Parameters x [B,D,1,N], k_cache and v_cache
- * [B,KV,1,T], with RoPE cos and sin [1,1,HD,N] (model_rope_tables), mask [1,1,N,T+N] (added to the scores: 0 or -1e4; model_mask),
- * then the weights as in attn. Results o [B,D,1,N] and k_new, v_new [B,KV,1,N], which the host writes into the cache. The
+ * [B,T,KVH,HD], with RoPE cos and sin [1,1,HD,N] (model_rope_tables), mask [1,1,N,T+N] (added to the scores: 0 or -1e4; model_mask),
+ * then the weights as in attn. Results o [B,D,1,N] and k_new, v_new [B,N,KVH,HD], which the host writes into the cache: rows of
+ * positions, so that a shorter cache is the beginning of a longer one. The
  * keys are cached after RoPE. N > 1 is a chunk of a prompt. ffn and head serve generation as they are. */
 PROPANE_CHECK propane_status model_build_attn_decode(mil_module *m, const char *name, const model_config *c,
                                                      const model_build_options *o, int layer, int64_t cache,

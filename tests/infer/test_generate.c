@@ -394,7 +394,68 @@ TEST(what_was_read_is_not_read_again) {
     model_weights_free(w);
 }
 
+/* What a position costs does not change what comes out: over the lengths that caches are compiled for, prompts of all
+ * lengths and rows of every form. */
+TEST(reaches_and_forms_do_not_change_the_logits) {
+    model_config c;
+    model_config_default(&c);
+    c.hidden_size = 64;
+    c.intermediate_size = 96;
+    c.num_hidden_layers = 2;
+    c.num_attention_heads = 4;
+    c.num_key_value_heads = 2;
+    c.head_dim = 16;
+    c.vocab_size = 50;
+    c.max_position_embeddings = 300;
+    model_weights *w;
+    EXPECT_OK(model_weights_create(&c, &w, &err));
+    model_weights_init(w, 7, 0.15);
+    propane_device *d = device_of();
+    int32_t ids[300];
+    rng r;
+    rng_init(&r, 6);
+    for (int i = 0; i < 300; i++) ids[i] = (int32_t)rng_below(&r, 50);
+    static double want[300], got[300];
+    infer *one = model_of(d, w, MIL_fp32, 0, 1); /* token by token */
+    EXPECT_OK(infer_score(one, ids, 300, want, &err));
+    static const struct {
+        model_packing form;
+        double tolerance; /* of the mean loss, about 4; seen: 1e-7, 2e-5, 2e-4, 4e-3 */
+    } forms[] = {{MODEL_UNPACKED, 1e-5}, {MODEL_FP16, 1e-3}, {MODEL_INT8, 5e-3}, {MODEL_INT4, 5e-2}};
+    int64_t bytes = 1 << 30;
+    for (int k = 0; k < 4; k++) {
+        infer *m;
+        const infer_options o = {.dtype = MIL_fp32, .weights = forms[k].form};
+        double mean[2] = {0, 0};
+        EXPECT_OK(infer_create(d, w, &o, &m, &err));
+        EXPECT(infer_weight_bytes(m) < bytes);
+        bytes = infer_weight_bytes(m);
+        for (int round = 0; round < 2; round++) {
+            EXPECT_OK(infer_score(m, ids, 300, got, &err));
+            for (int i = 0; i < 299; i++) mean[round] += (got[i] - want[i]) / 299;
+            if (k == 0)
+                for (int i = 0; i < 299; i++) EXPECT_MSG(fabs(got[i] - want[i]) < 1e-4, "position %d", i);
+        }
+        EXPECT_MSG(fabs(mean[0]) < forms[k].tolerance, "form %d: the mean loss differs by %g", k, mean[0]);
+        EXPECT(fabs(mean[0] - mean[1]) < 1e-12);
+        /* one by one it is the same as in chunks, but for the rounding of sums: quantised rows are read in two ways */
+        float chunked[50], single[50];
+        infer_reset(m);
+        EXPECT_OK(infer_read(m, ids, 70, chunked, &err));
+        infer_reset(m);
+        for (int i = 0; i < 70; i++) EXPECT_OK(infer_read(m, ids + i, 1, single, &err));
+        for (int i = 0; i < 50; i++)
+            EXPECT_MSG(fabsf(chunked[i] - single[i]) < 1e-3f, "form %d: %g and %g", k, (double)chunked[i],
+                       (double)single[i]);
+        infer_free(m);
+    }
+    infer_free(one);
+    propane_device_close(d);
+    model_weights_free(w);
+}
+
 SUITE("infer/generate", T(stories260k_writes_what_run_c_writes), T(stories260k_losses_equal_run_c),
       T(chunks_do_not_change_the_logits), T(long_sequences_are_measured_in_windows), T(generation_ends_where_it_should),
       T(wrong_input_is_refused), T(memory_that_runs_out_is_an_error_everywhere), T(draws_have_the_right_probabilities),
-      T(cuts_keep_what_a_full_sort_keeps), T(penalties_change_logits_as_they_say), T(what_was_read_is_not_read_again))
+      T(cuts_keep_what_a_full_sort_keeps), T(penalties_change_logits_as_they_say), T(what_was_read_is_not_read_again),
+      T(reaches_and_forms_do_not_change_the_logits))

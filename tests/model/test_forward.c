@@ -334,11 +334,10 @@ TEST(generation_gives_what_training_gives) {
                                    {"cos", cosines}, {"sin", sines},       {"mask", mask_wide}};
             const mil_tensor *out = run(&b, attn, given, 6, MODEL_ATTN, 0);
             for (int64_t e = 0; e < c.hidden_size * n; e++) x[e] += out[0].data[e];
-            for (int64_t r = 0; r < kv; r++)
-                for (int t = 0; t < n; t++) {
-                    k_cache[r * CACHE + at + t] = out[1].data[r * n + t];
-                    v_cache[r * CACHE + at + t] = out[2].data[r * n + t];
-                }
+            for (int64_t r = 0; r < kv * n; r++) {
+                k_cache[at * kv + r] = out[1].data[r];
+                v_cache[at * kv + r] = out[2].data[r];
+            }
             out = run(&b, ffn, given, 1, MODEL_FFN, 0);
             for (int64_t e = 0; e < c.hidden_size * n; e++) x[e] += out[0].data[e];
             out = run(&b, head, given, 1, MODEL_HEAD, -1);

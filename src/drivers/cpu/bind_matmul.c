@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "drivers/cpu/bind_gemv.h"
 #include "drivers/cpu/gemm.h"
 #include "drivers/cpu/plan.h"
 #include "mil/shape.h"
@@ -88,8 +89,17 @@ bool cpu_plan_is_product(const mil_op *op) {
     return b == &cpu_bind_matmul || b == &cpu_bind_linear || (b == &cpu_bind_conv && is_pointwise(op));
 }
 
-/* The operand, read as it is stored where only a cast stands between. */
+/* The operand, read as it is stored where only a cast, or what makes weights of a few bits, stands between. */
 static propane_status operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
+    const mil_value *stored = p->weights[v->id].data;
+    if (stored) {
+        cpu_view whole;
+        PROPANE_TRY(cpu_plan_operand(p, stored, &whole, err));
+        *out = cpu_view_dense(&v->type, whole.buffer);
+        out->dtype = whole.dtype;
+        out->offset = whole.offset;
+        return PROPANE_OK;
+    }
     return cpu_plan_operand(p, p->absorbed[v->id] ? mil_in(v->def, "x") : v, out, err);
 }
 
@@ -322,6 +332,34 @@ static propane_status share_residual(planner *p, const product *r, propane_error
     return cpu_plan_may_share(p, s, c, err);
 }
 
+/* Weights and a few vectors. *done: that is what it was. */
+static propane_status emit_vectors(planner *p, const product *r, const cpu_plan_weights *w, const mil_value *makes,
+                                   bool *done, propane_error *err) {
+    bool quantised = w->data && w->format >= CPU_WEIGHTS_INT8;
+    cpu_plan_gemv v = {.format = r->view[0].dtype == MIL_fp16 ? CPU_WEIGHTS_F16 : CPU_WEIGHTS_F32,
+                       .m = r->m,
+                       .k = r->k,
+                       .n = r->n,
+                       .w = r->view[0],
+                       .x = r->view[1],
+                       .c = r->view[2],
+                       .residual = r->view[3],
+                       .w_row = r->row[0],
+                       .w_col = r->col[0],
+                       .x_matrix = matrix_of(r, 1),
+                       .c_matrix = matrix_of(r, 2),
+                       .residual_matrix = matrix_of(r, 3),
+                       .has_residual = r->residual};
+    if (quantised) {
+        v.format = (cpu_weights)w->format;
+        v.scales = w->scales;
+    }
+    *done = r->rank == 0 && cpu_plan_gemv_takes(p, &v);
+    if (!*done) return PROPANE_OK;
+    if (r->residual) PROPANE_TRY(share_residual(p, r, err));
+    return cpu_plan_emit_gemv(p, &v, makes, err);
+}
+
 static propane_status emit_product(planner *p, product *r, bool folded, const mil_value *makes, propane_error *err) {
     gemm_args *a = ARENA_NEW(p->arena, gemm_args);
     if (!a) return cpu_plan_no_memory(p, err);
@@ -425,7 +463,10 @@ propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane
         merge_batch(&r);
         fold_batch(&r);
     }
-    PROPANE_TRY(emit_product(p, &r, node->folded != NULL, last->results[0], err));
+    bool done = false;
+    if (b == &cpu_bind_matmul && !node->folded)
+        PROPANE_TRY(emit_vectors(p, &r, &p->weights[mil_in(op, "x")->id], last->results[0], &done, err));
+    if (!done) PROPANE_TRY(emit_product(p, &r, node->folded != NULL, last->results[0], err));
     if (direct) return PROPANE_OK;
     cpu_view dense = cpu_view_dense(&last->results[0]->type, c.buffer);
     return cpu_plan_copy(p, last->results[0], &dense, &target, err);

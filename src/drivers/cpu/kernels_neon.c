@@ -17,6 +17,9 @@
 #define ATTENTION_NAME attention_kernels_neon
 #include "drivers/cpu/attention_body.h"
 
+#define GEMV_NAME cpu_gemv_kernels_neon
+#include "drivers/cpu/gemv_body.h"
+
 #define MAP_NAME cpu_map_table_neon
 #include "drivers/cpu/map_body.h"
 

@@ -16,6 +16,9 @@
 #define ATTENTION_NAME attention_kernels_plain
 #include "drivers/cpu/attention_body.h"
 
+#define GEMV_NAME cpu_gemv_kernels_plain
+#include "drivers/cpu/gemv_body.h"
+
 #define MAP_NAME cpu_map_table_plain
 #include "drivers/cpu/map_body.h"
 

@@ -8,6 +8,7 @@
  *   attention the products and the softmax of an attention, forward or backward, to one node (plan_attention.c)
  *   fuse      operations to nodes: chains and trees of elementwise operations, reductions and softmax of one shape become
  *             one tile program; a product and the sum behind it one gemm (plan_fuse.c)
+ *   weights   products that read weights as they are stored, in few bits (plan_weights.c)
  *   place     where a value must end up (an output, a part of a concat) it is computed in place (plan_place.c)
  *   emit      each node's binding (bind_*.c, named by the CPU column of ops.def) adds steps
  *   memory    lifetimes, in-place, one block for all (plan_memory.c)
@@ -81,6 +82,7 @@ typedef struct cpu_program {
     bool profile;
     bool poison; /* tests: fill dead memory with NaN before the run and after each step */
     int tile_count, gemm_count, attention_count, copy_count, reference_count, fused_ops; /* what the plan came to */
+    int gemv_count;   /* products of weights and a few vectors */
     int banded_count; /* products that leave out what a causal mask makes zero */
     int input_count, output_count;
     propane_io *inputs, *outputs;
@@ -202,6 +204,7 @@ struct planner {
     /* By value id, for rows i of the last dimension but one: zeros: element j is 0 for j > i % zeros; unasked: nobody
      * reads it there. 0: not known to be so. Both from causal masks (plan_causal.c). */
     int64_t *zeros, *unasked;
+    struct cpu_plan_weights *weights; /* by value id: what a product reads in its place (plan_weights.c) */
 
     int node_count;
     cpu_plan_node *nodes;
@@ -223,6 +226,12 @@ struct planner {
     cpu_program *program;
     const mil_op *current; /* for names of steps and messages */
 };
+
+/* Weights as they are stored; data NULL: not recognised. */
+typedef struct cpu_plan_weights {
+    const mil_value *data, *scales; /* scales NULL: none */
+    int format;                     /* cpu_weights (gemv.h) */
+} cpu_plan_weights;
 
 typedef struct cpu_plan_pair {
     int step, from, to; /* buffers */
@@ -262,6 +271,7 @@ PROPANE_CHECK propane_status cpu_plan_causal(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_fuse(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_find_attention(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_attention(planner *p, const cpu_plan_node *node, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_take_weights(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_place_values(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_memory(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err);

@@ -323,6 +323,7 @@ propane_status cpu_plan_fuse(planner *p, propane_error *err) {
         p->node_of[i] = i;
     }
     if (p->options.fuse && !p->options.round_each) PROPANE_TRY(cpu_plan_find_attention(p, err));
+    PROPANE_TRY(cpu_plan_take_weights(p, err));
     absorb_casts(p);
     PROPANE_TRY(fuse_products(p, err));
     if (p->options.fuse) PROPANE_TRY(merge_tiles(p, &s, err));

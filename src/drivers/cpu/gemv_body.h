@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT
+ * Weights times vectors in terms of vec_*.h; included by each kernels_*.c after GEMV_NAME is defined. A tile keeps
+ * rows x columns accumulators in registers; a vector of weights is loaded, made fp32 and used for all columns.
+ */
+#ifndef DRIVERS_CPU_GEMV_BODY_H
+#define DRIVERS_CPU_GEMV_BODY_H
+
+#include <string.h>
+
+#include "base/half.h"
+#include "drivers/cpu/gemv.h"
+
+/* ---- loading: VL weights as fp32 -------------------------------------------------------------------------------------- */
+
+#if defined(VEC_PLAIN)
+VFN vf gemv_load_bf16(const uint16_t *p) { return bf16_to_f32(*p); }
+VFN vf gemv_load_i8(const int8_t *p) { return (float)*p; }
+VFN vi gemv_load_u8(const uint8_t *p) { return *p; }
+VFN vf gemv_float(vi v) { return (float)v; }
+#elif VL == 16
+VFN vf gemv_load_bf16(const uint16_t *p) {
+    __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+VFN vf gemv_load_i8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
+VFN vi gemv_load_u8(const uint8_t *p) {
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+VFN vf gemv_float(vi v) { return _mm512_cvtepi32_ps(v); }
+#elif VL == 8
+VFN vf gemv_load_bf16(const uint16_t *p) {
+    __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+VFN vf gemv_load_i8(const int8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
+VFN vi gemv_load_u8(const uint8_t *p) {
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+VFN vf gemv_float(vi v) { return _mm256_cvtepi32_ps(v); }
+#else
+VFN vf gemv_load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+VFN uint8x8_t gemv_four_bytes(const void *p) {
+    uint32_t word;
+    memcpy(&word, p, 4);
+    return vreinterpret_u8_u32(vdup_n_u32(word));
+}
+VFN vf gemv_load_i8(const int8_t *p) {
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(gemv_four_bytes(p))))));
+}
+VFN vi gemv_load_u8(const uint8_t *p) {
+    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(gemv_four_bytes(p)))));
+}
+VFN vf gemv_float(vi v) { return vcvtq_f32_s32(v); }
+#endif
+
+VFN vf gemv_load_bf16_n(const uint16_t *p, int64_t n) {
+    uint16_t lanes[VL] = {0};
+    memcpy(lanes, p, (size_t)n * 2);
+    return gemv_load_bf16(lanes);
+}
+
+/* Up to GEMV_SCALES scales of a row as fp32. */
+enum { GEMV_SCALES = 32 };
+static VTARGET void gemv_scales(float *out, const uint16_t *scales, int64_t count) {
+    int64_t i = 0;
+    for (; i + VL <= count; i += VL) v_store(out + i, v_load_f16(scales + i));
+    if (i < count) v_store_n(out + i, v_load_f16_n(scales + i, count - i), count - i);
+}
+
+/* ---- tiles: R rows, C columns, both constants where these are inlined ------------------------------------------------- */
+
+#define GEMV_EACH(i, n) _Pragma("GCC unroll 8") for (int i = 0; i < (n); i++)
+
+VFN void gemv_finish(float *y, const vf *sums, const int count) { GEMV_EACH(i, count) y[i] = v_sum(sums[i]); }
+
+VFN vf gemv_number(cpu_weights format, const void *row, int64_t i) {
+    if (format == CPU_WEIGHTS_F32) return v_load((const float *)row + i);
+    if (format == CPU_WEIGHTS_F16) return v_load_f16((const uint16_t *)row + i);
+    return gemv_load_bf16((const uint16_t *)row + i);
+}
+
+VFN vf gemv_number_n(cpu_weights format, const void *row, int64_t i, int64_t n) {
+    if (format == CPU_WEIGHTS_F32) return v_load_n((const float *)row + i, n);
+    if (format == CPU_WEIGHTS_F16) return v_load_f16_n((const uint16_t *)row + i, n);
+    return gemv_load_bf16_n((const uint16_t *)row + i, n);
+}
+
+VFN void gemv_numbers(const cpu_weights format, float *y, const void *w, const float *x, int64_t step, int64_t k,
+                      const int R, const int C) {
+    const char *rows = w;
+    int64_t i = 0, row_bytes = k * (format == CPU_WEIGHTS_F32 ? 4 : 2);
+    vf sums[8], xs[8];
+    GEMV_EACH(a, R * C) sums[a] = v_set(0);
+    for (; i + VL <= k; i += VL) {
+        GEMV_EACH(j, C) xs[j] = v_load(x + j * step + i);
+        GEMV_EACH(r, R) {
+            vf v = gemv_number(format, rows + r * row_bytes, i);
+            GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
+        }
+    }
+    if (i < k) {
+        GEMV_EACH(j, C) xs[j] = v_load_n(x + j * step + i, k - i);
+        GEMV_EACH(r, R) {
+            vf v = gemv_number_n(format, rows + r * row_bytes, i, k - i);
+            GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
+        }
+    }
+    gemv_finish(y, sums, R * C);
+}
+
+VFN void gemv_int8(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
+                   const int R, const int C) {
+    const int8_t *rows = w;
+    int64_t blocks = k / CPU_GEMV_BLOCK;
+    float scale[4][GEMV_SCALES];
+    vf sums[8], xs[8];
+    GEMV_EACH(a, R * C) sums[a] = v_set(0);
+    for (int64_t first = 0; first < blocks; first += GEMV_SCALES) {
+        int64_t count = blocks - first < GEMV_SCALES ? blocks - first : GEMV_SCALES;
+        GEMV_EACH(r, R) gemv_scales(scale[r], scales + r * blocks + first, count);
+        for (int64_t b = 0; b < count; b++)
+            for (int64_t i = (first + b) * CPU_GEMV_BLOCK, end = i + CPU_GEMV_BLOCK; i < end; i += VL) {
+                GEMV_EACH(j, C) xs[j] = v_load(x + j * step + i);
+                GEMV_EACH(r, R) {
+                    vf v = v_mul(gemv_load_i8(rows + r * k + i), v_set(scale[r][b]));
+                    GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
+                }
+            }
+    }
+    gemv_finish(y, sums, R * C);
+}
+
+/* Two vectors of weights from each vector of bytes. */
+VFN void gemv_int4(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
+                   const int R, const int C) {
+    const uint8_t *rows = w;
+    int64_t blocks = k / CPU_GEMV_BLOCK;
+    float scale[4][GEMV_SCALES];
+    vf sums[8], xs[8], ys[8];
+    GEMV_EACH(a, R * C) sums[a] = v_set(0);
+    for (int64_t first = 0; first < blocks; first += GEMV_SCALES) {
+        int64_t count = blocks - first < GEMV_SCALES ? blocks - first : GEMV_SCALES;
+        GEMV_EACH(r, R) gemv_scales(scale[r], scales + r * blocks + first, count);
+        for (int64_t b = 0; b < count; b++)
+            for (int64_t i = 0; i < 16; i += VL) {
+                const float *at = x + (first + b) * CPU_GEMV_BLOCK + i;
+                GEMV_EACH(j, C) xs[j] = v_load(at + j * step);
+                GEMV_EACH(j, C) ys[j] = v_load(at + j * step + 16);
+                GEMV_EACH(r, R) {
+                    vi bytes = gemv_load_u8(rows + r * (k / 2) + (first + b) * 16 + i);
+                    vf factor = v_set(scale[r][b]), shift = v_set(-8 * scale[r][b]);
+                    vf low = v_fma(gemv_float(vi_and(bytes, vi_set(15))), factor, shift);
+                    vf high = v_fma(gemv_float(vi_shr(bytes, 4)), factor, shift);
+                    GEMV_EACH(j, C) sums[r * C + j] = v_fma(low, xs[j], sums[r * C + j]);
+                    GEMV_EACH(j, C) sums[r * C + j] = v_fma(high, ys[j], sums[r * C + j]);
+                }
+            }
+    }
+    gemv_finish(y, sums, R * C);
+}
+
+#define GEMV_TILE(R, C)                                                                                                \
+    static VTARGET void gemv_f32_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,   \
+                                           int64_t k) {                                                                \
+        (void)s;                                                                                                       \
+        gemv_numbers(CPU_WEIGHTS_F32, y, w, x, step, k, R, C);                                                         \
+    }                                                                                                                  \
+    static VTARGET void gemv_f16_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,   \
+                                           int64_t k) {                                                                \
+        (void)s;                                                                                                       \
+        gemv_numbers(CPU_WEIGHTS_F16, y, w, x, step, k, R, C);                                                         \
+    }                                                                                                                  \
+    static VTARGET void gemv_bf16_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,  \
+                                            int64_t k) {                                                               \
+        (void)s;                                                                                                       \
+        gemv_numbers(CPU_WEIGHTS_BF16, y, w, x, step, k, R, C);                                                        \
+    }                                                                                                                  \
+    static VTARGET void gemv_i8_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,    \
+                                          int64_t k) {                                                                 \
+        gemv_int8(y, w, s, x, step, k, R, C);                                                                          \
+    }                                                                                                                  \
+    static VTARGET void gemv_i4_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,    \
+                                          int64_t k) {                                                                 \
+        gemv_int4(y, w, s, x, step, k, R, C);                                                                          \
+    }
+GEMV_TILE(4, 1)
+GEMV_TILE(4, 2)
+GEMV_TILE(2, 4)
+GEMV_TILE(1, 1)
+GEMV_TILE(1, 2)
+GEMV_TILE(1, 4)
+GEMV_TILE(1, 8)
+
+#define GEMV_SEVERAL(f) {gemv_##f##_4_1, gemv_##f##_4_2, gemv_##f##_2_4, gemv_##f##_1_8}
+#define GEMV_SINGLE(f)  {gemv_##f##_1_1, gemv_##f##_1_2, gemv_##f##_1_4, gemv_##f##_1_8}
+
+const cpu_gemv_kernels GEMV_NAME = {
+    .tiles = {GEMV_SEVERAL(f32), GEMV_SEVERAL(f16), GEMV_SEVERAL(bf16), GEMV_SEVERAL(i8), GEMV_SEVERAL(i4)},
+    .singles = {GEMV_SINGLE(f32), GEMV_SINGLE(f16), GEMV_SINGLE(bf16), GEMV_SINGLE(i8), GEMV_SINGLE(i4)},
+    .rows = {4, 4, 2, 1},
+};
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT
+ * Weights in every form times a few vectors: each instruction set against sums in double of what is stored, and plans
+ * against the slow meaning of the same program.
+ */
+#include "drivers/cpu/gemv.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/half.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "drivers/cpu/plan.h"
+#include "mil/ops.h"
+#include "model/pack.h"
+#include "support/test.h"
+
+static propane_error err;
+
+typedef struct stored {
+    void *data;
+    uint16_t *scales;
+    double *value; /* [m, k]: what the bits mean */
+} stored;
+
+static stored make(cpu_weights format, int64_t m, int64_t k, rng *r) {
+    stored s = {mem_alloc((size_t)(m * k) * 4 + 64), mem_alloc((size_t)(m * k / 32 + 1) * 2),
+                mem_array((size_t)(m * k), 8)};
+    for (int64_t b = 0; b < m * k / 32 && format >= CPU_WEIGHTS_INT8; b++)
+        s.scales[b] = fp16_from_f32((float)(0.02 * rng_normal(r)));
+    for (int64_t i = 0; i < m * k; i++) {
+        float x = (float)rng_normal(r);
+        double scale = format >= CPU_WEIGHTS_INT8 ? (double)fp16_to_f32(s.scales[i / 32]) : 1;
+        int q = (int)rng_below(r, format == CPU_WEIGHTS_INT8 ? 256 : 16);
+        uint8_t *nibbles = (uint8_t *)s.data + i / 32 * 16 + i % 16;
+        switch (format) {
+        case CPU_WEIGHTS_F32: ((float *)s.data)[i] = x; break;
+        case CPU_WEIGHTS_F16: x = fp16_to_f32(((uint16_t *)s.data)[i] = fp16_from_f32(x)); break;
+        case CPU_WEIGHTS_BF16: x = bf16_to_f32(((uint16_t *)s.data)[i] = bf16_from_f32(x)); break;
+        case CPU_WEIGHTS_INT8: x = ((int8_t *)s.data)[i] = (int8_t)(q - 128); break;
+        default: *nibbles = (uint8_t)(i % 32 < 16 ? q : *nibbles | q << 4); x = (float)(q - 8);
+        }
+        s.value[i] = (double)x * scale;
+    }
+    return s;
+}
+
+static void drop(stored *s) {
+    mem_free(s->data);
+    mem_free(s->scales);
+    mem_free(s->value);
+}
+
+static double check(cpu_isa isa, cpu_weights format, int64_t m, int64_t k, int n, bool half, bool residual, rng *r) {
+    stored w = make(format, m, k, r);
+    int64_t x_col = n > 2 ? 1 : k + 3, x_row = n > 2 ? n : 1, c_row = n + 2;
+    float *x = mem_array((size_t)(k * n + 64), 4), *c = mem_array((size_t)(m * c_row), 4),
+          *add = mem_array((size_t)m, 4);
+    uint16_t *xh = mem_array((size_t)(k * n + 64), 2);
+    for (int64_t i = 0; i < k; i++)
+        for (int j = 0; j < n; j++) {
+            float value = (float)rng_normal(r);
+            xh[i * x_row + j * x_col] = fp16_from_f32(value);
+            x[i * x_row + j * x_col] = half ? fp16_to_f32(xh[i * x_row + j * x_col]) : value;
+        }
+    for (int64_t i = 0; i < m; i++) add[i] = (float)rng_normal(r);
+    cpu_matrix extra = {.data = add, .row_stride = 1, .col_stride = 0};
+    cpu_gemv g = {.isa = isa, .format = format, .m = m, .k = k, .n = n, .w = w.data};
+    g.scales = format >= CPU_WEIGHTS_INT8 ? w.scales : NULL;
+    g.x = (cpu_matrix){.data = half ? (void *)xh : (void *)x,
+                       .dtype = half ? CPU_F16 : CPU_F32,
+                       .row_stride = x_row,
+                       .col_stride = x_col};
+    g.c = (cpu_matrix){.data = c, .row_stride = c_row, .col_stride = 1};
+    if (residual) g.residual = &extra;
+    void *scratch = mem_pages_alloc(cpu_gemv_scratch_bytes(&g));
+    cpu_gemv_run(&g, scratch);
+    double worst = 0;
+    for (int64_t i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            double want = residual ? (double)add[i] : 0, size = fabs(want) + 1e-6;
+            for (int64_t l = 0; l < k; l++) {
+                double term = w.value[i * k + l] * (double)x[l * x_row + j * x_col];
+                want += term;
+                size += fabs(term);
+            }
+            worst = fmax(worst, fabs((double)c[i * c_row + j] - want) / size);
+        }
+    mem_pages_free(scratch, cpu_gemv_scratch_bytes(&g));
+    mem_free(x);
+    mem_free(xh);
+    mem_free(c);
+    mem_free(add);
+    drop(&w);
+    return worst;
+}
+
+TEST(every_form_on_every_instruction_set) {
+    static const int64_t shapes[][2] = {{1, 32}, {3, 64}, {5, 96}, {7, 288}, {33, 1056}, {130, 2048}, {9, 33}, {6, 1}};
+    rng r;
+    rng_init(&r, 5);
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
+        if (!cpu_isa_available((cpu_isa)isa)) continue;
+        for (int format = 0; format < CPU_WEIGHTS_COUNT; format++)
+            for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+                for (int n = 1; n <= CPU_GEMV_COLUMNS; n++) {
+                    if (format >= CPU_WEIGHTS_INT8 && shapes[i][1] % 32) continue;
+                    double e = check((cpu_isa)isa, (cpu_weights)format, shapes[i][0], shapes[i][1], n, n % 3 == 0,
+                                     n % 2 == 0, &r);
+                    /* seen: 2e-7; plain C, one long chain of sums: 2e-6 */
+                    EXPECT_MSG(e < 1e-5, "%s, form %d, [%lld, %lld] x %d: error %g", cpu_isa_name((cpu_isa)isa), format,
+                               (long long)shapes[i][0], (long long)shapes[i][1], n, e);
+                }
+    }
+}
+
+/* y = W x + z with W packed, as a program: the plan reads what is stored, and gives what the operations mean. */
+static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int64_t k, int64_t n, int gemvs) {
+    mil_module *module = mil_module_create("test");
+    mil_builder b = {0};
+    mil_build_begin(&b, module, "main", MIL_IOS18);
+    const int64_t x_dim[] = {1, 1, k, n}, w_dim[] = {1, 1, m, k}, z_dim[] = {1, 1, m, n};
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(dtype, 4, x_dim));
+    mil_value *z = mil_build_param(&b, "z", mil_type_tensor(dtype, 4, z_dim));
+    mil_value *w = mil_build_reshape(&b, model_pack_build(&b, packing, dtype, "w", m, k), w_dim, 4);
+    mil_value *y = mil_build_binary(&b, MIL_OP_add, mil_build_matmul(&b, w, x, false, false), z);
+    mil_build_result(&b, y);
+    EXPECT_OK(mil_build_end(&b, &err));
+    const mil_function *f = b.function;
+    arena *a = arena_create();
+    cpu_isa isa;
+    EXPECT_OK(cpu_isa_current(&isa, &err));
+    cpu_program *p;
+    const cpu_plan_options options = {.isa = isa, .fuse = true};
+    EXPECT_OK(cpu_plan_compile(f, &options, a, &p, &err));
+    EXPECT_MSG(p->gemv_count == gemvs && p->reference_count == 0 && (!gemvs || p->tile_count == 0),
+               "%d products of weights, %d tiles, %d references", p->gemv_count, p->tile_count, p->reference_count);
+    rng r;
+    rng_init(&r, 3);
+    mil_tensor *in = ARENA_ARRAY(a, f->param_count, mil_tensor), *want;
+    void *inputs[8];
+    for (int i = 0; i < f->param_count; i++) {
+        const mil_type *t = &f->params[i]->type;
+        int64_t count = mil_type_count(t);
+        in[i].type = *t;
+        in[i].data = ARENA_ARRAY(a, count, double);
+        for (int64_t e = 0; e < count; e++)
+            in[i].data[e] = t->dtype == MIL_int8    ? (double)rng_below(&r, 256) - 128
+                            : t->dtype == MIL_uint8 ? (double)rng_below(&r, 256)
+                                                    : rng_normal(&r) * (i > 2 ? 0.02 : 1);
+        inputs[i] = arena_alloc(a, (size_t)mil_type_bytes(t) + 64);
+        mil_pack_f64(inputs[i], t->dtype, in[i].data, count);
+        mil_unpack_f64(in[i].data, t->dtype, inputs[i], count);
+    }
+    void *out = arena_alloc(a, (size_t)(m * n) * 4), *block = mem_pages_alloc((size_t)p->block_bytes + 64);
+    double *got = ARENA_ARRAY(a, m * n, double);
+    EXPECT_OK(mil_eval_function(f, in, false, a, &want, &err));
+    EXPECT_OK(cpu_program_run(p, block, inputs, &out, &err));
+    mil_unpack_f64(got, dtype, out, m * n);
+    double worst = 0, largest = 0;
+    for (int64_t i = 0; i < m * n; i++) {
+        worst = fmax(worst, fabs(got[i] - want->data[i]));
+        largest = fmax(largest, fabs(want->data[i]));
+    }
+    /* seen: fp32 3e-7; fp16 4e-4, half a step of the result */
+    EXPECT_MSG(worst <= largest * (dtype == MIL_fp16 ? 2e-3 : 1e-5), "packing %d: %g of %g", packing, worst, largest);
+    mem_pages_free(block, (size_t)p->block_bytes + 64);
+    cpu_program_deinit(p);
+    arena_free(a);
+    mil_module_free(module);
+}
+
+TEST(plans_read_what_is_stored) {
+    static const model_packing packings[] = {MODEL_UNPACKED, MODEL_FP16, MODEL_INT8, MODEL_INT4};
+    for (int i = 0; i < 4; i++)
+        for (int half = 0; half < 2; half++) {
+            mil_dtype dtype = half ? MIL_fp16 : MIL_fp32;
+            check_program(packings[i], dtype, 48, 96, 1, 1);
+            check_program(packings[i], dtype, 48, 96, 7, 1);
+            check_program(packings[i], dtype, 48, 96, 20, 0); /* too many columns: unpacked, then a product */
+        }
+    check_program(MODEL_INT4, MIL_fp32, 48, 40, 1, 1); /* rows that stay fp16 */
+}
+
+TEST(packing_keeps_what_it_can) {
+    rng r;
+    rng_init(&r, 2);
+    float w[64];
+    int8_t q8[64];
+    uint8_t q4[32];
+    uint16_t s[2];
+    for (int i = 0; i < 64; i++) w[i] = (float)rng_normal(&r);
+    w[5] = 4; /* the extremes are kept */
+    w[40] = -5;
+    model_pack(MODEL_INT8, w, 1, 64, q8, s);
+    EXPECT(q8[5] == 127 && q8[40] == -127);
+    for (int i = 0; i < 64; i++) {
+        float d = fp16_to_f32(s[i / 32]);
+        EXPECT(fabsf(w[i] - (float)q8[i] * d) <= 0.51f * d);
+    }
+    model_pack(MODEL_INT4, w, 1, 64, q4, s);
+    for (int i = 0; i < 64; i++) {
+        int b = i / 32, e = i % 32, nibble = e < 16 ? q4[b * 16 + e] & 15 : q4[b * 16 + e - 16] >> 4;
+        float d = fp16_to_f32(s[b]), back = (float)(nibble - 8) * d;
+        EXPECT_MSG(fabsf(w[i] - back) <= 1.01f * fabsf(d), "%d: %g, back %g", i, (double)w[i], (double)back);
+        if (i == 5 || i == 40) EXPECT(fabsf(w[i] - back) < 2e-3f);
+    }
+    memset(w, 0, sizeof w);
+    model_pack(MODEL_INT8, w, 1, 64, q8, s);
+    EXPECT(q8[0] == 0 && s[0] == 0);
+    model_pack(MODEL_INT4, w, 1, 64, q4, s);
+    EXPECT(q4[0] == 0x88 && (s[0] & 0x7fff) == 0);
+    EXPECT(model_packing_for(MODEL_INT4, 40) == MODEL_FP16 && model_packing_for(MODEL_INT8, 64) == MODEL_INT8);
+    EXPECT(model_pack_bytes(MODEL_INT4, 2, 64) == 72 && model_pack_bytes(MODEL_FP16, 2, 64) == 256);
+}
+
+SUITE("cpu/gemv", T(every_form_on_every_instruction_set), T(plans_read_what_is_stored), T(packing_keeps_what_it_can))
