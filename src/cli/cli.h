@@ -76,6 +76,7 @@ bool cli_flush(void);
 int cli_finish(const char *command, int code);
 
 int cmd_bench(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_classes(int argc, char **argv);
 int cmd_convert(int argc, char **argv);

@@ -82,6 +82,7 @@ int cli_finish(const char *command, int code) {
 const cli_command cli_commands[] = {
     {"train", "train a model on a text", cmd_train},
     {"generate", "let a model write", cmd_generate},
+    {"chat", "talk with a model", cmd_chat},
     {"serve", "a model behind OpenAI's completions and chat endpoints", cmd_serve},
     {"eval", "a model's loss on a text", cmd_eval},
     {"tokenize", "learn a vocabulary from a text, write the text as token ids", cmd_tokenize},

@@ -47,3 +47,24 @@ propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const 
     chat_text_deinit(&rendered);
     return status;
 }
+
+propane_status infer_chat_fit(const infer_chat *c, const tokenizer *t, chat_message *messages, int *count, int64_t room,
+                              token_list *out, int *dropped, propane_error *err) {
+    int first = *count > 0 && strcmp(messages[0].role, "system") == 0;
+    *dropped = 0;
+    for (;;) {
+        out->count = 0;
+        PROPANE_TRY(infer_chat_encode(c, t, messages, *count, out, err));
+        if ((int64_t)out->count <= room) return PROPANE_OK;
+        int next = first + 1;
+        while (next < *count && strcmp(messages[next].role, "user") != 0) next++;
+        if (next >= *count)
+            return propane_fail(err, PROPANE_ERR_LIMIT,
+                                "the message has %zu tokens with what stands around it, there is room for %lld; "
+                                "shorten it",
+                                out->count, (long long)room);
+        memmove(messages + first, messages + next, (size_t)(*count - next) * sizeof *messages);
+        *dropped += next - first;
+        *count -= next - first;
+    }
+}

@@ -23,5 +23,10 @@ PROPANE_CHECK propane_status infer_chat_open(const char *path, const tokenizer *
  * format has not written it. `out` is empty. */
 PROPANE_CHECK propane_status infer_chat_encode(const infer_chat *c, const tokenizer *t, const chat_message *messages,
                                                int count, token_list *out, propane_error *err);
+/* The same for a conversation that may have grown too long: the oldest turns, each a message of the user and what follows it,
+ * are taken out of `messages` until at most `room` ids are left; the system's message stays. *dropped: how many messages
+ * went. A last turn that is too long by itself is PROPANE_ERR_LIMIT. */
+PROPANE_CHECK propane_status infer_chat_fit(const infer_chat *c, const tokenizer *t, chat_message *messages, int *count,
+                                            int64_t room, token_list *out, int *dropped, propane_error *err);
 
 #endif

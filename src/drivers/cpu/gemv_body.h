@@ -28,7 +28,6 @@ VFN vf gemv_load_i8(const int8_t *p) {
 VFN vi gemv_load_u8(const uint8_t *p) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
-VFN vf gemv_float(vi v) { return _mm512_cvtepi32_ps(v); }
 #elif VL == 8
 VFN vf gemv_load_bf16(const uint16_t *p) {
     __m128i bits = _mm_loadu_si128((const __m128i *)(const void *)p);
@@ -55,6 +54,18 @@ VFN vi gemv_load_u8(const uint8_t *p) {
     return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(gemv_four_bytes(p)))));
 }
 VFN vf gemv_float(vi v) { return vcvtq_f32_s32(v); }
+#endif
+
+/* A byte's low and high nibble, minus 8. */
+#if VL == 16
+VFN vf gemv_nibble(vi index) { /* the low four bits of each lane choose */
+    return _mm512_permutexvar_ps(index, _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7));
+}
+VFN vf gemv_low(vi bytes) { return gemv_nibble(bytes); }
+VFN vf gemv_high(vi bytes) { return gemv_nibble(vi_shr(bytes, 4)); }
+#else
+VFN vf gemv_low(vi bytes) { return v_sub(gemv_float(vi_and(bytes, vi_set(15))), v_set(8)); }
+VFN vf gemv_high(vi bytes) { return v_sub(gemv_float(vi_shr(bytes, 4)), v_set(8)); }
 #endif
 
 VFN vf gemv_load_bf16_n(const uint16_t *p, int64_t n) {
@@ -112,29 +123,43 @@ VFN void gemv_numbers(const cpu_weights format, float *y, const void *w, const f
     gemv_finish(y, sums, R * C);
 }
 
+/* The sum over the two halves of a block, which lie 16 weights apart, is scaled once. */
+#define GEMV_BLOCK_STEP(LOW, HIGH)                                                                                     \
+    {                                                                                                                  \
+        GEMV_EACH(j, C) xs[j] = v_load(at + j * step);                                                                 \
+        GEMV_EACH(j, C) ys[j] = v_load(at + j * step + 16);                                                            \
+        GEMV_EACH(r, R) {                                                                                              \
+            vf factor = v_set(scale[r][b]), low, high;                                                                 \
+            LOW;                                                                                                       \
+            HIGH;                                                                                                      \
+            GEMV_EACH(j, C) {                                                                                          \
+                vf sum = v_fma(high, ys[j], v_mul(low, xs[j]));                                                        \
+                sums[r * C + j] = v_fma(sum, factor, sums[r * C + j]);                                                 \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+
 VFN void gemv_int8(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
                    const int R, const int C) {
     const int8_t *rows = w;
     int64_t blocks = k / CPU_GEMV_BLOCK;
     float scale[4][GEMV_SCALES];
-    vf sums[8], xs[8];
+    vf sums[8], xs[8], ys[8];
     GEMV_EACH(a, R * C) sums[a] = v_set(0);
     for (int64_t first = 0; first < blocks; first += GEMV_SCALES) {
         int64_t count = blocks - first < GEMV_SCALES ? blocks - first : GEMV_SCALES;
         GEMV_EACH(r, R) gemv_scales(scale[r], scales + r * blocks + first, count);
         for (int64_t b = 0; b < count; b++)
-            for (int64_t i = (first + b) * CPU_GEMV_BLOCK, end = i + CPU_GEMV_BLOCK; i < end; i += VL) {
-                GEMV_EACH(j, C) xs[j] = v_load(x + j * step + i);
-                GEMV_EACH(r, R) {
-                    vf v = v_mul(gemv_load_i8(rows + r * k + i), v_set(scale[r][b]));
-                    GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
-                }
+            for (int64_t i = 0; i < 16; i += VL) {
+                int64_t place = (first + b) * CPU_GEMV_BLOCK + i;
+                const float *at = x + place;
+                const int8_t *q = rows + place;
+                GEMV_BLOCK_STEP(low = gemv_load_i8(q + r * k), high = gemv_load_i8(q + r * k + 16))
             }
     }
     gemv_finish(y, sums, R * C);
 }
 
-/* Two vectors of weights from each vector of bytes. */
 VFN void gemv_int4(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k,
                    const int R, const int C) {
     const uint8_t *rows = w;
@@ -148,16 +173,9 @@ VFN void gemv_int4(float *y, const void *w, const uint16_t *scales, const float 
         for (int64_t b = 0; b < count; b++)
             for (int64_t i = 0; i < 16; i += VL) {
                 const float *at = x + (first + b) * CPU_GEMV_BLOCK + i;
-                GEMV_EACH(j, C) xs[j] = v_load(at + j * step);
-                GEMV_EACH(j, C) ys[j] = v_load(at + j * step + 16);
-                GEMV_EACH(r, R) {
-                    vi bytes = gemv_load_u8(rows + r * (k / 2) + (first + b) * 16 + i);
-                    vf factor = v_set(scale[r][b]), shift = v_set(-8 * scale[r][b]);
-                    vf low = v_fma(gemv_float(vi_and(bytes, vi_set(15))), factor, shift);
-                    vf high = v_fma(gemv_float(vi_shr(bytes, 4)), factor, shift);
-                    GEMV_EACH(j, C) sums[r * C + j] = v_fma(low, xs[j], sums[r * C + j]);
-                    GEMV_EACH(j, C) sums[r * C + j] = v_fma(high, ys[j], sums[r * C + j]);
-                }
+                const uint8_t *q = rows + (first + b) * 16 + i;
+                vi bytes;
+                GEMV_BLOCK_STEP(bytes = gemv_load_u8(q + r * (k / 2)); low = gemv_low(bytes), high = gemv_high(bytes))
             }
     }
     gemv_finish(y, sums, R * C);
