@@ -11,4 +11,29 @@ for part; do
         case "$source" in *"$part"*) build/arm64/make "build/arm64/obj/${source%.c}" || exit 1 ;; esac
     done
 done
-TEST_RUNNER=$PWD/build/arm64/run TEST_TIMEOUT=${TEST_TIMEOUT:-900} sh tests/run.sh build/arm64/obj "$@"
+TEST_RUNNER=$PWD/build/arm64/run TEST_TIMEOUT=${TEST_TIMEOUT:-900} sh tests/run.sh build/arm64/obj "$@" > build/arm64/log 2>&1
+code=$?
+cat build/arm64/log
+line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' build/arm64/log | tail -1)
+[ -n "$line" ] || exit 1
+
+# The stubs of 'propane trace' for arm64: a training on the stand-in with the tracing library in it.
+obj=$PWD/build/arm64/obj work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+build/arm64/make build/arm64/obj/propane build/arm64/obj/libpropane-trace.so build/arm64/obj/tests/standin/libstandin.so || exit 1
+head -c 5000 docs/architecture.md > "$work/text"
+build/arm64/run -E LD_PRELOAD="$obj/libpropane-trace.so" -E PROPANE_TRACE="$work/log" \
+    -E PROPANE_ANE_LIBRARY="$obj/tests/standin/libstandin.so" "$obj/propane" train --data "$work/text" --run "$work/run" \
+    --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --device ane > "$work/out" 2>&1
+trained=$?
+good=${line%% passed*} bad=$(printf '%s' "$line" | sed -E 's/.* ([0-9]+) failed.*/\1/')
+if [ $trained = 0 ] && grep -q 'requestWithInputs.*"arguments":\[\["<object 0x.*\],\[0,.*\],null,null,0\]}' "$work/log"; then
+    good=$((good + 1))
+    echo "ok      trace: $(wc -l < "$work/log") calls"
+else
+    bad=$((bad + 1)) code=1
+    echo "FAILED  trace"
+    tail -5 "$work/out" "$work/log"
+fi
+echo "$good passed, $bad failed, ${line##*failed, }"
+exit $code
