@@ -159,7 +159,7 @@ static void forward_panel(const run *r, float *m, int64_t item, int64_t first, i
     const cpu_attention *a = r->a;
     const room *o = &r->room;
     int64_t nr = r->g->nr, height = height_of(r, rows), count = seen(a, local + rows - 1), step = height * nr;
-    gemm_next none = {(const char *)(m + o->q), 0, 0};
+    gemm_next none = {(const char *)(m + o->q), 0, 0, NULL, 0};
     pack_rows_of(r, &a->at[CPU_ATTENTION_Q], item, m + o->q, first, rows);
     gemm_tile tile = tile_of(r, rows, false);
     for (int64_t j = 0; j * nr < count; j++)
@@ -203,7 +203,7 @@ static void backward_panel(const run *r, float *m, int64_t item, int64_t first, 
     int64_t nr = r->g->nr, height = height_of(r, rows), step = (o->block + r->g->mr) * nr;
     int64_t count = seen(a, local + i + rows - 1), panels = div_up(count, nr);
     float *s = m + o->s + i * nr, *d = m + o->d + i * nr;
-    gemm_next none = {(const char *)(m + o->q), 0, 0};
+    gemm_next none = {(const char *)(m + o->q), 0, 0, NULL, 0};
     pack_rows_of(r, &a->at[CPU_ATTENTION_Q], item, m + o->q, first + i, rows);
     pack_rows_of(r, &a->at[CPU_ATTENTION_O], item, m + o->o, first + i, rows);
     gemm_tile tile = tile_of(r, rows, false);
@@ -233,7 +233,7 @@ static void add_over_rows(const run *r, const float *turned, bool form, const fl
     const cpu_attention *a = r->a;
     int64_t nr = r->g->nr, mr = r->g->mr, step = (r->room.block + mr) * nr, depth = round_up(rows, GEMM_BLOCK);
     int64_t panels = div_up(seen(a, local + rows - 1), nr);
-    gemm_next none = {(const char *)turned, 0, 0};
+    gemm_next none = {(const char *)turned, 0, 0, NULL, 0};
     for (int64_t j = 0; j < panels; j++) {
         int64_t from = a->causal ? max_i64(0, j * nr - local - (mr - 1)) / SKIP * SKIP : 0;
         for (int64_t c = 0; c < a->width; c += mr) {

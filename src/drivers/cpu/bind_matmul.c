@@ -297,7 +297,7 @@ static propane_status pack_constant(planner *p, const product *r, gemm_args *a, 
     cpu_gemm_side side = which ? CPU_GEMM_B : CPU_GEMM_A;
     const cpu_plan_buffer *source = &p->buffers[r->view[which].buffer];
     *packed = false;
-    if (source->place != CPU_PLAN_CONST || a->offset[which] || a->rounds > 1) return PROPANE_OK;
+    if (source->place != CPU_PLAN_CONST || a->offset[which] || a->rounds > 1 || m->pieces) return PROPANE_OK;
     if (a->g.batch > 1 && m->batch_stride) return PROPANE_OK;
     size_t bytes = cpu_gemm_pack_bytes(&a->g, side);
     if (!bytes) return PROPANE_OK;
@@ -365,12 +365,16 @@ static propane_status emit_product(planner *p, product *r, bool folded, const mi
     if (!a) return cpu_plan_no_memory(p, err);
     int64_t items = 1;
     for (int d = 0; d < r->rank; d++) items *= r->dim[d];
-    a->rounds = folded ? items : 1;
+    /* Large enough: one product whose k goes over all items. */
+    bool whole = folded && r->k % CPU_GEMM_PIECE == 0 && r->m > 1 && r->n > 1 && !r->period;
+    a->rounds = folded && !whole ? items : 1;
     if (folded) {
         for (int w = 0; w < 2; w++)
             if (!(a->round_offset[w] = item_offsets(p, r, w, items))) return cpu_plan_no_memory(p, err);
     }
     a->g = (cpu_gemm){.isa = p->options.isa, .m = r->m, .n = r->n, .k = r->k, .batch = folded ? 1 : items, .alpha = 1};
+    if (whole) a->g.k = r->k * items;
+    if (whole) a->g.piece = r->k;
     if (folded) r->rank = 0;
     a->g.a_band = r->band[0];
     a->g.b_band = r->band[1];
@@ -379,6 +383,7 @@ static propane_status emit_product(planner *p, product *r, bool folded, const mi
     a->g.a = matrix_of(r, 0);
     a->g.b = matrix_of(r, 1);
     a->g.c = matrix_of(r, 2);
+    if (whole) a->g.a.pieces = a->round_offset[0], a->g.b.pieces = a->round_offset[1];
     a->residual = matrix_of(r, 3);
     a->has_residual = r->residual;
     a->g.bf16 = p->options.bf16 && a->g.a.dtype == CPU_F32 && a->g.b.dtype == CPU_F32;

@@ -330,10 +330,10 @@ static ahead ahead_of(const gemm_plan *p, const gemm_view *v, bool is_a, int64_t
 static gemm_next ahead_next(ahead *h, const void *own) {
     int64_t tile = h->tile++, pairs = max_i64(1, div_up(h->lines, 2));
     if (h->base && h->along && 2 * tile < h->lines)
-        return (gemm_next){h->base + 2 * tile * h->step, 64, 2 * tile + 1 < h->lines ? h->step : 0};
+        return (gemm_next){h->base + 2 * tile * h->step, 64, 2 * tile + 1 < h->lines ? h->step : 0, NULL, 0};
     if (h->base && !h->along && tile / pairs * h->share < h->k)
-        return (gemm_next){h->base + tile / pairs * h->share * h->step + tile % pairs * 128, h->step, 64};
-    return (gemm_next){own, 0, 0};
+        return (gemm_next){h->base + tile / pairs * h->share * h->step + tile % pairs * 128, h->step, 64, NULL, 0};
+    return (gemm_next){own, 0, 0, NULL, 0};
 }
 
 static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
@@ -361,10 +361,17 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
         float *to = in_c ? (float *)(uintptr_t)f->c.data : f->partial;
         int64_t stride = in_c ? f->c.row_stride : f->partial_stride;
         bool add = f->first ? in_c && p->g.accumulate : true;
+        fetch.row = to + i * stride + j;
+        fetch.row_step = stride;
         tile(aw, bw, kw, to + i * stride + j, stride, p->g.alpha, add, &fetch);
         return;
     }
     _Alignas(ALIGN) float sums[GEMM_TILE_MAX];
+    const gemm_view *other = e->residual ? &f->residual : &f->c;
+    if (other->dtype == CPU_F32 && other->col_stride == 1) {
+        fetch.row = (const float *)element(other, i * other->row_stride + j);
+        fetch.row_step = other->row_stride;
+    }
     tile(aw, bw, kw, sums, k->nr, p->g.alpha, false, &fetch);
     k->finish(f, sums, k->nr, i, j, rows, cols);
 }

@@ -206,16 +206,16 @@ enum { AHEAD_B = 8, AHEAD_A = 12 };
 /* Beside the arithmetic, GEMM_BLOCK steps of k fetch two lines of what is packed next, and the last blocks one row each of
  * C: all at once they would stand in the way of the panels. */
 #define TILE_C(HEIGHT)                                                                                                 \
-    if (kw <= (HEIGHT) * GEMM_BLOCK && row < end) {                                                                    \
-        for (int j = 0; j < GEMM_NR; j += 16) __builtin_prefetch(row + j, 1);                                          \
-        row += ldc;                                                                                                    \
+    if (kw <= (HEIGHT) * GEMM_BLOCK && row) {                                                                          \
+        for (int j = 0; j < GEMM_NR; j += 16) __builtin_prefetch(row + j);                                             \
+        row += own.row_step;                                                                                           \
     }
 #define TILE_NAMED(NAME, HEIGHT, A_BLOCK)                                                                              \
     static VTARGET void NAME##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,   \
                                      bool add, const gemm_next *fetch) {                                               \
         enum { height = HEIGHT };                                                                                      \
         gemm_next own = *fetch;                                                                                        \
-        const float *row = c, *end = c + HEIGHT * ldc;                                                                 \
+        const float *row = own.row;                                                                                    \
         const char *second = own.at + own.second;                                                                      \
         ROWS_##HEIGHT(ROW_ZERO) for (; kw >= GEMM_BLOCK;                                                               \
                                      kw -= GEMM_BLOCK, a += (A_BLOCK), b += GEMM_BLOCK * GEMM_NR) {                    \

@@ -40,6 +40,8 @@ typedef struct gemm_finish {
 typedef struct gemm_next {
     const char *at;
     int64_t step, second; /* where the second stream begins, behind the first */
+    const float *row;     /* and the first row of what the tile's sums are added to or written over, */
+    int64_t row_step;     /* floats to the next */
 } gemm_next;
 
 /* c[r * ldc + j] = alpha * sum (+ c) for `height` rows and nr columns */

@@ -510,7 +510,7 @@ void cpu_plan_parallel(const cpu_run *run, void (*task)(void *context, int task,
 static void poison(cpu_program *program, int at) {
     for (int b = 0; b < program->buffer_count; b++) {
         const cpu_plan_buffer *o = &program->buffers[b];
-        if (o->place != CPU_PLAN_TEMP || o->first > o->last || o->last != at) continue;
+        if (o->place != CPU_PLAN_TEMP || o->first > o->last || o->last != at || o->alias >= 0) continue;
         bool taken_over = false;
         for (int c = 0; c < program->buffer_count; c++) {
             const cpu_plan_buffer *n = &program->buffers[c];
@@ -561,6 +561,11 @@ propane_status cpu_program_run(cpu_program *program, void *block, void *const *i
             program->base[b] = outputs[o->index];
         else if (o->place == CPU_PLAN_TEMP)
             program->base[b] = (unsigned char *)block + o->offset;
+    }
+    for (int b = 0; b < program->buffer_count; b++) {
+        int root = b;
+        while (program->buffers[root].alias >= 0) root = program->buffers[root].alias;
+        program->base[b] = program->base[root];
     }
     if (program->poison) memset(block, 0xff, (size_t)program->block_bytes);
     if (program->threads != 1 || pool_threads() == 1) return run_steps(program, err);

@@ -64,7 +64,7 @@ typedef struct cpu_plan_buffer {
     const void *data; /* CPU_PLAN_CONST */
     int64_t offset;   /* CPU_PLAN_TEMP: in the block; CPU_PLAN_CONST: in the constants */
     int first, last;  /* the steps that touch it first and last; first > last: none */
-    int alias;        /* CPU_PLAN_TEMP: uses that buffer's memory (in place); -1: its own */
+    int alias;        /* CPU_PLAN_TEMP: uses that buffer's memory (in place), maybe an output's; -1: its own */
 } cpu_plan_buffer;
 
 typedef struct cpu_program {

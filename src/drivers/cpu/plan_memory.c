@@ -16,15 +16,28 @@ static int root_of(const cpu_plan_buffer *buffers, int b) {
     return b;
 }
 
+/* The same for an output: what is computed first is computed there. Its memory is in use from then on, so that nothing
+ * else that the program reads may be bound to it. */
+static void share_output(planner *p, const cpu_plan_pair *pair) {
+    int from = root_of(p->buffers, pair->from);
+    cpu_plan_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
+    if (f->place != CPU_PLAN_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes) return;
+    f->alias = pair->to;
+    t->first = f->first;
+}
+
 /* `to` is first written in the step that reads `from` for the last time: then it may have its memory. */
 static void share(planner *p) {
     for (int i = 0; i < p->pair_count; i++) {
         const cpu_plan_pair *pair = &p->pairs[i];
-        if (p->buffers[pair->from].place != CPU_PLAN_TEMP || p->buffers[pair->to].place != CPU_PLAN_TEMP) continue;
+        if (p->buffers[pair->from].place != CPU_PLAN_TEMP) continue;
+        if (p->buffers[pair->to].place == CPU_PLAN_OUTPUT) share_output(p, pair);
+        if (p->buffers[pair->to].place != CPU_PLAN_TEMP) continue;
         if (p->buffers[pair->to].alias >= 0) continue;
         int from = root_of(p->buffers, pair->from);
         cpu_plan_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
-        if (f->last != pair->step || t->first != pair->step || f->bytes != t->bytes) continue;
+        if (f->place != CPU_PLAN_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes)
+            continue;
         t->alias = from;
         f->last = t->last;
     }
