@@ -2,7 +2,7 @@
  * One training step end to end, as a part of what the machine allows: forward, loss, backward, norm of the gradients,
  * AdamW, at the sizes of known models, with random weights and tokens.
  *
- *     bench_step [ROUNDS [part of a row's name [fp32|fp16]]]      threads: PROPANE_THREADS, instruction set: PROPANE_ISA
+ *     bench_step [ROUNDS [part of a row's name [fp32|fp16|bf16]]]      threads: PROPANE_THREADS, instruction set: PROPANE_ISA
  *
  * The limit is measured in the same rounds, in alternation with the steps: arithmetic of the matrix products (causal
  * attention counted as context * (context + 1) / 2, nothing that is computed twice) at the rate of the multiply-add units,
@@ -148,6 +148,9 @@ static const row rows[] = {
     {"stories110M_b1", 12, 768, 2048, 12, 32000, 256, 1}, {"stories110M_b4", 12, 768, 2048, 12, 32000, 256, 4},
     {"layer_t512", 1, 768, 2048, 12, 256, 512, 1},        {"gpt2_size_4x64", 12, 768, 2048, 12, 50257, 64, 4},
     {"stories15M_b4", 6, 288, 768, 6, 32000, 256, 4},     {"layer_t2048", 1, 768, 2048, 12, 256, 2048, 1},
+    {"stories42M_b4", 8, 512, 1376, 8, 32000, 256, 4},    {"layer_t4096", 1, 768, 2048, 12, 256, 4096, 1},
+    {"layer_t1024", 1, 768, 2048, 12, 256, 1024, 1},      {"layer_t256", 1, 768, 2048, 12, 256, 256, 1},
+    {"layer_t64", 1, 768, 2048, 12, 256, 64, 1},
 };
 
 typedef struct times {
@@ -227,6 +230,7 @@ static propane_status bench(const row *r, const char *precision, machine *m, int
     c.bos_token_id = c.eos_token_id = -1;
     train_step_options o = {.plan = {.name = "layer", .batch = r->batch, .context = r->context, .precision = MIL_fp32}};
     if (strcmp(precision, "fp16") == 0) o.plan.precision = MIL_fp16;
+    o.bf16 = strcmp(precision, "bf16") == 0;
     PROPANE_TRY(model_weights_create(&c, &w, err));
     model_weights_init(w, 1, 0);
     propane_status status = bench_with(r, &o, w, m, rounds, err);

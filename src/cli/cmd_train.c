@@ -37,7 +37,7 @@ typedef struct train_job {
     trainer *trainer;
     progress progress;
     energy_meter *meter; /* --power; NULL: not asked for */
-    bool json;
+    bool json, profile;
     int64_t start_ns, first_step;
     train_evaluation last_evaluation;
     arena *arena; /* texts of the resumed run's options */
@@ -247,8 +247,32 @@ static void tell_start(const train_job *j) {
     flush();
 }
 
+/* A row for each kernel of the plan; what is no kernel (loss, embedding, AdamW, validation's part of them) is the rest. */
+static void tell_profile(const train_job *j, double seconds) {
+    const train_step *s = trainer_machine(j->trainer);
+    double rest = seconds * 1e3;
+    if (!j->json)
+        printf("%-14s %-6s %8s %11s %6s %9s %8s\n", "kernel", "place", "calls", "ms", "share", "GFLOP/s", "GB/s");
+    for (int k = 0; k < train_step_kernel_count(s); k++) {
+        train_kernel_time t = train_step_kernel_time(s, k);
+        if (!t.calls) continue;
+        double ns = (double)t.ns, rate = ns > 0 ? (double)t.calls / ns : 0;
+        rest -= ns / 1e6;
+        if (j->json)
+            printf("{\"event\":\"kernel\",\"kernel\":\"%s\",\"place\":\"%s\",\"calls\":%" PRId64
+                   ",\"ms\":%.3f,\"gflops\":%.2f,\"gbytes_per_s\":%.2f}\n",
+                   t.name, t.host ? "host" : "device", t.calls, ns / 1e6, t.flops * rate, t.bytes * rate);
+        else
+            printf("%-14s %-6s %8" PRId64 " %11.1f %5.1f%% %9.1f %8.2f\n", t.name, t.host ? "host" : "device", t.calls,
+                   ns / 1e6, seconds > 0 ? ns / seconds / 1e7 : 0, t.flops * rate, t.bytes * rate);
+    }
+    if (!j->json && seconds > 0)
+        printf("%-14s %-6s %8s %11.1f %5.1f%%\n", "the rest", "host", "", rest, rest / seconds / 10);
+}
+
 static void tell_end(train_job *j) {
     double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
+    if (j->profile) tell_profile(j, seconds);
     if (j->json) {
         printf("{\"event\":\"done\",\"step\":%" PRId64 ",\"seconds\":%.3f", trainer_step(j->trainer), seconds);
         if (j->last_evaluation.step) progress_number("val_loss", j->last_evaluation.val_loss);
@@ -432,7 +456,8 @@ int cmd_train(int argc, char **argv) {
         {"--seed", CLI_INT, &o->seed, 0, 9e15, "N", "of weights and of the data's order"},
         {NULL, CLI_HEADING, NULL, .help = "Machine"},
         {"--device", CLI_TEXT, &o->device, .words = "URI", .help = "see 'propane devices'"},
-        {"--precision", CLI_CHOICE, &o->precision, .words = "fp32|fp16", .help = "of the device's programs"},
+        {"--precision", CLI_CHOICE, &o->precision, .words = "fp32|fp16|bf16",
+         .help = "of the device's programs; bf16: of the products' operands"},
         {"--plan", CLI_TEXT, &o->plan, .words = "NAME", .help = "layer, six or ten: see 'propane plan'"},
         {"--weights", CLI_CHOICE, &o->weights, .words = "auto|inputs|packed|baked|reload",
          .help = "how programs get their weights; auto: the first way that holds on the device"},
@@ -451,6 +476,8 @@ int cmd_train(int argc, char **argv) {
         {"--checkpoint-every", CLI_INT, &o->checkpoint_interval, 0, 1e12, "N", "steps; 0: at the end only"},
         {"--power", CLI_SWITCH, &power,
          .help = "tell the joules that the machine used for each step, see 'propane power'"},
+        {"--profile", CLI_SWITCH, &j.profile,
+         .help = "at the end tell where the time went: calls and rates of each kernel"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line instead of text"},
     };
     static const char usage[] = "train --data FILE [flags]";

@@ -21,6 +21,7 @@ typedef struct step_kernel {
     propane_program *program[2]; /* [1]: the form that adds to the sums */
     bool baked;                  /* each call has a program of its own */
     packing *packing;            /* the form in which the program gets its inputs; NULL: one buffer each */
+    int64_t calls, ns;           /* since the step was made */
 } step_kernel;
 
 typedef struct step_call {
@@ -87,6 +88,7 @@ int train_step_compile_limit(const train_step *s) {
 static propane_status compile(train_step *s, const plan_kernel *k, const mil_function *f, propane_program **out,
                               propane_error *err) {
     propane_compile_options options = {.function = f->name};
+    if (s->options.bf16) options.precision = PROPANE_PRECISION_BF16;
     if (k->place == PLAN_DEVICE) s->compiles++;
     propane_status status = propane_program_compile(device_of(s, k->place == PLAN_HOST), f->module, &options, out, err);
     return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
@@ -571,6 +573,8 @@ static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint,
     propane_completion done = {0};
     propane_status status = propane_wait(r, &done, err);
     s->queues[s->wiring->calls[call].host].busy_ns += done.device_ns;
+    s->kernels[s->wiring->calls[call].kernel].calls++;
+    s->kernels[s->wiring->calls[call].kernel].ns += done.device_ns;
     if (done.simulated) {
         s->simulated.simulated = true;
         s->simulated.energy_j += done.energy_j;
@@ -755,6 +759,18 @@ void train_step_times(train_step *s, int64_t *device_ns, int64_t *host_ns) {
     *device_ns = s->queues[0].busy_ns;
     *host_ns = s->queues[1].busy_ns + s->own_ns;
     s->queues[0].busy_ns = s->queues[1].busy_ns = s->own_ns = 0;
+}
+
+int train_step_kernel_count(const train_step *s) { return s->plan->kernel_count; }
+
+train_kernel_time train_step_kernel_time(const train_step *s, int kernel) {
+    const plan_kernel *k = &s->plan->kernels[kernel];
+    return (train_kernel_time){.name = k->name,
+                               .host = k->place == PLAN_HOST,
+                               .calls = s->kernels[kernel].calls,
+                               .ns = s->kernels[kernel].ns,
+                               .flops = k->flops,
+                               .bytes = k->bytes};
 }
 
 train_simulated train_step_simulated(train_step *s) {

@@ -14,6 +14,7 @@ typedef struct train_step_options {
     bool two_queues;    /* the host's kernels have a queue of their own even on a cpu */
     plan_weights weights;
     bool accumulate; /* several batches a step will be wanted */
+    bool bf16; /* products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */
 } train_step_options;
 
 typedef struct train_step train_step;
@@ -65,6 +66,15 @@ int train_step_refresh_cost(const train_step *s);  /* compiles that the next ref
 float *train_step_moments(train_step *s, int which); /* 1 or 2: a block laid out like the weights */
 /* Copies a tensor's gradient; count as in the registry. */
 PROPANE_CHECK propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err);
+/* What a kernel of the plan, by its index, has come to since the step was made. */
+typedef struct train_kernel_time {
+    const char *name;
+    bool host;
+    int64_t calls, ns;
+    double flops, bytes; /* of one call, as the plan counts them: what a causal mask spares is in them */
+} train_kernel_time;
+int train_step_kernel_count(const train_step *s);
+train_kernel_time train_step_kernel_time(const train_step *s, int kernel);
 /* Nanoseconds since the last call: kernels on the device, kernels and own code on the host. */
 void train_step_times(train_step *s, int64_t *device_ns, int64_t *host_ns);
 /* What the device's kernels came to since the last call, where the device is simulated; energy and arithmetic. */

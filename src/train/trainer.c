@@ -87,11 +87,6 @@ static propane_status real(const char *flag, double value, double min, double ma
     return propane_fail(err, PROPANE_ERR_INVALID, "--%s is %g; give %g to %g", flag, value, min, max);
 }
 
-static propane_status word(const char *flag, const char *value, const char *a, const char *b, propane_error *err) {
-    if (value && (strcmp(value, a) == 0 || strcmp(value, b) == 0)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "--%s is '%.40s'; give %s or %s", flag, value ? value : "", a, b);
-}
-
 static propane_status check_options(const train_options *o, const model_config *c, propane_error *err) {
     const int64_t many = INT64_C(1) << 40;
     PROPANE_TRY(whole("steps", o->steps, 0, many, err));
@@ -111,7 +106,9 @@ static propane_status check_options(const train_options *o, const model_config *
     PROPANE_TRY(real("epsilon", o->epsilon, 0, 1, err));
     PROPANE_TRY(real("clip", o->clip, 0, 1e30, err));
     PROPANE_TRY(real("held-out", o->held_out, 0, 0.5, err));
-    PROPANE_TRY(word("precision", o->precision, "fp32", "fp16", err));
+    const char *p = o->precision ? o->precision : "";
+    if (strcmp(p, "fp32") != 0 && strcmp(p, "fp16") != 0 && strcmp(p, "bf16") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "--precision is '%.40s'; give fp32, fp16 or bf16", p);
     if (distribute_wire_find(o->wire) == DISTRIBUTE_WIRES)
         return propane_fail(err, PROPANE_ERR_INVALID, "--wire is '%.40s'; give fp32, bf16 or fp16", o->wire);
     if (o->mpi && strcmp(o->weights, "baked") == 0)
@@ -175,6 +172,7 @@ static propane_status make_machine(trainer *t, propane_error *err) {
                               .device = o->device,
                               .two_queues = o->two_queues,
                               .weights = plan_weights_find(o->weights),
+                              .bf16 = strcmp(o->precision, "bf16") == 0,
                               .accumulate = o->accumulate > 1};
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
     const distribute_options wires = {distribute_wire_find(o->wire), o->shard, o->bucket};

@@ -26,7 +26,7 @@ typedef struct train_options {
     double weight_decay, beta1, beta2, epsilon, clip; /* clip 0: none */
     int64_t seed;
     double held_out;        /* part of the data, at its end */
-    const char *precision;  /* "fp32", "fp16" */
+    const char *precision;  /* "fp32", "fp16", "bf16" */
     const char *plan;       /* "layer", "six", "ten" */
     const char *weights;    /* "inputs", "packed", "baked" */
     const char *device;     /* uri */

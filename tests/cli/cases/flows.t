@@ -24,6 +24,15 @@ $ small --run ten --plan ten > ten.log; near "$(field loss < m.log)" "$(field lo
 = 0
 $ small --run half --precision fp16 > half.log; near "$(field val_loss < m.log)" "$(field val_loss < half.log)" 3e-2
 = 0
+$ small --run brain --precision bf16 > brain.log; near "$(field val_loss < m.log)" "$(field val_loss < brain.log)" 3e-2; cmp -s m/model.safetensors brain/model.safetensors
+= 1
+# where the time went: a row for each of the plan's kernels and one for the rest
+$ small --run prof --profile | grep -cE '^\{"event":"kernel","kernel":"[a-zA-Z]+","place":"(host|device)","calls":[0-9]+,"ms":[0-9.]+,"gflops":[0-9.]+,"gbytes_per_s":[0-9.]+\}$'
+> 9
+= 0
+$ small --run prof2 --no-json --profile | grep -cE '^(kernel +place|[a-zA-Z]+ +(host|device) +[0-9]+ |the rest )'
+> 11
+= 0
 $ small --run tenhalf --precision fp16 --plan ten > tenhalf.log; near "$(field val_loss < m.log)" "$(field val_loss < tenhalf.log)" 3e-2
 = 0
 $ small --run one --threads 1 > one.log; cmp m/model.safetensors one/model.safetensors

@@ -109,8 +109,8 @@ $ tiny --width 18 --heads 6
 $ tiny --kv-heads 3
 2> propane train: the model's sizes: num_attention_heads (2) must be a multiple of num_key_value_heads (3)
 = 1
-$ tiny --precision bf16
-2> propane train: --precision: 'bf16' is not one of fp32|fp16
+$ tiny --precision fp8
+2> propane train: --precision: 'fp8' is not one of fp32|fp16|bf16
 2> Try 'propane train --help'.
 = 2
 $ tiny --plan twelve
