@@ -55,6 +55,17 @@ static bool copy_rows(float *target, int64_t target_step, const float *source, i
     return true;
 }
 
+/* Rows that repeat one number each: a weight beside its channel's positions. */
+static void fill_rows(float *target, const float *source, int64_t step, int64_t rows, int64_t width) {
+    for (int64_t r = 0; r < rows; r++, target += width, source += step) {
+        float line[16];
+        for (int i = 0; i < 16; i++) line[i] = *source;
+        int64_t i = 0;
+        for (; i + 16 <= width; i += 16) memcpy(target + i, line, sizeof line);
+        for (; i < width; i++) target[i] = *source;
+    }
+}
+
 /* `count` elements, `stride` apart. */
 static void load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride) {
     switch (dtype) {
@@ -189,6 +200,10 @@ static void box_load(float *target, const unsigned char *source, mil_dtype dtype
     if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
         copy_rows(target, line, (const float *)(const void *)source, b->stride[0], b->dim[0], line))
         return;
+    if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 0) {
+        fill_rows(target, (const float *)(const void *)source, b->stride[0], b->dim[0], line);
+        return;
+    }
     do {
         load_line(target, source + offset * element, dtype, line, b->stride[b->rank - 1]);
         target += line;
