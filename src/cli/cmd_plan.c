@@ -67,6 +67,7 @@ int cmd_plan(int argc, char **argv) {
         status = propane_fail(&err, PROPANE_ERR_LIMIT,
                               "--context %" PRId64 ": its causal mask takes %.3g GB to build, the machine has %.3g GB",
                               context, mask / 1e9, memory / 1e9);
+    if (status == PROPANE_OK) plan_split_head(&config, batch, context);
     if (status == PROPANE_OK) status = plan_create(&config, &options, &p, &err);
     if (status == PROPANE_OK) {
         text out = {0};

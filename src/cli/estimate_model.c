@@ -166,7 +166,9 @@ static propane_status fill(const model_config *config, const estimate_model_opti
         for (int b = 0; b < (o->compare ? 3 : 1); b++) {
             if (!o->compare && strcmp(plan_name(n), o->plan) != 0) continue;
             plan_options options = {plan_name(n), MIL_fp16, o->compare ? batches[b] * o->batch : o->batch, o->context};
-            PROPANE_TRY(plan_create(config, &options, &plans[*plan_count], err));
+            model_config split = *config;
+            plan_split_head(&split, options.batch, options.context);
+            PROPANE_TRY(plan_create(&split, &options, &plans[*plan_count], err));
             const plan *p = plans[(*plan_count)++];
             for (int w = 0; w < PLAN_RELOAD; w++) { /* what loading again costs is not known */
                 if (!o->compare && strcmp(plan_weights_name((plan_weights)w), o->weights) != 0) continue;

@@ -132,6 +132,10 @@ propane_status model_config_check(const model_config *c, const char *source, pro
     if (model_config_q(c) > 1 << 20)
         return bad(err, source, "num_attention_heads * head_dim is %lld; at most 1048576 is possible",
                    (long long)model_config_q(c));
+    if (c->vocab_piece < 0 ||
+        (c->vocab_piece > 0 && (c->vocab_size % c->vocab_piece || c->vocab_piece * c->hidden_size % 16)))
+        return bad(err, source, "pieces of %lld rows do not divide a head of %lld evenly, in multiples of 64 bytes",
+                   (long long)c->vocab_piece, (long long)c->vocab_size);
     if (!(c->rms_norm_eps >= 1e-12 && c->rms_norm_eps <= 0.1))
         return bad(err, source, "rms_norm_eps is %g; it must be from 1e-12 to 0.1", c->rms_norm_eps);
     PROPANE_TRY(check_rope(c, source, err));

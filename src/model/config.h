@@ -29,6 +29,7 @@ typedef struct model_config {
     bool attention_bias, mlp_bias;                         /* where the architecture leaves a choice */
     bool tie_word_embeddings;                              /* lm_head is embed_tokens */
     int64_t bos_token_id, eos_token_id;                    /* -1: none */
+    int64_t vocab_piece; /* not in files: rows of the output head in one tensor and one program; 0: all of them */
 } model_config;
 
 /* A model of about two million parameters; a place to start from. */

@@ -115,6 +115,26 @@ static propane_status fill_moved(model_weights *w, const model_tensor *t, const 
     return status;
 }
 
+/* A tensor that a checkpoint of a run holds in pieces. *there: it does. */
+static propane_status fill_pieces(model_weights *w, const model_tensor *t, const safetensors *s, bool *there,
+                                  propane_error *err) {
+    char name[300];
+    int64_t rows = 0;
+    for (int k = 0; rows < t->dim[0]; k++) {
+        const safetensors_tensor *piece;
+        snprintf(name, sizeof name, "%s[%d]", t->name, k);
+        piece = safetensors_find(s, name);
+        *there = piece != NULL;
+        if (!piece && k == 0) return PROPANE_OK;
+        if (!piece || piece->rank != 2 || piece->dim[1] != t->dim[1] || piece->dim[0] > t->dim[0] - rows)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing or has another shape",
+                                safetensors_source(s), name);
+        PROPANE_TRY(safetensors_f32(s, piece, model_weights_data(w, t) + rows * t->dim[1], err));
+        rows += piece->dim[0];
+    }
+    return PROPANE_OK;
+}
+
 /* Our own form, as checkpoints of a run have it, or Hugging Face's. */
 static propane_status fill_one(model_weights *w, const model_tensor *t, const safetensors *s, propane_error *err) {
     const safetensors_tensor *found = safetensors_find(s, t->name);
@@ -122,6 +142,11 @@ static propane_status fill_one(model_weights *w, const model_tensor *t, const sa
     int64_t dim[2] = {t->dim[0], t->dim[1]};
     if (!found) found = safetensors_find(s, t->stored);
     if (!found && bare_name(w, t->stored)) found = safetensors_find(s, bare_name(w, t->stored));
+    if (!found && t->rank == 2) {
+        bool there = false;
+        PROPANE_TRY(fill_pieces(w, t, s, &there, err));
+        if (there) return PROPANE_OK;
+    }
     if (!found)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), t->stored);
     if (!plain) stored_shape(t, dim);

@@ -26,8 +26,14 @@ static void place_rows(const model_config *c, const arch_tensor *row, model_tens
     }
 }
 
+/* The output head, and an embedding that is also the head, may be several tensors. */
+static int64_t pieces_of(const model_config *c, const arch_tensor *row) {
+    bool head = row->out == ARCH_V && (row->part == MODEL_HEAD || c->tie_word_embeddings);
+    return head && c->vocab_piece > 0 ? c->vocab_size / c->vocab_piece : 1;
+}
+
 /* False: no memory for the name. */
-static bool add(model_weights *w, const arch_tensor *row, int layer) {
+static bool add(model_weights *w, const arch_tensor *row, int layer, int64_t piece) {
     const model_config *c = &w->config;
     const model_arch *a = model_arch_of(c);
     model_tensor *t = &w->tensors[w->count++];
@@ -44,6 +50,11 @@ static bool add(model_weights *w, const arch_tensor *row, int layer) {
     t->dim[1] = model_arch_size(c, row->in);
     t->transposed = row->transposed;
     place_rows(c, row, t);
+    if (pieces_of(c, row) > 1) {
+        t->name = arena_printf(w->arena, "%s[%lld]", row->name, (long long)piece);
+        t->dim[0] = c->vocab_piece;
+        t->first_row = piece * c->vocab_piece;
+    }
     t->count = t->dim[0] * t->dim[1];
     t->offset = w->floats;
     w->floats += (t->count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
@@ -54,7 +65,9 @@ static bool add(model_weights *w, const arch_tensor *row, int layer) {
 static bool add_part(model_weights *w, model_part part, int layer) {
     bool ok = true;
     for (const arch_tensor *row = model_arch_of(&w->config)->tensors; row->name; row++)
-        if (row->part == part && model_arch_held(&w->config, row)) ok &= add(w, row, layer);
+        for (int64_t i = 0; row->part == part && model_arch_held(&w->config, row) && i < pieces_of(&w->config, row);
+             i++)
+            ok &= add(w, row, layer, i);
     return ok;
 }
 
@@ -67,10 +80,12 @@ static bool add_all(model_weights *w) {
     return ok & add_part(w, MODEL_HEAD, -1);
 }
 
+int64_t model_weights_pieces(const model_config *c) { return c->vocab_piece > 0 ? c->vocab_size / c->vocab_piece : 1; }
+
 static int64_t count_tensors(const model_config *c) {
     int64_t n = 0;
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
-        n += row->part == MODEL_ATTN || row->part == MODEL_FFN ? c->num_hidden_layers : 1;
+        n += row->part == MODEL_ATTN || row->part == MODEL_FFN ? c->num_hidden_layers : pieces_of(c, row);
     return n;
 }
 

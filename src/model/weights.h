@@ -48,7 +48,11 @@ void model_weights_free(model_weights *w);
 void model_weights_init(model_weights *w, uint64_t seed, double deviation);
 
 const model_tensor *model_weights_find(const model_weights *w, const char *name); /* NULL: there is none */
-/* The tensor that feeds a function's parameter; "lm_head" of a tied model is embed_tokens. NULL: there is none. */
+/* Tensors that make up the output head (and a tied embedding): config.vocab_piece rows each, one behind the other, in the
+ * registry and in memory. */
+int64_t model_weights_pieces(const model_config *c);
+/* The tensor that feeds a function's parameter; "lm_head" of a tied model is embed_tokens. The first of several pieces. NULL:
+ * there is none. */
 const model_tensor *model_weights_param(const model_weights *w, model_part part, int layer, const char *param);
 /* The k-th of the tensors that are stored together with t, t itself included, from the first row on; NULL: no more. */
 const model_tensor *model_weights_piece(const model_weights *w, const model_tensor *t, int k);

@@ -44,7 +44,8 @@ static void scatter_task(void *context, int task, int worker) {
     for (int b = 0; b < e->batch; b++)
         for (int s = 0; s < e->context; s++) {
             int64_t index = c->tokens ? c->tokens[(int64_t)b * e->context + s] : s;
-            float *row = c->gradient + index * e->width;
+            if (e->rows && (index < e->first || index >= e->first + e->rows)) continue;
+            float *row = c->gradient + (index - e->first) * e->width;
             const char *at = c->stream + b * e->batch_stride + (int64_t)s * 4;
             for (int d = begin; d < end; d++) row[d] += *(const float *)(const void *)(at + d * e->row_stride);
         }

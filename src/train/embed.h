@@ -9,6 +9,7 @@
 
 typedef struct train_embed {
     int batch, context, width;
+    int64_t first, rows;
     int64_t batch_stride,
         row_stride; /* bytes: element (b,d,s) of the stream lies at b*batch_stride + d*row_stride + 4*s */
 } train_embed;
@@ -17,7 +18,8 @@ typedef struct train_embed {
  * added, one a position. */
 void train_embed_gather(const train_embed *e, const float *table, const float *positions, const int32_t *tokens,
                         float *stream);
-/* gradient[token] += stream's column, in the order of positions whatever the number of threads. */
+/* gradient[token] += stream's column, in the order of positions whatever the number of threads. With e->rows, `gradient`
+ * holds the rows [first, first + rows) and other tokens are passed over. */
 void train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream);
 
 /* The same for the learned positions. */

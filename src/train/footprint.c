@@ -9,9 +9,13 @@
 
 #include "base/memory.h"
 #include "model/arch.h"
+#include "train/plan.h"
 
 train_footprint train_footprint_of(const model_config *c, const train_options *o) {
-    double d = (double)c->hidden_size, h = (double)c->intermediate_size, v = (double)c->vocab_size;
+    model_config split = *c;
+    plan_split_head(&split, o->batch, o->context);
+    double d = (double)c->hidden_size, h = (double)c->intermediate_size;
+    double v = (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
     double q = (double)c->num_attention_heads * (double)c->head_dim,
            kv = (double)c->num_key_value_heads * (double)c->head_dim;
     double layers = (double)c->num_hidden_layers, b = (double)o->batch, s = (double)o->context;

@@ -19,9 +19,11 @@ typedef struct loss_context {
     const train_logits *logits;
     const int32_t *targets;
     double *nats;
-    float gradient; /* scale of the gradient */
-    bool write;     /* the gradient is wanted */
-    int groups;     /* of LANES positions in a sequence */
+    const train_loss_sums *sums; /* of pieces; NULL: these are all logits */
+    int first;                   /* the piece's first row */
+    float gradient;              /* scale of the gradient */
+    bool add, write;             /* pieces: their sums, or the gradient is wanted */
+    int groups;                  /* of LANES positions in a sequence */
 } loss_context;
 
 /* exp for x <= 0, relative error below 2e-7 (2^(x/ln 2): a polynomial of degree 6 on [-0.5, 0.5] and the exponent's
@@ -97,42 +99,88 @@ INLINE void chunk_gradient(float block[CHUNK][LANES], int rows, const float top[
         for (int i = 0; i < LANES; i++) block[r][i] = exp_negative(block[r][i] - top[i]) * factor[i];
 }
 
+/* A group of up to LANES positions of one sequence. */
+typedef struct group {
+    int b, s, count;
+    const int32_t *targets;
+    float top[LANES], goal[LANES], factor[LANES];
+    double sum[LANES];
+} group;
+
+/* The target's row in these logits; -1: it counts for nothing or is another piece's. */
+INLINE int row_in(const loss_context *c, int32_t target) {
+    return target >= c->first && target - c->first < c->logits->vocab ? target - c->first : -1;
+}
+
+/* The targets' logits are read before the gradient takes their place. */
+INLINE void group_sum(const loss_context *c, group *g) {
+    const train_logits *l = c->logits;
+    float block[CHUNK][LANES];
+    for (int i = 0; i < g->count; i++) {
+        int row = row_in(c, g->targets[i]);
+        uint16_t half;
+        if (row < 0) continue;
+        const char *at = row_of(l, g->b, row, g->s + i);
+        memcpy(&half, at, 2);
+        if (l->dtype == PROPANE_FP16)
+            g->goal[i] = fp16_to_f32(half);
+        else
+            memcpy(&g->goal[i], at, 4);
+    }
+    for (int v = 0; v < l->vocab; v += CHUNK) {
+        int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
+        load_chunk(l, g->b, v, rows, g->s, g->count, block);
+        chunk_sum(block, rows, g->top, g->sum);
+    }
+}
+
+INLINE void group_gradient(const loss_context *c, group *g) {
+    const train_logits *l = c->logits;
+    float block[CHUNK][LANES];
+    for (int i = 0; i < LANES; i++)
+        g->factor[i] = i < g->count && g->targets[i] >= 0 ? (float)((double)c->gradient / g->sum[i]) : 0;
+    for (int v = 0; v < l->vocab; v += CHUNK) {
+        int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
+        load_chunk(l, g->b, v, rows, g->s, g->count, block);
+        chunk_gradient(block, rows, g->top, g->factor);
+        for (int i = 0; i < g->count; i++) {
+            int row = row_in(c, g->targets[i]);
+            if (row >= v && row < v + rows) block[row - v][i] -= c->gradient;
+        }
+        store_chunk(l, g->b, v, rows, g->s, g->count, block);
+    }
+}
+
+INLINE void group_load(const train_loss_sums *sums, int64_t at, group *g) {
+    for (int i = 0; i < g->count; i++) {
+        g->top[i] = sums->top[at + i];
+        g->goal[i] = sums->goal[at + i];
+        g->sum[i] = sums->sum[at + i];
+    }
+}
+
+INLINE void group_store(const train_loss_sums *sums, int64_t at, const group *g) {
+    for (int i = 0; i < g->count; i++) {
+        sums->top[at + i] = g->top[i];
+        sums->goal[at + i] = g->goal[i];
+        sums->sum[at + i] = g->sum[i];
+    }
+}
+
 INLINE void loss_work(void *context, int task) {
     const loss_context *c = context;
     const train_logits *l = c->logits;
-    int b = task / c->groups, s = task % c->groups * LANES, count = l->context - s < LANES ? l->context - s : LANES;
-    const int32_t *targets = c->targets + (int64_t)b * l->context + s;
-    float block[CHUNK][LANES], top[LANES], factor[LANES], goal[LANES];
-    double sum[LANES] = {0};
-    for (int i = 0; i < LANES; i++) top[i] = -INFINITY, factor[i] = 0;
-    for (int i = 0; i < count; i++) { /* before the gradient takes the place of the logits */
-        const char *at = row_of(l, b, targets[i] < 0 ? 0 : targets[i], s + i);
-        uint16_t half;
-        memcpy(&half, at, 2);
-        if (l->dtype == PROPANE_FP16)
-            goal[i] = fp16_to_f32(half);
-        else
-            memcpy(&goal[i], at, 4);
-    }
-    for (int v = 0; v < l->vocab; v += CHUNK) {
-        int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
-        load_chunk(l, b, v, rows, s, count, block);
-        chunk_sum(block, rows, top, sum);
-    }
-    for (int i = 0; i < count; i++) {
-        bool counts = targets[i] >= 0;
-        c->nats[(int64_t)b * l->context + s + i] = counts ? log(sum[i]) + (double)top[i] - (double)goal[i] : 0;
-        factor[i] = counts ? (float)((double)c->gradient / sum[i]) : 0;
-    }
-    if (!c->write) return;
-    for (int v = 0; v < l->vocab; v += CHUNK) {
-        int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
-        load_chunk(l, b, v, rows, s, count, block);
-        chunk_gradient(block, rows, top, factor);
-        for (int i = 0; i < count; i++)
-            if (targets[i] >= v && targets[i] < v + rows) block[targets[i] - v][i] -= c->gradient;
-        store_chunk(l, b, v, rows, s, count, block);
-    }
+    group g = {.b = task / c->groups, .s = task % c->groups * LANES};
+    int64_t at = (int64_t)g.b * l->context + g.s;
+    g.count = l->context - g.s < LANES ? l->context - g.s : LANES;
+    g.targets = c->targets + at;
+    for (int i = 0; i < LANES; i++) g.top[i] = -INFINITY;
+    if (c->sums && (!c->add || c->first > 0)) group_load(c->sums, at, &g);
+    if (!c->sums || c->add) group_sum(c, &g);
+    if (c->sums && c->add) group_store(c->sums, at, &g);
+    for (int i = 0; !c->sums && i < g.count; i++)
+        c->nats[at + i] = g.targets[i] >= 0 ? log(g.sum[i]) + (double)g.top[i] - (double)g.goal[i] : 0;
+    if (c->write) group_gradient(c, &g);
 }
 
 /* The same C for each instruction set; without contraction to fused multiply-adds all give the same bits. */
@@ -160,25 +208,75 @@ static pool_task best_task(void) {
 static pool_task best_task(void) { return loss_task; }
 #endif
 
-propane_status train_loss(const train_logits *l, const int32_t *targets, double gradient_scale, double *nats,
-                          double *mean, propane_error *err) {
-    int64_t positions = (int64_t)l->batch * l->context, counted = 0;
+static propane_status check(const train_logits *l, int vocab, const int32_t *targets, int64_t *counted,
+                            propane_error *err) {
+    int64_t positions = (int64_t)l->batch * l->context;
+    *counted = 0;
     if (l->dtype != PROPANE_FP16 && l->dtype != PROPANE_FP32)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "loss: logits must be fp16 or fp32");
-    for (int64_t i = 0; i < positions; i++) counted += targets[i] >= 0;
+    for (int64_t i = 0; i < positions; i++) *counted += targets[i] >= 0;
     for (int64_t i = 0; i < positions; i++)
-        if (targets[i] < -1 || targets[i] >= l->vocab)
+        if (targets[i] < -1 || targets[i] >= vocab)
             return propane_fail(err, PROPANE_ERR_INVALID, "loss: token %d is outside the vocabulary of %d",
-                                (int)targets[i], l->vocab);
+                                (int)targets[i], vocab);
+    return PROPANE_OK;
+}
+
+static void run(loss_context *c) {
+    c->groups = (c->logits->context + LANES - 1) / LANES;
+    pool_run(best_task(), c, c->logits->batch * c->groups);
+}
+
+static double mean_of(const double *nats, int64_t positions, int64_t counted) {
+    double sum = 0;
+    for (int64_t i = 0; i < positions; i++) sum += nats[i];
+    return counted ? sum / (double)counted : 0;
+}
+
+propane_status train_loss(const train_logits *l, const int32_t *targets, double gradient_scale, double *nats,
+                          double *mean, propane_error *err) {
+    int64_t counted;
+    PROPANE_TRY(check(l, l->vocab, targets, &counted, err));
     loss_context c = {.logits = l,
                       .targets = targets,
                       .nats = nats,
                       .write = gradient_scale != 0,
-                      .gradient = counted ? (float)(gradient_scale / (double)counted) : 0,
-                      .groups = (l->context + LANES - 1) / LANES};
-    pool_run(best_task(), &c, l->batch * c.groups);
-    double sum = 0;
-    for (int64_t i = 0; i < positions; i++) sum += nats[i];
-    *mean = counted ? sum / (double)counted : 0;
+                      .gradient = counted ? (float)(gradient_scale / (double)counted) : 0};
+    run(&c);
+    *mean = mean_of(nats, (int64_t)l->batch * l->context, counted);
+    return PROPANE_OK;
+}
+
+propane_status train_loss_add(const train_logits *piece, int first, const int32_t *targets, const train_loss_sums *sums,
+                              propane_error *err) {
+    int64_t counted;
+    PROPANE_TRY(check(piece, sums->vocab, targets, &counted, err));
+    loss_context c = {.logits = piece, .targets = targets, .sums = sums, .first = first, .add = true};
+    run(&c);
+    return PROPANE_OK;
+}
+
+void train_loss_mean(const train_loss_sums *sums, const int32_t *targets, int64_t positions, double *nats,
+                     double *mean) {
+    int64_t counted = 0;
+    for (int64_t i = 0; i < positions; i++) {
+        bool counts = targets[i] >= 0;
+        counted += counts;
+        nats[i] = counts ? log(sums->sum[i]) + (double)sums->top[i] - (double)sums->goal[i] : 0;
+    }
+    *mean = mean_of(nats, positions, counted);
+}
+
+propane_status train_loss_gradient(const train_logits *piece, int first, const int32_t *targets, double gradient_scale,
+                                   const train_loss_sums *sums, propane_error *err) {
+    int64_t counted;
+    PROPANE_TRY(check(piece, sums->vocab, targets, &counted, err));
+    loss_context c = {.logits = piece,
+                      .targets = targets,
+                      .sums = sums,
+                      .first = first,
+                      .write = true,
+                      .gradient = counted ? (float)(gradient_scale / (double)counted) : 0};
+    run(&c);
     return PROPANE_OK;
 }

@@ -214,10 +214,14 @@ static propane_status build_block(plan *p, int index, propane_error *err) {
     const char *half_name = kinds[index].half;
     model_build_options o = {.batch = p->options.batch, .sequence = p->options.context, .dtype = p->options.precision};
     mil_function *half = NULL;
+    model_config piece = p->config; /* the head's function is that of one piece */
+    if (piece.vocab_piece > 0) piece.vocab_size = piece.vocab_piece;
+    piece.vocab_piece = 0;
+    if (b->part == MODEL_HEAD) piece.bos_token_id = piece.eos_token_id = -1;
     propane_status status =
         b->part == MODEL_ATTN  ? model_build_attn(p->module, half_name, &p->config, &o, 0, &half, err)
         : b->part == MODEL_FFN ? model_build_ffn(p->module, half_name, &p->config, &o, 0, &half, err)
-                               : model_build_head(p->module, half_name, &p->config, &o, &half, err);
+                               : model_build_head(p->module, half_name, &piece, &o, &half, err);
     if (status != PROPANE_OK) return status;
     PROPANE_TRY(train_wrap(half, b->name, b->part != MODEL_HEAD, &b->forward, err));
     return grad_function(b->forward, kinds[index].joint, NULL, 0, &b->joint, err);
@@ -335,6 +339,24 @@ propane_status plan_create(const model_config *config, const plan_options *optio
     return status;
 }
 
+int64_t plan_calls(const plan *p, const plan_kernel *k) {
+    int64_t pieces = model_weights_pieces(&p->config);
+    if (k->part != MODEL_HEAD) return p->config.num_hidden_layers;
+    return pieces > 1 && !k->backward ? 2 * pieces : pieces;
+}
+
+void plan_split_head(model_config *c, int64_t batch, int64_t context) {
+    double logits = (double)batch * (double)context * (double)c->vocab_size * 4;
+    c->vocab_piece = 0;
+    if (c->vocab_size <= PLAN_HEAD_ROWS || (c->vocab_size <= PLAN_HEAD_MOST && logits <= PLAN_LOGITS_BYTES)) return;
+    int64_t least = (c->vocab_size + PLAN_HEAD_ROWS - 1) / PLAN_HEAD_ROWS;
+    for (int64_t n = least; n <= 8 * least; n++)
+        if (c->vocab_size % n == 0 && c->vocab_size / n * c->hidden_size % 16 == 0) {
+            c->vocab_piece = c->vocab_size / n;
+            return;
+        }
+}
+
 void plan_free(plan *p) {
     if (!p) return;
     mil_module_free(p->module);
@@ -357,6 +379,10 @@ void plan_print(const plan *p, text *out) {
     text_printf(out, "plan %s: %s, batch %lld, context %lld; %lld layers share the kernels of attn and ffn\n",
                 p->options.name, p->options.precision == MIL_fp16 ? "fp16" : "fp32", (long long)p->options.batch,
                 (long long)p->options.context, (long long)p->config.num_hidden_layers);
+    if (model_weights_pieces(&p->config) > 1)
+        text_printf(out,
+                    "the head is computed in %lld pieces of %lld rows, each twice: for the loss and for its gradient\n",
+                    (long long)model_weights_pieces(&p->config), (long long)p->config.vocab_piece);
     text_printf(out, "%-5s %-12s %-6s %-8s %10s %10s %5s\n", "block", "kernel", "place", "pass", "MFLOP", "MB", "taps");
     for (int i = 0; i < PLAN_BLOCKS; i++)
         for (int n = 0; n < p->blocks[i].count; n++) {
@@ -365,7 +391,7 @@ void plan_print(const plan *p, text *out) {
             int taps = 0;
             for (int r = 0; r < k->function->result_count && !k->backward; r++)
                 taps += strcmp(k->function->results[r]->name, b->result) != 0;
-            double times = b->part == MODEL_HEAD ? 1 : (double)p->config.num_hidden_layers;
+            double times = (double)plan_calls(p, k);
             flops += times * k->flops;
             bytes += times * k->bytes;
             text_printf(out, "%-5s %-12s %-6s %-8s %10.2f %10.3f %5d\n", b->name, k->name,

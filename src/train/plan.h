@@ -73,6 +73,15 @@ const char *plan_name(int index);
 PROPANE_CHECK propane_status plan_create(const model_config *config, const plan_options *options, plan **out,
                                          propane_error *err);
 void plan_free(plan *p);
+/* Large heads are computed in pieces of the vocabulary that share the head's kernels: the loss needs all logits, but never at
+ * once, so each piece's are computed twice. Sets c->vocab_piece to equal pieces of at most PLAN_HEAD_ROWS rows where the
+ * vocabulary is larger than PLAN_HEAD_MOST or the batch's logits than PLAN_LOGITS_BYTES; 0 where that is not so or no
+ * number of pieces divides the vocabulary. */
+#define PLAN_HEAD_ROWS    16384
+#define PLAN_HEAD_MOST    65536
+#define PLAN_LOGITS_BYTES 256e6
+void plan_split_head(model_config *c, int64_t batch, int64_t context);
+int64_t plan_calls(const plan *p, const plan_kernel *k);     /* of a kernel in one batch */
 bool plan_is_weight(const plan_block *b, const char *param); /* one of the block's parameters other than x */
 /* The chips that a plan is made for, as chip_listed takes them; "": none. */
 const char *plan_chips(const char *name, mil_dtype precision);

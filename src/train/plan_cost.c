@@ -89,7 +89,7 @@ propane_status plan_cost_on(const plan *p, const chip *c, plan_weights weights, 
     for (int i = 0; i < p->kernel_count; i++) {
         plan_kernel_cost *k = &out->kernels[out->kernel_count++];
         *k = (plan_kernel_cost){.kernel = &p->kernels[i]};
-        k->calls = k->kernel->part == MODEL_HEAD ? 1 : (int)p->config.num_hidden_layers;
+        k->calls = (int)plan_calls(p, k->kernel);
         if (k->kernel->place == PLAN_DEVICE)
             PROPANE_TRY(cost_device(p, c, weights, k, a, out, err));
         else

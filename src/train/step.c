@@ -34,7 +34,8 @@ typedef struct step_call {
 typedef struct step_queue {
     propane_device *device;
     propane_event *event;
-    uint64_t base; /* the event's value before this pass */
+    uint64_t base; /* the event's value before this run of calls */
+    int before;    /* ordinals of calls before it, which are done */
     int *calls;
     int head, tail, depth;
     int64_t busy_ns;
@@ -67,6 +68,7 @@ struct train_step {
     int *made_by; /* [tensor]: the call that writes its gradient last; call_count: the host, at the end */
     bool *handed; /* [tensor]: locked for `reduce` */
     double *nats;
+    train_loss_sums sums; /* of a head in several pieces */
     bool stale;
     int compiles;
     int64_t own_ns; /* host code that is not a kernel */
@@ -76,6 +78,9 @@ struct train_step {
 const plan *train_step_plan(const train_step *s) { return s->plan; }
 int train_step_compiles(const train_step *s) { return s->compiles; }
 float *train_step_moments(train_step *s, int which) { return s->moments[which - 1]; }
+
+/* Of the head. */
+static int head_pieces(const train_step *s) { return s->wiring->instance_count - s->wiring->head; }
 
 static propane_device *device_of(const train_step *s, bool host) { return s->queues[host].device; }
 
@@ -116,7 +121,7 @@ static propane_status compile_shared(train_step *s, propane_error *err) {
             if (s->options.weights == PLAN_PACKED && on_device && k->function->param_count > 1)
                 PROPANE_TRY(packing_create(k->function, s->plan->options.batch, &own->packing, err));
             PROPANE_TRY(compile(s, k, own->packing ? own->packing->function : k->function, &own->program[0], err));
-            if (k->accumulate && s->options.accumulate)
+            if (k->accumulate && (s->options.accumulate || (k->part == MODEL_HEAD && head_pieces(s) > 1)))
                 PROPANE_TRY(compile(s, k, k->accumulate, &own->program[1], err));
         }
     return PROPANE_OK;
@@ -452,8 +457,9 @@ static void find_makers(train_step *s) {
             if (ref.kind == WIRE_GRADIENT) s->made_by[ref.index] = c;
         }
     }
-    const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
-    s->made_by[table - s->weights->tensors] = w->call_count; /* scatter adds to it */
+    const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens"), *piece;
+    for (int k = 0; (piece = model_weights_piece(s->weights, table, k)); k++)
+        s->made_by[piece - s->weights->tensors] = w->call_count; /* scatter adds to it */
 }
 
 void train_step_gradient_order(const train_step *s, int *order) {
@@ -587,9 +593,9 @@ static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint,
 static propane_status set_events(train_step *s, const wire_call *c, propane_request *r, propane_error *err) {
     if (!s->two_queues) return PROPANE_OK;
     step_queue *own = &s->queues[c->host], *other = &s->queues[!c->host];
-    propane_event_point wait = {other->event, other->base + (uint64_t)c->wait};
-    propane_event_point signal = {own->event, own->base + (uint64_t)c->ordinal};
-    return propane_request_events(r, &wait, c->wait > 0, &signal, 1, err);
+    propane_event_point wait = {other->event, other->base + (uint64_t)(c->wait - other->before)};
+    propane_event_point signal = {own->event, own->base + (uint64_t)(c->ordinal - own->before)};
+    return propane_request_events(r, &wait, c->wait > other->before, &signal, 1, err);
 }
 
 /* A packed call's input is filled by the host, so all that it needs must be there before it is queued. */
@@ -605,11 +611,19 @@ static propane_status stage(train_step *s, int call, int form, propane_error *er
     return status;
 }
 
+static void begin_run(train_step *s, int begin) {
+    for (int i = 0; i < 2; i++) s->queues[i].head = s->queues[i].tail = s->queues[i].before = 0;
+    for (int c = 0; s->two_queues && c < begin; c++) {
+        step_queue *q = &s->queues[s->wiring->calls[c].host];
+        if (s->wiring->calls[c].ordinal > q->before) q->before = s->wiring->calls[c].ordinal;
+    }
+}
+
 /* Queues calls [begin, end) and waits for all of them. After a failure the rest is still waited for: nothing is in flight
- * when this returns. */
+ * when this returns, so a run of calls may be repeated. */
 static propane_status run_calls(train_step *s, int begin, int end, int form, propane_error *err) {
     propane_status status = PROPANE_OK;
-    for (int i = 0; i < 2; i++) s->queues[i].head = s->queues[i].tail = 0;
+    begin_run(s, begin);
     for (int call = begin; call < end && status == PROPANE_OK; call++) {
         const wire_call *c = &s->wiring->calls[call];
         step_queue *q = &s->queues[s->two_queues && c->host];
@@ -626,20 +640,8 @@ static propane_status run_calls(train_step *s, int begin, int end, int form, pro
             propane_status own = retire_oldest(s, q, form, status == PROPANE_OK ? err : &later);
             if (status == PROPANE_OK) status = own;
         }
+    for (int i = 0; i < 2 && s->two_queues; i++) s->queues[i].base += (uint64_t)s->queues[i].tail;
     return status;
-}
-
-/* A pass is over: the next one counts its events from here. */
-static void end_pass(train_step *s, int calls) {
-    for (int i = 0; i < 2; i++) s->queues[i].head = s->queues[i].tail = 0;
-    for (int c = 0; s->two_queues && c < calls; c++) {
-        step_queue *q = &s->queues[s->wiring->calls[c].host];
-        if (s->wiring->calls[c].ordinal > q->tail) q->tail = s->wiring->calls[c].ordinal;
-    }
-    for (int i = 0; i < 2; i++) {
-        s->queues[i].base += (uint64_t)s->queues[i].tail;
-        s->queues[i].head = s->queues[i].tail = 0;
-    }
 }
 
 static propane_status lock_value(train_step *s, int value, bool write, void **out, propane_error *err) {
@@ -678,14 +680,18 @@ static propane_status forward(train_step *s, const int32_t *inputs, propane_erro
     train_embed_gather(&e, model_weights_data(s->weights, table), learned, inputs, stream);
     unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
-    return run_calls(s, 0, s->wiring->forward_count, 0, err);
+    return run_calls(s, 0, s->wiring->pieces[0].begin, 0, err);
 }
 
-static propane_status take_loss(train_step *s, const int32_t *targets, double gradient_scale, double *nats,
+/* ---- the head -------------------------------------------------------------------------------------------------------------- */
+
+/* Adds a piece's logits up, or turns them into their gradient; a head in one piece does both at once. */
+static propane_status take_loss(train_step *s, int piece, const int32_t *targets, double gradient_scale, double *nats,
                                 double *loss, propane_error *err) {
     int64_t start = clock_ns();
-    int value = wiring_value(s->wiring, s->wiring->instance_count - 1, "logits");
+    int value = wiring_value(s->wiring, s->wiring->head + piece, "logits");
     const propane_io *io = &s->wiring->values[value].io;
+    int first = piece * (int)s->weights->config.vocab_piece;
     void *data = NULL;
     PROPANE_TRY(lock_value(s, value, gradient_scale != 0, &data, err));
     train_logits l = {.data = data,
@@ -695,10 +701,71 @@ static propane_status take_loss(train_step *s, const int32_t *targets, double gr
                       .context = (int)io->dim[3],
                       .batch_stride = io->stride[0],
                       .row_stride = io->stride[1]};
-    propane_status status = train_loss(&l, targets, gradient_scale, nats, loss, err);
+    propane_status status = head_pieces(s) == 1 ? train_loss(&l, targets, gradient_scale, nats, loss, err)
+                            : gradient_scale != 0
+                                ? train_loss_gradient(&l, first, targets, gradient_scale, &s->sums, err)
+                                : train_loss_add(&l, first, targets, &s->sums, err);
     unlock_value(s, value);
     s->own_ns += clock_ns() - start;
     return status;
+}
+
+/* The loss of all pieces; no more than one piece's logits are held. With `gradient_scale`, which is for a head in one piece,
+ * they become their gradient. */
+static propane_status add_up(train_step *s, const int32_t *targets, double gradient_scale, double *nats, double *loss,
+                             propane_error *err) {
+    for (int i = 0; i < head_pieces(s); i++) {
+        PROPANE_TRY(run_calls(s, s->wiring->pieces[i].begin, s->wiring->pieces[i].middle, 0, err));
+        PROPANE_TRY(take_loss(s, i, targets, gradient_scale, nats, loss, err));
+    }
+    if (head_pieces(s) > 1)
+        train_loss_mean(&s->sums, targets, s->plan->options.batch * s->plan->options.context, nats, loss);
+    return PROPANE_OK;
+}
+
+/* Before the pieces' gradients are added to what is there. */
+static propane_status clear_head(train_step *s, propane_error *err) {
+    for (int i = 0; i < s->weights->count; i++) {
+        const model_tensor *t = &s->weights->tensors[i];
+        bool head = t->part == MODEL_HEAD || (t->part == MODEL_EMBED && t->stored_rows != t->dim[0]);
+        void *gradient = NULL;
+        if (!head || !s->gradients[i]) continue;
+        PROPANE_TRY(propane_buffer_lock(s->gradients[i], true, &gradient, err));
+        memset(gradient, 0, (size_t)t->count * sizeof(float));
+        propane_buffer_unlock(s->gradients[i]);
+    }
+    return PROPANE_OK;
+}
+
+/* What the piece's programs say of the residual stream's gradient goes to the first piece's. */
+static propane_status add_stream(train_step *s, int piece, propane_error *err) {
+    int from = wiring_value(s->wiring, s->wiring->head + piece, "d_x");
+    int to = wiring_value(s->wiring, s->wiring->head, "d_x");
+    void *source = NULL, *target = NULL;
+    PROPANE_TRY(lock_value(s, from, false, &source, err));
+    propane_status status = lock_value(s, to, true, &target, err);
+    if (status == PROPANE_OK) {
+        float *sum = target;
+        const float *more = source;
+        for (size_t i = 0; i < s->wiring->values[to].bytes / sizeof *sum; i++) sum[i] += more[i];
+        unlock_value(s, to);
+    }
+    unlock_value(s, from);
+    return status;
+}
+
+/* Forward again, loss and backward, piece by piece; their weight gradients are added up. */
+static propane_status run_pieces(train_step *s, const int32_t *targets, bool first, double loss_scale,
+                                 propane_error *err) {
+    const wire_piece *piece = s->wiring->pieces;
+    if (first) PROPANE_TRY(clear_head(s, err));
+    for (int i = 0; i < head_pieces(s); i++) {
+        PROPANE_TRY(run_calls(s, piece[i].begin, piece[i].middle, 0, err));
+        PROPANE_TRY(take_loss(s, i, targets, loss_scale, NULL, NULL, err));
+        PROPANE_TRY(run_calls(s, piece[i].middle, piece[i].end, 1, err));
+        if (i > 0) PROPANE_TRY(add_stream(s, i, err));
+    }
+    return PROPANE_OK;
 }
 
 /* One table's gradient out of the stream's: the token rows (a tied head's part of it has been made by then) or the
@@ -706,19 +773,21 @@ static propane_status take_loss(train_step *s, const int32_t *targets, double gr
 static propane_status scatter_table(train_step *s, const model_tensor *table, const int32_t *inputs, bool clear,
                                     const float *stream, const train_embed *e, propane_error *err) {
     propane_buffer *buffer = s->gradients[table - s->weights->tensors];
+    train_embed part = *e;
     void *gradient = NULL;
     PROPANE_TRY(propane_buffer_lock(buffer, true, &gradient, err));
     if (clear) memset(gradient, 0, (size_t)table->count * sizeof(float));
+    if (table->dim[0] != table->stored_rows) part.first = table->first_row, part.rows = table->dim[0];
     if (inputs)
-        train_embed_scatter(e, gradient, inputs, stream);
+        train_embed_scatter(&part, gradient, inputs, stream);
     else
-        train_embed_scatter_positions(e, gradient, stream);
+        train_embed_scatter_positions(&part, gradient, stream);
     propane_buffer_unlock(buffer);
     return PROPANE_OK;
 }
 
 static propane_status scatter(train_step *s, const int32_t *inputs, bool first, propane_error *err) {
-    const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
+    const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens"), *piece;
     const model_tensor *positions = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_positions");
     int64_t start = clock_ns();
     int value = wiring_value(s->wiring, 0, "d_x");
@@ -726,7 +795,9 @@ static propane_status scatter(train_step *s, const int32_t *inputs, bool first, 
     PROPANE_TRY(lock_value(s, value, false, &stream, err));
     train_embed e = embed_layout(s, &s->wiring->values[value].io);
     bool clear = first && !s->weights->config.tie_word_embeddings;
-    propane_status status = scatter_table(s, table, inputs, clear, stream, &e, err);
+    propane_status status = PROPANE_OK;
+    for (int k = 0; !status && (piece = model_weights_piece(s->weights, table, k)); k++)
+        status = scatter_table(s, piece, inputs, clear, stream, &e, err);
     if (!status && positions) status = scatter_table(s, positions, NULL, first, stream, &e, err);
     unlock_value(s, value);
     s->own_ns += clock_ns() - start;
@@ -737,10 +808,15 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
                                 double loss_scale, double *loss, propane_error *err) {
     if (!first && !s->options.accumulate)
         return propane_fail(err, PROPANE_ERR_INVALID, "this step was made for one batch; ask for accumulation");
+    const wire_piece *piece = s->wiring->pieces;
+    int backward = piece[0].middle;
     PROPANE_TRY(forward(s, inputs, err));
-    PROPANE_TRY(take_loss(s, targets, loss_scale, s->nats, loss, err));
-    PROPANE_TRY(run_calls(s, s->wiring->forward_count, s->wiring->call_count, !first, err));
-    end_pass(s, s->wiring->call_count);
+    PROPANE_TRY(add_up(s, targets, head_pieces(s) == 1 ? loss_scale : 0, s->nats, loss, err));
+    if (head_pieces(s) > 1) {
+        PROPANE_TRY(run_pieces(s, targets, first, loss_scale, err));
+        backward = piece[head_pieces(s) - 1].end;
+    }
+    PROPANE_TRY(run_calls(s, backward, s->wiring->call_count, !first, err));
     PROPANE_TRY(scatter(s, inputs, first, err));
     propane_status status = hand_over(s, s->wiring->call_count, err);
     if (s->reduce && status == PROPANE_OK) status = s->reduce->finish(s->reduce->context, err);
@@ -751,8 +827,7 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
 propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets, double *nats,
                                    double *loss, propane_error *err) {
     PROPANE_TRY(forward(s, inputs, err));
-    end_pass(s, s->wiring->forward_count);
-    return take_loss(s, targets, 0, nats ? nats : s->nats, loss, err);
+    return add_up(s, targets, 0, nats ? nats : s->nats, loss, err);
 }
 
 void train_step_times(train_step *s, int64_t *device_ns, int64_t *host_ns) {
@@ -823,10 +898,16 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->made_by = mem_array(tensors, sizeof *s->made_by);
     s->handed = mem_array(tensors, sizeof *s->handed);
     s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
+    size_t positions = (size_t)(s->plan->options.batch * s->plan->options.context);
+    s->sums = (train_loss_sums){.top = mem_array(positions, sizeof(float)),
+                                .goal = mem_array(positions, sizeof(float)),
+                                .sum = mem_array(positions, sizeof(double)),
+                                .vocab = (int)s->weights->config.vocab_size};
     s->moments[0] = mem_pages_alloc(block);
     s->moments[1] = mem_pages_alloc(block);
     if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master &&
-        s->gradients && s->made_by && s->handed && s->nats && s->moments[0] && s->moments[1])
+        s->gradients && s->made_by && s->handed && s->nats && s->sums.top && s->sums.goal && s->sums.sum &&
+        s->moments[0] && s->moments[1])
         return PROPANE_OK;
     return propane_fail_memory(err, 2 * block);
 }
@@ -900,6 +981,9 @@ void train_step_free(train_step *s) {
     mem_free(s->made_by);
     mem_free(s->handed);
     mem_free(s->nats);
+    mem_free(s->sums.top);
+    mem_free(s->sums.goal);
+    mem_free(s->sums.sum);
     mem_free(s->copy_layout);
     mem_free(s->other_layout);
     mem_free(s->between);

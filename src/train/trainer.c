@@ -228,7 +228,9 @@ static propane_status make_all(trainer *t, const train_options *o, const train_i
         PROPANE_TRY(train_data_init(&t->data, input->tokens, input->token_bytes, input->token_count, vocab, context,
                                     o->held_out, seed, input->source, err));
     t->schedule = (train_schedule){.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps};
-    PROPANE_TRY(model_weights_create(input->config, &t->weights, err));
+    model_config config = *input->config;
+    plan_split_head(&config, o->batch, o->context);
+    PROPANE_TRY(model_weights_create(&config, &t->weights, err));
     t->state.evaluated = t->saved = -1;
     train_scaler_init(&t->state.scaler, strcmp(o->precision, "fp16") == 0);
     if (o->resume) return load_and_make(t, err);

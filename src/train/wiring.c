@@ -9,22 +9,21 @@
 
 #include "base/memory.h"
 
-int wiring_layer(const wiring *w, int instance) { return instance == w->instance_count - 1 ? -1 : instance / 2; }
+int wiring_layer(const wiring *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
 
 const plan_block *wiring_block(const wiring *w, int instance) {
-    return &w->plan->blocks[instance == w->instance_count - 1 ? 2 : instance % 2];
+    return &w->plan->blocks[instance >= w->head ? 2 : instance % 2];
 }
 
 /* Follows a name to the block that makes the value. */
 static void follow(const wiring *w, int *instance, const char **name) {
-    int last = w->instance_count - 1;
     if (strcmp(*name, "x") == 0) {
-        --*instance;
+        *instance = *instance > w->head ? w->head - 1 : *instance - 1;
         *name = *instance < 0 ? "x" : "out";
-    } else if (strcmp(*name, "d_out") == 0 && *instance < last) {
+    } else if (strcmp(*name, "d_out") == 0 && *instance < w->head) {
         ++*instance;
         *name = "d_x";
-    } else if (strcmp(*name, "d_logits") == 0 && *instance == last) {
+    } else if (strcmp(*name, "d_logits") == 0 && *instance >= w->head) {
         *name = "logits";
     }
 }
@@ -42,6 +41,7 @@ wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name
     if (plan_is_weight(b, weight)) {
         const model_tensor *t = model_weights_param(w->weights, b->part, wiring_layer(w, call->instance), weight);
         assert(t);
+        if (call->instance > w->head && t->rank == 2) t += call->instance - w->head; /* the head's pieces follow */
         return (wire_ref){weight == name ? WIRE_WEIGHT : WIRE_GRADIENT, (int)(t - w->weights->tensors)};
     }
     return (wire_ref){WIRE_VALUE, wiring_value(w, call->instance, name)};
@@ -88,25 +88,36 @@ propane_status wiring_create(const plan *p, const model_weights *weights, wiring
     *out = NULL;
     arena *a = arena_create();
     wiring *w = a ? ARENA_NEW(a, wiring) : NULL;
-    int instances = 2 * (int)p->config.num_hidden_layers + 1, room = instances * count_names(p) + 1;
+    int pieces = (int)model_weights_pieces(&p->config), head = 2 * (int)p->config.num_hidden_layers;
+    int instances = head + pieces, room = instances * count_names(p) + 1;
     if (w) {
         *w = (wiring){.arena = a,
                       .plan = p,
                       .weights = weights,
                       .instance_count = instances,
+                      .head = head,
+                      .pieces = ARENA_ARRAY(a, pieces, wire_piece),
                       .value_room = room,
                       .calls = ARENA_ARRAY(a, instances * p->kernel_count, wire_call),
                       .values = ARENA_ARRAY(a, room, wire_value)};
     }
-    if (!w || !w->calls || !w->values) {
+    if (!w || !w->calls || !w->values || !w->pieces) {
         arena_free(a);
         return propane_fail_memory(err, (size_t)room * sizeof(wire_value));
     }
-    for (int i = 0; i < instances; i++) add_calls(w, i, false);
-    w->forward_count = w->call_count;
-    for (int i = instances - 1; i >= 0; i--) add_calls(w, i, true);
+    for (int i = 0; i < head; i++) add_calls(w, i, false);
+    for (int i = 0; i < pieces; i++) {
+        w->pieces[i].begin = w->call_count;
+        add_calls(w, head + i, false);
+        w->pieces[i].middle = w->call_count;
+        add_calls(w, head + i, true);
+        w->pieces[i].end = w->call_count;
+    }
+    for (int i = head - 1; i >= 0; i--) add_calls(w, i, true);
     w->values[w->value_count++] = (wire_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
     for (int c = 0; c < w->call_count; c++) touch_all(w, c);
+    for (int i = 1; i < pieces; i++) /* added to the first one's by the host */
+        w->values[wiring_value(w, head + i, "d_x")].last = w->pieces[i].end - 1;
     int last = wiring_value(w, 0, "d_x");
     assert(last >= 0);
     w->values[last].last = w->call_count;

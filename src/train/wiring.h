@@ -27,18 +27,24 @@ typedef struct wire_value {
 
 typedef struct wire_call {
     int kernel;   /* of plan.kernels */
-    int instance; /* 0 .. 2L: attn 0, ffn 0, attn 1, ..., head */
+    int instance; /* 0, 1, ...: attn 0, ffn 0, attn 1, ..., the pieces of the head */
     bool host;    /* runs on the host's queue */
     int ordinal;  /* 1, 2, ... among the calls of its queue */
     int wait;     /* ordinal on the other queue that must be done before; 0: none */
 } wire_call;
 
+/* A piece of the head: calls [begin, middle) are its forward pass, [middle, end) its backward pass. */
+typedef struct wire_piece {
+    int begin, middle, end;
+} wire_piece;
+
 typedef struct wiring {
     arena *arena;
     const plan *plan;
     const model_weights *weights;
-    int instance_count;
-    int call_count, forward_count; /* calls [0, forward_count) are the forward pass */
+    int instance_count, head; /* instances from `head` on are pieces of the head */
+    int call_count;
+    wire_piece *pieces; /* layers forward, one piece after the other, layers backward */
     wire_call *calls;
     int value_count, value_room;
     wire_value *values; /* [0] is the embedded batch */

@@ -84,6 +84,12 @@ TEST(plans_refuse_with_the_rule) {
     EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, PLAN_INPUTS, &err), PROPANE_ERR_UNSUPPORTED, "rule C27d");
     EXPECT(strstr(err.text, "headFwd"));
     plan_free(p);
+    plan_split_head(&words, 1, 64);
+    EXPECT(words.vocab_piece > 0);
+    p = make(&words, "layer", MIL_fp16, 1); /* the same in pieces */
+    EXPECT_OK(plan_supports(p, chip_get(CHIP_m4), 0, PLAN_INPUTS, &err));
+    plan_free(p);
+    words.vocab_piece = 0;
     p = make(&words, "six", MIL_fp16, 1); /* its head is the host's */
     EXPECT_OK(plan_supports(p, chip_get(CHIP_m1), 0, PLAN_INPUTS, &err));
     plan_free(p);
