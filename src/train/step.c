@@ -680,7 +680,8 @@ static propane_status forward(train_step *s, const int32_t *inputs, propane_erro
     train_embed_gather(&e, model_weights_data(s->weights, table), learned, inputs, stream);
     unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
-    return run_calls(s, 0, s->wiring->pieces[0].begin, 0, err);
+    const wire_piece *first = s->wiring->pieces; /* a head in one piece belongs to the pass */
+    return run_calls(s, 0, head_pieces(s) == 1 ? first->middle : first->begin, 0, err);
 }
 
 /* ---- the head -------------------------------------------------------------------------------------------------------------- */
@@ -715,7 +716,8 @@ static propane_status take_loss(train_step *s, int piece, const int32_t *targets
 static propane_status add_up(train_step *s, const int32_t *targets, double gradient_scale, double *nats, double *loss,
                              propane_error *err) {
     for (int i = 0; i < head_pieces(s); i++) {
-        PROPANE_TRY(run_calls(s, s->wiring->pieces[i].begin, s->wiring->pieces[i].middle, 0, err));
+        if (head_pieces(s) > 1)
+            PROPANE_TRY(run_calls(s, s->wiring->pieces[i].begin, s->wiring->pieces[i].middle, 0, err));
         PROPANE_TRY(take_loss(s, i, targets, gradient_scale, nats, loss, err));
     }
     if (head_pieces(s) > 1)
