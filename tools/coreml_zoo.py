@@ -547,7 +547,7 @@ def detection_nms():
 
     boxes = torch.cat([torch.rand(40, 2) * 50, 5 + torch.rand(40, 2) * 20], 1).half().float()
     scores = (torch.randperm(40) / 40).half().float()
-    kept = suppress(boxes, scores, 10, 0.1, 0.4)
+    kept = suppress(boxes, scores, 10, -1, 0.4)
     filled = kept + [-1] * (10 - len(kept))
     pick = lambda t: torch.stack([t[i] if i >= 0 else torch.zeros_like(t[0]) for i in filled])
     out = [pick(boxes)[None], torch.tensor([[scores[i].item() if i >= 0 else 0.0 for i in filled]])[..., None]]
@@ -555,7 +555,7 @@ def detection_nms():
     def build(precision):
         @mb.program(input_specs=[mb.TensorSpec(shape=(1, 40, 4)), mb.TensorSpec(shape=(1, 40, 1))], opset_version=ct.target.iOS17)
         def program(boxes, scores):
-            b, s, i, n = mb.non_maximum_suppression(boxes=boxes, scores=scores, iou_threshold=np.float32(0.4), score_threshold=np.float32(0.1), max_boxes=10, per_class_suppression=False)
+            b, s, i, n = mb.non_maximum_suppression(boxes=boxes, scores=scores, iou_threshold=np.float32(0.4), max_boxes=10, per_class_suppression=False)
             return mb.identity(x=b, name="kept_boxes"), mb.identity(x=s, name="kept_scores")
 
         return ct.convert(program, convert_to="mlprogram", skip_model_load=True, minimum_deployment_target=ct.target.iOS17, compute_precision=precision)
@@ -639,7 +639,7 @@ def with_op(config, **options):
 
 @zoo
 def palettised():
-    return compressed(with_op("palettize_weights", of="OpPalettizerConfig", mode="kmeans", nbits=4))
+    return compressed(with_op("palettize_weights", of="OpPalettizerConfig", mode="uniform", nbits=4))
 
 
 @zoo
@@ -781,7 +781,8 @@ def make(name, folder):
     if wide:
         save(wide, where + ".fp32.mlpackage")
     names = [o.name for o in model.get_spec().description.output]
-    note = {"inputs": list(steps[0]), "outputs": names, "states": case.states or [], "steps": len(steps), "target": case.target, "compressed": case.after is not None,
+    wide_names = [o.name for o in wide.get_spec().description.output] if wide else names
+    note = {"inputs": list(steps[0]), "outputs": names, "outputs_fp32": wide_names, "states": case.states or [], "steps": len(steps), "target": case.target, "compressed": case.after is not None,
             "fp16_error": [max(error(h[i], w[i]) for h, w in zip(halves, wanted)) for i in range(len(names))] if halves else None}
     for t, (given, out) in enumerate(zip(steps, wanted)):
         tail = f".{t}" if len(steps) > 1 else ""

@@ -21,18 +21,46 @@ static bool ends_with(const char *name, const char *end) {
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
+static char *folder_of(const char *path);
+
 static propane_status convert_mil(const char *from, const char *to, mil_dialect dialect, propane_error *err) {
     mil_module *m = NULL;
     PROPANE_TRY(mil_read(from, NULL, &m, err));
     text out = {0};
     const mil_print_options options = {.dialect = dialect};
-    mil_print(&out, m, &options);
-    propane_status status =
-        out.failed ? propane_fail_memory(err, out.capacity) : file_write(to, out.data, out.length, err);
+    propane_status status = PROPANE_OK;
+    char *dir = folder_of(to);
+    if (!dir) status = propane_fail_memory(err, strlen(to));
+    /* What @model_path stands for moves with the text: weights of a package go along. */
+    if (!status && m->package && m->blobs) status = mil_write_weights(m, dir, err);
+    mem_free(dir);
+    if (!status) mil_print(&out, m, &options);
+    if (!status)
+        status = out.failed ? propane_fail_memory(err, out.capacity) : file_write(to, out.data, out.length, err);
     if (status == PROPANE_OK) printf("%s: %zu bytes of MIL text\n", to, out.length);
     text_deinit(&out);
     mil_module_free(m);
     return status;
+}
+
+/* A program in any form to a package. */
+static propane_status convert_package(const char *from, const char *to, propane_error *err) {
+    mil_module *m = NULL;
+    PROPANE_TRY(mil_read(from, NULL, &m, err));
+    propane_status status = mil_package_write(m, to, err);
+    if (status == PROPANE_OK)
+        printf("%s: a Core ML package with %d function%s\n", to, m->function_count, m->function_count == 1 ? "" : "s");
+    mil_module_free(m);
+    return status;
+}
+
+/* The folder of a file's path; mem_free it. */
+static char *folder_of(const char *path) {
+    char *dir = mem_copy_string(path);
+    char *slash = dir ? strrchr(dir, '/') : NULL;
+    if (slash) slash[slash == dir] = 0;
+    if (dir && !slash) snprintf(dir, strlen(path) + 1, ".");
+    return dir;
 }
 
 static model_form form_of(const char *to) {
@@ -123,7 +151,7 @@ static propane_status convert_model(const char *from, const char *to, const char
 
 /* Forms that people ask for and Propane does not write: without this they would get a folder of that name. */
 static const char *foreign_form(const char *to) {
-    static const char *const ends[] = {".pt", ".pth", ".onnx", ".npz", ".mlmodel", ".mlpackage"};
+    static const char *const ends[] = {".pt", ".pth", ".onnx", ".npz", ".mlmodel"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (ends_with(to, ends[i])) return ends[i];
     return NULL;
@@ -133,9 +161,11 @@ int cmd_convert(int argc, char **argv) {
     const char *from = NULL, *to = NULL, *vocabulary = NULL, *dtype = "f32", *dialect = "short";
     bool dtype_given = false, dialect_given = false;
     const cli_flag flags[] = {
-        {"IN", CLI_TEXT, &from, .help = "a model's folder, .safetensors, .gguf or llama2.c file, or a .mil file",
+        {"IN", CLI_TEXT, &from,
+         .help = "a model's folder, .safetensors, .gguf or llama2.c file, a .mil file, a Core ML package",
          .required = true},
-        {"OUT", CLI_TEXT, &to, .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, or a folder",
+        {"OUT", CLI_TEXT, &to,
+         .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, NAME.mlpackage, or a folder",
          .required = true},
         {"--dtype", CLI_CHOICE, &dtype, .words = "f32|f16|bf16|q8_0", .help = "of the weights; q8_0: GGUF",
          .given = &dtype_given},
@@ -148,8 +178,9 @@ int cmd_convert(int argc, char **argv) {
                   "convert IN OUT [--dtype f32|f16|bf16|q8_0] [--dialect short|canonical]",
                   "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
     if (code >= 0) return code;
-    bool mil = ends_with(to, ".mil");
+    bool mil = ends_with(to, ".mil"), package = ends_with(to, ".mlpackage");
     if (mil && dtype_given) return cli_misuse("convert", "--dtype is for weights; %s will be MIL text", to);
+    if (package && dtype_given) return cli_misuse("convert", "--dtype is for weights; %s will be a package", to);
     if (!mil && dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", to);
     if (!mil && strcmp(dtype, "q8_0") == 0 && form_of(to) != MODEL_FORM_GGUF)
         return cli_misuse("convert", "--dtype q8_0 is for GGUF files; %s is none", to);
@@ -160,7 +191,9 @@ int cmd_convert(int argc, char **argv) {
     if (!mil && file_same(from, to))
         return cli_misuse("convert", "%s would overwrite itself: give OUT another name", from);
     propane_error err = {0};
-    propane_status status = mil ? convert_mil(from, to, strcmp(dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL, &err)
+    propane_status status = package ? convert_package(from, to, &err)
+                            : mil
+                                ? convert_mil(from, to, strcmp(dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL, &err)
                                 : convert_model(from, to, vocabulary, dtype, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("convert", &err);
 }

@@ -23,6 +23,8 @@ mil_value *mil_make_captured(mil_function *block, mil_value *outer);
 /* The value of that name that can be seen in `f`, which may be a block; what is around it comes in as captured. *out NULL:
  * there is none. False: mil_make_captured failed. */
 bool mil_make_seen(mil_function *f, const char *name, size_t length, mil_value **out);
+/* What a block took from outside is written as what it is there, if it still is. */
+const mil_value *mil_written(const mil_value *v);
 /* When all blocks of an op are there: each gets a parameter for every captured value, in the order of the operand. */
 bool mil_make_settle(mil_op *op);
 /* Enters the name, which must be free; NULL: an inline literal. `name` is not copied. */

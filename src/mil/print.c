@@ -151,8 +151,7 @@ static void print_const_statement(printer *p, const char *name, const mil_const 
 /* const and constexpr_...: Core ML wants their operands as literals in the square brackets. */
 static bool has_attributes(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
 
-/* What a block took from outside is written as what it is there, if it still is. */
-static const mil_value *written(const mil_value *v) {
+const mil_value *mil_written(const mil_value *v) {
     while (v->outer) {
         const mil_value *outer = v->konst ? v->outer : mil_captured(v->home->owner, v->home, v->index);
         if (v->konst && outer->def && !outer->def->function) return v; /* removed since: a literal */
@@ -170,7 +169,7 @@ static void print_operand(printer *p, const mil_op *op, int param) {
     bool list = op->info->params[param].need == MIL_VARIADIC;
     text_printf(p->out, "%s = %s", op->info->params[param].name, list ? "(" : "");
     for (int k = 0; k < o->count; k++) {
-        const mil_value *v = written(o->values[k]);
+        const mil_value *v = mil_written(o->values[k]);
         char name[200];
         if (k) text_append(p->out, ", ");
         if (!v->is_inline && !has_attributes(op)) {
@@ -188,7 +187,7 @@ static void print_operand(printer *p, const mil_op *op, int param) {
 static void print_literal_statements(printer *p, const mil_op *op) {
     for (int i = 0; i < op->info->param_count; i++)
         for (int k = 0; k < op->operands[i].count; k++) {
-            const mil_value *v = written(op->operands[i].values[k]);
+            const mil_value *v = mil_written(op->operands[i].values[k]);
             char name[200];
             if (!becomes_statement(p, op, v)) continue;
             literal_name(name, op, i, v);
@@ -256,7 +255,8 @@ static void print_body(printer *p, const mil_function *f) {
     }
     text_append(p->out, p->indent + (strlen(p->indent) < 4 ? 0 : 4));
     text_append(p->out, "} -> (");
-    for (int i = 0; i < f->result_count; i++) text_printf(p->out, "%s%s", i ? ", " : "", written(f->results[i])->name);
+    for (int i = 0; i < f->result_count; i++)
+        text_printf(p->out, "%s%s", i ? ", " : "", mil_written(f->results[i])->name);
     text_append(p->out, ")");
 }
 

@@ -32,6 +32,8 @@ PROPANE_CHECK propane_status mil_parse_file_shaped(const char *path, const struc
  * built in memory and have no blob_path are printed as literals, whatever their size. */
 void mil_print(text *out, const mil_module *m, const mil_print_options *options);
 void mil_print_op(text *out, const mil_op *op, mil_dialect dialect);
+/* Writes DIR/weights/weight.bin as mil_write_dir does, without the text; no such constants: nothing. */
+PROPANE_CHECK propane_status mil_write_weights(mil_module *m, const char *dir, propane_error *err);
 /* Writes DIR/model.mil and the weight files (one MILBlob file DIR/weights/weight.bin for all constants of more than 16
  * elements; each of those gets its blob_path and offset, and `dir` becomes the module's model_dir). Atomic per file. */
 PROPANE_CHECK propane_status mil_write_dir(mil_module *m, const char *dir, mil_dialect dialect, propane_error *err);

@@ -117,6 +117,19 @@ static propane_status write_weights(mil_module *m, weights *w, const char *dir, 
     return PROPANE_OK;
 }
 
+static void weights_free(weights *w) {
+    mem_free(w->list);
+    mem_free(w->offsets);
+    mem_free(w->table);
+}
+
+propane_status mil_write_weights(mil_module *m, const char *dir, propane_error *err) {
+    weights w = {0};
+    propane_status status = write_weights(m, &w, dir, err);
+    weights_free(&w);
+    return status;
+}
+
 propane_status mil_write_dir(mil_module *m, const char *dir, mil_dialect dialect, propane_error *err) {
     weights w = {0};
     text program = {0};
@@ -129,8 +142,6 @@ propane_status mil_write_dir(mil_module *m, const char *dir, mil_dialect dialect
     }
     if (!status) status = file_write(path, program.data, program.length, err);
     text_deinit(&program);
-    mem_free(w.list);
-    mem_free(w.offsets);
-    mem_free(w.table);
+    weights_free(&w);
     return status;
 }
