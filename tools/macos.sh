@@ -80,7 +80,7 @@ chmod +x $out/cc $out/make
 $out/make -j"$(getconf _NPROCESSORS_ONLN)" all || exit 1
 cp $out/obj/propane $out/propane
 # shellcheck disable=SC2046,SC2086
-$out/cc -dynamiclib -install_name @rpath/libpropane.dylib $(find $out/obj/src -name '*.o' -not -path '*/cli/*') $libraries \
+$out/cc -dynamiclib -install_name @rpath/libpropane.dylib $(find $out/obj/src $out/obj/gen -name '*.o' -not -path '*/cli/*') $libraries \
     -o $out/libpropane.dylib || exit 1
 file $out/propane $out/libpropane.dylib 2> /dev/null
 echo "linked for arm64-apple-macos14; nothing was run"
