@@ -69,27 +69,45 @@ def same_value(a, b):
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes() if a.dtype != object else list(a) == list(b)
 
 
-def same_block(a, b, where):
+def operands(op, names):
+    """Constants by value, the rest by name: coreml_update_state and literals get names of the reader's own."""
+    out = {}
+    for key, given in op.inputs.items():
+        if key.startswith("_") or given is None:
+            continue
+        out[key] = [v.val if v.op is not None and v.op.op_type == "const" else names.get(v.name, v.name) for v in (given if isinstance(given, (list, tuple)) else [given])]
+    return out
+
+
+def same_operands(p, q, names):
+    a, b = operands(p, {}), operands(q, names)
+    if a.keys() != b.keys():
+        return False
+    plain = lambda v: isinstance(v, str)
+    return all(len(a[k]) == len(b[k]) and all(x == y if plain(x) and plain(y) else same_value(x, y) for x, y in zip(a[k], b[k])) for k in a)
+
+
+def same_block(a, b, where, names=None):
     """Operation by operation: kind, names, operands, constants, types, nested blocks."""
-    first, second = list(a.operations), list(b.operations)
+    names = {} if names is None else names  # of the second program, where they are the reader's own
+    first, second = ([op for op in block.operations if op.op_type != "const"] for block in (a, b))
     if len(first) != len(second):
         return f"{where}: {len(first)} operations, then {len(second)}"
     for p, q in zip(first, second):
         here = f"{where}/{p.name}"
-        if p.op_type != q.op_type or p.name != q.name or [o.name for o in p.outputs] != [o.name for o in q.outputs]:
+        if p.op_type == q.op_type == "coreml_update_state":
+            names[q.outputs[0].name] = p.outputs[0].name
+        elif p.op_type != q.op_type or p.name != q.name or [o.name for o in p.outputs] != [o.name for o in q.outputs]:
             return f"{here}: {p.op_type} became {q.op_type} {q.name}"
         if [str(o.sym_type) for o in p.outputs] != [str(o.sym_type) for o in q.outputs]:
             return f"{here}: another type"
-        if p.op_type == "const" and not same_value(p.outputs[0].val, q.outputs[0].val):
-            return f"{here}: another value"
-        names = lambda op: {k: [x.name for x in v] if isinstance(v, (list, tuple)) else v.name for k, v in op.inputs.items() if not k.startswith("_")}
-        if p.op_type != "const" and names(p) != names(q):
+        if not same_operands(p, q, names):
             return f"{here}: other operands"
         for x, y in zip(p.blocks, q.blocks):
-            difference = same_block(x, y, here)
+            difference = same_block(x, y, here, names)
             if difference:
                 return difference
-    if [o.name for o in a.outputs] != [o.name for o in b.outputs]:
+    if [o.name for o in a.outputs] != [names.get(o.name, o.name) for o in b.outputs]:
         return f"{where}: other outputs"
     return None
 
@@ -131,12 +149,12 @@ def check(name, folder):
         else:
             exact = run(half, where, note, "fp32", work, note["outputs"])
         typed = run(half, where, note, "fp16", work, note["outputs"])
-        difference = round_trip(half, work)
+        difference = None if note["flexible"] else round_trip(half, work)  # open shapes are fixed when a file is read
     limit = [max(2 * e, FP16_FLOOR) for e in note["fp16_error"]] if note["fp16_error"] else [FP16_WITHOUT] * len(typed)
     bad = []
     if max(exact) > FP32:
         bad.append(f"fp32 differs by {max(exact):.2e}")
-    if any(e > m for e, m in zip(typed, limit)):
+    if not note["unstable"] and any(e > m for e, m in zip(typed, limit)):
         bad.append(f"fp16 differs by {max(typed):.2e}, allowed {max(limit):.2e}")
     if difference:
         bad.append(f"written again: {difference}")

@@ -337,12 +337,13 @@ static propane_status describe_io(planner *p, mil_value *const *values, int coun
     return PROPANE_OK;
 }
 
-static propane_status list_io(planner *p, propane_error *err) {
+/* Names are those of the function that was given: lowering may have put other values in the place of its results. */
+static propane_status list_io(planner *p, const mil_function *given, propane_error *err) {
     cpu_program *out = p->program;
     out->input_count = p->f->param_count;
     out->output_count = p->f->result_count;
-    PROPANE_TRY(describe_io(p, p->f->params, p->f->param_count, &out->inputs, err));
-    PROPANE_TRY(describe_io(p, p->f->results, p->f->result_count, &out->outputs, err));
+    PROPANE_TRY(describe_io(p, given->params, given->param_count, &out->inputs, err));
+    PROPANE_TRY(describe_io(p, given->results, given->result_count, &out->outputs, err));
     out->in = ARENA_ARRAY(p->arena, out->input_count + 1, void *);
     out->out = ARENA_ARRAY(p->arena, out->output_count + 1, void *);
     if (!out->in || !out->out) return cpu_plan_no_memory(p, err);
@@ -439,7 +440,7 @@ static propane_status cpu_plan_function(planner *p, const mil_function *f, propa
     PROPANE_TRY(cpu_plan_lower(p->f, err));
     PROPANE_TRY(fold_constants(p, err));
     PROPANE_TRY(list_ops(p, err));
-    PROPANE_TRY(list_io(p, err));
+    PROPANE_TRY(list_io(p, f, err));
     PROPANE_TRY(cpu_plan_causal(p, err));
     PROPANE_TRY(cpu_plan_fuse(p, err));
     PROPANE_TRY(cpu_plan_place_values(p, err));

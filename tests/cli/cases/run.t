@@ -31,6 +31,12 @@ $ propane diff open.mil --seed 1 | tail -1
 $ propane diff sum.mil open.mil --seed 1
 2> propane diff: sum.mil and open.mil have no value of one name and size
 = 1
+# Results keep their names, also where the driver makes them of other operations.
+@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [2, 4]> x) {\n        tensor<fp32, [2, 4]> y = layer_norm(x = x, axes = [1]);\n    } -> (y);\n}\n' > norm.mil
+$ propane run norm.mil --seed 1 --output named | grep -c "output y" && ls named
+> 1
+> y.npy
+= 0
 
 # What is wrong is said.
 $ propane run sum.mil
