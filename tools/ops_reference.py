@@ -704,3 +704,95 @@ for bits in (1, 2, 4, 6, 8):
             wide_mask = keep.repeat(2, axis)
             case('constexpr_lut_to_sparse', [wide_mask, wide_out[wide_mask != 0]], indices_mask=In(keep, 'uint1'),
                  indices_nonzero_data=In(index[keep != 0], 'uint%d' % bits), lut=In(lut, 'fp32'), vector_axis=axis)
+
+# ---- at least five combinations of every row that had fewer
+for dims, scale in [((3, 2), 0.5), ((1,), 30.0), ((2, 1, 2), 6.0)]:
+    for name, f in unary.items():
+        x = normal(*dims, scale=scale)
+        if name not in ('exp', 'exp2') or scale < 30:
+            case(name, f(T(x)), x=In(x))
+for name in ('exp', 'exp2'):
+    case(name, unary[name](T(np.array([-80.0, 0.0, 8.0]))), x=In([-80, 0, 8]))
+for dims in [(2,), (), (2, 2, 2), (1, 3)]:
+    x, a, b = positive(*dims), normal(*dims, scale=3.0), normal(*dims, scale=3.0)
+    case('sqrt', torch.sqrt(T(np.asarray(x))), x=In(x))
+    case('rsqrt', torch.rsqrt(T(np.asarray(x)) + f32(0.125)), x=In(x), epsilon=0.125)
+    case('inverse', torch.reciprocal(T(np.asarray(x)) + f32(0.125)), x=In(x), epsilon=0.125)
+    case('log', torch.log(T(np.asarray(x)) + f32(0.125)), x=In(x), epsilon=0.125)
+    case('leaky_relu', F.leaky_relu(T(np.asarray(a)), -0.5), x=In(a), alpha=-0.5)
+    case('elu', F.elu(T(np.asarray(a)), 2), x=In(a), alpha=2)
+    case('clip', torch.clamp(T(np.asarray(a)), -1, 0.5), x=In(a), alpha=-1, beta=0.5)
+    case('sigmoid_hard', torch.clamp(0.125 * T(np.asarray(a)) + 0.25, 0, 1), x=In(a), alpha=0.125, beta=0.25)
+    case('gelu', F.gelu(T(np.asarray(a)), approximate='tanh'), x=In(a), mode='TANH_APPROXIMATION')
+    p, q = ints(*dims, low=0, high=1), ints(*dims, low=0, high=1)
+    case('logical_and', np.logical_and(p, q), x=In(p), y=In(q))
+    case('logical_or', np.logical_or(p, q), x=In(p), y=In(q))
+    case('logical_xor', np.logical_xor(p, q), x=In(p), y=In(q))
+    case('logical_not', np.logical_not(p), x=In(p))
+    case('select', np.where(p != 0, a, b), cond=In(p), a=In(a), b=In(b))
+    case('cast', np.asarray(a).astype(np.int32), x=In(a), **{'dtype=': 'int32'})
+    for value in ('fp32(2.5)', 'int32(-4)'):
+        case('fill', np.full(dims or (1,), float(value[value.index('(') + 1:-1])), shape=list(dims or (1,)), value=value)
+x = away(2, 3, 2)
+for axes, keep in [([2], None), ([0, 1], True), ([-1, 0], False)]:
+    case('reduce_prod', np.prod(x, axis=tuple(axes), keepdims=bool(keep)), x=In(x), axes=axes, keep_dims=keep)
+for axis, keep in [(1, None), (-3, True)]:
+    case('reduce_argmax', np.argmax(x, axis, keepdims=bool(keep)), x=In(x), axis=axis, keep_dims=keep)
+    case('reduce_argmin', np.argmin(x, axis, keepdims=bool(keep)), x=In(x), axis=axis, keep_dims=keep)
+for dims in [(1, 2, 3), (2, 2, 2, 1), (1, 1, 2, 2, 2)]:
+    x, m, v, g, b = normal(*dims), normal(dims[1]), positive(dims[1]), normal(dims[1]), normal(dims[1])
+    case('batch_norm', F.batch_norm(T(x), T(m), T(v), None, T(b), eps=0.125), x=In(x), mean=In(m), variance=In(v), beta=In(b), epsilon=0.125)
+    case('l2_norm', x / np.sqrt((x ** 2).sum(axis=(-3, -2, -1), keepdims=True) + 0.25), x=In(x), epsilon=0.25)
+    if len(dims) < 5:
+        case('instance_norm', F.instance_norm(T(x), weight=T(g), bias=T(b), eps=0.5), x=In(x), gamma=In(g), beta=In(b), epsilon=0.5)
+x, b = normal(2, 1, 5), normal(5)
+case('instance_norm', F.instance_norm(T(x), bias=T(b[:1]), weight=T(np.ones(1)), eps=0.25), x=In(x), beta=In(b[:1]), epsilon=0.25)
+for dims, n in [((3,), 2), ((1, 3), 1), ((2, 1, 2, 3), 2)]:
+    x, w, b = normal(*dims), normal(n, 3), normal(n)
+    case('linear', F.linear(T(x), T(w), T(b)), x=In(x), weight=In(w), bias=In(b))
+q, k, v = normal(1, 2, 3, 2), normal(1, 2, 4, 2), normal(1, 2, 4, 5)
+case('scaled_dot_product_attention', F.scaled_dot_product_attention(T(q), T(k), T(v)), query=In(q), key=In(k), value=In(v))
+x = normal(2, 3, 4)
+case('reshape', x.reshape(3, 8), x=In(x), shape=[3, -1])
+for perm in ([1, 2, 0], [-1, 0, 1]):
+    case('transpose', np.transpose(x, perm), x=In(x), perm=perm)
+for axes in ([0, 2], [-2, -1]):
+    case('expand_dims', np.expand_dims(x, tuple(axes)), x=In(x), axes=axes)
+for dims, axes in [((1, 2, 1), [0]), ((1, 2, 1), [-1]), ((3, 1, 1, 2), [1, 2])]:
+    y = normal(*dims)
+    case('squeeze', np.squeeze(y, tuple(axes)), x=In(y), axes=axes)
+for begin, size in [([0, 0, 0], [2, 3, 4]), ([1, -3, -1], [1, 2, 1]), ([0, 2, 1], [-1, -1, 2])]:
+    cut = tuple(slice(b % d, d if s == -1 else b % d + s) for b, s, d in zip(begin, size, x.shape))
+    case('slice_by_size', x[cut], x=In(x), begin=begin, size=size)
+for parts, axis in [(3, 1), (1, 0), (4, -1)]:
+    case('split', np.split(x, parts, axis), x=In(x), num_splits=parts, axis=axis)
+for axis in (1, -2):
+    case('stack', np.stack([x, x + 1, x * 2], axis), values=[In(x), In(x + 1), In(x * 2)], axis=axis)
+for reps in ([1, 1, 1], [2, 1, 1], [1, 2, 3], [3, 1, 2]):
+    case('tile', np.tile(x, reps), x=In(x), reps=reps)
+for axes in ([0], [1], [-1, 1]):
+    case('reverse', np.flip(x, tuple(axes)), x=In(x), axes=axes)
+for lower, upper in [(0, 0), (2, 1)]:
+    case('band_part', torch.triu(torch.tril(T(x), upper), -lower), x=In(x), lower=lower, upper=upper)
+for count, axis in [(4, None), (3, 0), (5, -2)]:
+    i = rng.integers(0, count, size=(2, 3))
+    hot = np.eye(count)[i] * 1.5 + 0.5
+    case('one_hot', np.moveaxis(hot, -1, 2 if axis is None else axis % 3), indices=In(i), one_hot_vector_size=count, axis=axis, on_value='fp32(2)',
+         off_value='fp32(0.5)')
+for axis, dtype in [(0, 'int8'), (1, 'uint8'), (-1, 'int8')]:
+    x = normal(3, 4, scale=4.0)
+    n = x.shape[axis]
+    scale, zero = 2.0 ** rng.integers(-4, 0, size=n), rng.integers(0, 9, size=n)
+    q = torch.quantize_per_channel(T(x).float(), T(scale), T(zero), axis % 2, torch.qint8 if dtype == 'int8' else torch.quint8)
+    z = In(zero, dtype)
+    case('quantize', q.int_repr(), input=In(x), scale=In(scale), zero_point=z, output_dtype=dtype, axis=axis)
+    case('dequantize', q.dequantize(), input=In(q.int_repr().numpy(), dtype), scale=In(scale, 'fp32'), zero_point=z, axis=axis)
+    case('constexpr_affine_dequantize', q.dequantize(), quantized_data=In(q.int_repr().numpy(), dtype), scale=In(scale, 'fp32'), zero_point=z, axis=axis)
+case('constexpr_affine_dequantize', np.array([0.5, -1.0]), quantized_data=In([3, -3], 'int8'), zero_point='int8(1)', scale='fp32(0.25)', axis=0)
+for dims in [(3,), (1, 2), (2, 2, 1), (4, 1)]:
+    x = normal(*dims)
+    case('constexpr_cast', x, source_val=In(x, 'fp16'), **{'output_dtype': 'fp32'})
+mask = np.array([[1, 1, 0, 0], [1, 0, 1, 1]])
+q, s = ints(2, 4, low=-8, high=7), positive(1, 2)
+case('constexpr_sparse_blockwise_shift_scale', [mask, (s.repeat(2, 1) * q)[mask != 0]], data_mask=In(mask, 'uint1'), nonzero_data=In(q[mask != 0], 'int4'),
+     scale=In(s, 'fp32'))

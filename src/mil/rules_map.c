@@ -199,3 +199,17 @@ propane_status mil_rule_fill_like(const mil_op *op, mil_type *out, int *out_coun
     *out_count = 1;
     return PROPANE_OK;
 }
+
+/* The most probable class, and a dictionary from classes to probabilities. */
+propane_status mil_rule_classify(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *p = &mil_in(op, "probabilities")->type, *classes = &mil_in(op, "classes")->type;
+    const int64_t count = mil_type_count(classes);
+    if (classes->dtype != MIL_string && classes->dtype != MIL_int64)
+        return BAD("classes are %s; they must be string or int64", mil_dtype_get(classes->dtype)->name);
+    if (mil_type_count(p) != count)
+        return BAD("there are %lld classes for %lld probabilities", (long long)count, (long long)mil_type_count(p));
+    out[0] = mil_type_scalar(classes->dtype);
+    out[1] = (mil_type){.dtype = p->dtype, .shell = MIL_DICT, .key = classes->dtype};
+    *out_count = 2;
+    return PROPANE_OK;
+}

@@ -3,6 +3,7 @@
  * tests/support/op_cases.c.
  */
 #include "mil/build.h"
+#include "mil/text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 
@@ -223,4 +224,25 @@ TEST(wrong_shapes_are_refused_with_a_reason) {
     }
 }
 
-SUITE("ops/rules", T(results_have_the_right_types), T(wrong_shapes_are_refused_with_a_reason))
+/* Its second result is a dictionary, so it is shown in text. */
+TEST(classify_gives_a_label_and_a_dictionary) {
+    static const char *const endings[] = {"[\"cat\", \"dog\"]", "[\"cat\", \"dog\", \"fox\"]"};
+    for (int k = 0; k < 2; k++) {
+        propane_error err = {0};
+        mil_module *m = NULL;
+        char program[700];
+        snprintf(program, sizeof program,
+                 "program(1.3)\n{\n    func main<ios15>(tensor<fp32, [1, 2]> x) {\n"
+                 "        list<string, %d> names = const()[name = string(\"names\"), val = list<string, %d>(%s)];\n"
+                 "        string label, dict<string, fp32> all = classify(classes = names, probabilities = x)"
+                 "[name = string(\"c\")];\n    } -> (label, all);\n}\n",
+                 k + 2, k + 2, endings[k]);
+        const propane_status status = mil_parse(program, strlen(program), "c.mil", NULL, &m, &err);
+        if (k == 0) EXPECT_MSG(status == PROPANE_OK, "%s", err.text);
+        if (k == 1) EXPECT_MSG(strstr(err.text, "3 classes for 2 probabilities"), "%s", err.text);
+        mil_module_free(m);
+    }
+}
+
+SUITE("ops/rules", T(results_have_the_right_types), T(wrong_shapes_are_refused_with_a_reason),
+      T(classify_gives_a_label_and_a_dictionary))
