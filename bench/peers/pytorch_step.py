@@ -15,6 +15,8 @@ Times are medians over the steps of all rounds; memory is the largest resident s
 JSON line. Exits with 77 where PyTorch is not installed.
 """
 import argparse
+import importlib.metadata
+import importlib.util
 import json
 import os
 import resource
@@ -187,14 +189,13 @@ def main():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--child", default="")
     options = parser.parse_args()
-    try:
-        import torch
-    except ImportError:
-        print("PyTorch is not installed", file=sys.stderr)
-        sys.exit(77)
     if options.child:
         return child(options)
-    print(f"PyTorch {torch.__version__}, {options.threads or os.cpu_count()} threads, {options.precision}; "
+    # found, not imported: the parent's resident memory would count as that of the processes that it starts
+    if not importlib.util.find_spec("torch"):
+        print("PyTorch is not installed", file=sys.stderr)
+        sys.exit(77)
+    print(f"PyTorch {importlib.metadata.version('torch')}, {options.threads or os.cpu_count()} threads, {options.precision}; "
           f"medians of {options.rounds} processes of {options.steps} steps")
     for row in options.rows.split(","):
         compare(options, row)
