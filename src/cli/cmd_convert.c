@@ -123,14 +123,14 @@ static propane_status write_model(const model_weights *w, const tokenizer *t, co
     return PROPANE_OK;
 }
 
-static propane_status convert_model(const char *from, const char *to, const char *given, const char *dtype,
-                                    propane_error *err) {
+static propane_status convert_model(const char *from, const char *adapter, const char *to, const char *given,
+                                    const char *dtype, propane_error *err) {
     static const char *const told[] = {"config.json and model.safetensors", "one safetensors file",
                                        "llama2.c version 0", "GGUF version 3"};
     model_weights *w = NULL;
     tokenizer *t = NULL;
     propane_error none = {0};
-    PROPANE_TRY(model_store_read(from, &w, err));
+    PROPANE_TRY(run_model(from, adapter, &w, err));
     propane_status status = PROPANE_OK;
     if (run_tokenizer(given, from, &t, given ? err : &none) != PROPANE_OK) {
         if (given)
@@ -158,7 +158,7 @@ static const char *foreign_form(const char *to) {
 }
 
 int cmd_convert(int argc, char **argv) {
-    const char *from = NULL, *to = NULL, *vocabulary = NULL, *dtype = "f32", *dialect = "short";
+    const char *from = NULL, *to = NULL, *vocabulary = NULL, *dtype = "f32", *dialect = "short", *adapter = NULL;
     bool dtype_given = false, dialect_given = false;
     const cli_flag flags[] = {
         {"IN", CLI_TEXT, &from,
@@ -171,6 +171,7 @@ int cmd_convert(int argc, char **argv) {
          .given = &dtype_given},
         {"--tokenizer", CLI_TEXT, &vocabulary, .words = "FILE",
          .help = "the vocabulary for a folder or GGUF, where it is not beside the model"},
+        {"--merge", CLI_TEXT, &adapter, .words = "DIR", .help = "a LoRA adapter that is added to the weights first"},
         {"--dialect", CLI_CHOICE, &dialect, .words = "short|canonical", .help = "of MIL text", .given = &dialect_given},
     };
     int code =
@@ -188,12 +189,13 @@ int cmd_convert(int argc, char **argv) {
         return cli_misuse("convert", "--tokenizer is for folders and GGUF files; %s holds no vocabulary", to);
     if (foreign_form(to))
         return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", to, foreign_form(to));
+    if (mil && adapter) return cli_misuse("convert", "--merge is for models; %s will be MIL text", to);
     if (!mil && file_same(from, to))
         return cli_misuse("convert", "%s would overwrite itself: give OUT another name", from);
     propane_error err = {0};
     propane_status status = package ? convert_package(from, to, &err)
                             : mil
                                 ? convert_mil(from, to, strcmp(dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL, &err)
-                                : convert_model(from, to, vocabulary, dtype, &err);
+                                : convert_model(from, adapter, to, vocabulary, dtype, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("convert", &err);
 }

@@ -20,7 +20,7 @@
 #include "model/tokens.h"
 
 typedef struct eval_job {
-    const char *model, *data, *ids_path, *vocabulary, *device, *precision, *form, *logits, *gradients, *plan;
+    const char *model, *adapter, *data, *ids_path, *vocabulary, *device, *precision, *form, *logits, *gradients, *plan;
     int64_t context;
     bool json;
     tokenizer *tokenizer;
@@ -86,7 +86,7 @@ static propane_status eval(eval_job *j, propane_error *err) {
                                    .weights = form_of(j->form)};
     double mean = 0;
     int64_t predictions = 0;
-    PROPANE_TRY(model_store_read(j->model, &j->weights, err));
+    PROPANE_TRY(run_model(j->model, j->adapter, &j->weights, err));
     PROPANE_TRY(read_ids(j, err));
     PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
     PROPANE_TRY(infer_create(j->opened, j->weights, &options, &j->machine, err));
@@ -115,6 +115,7 @@ int cmd_eval(int argc, char **argv) {
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model,
          .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
+        {"--adapter", CLI_TEXT, &j.adapter, .words = "DIR", .help = "a LoRA adapter of the model"},
         {"--data", CLI_TEXT, &j.data, .words = "FILE", .help = "a text, or a token file of 'propane tokenize'"},
         {"--ids", CLI_TEXT, &j.ids_path, .words = "FILE",
          .help = "token ids instead, whole numbers with blanks between them"},

@@ -20,7 +20,7 @@
 enum { MAX_STOPS = 16 };
 
 typedef struct generate_job {
-    const char *model, *prompt, *prompt_ids, *prompts, *vocabulary, *device, *precision, *form;
+    const char *model, *adapter, *prompt, *prompt_ids, *prompts, *vocabulary, *device, *precision, *form;
     int64_t count, context, logprobs;
     infer_sampling sampling;
     bool print_ids, ignore_end, json;
@@ -216,7 +216,7 @@ static propane_status open_model(generate_job *j, propane_error *err) {
                                    .context = j->context,
                                    .weights = form_of(j->form)};
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
-    PROPANE_TRY(model_store_read(j->model, &j->weights, err));
+    PROPANE_TRY(run_model(j->model, j->adapter, &j->weights, err));
     bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->vocabulary;
     if (wants_text) PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
     if (j->tokenizer) PROPANE_TRY(check_vocabulary(j, err));
@@ -266,6 +266,7 @@ int cmd_generate(int argc, char **argv) {
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model,
          .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
+        {"--adapter", CLI_TEXT, &j.adapter, .words = "DIR", .help = "a LoRA adapter of the model"},
         {"--prompt", CLI_TEXT, &j.prompt, .words = "TEXT", .help = "what it goes on from"},
         {"--prompt-ids", CLI_TEXT, &j.prompt_ids, .words = "IDS", .help = "the same as token ids: '1 461 461'"},
         {"--prompts", CLI_TEXT, &j.prompts, .words = "FILE", .help = "a prompt in each line, one after the other"},

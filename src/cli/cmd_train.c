@@ -20,6 +20,7 @@
 #include "cli/power.h"
 #include "cli/progress.h"
 #include "cli/runfolder.h"
+#include "cli/telemetry.h"
 #include "model/store.h"
 #include "train/checkpoint.h"
 #include "train/group.h"
@@ -37,7 +38,9 @@ typedef struct train_job {
     trainer *trainer;
     progress progress;
     energy_meter *meter; /* --power; NULL: not asked for */
-    bool json, profile;
+    bool json, profile, report;
+    const char *logdir;
+    telemetry telemetry;
     int64_t start_ns, first_step;
     train_evaluation last_evaluation;
     arena *arena; /* texts of the resumed run's options */
@@ -80,8 +83,10 @@ static propane_status choose_model(const model_flags *m, train_job *j, propane_e
         propane_status status = path ? model_config_read(path, &j->config, err) : propane_fail_memory(err, 0);
         mem_free(path);
         PROPANE_TRY(status);
+        if (j->options.lora_rank > 0) /* the checkpoint has the adapters alone */
+            PROPANE_TRY(run_model(m->init ? m->init : j->options.base, NULL, &j->initial, err));
     } else if (m->init) {
-        PROPANE_TRY(model_store_read(m->init, &j->initial, err));
+        PROPANE_TRY(run_model(m->init, NULL, &j->initial, err));
         j->config = j->initial->config;
     } else if (m->config) {
         PROPANE_TRY(model_config_read(m->config, &j->config, err));
@@ -190,6 +195,7 @@ static void on_step(void *context, const train_report *r) {
     propane_error ignored;
     if (j->meter && energy_read(j->meter, &used, &ignored) == PROPANE_OK) s.power = &used;
     if (r->simulated.simulated) tell_simulated(j->options.device, r, &s);
+    telemetry_step(&j->telemetry, r, seconds);
     progress_show(&j->progress, &s);
     flush();
 }
@@ -197,6 +203,7 @@ static void on_step(void *context, const train_report *r) {
 static void on_evaluation(void *context, const train_evaluation *e) {
     train_job *j = context;
     j->last_evaluation = *e;
+    telemetry_evaluation(&j->telemetry, e);
     if (j->json) {
         printf("{\"step\":%" PRId64, e->step);
         progress_number("val_loss", e->val_loss);
@@ -237,6 +244,13 @@ static void tell_start(const train_job *j) {
            tokenizer_kind_name(tokenizer_get_kind(j->corpus.tokenizer)), tokenizer_vocab_size(j->corpus.tokenizer));
     printf("model: %" PRId64 " parameters, %" PRId64 " layers, width %" PRId64 ", context %" PRId64 "\n", w->parameters,
            w->config.num_hidden_layers, w->config.hidden_size, j->options.context);
+    int64_t learnt = trainer_learnt(j->trainer);
+    if (w->adapter_count > 0)
+        printf("adapters: rank %" PRId64 ", alpha %g, dropout %g, of %s; %" PRId64 " parameters are learnt\n",
+               w->lora.rank, w->lora.alpha, w->lora.dropout, w->lora.targets, learnt);
+    else if (learnt < w->parameters)
+        printf("frozen: %" PRId64 " parameters are learnt, the others get no gradient and no optimizer state\n",
+               learnt);
     printf("device %s, %s, plan %s, weights %s, threads %d\n", j->options.device, j->options.precision, j->options.plan,
            j->options.weights, pool_threads());
     if (j->options.mpi)
@@ -282,8 +296,8 @@ static void tell_end(train_job *j) {
         printf("}\n");
         return;
     }
-    printf("done: %" PRId64 " steps in %.1f s; model in %s\n", trainer_step(j->trainer) - j->first_step, seconds,
-           j->options.run_dir);
+    printf("done: %" PRId64 " steps in %.1f s; %s in %s\n", trainer_step(j->trainer) - j->first_step, seconds,
+           j->options.lora_rank > 0 ? "adapter" : "model", j->options.run_dir);
     if (trainer_step(j->trainer) == j->first_step) printf("the run was complete already; a larger --steps goes on\n");
     if (j->last_evaluation.step && j->last_evaluation.val_nats_per_byte >= 0 && j->corpus.unigram_nats >= 0)
         printf("validation loss %.4f nats per byte; byte-unigram entropy of the text %.4f, half of it %.4f\n",
@@ -320,11 +334,27 @@ static propane_status choose_weights(train_job *j, propane_error *err) {
     return status;
 }
 
+/* An adapter that is trained further says its rank, its scale and what it adapts; the dropout is the run's. */
+static propane_status take_adapter(train_job *j, propane_error *err) {
+    model_lora l;
+    train_options *o = &j->options;
+    PROPANE_TRY(model_adapter_config(o->adapter, &j->config, &l, err));
+    if (l.rank_root)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: use_rslora is set; such adapters are not trained further", o->adapter);
+    if (!j->arena) j->arena = arena_create();
+    o->lora_rank = l.rank;
+    o->lora_alpha = l.alpha;
+    o->lora_targets = j->arena ? arena_string(j->arena, l.targets) : NULL;
+    return o->lora_targets ? PROPANE_OK : propane_fail_memory(err, sizeof l.targets);
+}
+
 static propane_status run(train_job *j, const model_flags *m, bool *again, propane_error *err) {
     bool writes = train_group_writes(j->options.mpi);
     if (writes) PROPANE_TRY(prepare_folder(j, err));
     PROPANE_TRY(open_corpus(j, m->init, err));
     PROPANE_TRY(choose_model(m, j, err));
+    if (*j->options.adapter && !j->options.resume) PROPANE_TRY(take_adapter(j, err));
     PROPANE_TRY(count_bytes(j, err));
     int id_bytes;
     const void *ids = corpus_ids(&j->corpus, &id_bytes);
@@ -341,6 +371,7 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
     PROPANE_TRY(trainer_create(&j->options, &input, &j->trainer, err));
     if (writes && !j->options.resume) PROPANE_TRY(save_tokenizer(j, err));
     if (writes && !j->options.resume && m->init) PROPANE_TRY(run_copy_chat(m->init, j->options.run_dir, err));
+    if (writes) PROPANE_TRY(telemetry_open(&j->telemetry, &j->options, j->logdir, j->trainer, &j->corpus, err));
     tell_start(j);
     progress_init(&j->progress, j->json, j->options.steps);
     j->start_ns = clock_ns();
@@ -353,6 +384,15 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
         status = propane_fail(err, PROPANE_ERR_CANCELLED,
                               "stopped after step %" PRId64 " of %" PRId64 "; go on with --resume",
                               trainer_step(j->trainer), j->options.steps);
+    if (writes)
+        telemetry_end(&j->telemetry,
+                      status == PROPANE_ERR_CANCELLED ? "stopped"
+                      : status != PROPANE_OK          ? "failed"
+                      : *again                        ? "restart"
+                                                      : "done",
+                      trainer_step(j->trainer));
+    if (status == PROPANE_OK && !*again && writes && j->report)
+        status = telemetry_report(&j->telemetry, trainer_weights(j->trainer), &j->corpus, err);
     if (status == PROPANE_OK && !*again) tell_end(j);
     if (j->json && (status != PROPANE_OK || *again))
         printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n",
@@ -364,6 +404,7 @@ static propane_status run(train_job *j, const model_flags *m, bool *again, propa
 }
 
 static void job_deinit(train_job *j) {
+    telemetry_close(&j->telemetry);
     trainer_free(j->trainer);
     corpus_close(&j->corpus);
     model_weights_free(j->initial);
@@ -405,14 +446,14 @@ static void end_ranks(mpi *m, propane_error *err) {
 }
 
 int cmd_train(int argc, char **argv) {
-    train_job j = {.corpus_options = {.kind = "bpe"}, .lock = -1};
+    train_job j = {.report = true, .corpus_options = {.kind = "bpe"}, .lock = -1};
     train_options *o = &j.options;
     train_options_default(o);
     o->weights = "auto";
     o->run_dir = "propane-run";
     model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true, .arch = "llama"};
     int64_t vocab = 1024, threads = 0;
-    bool power = false, kind_given = false, vocab_given = false, pack = true;
+    bool power = false, kind_given = false, vocab_given = false, pack = true, lora_given = false, recompute = false;
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, .help = "Text"},
         {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE",
@@ -440,6 +481,18 @@ int cmd_train(int argc, char **argv) {
          .given = &m.any_size},
         {"--tie", CLI_SWITCH, &m.tie, .help = "the output head is the embedding (--no-tie: its own)",
          .given = &m.any_size},
+        {NULL, CLI_HEADING, NULL, .help = "What is learnt"},
+        {"--trainable", CLI_TEXT, &o->trainable, .words = "LIST",
+         .help = "only tensors with such names: parts of them, or patterns with *, separated by commas"},
+        {"--freeze", CLI_TEXT, &o->freeze, .words = "LIST", .help = "not these: no gradient, no optimizer state"},
+        {"--adapter", CLI_TEXT, &o->adapter, .words = "DIR", .help = "go on training this LoRA adapter"},
+        {"--lora-rank", CLI_INT, &o->lora_rank, 0, 4096, "N", "adapters of that rank instead of the weights; 0: none",
+         .given = &lora_given},
+        {"--lora-alpha", CLI_REAL, &o->lora_alpha, 1e-6, 1e6, "X", "the adapters' scale is alpha / rank",
+         .given = &lora_given},
+        {"--lora-dropout", CLI_REAL, &o->lora_dropout, 0, 0.99, "X", "of what the adapters read"},
+        {"--lora-targets", CLI_TEXT, &o->lora_targets, .words = "LIST", .help = "matrices that get one, or all",
+         .given = &lora_given},
         {NULL, CLI_HEADING, NULL, .help = "Training"},
         {"--steps", CLI_INT, &o->steps, 1, 1e12, "N", "optimiser steps"},
         {"--batch", CLI_INT, &o->batch, 1, 65536, "N", "sequences at a time"},
@@ -463,6 +516,8 @@ int cmd_train(int argc, char **argv) {
          .help = "how programs get their weights; auto: the first way that holds on the device"},
         {"--compile-budget", CLI_INT, &o->compile_budget, 0, 1e9, "N",
          "programs a process may compile; 0: the device's limit"},
+        {"--recompute", CLI_SWITCH, &recompute,
+         .help = "compute activations again for the backward pass: less memory, more time, the same numbers"},
         {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
         {NULL, CLI_HEADING, NULL, .help = "Several processes: mpirun -n N propane train ... (Open MPI)"},
         {"--wire", CLI_CHOICE, &o->wire, .words = "fp32|bf16|fp16", .help = "how gradients travel between the ranks"},
@@ -479,6 +534,9 @@ int cmd_train(int argc, char **argv) {
         {"--profile", CLI_SWITCH, &j.profile,
          .help = "at the end tell where the time went: calls and rates of each kernel"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a line instead of text"},
+        {"--logdir", CLI_TEXT, &j.logdir, .words = "DIR",
+         .help = "TensorBoard event files, in a folder of the run's name"},
+        {"--report", CLI_SWITCH, &j.report, .help = "report.html in the run's folder at the end"},
     };
     static const char usage[] = "train --data FILE [flags]";
     static const char about[] = "Trains a language model on a text. Every device computation is a MIL program. "
@@ -491,6 +549,7 @@ int cmd_train(int argc, char **argv) {
             code = cli_error("train", &err);
         } else {
             pack = o->pack != 0;
+            recompute = o->recompute != 0;
             code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
         }
     }
@@ -506,6 +565,9 @@ int cmd_train(int argc, char **argv) {
     if (m.init && (kind_given || vocab_given))
         return cli_misuse("train", "--init brings the model's own vocabulary; %s would learn another",
                           kind_given ? "--kind" : "--vocab");
+    if (*o->adapter && (lora_given || !(m.init || o->resume)))
+        return cli_misuse("train", lora_given ? "--adapter says the adapter's rank, alpha and targets"
+                                              : "--adapter needs the model that it is for: give --init");
     if (m.init && m.config) return cli_misuse("train", "--init brings its own configuration; leave out --config");
     if ((m.init || m.config) && m.any_size)
         return cli_misuse(
@@ -513,7 +575,9 @@ int cmd_train(int argc, char **argv) {
             "%s says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie",
             m.init ? "--init" : "--config");
     j.corpus_options.vocab = (int)vocab;
+    if (m.init) o->base = m.init;
     o->pack = pack;
+    o->recompute = recompute;
 
     bool again = false;
     propane_status status = join_ranks(o, &threads, &err);

@@ -81,6 +81,7 @@ int cli_finish(const char *command, int code) {
 
 const cli_command cli_commands[] = {
     {"train", "train a model on a text", cmd_train},
+    {"watch", "a training run as a screen that follows it", cmd_watch},
     {"generate", "let a model write", cmd_generate},
     {"chat", "talk with a model", cmd_chat},
     {"serve", "a model behind OpenAI's completions and chat endpoints", cmd_serve},

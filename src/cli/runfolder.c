@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/store.h"
 
 char *run_path(const char *dir, const char *name) {
     size_t bytes = strlen(dir) + strlen(name) + 2;
@@ -35,6 +36,27 @@ propane_status run_tokenizer(const char *given, const char *model, tokenizer **o
     }
     return propane_fail(err, PROPANE_ERR_NOT_FOUND,
                         "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
+}
+
+static bool model_is_there(const char *dir) {
+    char *path = run_path(dir, "model.safetensors");
+    bool there = path && file_exists(path);
+    mem_free(path);
+    return there;
+}
+
+propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err) {
+    if (!adapter && model_adapter_is(model) && !model_is_there(model))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s holds an adapter and no model; give the model that it is for, and --adapter %s", model,
+                            model);
+    PROPANE_TRY(model_store_read(model, out, err));
+    propane_status status = adapter ? model_adapter_read(*out, adapter, err) : PROPANE_OK;
+    if (status == PROPANE_OK && adapter) status = model_lora_merge(*out, err);
+    if (status == PROPANE_OK) return status;
+    model_weights_free(*out);
+    *out = NULL;
+    return status;
 }
 
 propane_status run_copy_chat(const char *model, const char *dir, propane_error *err) {

@@ -5,6 +5,7 @@
 #define CLI_RUNFOLDER_H
 
 #include "model/tokenizer.h"
+#include "model/weights.h"
 
 #define RUN_TOKENIZER "tokenizer.propane.json"
 
@@ -12,6 +13,10 @@
 char *run_path(const char *dir, const char *name);
 /* The tokenizer that was given, or else the one in the model's folder. Neither: an error that names --tokenizer. */
 PROPANE_CHECK propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err);
+
+/* The model with an adapter's (NULL: none) matrices added to its own. Programs take weights as inputs, so nothing is compiled
+ * for it. */
+PROPANE_CHECK propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err);
 
 /* Copies what says how a model talks (tokenizer_config.json, chat_template.jinja) from the model's folder, or from beside
  * its file, into the run's; what is not there is left out. */

@@ -21,6 +21,7 @@ typedef struct context {
     int layer;
     const char *prefix; /* of stages: "", "attn.", ... */
     bool whole;         /* parameter names carry the layer */
+    mil_value *drop[2]; /* dropout of what adapters read: the half's normed input, its middle; NULL: none */
 } context;
 
 const float *model_weight_from(void *weights, model_part part, int layer, const char *param) {
@@ -113,15 +114,50 @@ typedef struct part_weights {
     mil_value *values[WEIGHTS_MAX];
 } part_weights;
 
+/* Does the matrix read the half's middle values, and not its normed input? */
+static bool reads_middle(const char *param) { return strcmp(param, "o_proj") == 0 || strcmp(param, "down_proj") == 0; }
+
+static void add_weight(part_weights *w, const char *param, mil_value *v) {
+    if (w->count == WEIGHTS_MAX) return;
+    w->params[w->count] = param;
+    w->values[w->count++] = v;
+}
+
+/* A parameter, also where the other weights are constants. */
+static void adapter_matrix(context *x, part_weights *w, const char *param, const char *kind, int64_t out, int64_t in) {
+    const int64_t dim[] = {out, in};
+    const char *full = arena_printf(x->b.module->arena, "%s_lora_%s", param, kind),
+               *name = full ? weight_name(x, full) : NULL;
+    if (name) add_weight(w, full, mil_build_param(&x->b, name, mil_type_tensor(x->o->dtype, 2, dim)));
+}
+
+static void declare_adapters(context *x, part_weights *w) {
+    static const char *const names[] = {"drop_in", "drop_mid"};
+    const arch_tensor *row;
+    const model_lora *l = x->o->lora;
+    int64_t size[2] = {0, 0};
+    for (int i = 0; (row = model_arch_param(x->c, x->part, i)); i++) {
+        if (x->part == MODEL_HEAD || row->in == ARCH_1 || !model_lora_targets(l, row->param)) continue;
+        int64_t out = model_arch_size(x->c, row->out), in = model_arch_size(x->c, row->in);
+        adapter_matrix(x, w, row->param, "a", l->rank, in);
+        adapter_matrix(x, w, row->param, "b", out, l->rank);
+        size[reads_middle(row->param)] = in;
+    }
+    for (int i = 0; i < 2; i++)
+        x->drop[i] = x->o->dropout && size[i]
+                         ? mil_build_param(&x->b, names[i], tensor4(x, x->o->batch, size[i], 1, x->o->sequence))
+                         : NULL;
+}
+
 static part_weights declare(context *x) {
     part_weights w = {0};
     const arch_tensor *row;
-    for (; w.count < WEIGHTS_MAX && (row = model_arch_param(x->c, x->part, w.count)); w.count++) {
-        w.params[w.count] = row->param;
-        w.values[w.count] =
-            row->in == ARCH_1 ? vector(x, row->param, row->out)
-                              : matrix(x, row->param, model_arch_size(x->c, row->out), model_arch_size(x->c, row->in));
-    }
+    for (int i = 0; i < WEIGHTS_MAX && (row = model_arch_param(x->c, x->part, i)); i++)
+        add_weight(&w, row->param,
+                   row->in == ARCH_1
+                       ? vector(x, row->param, row->out)
+                       : matrix(x, row->param, model_arch_size(x->c, row->out), model_arch_size(x->c, row->in)));
+    if (x->o->lora) declare_adapters(x, &w);
     return w;
 }
 
@@ -132,11 +168,11 @@ static mil_value *weight(const part_weights *w, const char *param) {
     return NULL;
 }
 
-/* y [B,O,1,S] = W v, v [B,I,1,S]: the one place that knows the two forms. Both are sums over the input channels in the same
+/* y [B,O,1,S] = W v, v [B,I,1,S]: the one place that knows the two forms (a constant has rank 4). Both are sums over the input channels in the same
  * order, so they give the same numbers. */
 static mil_value *product(context *x, mil_value *w, mil_value *v, const char *name) {
     if (!w || !v) return NULL;
-    if (x->o->baked) return call(x, mil_build_conv1x1(&x->b, v, w), name);
+    if (w->type.rank == 4) return call(x, mil_build_conv1x1(&x->b, v, w), name);
     int64_t batch = v->type.dim[0], in = v->type.dim[1], positions = v->type.dim[3], out = w->type.dim[0];
     mil_value *y = mil_build_matmul(&x->b, reshape4(x, w, 1, 1, out, in), reshape4(x, v, batch, 1, in, positions),
                                     false, false); /* [B,1,O,S] */
@@ -144,11 +180,29 @@ static mil_value *product(context *x, mil_value *w, mil_value *v, const char *na
     return reshape4(x, y, batch, out, 1, positions);
 }
 
-/* With its bias, where there is one. */
-static mil_value *linear(context *x, mil_value *w, mil_value *bias, mil_value *v, const char *name) {
-    if (!bias) return product(x, w, v, name);
-    mil_value *y = product(x, w, v, arena_printf(x->b.module->arena, "%s_product", name));
-    return call(x, mil_build_binary(&x->b, MIL_OP_add, y, bias), name);
+/* scale * B A v, with v's dropout. NULL: the matrix has no adapter. */
+static mil_value *adapter(context *x, const part_weights *w, const char *param, mil_value *v, const char *name) {
+    arena *a = x->b.module->arena;
+    mil_value *down = weight(w, arena_printf(a, "%s_lora_a", param)),
+              *up = weight(w, arena_printf(a, "%s_lora_b", param));
+    if (!down || !up) return NULL;
+    mil_value *drop = x->drop[reads_middle(param)];
+    if (drop) v = mil_build_binary(&x->b, MIL_OP_mul, v, drop);
+    mil_value *low = product(x, down, v, arena_printf(a, "%s_low", name));
+    low = mil_build_binary_scalar(&x->b, MIL_OP_mul, low, model_lora_scale(x->o->lora));
+    return product(x, up, low, arena_printf(a, "%s_lora", name));
+}
+
+/* The product with a matrix; with its bias and its adapter, where there are any. */
+static mil_value *linear(context *x, const part_weights *w, const char *param, const char *bias_param, mil_value *v,
+                         const char *name) {
+    mil_value *matrix_value = weight(w, param), *bias = bias_param ? weight(w, bias_param) : NULL;
+    mil_value *more = x->o->lora ? adapter(x, w, param, v, name) : NULL;
+    if (!bias && !more) return product(x, matrix_value, v, name);
+    mil_value *y = product(x, matrix_value, v, arena_printf(x->b.module->arena, "%s_product", name));
+    if (more) y = mil_build_binary(&x->b, MIL_OP_add, y, more);
+    if (bias) y = mil_build_binary(&x->b, MIL_OP_add, y, bias);
+    return call(x, y, name);
 }
 
 /* ---- the pieces -------------------------------------------------------------------------------------------------------------- */
@@ -338,9 +392,9 @@ static mil_value *attn_body(context *x, mil_value *in, const part_weights *w, co
     int64_t kv = x->c->num_key_value_heads;
     mil_value *xn = norm(x, in, w);
     stage(x, "qkv");
-    mil_value *q = linear(x, weight(w, "q_proj"), weight(w, "q_bias"), xn, "q");
-    mil_value *k = linear(x, weight(w, "k_proj"), weight(w, "k_bias"), xn, "k");
-    mil_value *v = linear(x, weight(w, "v_proj"), weight(w, "v_bias"), xn, "v");
+    mil_value *q = linear(x, w, "q_proj", "q_bias", xn, "q");
+    mil_value *k = linear(x, w, "k_proj", "k_bias", xn, "k");
+    mil_value *v = linear(x, w, "v_proj", "v_bias", xn, "v");
     mil_value *v_heads = call(x, reshape4(x, v, x->o->batch, kv, x->c->head_dim, x->o->sequence), "v_heads");
     span here = {.v = v_heads, .length = x->o->sequence};
     q = call(x, heads_of(x, r, q, x->c->num_attention_heads, weight(w, "q_norm"), "q"), "q_rope");
@@ -348,15 +402,15 @@ static mil_value *attn_body(context *x, mil_value *in, const part_weights *w, co
     here.k = call(x, heads_of(x, r, k, kv, weight(w, "k_norm"), "k"), "k_rope");
     mil_value *mix = attention(x, q, &here, 1, mask);
     stage(x, "out");
-    return linear(x, weight(w, "o_proj"), weight(w, "o_bias"), mix, "attn");
+    return linear(x, w, "o_proj", "o_bias", mix, "attn");
 }
 
 static mil_value *ffn_body(context *x, mil_value *in, const part_weights *w) {
     mil_builder *b = &x->b;
     mil_value *xn = norm(x, in, w), *gate = NULL, *act;
     stage(x, "up");
-    if (x->arch->mlp == ARCH_SILU_GATED) gate = linear(x, weight(w, "gate_proj"), weight(w, "gate_bias"), xn, "gate");
-    mil_value *up = linear(x, weight(w, "up_proj"), weight(w, "up_bias"), xn, "up");
+    if (x->arch->mlp == ARCH_SILU_GATED) gate = linear(x, w, "gate_proj", "gate_bias", xn, "gate");
+    mil_value *up = linear(x, w, "up_proj", "up_bias", xn, "up");
     stage(x, "act");
     if (x->arch->mlp == ARCH_SILU_GATED) {
         act = mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_silu, gate), up);
@@ -368,13 +422,13 @@ static mil_value *ffn_body(context *x, mil_value *in, const part_weights *w) {
     }
     act = call(x, act, "act");
     stage(x, "down");
-    return linear(x, weight(w, "down_proj"), weight(w, "down_bias"), act, "down");
+    return linear(x, w, "down_proj", "down_bias", act, "down");
 }
 
 static mil_value *head_body(context *x, mil_value *in, const part_weights *w) {
     mil_value *xn = norm(x, in, w);
     stage(x, "head");
-    return linear(x, weight(w, "lm_head"), NULL, xn, "output");
+    return linear(x, w, "lm_head", NULL, xn, "output");
 }
 
 /* ---- functions ------------------------------------------------------------------------------------------------------------------- */
@@ -504,9 +558,9 @@ propane_status model_build_attn_decode(mil_module *m, const char *name, const mo
 
     mil_value *xn = norm(&x, in, &w);
     stage(&x, "qkv");
-    mil_value *q = linear(&x, weight(&w, "q_proj"), weight(&w, "q_bias"), xn, "q");
-    mil_value *k = linear(&x, weight(&w, "k_proj"), weight(&w, "k_bias"), xn, "k");
-    mil_value *v = linear(&x, weight(&w, "v_proj"), weight(&w, "v_bias"), xn, "v");
+    mil_value *q = linear(&x, &w, "q_proj", "q_bias", xn, "q");
+    mil_value *k = linear(&x, &w, "k_proj", "k_bias", xn, "k");
+    mil_value *v = linear(&x, &w, "v_proj", "v_bias", xn, "v");
     span spans[] = {
         {mil_build_transpose(&x.b, k_cache, to_heads, 4), mil_build_transpose(&x.b, v_cache, to_heads, 4), cache},
         {NULL, reshape4(&x, v, batch, kv, hd, n), n}};
@@ -516,7 +570,7 @@ propane_status model_build_attn_decode(mil_module *m, const char *name, const mo
     mil_value *k_new = named(&x, mil_build_transpose(&x.b, spans[1].k, to_rows, 4), "k_new");
     mil_value *mix = attention(&x, q, spans, 2, mask);
     stage(&x, "out");
-    mil_build_result(&x.b, named(&x, linear(&x, weight(&w, "o_proj"), weight(&w, "o_bias"), mix, "attn"), "o"));
+    mil_build_result(&x.b, named(&x, linear(&x, &w, "o_proj", "o_bias", mix, "attn"), "o"));
     mil_build_result(&x.b, k_new);
     mil_build_result(&x.b, v_new);
     return end(&x, out, err);

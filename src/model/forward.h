@@ -9,7 +9,7 @@
  *
  * with, where the architecture has them, norm_bias [1,D,1,1], q_bias ... down_bias [1,O,1,1], and q_norm, k_norm
  * [1,1,HD,1]; without gate_proj where the feed-forward half is a plain one. The parameters stand in the order of the
- * architecture's rows (model_arch_param).
+ * architecture's rows (model_arch_param); behind them, for each matrix with an adapter, PARAM_lora_a [R,I] and PARAM_lora_b [O,R].
  *
  * Decisions: norms divide by sqrt(D) before they square, so that fp16 does not overflow; RoPE is a product with a
  * constant signed permutation (Hugging Face's half-split pairs), the form that every chip takes; query head h reads
@@ -33,6 +33,10 @@ typedef struct model_build_options {
     void *baked_context;
     int64_t first_position; /* of the sequence, for RoPE; usually 0 */
     model_packing packing;  /* of matrices that are parameters; needs scales as model/pack.h says */
+    const model_lora *lora; /* NULL: none; else the adapters are parameters, whatever the other weights are */
+    bool
+        dropout; /* with lora: what the adapters read is multiplied by parameters drop_in [B,D,1,S] (q, k, v, gate, up) and
+                   * drop_mid (o, down) of that input's shape, behind all others, where an adapter reads it */
 } model_build_options;
 
 /* A model_weight on a model_weights (the context). */

@@ -115,6 +115,7 @@ propane_status model_weights_create(const model_config *config, model_weights **
 void model_weights_free(model_weights *w) {
     if (!w) return;
     mem_pages_free(w->data, (size_t)w->floats * sizeof(float));
+    if (w->adapter_data) mem_pages_free(w->adapter_data, (size_t)w->adapter_floats * sizeof(float));
     arena_free(w->arena);
     mem_free(w);
 }
@@ -137,14 +138,14 @@ void model_weights_init(model_weights *w, uint64_t seed, double deviation) {
 }
 
 const model_tensor *model_weights_find(const model_weights *w, const char *name) {
-    for (int i = 0; i < w->count; i++)
+    for (int i = 0; i < model_weights_total(w); i++)
         if (strcmp(w->tensors[i].name, name) == 0) return &w->tensors[i];
     return NULL;
 }
 
 const model_tensor *model_weights_param(const model_weights *w, model_part part, int layer, const char *param) {
     if (part == MODEL_HEAD && w->config.tie_word_embeddings && strcmp(param, "lm_head") == 0) return &w->tensors[0];
-    for (int i = 0; i < w->count; i++) {
+    for (int i = 0; i < model_weights_total(w); i++) {
         const model_tensor *t = &w->tensors[i];
         if (t->part == part && t->layer == (t->part == MODEL_EMBED || t->part == MODEL_HEAD ? -1 : layer) &&
             strcmp(t->param, param) == 0)
@@ -160,4 +161,12 @@ const model_tensor *model_weights_piece(const model_weights *w, const model_tens
     return NULL;
 }
 
-float *model_weights_data(const model_weights *w, const model_tensor *t) { return w->data + t->offset; }
+float *model_weights_data(const model_weights *w, const model_tensor *t) {
+    return (t - w->tensors < w->count ? w->data : w->adapter_data) + t->offset;
+}
+
+void model_weights_swap(model_weights *a, model_weights *b) {
+    float *data = a->data;
+    a->data = b->data;
+    b->data = data;
+}

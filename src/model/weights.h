@@ -7,7 +7,7 @@
 #define MODEL_WEIGHTS_H
 
 #include "base/arena.h"
-#include "model/arch.h"
+#include "model/lora.h"
 
 typedef struct model_tensor {
     const char *name;  /* "model.layers.0.self_attn.q_proj.weight": Hugging Face's, unless `stored` differs */
@@ -38,7 +38,18 @@ typedef struct model_weights {
     int64_t floats;        /* of the block, gaps included */
     int64_t parameters;    /* elements of all tensors */
     float *data;           /* [floats]; zero after create */
+
+    /* Adapters (model/lora.h): tensors [count, count + adapter_count), with a block of their own. */
+    model_lora lora; /* rank 0: none */
+    int adapter_count;
+    int64_t adapter_floats, adapter_parameters;
+    float *adapter_data;
 } model_weights;
+
+/* The model's own tensors and the adapters'. */
+static inline int model_weights_total(const model_weights *w) { return w->count + w->adapter_count; }
+/* Two models of one configuration exchange their own weights (not the adapters): how a large one changes hands. */
+void model_weights_swap(model_weights *a, model_weights *b);
 
 PROPANE_CHECK propane_status model_weights_create(const model_config *config, model_weights **out, propane_error *err);
 void model_weights_free(model_weights *w);

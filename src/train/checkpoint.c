@@ -18,6 +18,8 @@
 
 #define FORMAT "propane-checkpoint-1"
 
+enum { FIELD_ROOM = 1100 }; /* of a value as text */
+
 typedef enum field_kind { FIELD_INT, FIELD_REAL, FIELD_TEXT } field_kind;
 
 typedef struct field {
@@ -32,29 +34,22 @@ typedef struct field {
 /* Options that change the numbers, and others that a resumed run takes up again. --steps may grow: a longer run has
  * another schedule, and that is wanted. */
 static const field option_fields[] = {
-    OPTION(batch, FIELD_INT),
-    OPTION(context, FIELD_INT),
-    OPTION(accumulate, FIELD_INT),
-    OPTION(lr, FIELD_REAL),
-    OPTION(min_lr, FIELD_REAL),
-    OPTION(warmup, FIELD_INT),
-    OPTION(weight_decay, FIELD_REAL),
-    OPTION(beta1, FIELD_REAL),
-    OPTION(beta2, FIELD_REAL),
-    OPTION(epsilon, FIELD_REAL),
-    OPTION(clip, FIELD_REAL),
-    OPTION(seed, FIELD_INT),
-    OPTION(held_out, FIELD_REAL),
-    OPTION(precision, FIELD_TEXT),
-    OPTION(plan, FIELD_TEXT),
-    OPTION(pack, FIELD_INT),
-    RECALL(chat, FIELD_TEXT),
-    RECALL(steps, FIELD_INT),
-    RECALL(weights, FIELD_TEXT),
-    RECALL(device, FIELD_TEXT),
-    RECALL(eval_interval, FIELD_INT),
-    RECALL(eval_batches, FIELD_INT),
-    RECALL(checkpoint_interval, FIELD_INT),
+    OPTION(batch, FIELD_INT),         OPTION(context, FIELD_INT),
+    OPTION(accumulate, FIELD_INT),    OPTION(lr, FIELD_REAL),
+    OPTION(min_lr, FIELD_REAL),       OPTION(warmup, FIELD_INT),
+    OPTION(weight_decay, FIELD_REAL), OPTION(beta1, FIELD_REAL),
+    OPTION(beta2, FIELD_REAL),        OPTION(epsilon, FIELD_REAL),
+    OPTION(clip, FIELD_REAL),         OPTION(seed, FIELD_INT),
+    OPTION(held_out, FIELD_REAL),     OPTION(precision, FIELD_TEXT),
+    OPTION(plan, FIELD_TEXT),         OPTION(trainable, FIELD_TEXT),
+    OPTION(freeze, FIELD_TEXT),       OPTION(lora_rank, FIELD_INT),
+    OPTION(lora_alpha, FIELD_REAL),   OPTION(lora_dropout, FIELD_REAL),
+    OPTION(lora_targets, FIELD_TEXT), RECALL(recompute, FIELD_INT),
+    RECALL(base, FIELD_TEXT),         RECALL(adapter, FIELD_TEXT),
+    OPTION(pack, FIELD_INT),          RECALL(chat, FIELD_TEXT),
+    RECALL(steps, FIELD_INT),         RECALL(weights, FIELD_TEXT),
+    RECALL(device, FIELD_TEXT),       RECALL(eval_interval, FIELD_INT),
+    RECALL(eval_batches, FIELD_INT),  RECALL(checkpoint_interval, FIELD_INT),
 };
 
 #define STATE(name) {#name, FIELD_INT, offsetof(train_state, name), false}
@@ -69,7 +64,7 @@ static const field state_fields[] = {
 };
 #define COUNT(list) (sizeof(list) / sizeof(list)[0])
 
-static const char *field_print(char out[80], const field *f, const void *object) {
+static const char *field_print(char out[FIELD_ROOM], const field *f, const void *object) {
     const char *at = (const char *)object + f->offset;
     int64_t i;
     double d;
@@ -77,27 +72,39 @@ static const char *field_print(char out[80], const field *f, const void *object)
     switch (f->kind) {
     case FIELD_INT:
         memcpy(&i, at, sizeof i);
-        snprintf(out, 80, "%lld", (long long)i);
+        snprintf(out, FIELD_ROOM, "%lld", (long long)i);
         break;
     case FIELD_REAL:
         memcpy(&d, at, sizeof d);
-        snprintf(out, 80, "%a", d);
+        snprintf(out, FIELD_ROOM, "%a", d);
         break;
     case FIELD_TEXT:
         memcpy(&t, at, sizeof t);
-        snprintf(out, 80, "%s", t);
+        snprintf(out, FIELD_ROOM, "%s", t);
         break;
     }
     return out;
 }
 
 /* "0x1p-3" as people write it, for messages. */
-static const char *field_show(char out[80], const field *f, const char *stored) {
+static const char *field_show(char out[FIELD_ROOM], const field *f, const char *stored) {
     if (f->kind == FIELD_REAL)
-        snprintf(out, 80, "%g", strtod(stored, NULL));
+        snprintf(out, FIELD_ROOM, "%g", strtod(stored, NULL));
     else
-        snprintf(out, 80, "%.70s", stored);
+        snprintf(out, FIELD_ROOM, "%.300s", stored);
     return out;
+}
+
+/* Of the model's own weights, every 64th number: tells another model of the same shape at little cost. */
+static uint64_t base_sum(const model_weights *w) {
+    uint64_t sum = (uint64_t)w->floats;
+    for (int64_t i = 0; i < w->floats; i += 64) {
+        uint32_t bits;
+        memcpy(&bits, w->data + i, sizeof bits);
+        sum = (sum ^ bits) * 0x9e3779b97f4a7c15u;
+        sum ^= sum >> 32;
+    }
+    return sum;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------------------------ */
@@ -108,7 +115,7 @@ static propane_status put(safetensors_writer *w, const char *key, const char *va
 
 static propane_status put_fields(safetensors_writer *w, const field *fields, size_t count, const void *object,
                                  propane_error *err) {
-    char value[80];
+    char value[FIELD_ROOM];
     for (size_t i = 0; i < count; i++) PROPANE_TRY(put(w, fields[i].key, field_print(value, &fields[i], object), err));
     return PROPANE_OK;
 }
@@ -123,6 +130,10 @@ static propane_status put_metadata(safetensors_writer *w, const train_options *o
     PROPANE_TRY(put(w, "tokens", tokens, err));
     snprintf(tokens, sizeof tokens, "%016llx", (unsigned long long)input->token_sum);
     PROPANE_TRY(put(w, "token_sum", tokens, err));
+    if (weights->adapter_count > 0) {
+        snprintf(tokens, sizeof tokens, "%016llx", (unsigned long long)base_sum(weights));
+        PROPANE_TRY(put(w, "base_sum", tokens, err));
+    }
     PROPANE_TRY(put(w, "tokenizer", input->tokenizer_hash ? input->tokenizer_hash : "", err));
     PROPANE_TRY(put_fields(w, option_fields, COUNT(option_fields), o, err));
     return put_fields(w, state_fields, COUNT(state_fields), state, err);
@@ -135,36 +146,45 @@ static void tensor_name(char out[300], const model_tensor *t, int block) {
         snprintf(out, 300, "optimizer.%d.%s", block, t->name);
 }
 
-static propane_status put_tensors(safetensors_writer *w, const model_weights *weights, float *const moments[2],
+/* The tensors that a file has to hold: with adapters those alone, the model itself does not change. */
+static int first_tensor(const model_weights *w) { return w->adapter_count > 0 ? w->count : 0; }
+
+/* What stands under a name: weights (block 0) or moments; NULL: the tensor is not learnt and has none. */
+static const float *block_data(const model_weights *w, train_step *step, int block, int tensor) {
+    return block == 0 ? model_weights_data(w, &w->tensors[tensor]) : train_step_moment(step, block, tensor);
+}
+
+static propane_status put_tensors(safetensors_writer *w, const model_weights *weights, train_step *step,
                                   propane_error *err) {
     char name[300];
-    int blocks = 3;
-    if (!moments) { /* the finished model, in Hugging Face's form */
+    int blocks = 3, begin = first_tensor(weights), end = model_weights_total(weights);
+    if (!step) { /* the finished model, in Hugging Face's form */
         PROPANE_TRY(model_store_declare(weights, w, ST_F32, err));
         return model_store_data(weights, w, ST_F32, err);
     }
     for (int b = 0; b < blocks; b++)
-        for (int i = 0; i < weights->count; i++) {
+        for (int i = begin; i < end; i++) {
             const model_tensor *t = &weights->tensors[i];
+            if (!block_data(weights, step, b, i)) continue;
             tensor_name(name, t, b);
             PROPANE_TRY(safetensors_writer_declare(w, name, ST_F32, t->rank, t->dim, err));
         }
     for (int b = 0; b < blocks; b++)
-        for (int i = 0; i < weights->count; i++) {
-            const model_tensor *t = &weights->tensors[i];
-            const float *data = b == 0 ? weights->data : moments[b - 1];
-            PROPANE_TRY(safetensors_writer_data(w, data + t->offset, (size_t)t->count * sizeof(float), err));
+        for (int i = begin; i < end; i++) {
+            const float *data = block_data(weights, step, b, i);
+            if (data)
+                PROPANE_TRY(safetensors_writer_data(w, data, (size_t)weights->tensors[i].count * sizeof(float), err));
         }
     return PROPANE_OK;
 }
 
 propane_status train_checkpoint_write(const char *path, const train_options *options, const train_input *input,
-                                      const train_state *state, const model_weights *weights, float *const moments[2],
+                                      const train_state *state, const model_weights *weights, train_step *step,
                                       propane_error *err) {
     safetensors_writer *w = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
-    propane_status status = put_metadata(w, options, input, moments ? state : NULL, weights, err);
-    if (status == PROPANE_OK) status = put_tensors(w, weights, moments, err);
+    propane_status status = put_metadata(w, options, input, step ? state : NULL, weights, err);
+    if (status == PROPANE_OK) status = put_tensors(w, weights, step, err);
     if (status == PROPANE_OK) return safetensors_writer_commit(w, err);
     safetensors_writer_abort(w);
     return status;
@@ -189,7 +209,7 @@ static propane_status differs(const safetensors *s, const char *what, const char
 }
 
 static propane_status check_options(const safetensors *s, const train_options *o, propane_error *err) {
-    char now[80], shown[2][80], flag[40];
+    char now[FIELD_ROOM], shown[2][FIELD_ROOM], flag[40];
     const char *stored;
     for (size_t i = 0; i < COUNT(option_fields); i++) {
         const field *f = &option_fields[i];
@@ -233,6 +253,11 @@ static propane_status check_input(const safetensors *s, const train_input *input
     snprintf(count, sizeof count, "%016llx", (unsigned long long)input->token_sum);
     PROPANE_TRY(get(s, "token_sum", &tokens, err));
     if (strcmp(tokens, count) != 0) return differs(s, "data of the checksum", tokens, count, err);
+    if (weights->adapter_count > 0) {
+        snprintf(count, sizeof count, "%016llx", (unsigned long long)base_sum(weights));
+        PROPANE_TRY(get(s, "base_sum", &tokens, err));
+        if (strcmp(tokens, count) != 0) return differs(s, "a model of the checksum", tokens, count, err);
+    }
     PROPANE_TRY(get(s, "tokenizer", &hash, err));
     return strcmp(hash, here) == 0 ? PROPANE_OK : differs(s, "the tokenizer", hash, here, err);
 }
@@ -288,30 +313,39 @@ propane_status train_checkpoint_recall(const char *path, arena *a, train_options
     return status;
 }
 
-static propane_status read_tensors(const safetensors *s, model_weights *weights, float *const moments[2],
-                                   propane_error *err) {
+static propane_status read_block(const safetensors *s, const model_weights *weights, train_step *step, int block,
+                                 propane_error *err) {
     char name[300];
-    for (int b = 0; b < 3; b++)
-        for (int i = 0; i < weights->count; i++) {
-            const model_tensor *t = &weights->tensors[i];
-            const safetensors_tensor *found;
-            float *data = b == 0 ? weights->data : moments[b - 1];
-            tensor_name(name, t, b);
-            PROPANE_TRY(safetensors_expect(s, name, ST_F32, t->rank, t->dim, &found, err));
-            PROPANE_TRY(safetensors_f32(s, found, data + t->offset, err));
-        }
+    for (int i = first_tensor(weights); i < model_weights_total(weights); i++) {
+        const model_tensor *t = &weights->tensors[i];
+        const safetensors_tensor *found;
+        float *data = block == 0 ? model_weights_data(weights, t) : train_step_moment(step, block, i);
+        if (!data) continue;
+        tensor_name(name, t, block);
+        PROPANE_TRY(safetensors_expect(s, name, ST_F32, t->rank, t->dim, &found, err));
+        PROPANE_TRY(safetensors_f32(s, found, data, err));
+    }
     return PROPANE_OK;
 }
 
 propane_status train_checkpoint_read(const char *path, const train_options *options, const train_input *input,
-                                     train_state *state, model_weights *weights, float *const moments[2],
-                                     propane_error *err) {
+                                     train_state *state, model_weights *weights, propane_error *err) {
     safetensors *s = NULL;
     PROPANE_TRY(safetensors_open(path, &s, err));
     propane_status status = check_input(s, input, weights, err);
     if (status == PROPANE_OK) status = check_options(s, options, err);
     if (status == PROPANE_OK) status = read_state(s, state, err);
-    if (status == PROPANE_OK) status = read_tensors(s, weights, moments, err);
+    if (status == PROPANE_OK) status = read_block(s, weights, NULL, 0, err);
+    safetensors_close(s);
+    return status;
+}
+
+propane_status train_checkpoint_moments(const char *path, const model_weights *weights, train_step *step,
+                                        propane_error *err) {
+    safetensors *s = NULL;
+    PROPANE_TRY(safetensors_open(path, &s, err));
+    propane_status status = read_block(s, weights, step, 1, err);
+    if (status == PROPANE_OK) status = read_block(s, weights, step, 2, err);
     safetensors_close(s);
     return status;
 }

@@ -16,15 +16,17 @@ typedef struct train_state {
     train_scaler scaler;
 } train_state;
 
-/* `moments` NULL: only the weights are written, and no state. */
+/* `step` NULL: only the weights are written, and no state. */
 PROPANE_CHECK propane_status train_checkpoint_write(const char *path, const train_options *options,
                                                     const train_input *input, const train_state *state,
-                                                    const model_weights *weights, float *const moments[2],
-                                                    propane_error *err);
-/* Fills state, weights and moments; refuses a checkpoint of another model, other data or other options. */
+                                                    const model_weights *weights, train_step *step, propane_error *err);
+/* Fills state and weights (with adapters only those); refuses a checkpoint of another model, other data or other options. */
 PROPANE_CHECK propane_status train_checkpoint_read(const char *path, const train_options *options,
                                                    const train_input *input, train_state *state, model_weights *weights,
-                                                   float *const moments[2], propane_error *err);
+                                                   propane_error *err);
+/* The moments, of a file that was read before. */
+PROPANE_CHECK propane_status train_checkpoint_moments(const char *path, const model_weights *weights, train_step *step,
+                                                      propane_error *err);
 /* Sets the options that the checkpoint's run was made with; their texts are put into the arena. */
 PROPANE_CHECK propane_status train_checkpoint_recall(const char *path, arena *a, train_options *options,
                                                      propane_error *err);

@@ -8,8 +8,20 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "model/arch.h"
+#include "model/lora.h"
 #include "train/plan.h"
+
+/* Parameters that have a gradient and moments. Patterns of names are left to the run itself: the sums are a lower bound. */
+static double learnt(const model_config *c, const train_options *o, double parameters) {
+    double sum = 0;
+    if (o->lora_rank == 0) return (o->trainable && *o->trainable) || (o->freeze && *o->freeze) ? 0 : parameters;
+    model_lora l = {.rank = o->lora_rank, .alpha = 1};
+    if (model_lora_choose(&l, c, o->lora_targets, NULL) != PROPANE_OK) return 0;
+    for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
+        if (row->in != ARCH_1 && model_lora_targets(&l, row->param))
+            sum += (double)(l.rank * (model_arch_size(c, row->out) + model_arch_size(c, row->in)));
+    return sum * (double)c->num_hidden_layers;
+}
 
 train_footprint train_footprint_of(const model_config *c, const train_options *o) {
     model_config split = *c;
@@ -25,7 +37,9 @@ train_footprint train_footprint_of(const model_config *c, const train_options *o
      * hidden values of the feed-forward half. */
     double layer =
         b * s * (2 * 4 * d + element * (q + 2 * kv + h)) + element * b * (double)c->num_attention_heads * s * s;
-    return (train_footprint){.state = parameters * (4 * 4 + element),
+    bool copies = element < 4 || !o->device || strncmp(o->device, "cpu", 3) != 0; /* the cpu reads the master weights */
+    if (o->recompute) layer = b * s * 2 * 4 * d + layer / layers; /* the inputs of all halves, the rest of one layer */
+    return (train_footprint){.state = parameters * (4 + (copies ? element : 0)) + learnt(c, o, parameters) * 3 * 4,
                              .activations = layers * layer + element * (b * s * v + s * s)};
 }
 

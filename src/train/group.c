@@ -15,7 +15,7 @@ struct train_group {
     train_step *step;
     model_weights *weights;
     train_reduce reduce;
-    float **tensors; /* [weights->count]: of what is gathered */
+    float **tensors; /* [learnt]: of what is gathered; tensors are numbered as they are learnt */
 };
 
 bool train_group_writes(const mpi *m) { return train_group_rank(m) == 0; }
@@ -51,13 +51,13 @@ static propane_status own_pieces(train_group *g, propane_error *err) {
 }
 
 static propane_status make(train_group *g, propane_error *err) {
-    size_t n = (size_t)g->weights->count;
+    size_t n = (size_t)train_step_learnt_count(g->step);
     int64_t *counts = mem_array(n, sizeof *counts);
     int *order = mem_array(n, sizeof *order);
     g->tensors = mem_array(n, sizeof *g->tensors);
     propane_status status = counts && order && g->tensors ? PROPANE_OK : propane_fail_memory(err, n * 16);
     if (status == PROPANE_OK) {
-        for (size_t i = 0; i < n; i++) counts[i] = g->weights->tensors[i].count;
+        for (size_t i = 0; i < n; i++) counts[i] = g->weights->tensors[train_step_learnt(g->step, (int)i)].count;
         train_step_gradient_order(g->step, order);
         status = distribute_create(g->mpi, &g->options, counts, order, (int)n, &g->distribute, err);
     }
@@ -110,26 +110,31 @@ propane_status train_group_norm(train_group *g, train_step *step, double *norm, 
     return PROPANE_OK;
 }
 
-static propane_status gather(train_group *g, float *block, int root, propane_error *err) {
-    for (int i = 0; i < g->weights->count; i++) g->tensors[i] = block + g->weights->tensors[i].offset;
+/* `which` 0: the weights; 1 and 2: their moments. */
+static propane_status gather(train_group *g, int which, int root, propane_error *err) {
+    for (int i = 0; i < train_step_learnt_count(g->step); i++) {
+        int tensor = train_step_learnt(g->step, i);
+        g->tensors[i] = which == 0 ? model_weights_data(g->weights, &g->weights->tensors[tensor])
+                                   : train_step_moment(g->step, which, tensor);
+    }
     return distribute_gather(g->distribute, g->tensors, root, err);
 }
 
 propane_status train_group_updated(train_group *g, propane_error *err) {
     if (!g || !g->options.shard) return PROPANE_OK;
-    PROPANE_TRY(gather(g, g->weights->data, -1, err));
+    PROPANE_TRY(gather(g, 0, -1, err));
     return train_step_publish(g->step, err);
 }
 
 propane_status train_group_collect(train_group *g, propane_error *err) {
     if (!g || !g->options.shard) return PROPANE_OK;
-    for (int which = 1; which <= 2; which++) PROPANE_TRY(gather(g, train_step_moments(g->step, which), 0, err));
+    for (int which = 1; which <= 2; which++) PROPANE_TRY(gather(g, which, 0, err));
     return PROPANE_OK;
 }
 
 static void discard(train_group *g, int tensor, int64_t begin, int64_t end) {
     for (int which = 1; which <= 2; which++)
-        mem_pages_discard(train_step_moments(g->step, which) + g->weights->tensors[tensor].offset + begin,
+        mem_pages_discard(train_step_moment(g->step, which, train_step_learnt(g->step, tensor)) + begin,
                           (size_t)(end - begin) * sizeof(float));
 }
 

@@ -196,10 +196,18 @@ static bool cut_again(void *context, const mil_op *op, int kernel) {
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------ */
 
+bool plan_is_dropout(const char *param) { return strncmp(param, "drop_", 5) == 0; }
+
 bool plan_is_weight(const plan_block *b, const char *param) {
+    if (plan_is_dropout(param)) return false;
     for (int i = 1; i < b->forward->param_count; i++)
         if (strcmp(b->forward->params[i]->name, param) == 0) return true;
     return false;
+}
+
+static bool is_trained(const plan *p, const plan_block *b, const char *param) {
+    if (!plan_is_weight(b, param)) return false;
+    return !p->options.trained || p->options.trained(p->options.trained_context, b->part, param);
 }
 
 static propane_status build_block(plan *p, int index, propane_error *err) {
@@ -212,7 +220,11 @@ static propane_status build_block(plan *p, int index, propane_error *err) {
     plan_block *b = &p->blocks[index];
     *b = (plan_block){.part = kinds[index].part, .name = kinds[index].name, .result = kinds[index].result};
     const char *half_name = kinds[index].half;
-    model_build_options o = {.batch = p->options.batch, .sequence = p->options.context, .dtype = p->options.precision};
+    model_build_options o = {.batch = p->options.batch,
+                             .sequence = p->options.context,
+                             .dtype = p->options.precision,
+                             .lora = p->options.lora,
+                             .dropout = p->options.lora && p->options.lora->dropout > 0};
     mil_function *half = NULL;
     model_config piece = p->config; /* the head's function is that of one piece */
     if (piece.vocab_piece > 0) piece.vocab_size = piece.vocab_piece;
@@ -224,7 +236,13 @@ static propane_status build_block(plan *p, int index, propane_error *err) {
                                : model_build_head(p->module, half_name, &piece, &o, &half, err);
     if (status != PROPANE_OK) return status;
     PROPANE_TRY(train_wrap(half, b->name, b->part != MODEL_HEAD, &b->forward, err));
-    return grad_function(b->forward, kinds[index].joint, NULL, 0, &b->joint, err);
+    const char *wanted[WEIGHTS_MAX + 1] = {"x"};
+    int count = 1;
+    for (int i = 1; i < b->forward->param_count; i++) {
+        const char *param = b->forward->params[i]->name;
+        if (is_trained(p, b, param) && count <= WEIGHTS_MAX) wanted[count++] = param;
+    }
+    return grad_function(b->forward, kinds[index].joint, wanted, count, &b->joint, err);
 }
 
 static void measure(plan_kernel *k) {
@@ -261,6 +279,7 @@ static propane_status cut_with(plan *p, plan_block *b, cutter *c, bool *weights_
     mil_function *functions[MAX_ROWS] = {NULL};
     int count = 0;
     for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++) {
+        if (!is_trained(p, b, b->forward->params[i]->name)) continue;
         results[count] = arena_printf(p->arena, "d_%s", b->forward->params[i]->name);
         if (!results[count++]) return propane_fail_memory(err, 0);
     }

@@ -33,6 +33,10 @@ typedef struct plan_options {
     const char *name;    /* "six", "ten", "layer" */
     mil_dtype precision; /* MIL_fp16 or MIL_fp32: of what runs on the device; the residual stream is fp32 always */
     int64_t batch, context;
+    const model_lora *lora; /* NULL: no adapters */
+    /* Does any layer train this parameter? Others get no gradient, and nothing is computed for one. NULL: all do. */
+    bool (*trained)(const void *context, model_part part, const char *param);
+    const void *trained_context;
 } plan_options;
 
 typedef struct plan_kernel {
@@ -81,8 +85,10 @@ void plan_free(plan *p);
 #define PLAN_HEAD_MOST    65536
 #define PLAN_LOGITS_BYTES 256e6
 void plan_split_head(model_config *c, int64_t batch, int64_t context);
-int64_t plan_calls(const plan *p, const plan_kernel *k);     /* of a kernel in one batch */
-bool plan_is_weight(const plan_block *b, const char *param); /* one of the block's parameters other than x */
+int64_t plan_calls(const plan *p, const plan_kernel *k); /* of a kernel in one batch */
+/* One of the block's parameters other than x and the dropout that the host fills in. */
+bool plan_is_weight(const plan_block *b, const char *param);
+bool plan_is_dropout(const char *param); /* drop_in, drop_mid: model/forward.h */
 /* The chips that a plan is made for, as chip_listed takes them; "": none. */
 const char *plan_chips(const char *name, mil_dtype precision);
 /* Does the plan claim the chip, and does no known rule refuse one of its device kernels there, in the form that the weight

@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "base/pool.h"
+#include "base/rng.h"
 #include "train/embed.h"
 #include "train/loss.h"
 #include "train/packing.h"
@@ -59,7 +61,14 @@ struct train_step {
     float *between;             /* the largest tensor of `others` */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
     propane_buffer **gradients; /* [tensor] */
+    bool *trained;              /* [tensor] */
+    propane_buffer *sink; /* where a kernel that all layers share writes a gradient that this layer does not want */
+    int64_t *moment_at;   /* [tensor]: in the moments' blocks */
+    int64_t moment_floats;
     float *moments[2];
+    int *learnt, learnt_count; /* tensors, in the optimiser's order */
+    uint64_t dropout;          /* the key of what is in the dropout buffers */
+    bool dropout_filled;
     adamw *optimiser;
     adamw *own; /* over `pieces`; NULL: the optimiser is over all */
     train_piece *pieces;
@@ -77,11 +86,20 @@ struct train_step {
 
 const plan *train_step_plan(const train_step *s) { return s->plan; }
 int train_step_compiles(const train_step *s) { return s->compiles; }
-float *train_step_moments(train_step *s, int which) { return s->moments[which - 1]; }
+bool train_step_trains(const train_step *s, int tensor) { return s->trained[tensor]; }
+int train_step_learnt_count(const train_step *s) { return s->learnt_count; }
+int train_step_learnt(const train_step *s, int index) { return s->learnt[index]; }
 
 /* Of the head. */
 static int head_pieces(const train_step *s) { return s->wiring->instance_count - s->wiring->head; }
 
+float *train_step_moment(train_step *s, int which, int tensor) {
+    return s->trained[tensor] ? s->moments[which - 1] + s->moment_at[tensor] : NULL;
+}
+
+size_t train_step_state_bytes(const train_step *s) { return 3 * (size_t)s->moment_floats * sizeof(float); }
+
+static int total(const train_step *s) { return model_weights_total(s->weights); }
 static propane_device *device_of(const train_step *s, bool host) { return s->queues[host].device; }
 
 int train_step_compile_limit(const train_step *s) {
@@ -137,7 +155,7 @@ static propane_status bake_weight(void *context, const mil_value *param, const v
     bake_context *b = context;
     const model_weights *w = b->s->weights;
     wire_ref ref = wiring_resolve(b->s->wiring, b->call, param->name);
-    if (ref.kind != WIRE_WEIGHT) return PROPANE_OK;
+    if (ref.kind != WIRE_WEIGHT || ref.index >= w->count) return PROPANE_OK; /* adapters are inputs always */
     const model_tensor *t = &w->tensors[ref.index];
     *data = model_weights_data(w, t);
     if (param->type.dtype == MIL_fp32) return PROPANE_OK;
@@ -239,7 +257,7 @@ static propane_status pack_weights(train_step *s, propane_error *err);
 
 /* After the weights on the device have changed. */
 static propane_status copy_others(train_step *s, propane_error *err) {
-    for (int i = 0; i < s->weights->count; i++) {
+    for (int i = 0; i < total(s); i++) {
         int64_t count = s->weights->tensors[i].count;
         if (!s->others[i]) continue;
         PROPANE_TRY(propane_buffer_read(s->copies[i], &s->copy_layout[i], PROPANE_FP32, s->between, count, err));
@@ -250,7 +268,7 @@ static propane_status copy_others(train_step *s, propane_error *err) {
 
 static propane_status make_between(train_step *s, propane_error *err) {
     int64_t largest = 0;
-    for (int i = 0; i < s->weights->count; i++)
+    for (int i = 0; i < total(s); i++)
         if (s->others[i] && s->weights->tensors[i].count > largest) largest = s->weights->tensors[i].count;
     s->between = mem_array((size_t)largest + 1, sizeof(float));
     return s->between ? PROPANE_OK : propane_fail_memory(err, (size_t)largest * sizeof(float));
@@ -258,6 +276,16 @@ static propane_status make_between(train_step *s, propane_error *err) {
 
 static const packing *packing_of(const train_step *s, int call) {
     return s->kernels[s->wiring->calls[call].kernel].packing;
+}
+
+static propane_status find_sink(train_step *s, propane_buffer **out, propane_error *err) {
+    int64_t largest = 0;
+    for (int i = 0; i < total(s); i++)
+        if (s->weights->tensors[i].count > largest) largest = s->weights->tensors[i].count;
+    if (!s->sink)
+        PROPANE_TRY(propane_buffer_create(device_of(s, false), (size_t)largest * sizeof(float), &s->sink, err));
+    *out = s->sink;
+    return PROPANE_OK;
 }
 
 /* The buffer behind a name; weights and gradients are made when they are first asked for. */
@@ -269,6 +297,7 @@ static propane_status find_buffer(train_step *s, const wire_call *c, const propa
         return PROPANE_OK;
     }
     if (ref.kind == WIRE_WEIGHT) return find_weight(s, ref.index, io, out, err);
+    if (!s->trained[ref.index]) return find_sink(s, out, err);
     propane_buffer **slot = &s->gradients[ref.index];
     if (!*slot) PROPANE_TRY(propane_buffer_create(device_of(s, false), io->bytes, slot, err));
     *out = *slot;
@@ -360,40 +389,42 @@ static void set_rows(adamw_tensor *t, const propane_io *io) {
 
 static propane_status make_optimiser(train_step *s, propane_error *err) {
     const model_weights *w = s->weights;
-    adamw_tensor *list = mem_array((size_t)w->count, sizeof *list);
-    if (!list) return propane_fail_memory(err, (size_t)w->count * sizeof *list);
-    for (int i = 0; i < w->count; i++) {
-        const model_tensor *t = &w->tensors[i];
+    adamw_tensor *list = mem_array((size_t)s->learnt_count, sizeof *list);
+    if (!list) return propane_fail_memory(err, (size_t)s->learnt_count * sizeof *list);
+    for (int i = 0; i < s->learnt_count; i++) {
+        const model_tensor *t = &w->tensors[s->learnt[i]];
         list[i] = (adamw_tensor){.weight = model_weights_data(w, t),
-                                 .moment1 = s->moments[0] + t->offset,
-                                 .moment2 = s->moments[1] + t->offset,
+                                 .moment1 = train_step_moment(s, 1, s->learnt[i]),
+                                 .moment2 = train_step_moment(s, 2, s->learnt[i]),
                                  .count = t->count,
                                  .decay = t->decay};
-        if (s->copies[i]) set_rows(&list[i], &s->copy_layout[i]);
+        if (s->copies[s->learnt[i]]) set_rows(&list[i], &s->copy_layout[s->learnt[i]]);
     }
-    propane_status status = adamw_create(list, w->count, &s->optimiser, err);
+    propane_status status = adamw_create(list, s->learnt_count, &s->optimiser, err);
     mem_free(list);
     return status;
 }
 
 static propane_status unlock_tensors(train_step *s, int count) {
     for (int i = 0; i < count; i++) {
-        propane_buffer_unlock(s->gradients[i]);
-        if (s->copies[i]) propane_buffer_unlock(s->copies[i]);
+        int tensor = s->learnt[i];
+        propane_buffer_unlock(s->gradients[tensor]);
+        if (s->copies[tensor]) propane_buffer_unlock(s->copies[tensor]);
     }
     return PROPANE_OK;
 }
 
 static propane_status lock_tensors(train_step *s, propane_error *err) {
-    for (int i = 0; i < s->weights->count; i++) {
+    for (int i = 0; i < s->learnt_count; i++) {
+        int tensor = s->learnt[i];
         adamw_tensor *t = adamw_tensor_at(s->optimiser, i);
         void *gradient = NULL;
-        propane_status status = propane_buffer_lock(s->gradients[i], false, &gradient, err);
-        if (status == PROPANE_OK && s->copies[i]) {
+        propane_status status = propane_buffer_lock(s->gradients[tensor], false, &gradient, err);
+        if (status == PROPANE_OK && s->copies[tensor]) {
             void *copy = NULL;
-            status = propane_buffer_lock(s->copies[i], true, &copy, err);
-            t->device = s->is_master[i] ? NULL : copy;
-            if (status != PROPANE_OK) propane_buffer_unlock(s->gradients[i]);
+            status = propane_buffer_lock(s->copies[tensor], true, &copy, err);
+            t->device = s->is_master[tensor] ? NULL : copy;
+            if (status != PROPANE_OK) propane_buffer_unlock(s->gradients[tensor]);
         }
         if (status != PROPANE_OK) {
             unlock_tensors(s, i);
@@ -411,27 +442,46 @@ propane_status train_step_gradient_norm(train_step *s, double *norm, propane_err
     int64_t start = clock_ns();
     PROPANE_TRY(lock_tensors(s, err));
     *norm = adamw_gradient_norm(s->own ? s->own : s->optimiser);
-    unlock_tensors(s, s->weights->count);
+    unlock_tensors(s, s->learnt_count);
     s->own_ns += clock_ns() - start;
     return PROPANE_OK;
+}
+
+/* With adapters nothing that is a constant ever changes. */
+static bool bakes_what_is_learnt(const train_step *s) {
+    for (int i = 0; i < s->weights->count; i++)
+        if (s->trained[i]) return true;
+    return false;
 }
 
 propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
     int64_t start = clock_ns();
     PROPANE_TRY(lock_tensors(s, err));
     adamw_update(s->own ? s->own : s->optimiser, how);
-    unlock_tensors(s, s->weights->count);
+    unlock_tensors(s, s->learnt_count);
     propane_status status = s->own ? PROPANE_OK : copy_others(s, err);
     s->own_ns += clock_ns() - start;
-    s->stale = true;
+    s->stale |= bakes_what_is_learnt(s);
     return status;
 }
 
+/* The device's copies of what is not learnt: the optimiser does not know them. */
+static propane_status publish_others(train_step *s, propane_error *err) {
+    for (int i = 0; i < total(s); i++) {
+        const model_tensor *t = &s->weights->tensors[i];
+        if (s->trained[i] || !s->copies[i] || s->is_master[i]) continue;
+        PROPANE_TRY(propane_buffer_write(s->copies[i], &s->copy_layout[i], PROPANE_FP32,
+                                         model_weights_data(s->weights, t), t->count, err));
+    }
+    return PROPANE_OK;
+}
+
 propane_status train_step_publish(train_step *s, propane_error *err) {
+    PROPANE_TRY(publish_others(s, err));
     PROPANE_TRY(lock_tensors(s, err));
     adamw_publish(s->optimiser);
-    unlock_tensors(s, s->weights->count);
-    s->stale = true;
+    unlock_tensors(s, s->learnt_count);
+    s->stale = true; /* from outside all may have changed */
     return copy_others(s, err);
 }
 
@@ -449,40 +499,42 @@ void train_step_reduce(train_step *s, const train_reduce *reduce) { s->reduce = 
 
 static void find_makers(train_step *s) {
     const wiring *w = s->wiring;
-    for (int i = 0; i < s->weights->count; i++) s->made_by[i] = w->call_count;
+    for (int i = 0; i < total(s); i++) s->made_by[i] = s->trained[i] ? w->call_count : -1;
     for (int c = 0; c < w->call_count; c++) {
         const mil_function *f = s->plan->kernels[w->calls[c].kernel].function;
         for (int i = 0; i < f->result_count; i++) {
             wire_ref ref = wiring_resolve(w, &w->calls[c], f->results[i]->name);
-            if (ref.kind == WIRE_GRADIENT) s->made_by[ref.index] = c;
+            if (ref.kind == WIRE_GRADIENT && s->trained[ref.index]) s->made_by[ref.index] = c;
         }
     }
     const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens"), *piece;
     for (int k = 0; (piece = model_weights_piece(s->weights, table, k)); k++)
-        s->made_by[piece - s->weights->tensors] = w->call_count; /* scatter adds to it */
+        if (s->trained[piece - s->weights->tensors])
+            s->made_by[piece - s->weights->tensors] = w->call_count; /* scatter adds to it */
 }
 
 void train_step_gradient_order(const train_step *s, int *order) {
     int n = 0;
     for (int c = 0; c <= s->wiring->call_count; c++)
-        for (int i = 0; i < s->weights->count; i++)
-            if (s->made_by[i] == c) order[n++] = i;
+        for (int i = 0; i < s->learnt_count; i++)
+            if (s->made_by[s->learnt[i]] == c) order[n++] = i;
 }
 
 /* What `call` was the last to write. */
 static propane_status hand_over(train_step *s, int call, propane_error *err) {
-    for (int i = 0; s->reduce && i < s->weights->count; i++) {
+    for (int i = 0; s->reduce && i < s->learnt_count; i++) {
         void *gradient = NULL;
-        if (s->made_by[i] != call) continue;
-        PROPANE_TRY(propane_buffer_lock(s->gradients[i], true, &gradient, err));
-        s->handed[i] = true;
+        int tensor = s->learnt[i];
+        if (s->made_by[tensor] != call) continue;
+        PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], true, &gradient, err));
+        s->handed[tensor] = true;
         PROPANE_TRY(s->reduce->ready(s->reduce->context, i, gradient, err));
     }
     return PROPANE_OK;
 }
 
 static void take_back(train_step *s) {
-    for (int i = 0; i < s->weights->count; i++) {
+    for (int i = 0; i < total(s); i++) {
         if (s->handed[i]) propane_buffer_unlock(s->gradients[i]);
         s->handed[i] = false;
     }
@@ -777,6 +829,7 @@ static propane_status scatter_table(train_step *s, const model_tensor *table, co
     propane_buffer *buffer = s->gradients[table - s->weights->tensors];
     train_embed part = *e;
     void *gradient = NULL;
+    if (!s->trained[table - s->weights->tensors]) return PROPANE_OK;
     PROPANE_TRY(propane_buffer_lock(buffer, true, &gradient, err));
     if (clear) memset(gradient, 0, (size_t)table->count * sizeof(float));
     if (table->dim[0] != table->stored_rows) part.first = table->first_row, part.rows = table->dim[0];
@@ -819,7 +872,7 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
         backward = piece[head_pieces(s) - 1].end;
     }
     PROPANE_TRY(run_calls(s, backward, s->wiring->call_count, !first, err));
-    PROPANE_TRY(scatter(s, inputs, first, err));
+    if (wiring_trains_embedding(s->wiring)) PROPANE_TRY(scatter(s, inputs, first, err));
     propane_status status = hand_over(s, s->wiring->call_count, err);
     if (s->reduce && status == PROPANE_OK) status = s->reduce->finish(s->reduce->context, err);
     take_back(s);
@@ -856,6 +909,57 @@ train_simulated train_step_simulated(train_step *s) {
     return out;
 }
 
+/* ---- dropout --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dropout_fill {
+    void *data;
+    const propane_io *io;
+    uint64_t key;
+    double keep;
+} dropout_fill;
+
+/* One channel: each element by its own place and the key, so that neither threads nor layouts change what is dropped. */
+static void fill_channel(void *context, int task, int worker) {
+    (void)worker;
+    const dropout_fill *f = context;
+    int64_t channels = f->io->dim[1], positions = f->io->dim[3], b = task / channels, c = task % channels;
+    char *row = (char *)f->data + b * f->io->stride[0] + c * f->io->stride[1];
+    float kept = (float)(1 / f->keep);
+    uint16_t half = fp16_from_f32(kept);
+    rng r;
+    rng_init(&r, f->key + (uint64_t)task);
+    for (int64_t i = 0; i < positions; i++) {
+        bool keep = f->keep >= 1 || rng_unit(&r) < f->keep;
+        float value = keep ? kept : 0;
+        uint16_t value16 = keep ? half : 0;
+        if (f->io->dtype == PROPANE_FP16)
+            memcpy(row + i * 2, &value16, 2);
+        else
+            memcpy(row + i * 4, &value, 4);
+    }
+}
+
+propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *err) {
+    double dropout = s->weights->lora.dropout;
+    if (s->weights->lora.rank == 0 || dropout <= 0 || (s->dropout_filled && s->dropout == key)) return PROPANE_OK;
+    int64_t start = clock_ns();
+    for (int i = 0; i < s->wiring->value_count; i++) {
+        const wire_value *v = &s->wiring->values[i];
+        void *data = NULL;
+        if (!plan_is_dropout(v->name)) continue;
+        PROPANE_TRY(lock_value(s, i, true, &data, err));
+        uint64_t own = (key * 0x9e3779b97f4a7c15u + (uint64_t)v->instance * 2 + (strcmp(v->name, "drop_mid") == 0)) *
+                       0xbf58476d1ce4e5b9u;
+        dropout_fill f = {data, &v->io, own, key ? 1 - dropout : 1};
+        pool_run(fill_channel, &f, (int)(v->io.dim[0] * v->io.dim[1]));
+        unlock_value(s, i);
+    }
+    s->dropout = key;
+    s->dropout_filled = true;
+    s->own_ns += clock_ns() - start;
+    return PROPANE_OK;
+}
+
 /* ---- making and freeing -------------------------------------------------------------------------------------------------- */
 
 /* What a device is not known to do right is tried before it is relied on; what that compiles counts for the process, so
@@ -888,7 +992,7 @@ static propane_status open_devices(train_step *s, propane_error *err) {
 }
 
 static propane_status make_arrays(train_step *s, propane_error *err) {
-    size_t tensors = (size_t)s->weights->count, block = (size_t)s->weights->floats * sizeof(float);
+    size_t tensors = (size_t)total(s), block = (size_t)s->moment_floats * sizeof(float);
     s->kernels = mem_array((size_t)s->plan->kernel_count, sizeof *s->kernels);
     s->calls = mem_array((size_t)s->wiring->call_count, sizeof *s->calls);
     s->copies = mem_array(tensors, sizeof(propane_buffer *));
@@ -914,9 +1018,44 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     return propane_fail_memory(err, 2 * block);
 }
 
+/* Which tensors are learnt, and where their moments lie. */
+static propane_status choose_learnt(train_step *s, propane_error *err) {
+    const model_weights *w = s->weights;
+    s->trained = mem_array((size_t)total(s), sizeof *s->trained);
+    s->moment_at = mem_array((size_t)total(s), sizeof *s->moment_at);
+    s->learnt = mem_array((size_t)total(s), sizeof *s->learnt);
+    if (!s->trained || !s->moment_at || !s->learnt) return propane_fail_memory(err, (size_t)total(s) * 16);
+    for (int i = 0; i < total(s); i++) {
+        s->trained[i] = s->options.trained ? s->options.trained[i] : w->adapter_count == 0 || i >= w->count;
+        if (!s->trained[i]) continue;
+        s->learnt[s->learnt_count++] = i;
+        s->moment_at[i] = s->moment_floats;
+        s->moment_floats += (w->tensors[i].count + 15) / 16 * 16; /* as in the registry */
+    }
+    s->options.trained = NULL; /* it was the caller's */
+    if (s->learnt_count > 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "none of the model's %d tensors is to be trained", total(s));
+}
+
+/* Kernels are shared by all layers: does one of them train it? */
+static bool trained_anywhere(const void *context, model_part part, const char *param) {
+    const train_step *s = context;
+    const model_weights *w = s->weights;
+    for (int layer = 0; layer < w->config.num_hidden_layers; layer++) {
+        const model_tensor *t = model_weights_param(w, part, layer, param);
+        if (t && s->trained[t - w->tensors]) return true;
+    }
+    return false;
+}
+
 static propane_status make_all(train_step *s, propane_error *err) {
-    PROPANE_TRY(plan_create(&s->weights->config, &s->options.plan, &s->plan, err));
-    PROPANE_TRY(wiring_create(s->plan, s->weights, &s->wiring, err));
+    PROPANE_TRY(choose_learnt(s, err));
+    plan_options o = s->options.plan;
+    o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
+    o.trained = trained_anywhere;
+    o.trained_context = s;
+    PROPANE_TRY(plan_create(&s->weights->config, &o, &s->plan, err));
+    PROPANE_TRY(wiring_create(s->plan, s->weights, s->trained, s->options.recompute, &s->wiring, err));
     PROPANE_TRY(open_devices(s, err));
     PROPANE_TRY(make_arrays(s, err));
     PROPANE_TRY(compile_shared(s, err));
@@ -924,15 +1063,15 @@ static propane_status make_all(train_step *s, propane_error *err) {
         if (s->kernels[s->wiring->calls[c].kernel].baked) PROPANE_TRY(bake_call(s, c, err));
     PROPANE_TRY(lay_out(s, err));
     find_makers(s);
-    for (int i = 0; i < s->weights->count; i++) /* an embedding without a tied head: no kernel makes its gradient */
-        if (!s->gradients[i])
+    for (int i = 0; i < total(s); i++) /* an embedding without a tied head: no kernel makes its gradient */
+        if (!s->gradients[i] && s->trained[i])
             PROPANE_TRY(propane_buffer_create(device_of(s, false), (size_t)s->weights->tensors[i].count * sizeof(float),
                                               &s->gradients[i], err));
     PROPANE_TRY(make_between(s, err));
     PROPANE_TRY(make_optimiser(s, err));
     PROPANE_TRY(train_step_publish(s, err));
     s->stale = false;
-    return PROPANE_OK;
+    return train_step_dropout(s, 0, err);
 }
 
 propane_status train_step_create(const train_step_options *options, model_weights *weights, train_step **out,
@@ -957,7 +1096,7 @@ static void free_buffers(propane_buffer **list, int count) {
 
 void train_step_free(train_step *s) {
     if (!s) return;
-    size_t block = (size_t)s->weights->floats * sizeof(float);
+    size_t block = (size_t)s->moment_floats * sizeof(float);
     for (int c = 0; s->calls && c < s->wiring->call_count; c++) {
         for (int form = 0; form < 2; form++) propane_request_free(s->calls[c].request[form]);
         propane_program_free(s->calls[c].own);
@@ -967,9 +1106,13 @@ void train_step_free(train_step *s) {
     for (int k = 0; s->kernels && k < s->plan->kernel_count; k++)
         for (int form = 0; form < 2; form++) propane_program_free(s->kernels[k].program[form]);
     free_buffers(s->buffers, s->wiring ? s->wiring->buffer_count : 0);
-    free_buffers(s->copies, s->weights->count);
-    free_buffers(s->others, s->weights->count);
-    free_buffers(s->gradients, s->weights->count);
+    free_buffers(s->copies, total(s));
+    free_buffers(s->others, total(s));
+    free_buffers(s->gradients, total(s));
+    propane_buffer_free(s->sink);
+    mem_free(s->trained);
+    mem_free(s->moment_at);
+    mem_free(s->learnt);
     for (int i = 0; i < 2; i++) {
         propane_event_free(s->queues[i].event);
         mem_free(s->queues[i].calls);

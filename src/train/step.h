@@ -15,6 +15,9 @@ typedef struct train_step_options {
     plan_weights weights;
     bool accumulate; /* several batches a step will be wanted */
     bool bf16; /* products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */
+    bool recompute; /* keep the inputs of the layers' halves alone, compute the rest again for the backward pass */
+    const bool
+        *trained; /* [model_weights_total]: which tensors are learnt; copied. NULL: all, or with adapters only those */
 } train_step_options;
 
 typedef struct train_step train_step;
@@ -37,7 +40,8 @@ typedef struct train_reduce {
     propane_status (*finish)(void *context, propane_error *err);
 } train_reduce;
 void train_step_reduce(train_step *s, const train_reduce *reduce); /* borrowed */
-/* order [weights->count]: the tensors as the backward pass makes their gradients. */
+/* order [train_step_learnt_count]: the tensors as the backward pass makes their gradients. Here and below they are numbered
+ * among those that are learnt. */
 void train_step_gradient_order(const train_step *s, int *order);
 /* From now on the norm is taken of these pieces only and the update moves these only; what the device reads follows with
  * train_step_publish. */
@@ -63,8 +67,18 @@ int train_step_compiles(const train_step *s);      /* of the device, so far */
 int train_step_compile_limit(const train_step *s); /* the device's own; 0: none */
 int train_step_refresh_cost(const train_step *s);  /* compiles that the next refresh makes; 0: up to date */
 
-float *train_step_moments(train_step *s, int which); /* 1 or 2: a block laid out like the weights */
-/* Copies a tensor's gradient; count as in the registry. */
+bool train_step_trains(const train_step *s, int tensor);
+/* The tensors that are learnt, in the registry's order. */
+int train_step_learnt_count(const train_step *s);
+int train_step_learnt(const train_step *s, int index);
+/* First or second (`which` 1 or 2) moments of a tensor; NULL where it is not learnt. */
+float *train_step_moment(train_step *s, int which, int tensor);
+/* What the optimiser keeps: gradients and moments. */
+size_t train_step_state_bytes(const train_step *s);
+/* Dropout of the adapters' inputs in the batches to come: seeded by `key`, so the same key drops the same. 0: none, as in
+ * evaluations. Does nothing where the model has no dropout. */
+PROPANE_CHECK propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *err);
+/* Copies the gradient of a tensor that is learnt; count as in the registry. */
 PROPANE_CHECK propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err);
 /* What a kernel of the plan, by its index, has come to since the step was made. */
 typedef struct train_kernel_time {

@@ -5,6 +5,7 @@
 #include "train/trainer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -30,6 +31,7 @@ struct trainer {
     int64_t saved; /* step of the newest checkpoint; -1: none */
     int64_t lost;  /* steps in a row whose loss was not a number */
     int64_t budget;
+    bool *trained;             /* [tensor]; NULL: all */
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
     const volatile bool *cancel;                      /* while it runs; NULL: never */
@@ -60,7 +62,13 @@ void train_options_default(train_options *o) {
                          .eval_batches = 20,
                          .checkpoint_interval = 500,
                          .pack = 1,
-                         .chat = ""};
+                         .chat = "",
+                         .trainable = "",
+                         .freeze = "",
+                         .lora_alpha = 16,
+                         .lora_targets = "q_proj,v_proj",
+                         .adapter = "",
+                         .base = ""};
 }
 
 int64_t trainer_step(const trainer *t) { return t->state.step; }
@@ -70,6 +78,13 @@ void trainer_tell_data(const trainer *t, int64_t *windows, int64_t *cut, int64_t
     *windows = p[0].windows;
     *cut = p[0].cut + p[1].cut;
     *empty = p[0].empty + p[1].empty;
+}
+
+int64_t trainer_learnt(const trainer *t) {
+    int64_t sum = 0;
+    for (int i = 0; i < model_weights_total(t->weights); i++)
+        if (train_step_trains(t->step, i)) sum += t->weights->tensors[i].count;
+    return sum;
 }
 
 train_step *trainer_machine(trainer *t) { return t->step; }
@@ -118,6 +133,10 @@ static propane_status check_options(const train_options *o, const model_config *
     if (!o->weights || plan_weights_find(o->weights) == PLAN_WEIGHTS_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "--weights is '%.40s'; give inputs, packed, baked or reload",
                             o->weights ? o->weights : "");
+    PROPANE_TRY(whole("lora-rank", o->lora_rank, 0, 4096, err));
+    if (o->lora_rank > 0 && (*o->trainable || *o->freeze))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--lora-rank trains adapters and nothing else; leave out --trainable and --freeze");
     if (o->context > c->max_position_embeddings)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "--context is %lld, but the model's max_position_embeddings is %lld", (long long)o->context,
@@ -145,8 +164,15 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
     t->options.wire = arena_string(a, o->wire);
     t->options.device = arena_string(a, o->device ? o->device : "cpu");
     t->options.chat = arena_string(a, o->chat ? o->chat : "");
-    bool ok = t->options.chat && t->options.precision && t->options.plan && t->options.weights && t->options.device &&
-              t->options.wire;
+    t->options.trainable = arena_string(a, o->trainable ? o->trainable : "");
+    t->options.freeze = arena_string(a, o->freeze ? o->freeze : "");
+    t->options.lora_targets = arena_string(a, o->lora_targets ? o->lora_targets : "");
+    t->options.adapter = arena_string(a, o->adapter ? o->adapter : "");
+    t->options.base = arena_string(a, o->base ? o->base : "");
+    bool ok =
+        t->options.trainable && t->options.freeze && t->options.lora_targets && t->options.base && t->options.adapter;
+    ok = ok && t->options.chat && t->options.precision && t->options.plan && t->options.weights && t->options.device &&
+         t->options.wire;
     if (o->run_dir) {
         t->options.run_dir = arena_string(a, o->run_dir);
         t->checkpoint_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_CHECKPOINT);
@@ -161,6 +187,39 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
     return ok && t->inputs && t->targets && t->nats ? PROPANE_OK : propane_fail_memory(err, window * 16);
 }
 
+/* Does one of a list's patterns, separated by commas, match? "layers.0.": a pattern without * may stand anywhere. */
+static bool listed(const char *list, const char *name) {
+    char pattern[300];
+    for (const char *at = list; *at;) {
+        size_t n = strcspn(at, ",");
+        bool free_ends = !memchr(at, '*', n);
+        snprintf(pattern, sizeof pattern, "%s%.*s%s", free_ends ? "*" : "", (int)(n < 290 ? n : 290), at,
+                 free_ends ? "*" : "");
+        if (n > 0 && model_name_matches(pattern, name)) return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
+static propane_status choose_trained(trainer *t, propane_error *err) {
+    const train_options *o = &t->options;
+    const model_weights *w = t->weights;
+    if (!*o->trainable && !*o->freeze) return PROPANE_OK;
+    t->trained = ARENA_ARRAY(t->arena, w->count, bool);
+    if (!t->trained) return propane_fail_memory(err, (size_t)w->count);
+    int count = 0;
+    for (int i = 0; i < w->count; i++) {
+        t->trained[i] =
+            (!*o->trainable || listed(o->trainable, w->tensors[i].name)) && !listed(o->freeze, w->tensors[i].name);
+        count += t->trained[i];
+    }
+    if (count > 0) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "--trainable '%.100s' and --freeze '%.100s' leave nothing to train; tensors are called like '%s'", o->trainable,
+        o->freeze, w->tensors[w->count / 2].name);
+}
+
 static propane_status make_machine(trainer *t, propane_error *err) {
     const train_options *o = &t->options;
     PROPANE_TRY(train_group_share(o->mpi, o->batch, &t->share, err));
@@ -173,7 +232,10 @@ static propane_status make_machine(trainer *t, propane_error *err) {
                               .two_queues = o->two_queues,
                               .weights = plan_weights_find(o->weights),
                               .bf16 = strcmp(o->precision, "bf16") == 0,
-                              .accumulate = o->accumulate > 1};
+                              .accumulate = o->accumulate > 1,
+                              .recompute = o->recompute != 0};
+    PROPANE_TRY(choose_trained(t, err));
+    how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
     const distribute_options wires = {distribute_wire_find(o->wire), o->shard, o->bucket};
     PROPANE_TRY(train_group_create(o->mpi, &wires, t->step, t->weights, &t->group, err));
@@ -186,27 +248,50 @@ static propane_status make_machine(trainer *t, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* The weights are there before the programs are compiled, because baked programs contain them; the moments, which belong
- * to the step, are read through a block of the trainer's and moved. */
+/* The weights are there before the programs are compiled, because baked programs contain them; the moments belong to the
+ * step. */
 static propane_status load_and_make(trainer *t, propane_error *err) {
-    size_t block = (size_t)t->weights->floats * sizeof(float);
-    float *moments[2] = {mem_pages_alloc(block), mem_pages_alloc(block)};
-    propane_status status = moments[0] && moments[1] ? PROPANE_OK : propane_fail_memory(err, 2 * block);
-    if (status == PROPANE_OK) {
-        if (train_group_writes(t->options.mpi)) train_checkpoint_clean(t->checkpoint_path);
-        status = train_checkpoint_read(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err);
-    }
-    if (status == PROPANE_OK) status = make_machine(t, err);
-    for (int i = 0; i < 2; i++) {
-        if (status == PROPANE_OK) memcpy(train_step_moments(t->step, i + 1), moments[i], block);
-        if (moments[i]) mem_pages_free(moments[i], block);
-    }
+    if (train_group_writes(t->options.mpi)) train_checkpoint_clean(t->checkpoint_path);
+    PROPANE_TRY(train_checkpoint_read(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, err));
+    PROPANE_TRY(make_machine(t, err));
+    PROPANE_TRY(train_checkpoint_moments(t->checkpoint_path, t->weights, t->step, err));
     train_group_release(t->group);
     t->saved = t->state.step;
-    if (status == PROPANE_OK && t->state.step > t->options.steps)
+    if (t->state.step > t->options.steps)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
                             t->checkpoint_path, (long long)t->state.step, (long long)t->options.steps);
-    return status;
+    return PROPANE_OK;
+}
+
+/* What the run begins with: random weights, or a model's, whose memory is taken over. */
+static propane_status begin_weights(trainer *t, const train_input *input, propane_error *err) {
+    const train_options *o = &t->options;
+    if (!input->initial) {
+        if (o->lora_rank > 0)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "--lora-rank adapts a model that exists; give it with --init");
+        model_weights_init(t->weights, (uint64_t)o->seed, 0);
+        return PROPANE_OK;
+    }
+    if (!model_config_equal(&input->initial->config, input->config))
+        return propane_fail(err, PROPANE_ERR_INVALID, "the initial weights belong to a model of another configuration");
+    model_weights_swap(t->weights, input->initial);
+    return PROPANE_OK;
+}
+
+static propane_status add_adapters(trainer *t, propane_error *err) {
+    const train_options *o = &t->options;
+    model_lora l = {.rank = o->lora_rank, .alpha = o->lora_alpha, .dropout = o->lora_dropout};
+    if (o->lora_rank == 0) return PROPANE_OK;
+    if (*o->adapter && !o->resume) {
+        PROPANE_TRY(model_adapter_read(t->weights, o->adapter, err));
+        t->weights->lora.dropout = o->lora_dropout;
+        return PROPANE_OK;
+    }
+    PROPANE_TRY(model_lora_choose(&l, &t->weights->config, o->lora_targets, err));
+    PROPANE_TRY(model_weights_add_lora(t->weights, &l, err));
+    model_lora_init(t->weights, (uint64_t)o->seed);
+    return PROPANE_OK;
 }
 
 /* The last thing that making does, so that a run that could not begin leaves nothing behind. */
@@ -233,20 +318,14 @@ static propane_status make_all(trainer *t, const train_options *o, const train_i
     PROPANE_TRY(model_weights_create(&config, &t->weights, err));
     t->state.evaluated = t->saved = -1;
     train_scaler_init(&t->state.scaler, strcmp(o->precision, "fp16") == 0);
+    if (!o->resume || o->lora_rank > 0) PROPANE_TRY(begin_weights(t, input, err));
+    PROPANE_TRY(add_adapters(t, err));
     if (o->resume) return load_and_make(t, err);
     if (o->run_dir && train_group_writes(o->mpi) && file_exists(t->checkpoint_path))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s is there already; give --resume to go on with that run, or "
                             "another folder",
                             t->checkpoint_path);
-    if (!input->initial) {
-        model_weights_init(t->weights, (uint64_t)o->seed, 0);
-    } else {
-        if (!model_config_equal(&input->initial->config, input->config))
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "the initial weights belong to a model of another configuration");
-        memcpy(t->weights->data, input->initial->data, (size_t)t->weights->floats * sizeof(float));
-    }
     PROPANE_TRY(make_machine(t, err));
     return make_folder(t, input->config, err);
 }
@@ -280,11 +359,10 @@ void trainer_free(trainer *t) {
 
 static propane_status save(trainer *t, const train_callbacks *c, propane_error *err) {
     if (!t->checkpoint_path || t->saved == t->state.step) return PROPANE_OK;
-    float *const moments[2] = {train_step_moments(t->step, 1), train_step_moments(t->step, 2)};
     PROPANE_TRY(train_group_collect(t->group, err));
     if (train_group_writes(t->options.mpi))
         PROPANE_TRY(
-            train_checkpoint_write(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, moments, err));
+            train_checkpoint_write(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, t->step, err));
     train_group_release(t->group);
     t->saved = t->state.step;
     if (c && c->on_checkpoint) c->on_checkpoint(c->context, t->state.step, t->checkpoint_path);
@@ -315,6 +393,7 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
         for (int64_t i = t->first; i < t->first + t->share; i++)
             PROPANE_TRY(train_data_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
                                             t->targets + i * o->context, err));
+        PROPANE_TRY(train_step_dropout(t->step, 0, err));
         PROPANE_TRY(train_step_evaluate(t->step, t->inputs + own, t->targets + own, t->nats, &mean, err));
         double targets = (double)count_targets(t, t->first, t->share);
         sums[0] += mean * targets;
@@ -343,6 +422,11 @@ static propane_status next_count(trainer *t, int64_t ahead, int64_t *out, propan
     return PROPANE_OK;
 }
 
+/* The position in the data is the dropout's seed, too: a resumed run drops the same. */
+static uint64_t dropout_key(const trainer *t) {
+    return ((uint64_t)t->options.seed << 32 ^ (uint64_t)(t->state.position + t->first)) * 2 + 1;
+}
+
 /* Every target counts alike, whichever batch of the step and whichever rank's it is: a part weighs as much as it has
  * targets. With plain text and alone all weights are exactly 1. Stopped between two batches, nothing has moved but the
  * position in the data. */
@@ -361,6 +445,7 @@ static propane_status gradients(trainer *t, double *loss, propane_error *err) {
             return PROPANE_ERR_CANCELLED;
         }
         PROPANE_TRY(next_count(t, 0, &counted, err));
+        PROPANE_TRY(train_step_dropout(t->step, dropout_key(t), err));
         double weight = (double)(count_targets(t, t->first, t->share) * o->accumulate) / (double)total;
         if (i == o->accumulate - 1) train_group_listen(t->group);
         propane_status status = train_step_batch(t->step, t->inputs + own, t->targets + own, i == 0,
@@ -463,6 +548,7 @@ static propane_status run_loop(trainer *t, const train_callbacks *c, bool *resta
     }
     PROPANE_TRY(save(t, c, err));
     if (!t->model_path || !train_group_writes(o->mpi)) return PROPANE_OK;
+    if (o->lora_rank > 0) return model_adapter_write(t->weights, o->run_dir, o->base, err);
     return train_checkpoint_write(t->model_path, o, &t->input, NULL, t->weights, NULL, err);
 }
 

@@ -5,7 +5,8 @@
  *
  * A run folder holds config.json, checkpoint.safetensors (weights under their Hugging Face names, moments as
  * optimizer.1.NAME and optimizer.2.NAME, the run's state in the metadata) and, once it is done, model.safetensors (weights
- * only).
+ * only). With adapters the checkpoint holds those alone, and instead of model.safetensors there are adapter_config.json and
+ * adapter_model.safetensors (model/lora.h).
  */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
@@ -42,6 +43,14 @@ typedef struct train_options {
     int64_t bucket;                      /* bytes of gradients that travel together; 0: the standard */
     int64_t pack;                        /* several examples of instruction data in a window: 1 or 0 */
     const char *chat;                    /* chat format of instruction data; "": the model's own */
+    const char *trainable,
+        *freeze;       /* lists of patterns of tensor names: what is learnt, what of it is not; "": all, none */
+    int64_t recompute; /* 1: activations are computed again for the backward pass, see train_step_options */
+    int64_t lora_rank; /* 0: no adapters */
+    double lora_alpha, lora_dropout;
+    const char *lora_targets; /* parameters or patterns, separated by commas */
+    const char *adapter;      /* folder of an adapter to begin with, which has rank, alpha and targets; "": a new one */
+    const char *base;         /* the model that the adapters are for, for messages and the adapter's configuration */
 } train_options;
 
 void train_options_default(train_options *o);
@@ -49,9 +58,11 @@ void train_options_default(train_options *o);
 /* What to learn from and with. Everything is borrowed until the trainer is freed, except `config` and `initial`. */
 typedef struct train_input {
     const model_config *config;
-    const model_weights *initial; /* NULL: random; a resumed run ignores it */
-    const void *tokens;           /* little endian, see token_bytes */
-    int token_bytes;              /* 2 or 4 */
+    model_weights
+        *initial;       /* NULL: random. Their memory changes hands: it holds nothing afterwards. A resumed run ignores
+                             * them, except with adapters, where they are the model that the run was begun with */
+    const void *tokens; /* little endian, see token_bytes */
+    int token_bytes;    /* 2 or 4 */
     int64_t token_count;
     const train_examples *examples; /* instruction data; then `tokens` is NULL and token_count counts theirs */
     const char *source;             /* where the tokens are from, for messages */
@@ -98,6 +109,7 @@ PROPANE_CHECK propane_status trainer_run(trainer *t, const train_callbacks *call
 int64_t trainer_step(const trainer *t); /* steps done */
 /* Instruction data: windows to train on; examples longer than one; of those, without anything left to learn. Else 0. */
 void trainer_tell_data(const trainer *t, int64_t *windows, int64_t *cut, int64_t *empty);
+int64_t trainer_learnt(const trainer *t); /* parameters that are */
 model_weights *trainer_weights(trainer *t);
 train_step *trainer_machine(trainer *t);
 

@@ -28,11 +28,29 @@ static void follow(const wiring *w, int *instance, const char **name) {
     }
 }
 
+static int find_value(const wiring *w, int instance, const char *name, bool again) {
+    for (int i = 0; i < w->value_count; i++)
+        if (w->values[i].instance == instance && w->values[i].again == again && strcmp(w->values[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
 int wiring_value(const wiring *w, int instance, const char *name) {
     follow(w, &instance, &name);
-    for (int i = 0; i < w->value_count; i++)
-        if (w->values[i].instance == instance && strcmp(w->values[i].name, name) == 0) return i;
-    return -1;
+    return find_value(w, instance, name, false);
+}
+
+/* Recomputing, a block's forward values exist twice: those of the forward pass, of which only the result lives on, and
+ * those that its backward pass reads. Adjoints exist once, and so does the block's input. The head's backward pass follows
+ * at once: nothing is computed again for it. */
+static bool is_again(const wiring *w, const wire_call *c, const char *name) {
+    bool late = c->again || w->plan->kernels[c->kernel].backward;
+    return w->recompute && late && c->instance < w->head && strcmp(name, "x") != 0 && strncmp(name, "d_", 2) != 0 &&
+           !plan_is_dropout(name);
+}
+
+static int call_value(const wiring *w, const wire_call *c, const char *name) {
+    return is_again(w, c, name) ? find_value(w, c->instance, name, true) : wiring_value(w, c->instance, name);
 }
 
 wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name) {
@@ -44,7 +62,7 @@ wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name
         if (call->instance > w->head && t->rank == 2) t += call->instance - w->head; /* the head's pieces follow */
         return (wire_ref){weight == name ? WIRE_WEIGHT : WIRE_GRADIENT, (int)(t - w->weights->tensors)};
     }
-    return (wire_ref){WIRE_VALUE, wiring_value(w, call->instance, name)};
+    return (wire_ref){WIRE_VALUE, call_value(w, call, name)};
 }
 
 /* ---- calls and values -------------------------------------------------------------------------------------------------- */
@@ -52,13 +70,16 @@ wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name
 static void touch(wiring *w, int call, const char *name) {
     const wire_call *c = &w->calls[call];
     if (wiring_resolve(w, c, name).kind != WIRE_VALUE) return;
-    int i = wiring_value(w, c->instance, name);
+    int i = call_value(w, c, name);
     if (i < 0) {
         assert(w->value_count < w->value_room);
         i = w->value_count++;
         wire_value *v = &w->values[i];
-        *v = (wire_value){.instance = c->instance, .name = name, .first = call, .buffer = -1};
-        follow(w, &v->instance, &v->name);
+        /* the host fills dropout in before the pass */
+        *v = (wire_value){
+            .instance = c->instance, .name = name, .first = plan_is_dropout(name) ? -1 : call, .buffer = -1};
+        v->again = is_again(w, c, name);
+        if (!v->again) follow(w, &v->instance, &v->name);
     }
     w->values[i].last = call;
 }
@@ -69,10 +90,33 @@ static void touch_all(wiring *w, int call) {
     for (int i = 0; i < f->result_count; i++) touch(w, call, f->results[i]->name);
 }
 
+bool wiring_trains_embedding(const wiring *w) {
+    for (int i = 0; i < w->weights->count; i++)
+        if (w->weights->tensors[i].part == MODEL_EMBED && (!w->trained || w->trained[i])) return true;
+    return false;
+}
+
+/* Is anything learnt in this instance, or (`kernel` not NULL) does the kernel make a gradient that is wanted in it? */
+static bool learns(const wiring *w, int instance, const plan_kernel *kernel) {
+    const plan_block *b = wiring_block(w, instance);
+    for (int i = 1; i < b->forward->param_count; i++) {
+        const char *param = b->forward->params[i]->name;
+        if (!plan_is_weight(b, param)) continue;
+        const model_tensor *t = model_weights_param(w->weights, b->part, wiring_layer(w, instance), param);
+        if (instance > w->head && t->rank == 2) t += instance - w->head;
+        if (w->trained && !w->trained[t - w->weights->tensors]) continue;
+        if (!kernel) return true;
+        for (int r = 0; r < kernel->function->result_count; r++)
+            if (strcmp(kernel->function->results[r]->name + 2, param) == 0) return true;
+    }
+    return false;
+}
+
 static void add_calls(wiring *w, int instance, bool backward) {
     const plan_block *b = wiring_block(w, instance);
     for (int k = b->first; k < b->first + b->count; k++)
-        if (w->plan->kernels[k].backward == backward)
+        if (w->plan->kernels[k].backward == backward &&
+            !(w->plan->kernels[k].weights && !learns(w, instance, &w->plan->kernels[k])))
             w->calls[w->call_count++] =
                 (wire_call){.kernel = k, .instance = instance, .host = w->plan->kernels[k].place == PLAN_HOST};
 }
@@ -84,27 +128,31 @@ static int count_names(const plan *p) {
     return n;
 }
 
-propane_status wiring_create(const plan *p, const model_weights *weights, wiring **out, propane_error *err) {
+propane_status wiring_create(const plan *p, const model_weights *weights, const bool *trained, bool recompute,
+                             wiring **out, propane_error *err) {
     *out = NULL;
     arena *a = arena_create();
     wiring *w = a ? ARENA_NEW(a, wiring) : NULL;
     int pieces = (int)model_weights_pieces(&p->config), head = 2 * (int)p->config.num_hidden_layers;
-    int instances = head + pieces, room = instances * count_names(p) + 1;
+    int instances = head + pieces, room = 2 * instances * count_names(p) + 1;
     if (w) {
         *w = (wiring){.arena = a,
                       .plan = p,
                       .weights = weights,
+                      .trained = trained,
+                      .recompute = recompute,
                       .instance_count = instances,
                       .head = head,
                       .pieces = ARENA_ARRAY(a, pieces, wire_piece),
                       .value_room = room,
-                      .calls = ARENA_ARRAY(a, instances * p->kernel_count, wire_call),
+                      .calls = ARENA_ARRAY(a, 2 * instances * p->kernel_count, wire_call),
                       .values = ARENA_ARRAY(a, room, wire_value)};
     }
     if (!w || !w->calls || !w->values || !w->pieces) {
         arena_free(a);
         return propane_fail_memory(err, (size_t)room * sizeof(wire_value));
     }
+    while (!wiring_trains_embedding(w) && w->lowest < head && !learns(w, w->lowest, NULL)) w->lowest++;
     for (int i = 0; i < head; i++) add_calls(w, i, false);
     for (int i = 0; i < pieces; i++) {
         w->pieces[i].begin = w->call_count;
@@ -113,14 +161,23 @@ propane_status wiring_create(const plan *p, const model_weights *weights, wiring
         add_calls(w, head + i, true);
         w->pieces[i].end = w->call_count;
     }
-    for (int i = head - 1; i >= 0; i--) add_calls(w, i, true);
+    for (int i = head - 1; i >= w->lowest; i--) {
+        int begin = w->call_count;
+        if (recompute) add_calls(w, i, false);
+        for (int c = begin; c < w->call_count; c++) w->calls[c].again = true;
+        add_calls(w, i, true);
+    }
     w->values[w->value_count++] = (wire_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
     for (int c = 0; c < w->call_count; c++) touch_all(w, c);
     for (int i = 1; i < pieces; i++) /* added to the first one's by the host */
         w->values[wiring_value(w, head + i, "d_x")].last = w->pieces[i].end - 1;
+    for (int i = 0; i < w->value_count; i++) /* nothing takes its memory: the same dropout may serve several passes */
+        if (plan_is_dropout(w->values[i].name)) w->values[i].last = w->call_count;
     int last = wiring_value(w, 0, "d_x");
-    assert(last >= 0);
-    w->values[last].last = w->call_count;
+    if (wiring_trains_embedding(w)) {
+        assert(last >= 0);
+        w->values[last].last = w->call_count;
+    }
     *out = w;
     return PROPANE_OK;
 }
@@ -223,7 +280,7 @@ propane_status wiring_place(wiring *w, bool two_queues, propane_error *err) {
     if (status == PROPANE_OK) place_values(w, free_at, two_queues);
     mem_free(free_at);
     if (status != PROPANE_OK || !two_queues) return status;
-    traffic *t = mem_array((size_t)(w->buffer_count + w->weights->count), sizeof *t);
+    traffic *t = mem_array((size_t)(w->buffer_count + model_weights_total(w->weights)), sizeof *t);
     if (!t) return propane_fail_memory(err, (size_t)w->buffer_count * sizeof *t);
     find_waits(w, t);
     mem_free(t);

@@ -19,6 +19,7 @@ typedef struct wire_ref {
 typedef struct wire_value {
     int instance;
     const char *name;
+    bool again;      /* made a second time, for the backward pass */
     int first, last; /* calls that touch it; -1 and call_count: the host's own code before and after */
     size_t bytes;
     propane_io io; /* how all kernels lay it out */
@@ -29,6 +30,7 @@ typedef struct wire_call {
     int kernel;   /* of plan.kernels */
     int instance; /* 0, 1, ...: attn 0, ffn 0, attn 1, ..., the pieces of the head */
     bool host;    /* runs on the host's queue */
+    bool again;   /* a forward call whose values the backward pass wants and nobody kept */
     int ordinal;  /* 1, 2, ... among the calls of its queue */
     int wait;     /* ordinal on the other queue that must be done before; 0: none */
 } wire_call;
@@ -44,7 +46,10 @@ typedef struct wiring {
     const model_weights *weights;
     int instance_count, head; /* instances from `head` on are pieces of the head */
     int call_count;
-    wire_piece *pieces; /* layers forward, one piece after the other, layers backward */
+    wire_piece *pieces;  /* layers forward, one piece after the other, layers backward */
+    const bool *trained; /* [tensor]; NULL: all */
+    bool recompute;      /* only the blocks' inputs are kept; what a backward pass needs is computed again before it */
+    int lowest;          /* the first instance whose backward pass runs; instance_count: none */
     wire_call *calls;
     int value_count, value_room;
     wire_value *values; /* [0] is the embedded batch */
@@ -52,8 +57,10 @@ typedef struct wiring {
     size_t *buffer_bytes;
 } wiring;
 
-PROPANE_CHECK propane_status wiring_create(const plan *p, const model_weights *weights, wiring **out,
-                                           propane_error *err);
+/* `trained` [tensor] (NULL: all of them) must outlive the wiring: backward calls that serve none are left out. */
+PROPANE_CHECK propane_status wiring_create(const plan *p, const model_weights *weights, const bool *trained,
+                                           bool recompute, wiring **out, propane_error *err);
+bool wiring_trains_embedding(const wiring *w);
 void wiring_free(wiring *w);
 int wiring_layer(const wiring *w, int instance);
 const plan_block *wiring_block(const wiring *w, int instance);

@@ -44,6 +44,58 @@ $ propane train --data chat.jsonl --run d --resume --pack --steps 9
 $ propane train --data plain.jsonl --run d --resume --steps 9
 2~ propane train: d/checkpoint.safetensors was made with data of that many tokens: *, not *; resume with the same, or start a new run in another folder
 = 1
+# frozen weights: the rest is learnt, what is frozen stays to the bit
+$ tune --data plain.jsonl --run f --freeze embed_tokens,layers.0. | grep frozen
+>~ frozen: * parameters are learnt, the others get no gradient and no optimizer state
+= 0
+$ tune --data plain.jsonl --run g --trainable '*layers.1.*' --freeze norm --plan six --precision fp16 | grep -c frozen
+> 1
+= 0
+$ tune --data plain.jsonl --run e --trainable nowhere
+2~ propane train: --trainable 'nowhere' and --freeze '' leave nothing to train; tensors are called like 'model.*'
+= 1
+# adapters: nothing but them is written, and a run that is restarted drops what it would have dropped
+@ printf 'tune --data plain.jsonl --lora-rank 4 --lora-targets all --lora-dropout 0.1 --lr 1e-2 "$@"\n' > ../bin/lora; chmod +x ../bin/lora
+$ lora --run la > la.log; grep -E 'adapters|done' la.log; ls la; test -e la/model.safetensors
+>~ adapters: rank 4, alpha 16, dropout 0.1, of q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj; * parameters are learnt
+>~ done: 8 steps in * s; adapter in la
+>~ adapter_config.json
+>~ adapter_model.safetensors
+= 1
+$ lora --run lb > log; cmp la/adapter_model.safetensors lb/adapter_model.safetensors
+= 0
+$ lora --run lc --steps 4 --min-lr 1e-2 > log; propane train --resume --run lc --data plain.jsonl --steps 8 --json > lc.log; lora --run ld --steps 8 --min-lr 1e-2 > log; cmp lc/adapter_model.safetensors ld/adapter_model.safetensors
+= 0
+$ lora --run le --weights baked --compile-budget 40 --json > le.log; grep -c restart le.log; cmp la/adapter_model.safetensors le/adapter_model.safetensors
+> 0
+= 0
+$ propane train --resume --run lc --init lc --data plain.jsonl --steps 9
+2~ propane train: lc holds an adapter and no model; *
+= 1
+# an adapter in use: what eval tells of model and adapter is what it tells of the merged model
+$ propane convert base merged --merge la > log; propane eval merged --data text > m.txt; propane eval base --adapter la --data text | cmp m.txt - && ! propane eval base --data text | cmp -s m.txt -
+= 0
+$ propane generate base --adapter la --prompt "line 4" --count 12 --temperature 0 > one; propane generate merged --prompt "line 4" --count 12 --temperature 0 | cmp one -
+= 0
+$ propane eval la --data text
+2> propane eval: la holds an adapter and no model; give the model that it is for, and --adapter la
+= 1
+$ tune --data plain.jsonl --adapter la --steps 2 --run lg | grep -c 'adapters: rank 4'
+> 1
+= 0
+$ tune --data plain.jsonl --adapter la --lora-rank 2 --run e
+2> propane train: --adapter says the adapter's rank, alpha and targets
+2> Try 'propane train --help'.
+= 2
+$ propane train --data text --lora-rank 2 --run e
+2> propane train: --lora-rank adapts a model that exists; give it with --init
+= 1
+$ tune --data plain.jsonl --lora-rank 2 --freeze norm --run e
+2> propane train: --lora-rank trains adapters and nothing else; leave out --trainable and --freeze
+= 1
+$ tune --data plain.jsonl --lora-rank 2 --lora-targets c_attn --run e
+2> propane train: the model's layers have no matrix 'c_attn' to adapt; they have q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj
+= 1
 # wrong data and wrong use
 @ printf '{"prompt": "a", "completion": "b"}\n{"prompt": "a"}\n' > bad1.jsonl; printf '\n{"text": "a" "b"}\n' > bad2.jsonl; printf '{"messages": [{"role": "user", "content": "a"}]}' > bad3.jsonl; : > empty.jsonl
 $ tune --data bad1.jsonl --run e

@@ -11,7 +11,7 @@ $ ranks 2 tiny --steps 50 --run two > two.log; agree one.log two.log 1e-5
 > 53 agree
 = 0
 $ echo $(ls two)
-> checkpoint.safetensors config.json model.safetensors tokenizer.propane.json
+> checkpoint.safetensors config.json log.jsonl model.safetensors report.html tokenizer.propane.json
 = 0
 # several small buckets, sharded moments, accumulation; seen 3e-8
 $ tiny --steps 50 --accumulate 2 --batch 4 --run acc > acc.log; ranks 4 tiny --steps 50 --accumulate 2 --batch 4 --run shard --shard --bucket 3000 > shard.log; agree acc.log shard.log 1e-5

@@ -112,12 +112,15 @@ $ (ulimit -f 16; tiny --run limit > log)
 = 1
 $ ls limit
 > config.json
+> log.jsonl
 > tokenizer.propane.json
 = 0
 $ cp -r done keep; (ulimit -f 16; propane train --data text --resume --run keep --steps 30 > log); cmp done/checkpoint.safetensors keep/checkpoint.safetensors && ls keep
 > checkpoint.safetensors
 > config.json
+> log.jsonl
 > model.safetensors
+> report.html
 > tokenizer.propane.json
 2> propane train: cannot write keep/checkpoint.safetensors: File too large
 = 0
@@ -129,6 +132,7 @@ $ tiny --run hot --precision fp16 --lr 100 --min-lr 100 --warmup 0 --steps 500 -
 > 20
 > {"event":"failed"
 > config.json
+> log.jsonl
 > tokenizer.propane.json
 2~ propane train: the loss has not been a number since step [0-9]*: the training has diverged; start again with a smaller --lr or with --precision fp32
 = 0
@@ -144,6 +148,7 @@ $ tiny --run pipe --steps 1000000 --json | head -1 | cut -c1-16; ls pipe
 > {"step":1,"loss"
 > checkpoint.safetensors
 > config.json
+> log.jsonl
 > tokenizer.propane.json
 2~ propane train: stopped after step * of 1000000; go on with --resume
 = 0

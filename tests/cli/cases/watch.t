@@ -1,0 +1,65 @@
+# What a run leaves to look at: its log, the screen over it, the report, TensorBoard's event files.
+@ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977, "<of>", i%7}' > text
+@ printf 'propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 30 --eval-every 10 --eval-batches 1 "$@"\n' > ../bin/tiny; chmod +x ../bin/tiny
+$ tiny --run r --logdir tb > log; ls r
+>~ log.jsonl
+>~ report.html
+= 0
+$ grep -c '"loss"' r/log.jsonl; grep -c '"val_loss"' r/log.jsonl; tail -1 r/log.jsonl
+> 30
+> 3
+> {"event":"done","step":30}
+= 0
+# the screen, off a terminal: once, without control characters
+$ LC_ALL=C.UTF-8 propane watch r | tee screen
+>~ r: done
+>~ * parameters, 1 layers, width 16, context 16; cpu, fp32, plan layer
+>~ * 100.0 %
+>~ step 30/30   loss *   lr *   gradient *
+>~ * tokens/s   0m*s   memory * MB
+>~ validation * at step 30   best *
+= 0
+$ grep -c "$(printf '\033')" screen
+> 0
+= 1
+# a run that was interrupted and goes on: the log too, steps done twice count once
+$ propane train --data text --run r --resume --steps 40 > log; grep -c '"start"' r/log.jsonl; propane watch r --once | sed -n 4p
+>~ 2
+>~ step 40/40 *
+= 0
+$ mkdir cut; head -12 r/log.jsonl > cut/log.jsonl; printf 'not json\n{"step":12,"lo' >> cut/log.jsonl; propane watch cut | sed -n '1p;4p'
+>~ cut: interrupted
+>~ step 1?/30 *
+= 0
+$ mkdir empty; : > empty/log.jsonl; propane watch empty | tail -1
+> no step is done yet
+= 0
+# the report: one page, nothing from elsewhere, the text of others escaped, samples
+$ grep -cE '(src|href)=|https?://|@import|<script' r/report.html
+> 0
+= 1
+$ grep -c '<svg' r/report.html; grep -c '<h2>Samples' r/report.html; grep -q '&lt;of&gt;' r/report.html && tail -1 r/report.html
+> 4
+> 1
+> </body></html>
+= 0
+$ grep -A1 '<h2>Again' r/report.html
+>~ <pre>propane train --data text --run r --resume --steps 40</pre>
+= 0
+$ tiny --run s --no-report > log; test -e s/report.html
+= 1
+# event files in a folder of the run's name
+$ grep -c 'brain.Event:2' tb/r/events.out.tfevents.*; grep -ac 'train/loss' tb/r/events.out.tfevents.*
+>~ 1
+>~ [1-9]*
+= 0
+$ : > file; tiny --run t --logdir file
+2~ propane train: *file*
+= 1
+$ propane watch missing
+2> propane watch: cannot open missing/log.jsonl: there is no run with a log in this folder
+= 1
+$ propane watch
+2> propane watch: RUN is missing
+2> Try 'propane watch --help'.
+= 2

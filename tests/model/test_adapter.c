@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ * LoRA adapters: what is adapted, what merging does, folders that are written and read back, and what is refused.
+ */
+#include <math.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "model/safetensors.h"
+#include "model/weights.h"
+#include "support/test.h"
+
+static propane_error err;
+
+static model_weights *model(const char *targets) {
+    model_config c;
+    model_weights *w = NULL;
+    model_config_default(&c);
+    c.hidden_size = 12, c.intermediate_size = 20, c.num_hidden_layers = 2, c.num_attention_heads = 2;
+    c.num_key_value_heads = 1, c.head_dim = 4, c.vocab_size = 16, c.bos_token_id = c.eos_token_id = -1;
+    EXPECT_OK(model_weights_create(&c, &w, &err));
+    model_weights_init(w, 3, 0);
+    if (targets) {
+        model_lora l = {.rank = 2, .alpha = 5};
+        EXPECT_OK(model_lora_choose(&l, &c, targets, &err));
+        EXPECT_OK(model_weights_add_lora(w, &l, &err));
+        model_lora_init(w, 1);
+        for (int64_t i = 0; i < w->adapter_floats; i++) w->adapter_data[i] += 0.01f * (float)(i % 17);
+    }
+    return w;
+}
+
+TEST(targets_are_chosen) {
+    static const struct {
+        const char *list, *targets;
+    } cases[] = {{"q_proj,v_proj", "q_proj,v_proj"},
+                 {" v_proj , q_proj,v_proj", "v_proj,q_proj"},
+                 {"all", "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"},
+                 {"?_proj,self_attn.o_proj", NULL},
+                 {"*_proj", "q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"},
+                 {"self_attn.o_proj", "o_proj"},
+                 {"lm_head", NULL},
+                 {"norm_weight", NULL}};
+    model_weights *w = model(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        model_lora l = {.rank = 2, .alpha = 1};
+        if (cases[i].targets) {
+            EXPECT_OK(model_lora_choose(&l, &w->config, cases[i].list, &err));
+            EXPECT_TEXT(l.targets, cases[i].targets);
+        } else {
+            EXPECT_FAIL(model_lora_choose(&l, &w->config, cases[i].list, &err), PROPANE_ERR_NOT_FOUND,
+                        "to adapt; they have q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj");
+        }
+    }
+    model_lora l = {.rank = 0, .alpha = 1};
+    EXPECT_FAIL(model_lora_choose(&l, &w->config, "all", &err), PROPANE_ERR_INVALID, "rank is 0");
+    l = (model_lora){.rank = 1, .alpha = 0};
+    EXPECT_FAIL(model_lora_choose(&l, &w->config, "all", &err), PROPANE_ERR_INVALID, "alpha is 0");
+    l = (model_lora){.rank = 1, .alpha = 1, .dropout = 1};
+    EXPECT_FAIL(model_lora_choose(&l, &w->config, "all", &err), PROPANE_ERR_INVALID, "dropout is 1");
+    EXPECT(model_name_matches("a*c", "abbc") && model_name_matches("*", "") && !model_name_matches("a*c", "abcb"));
+    model_weights_free(w);
+}
+
+TEST(merging_adds_the_product) {
+    model_weights *plain = model(NULL), *w = model("k_proj,down_proj");
+    EXPECT(w->adapter_count == 8 && w->adapter_parameters == 2 * 2 * (12 + 4 + 20 + 12));
+    const model_tensor *t = model_weights_find(w, "model.layers.1.mlp.down_proj.weight");
+    const float *a =
+        model_weights_data(w, model_weights_find(w, "base_model.model.model.layers.1.mlp.down_proj.lora_A.weight"));
+    const float *b = model_weights_data(w, model_weights_param(w, MODEL_FFN, 1, "down_proj_lora_b"));
+    double want[12][20];
+    for (int o = 0; o < 12; o++)
+        for (int i = 0; i < 20; i++) {
+            want[o][i] = (double)plain->data[t->offset + o * 20 + i];
+            for (int r = 0; r < 2; r++) want[o][i] += 2.5 * (double)b[o * 2 + r] * (double)a[r * 20 + i];
+        }
+    EXPECT_OK(model_lora_merge(w, &err));
+    EXPECT(w->adapter_count == 0 && w->lora.rank == 0);
+    for (int o = 0; o < 12; o++)
+        for (int i = 0; i < 20; i++)
+            EXPECT(fabs((double)w->data[model_weights_find(w, t->name)->offset + o * 20 + i] - want[o][i]) < 1e-6);
+    const model_tensor *q = model_weights_find(w, "model.layers.0.self_attn.q_proj.weight");
+    EXPECT(memcmp(model_weights_data(w, q), plain->data + q->offset, (size_t)q->count * 4) == 0);
+    model_weights_free(w);
+    model_weights_free(plain);
+}
+
+TEST(a_folder_gives_back_what_was_written) {
+    char *dir = test_temp_dir();
+    model_weights *w = model("q_proj,up_proj"), *again = model(NULL);
+    w->lora.dropout = 0.25;
+    EXPECT_OK(model_adapter_write(w, dir, "some/base", &err));
+    EXPECT(model_adapter_is(dir));
+    EXPECT_OK(model_adapter_read(again, dir, &err));
+    EXPECT(model_lora_equal(&w->lora, &again->lora) && again->lora.dropout == 0.25 && again->lora.alpha == 5);
+    EXPECT(again->adapter_count == w->adapter_count);
+    for (int i = w->count; i < model_weights_total(w); i++)
+        EXPECT(memcmp(model_weights_data(again, &again->tensors[i]), model_weights_data(w, &w->tensors[i]),
+                      (size_t)w->tensors[i].count * 4) == 0);
+    model_weights_free(again);
+    model_weights_free(w);
+    mem_free(dir);
+}
+
+static void write_config(const char *dir, const char *text) {
+    char path[1000];
+    snprintf(path, sizeof path, "%s/%s", dir, MODEL_ADAPTER_CONFIG);
+    EXPECT_OK(file_write(path, text, strlen(text), &err));
+}
+
+TEST(other_settings_are_refused) {
+    static const struct {
+        const char *config, *message;
+        propane_status status;
+    } cases[] = {
+        {"{", "adapter_config.json: line 1", PROPANE_ERR_INVALID},
+        {"{}", "peft_type", PROPANE_ERR_INVALID},
+        {"{\"peft_type\": \"LOHA\"}", "peft_type is 'LOHA'; only LORA", PROPANE_ERR_UNSUPPORTED},
+        {"{\"peft_type\": \"LORA\", \"bias\": \"all\"}", "bias is 'all'", PROPANE_ERR_UNSUPPORTED},
+        {"{\"peft_type\": \"LORA\", \"use_dora\": true}", "'use_dora' is set", PROPANE_ERR_UNSUPPORTED},
+        {"{\"peft_type\": \"LORA\", \"modules_to_save\": [\"lm_head\"]}", "'modules_to_save' is set",
+         PROPANE_ERR_UNSUPPORTED},
+        {"{\"peft_type\": \"LORA\", \"rank_pattern\": {\"q\": 2}}", "'rank_pattern' is set", PROPANE_ERR_UNSUPPORTED},
+        {"{\"peft_type\": \"LORA\", \"r\": 0}", "'r'", PROPANE_ERR_INVALID},
+        {"{\"peft_type\": \"LORA\", \"r\": 2}", "target_modules is missing", PROPANE_ERR_INVALID},
+        {"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": \".*(q|v)_proj\"}", "regular expression",
+         PROPANE_ERR_UNSUPPORTED},
+        {"{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"c_attn\"]}", "no matrix 'c_attn'",
+         PROPANE_ERR_NOT_FOUND},
+    };
+    char *dir = test_temp_dir();
+    model_weights *w = model(NULL);
+    model_lora l;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_config(dir, cases[i].config);
+        EXPECT_FAIL(model_adapter_config(dir, &w->config, &l, &err), cases[i].status, cases[i].message);
+    }
+    write_config(dir, "{\"peft_type\": \"LORA\", \"r\": 4, \"use_rslora\": true, \"target_modules\": [\"q_proj\"], "
+                      "\"lora_alpha\": 6, \"layers_to_transform\": [1]}");
+    EXPECT_OK(model_adapter_config(dir, &w->config, &l, &err));
+    EXPECT(l.rank == 4 && fabs(model_lora_scale(&l) - 3) < 1e-12);
+    model_weights_free(w);
+    mem_free(dir);
+}
+
+TEST(weights_that_do_not_fit_are_refused) {
+    char *dir = test_temp_dir(), path[1000];
+    model_weights *w = model("q_proj"), *other = model(NULL);
+    EXPECT_OK(model_adapter_write(w, dir, "", &err));
+    write_config(dir, "{\"peft_type\": \"LORA\", \"r\": 3, \"target_modules\": [\"q_proj\"]}");
+    EXPECT_FAIL(model_adapter_read(other, dir, &err), PROPANE_ERR_INVALID,
+                "'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight' is not [3,12]");
+    model_weights_free(other);
+    other = model(NULL);
+    write_config(dir, "{\"peft_type\": \"LORA\", \"r\": 2, \"target_modules\": [\"k_proj\"]}");
+    EXPECT_FAIL(model_adapter_read(other, dir, &err), PROPANE_ERR_INVALID, "belongs to no adapter of this model");
+    model_weights_free(other);
+    other = model(NULL);
+    snprintf(path, sizeof path, "%s/%s", dir, MODEL_ADAPTER_WEIGHTS);
+    remove(path);
+    EXPECT_FAIL(model_adapter_read(other, dir, &err), PROPANE_ERR_NOT_FOUND, "cannot open");
+    model_weights_free(other);
+    model_weights_free(w);
+    mem_free(dir);
+}
+
+TEST(matrices_that_files_hold_together_are_refused) {
+    model_config c;
+    model_lora l = {.rank = 2, .alpha = 1};
+    static const char gpt2[] =
+        "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2, \"vocab_size\": 16, "
+        "\"n_positions\": 16}";
+    EXPECT_OK(model_config_parse(gpt2, strlen(gpt2), "c.json", &c, &err));
+    EXPECT_FAIL(model_lora_choose(&l, &c, "q_proj", &err), PROPANE_ERR_UNSUPPORTED,
+                "adapters of gpt2 are not supported");
+}
+
+SUITE("model/adapter", T(targets_are_chosen), T(merging_adds_the_product), T(a_folder_gives_back_what_was_written),
+      T(other_settings_are_refused), T(weights_that_do_not_fit_are_refused),
+      T(matrices_that_files_hold_together_are_refused))

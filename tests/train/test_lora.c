@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT
+ * Adapters and frozen weights in a training step, every program computed by the slow meaning of its ops: gradients against
+ * slopes of the loss, the same in every plan, nothing kept or computed for what is not learnt.
+ */
+#include <math.h>
+
+#include "base/rng.h"
+#include "support/test.h"
+#include "train/eval_driver.h"
+#include "train/step.h"
+
+enum { BATCH = 2, CONTEXT = 7, COUNT = BATCH * CONTEXT, VOCAB = 11 };
+
+static propane_error err;
+static int32_t inputs[COUNT], targets[COUNT];
+
+static model_weights *make_weights(double dropout, const char *adapted, bool tied) {
+    model_config c;
+    model_weights *w = NULL;
+    rng r;
+    model_config_default(&c);
+    c.hidden_size = 10, c.intermediate_size = 14, c.num_hidden_layers = 3, c.num_attention_heads = 4;
+    c.num_key_value_heads = 2, c.head_dim = 4, c.vocab_size = VOCAB, c.max_position_embeddings = 16;
+    c.bos_token_id = c.eos_token_id = -1;
+    c.tie_word_embeddings = tied;
+    EXPECT_OK(model_weights_create(&c, &w, &err));
+    model_weights_init(w, 5, 0.5);
+    if (adapted) {
+        model_lora l = {.rank = 3, .alpha = 6, .dropout = dropout};
+        EXPECT_OK(model_lora_choose(&l, &c, adapted, &err));
+        EXPECT_OK(model_weights_add_lora(w, &l, &err));
+        model_lora_init(w, 9);
+        rng_init(&r, 4);
+        for (int64_t i = 0; i < w->adapter_floats; i++)
+            w->adapter_data[i] += 0.2f * (float)rng_normal(&r); /* B is not 0 */
+    }
+    rng_init(&r, 21);
+    for (int i = 0; i < COUNT; i++)
+        inputs[i] = (int32_t)rng_below(&r, VOCAB), targets[i] = (int32_t)rng_below(&r, VOCAB);
+    return w;
+}
+
+static train_step *make_step(model_weights *w, const char *plan_title, const bool *trained, plan_weights how) {
+    train_step *s = NULL;
+    train_step_options o = {.plan = {.name = plan_title, .precision = MIL_fp32, .batch = BATCH, .context = CONTEXT},
+                            .device = "cpu",
+                            .weights = how,
+                            .trained = trained};
+    EXPECT_OK(train_step_create(&o, w, &s, &err));
+    return s;
+}
+
+static float *gradient_of(train_step *s, const model_weights *w, int tensor) {
+    float *g = mem_array((size_t)w->tensors[tensor].count, sizeof *g);
+    EXPECT(g);
+    EXPECT_OK(train_step_gradient(s, tensor, g, &err));
+    return g;
+}
+
+/* The slope of the loss along the gradient of each adapter, from the loss alone. */
+static void check_slopes(const char *plan_title, const char *adapted, double dropout) {
+    model_weights *w = make_weights(dropout, adapted, true);
+    train_step *s = make_step(w, plan_title, NULL, PLAN_INPUTS);
+    double loss = 0;
+    EXPECT_OK(train_step_dropout(s, 77, &err));
+    EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err));
+    for (int i = w->count; i < model_weights_total(w); i++) {
+        const model_tensor *t = &w->tensors[i];
+        float *data = model_weights_data(w, t), *g = gradient_of(s, w, i), *kept = mem_array((size_t)t->count, 4);
+        static const double at[] = {1, -1, 2, -2};
+        double length = 0, side[4], h = 2e-3;
+        EXPECT(kept);
+        memcpy(kept, data, (size_t)t->count * 4);
+        for (int64_t k = 0; k < t->count; k++) length += (double)g[k] * (double)g[k];
+        length = sqrt(length);
+        EXPECT_MSG(length > 1e-4, "%s has no gradient", t->name);
+        for (int n = 0; n < 4; n++) {
+            for (int64_t k = 0; k < t->count; k++) data[k] = kept[k] + (float)(at[n] * h * (double)g[k] / length);
+            EXPECT_OK(train_step_publish(s, &err));
+            EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &side[n], &err));
+        }
+        double measured = (8 * (side[0] - side[1]) - (side[2] - side[3])) / (12 * h);
+        EXPECT_MSG(fabs(measured - length) < 2e-3 * length, "%s %s: slope %.7g, measured %.7g", plan_title, t->name,
+                   length, measured); /* observed 4e-4 */
+        memcpy(data, kept, (size_t)t->count * 4);
+        mem_free(kept);
+        mem_free(g);
+    }
+    train_step_free(s);
+    model_weights_free(w);
+}
+
+TEST(slopes_of_all_adapters) { check_slopes("layer", "all", 0); }
+TEST(slopes_in_plan_six) { check_slopes("six", "q_proj,v_proj,down_proj", 0); }
+TEST(slopes_in_plan_ten) { check_slopes("ten", "*", 0); }
+TEST(slopes_with_dropout) { check_slopes("layer", "q_proj,o_proj,up_proj,down_proj", 0.3); }
+
+/* Dropped inputs are the same for the same key, others for another; on average what is kept makes up for what is not. */
+TEST(dropout_is_seeded) {
+    model_weights *w = make_weights(0.4, "all", true);
+    train_step *s = make_step(w, "layer", NULL, PLAN_INPUTS);
+    double none, first, again, other, loss;
+    EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &none, &err));
+    EXPECT_OK(train_step_dropout(s, 5, &err));
+    EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &first, &err));
+    EXPECT_OK(train_step_dropout(s, 6, &err));
+    EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &other, &err));
+    EXPECT_OK(train_step_dropout(s, 5, &err));
+    EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &again, &err));
+    EXPECT(first == again && first != other && first != none);
+    EXPECT_OK(train_step_dropout(s, 0, &err));
+    EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &loss, &err));
+    EXPECT(loss == none);
+    train_step_free(s);
+    model_weights_free(w);
+}
+
+/* Every plan and weight mode gives the gradients of the others; with constants an update compiles nothing. */
+TEST(plans_and_weight_modes_agree) {
+    static const struct {
+        const char *plan;
+        plan_weights weights;
+    } forms[] = {{"layer", PLAN_INPUTS}, {"six", PLAN_INPUTS},  {"ten", PLAN_INPUTS},
+                 {"six", PLAN_BAKED},    {"layer", PLAN_BAKED}, {"six", PLAN_PACKED}};
+    model_weights *w = make_weights(0, "all", false);
+    train_step *first = make_step(w, "layer", NULL, PLAN_INPUTS);
+    double want, loss;
+    EXPECT_OK(train_step_batch(first, inputs, targets, true, 8, &want, &err));
+    for (size_t f = 1; f < sizeof forms / sizeof forms[0]; f++) {
+        train_step *s = make_step(w, forms[f].plan, NULL, forms[f].weights);
+        EXPECT_OK(train_step_batch(s, inputs, targets, true, 8, &loss, &err));
+        EXPECT(fabs(loss - want) < 1e-6);
+        for (int i = w->count; i < model_weights_total(w); i++) {
+            float *a = gradient_of(first, w, i), *b = gradient_of(s, w, i);
+            double worst = 0, largest = 0;
+            for (int64_t k = 0; k < w->tensors[i].count; k++) {
+                worst = fmax(worst, fabs((double)a[k] - (double)b[k]));
+                largest = fmax(largest, fabs((double)a[k]));
+            }
+            EXPECT_MSG(worst < 1e-5 * largest, "%s: %s is off by %g of %g", forms[f].plan, w->tensors[i].name, worst,
+                       largest); /* observed 9e-7 */
+            mem_free(a);
+            mem_free(b);
+        }
+        EXPECT(train_step_refresh_cost(s) == 0);
+        train_step_free(s);
+    }
+    const adamw_step adam = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1, .step = 1};
+    train_step *baked = make_step(w, "six", NULL, PLAN_BAKED);
+    EXPECT_OK(train_step_batch(baked, inputs, targets, true, 1, &loss, &err));
+    EXPECT_OK(train_step_update(baked, &adam, &err));
+    EXPECT(train_step_refresh_cost(baked) == 0);
+    EXPECT_OK(train_step_evaluate(baked, inputs, targets, NULL, &loss, &err));
+    EXPECT(loss < want - 1e-3); /* the adapters of a compiled program are exchanged: they are inputs */
+    train_step_free(baked);
+    train_step_free(first);
+    model_weights_free(w);
+}
+
+static int kernels_with_weights(const plan *p) {
+    int n = 0;
+    for (int k = 0; k < p->kernel_count; k++) n += p->kernels[k].weights;
+    return n;
+}
+
+/* Only what is learnt has moments, a gradient, and an operation that computes one. */
+TEST(the_base_of_adapters_costs_nothing) {
+    model_weights *w = make_weights(0, "q_proj,v_proj", true);
+    train_step *s = make_step(w, "layer", NULL, PLAN_INPUTS);
+    EXPECT(w->adapter_parameters == 3 * 3 * (10 + 16 + 10 + 8));
+    EXPECT(train_step_state_bytes(s) == 3 * 4 * (size_t)w->adapter_floats);
+    for (int i = 0; i < model_weights_total(w); i++)
+        EXPECT(train_step_trains(s, i) == (i >= w->count) && !train_step_moment(s, 1, i) == (i < w->count));
+    EXPECT(kernels_with_weights(train_step_plan(s)) ==
+           1); /* attnGrad: the feed-forward half and the head learn nothing */
+    const plan_block *attn = &train_step_plan(s)->blocks[0];
+    for (int i = 0; i < attn->joint->result_count; i++)
+        EXPECT(strncmp(attn->joint->results[i]->name, "d_", 2) != 0 || strstr(attn->joint->results[i]->name, "lora") ||
+               strcmp(attn->joint->results[i]->name, "d_x") == 0);
+    train_step_free(s);
+    model_weights_free(w);
+}
+
+/* What is learnt has the same gradient, whatever else is frozen. */
+static void check_frozen(const char *plan_title, bool (*keep)(const model_tensor *t), int weight_kernels) {
+    model_weights *w = make_weights(0, NULL, false);
+    bool trained[64];
+    double loss, want;
+    EXPECT(w->count < 64);
+    for (int i = 0; i < w->count; i++) trained[i] = keep(&w->tensors[i]);
+    train_step *all = make_step(w, plan_title, NULL, PLAN_INPUTS),
+               *some = make_step(w, plan_title, trained, PLAN_INPUTS);
+    EXPECT_OK(train_step_batch(all, inputs, targets, true, 1, &want, &err));
+    EXPECT_OK(train_step_batch(some, inputs, targets, true, 1, &loss, &err));
+    EXPECT(loss == want);
+    for (int i = 0; i < w->count; i++) {
+        if (!trained[i]) {
+            EXPECT(!train_step_moment(some, 2, i));
+            continue;
+        }
+        float *a = gradient_of(all, w, i), *b = gradient_of(some, w, i);
+        EXPECT_MSG(memcmp(a, b, (size_t)w->tensors[i].count * 4) == 0, "%s %s", plan_title, w->tensors[i].name);
+        mem_free(a);
+        mem_free(b);
+    }
+    EXPECT(kernels_with_weights(train_step_plan(some)) == weight_kernels);
+    const adamw_step adam = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1, .step = 1};
+    float *before = mem_array((size_t)w->floats, 4);
+    EXPECT(before);
+    memcpy(before, w->data, (size_t)w->floats * 4);
+    EXPECT_OK(train_step_update(some, &adam, &err));
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        EXPECT((memcmp(before + t->offset, w->data + t->offset, (size_t)t->count * 4) == 0) == !trained[i]);
+    }
+    mem_free(before);
+    train_step_free(some);
+    train_step_free(all);
+    model_weights_free(w);
+}
+
+static bool last_layer(const model_tensor *t) { return t->layer == 2; }
+static bool only_ffn_of_two(const model_tensor *t) { return t->part == MODEL_FFN && t->layer > 0; }
+static bool queries_of_layer_1(const model_tensor *t) { return t->layer == 1 && strcmp(t->param, "q_proj") == 0; }
+static bool all_but_embedding(const model_tensor *t) { return t->part != MODEL_EMBED; }
+static bool embedding(const model_tensor *t) { return t->part == MODEL_EMBED; }
+static bool nothing(const model_tensor *t) { return false; }
+
+TEST(frozen_layers) { check_frozen("layer", last_layer, 2); }
+TEST(frozen_halves) { check_frozen("six", only_ffn_of_two, 1); }
+TEST(one_matrix) { check_frozen("ten", queries_of_layer_1, 1); }
+TEST(frozen_embedding) { check_frozen("layer", all_but_embedding, 3); }
+TEST(only_the_embedding) { check_frozen("six", embedding, 0); }
+
+TEST(nothing_to_learn_is_refused) {
+    model_weights *w = make_weights(0, NULL, false);
+    bool trained[64];
+    train_step *s = NULL;
+    for (int i = 0; i < w->count; i++) trained[i] = nothing(&w->tensors[i]);
+    train_step_options o = {.plan = {.name = "layer", .precision = MIL_fp32, .batch = 1, .context = 4},
+                            .device = "cpu",
+                            .trained = trained};
+    EXPECT_FAIL(train_step_create(&o, w, &s, &err), PROPANE_ERR_INVALID,
+                "none of the model's 30 tensors is to be trained");
+    model_weights_free(w);
+}
+
+SUITE("train/lora", T(slopes_of_all_adapters), T(slopes_in_plan_six), T(slopes_in_plan_ten), T(slopes_with_dropout),
+      T(dropout_is_seeded), T(plans_and_weight_modes_agree), T(the_base_of_adapters_costs_nothing), T(frozen_layers),
+      T(frozen_halves), T(one_matrix), T(frozen_embedding), T(only_the_embedding), T(nothing_to_learn_is_refused))
