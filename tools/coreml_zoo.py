@@ -551,17 +551,17 @@ def detection_nms():
     kept = suppress(boxes, scores, 10, -1, 0.4)
     filled = kept + [-1] * (10 - len(kept))
     pick = lambda t: torch.stack([t[i] if i >= 0 else torch.zeros_like(t[0]) for i in filled])
-    out = [pick(boxes)[None], torch.tensor([[scores[i].item() if i >= 0 else 0.0 for i in filled]])[..., None]]
+    out = [pick(boxes).T[None].contiguous(), torch.tensor([[[scores[i].item() if i >= 0 else 0.0 for i in filled]]])]
 
     def build(precision):
-        @mb.program(input_specs=[mb.TensorSpec(shape=(1, 40, 4)), mb.TensorSpec(shape=(1, 40, 1))], opset_version=ct.target.iOS17)
+        @mb.program(input_specs=[mb.TensorSpec(shape=(1, 4, 40)), mb.TensorSpec(shape=(1, 1, 40))], opset_version=ct.target.iOS17)
         def program(boxes, scores):
             b, s, i = mb.non_maximum_suppression(boxes=boxes, scores=scores, iou_threshold=np.float32(0.4), max_boxes=10, per_class_suppression=False)
             return mb.identity(x=b, name="kept_boxes"), mb.identity(x=s, name="kept_scores")
 
         return ct.convert(program, convert_to="mlprogram", skip_model_load=True, minimum_deployment_target=ct.target.iOS17, compute_precision=precision)
 
-    return Case(None, {"boxes": boxes[None], "scores": scores[None, :, None]}, built=build, wanted=out, halves=False)
+    return Case(None, {"boxes": boxes.T[None].contiguous(), "scores": scores[None, None]}, built=build, wanted=out, halves=False)
 
 
 @zoo
