@@ -93,12 +93,17 @@ static propane_status show_blob(const char *path, propane_error *err) {
 /* ---- models and text ------------------------------------------------------------------------------------------------------ */
 
 static void show_config(const model_config *c) {
+    static const char *const scalings[] = {"", ", linear", ", llama3"};
     printf("  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64 " (%" PRId64
-           " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64
-           ", rope theta %g, norm epsilon %g, %s head\n",
+           " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", ",
            c->model_type, c->num_hidden_layers, c->hidden_size, c->intermediate_size, c->num_attention_heads,
-           c->head_dim, c->num_key_value_heads, c->vocab_size, c->max_position_embeddings, c->rope_theta,
-           c->rms_norm_eps, c->tie_word_embeddings ? "tied" : "separate");
+           c->head_dim, c->num_key_value_heads, c->vocab_size, c->max_position_embeddings);
+    if (model_arch_of(c)->position == ARCH_LEARNED)
+        printf("learned positions");
+    else
+        printf("rope theta %g%s", c->rope_theta, scalings[c->rope_scaling]);
+    if (c->rope_scaling != MODEL_ROPE_PLAIN) printf(" by %g", c->rope_factor);
+    printf(", norm epsilon %g, %s head\n", c->rms_norm_eps, c->tie_word_embeddings ? "tied" : "separate");
 }
 
 static propane_status show_safetensors(const char *path, propane_error *err) {

@@ -453,7 +453,8 @@ int cmd_train(int argc, char **argv) {
     o->run_dir = "propane-run";
     model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true, .arch = "llama"};
     int64_t vocab = 1024, threads = 0;
-    bool power = false, kind_given = false, vocab_given = false, pack = true, lora_given = false, recompute = false;
+    bool power = false, kind_given = false, vocab_given = false, pack = true, lora_given = false, recompute = false,
+         compact = false;
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, .help = "Text"},
         {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE",
@@ -493,6 +494,7 @@ int cmd_train(int argc, char **argv) {
         {"--lora-dropout", CLI_REAL, &o->lora_dropout, 0, 0.99, "X", "of what the adapters read"},
         {"--lora-targets", CLI_TEXT, &o->lora_targets, .words = "LIST", .help = "matrices that get one, or all",
          .given = &lora_given},
+        {"--compact-vocab", CLI_SWITCH, &compact, .help = "learn and predict only ids that occur in the data"},
         {NULL, CLI_HEADING, NULL, .help = "Training"},
         {"--steps", CLI_INT, &o->steps, 1, 1e12, "N", "optimiser steps"},
         {"--batch", CLI_INT, &o->batch, 1, 65536, "N", "sequences at a time"},
@@ -550,6 +552,7 @@ int cmd_train(int argc, char **argv) {
         } else {
             pack = o->pack != 0;
             recompute = o->recompute != 0;
+            compact = o->compact_vocab != 0;
             code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], usage, about);
         }
     }
@@ -578,6 +581,7 @@ int cmd_train(int argc, char **argv) {
     if (m.init) o->base = m.init;
     o->pack = pack;
     o->recompute = recompute;
+    o->compact_vocab = compact;
 
     bool again = false;
     propane_status status = join_ranks(o, &threads, &err);

@@ -63,12 +63,13 @@ static propane_status find_llama3(const gguf *g, const gguf_tensor *t, model_con
     c->rope_low_factor = 1;
     c->rope_high_factor = 4;
     for (int tried = -1; tried < 20; tried++) {
-        double worst = 0;
+        bool same = true;
         c->rope_original = tried < 0 ? 8192 : INT64_C(16) << tried;
-        for (int64_t i = 0; i < pairs; i++)
-            worst = fmax(
-                worst, fabs(model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i) / (double)factors[i] - 1));
-        if (worst < 1e-5) return PROPANE_OK;
+        for (int64_t i = 0; i < pairs; i++) {
+            double want = model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i);
+            same = same && fabs((double)factors[i] / want - 1) < 1e-5;
+        }
+        if (same) return PROPANE_OK;
     }
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "%s: the tensor " ROPE_FREQS " scales RoPE in a way that is not Llama 3's", gguf_source(g));

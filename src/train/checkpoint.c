@@ -46,7 +46,7 @@ static const field option_fields[] = {
     OPTION(lora_alpha, FIELD_REAL),   OPTION(lora_dropout, FIELD_REAL),
     OPTION(lora_targets, FIELD_TEXT), RECALL(recompute, FIELD_INT),
     RECALL(base, FIELD_TEXT),         RECALL(adapter, FIELD_TEXT),
-    OPTION(pack, FIELD_INT),          RECALL(chat, FIELD_TEXT),
+    OPTION(pack, FIELD_INT),          OPTION(compact_vocab, FIELD_INT),          RECALL(chat, FIELD_TEXT),
     RECALL(steps, FIELD_INT),         RECALL(weights, FIELD_TEXT),
     RECALL(device, FIELD_TEXT),       RECALL(eval_interval, FIELD_INT),
     RECALL(eval_batches, FIELD_INT),  RECALL(checkpoint_interval, FIELD_INT),

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "train/checkpoint.h"
+#include "train/compact.h"
 #include "train/data.h"
 #include "train/footprint.h"
 #include "train/group.h"
@@ -28,14 +29,16 @@ struct trainer {
     train_data data;
     train_schedule schedule;
     train_state state;
-    int64_t saved; /* step of the newest checkpoint; -1: none */
-    int64_t lost;  /* steps in a row whose loss was not a number */
+    train_compact *compact; /* NULL: the model is trained with all its ids */
+    model_config whole;     /* the model's; `weights` may have fewer ids */
+    int64_t saved;          /* step of the newest checkpoint; -1: none */
+    int64_t lost;           /* steps in a row whose loss was not a number */
     int64_t budget;
     bool *trained;             /* [tensor]; NULL: all */
     int32_t *inputs, *targets; /* [batch][context] */
     double *nats;
-    const volatile bool *cancel;                      /* while it runs; NULL: never */
-    char *checkpoint_path, *model_path, *config_path; /* NULL without a run folder */
+    const volatile bool *cancel;                                        /* while it runs; NULL: never */
+    char *checkpoint_path, *model_path, *config_path, *vocabulary_path; /* NULL without a run folder */
 };
 
 void train_options_default(train_options *o) {
@@ -178,7 +181,8 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
         t->checkpoint_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_CHECKPOINT);
         t->model_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_MODEL);
         t->config_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_CONFIG);
-        ok &= t->options.run_dir && t->checkpoint_path && t->model_path && t->config_path;
+        t->vocabulary_path = arena_printf(a, "%s/%s", o->run_dir, TRAIN_VOCABULARY);
+        ok &= t->options.run_dir && t->checkpoint_path && t->model_path && t->config_path && t->vocabulary_path;
     }
     size_t window = (size_t)(o->batch * o->context);
     t->inputs = ARENA_ARRAY(a, window, int32_t);
@@ -263,6 +267,53 @@ static propane_status load_and_make(trainer *t, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* ---- fewer ids ------------------------------------------------------------------------------------------------------------ */
+
+static void mark(uint8_t *used, int64_t vocab, int64_t id) {
+    if (id >= 0 && id < vocab) used[id] = 1; /* others are told when their batch is made */
+}
+
+/* The ids of all data, what is held out included. */
+static propane_status choose_ids(trainer *t, const train_input *in, propane_error *err) {
+    int64_t vocab = t->whole.vocab_size;
+    uint8_t *used = mem_array((size_t)vocab, 1);
+    if (!used) return propane_fail_memory(err, (size_t)vocab);
+    int64_t count = in->examples ? in->examples->start[in->examples->count] : in->token_count;
+    for (int64_t i = 0; i < count; i++)
+        mark(used, vocab,
+             in->examples           ? (int64_t)in->examples->ids[i]
+             : in->token_bytes == 2 ? (int64_t)((const uint16_t *)in->tokens)[i]
+                                    : (int64_t)((const uint32_t *)in->tokens)[i]);
+    propane_status status = train_compact_create(used, &t->whole, &t->compact, err);
+    mem_free(used);
+    return status;
+}
+
+static propane_status begin_compact(trainer *t, const train_input *input, propane_error *err) {
+    model_weights *whole = input->initial;
+    if (!whole) {
+        PROPANE_TRY(model_weights_create(&t->whole, &whole, err));
+        model_weights_init(whole, (uint64_t)t->options.seed, 0);
+    }
+    propane_status status = train_compact_take(t->compact, whole, t->weights, err);
+    if (whole != input->initial) model_weights_free(whole);
+    return status;
+}
+
+static propane_status to_rows(trainer *t, int64_t begin, int64_t count, propane_error *err) {
+    if (!t->compact) return PROPANE_OK;
+    PROPANE_TRY(train_compact_map(t->compact, t->inputs + begin, count, err));
+    return train_compact_map(t->compact, t->targets + begin, count, err);
+}
+
+static propane_status write_whole(trainer *t, propane_error *err) {
+    model_weights *whole = NULL;
+    propane_status status = train_compact_restore(t->compact, &t->whole, t->weights, &whole, err);
+    if (!status) status = train_checkpoint_write(t->model_path, &t->options, &t->input, NULL, whole, NULL, err);
+    model_weights_free(whole);
+    return status;
+}
+
 /* What the run begins with: random weights, or a model's, whose memory is taken over. */
 static propane_status begin_weights(trainer *t, const train_input *input, propane_error *err) {
     const train_options *o = &t->options;
@@ -270,11 +321,13 @@ static propane_status begin_weights(trainer *t, const train_input *input, propan
         if (o->lora_rank > 0)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "--lora-rank adapts a model that exists; give it with --init");
+        if (t->compact) return begin_compact(t, input, err);
         model_weights_init(t->weights, (uint64_t)o->seed, 0);
         return PROPANE_OK;
     }
     if (!model_config_equal(&input->initial->config, input->config))
         return propane_fail(err, PROPANE_ERR_INVALID, "the initial weights belong to a model of another configuration");
+    if (t->compact) return begin_compact(t, input, err);
     model_weights_swap(t->weights, input->initial);
     return PROPANE_OK;
 }
@@ -298,12 +351,16 @@ static propane_status add_adapters(trainer *t, propane_error *err) {
 static propane_status make_folder(trainer *t, const model_config *config, propane_error *err) {
     if (!t->options.run_dir || !train_group_writes(t->options.mpi)) return PROPANE_OK;
     PROPANE_TRY(file_make_dir(t->options.run_dir, err));
+    if (t->compact && t->options.lora_rank == 0) PROPANE_TRY(train_compact_write(t->compact, t->vocabulary_path, err));
     return model_config_write(config, t->config_path, err);
 }
 
 static propane_status make_all(trainer *t, const train_options *o, const train_input *input, propane_error *err) {
-    PROPANE_TRY(train_footprint_check(input->config, o, err));
     PROPANE_TRY(copy_options(t, o, input, err));
+    t->whole = *input->config;
+    if (o->compact_vocab) PROPANE_TRY(choose_ids(t, input, err));
+    model_config config = t->compact ? train_compact_config(t->compact, &t->whole) : t->whole;
+    PROPANE_TRY(train_footprint_check(&config, o, err));
     int vocab = (int)input->config->vocab_size, context = (int)o->context;
     uint64_t seed = (uint64_t)o->seed;
     if (input->examples)
@@ -313,13 +370,14 @@ static propane_status make_all(trainer *t, const train_options *o, const train_i
         PROPANE_TRY(train_data_init(&t->data, input->tokens, input->token_bytes, input->token_count, vocab, context,
                                     o->held_out, seed, input->source, err));
     t->schedule = (train_schedule){.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps};
-    model_config config = *input->config;
     plan_split_head(&config, o->batch, o->context);
     PROPANE_TRY(model_weights_create(&config, &t->weights, err));
     t->state.evaluated = t->saved = -1;
     train_scaler_init(&t->state.scaler, strcmp(o->precision, "fp16") == 0);
     if (!o->resume || o->lora_rank > 0) PROPANE_TRY(begin_weights(t, input, err));
     PROPANE_TRY(add_adapters(t, err));
+    if (o->resume && t->compact && o->lora_rank == 0)
+        PROPANE_TRY(train_compact_read(t->compact, t->vocabulary_path, err));
     if (o->resume) return load_and_make(t, err);
     if (o->run_dir && train_group_writes(o->mpi) && file_exists(t->checkpoint_path))
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -351,6 +409,7 @@ void trainer_free(trainer *t) {
     train_step_free(t->step);
     train_data_deinit(&t->data);
     model_weights_free(t->weights);
+    train_compact_free(t->compact);
     arena_free(t->arena);
     mem_free(t);
 }
@@ -393,13 +452,14 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
         for (int64_t i = t->first; i < t->first + t->share; i++)
             PROPANE_TRY(train_data_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
                                             t->targets + i * o->context, err));
+        for (int64_t i = own; t->input.bytes_of_token && i < own + positions; i++)
+            if (t->targets[i] >= 0) sums[2] += t->input.bytes_of_token[t->targets[i]];
+        PROPANE_TRY(to_rows(t, own, positions, err));
         PROPANE_TRY(train_step_dropout(t->step, 0, err));
         PROPANE_TRY(train_step_evaluate(t->step, t->inputs + own, t->targets + own, t->nats, &mean, err));
         double targets = (double)count_targets(t, t->first, t->share);
         sums[0] += mean * targets;
         sums[1] += targets;
-        for (int64_t i = own; t->input.bytes_of_token && i < own + positions; i++)
-            if (t->targets[i] >= 0) sums[2] += t->input.bytes_of_token[t->targets[i]];
     }
     PROPANE_TRY(train_group_sum(t->group, sums, 3, err));
     t->state.evaluated = t->state.step;
@@ -445,6 +505,7 @@ static propane_status gradients(trainer *t, double *loss, propane_error *err) {
             return PROPANE_ERR_CANCELLED;
         }
         PROPANE_TRY(next_count(t, 0, &counted, err));
+        PROPANE_TRY(to_rows(t, own, t->share * o->context, err));
         PROPANE_TRY(train_step_dropout(t->step, dropout_key(t), err));
         double weight = (double)(count_targets(t, t->first, t->share) * o->accumulate) / (double)total;
         if (i == o->accumulate - 1) train_group_listen(t->group);
@@ -549,6 +610,7 @@ static propane_status run_loop(trainer *t, const train_callbacks *c, bool *resta
     PROPANE_TRY(save(t, c, err));
     if (!t->model_path || !train_group_writes(o->mpi)) return PROPANE_OK;
     if (o->lora_rank > 0) return model_adapter_write(t->weights, o->run_dir, o->base, err);
+    if (t->compact) return write_whole(t, err);
     return train_checkpoint_write(t->model_path, o, &t->input, NULL, t->weights, NULL, err);
 }
 

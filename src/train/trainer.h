@@ -37,12 +37,13 @@ typedef struct train_options {
     const char *run_dir;                 /* NULL: nothing is written */
     bool resume;                         /* go on from the run folder's checkpoint */
     bool two_queues;                     /* as in train_step_options */
-    mpi *mpi;                            /* borrowed; NULL: alone. `batch` is that of all ranks together */
-    const char *wire;                    /* "fp32", "bf16", "fp16": gradients between ranks */
-    bool shard;                          /* moments are kept once among all ranks */
-    int64_t bucket;                      /* bytes of gradients that travel together; 0: the standard */
-    int64_t pack;                        /* several examples of instruction data in a window: 1 or 0 */
-    const char *chat;                    /* chat format of instruction data; "": the model's own */
+    int64_t compact_vocab; /* 1: only ids that occur in the data have rows and are predicted (train/compact.h) */
+    mpi *mpi;              /* borrowed; NULL: alone. `batch` is that of all ranks together */
+    const char *wire;      /* "fp32", "bf16", "fp16": gradients between ranks */
+    bool shard;            /* moments are kept once among all ranks */
+    int64_t bucket;        /* bytes of gradients that travel together; 0: the standard */
+    int64_t pack;          /* several examples of instruction data in a window: 1 or 0 */
+    const char *chat;      /* chat format of instruction data; "": the model's own */
     const char *trainable,
         *freeze;       /* lists of patterns of tensor names: what is learnt, what of it is not; "": all, none */
     int64_t recompute; /* 1: activations are computed again for the backward pass, see train_step_options */

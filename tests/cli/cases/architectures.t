@@ -10,6 +10,10 @@ $ for a in llama qwen2 qwen3 gpt2; do propane show $a/config.json | sed -n '2s/:
 >   qwen3
 >   gpt2
 = 0
+$ propane show gpt2/config.json | tail -1; propane show $REPO/tests/data/arch_llama3/config.json | tail -1
+>   vocabulary 256, context 256, learned positions, norm epsilon 1e-05, tied head
+>   vocabulary 40, context 64, rope theta 10000, llama3 by 8, norm epsilon 1e-06, separate head
+= 0
 @ for a in llama qwen2 qwen3 gpt2; do propane convert $a $a.gguf > log; propane convert $a.gguf $a.safetensors > log; propane convert $a.safetensors $a.folder --tokenizer $a/tokenizer.propane.json > log; done
 $ for a in llama qwen2 qwen3 gpt2; do want=$(propane eval $a --data text --context 32 --json); for f in $a.gguf $a.safetensors; do test "$want" = "$(propane eval $f --tokenizer $a/tokenizer.propane.json --data text --context 32 --json)" || echo $f; done; done
 = 0
@@ -32,6 +36,16 @@ $ propane eval qwen3 --data short --gradients g.safetensors --plan seven
 = 1
 $ propane convert qwen3 q.bin
 2> propane convert: q.bin: a llama2.c checkpoint holds a Llama without biases and rope scaling; this model (qwen3) is another: write a folder, .safetensors or .gguf
+= 1
+# only the ids that occur: the same model, and the whole one at the end
+$ fresh qwen3 --steps 3 --compact-vocab --run c > c.log; fresh qwen3 --steps 6 --resume --run c > c.log; propane show c/config.json | grep -o 'vocabulary 256'; propane show c/vocabulary.safetensors | sed -n '2,3s/  */ /gp'; propane generate c --prompt line --count 5 --temperature 0 | head -c 4; echo
+> vocabulary 256
+>  I32 ids [64]
+>  F32 embed_tokens [256, 32]
+> line
+= 0
+$ fresh qwen3 --steps 9 --no-compact-vocab --resume --run c
+2> propane train: c/checkpoint.safetensors holds another model than the one that is to be trained; resume with the configuration of its run folder
 = 1
 # what does not go
 $ fresh mamba --steps 1
