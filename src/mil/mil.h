@@ -175,8 +175,8 @@ struct mil_module {
     mil_pair *build_info;
     mil_function *functions; /* in order, linked by next */
     int function_count;
-    struct mil_blob_map *blobs; /* weight files that its constants point into; closed with the module */
-    struct mil_package *package; /* what a Core ML file says around the program (mil/package.h); NULL: nothing */
+    struct mil_blob_map *blobs;   /* weight files that its constants point into; closed with the module */
+    struct mil_package *package;  /* what a Core ML file says around the program (mil/package.h); NULL: nothing */
     const char *default_function; /* NULL: "main" */
 };
 

@@ -40,7 +40,7 @@ typedef struct parser {
     int depth; /* of blocks */
     const mil_read_options *options;
     mil_type *standard; /* the shapes that a function's attributes give its parameters */
-    mil_value **list; /* of the argument that is being read */
+    mil_value **list;   /* of the argument that is being read */
     int list_room, list_count;
 } parser;
 

@@ -15,7 +15,7 @@ typedef enum mil_dialect {
 
 typedef struct mil_print_options {
     mil_dialect dialect;
-    bool inline_blobs; /* write constants that have a blob_path as BLOBFILE (false) or as literals (true) */
+    bool inline_blobs;  /* write constants that have a blob_path as BLOBFILE (false) or as literals (true) */
     bool name_literals; /* literals in argument lists become const statements, as in the canonical dialect always */
 } mil_print_options;
 

@@ -34,22 +34,17 @@ typedef struct field {
 /* Options that change the numbers, and others that a resumed run takes up again. --steps may grow: a longer run has
  * another schedule, and that is wanted. */
 static const field option_fields[] = {
-    OPTION(batch, FIELD_INT),         OPTION(context, FIELD_INT),
-    OPTION(accumulate, FIELD_INT),    OPTION(lr, FIELD_REAL),
-    OPTION(min_lr, FIELD_REAL),       OPTION(warmup, FIELD_INT),
-    OPTION(weight_decay, FIELD_REAL), OPTION(beta1, FIELD_REAL),
-    OPTION(beta2, FIELD_REAL),        OPTION(epsilon, FIELD_REAL),
-    OPTION(clip, FIELD_REAL),         OPTION(seed, FIELD_INT),
-    OPTION(held_out, FIELD_REAL),     OPTION(precision, FIELD_TEXT),
-    OPTION(plan, FIELD_TEXT),         OPTION(trainable, FIELD_TEXT),
-    OPTION(freeze, FIELD_TEXT),       OPTION(lora_rank, FIELD_INT),
-    OPTION(lora_alpha, FIELD_REAL),   OPTION(lora_dropout, FIELD_REAL),
-    OPTION(lora_targets, FIELD_TEXT), RECALL(recompute, FIELD_INT),
-    RECALL(base, FIELD_TEXT),         RECALL(adapter, FIELD_TEXT),
-    OPTION(pack, FIELD_INT),          OPTION(compact_vocab, FIELD_INT),          RECALL(chat, FIELD_TEXT),
-    RECALL(steps, FIELD_INT),         RECALL(weights, FIELD_TEXT),
-    RECALL(device, FIELD_TEXT),       RECALL(eval_interval, FIELD_INT),
-    RECALL(eval_batches, FIELD_INT),  RECALL(checkpoint_interval, FIELD_INT),
+    OPTION(batch, FIELD_INT),         OPTION(context, FIELD_INT),       OPTION(accumulate, FIELD_INT),
+    OPTION(lr, FIELD_REAL),           OPTION(min_lr, FIELD_REAL),       OPTION(warmup, FIELD_INT),
+    OPTION(weight_decay, FIELD_REAL), OPTION(beta1, FIELD_REAL),        OPTION(beta2, FIELD_REAL),
+    OPTION(epsilon, FIELD_REAL),      OPTION(clip, FIELD_REAL),         OPTION(seed, FIELD_INT),
+    OPTION(held_out, FIELD_REAL),     OPTION(precision, FIELD_TEXT),    OPTION(plan, FIELD_TEXT),
+    OPTION(trainable, FIELD_TEXT),    OPTION(freeze, FIELD_TEXT),       OPTION(lora_rank, FIELD_INT),
+    OPTION(lora_alpha, FIELD_REAL),   OPTION(lora_dropout, FIELD_REAL), OPTION(lora_targets, FIELD_TEXT),
+    RECALL(recompute, FIELD_INT),     RECALL(base, FIELD_TEXT),         RECALL(adapter, FIELD_TEXT),
+    OPTION(pack, FIELD_INT),          OPTION(compact_vocab, FIELD_INT), RECALL(chat, FIELD_TEXT),
+    RECALL(steps, FIELD_INT),         RECALL(weights, FIELD_TEXT),      RECALL(device, FIELD_TEXT),
+    RECALL(eval_interval, FIELD_INT), RECALL(eval_batches, FIELD_INT),  RECALL(checkpoint_interval, FIELD_INT),
 };
 
 #define STATE(name) {#name, FIELD_INT, offsetof(train_state, name), false}
