@@ -444,16 +444,26 @@ static void shim_assert(const char *function, const char *file, int line, const 
 static FILE *standard_in, *standard_out, *standard_error;
 static uint64_t guard = 0x1d0b5e1ec7ed0a00;
 
-#define VARIADIC(name) extern void vararg_##name(void);
-VARIADIC(printf)
-VARIADIC(fprintf)
-VARIADIC(snprintf)
-VARIADIC(dprintf) VARIADIC(asprintf) VARIADIC(sscanf) VARIADIC(fscanf) VARIADIC(open) VARIADIC(openat) VARIADIC(fcntl)
-    VARIADIC(ioctl) VARIADIC(syslog) VARIADIC(json_pack) VARIADIC(json_sprintf) VARIADIC(_ck_assert_failed)
-        VARIADIC(snprintf_chk)
+#define VARIADIC(name) extern void vararg_##name(void)
+VARIADIC(printf);
+VARIADIC(fprintf);
+VARIADIC(snprintf);
+VARIADIC(dprintf);
+VARIADIC(asprintf);
+VARIADIC(sscanf);
+VARIADIC(fscanf);
+VARIADIC(open);
+VARIADIC(openat);
+VARIADIC(fcntl);
+VARIADIC(ioctl);
+VARIADIC(syslog);
+VARIADIC(json_pack);
+VARIADIC(json_sprintf);
+VARIADIC(_ck_assert_failed);
+VARIADIC(snprintf_chk);
 
-    /* A va_list is the address itself, so that the forms with a list take the same shims. */
-    static const struct {
+/* A va_list is the address itself, so that the forms with a list take the same shims. */
+static const struct {
     const char *name;
     void *address;
 } table[] = {
