@@ -14,7 +14,7 @@ if ! [ -x "$python" ] || ! "$python" -c 'import torch, numpy' 2> /dev/null; then
     python=build/python/bin/python
 fi
 # What single checks need besides; each says so itself where it is missing.
-[ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q transformers tokenizers safetensors gguf openai > build/python.log 2>&1
+[ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q transformers tokenizers safetensors gguf openai peft tensorboard > build/python.log 2>&1
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q coremltools > build/python.log 2>&1
 good=0 bad=0 skipped=0
 run() { # run NAME COMMAND...

@@ -180,7 +180,7 @@ int cmd_run(int argc, char **argv) {
         {"--precision", CLI_CHOICE, &j.session.precision, .words = "typed|fp16|fp32|bf16",
          .help = "typed|fp16: as the program says; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},
         {"--threads", CLI_INT, &threads, 0, 1024, "N", "0: all cores"},
-        {"times:", CLI_HEADING},
+        {NULL, CLI_HEADING, NULL, .help = "times:"},
         {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N", "runs; states go on from one to the next"},
         {"--warmup", CLI_INT, &j.warmup, 0, 10000000, "N", "runs before those"},
         {"--profile", CLI_SWITCH, &j.profile, .help = "a table of the steps: time, share, rates (cpu)"},
