@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-program = sys.argv[1] if len(sys.argv) == 2 else os.path.join(ROOT, "build", "release", "propane")
+program = os.path.abspath(sys.argv[1]) if len(sys.argv) == 2 else os.path.join(ROOT, "build", "release", "propane")
 if not os.path.exists(program):
     print(f"telemetry_check: {program} is not built: run make")
     sys.exit(77)
