@@ -14,7 +14,7 @@ for target; do
     mkdir -p "build/fuzz/found/$target" "build/fuzz/work/$target"
     clang-19 -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/fuzz/gen $(pkg-config --cflags jansson) -fsanitize=fuzzer,address,undefined \
         -fno-sanitize-recover=all -g -O1 "fuzz/fuzz_$target.c" build/fuzz/libpropane.a \
-        $(pkg-config --libs jansson libpcre2-8 libutf8proc libmicrohttpd libprotobuf-c libpng libjpeg) -lm -lpthread -ldl -o "build/fuzz/fuzz_$target" || exit 1
+        $(pkg-config --libs $(make -s packages)) -lm -lpthread -ldl -o "build/fuzz/fuzz_$target" || exit 1
     if "build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
         -artifact_prefix="build/fuzz/found/$target/" "build/fuzz/work/$target" "fuzz/corpus/$target" > "build/fuzz/$target.log" 2>&1; then
         good=$((good + 1))
