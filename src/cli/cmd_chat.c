@@ -13,20 +13,15 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
-#include "cli/forms.h"
-#include "cli/runfolder.h"
+#include "cli/opened_model.h"
 #include "infer/complete.h"
 #include "infer/converse.h"
-#include "model/store.h"
 
 typedef struct chat_job {
-    const char *model, *vocabulary, *device, *precision, *form, *chat_name, *system;
-    int64_t context, count;
+    opened_model m;
+    const char *chat_name, *system;
+    int64_t count;
     infer_sampling sampling;
-    tokenizer *tokenizer;
-    model_weights *weights;
-    propane_device *opened;
-    infer *machine;
     infer_chat chat;
     arena *arena; /* what was said */
     chat_message *messages;
@@ -136,18 +131,18 @@ static void tell_finish(const chat_job *j, const infer_result *result) {
     if (result->finish == INFER_FINISH_LENGTH)
         fprintf(stderr, "(stopped after %" PRId64 " tokens; --count allows more)\n", result->made);
     else if (result->finish == INFER_FINISH_CONTEXT)
-        fprintf(stderr, "(stopped: the context of %" PRId64 " positions is full)\n", infer_context(j->machine));
+        fprintf(stderr, "(stopped: the context of %" PRId64 " positions is full)\n", infer_context(j->m.machine));
     else if (result->finish == INFER_FINISH_CALLER && !leave)
         fprintf(stderr, "(stopped)\n");
 }
 
 /* The answer to all that was said. A question that does not fit is taken back, with a message. */
 static propane_status answer(chat_job *j, propane_error *err) {
-    int64_t context = infer_context(j->machine), space = j->count < context / 4 ? j->count : context / 4;
+    int64_t context = infer_context(j->m.machine), space = j->count < context / 4 ? j->count : context / 4;
     token_list ids = {0};
     int dropped = 0;
     propane_status status =
-        infer_chat_fit(&j->chat, j->tokenizer, j->messages, &j->message_count, context - space, &ids, &dropped, err);
+        infer_chat_fit(&j->chat, j->m.tokenizer, j->messages, &j->message_count, context - space, &ids, &dropped, err);
     if (dropped) fprintf(stderr, "(the oldest %d messages were dropped: the context is full)\n", dropped);
     if (status == PROPANE_ERR_LIMIT || status == PROPANE_ERR_INVALID) {
         fprintf(stderr, "(%s)\n", err->text);
@@ -155,7 +150,7 @@ static propane_status answer(chat_job *j, propane_error *err) {
         token_list_deinit(&ids);
         return PROPANE_OK;
     }
-    const infer_task task = {.tokenizer = j->tokenizer,
+    const infer_task task = {.tokenizer = j->m.tokenizer,
                              .prompt = ids.ids,
                              .prompt_count = (int64_t)ids.count,
                              .count = j->count,
@@ -169,7 +164,7 @@ static propane_status answer(chat_job *j, propane_error *err) {
     text_clear(&j->answer);
     j->began = false;
     stop_answer = 0;
-    if (!status) status = infer_complete(j->machine, &task, on_step, j, &result, err);
+    if (!status) status = infer_complete(j->m.machine, &task, on_step, j, &result, err);
     token_list_deinit(&ids);
     j->sampling.seed += 0x9e3779b97f4a7c15u;
     if (status) return status;
@@ -218,7 +213,7 @@ static propane_status talk(chat_job *j, propane_error *err) {
     propane_status status = set_system(j, j->system, err);
     catch_signals();
     if (j->terminal)
-        fprintf(stderr, "(%s talks in the format '%s'; /help tells what else there is)\n", j->model,
+        fprintf(stderr, "(%s talks in the format '%s'; /help tells what else there is)\n", j->m.model,
                 chat_format_name(j->chat.format.format));
     while (!status && !done && read_line(j, &line)) {
         if (line.failed) {
@@ -235,46 +230,32 @@ static propane_status talk(chat_job *j, propane_error *err) {
 }
 
 static propane_status open_model(chat_job *j, propane_error *err) {
-    const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                   .context = j->context,
-                                   .weights = form_of(j->form)};
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
-    PROPANE_TRY(model_store_read(j->model, &j->weights, err));
-    PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
-    if (tokenizer_vocab_size(j->tokenizer) > j->weights->config.vocab_size)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
-                            j->model, j->weights->config.vocab_size, tokenizer_vocab_size(j->tokenizer));
-    PROPANE_TRY(infer_chat_open(j->model, j->tokenizer, j->chat_name, &j->chat, err));
-    PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
+    PROPANE_TRY(opened_model_read(&j->m, err));
+    PROPANE_TRY(opened_model_tokenizer(&j->m, false, err));
+    PROPANE_TRY(infer_chat_open(j->m.model, j->m.tokenizer, j->chat_name, &j->chat, err));
     if (!(j->arena = arena_create())) return propane_fail_memory(err, 0);
-    return infer_create(j->opened, j->weights, &options, &j->machine, err);
+    return opened_model_start(&j->m, err);
 }
 
 static void release(chat_job *j) {
-    infer_free(j->machine);
-    propane_device_close(j->opened);
-    model_weights_free(j->weights);
-    tokenizer_free(j->tokenizer);
+    opened_model_close(&j->m);
     arena_free(j->arena);
     text_deinit(&j->answer);
 }
 
 int cmd_chat(int argc, char **argv) {
-    chat_job j = {.device = "cpu",
-                  .precision = "fp32",
-                  .form = "fp32",
-                  .count = 1024,
-                  .sampling = {.temperature = 0.7, .top_p = 0.9, .repetition = 1}};
-    int64_t top_k = 0, seed = 1, threads = 0;
+    chat_job j = {
+        .m = {OPENED_MODEL_STANDARD}, .count = 1024, .sampling = {.temperature = 0.7, .top_p = 0.9, .repetition = 1}};
+    int64_t top_k = 0, seed = 1;
     const cli_flag flags[] = {
-        {"MODEL", CLI_TEXT, &j.model,
-         .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
+        OPENED_MODEL_FLAG(j.m),
+        OPENED_ADAPTER_FLAG(j.m),
         {"--system", CLI_TEXT, &j.system, .words = "TEXT", .help = "what the model shall be"},
         {"--chat", CLI_TEXT, &j.chat_name, .words = "FORMAT",
          .help = "how the model talks, if its folder does not say"},
-        {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE", .help = "if there is none in the model's folder"},
-        {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest conversation; 0: the model's"},
+        OPENED_TOKENIZER_FLAG(j.m),
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest conversation; 0: the model's"},
         {"--count", CLI_INT, &j.count, 1, 1e9, "N", "most tokens of an answer"},
         {"--temperature", CLI_REAL, &j.sampling.temperature, 0, 100, "X", "0: always the most likely token"},
         {"--top-k", CLI_INT, &top_k, 0, 1e9, "N", "only the N most likely; 0: all"},
@@ -284,10 +265,7 @@ int cmd_chat(int argc, char **argv) {
         {"--repetition-penalty", CLI_REAL, &j.sampling.repetition, 0, 100, "X",
          "divides the logits of tokens that came before; 1: none"},
         {"--seed", CLI_INT, &seed, 0, 9e15, "N", "of the draw"},
-        {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
-        {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
-        {"--weights", CLI_CHOICE, &j.form, .words = FORM_WORDS, .help = FORM_HELP},
-        {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
+        OPENED_WORK_FLAGS(j.m),
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "chat MODEL [flags]",
@@ -298,7 +276,7 @@ int cmd_chat(int argc, char **argv) {
     j.sampling.seed = (uint64_t)seed;
     j.terminal = cli_is_terminal(STDIN_FILENO) && cli_is_terminal(STDOUT_FILENO);
     propane_error err = {0};
-    propane_status status = pool_set_threads((int)threads, &err);
+    propane_status status = pool_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = open_model(&j, &err);
     if (status == PROPANE_OK) status = talk(&j, &err);
     release(&j);

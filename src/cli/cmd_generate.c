@@ -11,25 +11,20 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
-#include "cli/forms.h"
 #include "cli/ids.h"
-#include "cli/runfolder.h"
+#include "cli/opened_model.h"
 #include "infer/complete.h"
-#include "model/store.h"
 
 enum { MAX_STOPS = 16 };
 
 typedef struct generate_job {
-    const char *model, *adapter, *prompt, *prompt_ids, *prompts, *vocabulary, *device, *precision, *form;
-    int64_t count, context, logprobs;
+    opened_model m;
+    const char *prompt, *prompt_ids, *prompts;
+    int64_t count, logprobs;
     infer_sampling sampling;
     bool print_ids, ignore_end, json;
     char *stop_items[MAX_STOPS];
     cli_list stops;
-    tokenizer *tokenizer;
-    model_weights *weights;
-    propane_device *opened;
-    infer *machine;
     token_list ids;
     int64_t made;    /* of all prompts */
     json_t *tokens;  /* --json: what was drawn */
@@ -38,22 +33,14 @@ typedef struct generate_job {
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
-static propane_status check_vocabulary(const generate_job *j, propane_error *err) {
-    int64_t vocab = j->weights->config.vocab_size;
-    if (j->prompt_ids || tokenizer_vocab_size(j->tokenizer) == vocab) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
-                        j->model, vocab, tokenizer_vocab_size(j->tokenizer));
-}
-
 /* The ids of a prompt; `source` names it in messages. */
 static propane_status encode(generate_job *j, const char *prompt, size_t length, const char *source,
                              propane_error *err) {
     j->ids.count = 0;
-    if (j->prompt_ids) return ids_parse(prompt, length, source, j->weights->config.vocab_size, &j->ids, err);
-    int bos = tokenizer_bos(j->tokenizer);
+    if (j->prompt_ids) return ids_parse(prompt, length, source, j->m.weights->config.vocab_size, &j->ids, err);
+    int bos = tokenizer_bos(j->m.tokenizer);
     if (bos >= 0) PROPANE_TRY(token_list_add(&j->ids, bos, err));
-    if (tokenizer_encode(j->tokenizer, prompt, length, &j->ids, err) != PROPANE_OK)
+    if (tokenizer_encode(j->m.tokenizer, prompt, length, &j->ids, err) != PROPANE_OK)
         return propane_fail_prefix(err, err->status, "%s", source);
     if (j->ids.count == 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -62,21 +49,21 @@ static propane_status encode(generate_job *j, const char *prompt, size_t length,
 }
 
 static propane_status check_length(const generate_job *j, const char *source, propane_error *err) {
-    if ((int64_t)j->ids.count <= infer_context(j->machine)) return PROPANE_OK;
+    if ((int64_t)j->ids.count <= infer_context(j->m.machine)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s%sthe prompt has %zu tokens, the context has room for %" PRId64 "; shorten it%s",
-                        j->prompts ? source : "", j->prompts ? ": " : "", j->ids.count, infer_context(j->machine),
-                        j->context ? ", or give a larger --context" : "");
+                        j->prompts ? source : "", j->prompts ? ": " : "", j->ids.count, infer_context(j->m.machine),
+                        j->m.context ? ", or give a larger --context" : "");
 }
 
 /* ---- output --------------------------------------------------------------------------------------------------------- */
 
 static json_t *logprob_of(const generate_job *j, infer_logprob p) {
     json_t *o = json_pack("{s:I}", "id", (json_int_t)p.id);
-    if (o && j->tokenizer) {
+    if (o && j->m.tokenizer) {
         text shown = {0};
         tokenizer_stream s = {.begun = true};
-        tokenizer_decode(j->tokenizer, &s, p.id, &shown);
+        tokenizer_decode(j->m.tokenizer, &s, p.id, &shown);
         tokenizer_decode_end(&s, &shown);
         json_object_set_new(o, "text", json_stringn(shown.data ? shown.data : "", shown.length));
         text_deinit(&shown);
@@ -136,7 +123,7 @@ static void show_prompt(generate_job *j) {
     }
     text shown = {0};
     tokenizer_stream s = {0};
-    for (size_t i = 0; i < j->ids.count; i++) tokenizer_decode(j->tokenizer, &s, j->ids.ids[i], &shown);
+    for (size_t i = 0; i < j->ids.count; i++) tokenizer_decode(j->m.tokenizer, &s, j->ids.ids[i], &shown);
     tokenizer_decode_end(&s, &shown);
     fwrite(shown.data ? shown.data : "", 1, shown.length, stdout);
     text_deinit(&shown);
@@ -163,8 +150,8 @@ static propane_status run_one(generate_job *j, const char *prompt, size_t length
     PROPANE_TRY(encode(j, prompt, length, source, err));
     PROPANE_TRY(check_length(j, source, err));
     show_prompt(j);
-    int32_t eos = j->tokenizer && !j->ignore_end ? tokenizer_eos(j->tokenizer) : -1;
-    const infer_task task = {.tokenizer = j->tokenizer,
+    int32_t eos = j->m.tokenizer && !j->ignore_end ? tokenizer_eos(j->m.tokenizer) : -1;
+    const infer_task task = {.tokenizer = j->m.tokenizer,
                              .prompt = j->ids.ids,
                              .prompt_count = (int64_t)j->ids.count,
                              .count = j->count,
@@ -177,13 +164,13 @@ static propane_status run_one(generate_job *j, const char *prompt, size_t length
     infer_result result;
     text_clear(&j->completion);
     json_array_clear(j->tokens);
-    propane_status status = infer_complete(j->machine, &task, on_step, j, &result, err);
+    propane_status status = infer_complete(j->m.machine, &task, on_step, j, &result, err);
     if (!j->json && j->logprobs < 0) printf("\n");
     if (!status && j->json) status = print_json(j, prompt, length, &result, err);
     if (cli_flush() && !status && !j->json && result.finish == INFER_FINISH_CONTEXT)
         fprintf(stderr,
                 "propane generate: stopped after %" PRId64 " tokens: the context of %" PRId64 " positions is full\n",
-                result.made, infer_context(j->machine));
+                result.made, infer_context(j->m.machine));
     return status;
 }
 
@@ -212,20 +199,15 @@ static propane_status run_file(generate_job *j, propane_error *err) {
 }
 
 static propane_status open_model(generate_job *j, propane_error *err) {
-    const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                   .context = j->context,
-                                   .weights = form_of(j->form)};
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
-    PROPANE_TRY(run_model(j->model, j->adapter, &j->weights, err));
-    bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->vocabulary;
-    if (wants_text) PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
-    if (j->tokenizer) PROPANE_TRY(check_vocabulary(j, err));
+    PROPANE_TRY(opened_model_read(&j->m, err));
+    bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->m.vocabulary;
+    if (wants_text) PROPANE_TRY(opened_model_tokenizer(&j->m, !j->prompt_ids, err));
     if (!j->prompts) { /* before the work of opening a device */
         const char *prompt = j->prompt_ids ? j->prompt_ids : j->prompt;
         PROPANE_TRY(encode(j, prompt, strlen(prompt), j->prompt_ids ? "--prompt-ids" : "--prompt", err));
     }
-    PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
-    return infer_create(j->opened, j->weights, &options, &j->machine, err);
+    return opened_model_start(&j->m, err);
 }
 
 static propane_status generate(generate_job *j, propane_error *err) {
@@ -244,10 +226,7 @@ static propane_status generate(generate_job *j, propane_error *err) {
 }
 
 static void release(generate_job *j) {
-    infer_free(j->machine);
-    propane_device_close(j->opened);
-    model_weights_free(j->weights);
-    tokenizer_free(j->tokenizer);
+    opened_model_close(&j->m);
     token_list_deinit(&j->ids);
     text_deinit(&j->completion);
     json_decref(j->tokens);
@@ -255,23 +234,20 @@ static void release(generate_job *j) {
 
 int cmd_generate(int argc, char **argv) {
     generate_job j = {.prompt = "",
-                      .device = "cpu",
-                      .precision = "fp32",
-                      .form = "fp32",
+                      .m = {OPENED_MODEL_STANDARD},
                       .count = 200,
                       .logprobs = -1,
                       .sampling = {.temperature = 0.8, .top_p = 0.95, .repetition = 1}};
-    int64_t top_k = 0, seed = 1, threads = 0;
+    int64_t top_k = 0, seed = 1;
     j.stops.items = j.stop_items;
     const cli_flag flags[] = {
-        {"MODEL", CLI_TEXT, &j.model,
-         .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
-        {"--adapter", CLI_TEXT, &j.adapter, .words = "DIR", .help = "a LoRA adapter of the model"},
+        OPENED_MODEL_FLAG(j.m),
+        OPENED_ADAPTER_FLAG(j.m),
         {"--prompt", CLI_TEXT, &j.prompt, .words = "TEXT", .help = "what it goes on from"},
         {"--prompt-ids", CLI_TEXT, &j.prompt_ids, .words = "IDS", .help = "the same as token ids: '1 461 461'"},
         {"--prompts", CLI_TEXT, &j.prompts, .words = "FILE", .help = "a prompt in each line, one after the other"},
-        {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE", .help = "if there is none in the model's folder"},
-        {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
+        OPENED_TOKENIZER_FLAG(j.m),
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
         {"drawing", CLI_HEADING, .help = "what is drawn:"},
         {"--temperature", CLI_REAL, &j.sampling.temperature, 0, 100, "X", "0: always the most likely token"},
         {"--top-k", CLI_INT, &top_k, 0, 1e9, "N", "only the N most likely; 0: all"},
@@ -294,10 +270,7 @@ int cmd_generate(int argc, char **argv) {
          "a line for each token: log p, id, text, the N most likely; -1: text"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object for each prompt"},
         {"work", CLI_HEADING, .help = "how:"},
-        {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
-        {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
-        {"--weights", CLI_CHOICE, &j.form, .words = FORM_WORDS, .help = FORM_HELP},
-        {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
+        OPENED_WORK_FLAGS(j.m),
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "generate MODEL [--prompt TEXT] [flags]",
                          "Lets a model go on from a prompt. The text is written as it comes.");
@@ -310,7 +283,7 @@ int cmd_generate(int argc, char **argv) {
     j.sampling.top_k = (int)top_k;
     j.sampling.seed = (uint64_t)seed;
     propane_error err = {0};
-    propane_status status = pool_set_threads((int)threads, &err);
+    propane_status status = pool_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = generate(&j, &err);
     release(&j);
     if (status != PROPANE_OK) return cli_error("generate", &err);

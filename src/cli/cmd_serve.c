@@ -10,19 +10,13 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
-#include "cli/forms.h"
-#include "cli/runfolder.h"
-#include "model/store.h"
+#include "cli/opened_model.h"
 #include "serve/server.h"
 
 typedef struct serve_job {
-    const char *model, *vocabulary, *device, *precision, *form, *chat_name, *name;
-    int64_t context;
+    opened_model m;
+    const char *chat_name, *name;
     serve_options options;
-    tokenizer *tokenizer;
-    model_weights *weights;
-    propane_device *opened;
-    infer *machine;
     infer_chat chat;
 } serve_job;
 
@@ -37,28 +31,20 @@ static const char *last_part(const char *path, char out[200]) {
 }
 
 static propane_status open_model(serve_job *j, propane_error *err) {
-    const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                   .context = j->context,
-                                   .weights = form_of(j->form)};
-    PROPANE_TRY(model_store_read(j->model, &j->weights, err));
-    PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
-    if (tokenizer_vocab_size(j->tokenizer) > j->weights->config.vocab_size)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
-                            j->model, j->weights->config.vocab_size, tokenizer_vocab_size(j->tokenizer));
-    PROPANE_TRY(infer_chat_open(j->model, j->tokenizer, j->chat_name, &j->chat, err));
-    PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
-    return infer_create(j->opened, j->weights, &options, &j->machine, err);
+    PROPANE_TRY(opened_model_read(&j->m, err));
+    PROPANE_TRY(opened_model_tokenizer(&j->m, false, err));
+    PROPANE_TRY(infer_chat_open(j->m.model, j->m.tokenizer, j->chat_name, &j->chat, err));
+    return opened_model_start(&j->m, err);
 }
 
 static propane_status serve(serve_job *j, propane_error *err) {
     char name[200];
     serve_server *server;
     PROPANE_TRY(open_model(j, err));
-    serve_engine engine = {.machine = j->machine,
-                           .tokenizer = j->tokenizer,
+    serve_engine engine = {.machine = j->m.machine,
+                           .tokenizer = j->m.tokenizer,
                            .chat = &j->chat,
-                           .name = j->name ? j->name : last_part(j->model, name),
+                           .name = j->name ? j->name : last_part(j->m.model, name),
                            .created = (int64_t)time(NULL),
                            .next_seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid()};
     cli_catch_signals();
@@ -74,22 +60,19 @@ static propane_status serve(serve_job *j, propane_error *err) {
 }
 
 int cmd_serve(int argc, char **argv) {
-    serve_job j = {.device = "cpu", .precision = "fp32", .form = "fp32", .options = {.host = "127.0.0.1"}};
-    int64_t threads = 0, port = 8080, body = 4, queue = 512, connections = 1024;
+    serve_job j = {.m = {OPENED_MODEL_STANDARD}, .options = {.host = "127.0.0.1"}};
+    int64_t port = 8080, body = 4, queue = 512, connections = 1024;
     const cli_flag flags[] = {
-        {"MODEL", CLI_TEXT, &j.model,
-         .help = "a run's folder, a model's folder, a .safetensors, .gguf or llama2.c file", .required = true},
+        OPENED_MODEL_FLAG(j.m),
+        OPENED_ADAPTER_FLAG(j.m),
         {"--host", CLI_TEXT, &j.options.host, .words = "ADDRESS", .help = "0.0.0.0: reachable from other machines"},
         {"--port", CLI_INT, &port, 0, 65535, "N", "0: any free one"},
         {"--name", CLI_TEXT, &j.name, .words = "NAME", .help = "what clients call the model; else the file's name"},
         {"--chat", CLI_TEXT, &j.chat_name, .words = "FORMAT",
          .help = "how the model talks, if its folder does not say"},
-        {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE", .help = "if there is none in the model's folder"},
-        {"--context", CLI_INT, &j.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
-        {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "see 'propane devices'"},
-        {"--precision", CLI_CHOICE, &j.precision, .words = "fp32|fp16", .help = "of the device's programs"},
-        {"--weights", CLI_CHOICE, &j.form, .words = FORM_WORDS, .help = FORM_HELP},
-        {"--threads", CLI_INT, &threads, 0, 256, "N", "0: one per core"},
+        OPENED_TOKENIZER_FLAG(j.m),
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
+        OPENED_WORK_FLAGS(j.m),
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
         {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},
         {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "at the same time"},
@@ -104,11 +87,8 @@ int cmd_serve(int argc, char **argv) {
     j.options.queue_limit = (int)queue;
     j.options.connection_limit = (int)connections;
     propane_error err = {0};
-    propane_status status = pool_set_threads((int)threads, &err);
+    propane_status status = pool_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = serve(&j, &err);
-    infer_free(j.machine);
-    propane_device_close(j.opened);
-    model_weights_free(j.weights);
-    tokenizer_free(j.tokenizer);
+    opened_model_close(&j.m);
     return status == PROPANE_OK ? CLI_OK : cli_error("serve", &err);
 }

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the order in which a model's parts are opened and closed.
+ */
+#include "cli/opened_model.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/runfolder.h"
+
+propane_status opened_model_read(opened_model *o, propane_error *err) {
+    return run_model(o->model, o->adapter, &o->weights, err);
+}
+
+propane_status opened_model_tokenizer(opened_model *o, bool exact, propane_error *err) {
+    PROPANE_TRY(run_tokenizer(o->vocabulary, o->model, &o->tokenizer, err));
+    int64_t vocab = o->weights->config.vocab_size, own = tokenizer_vocab_size(o->tokenizer);
+    if (own == vocab || (own < vocab && !exact)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s has a vocabulary of %" PRId64 ", the tokenizer one of %" PRId64
+                        ": they do not belong together",
+                        o->model, vocab, own);
+}
+
+propane_status opened_model_start(opened_model *o, propane_error *err) {
+    const infer_options options = {.dtype = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+                                   .context = o->context,
+                                   .weights = form_of(o->form)};
+    PROPANE_TRY(propane_device_open(o->device, &o->opened, err));
+    return infer_create(o->opened, o->weights, &options, &o->machine, err);
+}
+
+void opened_model_close(opened_model *o) {
+    infer_free(o->machine);
+    propane_device_close(o->opened);
+    model_weights_free(o->weights);
+    tokenizer_free(o->tokenizer);
+}
