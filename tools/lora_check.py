@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""LoRA against the package `peft`: for a Llama and a Qwen3 model with random weights, an adapter that peft made is trained
+"""LoRA against the package `peft`: for Llama, Qwen3 and GPT-2 models with random weights, an adapter that peft made is trained
 20 steps by peft and by `propane train` on the same tokens (equal losses), and the adapter that each has trained is used by
 the other (equal losses after loading, equal logits after `propane convert --merge`).
 
@@ -21,7 +21,7 @@ try:
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"
     import torch
     from peft import LoraConfig, PeftModel, get_peft_model
-    from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
+    from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, Qwen3Config
 except ImportError as missing:
     print(f"lora_check: {missing}")
     sys.exit(77)
@@ -31,8 +31,13 @@ COMMON = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_att
               vocab_size=256, max_position_embeddings=128, bos_token_id=None, eos_token_id=None)
 MODELS = {"llama": LlamaConfig(**COMMON, tie_word_embeddings=False),
           "qwen3": Qwen3Config(**COMMON, head_dim=24, tie_word_embeddings=True)}
+for kind in ("gpt2", "gpt2-all"):  # its matrices are Conv1D, [in, out]; c_attn holds queries, keys and values
+    MODELS[kind] = GPT2Config(n_embd=64, n_layer=3, n_head=4, vocab_size=256, n_positions=128, resid_pdrop=0.0,
+                              embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=None, eos_token_id=None)
 LORA = {"llama": dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"]),
-        "qwen3": dict(r=3, lora_alpha=12, target_modules=["q_proj", "k_proj", "o_proj", "gate_proj", "down_proj"])}
+        "qwen3": dict(r=3, lora_alpha=12, target_modules=["q_proj", "k_proj", "o_proj", "gate_proj", "down_proj"]),
+        "gpt2": dict(r=4, lora_alpha=8, target_modules=["c_attn", "mlp.c_proj"], fan_in_fan_out=True),
+        "gpt2-all": dict(r=5, lora_alpha=10, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True)}
 
 
 def run(*arguments):

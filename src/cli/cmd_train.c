@@ -247,7 +247,7 @@ static void tell_start(const train_job *j) {
     int64_t learnt = trainer_learnt(j->trainer);
     if (w->adapter_count > 0)
         printf("adapters: rank %" PRId64 ", alpha %g, dropout %g, of %s; %" PRId64 " parameters are learnt\n",
-               w->lora.rank, w->lora.alpha, w->lora.dropout, w->lora.targets, learnt);
+               w->lora.rank, w->lora.alpha, w->lora.dropout, w->lora.modules, learnt);
     else if (learnt < w->parameters)
         printf("frozen: %" PRId64 " parameters are learnt, the others get no gradient and no optimizer state\n",
                learnt);
@@ -345,8 +345,8 @@ static propane_status take_adapter(train_job *j, propane_error *err) {
     if (!j->arena) j->arena = arena_create();
     o->lora_rank = l.rank;
     o->lora_alpha = l.alpha;
-    o->lora_targets = j->arena ? arena_string(j->arena, l.targets) : NULL;
-    return o->lora_targets ? PROPANE_OK : propane_fail_memory(err, sizeof l.targets);
+    o->lora_targets = j->arena ? arena_string(j->arena, l.modules) : NULL;
+    return o->lora_targets ? PROPANE_OK : propane_fail_memory(err, sizeof l.modules);
 }
 
 static propane_status run(train_job *j, const model_flags *m, bool *again, propane_error *err) {
@@ -492,8 +492,8 @@ int cmd_train(int argc, char **argv) {
         {"--lora-alpha", CLI_REAL, &o->lora_alpha, 1e-6, 1e6, "X", "the adapters' scale is alpha / rank",
          .given = &lora_given},
         {"--lora-dropout", CLI_REAL, &o->lora_dropout, 0, 0.99, "X", "of what the adapters read"},
-        {"--lora-targets", CLI_TEXT, &o->lora_targets, .words = "LIST", .help = "matrices that get one, or all",
-         .given = &lora_given},
+        {"--lora-targets", CLI_TEXT, &o->lora_targets, .words = "LIST",
+         .help = "matrices that get one, or all; else q_proj,v_proj (gpt2: c_attn)", .given = &lora_given},
         {"--compact-vocab", CLI_SWITCH, &compact, .help = "learn and predict only ids that occur in the data"},
         {NULL, CLI_HEADING, NULL, .help = "Training"},
         {"--steps", CLI_INT, &o->steps, 1, 1e12, "N", "optimiser steps"},

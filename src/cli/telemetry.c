@@ -75,7 +75,7 @@ static void put_model(json_t *o, const train_options *options, const trainer *t)
     json_object_set_new(o, "lora_rank", json_integer(options->lora_rank));
     json_object_set_new(o, "lora_alpha", json_real(options->lora_alpha));
     json_object_set_new(o, "lora_dropout", json_real(options->lora_dropout));
-    json_object_set_new(o, "lora_targets", json_string(options->lora_targets));
+    json_object_set_new(o, "lora_targets", json_string(w->lora.modules));
 }
 
 static json_t *start_record(const train_options *o, const trainer *t, const corpus *data) {

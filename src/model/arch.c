@@ -58,6 +58,16 @@ bool model_arch_held(const model_config *c, const arch_tensor *row) {
     return row->when == ARCH_IF_OWN_HEAD ? !c->tie_word_embeddings : model_arch_used(c, row);
 }
 
+const char *model_arch_stored(const arch_tensor *row) { return row->stored ? row->stored : row->name; }
+
+const arch_tensor *model_arch_leader(const model_config *c, const arch_tensor *row) {
+    const arch_tensor *r = model_arch_of(c)->tensors;
+    while (r < row && (r->part != row->part || !model_arch_held(c, r) ||
+                       strcmp(model_arch_stored(r), model_arch_stored(row)) != 0))
+        r++;
+    return r;
+}
+
 int64_t model_arch_parameters(const model_config *c) {
     int64_t sum = 0;
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++) {

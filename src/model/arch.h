@@ -68,6 +68,7 @@ typedef struct model_arch {
     int64_t positions, head_dim; /* where the configuration does not say; head_dim 0: width / heads */
     double norm_eps;
     bool tied;
+    const char *adapted;        /* modules that get a low-rank adapter where nobody says which */
     const arch_rename *renames; /* ends with a row of NULL */
     const arch_demand *demands; /* likewise */
     const arch_tensor *tensors; /* embed, attn, ffn, head; ends with a row without a name */
@@ -86,6 +87,10 @@ int64_t model_arch_size(const model_config *c, arch_size size);
 /* Is the row a parameter of its part's function; does the model hold a tensor of its own for it (a tied head does not)? */
 bool model_arch_used(const model_config *c, const arch_tensor *row);
 bool model_arch_held(const model_config *c, const arch_tensor *row);
+/* The first of the rows that lie in one tensor of the files with this one: itself, unless files hold several as one. */
+const arch_tensor *model_arch_leader(const model_config *c, const arch_tensor *row);
+/* What a row's tensor is called in Hugging Face's files, behind the layer's prefix. */
+const char *model_arch_stored(const arch_tensor *row);
 /* Elements of all tensors. */
 int64_t model_arch_parameters(const model_config *c);
 /* The index-th parameter of a part's function behind its activations; NULL: there are no more. */

@@ -70,5 +70,6 @@ const model_arch model_arch_gpt2 = {
     .tied = true,
     .renames = renames,
     .demands = demands,
+    .adapted = "c_attn",
     .tensors = tensors,
 };

@@ -52,5 +52,6 @@ const model_arch model_arch_llama = {
     .norm_eps = 1e-6,
     .renames = renames,
     .demands = demands,
+    .adapted = "q_proj,v_proj",
     .tensors = tensors,
 };

@@ -47,5 +47,6 @@ const model_arch model_arch_qwen2 = {
     .norm_eps = 1e-6,
     .renames = renames,
     .demands = demands,
+    .adapted = "q_proj,v_proj",
     .tensors = tensors,
 };

@@ -21,7 +21,8 @@ typedef struct context {
     int layer;
     const char *prefix; /* of stages: "", "attn.", ... */
     bool whole;         /* parameter names carry the layer */
-    mil_value *drop[2]; /* dropout of what adapters read: the half's normed input, its middle; NULL: none */
+    const char *low_of; /* the parameter whose A made `low`, in this half */
+    mil_value *low;
 } context;
 
 const float *model_weight_from(void *weights, model_part part, int layer, const char *param) {
@@ -107,15 +108,12 @@ static mil_value *vector(context *x, const char *param, arch_size size) {
 }
 
 /* The weights of a part in the order of the architecture's rows. */
-enum { WEIGHTS_MAX = 24 };
+enum { WEIGHTS_MAX = 32 };
 typedef struct part_weights {
     int count;
     const char *params[WEIGHTS_MAX];
     mil_value *values[WEIGHTS_MAX];
 } part_weights;
-
-/* Does the matrix read the half's middle values, and not its normed input? */
-static bool reads_middle(const char *param) { return strcmp(param, "o_proj") == 0 || strcmp(param, "down_proj") == 0; }
 
 static void add_weight(part_weights *w, const char *param, mil_value *v) {
     if (w->count == WEIGHTS_MAX) return;
@@ -131,22 +129,29 @@ static void adapter_matrix(context *x, part_weights *w, const char *param, const
     if (name) add_weight(w, full, mil_build_param(&x->b, name, mil_type_tensor(x->o->dtype, 2, dim)));
 }
 
+static bool is_leader(const context *x, const arch_tensor *row) { return model_arch_leader(x->c, row) == row; }
+
+/* What the adapters of a module read is dropped by a mask of its own. */
+static void declare_dropout(context *x, part_weights *w) {
+    const arch_tensor *row;
+    for (int i = 0; (row = model_arch_param(x->c, x->part, i)); i++) {
+        if (row->in == ARCH_1 || !is_leader(x, row) || !model_lora_targets(x->o->lora, row->param)) continue;
+        const char *name = arena_printf(x->b.module->arena, "drop_%s", row->param);
+        mil_type type = tensor4(x, x->o->batch, model_arch_size(x->c, row->in), 1, x->o->sequence);
+        if (name) add_weight(w, name, mil_build_param(&x->b, name, type));
+    }
+}
+
 static void declare_adapters(context *x, part_weights *w) {
-    static const char *const names[] = {"drop_in", "drop_mid"};
     const arch_tensor *row;
     const model_lora *l = x->o->lora;
-    int64_t size[2] = {0, 0};
     for (int i = 0; (row = model_arch_param(x->c, x->part, i)); i++) {
-        if (x->part == MODEL_HEAD || row->in == ARCH_1 || !model_lora_targets(l, row->param)) continue;
+        if (row->in == ARCH_1 || !model_lora_targets(l, row->param)) continue;
         int64_t out = model_arch_size(x->c, row->out), in = model_arch_size(x->c, row->in);
-        adapter_matrix(x, w, row->param, "a", l->rank, in);
+        if (is_leader(x, row)) adapter_matrix(x, w, row->param, "a", l->rank, in);
         adapter_matrix(x, w, row->param, "b", out, l->rank);
-        size[reads_middle(row->param)] = in;
     }
-    for (int i = 0; i < 2; i++)
-        x->drop[i] = x->o->dropout && size[i]
-                         ? mil_build_param(&x->b, names[i], tensor4(x, x->o->batch, size[i], 1, x->o->sequence))
-                         : NULL;
+    if (x->o->dropout) declare_dropout(x, w);
 }
 
 static part_weights declare(context *x) {
@@ -157,13 +162,13 @@ static part_weights declare(context *x) {
                    row->in == ARCH_1
                        ? vector(x, row->param, row->out)
                        : matrix(x, row->param, model_arch_size(x->c, row->out), model_arch_size(x->c, row->in)));
-    if (x->o->lora) declare_adapters(x, &w);
+    if (x->o->lora && x->part != MODEL_HEAD) declare_adapters(x, &w);
     return w;
 }
 
 /* NULL: the architecture has none, or an error came before. */
 static mil_value *weight(const part_weights *w, const char *param) {
-    for (int i = 0; i < w->count; i++)
+    for (int i = 0; param && i < w->count; i++)
         if (strcmp(w->params[i], param) == 0) return w->values[i];
     return NULL;
 }
@@ -180,17 +185,26 @@ static mil_value *product(context *x, mil_value *w, mil_value *v, const char *na
     return reshape4(x, y, batch, out, 1, positions);
 }
 
-/* scale * B A v, with v's dropout. NULL: the matrix has no adapter. */
+/* scale * A v, with v's dropout; matrices of one module share it. NULL: there is no adapter. */
+static mil_value *lowered(context *x, const part_weights *w, const char *leader, mil_value *v, const char *name) {
+    arena *a = x->b.module->arena;
+    mil_value *down = weight(w, arena_printf(a, "%s_lora_a", leader)),
+              *drop = weight(w, arena_printf(a, "drop_%s", leader));
+    if (!down) return NULL;
+    if (x->low_of && strcmp(x->low_of, leader) == 0) return x->low;
+    if (drop) v = mil_build_binary(&x->b, MIL_OP_mul, v, drop);
+    x->low_of = leader;
+    x->low = mil_build_binary_scalar(&x->b, MIL_OP_mul, product(x, down, v, arena_printf(a, "%s_low", name)),
+                                     model_lora_scale(x->o->lora));
+    return x->low;
+}
+
+/* scale * B A v. NULL: the matrix has no adapter. */
 static mil_value *adapter(context *x, const part_weights *w, const char *param, mil_value *v, const char *name) {
     arena *a = x->b.module->arena;
-    mil_value *down = weight(w, arena_printf(a, "%s_lora_a", param)),
-              *up = weight(w, arena_printf(a, "%s_lora_b", param));
-    if (!down || !up) return NULL;
-    mil_value *drop = x->drop[reads_middle(param)];
-    if (drop) v = mil_build_binary(&x->b, MIL_OP_mul, v, drop);
-    mil_value *low = product(x, down, v, arena_printf(a, "%s_low", name));
-    low = mil_build_binary_scalar(&x->b, MIL_OP_mul, low, model_lora_scale(x->o->lora));
-    return product(x, up, low, arena_printf(a, "%s_lora", name));
+    mil_value *up = weight(w, arena_printf(a, "%s_lora_b", param));
+    mil_value *low = up ? lowered(x, w, model_lora_leader(x->c, x->part, param), v, name) : NULL;
+    return low ? product(x, up, low, arena_printf(a, "%s_lora", name)) : NULL;
 }
 
 /* The product with a matrix; with its bias and its adapter, where there are any. */
@@ -500,6 +514,7 @@ propane_status model_build_head(mil_module *m, const char *name, const model_con
 static void at(context *x, model_part part, int layer) {
     x->part = part;
     x->layer = layer;
+    x->low_of = NULL;
     x->prefix = part == MODEL_ATTN ? "attn." : part == MODEL_FFN ? "ffn." : "head.";
 }
 

@@ -35,8 +35,8 @@ typedef struct model_build_options {
     model_packing packing;  /* of matrices that are parameters; needs scales as model/pack.h says */
     const model_lora *lora; /* NULL: none; else the adapters are parameters, whatever the other weights are */
     bool
-        dropout; /* with lora: what the adapters read is multiplied by parameters drop_in [B,D,1,S] (q, k, v, gate, up) and
-                   * drop_mid (o, down) of that input's shape, behind all others, where an adapter reads it */
+        dropout; /* with lora: what the adapters of a module read is multiplied by the parameter drop_PARAM, of the shape
+                   * of that input, behind all others; PARAM is the module's first */
 } model_build_options;
 
 /* A model_weight on a model_weights (the context). */

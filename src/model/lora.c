@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns adapters: which matrices have one, their tensors in the registry, merging. Everything that trains or runs sees them
- * as tensors like the others. Refuses matrices that files hold together with others, because then an adapter of one of
- * them would not be one in the file.
+ * as tensors like the others. Matrices that files hold as one are adapted together or not at all, because an adapter of one
+ * of them would not be one in the file.
  */
 #include "model/lora.h"
 
@@ -30,14 +30,16 @@ static const char *next_item(const char *at, char out[100]) {
     return next;
 }
 
-bool model_lora_targets(const model_lora *l, const char *param) {
+static bool is_listed(const char *list, const char *name) {
     char item[100];
-    for (const char *at = l->rank > 0 ? l->targets : NULL; at;) {
+    for (const char *at = list; at;) {
         at = next_item(at, item);
-        if (strcmp(item, param) == 0) return true;
+        if (strcmp(item, name) == 0) return true;
     }
     return false;
 }
+
+bool model_lora_targets(const model_lora *l, const char *param) { return l->rank > 0 && is_listed(l->targets, param); }
 
 bool model_name_matches(const char *pattern, const char *name) {
     const char *star = NULL, *held = NULL;
@@ -68,32 +70,86 @@ static bool is_candidate(const model_config *c, const arch_tensor *row) {
     return (row->part == MODEL_ATTN || row->part == MODEL_FFN) && row->in != ARCH_1 && model_arch_held(c, row);
 }
 
+static bool is_leader(const model_config *c, const arch_tensor *row) {
+    return is_candidate(c, row) && model_arch_leader(c, row) == row;
+}
+
+const char *model_lora_leader(const model_config *c, model_part part, const char *param) {
+    for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
+        if (row->part == part && is_candidate(c, row) && strcmp(row->param, param) == 0)
+            return model_arch_leader(c, row)->param;
+    return param;
+}
+
+/* "self_attn.q_proj", "attn.c_attn": the tensor's name in the files without its end. */
+static const char *module_of(const arch_tensor *row, char out[100]) {
+    const char *name = model_arch_stored(row);
+    size_t length = strlen(name), tail = strlen(".weight");
+    bool ends = length > tail && strcmp(name + length - tail, ".weight") == 0;
+    snprintf(out, 100, "%.*s", (int)(ends ? length - tail : length), name);
+    return out;
+}
+
 /* The part of a module's name behind its last dot: "q_proj" of "self_attn.q_proj". */
 static const char *last_part(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot ? dot + 1 : name;
 }
 
+/* A pattern of the module or of its last part; or a longer name that ends with the module, as peft may have it. */
+static bool item_matches(const char *item, const char *module) {
+    size_t n = strlen(module), m = strlen(item);
+    if (model_name_matches(item, last_part(module)) || model_name_matches(item, module)) return true;
+    return m > n && item[m - n - 1] == '.' && strcmp(item + m - n, module) == 0;
+}
+
+static void append(char *list, size_t room, const char *separator, const char *name) {
+    size_t used = strlen(list);
+    snprintf(list + used, room - used, "%s%s", used ? separator : "", name);
+}
+
 static propane_status choose_item(model_lora *l, const model_config *c, const char *item, propane_error *err) {
-    char there[200] = "";
+    char there[200] = "", known[200] = "", module[100];
+    const arch_tensor *tensors = model_arch_of(c)->tensors;
     bool found = false, all = strcmp(item, "all") == 0 || strcmp(item, "all-linear") == 0;
-    for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++) {
-        if (!is_candidate(c, row)) continue;
-        size_t used = strlen(there);
-        snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "", row->param);
-        if (!all && !model_name_matches(last_part(item), row->param)) continue;
+    for (const arch_tensor *leader = tensors; leader->name; leader++) {
+        if (!is_leader(c, leader)) continue;
+        const char *last = last_part(module_of(leader, module));
+        if (!is_listed(known, last)) {
+            append(known, sizeof known, ",", last);
+            append(there, sizeof there, ", ", last);
+        }
+        if (!all && !item_matches(item, module)) continue;
         found = true;
-        if (row->stored || row->transposed)
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                                "adapters of %s are not supported: the architecture's files hold '%s' in another form",
-                                model_arch_of(c)->type, row->param);
-        if (model_lora_targets(l, row->param)) continue;
-        used = strlen(l->targets);
-        snprintf(l->targets + used, sizeof l->targets - used, "%s%s", used ? "," : "", row->param);
+        for (const arch_tensor *row = leader; row->name; row++)
+            if (is_candidate(c, row) && row->part == leader->part && model_arch_leader(c, row) == leader &&
+                !model_lora_targets(l, row->param))
+                append(l->targets, sizeof l->targets, ",", row->param);
     }
     if (found) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_NOT_FOUND, "the model's layers have no matrix '%.60s' to adapt; they have %s",
                         item, there);
+}
+
+/* A module is called by the last part of its name, unless another one that is not adapted ends with it, too. */
+static void name_module(model_lora *l, const model_config *c, const arch_tensor *leader) {
+    char module[100], other[100];
+    const char *name = last_part(module_of(leader, module));
+    for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
+        if (is_leader(c, row) && !model_lora_targets(l, row->param) &&
+            strcmp(last_part(module_of(row, other)), name) == 0)
+            name = module;
+    if (!is_listed(l->modules, name)) append(l->modules, sizeof l->modules, ",", name);
+}
+
+static void name_modules(model_lora *l, const model_config *c) {
+    char item[100];
+    l->modules[0] = 0;
+    for (const char *at = l->targets; at;) { /* in the order in which they were asked for */
+        at = next_item(at, item);
+        for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
+            if (is_leader(c, row) && strcmp(row->param, item) == 0) name_module(l, c, row);
+    }
 }
 
 propane_status model_lora_choose(model_lora *l, const model_config *c, const char *targets, propane_error *err) {
@@ -107,10 +163,11 @@ propane_status model_lora_choose(model_lora *l, const model_config *c, const cha
         return propane_fail(err, PROPANE_ERR_INVALID, "an adapter's dropout is %g; it must be at least 0 and below 1",
                             l->dropout);
     l->targets[0] = 0;
-    for (const char *at = targets; at;) {
+    for (const char *at = *targets ? targets : model_arch_of(c)->adapted; at;) {
         at = next_item(at, item);
         PROPANE_TRY(choose_item(l, c, item, err));
     }
+    name_modules(l, c);
     return PROPANE_OK;
 }
 
@@ -126,16 +183,21 @@ static const char *adapter_name(arena *a, const char *name, char kind) {
 static bool add(model_weights *w, const model_tensor *base, char kind, int64_t out, int64_t in) {
     model_tensor *t = &w->tensors[model_weights_total(w)];
     *t = (model_tensor){.part = base->part, .layer = base->layer, .decay = true, .role = ARCH_MATRIX, .rank = 2};
-    t->name = t->stored = t->gguf = adapter_name(w->arena, base->name, kind);
+    t->name = adapter_name(w->arena, base->name, kind);
+    t->stored = t->gguf = adapter_name(w->arena, base->stored, kind);
     t->param = arena_printf(w->arena, "%s_lora_%c", base->param, kind == 'A' ? 'a' : 'b');
     t->dim[0] = t->stored_rows = out;
     t->dim[1] = in;
+    if (kind == 'B') {
+        t->stored_rows = base->stored_rows;
+        t->first_row = base->first_row;
+    }
     t->count = out * in;
     t->offset = w->adapter_floats;
     w->adapter_floats += (t->count + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
     w->adapter_parameters += t->count;
     w->adapter_count++;
-    return t->name && t->param;
+    return t->name && t->stored && t->param;
 }
 
 static void drop_adapters(model_weights *w) {
@@ -156,7 +218,7 @@ propane_status model_weights_add_lora(model_weights *w, const model_lora *l, pro
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         if (t->layer < 0 || t->rank != 2 || !model_lora_targets(l, t->param)) continue;
-        ok &= add(w, t, 'A', l->rank, t->dim[1]);
+        if (t->first_row == 0) ok &= add(w, t, 'A', l->rank, t->dim[1]);
         ok &= add(w, t, 'B', t->dim[0], l->rank);
     }
     size_t bytes = (size_t)w->adapter_floats * sizeof(float);
@@ -206,7 +268,7 @@ propane_status model_lora_merge(model_weights *w, propane_error *err) {
     for (int i = 0; i < w->count && w->lora.rank > 0; i++) {
         const model_tensor *t = &w->tensors[i];
         if (t->layer < 0 || t->rank != 2 || !model_lora_targets(&w->lora, t->param)) continue;
-        snprintf(name, sizeof name, "%s_lora_a", t->param);
+        snprintf(name, sizeof name, "%s_lora_a", model_lora_leader(&w->config, t->part, t->param));
         const model_tensor *a = model_weights_param(w, t->part, t->layer, name);
         snprintf(name, sizeof name, "%s_lora_b", t->param);
         const model_tensor *b = model_weights_param(w, t->part, t->layer, name);

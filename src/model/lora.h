@@ -3,6 +3,9 @@
  * learnt and W left as it is. The adapters are tensors of the registry behind the model's own (model_weights.adapter_count)
  * and parameters of the forward functions behind theirs: PARAM_lora_a and PARAM_lora_b.
  *
+ * Matrices that files hold as one (GPT-2's c_attn: queries, keys, values) are adapted together, as one module: they share
+ * an A, that of the first of them, and each has its rows of B.
+ *
  * On disk an adapter is a folder in the form of the package peft: adapter_config.json and adapter_model.safetensors.
  */
 #ifndef MODEL_LORA_H
@@ -21,13 +24,16 @@ typedef struct model_lora {
     bool rank_root;    /* scale = alpha / sqrt(rank): peft's use_rslora */
     double dropout;    /* of what A reads, while training */
     char targets[300]; /* parameters, separated by commas: "q_proj,v_proj" */
+    char modules[300]; /* the same, as files and people call them: "c_attn" */
 } model_lora;
 
 double model_lora_scale(const model_lora *l);
 bool model_lora_targets(const model_lora *l, const char *param);
-/* Fills l->targets from a list of names and patterns with * ("q_proj,v_proj", "*_proj"); "all": every matrix of the layers.
- * Checks rank, alpha and dropout. A name that the architecture does not have lists those that it has; a matrix that files
- * hold together with others (GPT-2's) is PROPANE_ERR_UNSUPPORTED. */
+/* The parameter whose A a matrix reads: itself, or the first of those that files hold as one with it. */
+const char *model_lora_leader(const model_config *c, model_part part, const char *param);
+/* Fills l->targets and l->modules from a list of modules and patterns with * ("q_proj,v_proj", "*_proj", "mlp.c_proj");
+ * "all": every matrix of the layers; "": what the architecture's row says. Checks rank, alpha and dropout. A name that the
+ * architecture does not have lists those that it has. */
 PROPANE_CHECK propane_status model_lora_choose(model_lora *l, const model_config *c, const char *targets,
                                                propane_error *err);
 bool model_lora_equal(const model_lora *a, const model_lora *b);

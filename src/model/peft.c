@@ -36,18 +36,10 @@ static bool is_empty(const json_t *v) {
 }
 
 static propane_status check_settings(const json_t *o, const char *source, propane_error *err) {
-    static const char *const empty[] = {"use_dora",
-                                        "modules_to_save",
-                                        "rank_pattern",
-                                        "alpha_pattern",
-                                        "fan_in_fan_out",
-                                        "exclude_modules",
-                                        "trainable_token_indices",
-                                        "target_parameters",
-                                        "lora_bias",
-                                        "use_qalora",
-                                        "alora_invocation_tokens",
-                                        "layer_replication"};
+    static const char *const empty[] = {
+        "use_dora",        "modules_to_save",         "rank_pattern",      "alpha_pattern",
+        "exclude_modules", "trainable_token_indices", "target_parameters", "lora_bias",
+        "use_qalora",      "alora_invocation_tokens", "layer_replication"};
     const char *type = NULL, *bias = "none";
     PROPANE_TRY(json_get_text(o, source, "peft_type", true, &type, err));
     PROPANE_TRY(json_get_text(o, source, "bias", false, &bias, err));
@@ -110,23 +102,39 @@ propane_status model_adapter_config(const char *dir, const model_config *c, mode
 /* peft's own saved name may lack the adapter's; older files have ".default" in it. */
 static const safetensors_tensor *find(const safetensors *s, const model_tensor *t) {
     char name[400];
-    const safetensors_tensor *found = safetensors_find(s, t->name);
+    const safetensors_tensor *found = safetensors_find(s, t->stored);
     if (found) return found;
-    snprintf(name, sizeof name, "%.*s.default.weight", (int)(strlen(t->name) - strlen(".weight")), t->name);
+    snprintf(name, sizeof name, "%.*s.default.weight", (int)(strlen(t->stored) - strlen(".weight")), t->stored);
     return safetensors_find(s, name);
+}
+
+static bool is_first(const model_weights *w, int adapter) { return w->tensors[adapter].first_row == 0; }
+
+/* A tensor of the file: the rows of one of ours, or of several. */
+static propane_status fill_tensor(model_weights *w, int first, const safetensors *s, const safetensors_tensor *from,
+                                  propane_error *err) {
+    const model_tensor *t = &w->tensors[first];
+    if (from->rank != 2 || from->dim[0] != t->stored_rows || from->dim[1] != t->dim[1])
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not [%lld,%lld], as the model and the rank want it",
+                            safetensors_source(s), t->stored, (long long)t->stored_rows, (long long)t->dim[1]);
+    if (t->stored_rows == t->dim[0]) return safetensors_f32(s, from, model_weights_data(w, t), err);
+    float *all = mem_array((size_t)(t->stored_rows * t->dim[1]), sizeof *all);
+    if (!all) return propane_fail_memory(err, (size_t)(t->stored_rows * t->dim[1]) * sizeof *all);
+    propane_status status = safetensors_f32(s, from, all, err);
+    for (int i = first; status == PROPANE_OK && i < model_weights_total(w); i++)
+        if (strcmp(w->tensors[i].stored, t->stored) == 0)
+            memcpy(model_weights_data(w, &w->tensors[i]), all + w->tensors[i].first_row * t->dim[1],
+                   (size_t)w->tensors[i].count * sizeof *all);
+    mem_free(all);
+    return status;
 }
 
 static propane_status fill(model_weights *w, const safetensors *s, propane_error *err) {
     int used = 0;
     for (int i = w->count; i < model_weights_total(w); i++) {
-        const model_tensor *t = &w->tensors[i];
-        const safetensors_tensor *found = find(s, t);
+        const safetensors_tensor *found = is_first(w, i) ? find(s, &w->tensors[i]) : NULL;
         if (!found) continue; /* a layer without one: zeros */
-        if (found->rank != 2 || found->dim[0] != t->dim[0] || found->dim[1] != t->dim[1])
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "%s: '%s' is not [%lld,%lld], as the model and the rank want it", safetensors_source(s),
-                                t->name, (long long)t->dim[0], (long long)t->dim[1]);
-        PROPANE_TRY(safetensors_f32(s, found, model_weights_data(w, t), err));
+        PROPANE_TRY(fill_tensor(w, i, s, found, err));
         used++;
     }
     if (used == safetensors_count(s) && used > 0) return PROPANE_OK;
@@ -161,7 +169,7 @@ propane_status model_adapter_read(model_weights *w, const char *dir, propane_err
 
 static json_t *targets_of(const model_lora *l) {
     json_t *list = json_array();
-    for (const char *at = l->targets; list && *at;) {
+    for (const char *at = l->modules; list && *at;) {
         size_t n = strcspn(at, ",");
         if (json_array_append_new(list, json_stringn(at, n))) break;
         at += n + (at[n] == ',');
@@ -169,12 +177,13 @@ static json_t *targets_of(const model_lora *l) {
     return list;
 }
 
-static propane_status write_config(const model_lora *l, const char *path, const char *base, propane_error *err) {
+static propane_status write_config(const model_lora *l, bool transposed, const char *path, const char *base,
+                                   propane_error *err) {
     json_t *o =
         json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:b, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type",
                   "CAUSAL_LM", "base_model_name_or_path", base, "r", (json_int_t)l->rank, "lora_alpha", l->alpha,
-                  "lora_dropout", l->dropout, "use_rslora", (int)l->rank_root, "bias", "none", "fan_in_fan_out", 0,
-                  "inference_mode", 1, "init_lora_weights", 1, "target_modules", targets_of(l));
+                  "lora_dropout", l->dropout, "use_rslora", (int)l->rank_root, "bias", "none", "fan_in_fan_out",
+                  (int)transposed, "inference_mode", 1, "init_lora_weights", 1, "target_modules", targets_of(l));
     char *data = o ? json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
     propane_status status = data ? file_write(path, data, strlen(data), err) : propane_fail_memory(err, 0);
     free(data);
@@ -186,8 +195,10 @@ static propane_status write_weights(const model_weights *w, const char *path, pr
     safetensors_writer *out = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &out, err));
     propane_status status = safetensors_writer_metadata(out, "format", "pt", err);
-    for (int i = w->count; i < model_weights_total(w) && status == PROPANE_OK; i++)
-        status = safetensors_writer_declare(out, w->tensors[i].name, ST_F32, 2, w->tensors[i].dim, err);
+    for (int i = w->count; i < model_weights_total(w) && status == PROPANE_OK; i++) {
+        const int64_t dim[] = {w->tensors[i].stored_rows, w->tensors[i].dim[1]};
+        if (is_first(w, i)) status = safetensors_writer_declare(out, w->tensors[i].stored, ST_F32, 2, dim, err);
+    }
     for (int i = w->count; i < model_weights_total(w) && status == PROPANE_OK; i++)
         status = safetensors_writer_data(out, model_weights_data(w, &w->tensors[i]),
                                          (size_t)w->tensors[i].count * sizeof(float), err);
@@ -196,11 +207,18 @@ static propane_status write_weights(const model_weights *w, const char *path, pr
     return status;
 }
 
+/* peft's fan_in_fan_out: the model's own matrices lie transposed in its files. */
+static bool holds_transposed(const model_weights *w) {
+    for (int i = 0; i < w->count; i++)
+        if (w->tensors[i].transposed && model_lora_targets(&w->lora, w->tensors[i].param)) return true;
+    return false;
+}
+
 propane_status model_adapter_write(const model_weights *w, const char *dir, const char *base, propane_error *err) {
     PROPANE_TRY(file_make_dir(dir, err));
     char *config = in_folder(dir, MODEL_ADAPTER_CONFIG), *weights = in_folder(dir, MODEL_ADAPTER_WEIGHTS);
     propane_status status = config && weights ? write_weights(w, weights, err) : propane_fail_memory(err, strlen(dir));
-    if (status == PROPANE_OK) status = write_config(&w->lora, config, base, err);
+    if (status == PROPANE_OK) status = write_config(&w->lora, holds_transposed(w), config, base, err);
     mem_free(config);
     mem_free(weights);
     return status;

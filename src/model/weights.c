@@ -15,12 +15,11 @@ static const char *full_name(arena *a, const char *prefix, int layer, const char
     return layer < 0 ? name : arena_printf(a, "%s%d.%s", prefix, layer, name);
 }
 
-static const char *stored_name(const arch_tensor *row) { return row->stored ? row->stored : row->name; }
-
 /* Rows of the stored tensor: before this one's, and all. */
 static void place_rows(const model_config *c, const arch_tensor *row, model_tensor *t) {
     for (const arch_tensor *r = model_arch_of(c)->tensors; r->name; r++) {
-        if (r->part != row->part || !model_arch_held(c, r) || strcmp(stored_name(r), stored_name(row)) != 0) continue;
+        if (r->part != row->part || !model_arch_held(c, r) || strcmp(model_arch_stored(r), model_arch_stored(row)) != 0)
+            continue;
         if (r < row) t->first_row += model_arch_size(c, r->out);
         t->stored_rows += model_arch_size(c, r->out);
     }

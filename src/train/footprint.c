@@ -19,7 +19,8 @@ static double learnt(const model_config *c, const train_options *o, double param
     if (model_lora_choose(&l, c, o->lora_targets, NULL) != PROPANE_OK) return 0;
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
         if (row->in != ARCH_1 && model_lora_targets(&l, row->param))
-            sum += (double)(l.rank * (model_arch_size(c, row->out) + model_arch_size(c, row->in)));
+            sum += (double)(l.rank * (model_arch_size(c, row->out) +
+                                      (model_arch_leader(c, row) == row ? model_arch_size(c, row->in) : 0)));
     return sum * (double)c->num_hidden_layers;
 }
 

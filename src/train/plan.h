@@ -88,7 +88,7 @@ void plan_split_head(model_config *c, int64_t batch, int64_t context);
 int64_t plan_calls(const plan *p, const plan_kernel *k); /* of a kernel in one batch */
 /* One of the block's parameters other than x and the dropout that the host fills in. */
 bool plan_is_weight(const plan_block *b, const char *param);
-bool plan_is_dropout(const char *param); /* drop_in, drop_mid: model/forward.h */
+bool plan_is_dropout(const char *param); /* drop_PARAM: model/forward.h */
 /* The chips that a plan is made for, as chip_listed takes them; "": none. */
 const char *plan_chips(const char *name, mil_dtype precision);
 /* Does the plan claim the chip, and does no known rule refuse one of its device kernels there, in the form that the weight

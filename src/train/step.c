@@ -11,7 +11,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/pool.h"
-#include "base/rng.h"
+#include "train/dropout.h"
 #include "train/embed.h"
 #include "train/loss.h"
 #include "train/packing.h"
@@ -911,34 +911,6 @@ train_simulated train_step_simulated(train_step *s) {
 
 /* ---- dropout --------------------------------------------------------------------------------------------------------------- */
 
-typedef struct dropout_fill {
-    void *data;
-    const propane_io *io;
-    uint64_t key;
-    double keep;
-} dropout_fill;
-
-/* One channel: each element by its own place and the key, so that neither threads nor layouts change what is dropped. */
-static void fill_channel(void *context, int task, int worker) {
-    (void)worker;
-    const dropout_fill *f = context;
-    int64_t channels = f->io->dim[1], positions = f->io->dim[3], b = task / channels, c = task % channels;
-    char *row = (char *)f->data + b * f->io->stride[0] + c * f->io->stride[1];
-    float kept = (float)(1 / f->keep);
-    uint16_t half = fp16_from_f32(kept);
-    rng r;
-    rng_init(&r, f->key + (uint64_t)task);
-    for (int64_t i = 0; i < positions; i++) {
-        bool keep = f->keep >= 1 || rng_unit(&r) < f->keep;
-        float value = keep ? kept : 0;
-        uint16_t value16 = keep ? half : 0;
-        if (f->io->dtype == PROPANE_FP16)
-            memcpy(row + i * 2, &value16, 2);
-        else
-            memcpy(row + i * 4, &value, 4);
-    }
-}
-
 propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *err) {
     double dropout = s->weights->lora.dropout;
     if (s->weights->lora.rank == 0 || dropout <= 0 || (s->dropout_filled && s->dropout == key)) return PROPANE_OK;
@@ -948,10 +920,7 @@ propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *er
         void *data = NULL;
         if (!plan_is_dropout(v->name)) continue;
         PROPANE_TRY(lock_value(s, i, true, &data, err));
-        uint64_t own = (key * 0x9e3779b97f4a7c15u + (uint64_t)v->instance * 2 + (strcmp(v->name, "drop_mid") == 0)) *
-                       0xbf58476d1ce4e5b9u;
-        dropout_fill f = {data, &v->io, own, key ? 1 - dropout : 1};
-        pool_run(fill_channel, &f, (int)(v->io.dim[0] * v->io.dim[1]));
+        train_dropout_fill(data, &v->io, key, train_dropout_mask(v->instance, v->name), dropout);
         unlock_value(s, i);
     }
     s->dropout = key;

@@ -75,8 +75,8 @@ int train_step_learnt(const train_step *s, int index);
 float *train_step_moment(train_step *s, int which, int tensor);
 /* What the optimiser keeps: gradients and moments. */
 size_t train_step_state_bytes(const train_step *s);
-/* Dropout of the adapters' inputs in the batches to come: seeded by `key`, so the same key drops the same. 0: none, as in
- * evaluations. Does nothing where the model has no dropout. */
+/* Dropout of the adapters' inputs in the batch to come: its first sequence is seeded by `key`, the next one by `key` + 1, so
+ * that parts of a batch drop what the whole does. 0: none, as in evaluations. Does nothing where the model has no dropout. */
 PROPANE_CHECK propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *err);
 /* Copies the gradient of a tensor that is learnt; count as in the registry. */
 PROPANE_CHECK propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err);

@@ -69,7 +69,7 @@ void train_options_default(train_options *o) {
                          .trainable = "",
                          .freeze = "",
                          .lora_alpha = 16,
-                         .lora_targets = "q_proj,v_proj",
+                         .lora_targets = "",
                          .adapter = "",
                          .base = ""};
 }
@@ -482,9 +482,9 @@ static propane_status next_count(trainer *t, int64_t ahead, int64_t *out, propan
     return PROPANE_OK;
 }
 
-/* The position in the data is the dropout's seed, too: a resumed run drops the same. */
+/* The position in the data is the dropout's seed, too: a resumed run drops the same, and so do the ranks of several. */
 static uint64_t dropout_key(const trainer *t) {
-    return ((uint64_t)t->options.seed << 32 ^ (uint64_t)(t->state.position + t->first)) * 2 + 1;
+    return ((uint64_t)t->options.seed << 40) + (uint64_t)(t->state.position + t->first) + 1;
 }
 
 /* Every target counts alike, whichever batch of the step and whichever rank's it is: a part weighs as much as it has

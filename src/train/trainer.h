@@ -49,7 +49,7 @@ typedef struct train_options {
     int64_t recompute; /* 1: activations are computed again for the backward pass, see train_step_options */
     int64_t lora_rank; /* 0: no adapters */
     double lora_alpha, lora_dropout;
-    const char *lora_targets; /* parameters or patterns, separated by commas */
+    const char *lora_targets; /* modules or patterns, separated by commas; "": what the architecture usually adapts */
     const char *adapter;      /* folder of an adapter to begin with, which has rank, alpha and targets; "": a new one */
     const char *base;         /* the model that the adapters are for, for messages and the adapter's configuration */
 } train_options;

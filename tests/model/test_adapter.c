@@ -164,17 +164,71 @@ TEST(weights_that_do_not_fit_are_refused) {
     mem_free(dir);
 }
 
-TEST(matrices_that_files_hold_together_are_refused) {
+/* GPT-2's files hold queries, keys and values as one matrix: one module, an A for all three, each its rows of B. */
+TEST(matrices_that_files_hold_together_are_adapted_together) {
+    static const struct {
+        const char *list, *targets, *modules;
+    } cases[] = {{"", "q_proj,k_proj,v_proj", "c_attn"},
+                 {"c_attn", "q_proj,k_proj,v_proj", "c_attn"},
+                 {"c_proj", "o_proj,down_proj", "c_proj"},
+                 {"mlp.c_proj,c_fc", "down_proj,up_proj", "mlp.c_proj,c_fc"},
+                 {"transformer.h.0.attn.c_proj", "o_proj", "attn.c_proj"},
+                 {"all", "q_proj,k_proj,v_proj,o_proj,up_proj,down_proj", "c_attn,c_proj,c_fc"}};
+    static const char gpt2[] = "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 2, \"n_head\": 2, "
+                               "\"vocab_size\": 16, \"n_positions\": 16}";
     model_config c;
-    model_lora l = {.rank = 2, .alpha = 1};
-    static const char gpt2[] =
-        "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 2, \"vocab_size\": 16, "
-        "\"n_positions\": 16}";
+    model_weights *w = NULL, *again = NULL;
+    model_lora l = {.rank = 3, .alpha = 6};
     EXPECT_OK(model_config_parse(gpt2, strlen(gpt2), "c.json", &c, &err));
-    EXPECT_FAIL(model_lora_choose(&l, &c, "q_proj", &err), PROPANE_ERR_UNSUPPORTED,
-                "adapters of gpt2 are not supported");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        EXPECT_OK(model_lora_choose(&l, &c, cases[i].list, &err));
+        EXPECT_TEXT(l.targets, cases[i].targets);
+        EXPECT_TEXT(l.modules, cases[i].modules);
+    }
+    EXPECT_FAIL(model_lora_choose(&l, &c, "q_proj", &err), PROPANE_ERR_NOT_FOUND,
+                "no matrix 'q_proj' to adapt; they have c_attn, c_proj, c_fc");
+    EXPECT_OK(model_lora_choose(&l, &c, "c_attn,mlp.c_proj", &err));
+    EXPECT_OK(model_weights_create(&c, &w, &err));
+    EXPECT_OK(model_weights_add_lora(w, &l, &err));
+    EXPECT(w->adapter_count == 2 * (1 + 3 + 2) && w->adapter_parameters == 2 * 3 * (8 + 24 + 32 + 8));
+    for (int i = w->count; i < model_weights_total(w); i++)
+        for (int64_t k = 0; k < w->tensors[i].count; k++)
+            model_weights_data(w, &w->tensors[i])[k] = (float)(i - w->count) + 0.01f * (float)k;
+
+    char *dir = test_temp_dir();
+    EXPECT_OK(model_adapter_write(w, dir, "base", &err));
+    EXPECT_OK(model_weights_create(&c, &again, &err));
+    EXPECT_OK(model_adapter_read(again, dir, &err));
+    EXPECT_TEXT(again->lora.targets, w->lora.targets);
+    EXPECT(again->adapter_floats == w->adapter_floats);
+    EXPECT(memcmp(again->adapter_data, w->adapter_data, (size_t)w->adapter_floats * sizeof(float)) == 0);
+
+    /* in the file c_attn has one B of 24 rows: queries, keys, values */
+    char path[1000];
+    safetensors *s = NULL;
+    float b[24 * 3];
+    snprintf(path, sizeof path, "%s/%s", dir, MODEL_ADAPTER_WEIGHTS);
+    EXPECT_OK(safetensors_open(path, &s, &err));
+    EXPECT(safetensors_count(s) == 2 * 4);
+    const safetensors_tensor *t = safetensors_find(s, "base_model.model.transformer.h.1.attn.c_attn.lora_B.weight");
+    EXPECT(t && t->rank == 2 && t->dim[0] == 24 && t->dim[1] == 3);
+    EXPECT_OK(safetensors_f32(s, t, b, &err));
+    const float *v = model_weights_data(w, model_weights_param(w, MODEL_ATTN, 1, "v_proj_lora_b"));
+    EXPECT(memcmp(b + 16 * 3, v, 8 * 3 * sizeof(float)) == 0);
+    safetensors_close(s);
+
+    /* merging: v_proj reads the A of the module */
+    const float *a = model_weights_data(w, model_weights_param(w, MODEL_ATTN, 1, "q_proj_lora_a"));
+    double want = 0;
+    for (int r = 0; r < 3; r++) want += 2 * (double)v[5 * 3 + r] * (double)a[r * 8 + 6];
+    EXPECT_OK(model_lora_merge(w, &err));
+    double got = (double)model_weights_data(w, model_weights_param(w, MODEL_ATTN, 1, "v_proj"))[5 * 8 + 6];
+    EXPECT_MSG(fabs(got - want) < 1e-5 * fabs(want), "%g, not %g", got, want); /* observed 5e-8 */
+    model_weights_free(again);
+    model_weights_free(w);
+    mem_free(dir);
 }
 
 SUITE("model/adapter", T(targets_are_chosen), T(merging_adds_the_product), T(a_folder_gives_back_what_was_written),
       T(other_settings_are_refused), T(weights_that_do_not_fit_are_refused),
-      T(matrices_that_files_hold_together_are_refused))
+      T(matrices_that_files_hold_together_are_adapted_together))

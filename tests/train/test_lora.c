@@ -14,13 +14,16 @@ enum { BATCH = 2, CONTEXT = 7, COUNT = BATCH * CONTEXT, VOCAB = 11 };
 static propane_error err;
 static int32_t inputs[COUNT], targets[COUNT];
 
+static const char *architecture = "llama";
+
 static model_weights *make_weights(double dropout, const char *adapted, bool tied) {
     model_config c;
     model_weights *w = NULL;
     rng r;
-    model_config_default(&c);
+    EXPECT_OK(model_config_default_of(&c, architecture, &err));
     c.hidden_size = 10, c.intermediate_size = 14, c.num_hidden_layers = 3, c.num_attention_heads = 4;
     c.num_key_value_heads = 2, c.head_dim = 4, c.vocab_size = VOCAB, c.max_position_embeddings = 16;
+    if (strcmp(architecture, "gpt2") == 0) c.hidden_size = 12, c.num_attention_heads = c.num_key_value_heads = 3;
     c.bos_token_id = c.eos_token_id = -1;
     c.tie_word_embeddings = tied;
     EXPECT_OK(model_weights_create(&c, &w, &err));
@@ -94,6 +97,14 @@ TEST(slopes_of_all_adapters) { check_slopes("layer", "all", 0); }
 TEST(slopes_in_plan_six) { check_slopes("six", "q_proj,v_proj,down_proj", 0); }
 TEST(slopes_in_plan_ten) { check_slopes("ten", "*", 0); }
 TEST(slopes_with_dropout) { check_slopes("layer", "q_proj,o_proj,up_proj,down_proj", 0.3); }
+
+/* GPT-2: queries, keys and values are adapted as one module. */
+TEST(slopes_of_matrices_that_are_one_module) {
+    architecture = "gpt2";
+    check_slopes("layer", "all", 0);
+    check_slopes("ten", "c_attn", 0.3);
+    architecture = "llama";
+}
 
 /* Dropped inputs are the same for the same key, others for another; on average what is kept makes up for what is not. */
 TEST(dropout_is_seeded) {
@@ -246,5 +257,6 @@ TEST(nothing_to_learn_is_refused) {
 }
 
 SUITE("train/lora", T(slopes_of_all_adapters), T(slopes_in_plan_six), T(slopes_in_plan_ten), T(slopes_with_dropout),
-      T(dropout_is_seeded), T(plans_and_weight_modes_agree), T(the_base_of_adapters_costs_nothing), T(frozen_layers),
-      T(frozen_halves), T(one_matrix), T(frozen_embedding), T(only_the_embedding), T(nothing_to_learn_is_refused))
+      T(slopes_of_matrices_that_are_one_module), T(dropout_is_seeded), T(plans_and_weight_modes_agree),
+      T(the_base_of_adapters_costs_nothing), T(frozen_layers), T(frozen_halves), T(one_matrix), T(frozen_embedding),
+      T(only_the_embedding), T(nothing_to_learn_is_refused))
