@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -13,6 +14,7 @@
 #include "cli/runfolder.h"
 #include "mil/package.h"
 #include "mil/text.h"
+#include "model/export.h"
 #include "model/gguf.h"
 #include "model/store.h"
 
@@ -23,35 +25,81 @@ static bool ends_with(const char *name, const char *end) {
 
 static char *folder_of(const char *path);
 
-static propane_status convert_mil(const char *from, const char *to, mil_dialect dialect, propane_error *err) {
-    mil_module *m = NULL;
-    PROPANE_TRY(mil_read(from, NULL, &m, err));
+/* The module as text; what it takes from a weight file goes along. */
+static propane_status write_mil(mil_module *m, const char *to, mil_dialect dialect, propane_error *err) {
     text out = {0};
     const mil_print_options options = {.dialect = dialect};
     propane_status status = PROPANE_OK;
     char *dir = folder_of(to);
     if (!dir) status = propane_fail_memory(err, strlen(to));
-    /* What @model_path stands for moves with the text: weights of a package go along. */
-    if (!status && m->package && m->blobs) status = mil_write_weights(m, dir, err);
+    /* What @model_path stands for moves with the text. */
+    if (!status && m->package && (m->blobs || !m->model_dir)) status = mil_write_weights(m, dir, err);
     mem_free(dir);
     if (!status) mil_print(&out, m, &options);
     if (!status)
         status = out.failed ? propane_fail_memory(err, out.capacity) : file_write(to, out.data, out.length, err);
     if (status == PROPANE_OK) printf("%s: %zu bytes of MIL text\n", to, out.length);
     text_deinit(&out);
+    return status;
+}
+
+/* A program in any form to another one. */
+static propane_status convert_program(const char *from, const char *to, bool package, mil_dialect dialect,
+                                      propane_error *err) {
+    mil_module *m = NULL;
+    PROPANE_TRY(mil_read(from, NULL, &m, err));
+    propane_status status = package ? mil_package_write(m, to, err) : write_mil(m, to, dialect, err);
+    if (status == PROPANE_OK && package)
+        printf("%s: a Core ML package with %d function%s\n", to, m->function_count, m->function_count == 1 ? "" : "s");
     mil_module_free(m);
     return status;
 }
 
-/* A program in any form to a package. */
-static propane_status convert_package(const char *from, const char *to, propane_error *err) {
+/* Whether it is a model with weights to export, and not a program. */
+static bool is_model(const char *from) {
+    model_form form;
+    propane_error none = {0};
+    return !mil_is_program_folder(from) && !ends_with(from, ".mil") && !ends_with(from, ".mlmodel") &&
+           model_store_form(from, &form, &none) == PROPANE_OK;
+}
+
+static void tell_export(const model_weights *w, const model_export_options *o, const char *to, bool package) {
+    printf("%s: %" PRId64 " parameters in %s as %s; ", to, w->parameters, o->dtype == MIL_fp16 ? "fp16" : "fp32",
+           package ? "a Core ML package" : "MIL text");
+    if (o->stateless) {
+        printf("calls of %" PRId64 " tokens, no cache\n", o->stateless);
+        return;
+    }
+    printf("calls of ");
+    for (int i = 0; i < o->length_count; i++) printf("%s%" PRId64, i ? " or " : "", o->lengths[i]);
+    printf(" tokens, a cache of %" PRId64 "\n", o->context);
+}
+
+/* A language model as one program. Text has one shape, the first. */
+static propane_status convert_export(const char *from, const char *adapter, const char *to, bool package,
+                                     mil_dialect dialect, model_export_options *o, propane_error *err) {
+    model_weights *w = NULL;
     mil_module *m = NULL;
-    PROPANE_TRY(mil_read(from, NULL, &m, err));
-    propane_status status = mil_package_write(m, to, err);
-    if (status == PROPANE_OK)
-        printf("%s: a Core ML package with %d function%s\n", to, m->function_count, m->function_count == 1 ? "" : "s");
+    PROPANE_TRY(run_model(from, adapter, &w, err));
+    propane_status status = model_export(w, o, &m, err);
+    if (!package) o->length_count = 1;
+    if (!status) status = package ? mil_package_write(m, to, err) : write_mil(m, to, dialect, err);
+    if (!status) tell_export(w, o, to, package);
     mil_module_free(m);
+    model_weights_free(w);
     return status;
+}
+
+/* "1,64"; false: it is no such list. */
+static bool read_lengths(const char *given, model_export_options *o) {
+    while (*given && o->length_count < MODEL_EXPORT_LENGTHS) {
+        char *end = NULL;
+        const long long n = strtoll(given, &end, 10);
+        if (end == given || n < 1 || (*end && (*end != ',' || !end[1]))) return false;
+        o->lengths[o->length_count++] = n;
+        given = *end ? end + 1 : end;
+    }
+    return o->length_count > 0 && !*given;
 }
 
 /* The folder of a file's path; mem_free it. */
@@ -157,45 +205,78 @@ static const char *foreign_form(const char *to) {
     return NULL;
 }
 
+typedef struct convert_job {
+    const char *from, *to, *vocabulary, *dtype, *dialect, *adapter, *tokens;
+    bool dtype_given, dialect_given, context_given, stateless_given;
+    model_export_options exported;
+} convert_job;
+
+/* -1: nothing is wrong with how it was asked for. */
+static int check_use(convert_job *j, bool mil, bool package, bool exports) {
+    const bool program = mil || package;
+    if (foreign_form(j->to))
+        return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", j->to, foreign_form(j->to));
+    if (program && !exports && j->dtype_given)
+        return cli_misuse("convert", "--dtype is for weights; %s will be %s", j->to, mil ? "MIL text" : "a package");
+    if (!mil && j->dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", j->to);
+    if (!program && strcmp(j->dtype, "q8_0") == 0 && form_of(j->to) != MODEL_FORM_GGUF)
+        return cli_misuse("convert", "--dtype q8_0 is for GGUF files; %s is none", j->to);
+    if (exports && j->dtype_given && strcmp(j->dtype, "f16") != 0 && strcmp(j->dtype, "f32") != 0)
+        return cli_misuse("convert", "--dtype %s: a program's weights are f16 or f32", j->dtype);
+    if (j->vocabulary && (program || (form_of(j->to) != MODEL_FORM_GGUF && form_of(j->to) != MODEL_FORM_DIR)))
+        return cli_misuse("convert", "--tokenizer is for folders and GGUF files; %s holds no vocabulary", j->to);
+    if (program && !exports && j->adapter)
+        return cli_misuse("convert", "--merge is for models; %s will be %s", j->to, mil ? "MIL text" : "a package");
+    if (!exports && (j->context_given || j->stateless_given || j->tokens))
+        return cli_misuse("convert",
+                          "--context, --tokens and --stateless are for models that become a .mlpackage or .mil");
+    if (j->stateless_given && (j->context_given || j->tokens))
+        return cli_misuse("convert", "--stateless has no cache: --context and --tokens have no meaning with it");
+    if (j->tokens && !read_lengths(j->tokens, &j->exported))
+        return cli_misuse("convert", "--tokens: '%.60s' is not a list of up to %d numbers, like 1,64", j->tokens,
+                          MODEL_EXPORT_LENGTHS);
+    if (!mil && file_same(j->from, j->to))
+        return cli_misuse("convert", "%s would overwrite itself: give OUT another name", j->from);
+    return -1;
+}
+
 int cmd_convert(int argc, char **argv) {
-    const char *from = NULL, *to = NULL, *vocabulary = NULL, *dtype = "f32", *dialect = "short", *adapter = NULL;
-    bool dtype_given = false, dialect_given = false;
+    convert_job j = {.dtype = "f32", .dialect = "short"};
     const cli_flag flags[] = {
-        {"IN", CLI_TEXT, &from,
+        {"IN", CLI_TEXT, &j.from,
          .help = "a model's folder, .safetensors, .gguf or llama2.c file, a .mil file, a Core ML package",
          .required = true},
-        {"OUT", CLI_TEXT, &to,
+        {"OUT", CLI_TEXT, &j.to,
          .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, NAME.mlpackage, or a folder",
          .required = true},
-        {"--dtype", CLI_CHOICE, &dtype, .words = "f32|f16|bf16|q8_0", .help = "of the weights; q8_0: GGUF",
-         .given = &dtype_given},
-        {"--tokenizer", CLI_TEXT, &vocabulary, .words = "FILE",
+        {"--dtype", CLI_CHOICE, &j.dtype, .words = "f32|f16|bf16|q8_0",
+         .help = "of the weights; q8_0: GGUF; packages: f16 unless this says f32", .given = &j.dtype_given},
+        {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE",
          .help = "the vocabulary for a folder or GGUF, where it is not beside the model"},
-        {"--merge", CLI_TEXT, &adapter, .words = "DIR", .help = "a LoRA adapter that is added to the weights first"},
-        {"--dialect", CLI_CHOICE, &dialect, .words = "short|canonical", .help = "of MIL text", .given = &dialect_given},
+        {"--merge", CLI_TEXT, &j.adapter, .words = "DIR", .help = "a LoRA adapter that is added to the weights first"},
+        {"--dialect", CLI_CHOICE, &j.dialect, .words = "short|canonical", .help = "of MIL text",
+         .given = &j.dialect_given},
+        {NULL, CLI_HEADING, NULL, .help = "a language model as a .mlpackage or .mil:"},
+        {"--context", CLI_INT, &j.exported.context, 0, 1e9, "N",
+         "positions of its cache; 0: the model's own, at most 2048", .given = &j.context_given},
+        {"--tokens", CLI_TEXT, &j.tokens, .words = "1,64", .help = "how many tokens a call may take; 1,64 if left out"},
+        {"--stateless", CLI_INT, &j.exported.stateless, 1, 1e6, "N", "no cache, N tokens a call; runs from iOS 15 on",
+         .given = &j.stateless_given},
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
                   "convert IN OUT [--dtype f32|f16|bf16|q8_0] [--dialect short|canonical]",
                   "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
     if (code >= 0) return code;
-    bool mil = ends_with(to, ".mil"), package = ends_with(to, ".mlpackage");
-    if (mil && dtype_given) return cli_misuse("convert", "--dtype is for weights; %s will be MIL text", to);
-    if (package && dtype_given) return cli_misuse("convert", "--dtype is for weights; %s will be a package", to);
-    if (!mil && dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", to);
-    if (!mil && strcmp(dtype, "q8_0") == 0 && form_of(to) != MODEL_FORM_GGUF)
-        return cli_misuse("convert", "--dtype q8_0 is for GGUF files; %s is none", to);
-    if (vocabulary && (mil || (form_of(to) != MODEL_FORM_GGUF && form_of(to) != MODEL_FORM_DIR)))
-        return cli_misuse("convert", "--tokenizer is for folders and GGUF files; %s holds no vocabulary", to);
-    if (foreign_form(to))
-        return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", to, foreign_form(to));
-    if (mil && adapter) return cli_misuse("convert", "--merge is for models; %s will be MIL text", to);
-    if (!mil && file_same(from, to))
-        return cli_misuse("convert", "%s would overwrite itself: give OUT another name", from);
+    const bool mil = ends_with(j.to, ".mil"), package = ends_with(j.to, ".mlpackage");
+    const bool exports = (mil || package) && is_model(j.from);
+    code = check_use(&j, mil, package, exports);
+    if (code >= 0) return code;
     propane_error err = {0};
-    propane_status status = package ? convert_package(from, to, &err)
-                            : mil
-                                ? convert_mil(from, to, strcmp(dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL, &err)
-                                : convert_model(from, adapter, to, vocabulary, dtype, &err);
+    const mil_dialect dialect = strcmp(j.dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL;
+    j.exported.dtype = j.dtype_given && strcmp(j.dtype, "f32") == 0 ? MIL_fp32 : MIL_fp16;
+    propane_status status = exports ? convert_export(j.from, j.adapter, j.to, package, dialect, &j.exported, &err)
+                            : mil || package ? convert_program(j.from, j.to, package, dialect, &err)
+                                             : convert_model(j.from, j.adapter, j.to, j.vocabulary, j.dtype, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("convert", &err);
 }

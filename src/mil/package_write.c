@@ -15,13 +15,16 @@
 #include "base/text.h"
 #include "mil/make.h"
 #include "mil/package.h"
+#include "mil/package_open.h"
 #include "mil/package_program.h"
 #include "mil/package_wire.h"
 #include "mil/text.h"
 
 typedef struct writer {
     mil_module *module;
-    arena *arena; /* of the messages; gone when the file is written */
+    arena *arena;              /* of the messages; gone when the file is written */
+    const mil_function **open; /* of each function its copy for other shapes; NULL: it has one shape */
+    const mil_function *other; /* the copy of what is being written */
     propane_error *err;
     bool failed; /* no memory */
 } writer;
@@ -50,6 +53,12 @@ static char *copy_text(writer *w, const char *s) {
 
 static Coreml__Dimension *dimension(writer *w, int64_t size) {
     NEW(w, d, Coreml__Dimension, coreml__dimension__init);
+    if (size == MIL_OPEN) {
+        NEW(w, u, Coreml__UnknownDimension, coreml__unknown_dimension__init);
+        d->kind_case = COREML__DIMENSION__KIND_UNKNOWN;
+        d->unknown = u;
+        return d;
+    }
     NEW(w, c, Coreml__ConstantDimension, coreml__constant_dimension__init);
     c->size = (uint64_t)size;
     d->kind_case = COREML__DIMENSION__KIND_CONSTANT;
@@ -202,8 +211,9 @@ static Coreml__ValuePair *attribute(writer *w, const char *key, Coreml__Value *v
 
 static Coreml__NamedType *named(writer *w, const mil_value *v) {
     NEW(w, n, Coreml__NamedType, coreml__named_type__init);
+    const mil_type type = package_open_type(w->other, v);
     n->name = copy_text(w, v->name);
-    n->type = type_of(w, &v->type);
+    n->type = type_of(w, &type);
     return n;
 }
 
@@ -259,7 +269,12 @@ static Coreml__Operation *operation(writer *w, const mil_op *op) {
             o->inputs[o->n_inputs++] = argument(w, op, i);
     }
     for (int i = 0; i < op->result_count; i++) o->outputs[o->n_outputs++] = named(w, op->results[i]);
-    for (int i = 0; i < op->block_count; i++) o->blocks[o->n_blocks++] = block_of(w, op->blocks[i], true);
+    const mil_function *around = w->other;
+    for (int i = 0; i < op->block_count; i++) {
+        w->other = package_open_block(around, op, i);
+        o->blocks[o->n_blocks++] = block_of(w, op->blocks[i], true);
+    }
+    w->other = around;
     return o;
 }
 
@@ -277,6 +292,13 @@ static Coreml__Block *block_of(writer *w, const mil_function *f, bool inputs) {
     return b;
 }
 
+/* NULL: the function has one shape. */
+static const mil_function *copy_of(const writer *w, const mil_function *f) {
+    int i = 0;
+    for (const mil_function *g = w->module->functions; g && g != f; g = g->next) i++;
+    return f ? w->open[i] : NULL;
+}
+
 static Coreml__FunctionPair *function_of(writer *w, const mil_function *f) {
     NEW(w, p, Coreml__FunctionPair, coreml__function_pair__init);
     NEW(w, to, Coreml__Function, coreml__function__init);
@@ -289,6 +311,7 @@ static Coreml__FunctionPair *function_of(writer *w, const mil_function *f) {
     to->inputs = LIST(w, Coreml__NamedType, f->param_count);
     to->blocks = LIST(w, Coreml__BlockPair, 1);
     if (w->failed) return NULL;
+    w->other = copy_of(w, f);
     for (int i = 0; i < f->param_count; i++) to->inputs[to->n_inputs++] = named(w, f->params[i]);
     to->blocks[to->n_blocks++] = body;
     body->key = to->opset;
@@ -341,12 +364,66 @@ static int array_code(mil_dtype dtype) {
     }
 }
 
+static Coreml__SizeRange *size_range(writer *w, const mil_shape_range *from) {
+    NEW(w, r, Coreml__SizeRange, coreml__size_range__init);
+    r->lower = (uint64_t)from->lower;
+    r->upper = from->upper;
+    return r;
+}
+
+static Coreml__ArrayShape *array_shape(writer *w, const mil_type *from) {
+    NEW(w, s, Coreml__ArrayShape, coreml__array_shape__init);
+    s->shape = take(w, ((size_t)from->rank + 1) * sizeof *s->shape);
+    for (int i = 0; s->shape && i < from->rank; i++) s->shape[s->n_shape++] = from->dim[i];
+    return s;
+}
+
 static Coreml__ArrayType *array_of(writer *w, const mil_feature *f) {
     NEW(w, a, Coreml__ArrayType, coreml__array_type__init);
     a->data_type = array_code(f->dtype);
     a->shape = take(w, ((size_t)f->shape.rank + 1) * sizeof *a->shape);
     for (int i = 0; a->shape && i < f->shape.rank; i++) a->shape[a->n_shape++] = f->shape.dim[i];
+    if (f->shape_count) {
+        NEW(w, all, Coreml__ArrayShapes, coreml__array_shapes__init);
+        all->shapes = LIST(w, Coreml__ArrayShape, f->shape_count);
+        for (int i = 0; all->shapes && i < f->shape_count; i++)
+            all->shapes[all->n_shapes++] = array_shape(w, &f->shapes[i]);
+        a->shapes = all;
+    }
+    if (f->range_count) {
+        NEW(w, all, Coreml__ArrayRange, coreml__array_range__init);
+        all->sizes = LIST(w, Coreml__SizeRange, f->range_count);
+        for (int i = 0; all->sizes && i < f->range_count; i++)
+            all->sizes[all->n_sizes++] = size_range(w, &f->ranges[i]);
+        a->range = all;
+    }
     return a;
+}
+
+/* Height and width. */
+static Coreml__ImageType *image_of(writer *w, const mil_feature *f) {
+    NEW(w, image, Coreml__ImageType, coreml__image_type__init);
+    image->height = f->shape.dim[0];
+    image->width = f->shape.dim[1];
+    image->colour = f->colour;
+    if (f->shape_count) {
+        NEW(w, all, Coreml__ImageSizes, coreml__image_sizes__init);
+        all->sizes = LIST(w, Coreml__ImageSize, f->shape_count);
+        for (int i = 0; all->sizes && i < f->shape_count; i++) {
+            NEW(w, one, Coreml__ImageSize, coreml__image_size__init);
+            one->height = (uint64_t)f->shapes[i].dim[0];
+            one->width = (uint64_t)f->shapes[i].dim[1];
+            all->sizes[all->n_sizes++] = one;
+        }
+        image->sizes = all;
+    }
+    if (f->range_count == 2) {
+        NEW(w, both, Coreml__ImageRange, coreml__image_range__init);
+        both->height = size_range(w, &f->ranges[0]);
+        both->width = size_range(w, &f->ranges[1]);
+        image->range = both;
+    }
+    return image;
 }
 
 static Coreml__FeatureType *feature_type(writer *w, const mil_feature *f) {
@@ -359,14 +436,7 @@ static Coreml__FeatureType *feature_type(writer *w, const mil_feature *f) {
     case MIL_FEATURE_STRING: t->kind_case = COREML__FEATURE_TYPE__KIND_STRING_TYPE, t->string_type = nothing; break;
     case MIL_FEATURE_SEQUENCE: t->kind_case = COREML__FEATURE_TYPE__KIND_SEQUENCE, t->sequence = nothing; break;
     case MIL_FEATURE_ARRAY: t->kind_case = COREML__FEATURE_TYPE__KIND_ARRAY, t->array = array_of(w, f); break;
-    case MIL_FEATURE_IMAGE: {
-        NEW(w, image, Coreml__ImageType, coreml__image_type__init);
-        image->height = f->shape.dim[0];
-        image->width = f->shape.dim[1];
-        image->colour = f->colour;
-        t->kind_case = COREML__FEATURE_TYPE__KIND_IMAGE, t->image = image;
-        break;
-    }
+    case MIL_FEATURE_IMAGE: t->kind_case = COREML__FEATURE_TYPE__KIND_IMAGE, t->image = image_of(w, f); break;
     case MIL_FEATURE_DICT_INT64:
     case MIL_FEATURE_DICT_STRING: {
         NEW(w, d, Coreml__DictionaryFeature, coreml__dictionary_feature__init);
@@ -398,7 +468,7 @@ static Coreml__Feature *feature_of(writer *w, const mil_feature *f) {
     return to;
 }
 
-/* Open shapes were fixed when the program was read: the description says so. */
+/* A program that is right for one shape alone: the description says so. */
 static void fix_shape(const mil_function *f, mil_feature *feature) {
     if (!feature->shape_count && !feature->range_count) return;
     feature->shape_count = feature->range_count = 0;
@@ -415,7 +485,7 @@ static Coreml__Feature **feature_list(writer *w, const mil_function *f, const mi
     Coreml__Feature **out = LIST(w, Coreml__Feature, count);
     for (int i = 0; out && i < count; i++) {
         mil_feature fixed = from[i];
-        fix_shape(f, &fixed);
+        if (!copy_of(w, f)) fix_shape(f, &fixed);
         out[(*out_count)++] = feature_of(w, &fixed);
     }
     return out;
@@ -516,6 +586,15 @@ static propane_status describe_model(writer *w, Coreml__ModelDescription *d) {
     return w->failed ? propane_fail_memory(w->err, 0) : PROPANE_OK;
 }
 
+/* Before anything is written: which functions have open shapes. */
+static propane_status find_open(writer *w) {
+    int i = 0;
+    w->open = take(w, ((size_t)w->module->function_count + 1) * sizeof *w->open);
+    if (!w->open) return propane_fail_memory(w->err, 0);
+    for (const mil_function *f = w->module->functions; f; f = f->next) w->open[i++] = package_open_copy(w->module, f);
+    return PROPANE_OK;
+}
+
 static int spec_version(const mil_module *m) {
     int least = m->package ? m->package->spec_version : 6;
     for (const mil_function *f = m->functions; f; f = f->next)
@@ -586,6 +665,7 @@ propane_status mil_package_write(mil_module *m, const char *path, propane_error 
     propane_status status = no_memory ? propane_fail_memory(err, 0) : PROPANE_OK;
     if (!status) status = file_make_dir(weights.data, err);
     if (!status) status = mil_write_weights(m, data.data, err);
+    if (!status) status = find_open(&w);
     if (!status) status = pack(&w, &packed, &bytes);
     if (!status) status = file_write(model.data, packed, bytes, err);
     if (!status) status = write_manifest(manifest.data, packed, bytes, err);

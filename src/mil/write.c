@@ -84,19 +84,42 @@ static bool weights_collect(weights *w, const mil_module *m) {
     return true;
 }
 
+/* Of its length and of some of its bytes: enough to find those that may be equal. */
+static uint64_t look(const mil_const *c) {
+    const uint8_t *data = c->data;
+    const int64_t step = c->bytes / 256 + 1;
+    uint64_t hash = (uint64_t)c->bytes * 31 + (uint64_t)c->type.dtype;
+    for (int64_t i = 0; i < c->bytes; i += step) hash = (hash ^ data[i]) * 0x100000001b3U;
+    return hash;
+}
+
+/* The first constant of the same content, which may be itself: an embedding that is also the output head lies in the file
+ * once. */
+static int first_equal(const weights *w, const uint64_t *looks, int at) {
+    const mil_const *c = w->list[at];
+    for (int i = 0; i < at; i++)
+        if (looks[i] == looks[at] && w->list[i]->bytes == c->bytes && w->list[i]->type.dtype == c->type.dtype &&
+            memcmp(w->list[i]->data, c->data, (size_t)c->bytes) == 0)
+            return i;
+    return at;
+}
+
 static propane_status weights_write(weights *w, const char *path, propane_error *err) {
     mil_blob_writer *writer;
-    PROPANE_TRY(mil_blob_writer_open(path, &writer, err));
-    for (int i = 0; i < w->count; i++) {
+    uint64_t *looks = mem_array((size_t)w->count, sizeof *looks);
+    if (!looks) return propane_fail_memory(err, (size_t)w->count * sizeof *looks);
+    propane_status status = mil_blob_writer_open(path, &writer, err);
+    for (int i = 0; i < w->count && !status; i++) {
         const mil_const *c = w->list[i];
-        propane_status status =
-            mil_blob_writer_add(writer, c->type.dtype, mil_type_count(&c->type), c->data, &w->offsets[i], err);
-        if (status) {
-            mil_blob_writer_abort(writer);
-            return status;
-        }
+        looks[i] = look(c);
+        const int same = first_equal(w, looks, i);
+        w->offsets[i] = w->offsets[same];
+        if (same == i)
+            status = mil_blob_writer_add(writer, c->type.dtype, mil_type_count(&c->type), c->data, &w->offsets[i], err);
+        if (status) mil_blob_writer_abort(writer);
     }
-    return mil_blob_writer_commit(writer, err);
+    mem_free(looks);
+    return status ? status : mil_blob_writer_commit(writer, err);
 }
 
 static propane_status write_weights(mil_module *m, weights *w, const char *dir, propane_error *err) {

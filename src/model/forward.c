@@ -23,6 +23,7 @@ typedef struct context {
     bool whole;         /* parameter names carry the layer */
     const char *low_of; /* the parameter whose A made `low`, in this half */
     mil_value *low;
+    const model_attention *cached; /* NULL: attention sees this sequence alone */
 } context;
 
 const float *model_weight_from(void *weights, model_part part, int layer, const char *param) {
@@ -43,6 +44,9 @@ static mil_value *reshape4(context *x, mil_value *v, int64_t a, int64_t b, int64
     const int64_t dim[] = {a, b, c, d};
     return mil_build_reshape(&x->b, v, dim, 4);
 }
+
+/* A number of rows that a reshape shall give; where positions are open, what is left over. */
+static int64_t rows_of(const context *x, int64_t rows) { return x->cached && x->cached->open ? -1 : rows; }
 
 static mil_value *swap_last_two(context *x, mil_value *v) {
     const int64_t perm[] = {0, 1, 3, 2};
@@ -317,7 +321,8 @@ static mil_value *heads_of(context *x, const rope *r, mil_value *v, int64_t head
         stage(x, "qknorm");
     else if (r->turn)
         stage(x, "rope");
-    mil_value *h = call(x, reshape4(x, v, x->o->batch, heads, hd, x->o->sequence), arena_printf(a, "%s_heads", name));
+    mil_value *h =
+        call(x, reshape4(x, v, x->o->batch, heads, hd, rows_of(x, x->o->sequence)), arena_printf(a, "%s_heads", name));
     if (norm_weight) {
         h = call(x, divide_by_rms(x, h, 2, hd, "inverse_rms"), arena_printf(a, "%s_normed", name));
         h = call(x, mil_build_binary(b, MIL_OP_mul, h, norm_weight), arena_printf(a, "%s_scaled", name));
@@ -363,7 +368,7 @@ typedef struct span {
 static mil_value *attention(context *x, mil_value *q, const span *spans, int span_count, mil_value *mask) {
     mil_builder *b = &x->b;
     int64_t batch = x->o->batch, s = x->o->sequence, hd = x->c->head_dim, heads = x->c->num_attention_heads;
-    int64_t kv = x->c->num_key_value_heads, rows = heads / kv * s;
+    int64_t kv = x->c->num_key_value_heads, rows = rows_of(x, heads / kv * s);
     stage(x, "scores");
     q = mil_build_binary_scalar(b, MIL_OP_mul, q, 1 / sqrt((double)hd));
     if (heads != kv) q = reshape4(x, swap_last_two(x, q), batch, kv, rows, hd);
@@ -374,7 +379,7 @@ static mil_value *attention(context *x, mil_value *q, const span *spans, int spa
         total += spans[i].length;
     }
     mil_value *all = span_count == 1 ? scores[0] : mil_build_concat(b, scores, span_count, 3);
-    if (heads != kv) all = reshape4(x, all, batch, heads, s, total);
+    if (heads != kv) all = reshape4(x, all, batch, heads, rows_of(x, s), total);
     all = mil_build_binary(b, MIL_OP_add, all, mask);
     stage(x, "softmax");
     mil_value *p = call(x, mil_build_softmax(b, call(x, all, "scores"), -1), "probs");
@@ -391,8 +396,8 @@ static mil_value *attention(context *x, mil_value *q, const span *spans, int spa
         begin += spans[i].length;
     }
     call(x, mix, "mix");
-    if (heads != kv) mix = swap_last_two(x, reshape4(x, mix, batch, heads, s, hd));
-    return reshape4(x, mix, batch, heads * hd, 1, s);
+    if (heads != kv) mix = swap_last_two(x, reshape4(x, mix, batch, heads, rows_of(x, s), hd));
+    return reshape4(x, mix, batch, heads * hd, 1, rows_of(x, s));
 }
 
 /* ---- the halves of a layer, the head ------------------------------------------------------------------------------------------ */
@@ -409,11 +414,17 @@ static mil_value *attn_body(context *x, mil_value *in, const part_weights *w, co
     mil_value *q = linear(x, w, "q_proj", "q_bias", xn, "q");
     mil_value *k = linear(x, w, "k_proj", "k_bias", xn, "k");
     mil_value *v = linear(x, w, "v_proj", "v_bias", xn, "v");
-    mil_value *v_heads = call(x, reshape4(x, v, x->o->batch, kv, x->c->head_dim, x->o->sequence), "v_heads");
+    mil_value *v_heads =
+        call(x, reshape4(x, v, x->o->batch, kv, x->c->head_dim, rows_of(x, x->o->sequence)), "v_heads");
     span here = {.v = v_heads, .length = x->o->sequence};
     q = call(x, heads_of(x, r, q, x->c->num_attention_heads, weight(w, "q_norm"), "q"), "q_rope");
     stage(x, "qkv");
     here.k = call(x, heads_of(x, r, k, kv, weight(w, "k_norm"), "k"), "k_rope");
+    if (x->cached && x->cached->extend) {
+        here.k = x->cached->extend(x->cached->context, &x->b, x->layer, false, here.k);
+        here.v = x->cached->extend(x->cached->context, &x->b, x->layer, true, here.v);
+        here.length = x->cached->length;
+    }
     mil_value *mix = attention(x, q, &here, 1, mask);
     stage(x, "out");
     return linear(x, w, "o_proj", "o_bias", mix, "attn");
@@ -547,6 +558,26 @@ propane_status model_build_whole(mil_module *m, const char *name, const model_co
     at(&x, MODEL_HEAD, -1);
     mil_build_result(&x.b, named(&x, head_body(&x, v, &head), "logits"));
     return end(&x, out, err);
+}
+
+mil_value *model_build_layers(mil_builder *b, const model_config *c, const model_build_options *o,
+                              const model_attention *cached, mil_value *v) {
+    context x = {.b = *b, .c = c, .arch = model_arch_of(c), .o = o, .whole = true, .cached = cached};
+    rope r = {.cos = cached->cos, .sin = cached->sin};
+    if (x.arch->position == ARCH_ROPE) r.turn = rope_turn(&x);
+    for (int i = 0; i < c->num_hidden_layers; i++) {
+        at(&x, MODEL_ATTN, i);
+        part_weights attn = declare(&x);
+        v = mil_build_binary(&x.b, MIL_OP_add, v, attn_body(&x, v, &attn, &r, cached->mask));
+        at(&x, MODEL_FFN, i);
+        part_weights ffn = declare(&x);
+        v = mil_build_binary(&x.b, MIL_OP_add, v, ffn_body(&x, v, &ffn));
+    }
+    at(&x, MODEL_HEAD, -1);
+    part_weights head = declare(&x);
+    v = head_body(&x, v, &head);
+    *b = x.b;
+    return v;
 }
 
 propane_status model_build_attn_decode(mil_module *m, const char *name, const model_config *c,

@@ -57,6 +57,22 @@ PROPANE_CHECK propane_status model_build_head(mil_module *m, const char *name, c
 PROPANE_CHECK propane_status model_build_whole(mil_module *m, const char *name, const model_config *c,
                                                const model_build_options *o, mil_function **out, propane_error *err);
 
+/* How attention sees more than the positions at hand: for programs that keep keys and values themselves. */
+typedef struct model_attention {
+    /* The new keys, or values, of a layer [B,KVH,HD,S]: gives all that is looked at, [B,KVH,HD,length]. NULL: just them. */
+    mil_value *(*extend)(void *context, mil_builder *b, int layer, bool values, mil_value *fresh);
+    void *context;
+    int64_t length;
+    mil_value *mask;      /* [1,1,S,length], added to the scores */
+    mil_value *cos, *sin; /* with RoPE: [1,1,HD,S] */
+    bool open;            /* no constant may depend on S, so that the program can be given another one */
+} model_attention;
+
+/* All layers and the head, with baked weights, in a function that the caller has begun: x [B,D,1,S] gives logits [B,V,1,S].
+ * NULL: an error, which is in the builder. */
+mil_value *model_build_layers(mil_builder *b, const model_config *c, const model_build_options *o,
+                              const model_attention *cached, mil_value *x);
+
 /* attn for generation: N new positions (o->sequence) against a cache of T. Parameters x [B,D,1,N], k_cache and v_cache
  * [B,T,KVH,HD], with RoPE cos and sin [1,1,HD,N] (model_rope_tables), mask [1,1,N,T+N] (added to the scores: 0 or -1e4; model_mask),
  * then the weights as in attn. Results o [B,D,1,N] and k_new, v_new [B,N,KVH,HD], which the host writes into the cache: rows of

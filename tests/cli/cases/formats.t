@@ -70,3 +70,19 @@ $ propane convert cut.gguf x
 $ propane tokenize text.txt --tokenizer tokenizer.json --print-ids lines
 2> propane tokenize: tokenizer.json: model 'WordPiece' cannot be done
 = 1
+# A model as one program: with a cache in states, and without one. Packages and text say the same.
+$ propane convert run lm.mlpackage --tokens 1,8 --context 32
+>~ lm.mlpackage: * parameters in fp16 as a Core ML package; calls of 1 or 8 tokens, a cache of *
+= 0
+$ propane run lm.mlpackage --seed 1 --shape inputIds=1,8 --shape causalMask=1,1,8,32 | grep logits
+>~ output logits ?1, 8, *
+= 0
+$ propane run lm.mlpackage --seed 1 --shape inputIds=1,7 2>&1 | grep -c 'the file allows'
+> 1
+= 0
+$ propane convert run lm.mil --tokens 1 --context 32 && propane run lm.mil --seed 1 | sed 1d > a && propane run lm.mlpackage --seed 1 | sed 1d | cmp a -
+>~ lm.mil: * bytes of MIL text
+= 0
+$ propane convert run plain.mlpackage --stateless 8 --dtype f32 && propane run plain.mlpackage --seed 1 | grep -c logits
+>~ plain.mlpackage: * parameters in fp32 as a Core ML package; calls of 8 tokens, no cache
+= 0

@@ -170,10 +170,30 @@ $ propane convert m x.safetensors --dtype f64
 $ propane convert text x.mil
 2> propane convert: text:1:1: expected 'program', found 'line'
 = 1
-$ propane convert m x.mil --dtype f16
-2> propane convert: --dtype is for weights; x.mil will be MIL text
+$ propane convert m x.mil --dtype bf16
+2> propane convert: --dtype bf16: a program's weights are f16 or f32
 2> Try 'propane convert --help'.
 = 2
+@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2]> x) {\n        tensor<fp16, [2]> y = exp(x = x);\n    } -> (y);\n}\n' > y.mil
+$ propane convert y.mil x.mlpackage --dtype f16
+2> propane convert: --dtype is for weights; x.mlpackage will be a package
+2> Try 'propane convert --help'.
+= 2
+$ propane convert y.mil x.mlpackage --context 8
+2> propane convert: --context, --tokens and --stateless are for models that become a .mlpackage or .mil
+2> Try 'propane convert --help'.
+= 2
+$ propane convert m x.mlpackage --tokens 1,
+2> propane convert: --tokens: '1,' is not a list of up to 8 numbers, like 1,64
+2> Try 'propane convert --help'.
+= 2
+$ propane convert m x.mlpackage --stateless 4 --context 8
+2> propane convert: --stateless has no cache: --context and --tokens have no meaning with it
+2> Try 'propane convert --help'.
+= 2
+$ propane convert m x.mlpackage --context 4096
+2~ propane convert: a context of 4096 positions; the model has *
+= 1
 $ (ulimit -f 4; propane convert m x.bin); ls x.*
 2> propane convert: cannot write x.bin: File too large
 2~ *x.*
