@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes tests/data/ops_reference.txt: what PyTorch and numpy compute, in double precision, for most MIL operations and
+"""Writes tests/data/ops_reference.txt: what PyTorch and numpy compute, in double precision, for every MIL operation and
 combinations of their arguments. tests/ops/test_reference compares the slow meanings (src/mil/eval_*.c) with it, so nothing
 here may be derived from them. Needs numpy and torch; the build and the tests do not.
 
     python3 tools/ops_reference.py > tests/data/ops_reference.txt
 
 Two lines a case: "OP DTYPE LINE" in the language of tests/support/op_cases.c, then "[dims] values" for each result.
-Inputs are multiples of 1/64 and thus exact in every element type.
+Inputs are multiples of 1/64 and thus exact in every element type. Three lines a whole program, where one operation alone
+shows nothing: "@ROWS MIL TEXT", "[dims] values" of the inputs, and of the results and then the states. Two lines a
+distribution: "~OP DTYPE LINE", then "[edges] values" and "[rows, edges + 1] probabilities" of the bins between them.
 """
 import itertools
 import numpy as np
@@ -25,6 +27,8 @@ def f32(x):
 
 def num(v):
     v = float(v)
+    if not np.isfinite(v):
+        return 'nan' if np.isnan(v) else 'inf' if v > 0 else '-inf'
     return str(int(v)) if v == int(v) and abs(v) < 1e15 else ('%.15g' % v)
 
 
@@ -796,3 +800,258 @@ mask = np.array([[1, 1, 0, 0], [1, 0, 1, 1]])
 q, s = ints(2, 4, low=-8, high=7), positive(1, 2)
 case('constexpr_sparse_blockwise_shift_scale', [mask, (s.repeat(2, 1) * q)[mask != 0]], data_mask=In(mask, 'uint1'), nonzero_data=In(q[mask != 0], 'int4'),
      scale=In(s, 'fp32'))
+
+# ---- edges: what is not a number or infinite, ties, one element, five dimensions, whole numbers below zero
+nan, inf = np.nan, np.inf
+odd = np.array([nan, inf, -inf, 0.0, -1.5, 2.0])
+for name, f in {'add': np.add, 'sub': np.subtract, 'mul': np.multiply, 'maximum': np.maximum, 'minimum': np.minimum, 'equal': np.equal,
+                'not_equal': np.not_equal, 'less': np.less, 'less_equal': np.less_equal, 'greater': np.greater,
+                'greater_equal': np.greater_equal}.items():
+    with np.errstate(all='ignore'):
+        case(name, f(odd, odd[::-1]), x=In(odd), y=In(odd[::-1]))
+        case(name, f(odd, 2.0), x=In(odd), y=In(np.array(2.0)))
+    x, y = ints(2, 1, 2, 1, 3, low=-3, high=3), ints(1, 2, 1, 2, 1, low=-3, high=3)
+    case(name, f(x, y), dtype='int32', x=In(x), y=In(y))
+    case(name, f(x, y), dtype='fp16', x=In(x), y=In(y))
+case('real_div', np.array([inf, -inf, 0.5, nan]), x=In([1, -1, 1, nan]), y=In([0, 0, 2, 1]))
+for name, f in {'floor_div': np.floor_divide, 'mod': np.mod}.items():
+    x, y = np.array([7.0, -7, 7, -7, 6, -6, 0, 1]), np.array([2.0, 2, -2, -2, 3, 3, -5, -5])
+    case(name, f(x, y), dtype='int32', x=In(x), y=In(y))
+    case(name, f(x / 4, y), dtype='fp16', x=In(x / 4), y=In(y))
+case('pow', np.power([0.0, 2, 2, -2, -2, inf, 1], [0.0, -1, 0.5, 3, 2, -1, nan]), x=In([0, 2, 2, -2, -2, inf, 1]), y=In([0, -1, 0.5, 3, 2, -1, nan]))
+for name, f in {'abs': np.abs, 'sign': np.sign, 'square': np.square, 'exp': np.exp, 'exp2': np.exp2, 'tanh': np.tanh, 'floor': np.floor,
+                'ceil': np.ceil, 'round': np.round}.items():
+    case(name, f(odd), x=In(odd))
+    case(name, f(normal(1, 2, 1, 2, 1) * 0 + 2.5), x=In(np.full((1, 2, 1, 2, 1), 2.5)))
+for name in ('relu', 'relu6', 'sigmoid', 'silu', 'softplus'):
+    x = np.array([nan, inf, -20.0, 0.0, 30.0])
+    case(name, unary[name](T(x)), x=In(x))
+case('sqrt', np.array([nan, inf, 0.0, nan]), x=In([nan, inf, 0, -1]))
+case('round', np.round([0.5, 1.5, 2.5, -0.5, -1.5]), x=In([0.5, 1.5, 2.5, -0.5, -1.5]))
+for dims, axes in [((1,), None), ((1, 1), [0]), ((2, 1, 3, 1, 2), [1, 3]), ((2, 2, 1, 2, 2), [-1, 0]), ((2, 3, 1, 1, 1), None)]:
+    x = ints(*dims)
+    a = tuple(axes) if axes else None
+    for name, f in {'reduce_sum': np.sum, 'reduce_max': np.max, 'reduce_min': np.min, 'reduce_prod': np.prod}.items():
+        case(name, f(x, axis=a), dtype='int32', x=In(x), axes=axes)
+    case('reduce_sum_square', np.sum(x * x, axis=a, keepdims=True), dtype='int32', x=In(x), axes=axes, keep_dims=True)
+    case('reduce_l1_norm', np.sum(np.abs(x), axis=a, keepdims=True), dtype='fp16', x=In(x), axes=axes, keep_dims=True)
+    case('reduce_mean', np.mean(x, axis=a), dtype='fp16', x=In(x), axes=axes)
+    case('reduce_l2_norm', np.sqrt(np.sum(x * x, axis=a)), dtype='fp16', x=In(x), axes=axes)
+    case('reduce_log_sum_exp', torch.logsumexp(T(x), a if a is not None else tuple(range(x.ndim))), x=In(x), axes=axes)
+case('reduce_max', np.array([nan, 2.0]), x=In([[1, nan, 3], [-inf, 2, 1]]), axes=[1])
+case('reduce_min', np.array([nan, -inf]), x=In([[1, nan, 3], [-inf, 2, 1]]), axes=[1])
+case('reduce_log_sum_exp', np.array([np.log(np.exp(-1) + 1) + 1000, -inf]), x=In([[1000, 999], [-inf, -inf]]), axes=[-1])
+for name, f in {'reduce_argmax': np.argmax, 'reduce_argmin': np.argmin}.items():
+    for x, axis in [([3, 3, 1, 1, 3], 0), ([[2, 2], [2, 2]], 1), ([[5], [5], [-5]], 0), ([[[1, 2], [2, 1]]], -1)]:
+        x = np.array(x, dtype=np.float64)
+        case(name, f(x, axis=axis), dtype='int32', x=In(x), axis=axis)
+        case(name, f(x, axis=axis), dtype='fp16', x=In(x), axis=axis, output_dtype='uint16')
+for dims, axis in [((1,), 0), ((5,), 0), ((2, 1, 2, 3, 1), 3), ((2, 2, 2), -3)]:
+    x = ints(*dims)
+    case('cumsum', np.cumsum(x, axis), dtype='int32', x=In(x), axis=axis)
+    case('cumsum', np.flip(np.cumsum(np.flip(x, axis), axis), axis), dtype='fp16', x=In(x), axis=axis, reverse=True)
+case('softmax', np.array([[1.0, 0, 0], [0.5, 0.5, 0]]), x=In([[0, -inf, -inf], [2, 2, -inf]]), axis=1)
+for dims, axis in [((2, 1, 2, 1, 3), 2), ((1,), 0), ((3, 1), 1)]:
+    x = normal(*dims)
+    case('softmax', torch.softmax(T(x), axis), dtype='fp16', x=In(x), axis=axis)
+for x, axis, k in [([2, 1, 2, 1, 2], 0, 4), ([[1, 1], [1, 1], [0, 1]], 0, 2), ([[[3, -3, 3]]], -1, 3), ([[7]], 1, 1)]:
+    x = np.array(x, dtype=np.float64)
+    for up in (True, False):
+        order = np.argsort(x if up else -x, axis, kind='stable')
+        first = np.take(order, np.arange(k), axis)
+        for dtype in ('int32', 'fp16'):
+            case('topk', [np.take_along_axis(x, first, axis), first], dtype=dtype, x=In(x), k=k, axis=axis, ascending=up)
+            case('argsort', order, dtype=dtype, x=In(x), axis=axis, ascending=up)
+case('topk', np.array([9.0, 4]), x=In([4, 9, 1]), k=2, return_indices=False, sort=True)
+for a, b in [((1, 2, 1, 2, 3), (2, 1, 3, 3, 2)), ((1, 1), (1, 1)), ((1, 5), (5, 1)), ((5, 1), (1, 5))]:
+    x, y = ints(*a), ints(*b)
+    case('matmul', np.matmul(x, y), dtype='int32', x=In(x), y=In(y))
+    case('matmul', np.matmul(x, y), dtype='fp16', x=In(x), y=In(y))
+for eq, dims in {'bij,bjk->bik': [(2, 2, 3), (2, 3, 2)], 'bhwc,hkc->bhwk': [(2, 2, 1, 3), (2, 2, 3)], 'abc->cba': [(2, 1, 3)], 'ij,ij->i': [(2, 3), (2, 3)],
+                 'bnij,bnjk->bnik': [(1, 2, 2, 2), (1, 2, 2, 3)], 'ij,kj->ki': [(2, 3), (4, 3)], 'i,ij,j->': [(2,), (2, 3), (3,)], 'bld,hde->bhle': [(2, 3, 2), (2, 2, 1)]}.items():
+    values = [ints(*d) for d in dims]
+    case('einsum', np.einsum(eq, *values), dtype='fp16', values=[In(v) for v in values], equation=eq)
+conv((1, 2, 5), (2, 2, 1), strides=[3])
+conv((2, 3, 1), (2, 3, 3), pad_type='same', dilations=[2])
+conv((1, 4, 5, 1), (4, 1, 3, 1), groups=4, pad_type='custom', pad=[2, 3, 0, 0], dilations=[2, 1])
+conv((1, 2, 3, 2, 3), (2, 2, 2, 1, 3), pad_type='same_lower', strides=[2, 1, 2], bias=True)
+conv_transpose((1, 2, 3), (2, 1, 2), strides=[3])
+conv_transpose((2, 2, 1, 1), (2, 2, 2, 2), strides=[3, 1], groups=2, bias=True)
+pool((1, 3, 1), [1])
+pool((2, 1, 3, 7), [3, 3], [3, 2], 'same')
+pool((1, 1, 2, 5, 5), [2, 2, 2], [2, 2, 2], 'valid', None, True)
+pool((1, 1, 7), [2], [3], 'custom', [1, 1], True)
+for value, fill_with, dtype in [(ints(2, 3), -7, 'int32'), (ints(2, 3, low=0, high=1), 1, 'bool'), (normal(1, 2, 1, 2, 1), -2, 'fp16'), (normal(1), 0.5, 'fp32')]:
+    edge = ((0, 0),) * (value.ndim - 1) + ((2, 1),)
+    case('pad', np.pad(value, edge, constant_values=fill_with), dtype=dtype, x=In(value), pad=[2, 1], mode='constant', constant_val=fill_with)
+x = normal(2, 2, 3, 4)
+case('pad', np.pad(x, ((0, 0), (0, 0), (2, 1), (3, 2)), mode='reflect'), x=In(x), pad=[2, 1, 3, 2], mode='reflect')
+case('pad', np.pad(x, ((0, 0), (1, 1), (2, 1), (3, 5)), mode='edge'), dtype='fp16', x=In(x), pad=[1, 1, 2, 1, 3, 5], mode='replicate')
+for kind in ('int16', 'uint16', 'int8', 'uint8', 'int32'):
+    i = ints(2, 2, low=0, high=2)
+    x = ints(3, 2, 2)
+    case('gather', np.take(x, i.astype(int), 0), dtype='int32', x=In(x), indices=In(i, kind), axis=0)
+    case('gather_along_axis', np.take_along_axis(x[:, 0], i.astype(int), 0), dtype='fp16', x=In(x[:, 0]), indices=In(i, kind), axis=0)
+    case('gather_nd', x[i[:, 0].astype(int), i[:, 1].astype(int) % 2], dtype='int32', x=In(x), indices=In(np.stack([i[:, 0], i[:, 1] % 2], 1), kind))
+    want = x.copy()
+    np.add.at(want, i[0].astype(int), 1)
+    case('scatter', want, dtype='int32', data=In(x), indices=In(i[0], kind), updates=In(np.ones((2, 2, 2))), axis=0, mode='add')
+    case('scatter_nd', want, dtype='int32', data=In(x), indices=In(i[0][:, None], kind), updates=In(np.ones((2, 2, 2))), mode='add')
+bits = ints(3, 4, low=0, high=1)
+case('gather', bits[[2, 0]], dtype='bool', x=In(bits), indices=In([2, 0]))
+x = normal(2, 2, 3, 2)
+i = np.array([[[0, 2], [1, 1]], [[2, 0], [0, 0]]])
+case('gather', np.stack([np.stack([x[a, b][i[a, b]] for b in range(2)]) for a in range(2)]), x=In(x), indices=In(i), axis=2, batch_dims=2)
+for dims, axes in [((1,), [0]), ((2, 1, 2, 1, 2), [0, 2, 4]), ((4,), None)]:
+    x = ints(*dims, low=0, high=1)
+    case('reverse', np.flip(x, None if axes is None else tuple(axes)), dtype='bool', x=In(x), axes=axes)
+for dims, lower, upper in [((3, 3), 5, 0), ((2, 5), 0, -1), ((1, 4), 0, 0), ((2, 1, 3, 2), -1, 9)]:
+    x = ints(*dims)
+    keep = np.ones_like(x)
+    keep = keep if lower < 0 else np.triu(keep, -lower)
+    keep = keep if upper < 0 else np.tril(keep, upper)
+    case('band_part', x * keep, dtype='int32', x=In(x), lower=lower, upper=upper)
+for kind in ('int8', 'uint8', 'int32'):
+    case('one_hot', np.where(np.eye(4)[[3, 0]] != 0, 7, -7), indices=In([3, 0], kind), one_hot_vector_size=4, on_value='int32(7)', off_value='int32(-7)')
+for start, end, step in [(5, 0, -1), (0, 1, 3), (3, 4, 1)]:
+    case('range_1d', np.arange(start, end, step), end='int32(%d)' % end, start='int32(%d)' % start, step='int32(%d)' % step)
+x = np.array([-300.0, -129, -128.5, -0.5, 0.5, 1.5, 127.5, 128, 300])
+case('quantize', torch.quantize_per_tensor(T(x).float(), 1.0, 0, torch.qint8).int_repr(), input=In(x), scale='fp32(1)', output_dtype='int8')
+case('quantize', torch.quantize_per_tensor(T(x).float(), 2.0, 128, torch.quint8).int_repr(), input=In(x), scale='fp32(2)', zero_point='uint8(128)',
+     output_dtype='uint8')
+for value, to in [([0.5, -0.5, 2.9, -2.9], 'int32'), ([0, -0.0, 3, nan], 'bool'), ([1, 2048, 65504, 0.25], 'fp16'), ([-5, 5, 100], 'fp32')]:
+    np_type = {'int32': np.int32, 'bool': np.bool_, 'fp16': np.float16, 'fp32': np.float32}[to]
+    case('cast', np.array(value).astype(np_type), x=In(value), **{'dtype=': to})
+for lengths in [(1,), (2,)]:
+    x = normal(1, 2)
+    case('reverse_sequence', np.flip(x, 1) if lengths[0] == 2 else x, dtype='fp16', x=In(x), lengths=In(lengths, 'int32'), seq_axis=1, batch_axis=0)
+
+# ---- constants and shapes
+for value, dtype in [(normal(3), 'fp32'), (np.array(2.5), 'fp16'), (ints(2, 1, 2), 'int32'), (ints(2, 2, low=0, high=1), 'bool'), (ints(5, low=-128, high=127), 'int8'),
+                     (ints(5, low=0, high=255), 'uint8'), (np.array([nan, inf, -inf]), 'fp16')]:
+    case('const', value, val=In(value, dtype))
+case('const', np.array([0.1, 1 / 3, 65519.0]).astype(np.float16), val=In([0.1, 1 / 3, 65519.0], 'fp16'))
+for dims, dtype in [((5,), 'fp32'), ((2, 3), 'fp16'), ((1, 4, 1, 3), 'bool'), ((2, 1, 1, 1, 1), 'int32'), ((1,), 'int32')]:
+    case('shape', np.array(dims), dtype=dtype, x=In(np.zeros(dims)))
+
+# ---- random numbers: where they fall, and how often
+from math import erf
+
+
+def falls(op, edges, probabilities, **args):
+    """Probabilities of a result below edges[0], in [edges[i], edges[i + 1]), and from the last edge on; one row each."""
+    line = ' '.join(k + '=' + write(v) for k, v in args.items() if v is not None)
+    p = np.atleast_2d(np.asarray(probabilities, dtype=np.float64))
+    print('~' + op, 'fp32', line)
+    print('[%d]' % len(edges), ' '.join(num(v) for v in edges), shape(p), ' '.join(num(v) for v in p.ravel()))
+
+
+for p, dims, seed in [(None, [3000], None), (0.25, [60, 50], 7), (0, [500], 3), (1, [5, 100], 1), (0.9, [10, 1, 300], 11)]:
+    q = 0.5 if p is None else p
+    falls('random_bernoulli', [0, 1e-9, 1, 1 + 1e-9], [0, 1 - q, 0, q, 0], shape=dims, prob=p, seed=seed)
+for low, high, dims, seed in [(None, None, [4000], None), (-1, 0.5, [40, 100], 7), (5, 6, [3000], 2), (-100, 100, [2, 2, 1000], 9), (0, 1e-3, [1000], 4)]:
+    a, b = (0 if low is None else low), (1 if high is None else high)
+    falls('random_uniform', np.linspace(a, b, 9), [0] + [1 / 8] * 8 + [0], shape=dims, low=low, high=high, seed=seed)
+for mean, deviation, dims, seed in [(None, None, [4000], None), (1.5, 0.25, [40, 100], 7), (-3, 10, [3000], 2), (100, 1, [2, 2, 1000], 9), (0, 1e-3, [1000], 4)]:
+    m, d = (0 if mean is None else mean), (1 if deviation is None else deviation)
+    at = np.array([-2, -1, -0.5, 0, 0.5, 1, 2])
+    below = np.array([0] + [(1 + erf(v / 2 ** 0.5)) / 2 for v in at] + [1])
+    falls('random_normal', m + d * at, np.diff(below), shape=dims, mean=mean, stddev=deviation, seed=seed)
+for x, mode, size, seed in [(normal(5), None, 3000, None), (normal(2, 4), 'logits', 2000, 1), (positive(3), 'probs', 3000, 5), (positive(2, 2), 'probs', 1000, 6),
+                            (np.array([[40.0, -40, 0]]), 'logits', 500, 2)]:
+    p = x / x.sum(-1, keepdims=True) if mode == 'probs' else torch.softmax(T(x), -1).numpy()
+    falls('random_categorical', np.arange(x.shape[-1] + 1), np.pad(np.atleast_2d(p), ((0, 0), (1, 1))), x=In(x), mode=mode, size=size, seed=seed)
+
+# ---- whole programs: control flow, states, lists. What they give is worked out by Python's own if, while and lists.
+def program(rows, text, inputs, want):
+    print('@' + rows, 'program(1.3) { func main' + ' '.join(text.split()) + ' }')
+    for line in (inputs, want):
+        arrays = [np.asarray(v, dtype=np.float64) for v in line]
+        print(' '.join(shape(v) + ' ' + ' '.join(num(e) for e in v.ravel()) for v in arrays))
+
+
+x = normal(3)
+for p in (True, False):
+    program('cond', """<ios15>(tensor<fp32, [3]> x, bool p) {
+        tensor<fp32, [3]> y = cond(pred = p) { tensor<fp32, [3]> a = mul(x = x, y = x); } -> (a), { tensor<fp32, [3]> a = sub(x = x, y = fp32(1)); } -> (a);
+        } -> (y);""", [x, p], [x * x if p else x - 1])
+    program('cond', """<ios15>(tensor<fp32, [3]> x, bool p, bool q) {
+        tensor<fp32, [3]> y, int32 n = cond(pred = p) {
+            tensor<fp32, [3]> z, int32 k = cond(pred = q) { tensor<fp32, [3]> a = abs(x = x); int32 one = const()[val = int32(1)]; } -> (a, one),
+                { tensor<fp32, [3]> b = relu(x = x); int32 two = const()[val = int32(2)]; } -> (b, two);
+        } -> (z, k), { int32 three = const()[val = int32(3)]; } -> (x, three);
+        } -> (n, y);""", [x, p, not p], [2 if p else 3, np.maximum(x, 0) if p else x])
+for v in (-4.0, 4.0):
+    program('cond', """<ios16>(tensor<fp16, [1]> v) {
+        tensor<bool, [1]> c = less(x = v, y = fp16(0)); bool p = squeeze(x = c);
+        tensor<fp16, [1]> y = cond(pred = p) { tensor<fp16, [1]> a = mul(x = v, y = fp16(-0.5)); } -> (a), { tensor<fp16, [1]> b = sqrt(x = v); } -> (b);
+        } -> (y);""", [[v]], [[v * -0.5 if v < 0 else np.sqrt(v)]])
+for limit, start in [(10, 1), (1, 1), (1000, 3), (-5, 2), (64, 4)]:
+    n, total = start, 0.0
+    while n < limit:
+        n, total = n * 2, total + 1 / n
+    program('while_loop', """<ios15>(int32 limit, int32 start) {
+        int32 n, fp32 t = while_loop(loop_vars = (start, fp32(0))) (int32 a, fp32 s) { bool more = less(x = a, y = limit); } -> (more), (int32 a, fp32 s) {
+            int32 b = mul(x = a, y = int32(2)); fp32 f = cast(x = a, dtype = "fp32"); fp32 r = real_div(x = fp32(1), y = f); fp32 u = add(x = s, y = r); } -> (b, u);
+        } -> (n, t);""", [limit, start], [n, total])
+for rounds in (0, 1, 5):
+    m, v = np.array([[1, 1], [1, 0]]), np.eye(2)
+    for _ in range(rounds):
+        v = m @ v
+    program('while_loop', """<ios17>(tensor<fp32, [2, 2]> m, int32 rounds) {
+        tensor<fp32, [2, 2]> e = const()[val = tensor<fp32, [2, 2]>([[1, 0], [0, 1]])];
+        int32 k, tensor<fp32, [2, 2]> v = while_loop(loop_vars = (int32(0), e)) (int32 i, tensor<fp32, [2, 2]> a) { bool more = less(x = i, y = rounds); } -> (more),
+            (int32 i, tensor<fp32, [2, 2]> a) { tensor<fp32, [2, 2]> b = matmul(x = m, y = a); int32 j = add(x = i, y = int32(1)); } -> (j, b);
+        } -> (v);""", [m, rounds], [v])
+for value in (5, 6, 27):  # the number of Collatz' steps: a choice inside a loop
+    n, steps = value, 0
+    while n != 1:
+        n, steps = (n // 2 if n % 2 == 0 else 3 * n + 1), steps + 1
+    program('while_loop,cond', """<ios15>(int32 start) {
+        int32 n, int32 steps = while_loop(loop_vars = (start, int32(0))) (int32 a, int32 s) { bool more = not_equal(x = a, y = int32(1)); } -> (more), (int32 a, int32 s) {
+            int32 rest = mod(x = a, y = int32(2)); bool even = equal(x = rest, y = int32(0));
+            int32 b = cond(pred = even) { int32 h = floor_div(x = a, y = int32(2)); } -> (h), { int32 t = mul(x = a, y = int32(3)); int32 u = add(x = t, y = int32(1)); } -> (u);
+            int32 s1 = add(x = s, y = int32(1)); } -> (b, s1);
+        } -> (steps, n);""", [value], [steps, n])
+for dtype, dims in [('fp32', (2,)), ('fp16', (1, 3)), ('int32', ()), ('fp32', (2, 2)), ('int32', (3,))]:
+    kind = 'tensor<%s, [%s]>' % (dtype, ', '.join(map(str, dims))) if dims else dtype
+    length = int(rng.integers(2, 5))
+    a, at = ints(*dims), int(rng.integers(0, length))
+    have = [np.zeros(dims) for _ in range(length)]
+    have[at] = a
+    have[(at + 1) % length] = have[(at + 1) % length] + 2 * a
+    picks = [at, 0, at]
+    got = [have[k] for k in picks]
+    have2 = list(have)
+    for where, what in zip((length - 1, 0, length - 1), got):  # the last one stays
+        have2[where] = what
+    program('make_list,list_write,list_read,list_length,list_gather,list_scatter', """<ios15>(%(k)s x, int32 at, int32 next) {
+        list<%(k)s, %(n)d> l = make_list(init_length = int32(%(n)d), dynamic_length = false, elem_shape = %(s)s, dtype = "%(t)s");
+        list<%(k)s, %(n)d> m = list_write(ls = l, index = at, value = x); int32 n = list_length(ls = m); %(k)s y = add(x = x, y = x);
+        list<%(k)s, %(n)d> o = list_write(ls = m, index = next, value = y); %(k)s z = list_read(ls = o, index = next);
+        tensor<int32, [3]> w = const()[val = tensor<int32, [3]>([%(w)s])];
+        tensor<%(t)s, [%(g)s]> some = list_gather(ls = o, indices = w);
+        list<%(k)s, %(n)d> q = list_scatter(ls = o, indices = tensor<int32, [3]>([%(last)d, 0, %(last)d]), value = some);
+        %(k)s first = list_read(ls = q, index = int32(0)); %(k)s end = list_read(ls = q, index = int32(%(last)d));
+        } -> (n, z, some, first, end);""" % dict(k=kind, n=length, t=dtype, s='(' + ', '.join('int32(%d)' % d for d in dims) + ')' if dims else 'tensor<int32, [0]>([])',
+                                                w=', '.join(map(str, picks)), g=', '.join(map(str, (3,) + dims)), last=length - 1),
+            [a, at, (at + 1) % length], [length, have[(at + 1) % length], np.stack(got), have2[0], have2[-1]])
+for count in (1, 3, 6):  # running sums, written and read inside a loop
+    x = normal(count, 2)
+    program('make_list,list_write,list_gather,while_loop', """<ios15>(tensor<fp32, [%(n)d, 2]> x) {
+        list<tensor<fp32, [2]>, %(n)d> l = make_list(init_length = int32(%(n)d), dynamic_length = true, elem_shape = (int32(2)), dtype = "fp32");
+        tensor<fp32, [2]> none = const()[val = tensor<fp32, [2]>([0, 0])];
+        int32 k, tensor<fp32, [2]> s, list<tensor<fp32, [2]>, %(n)d> all = while_loop(loop_vars = (int32(0), none, l))
+            (int32 i, tensor<fp32, [2]> a, list<tensor<fp32, [2]>, %(n)d> b) { bool more = less(x = i, y = int32(%(n)d)); } -> (more),
+            (int32 i, tensor<fp32, [2]> a, list<tensor<fp32, [2]>, %(n)d> b) { tensor<fp32, [2]> row = gather(x = x, indices = i, axis = int32(0));
+                tensor<fp32, [2]> c = add(x = a, y = row); list<tensor<fp32, [2]>, %(n)d> d = list_write(ls = b, index = i, value = c); int32 j = add(x = i, y = int32(1)); } -> (j, c, d);
+        tensor<int32, [%(n)d]> order = const()[val = tensor<int32, [%(n)d]>([%(o)s])]; tensor<fp32, [%(n)d, 2]> y = list_gather(ls = all, indices = order);
+        } -> (y, s);""" % dict(n=count, o=', '.join(map(str, range(count)))), [x], [np.cumsum(x, 0), x.sum(0)])
+for dtype, dims in [('fp16', (2,)), ('fp32', (1, 3)), ('fp16', (2, 1, 2)), ('fp32', (1,)), ('fp16', (1, 1, 1, 4))]:
+    t = '%s, [%s]' % (dtype, ', '.join(map(str, dims)))
+    x, s = ints(*dims), ints(*dims)
+    now = s * x
+    program('read_state,write_state,coreml_update_state', """<ios18>(tensor<%(t)s> x, state<tensor<%(t)s>> acc) {
+        tensor<%(t)s> old = read_state(input = acc); tensor<%(t)s> new = mul(x = old, y = x); write_state(data = new, input = acc);
+        tensor<%(t)s> now = read_state(input = acc); tensor<%(t)s> more = add(x = now, y = old); tensor<%(t)s> last = coreml_update_state(state = acc, value = more);
+        tensor<%(t)s> y = sub(x = last, y = x); } -> (y, old);""" % dict(t=t), [x, s], [now + s - x, s, now + s])

@@ -35,6 +35,7 @@ static const char *const class_names[] = {
     [MIL_CLASS_K_BOOLS] = "const bools",
     [MIL_CLASS_K_TEXT] = "const string",
     [MIL_CLASS_K_FLOAT] = "const float",
+    [MIL_CLASS_K_NUM] = "const number",
     [MIL_CLASS_K_TENSOR] = "const",
 };
 

@@ -32,6 +32,7 @@ typedef enum mil_class {
     MIL_CLASS_K_BOOLS,
     MIL_CLASS_K_TEXT,
     MIL_CLASS_K_FLOAT, /* scalar float */
+    MIL_CLASS_K_NUM,   /* scalar of any element type */
     MIL_CLASS_K_TENSOR /* constant tensor of any type */
 } mil_class;
 

@@ -479,7 +479,8 @@ static propane_status parse_untyped(parser *p, const mil_param *param, mil_const
         mil_dtype dtype;
         int rank;
     } known[] = {{MIL_CLASS_K_INT, MIL_int32, 0},  {MIL_CLASS_K_INTS, MIL_int32, 1},  {MIL_CLASS_K_BOOL, MIL_bool, 0},
-                 {MIL_CLASS_K_BOOLS, MIL_bool, 1}, {MIL_CLASS_K_TEXT, MIL_string, 0}, {MIL_CLASS_K_FLOAT, MIL_fp32, 0}};
+                 {MIL_CLASS_K_BOOLS, MIL_bool, 1}, {MIL_CLASS_K_TEXT, MIL_string, 0}, {MIL_CLASS_K_FLOAT, MIL_fp32, 0},
+                 {MIL_CLASS_K_NUM, MIL_fp32, 0}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (known[i].klass != param->klass) continue;
         mil_type type = mil_type_scalar(known[i].dtype);

@@ -228,7 +228,8 @@ propane_status mil_pad_read(const mil_op *op, mil_pad *out, propane_error *err) 
     int count = 0;
     *out = (mil_pad){.mode = MIL_PAD_CONSTANT};
     PROPANE_TRY(mil_attr_text(op, "mode", &mode, err));
-    PROPANE_TRY(mil_attr_float(op, "constant_val", &out->value, err));
+    const mil_value *value = mil_in(op, "constant_val"); /* of x's element type, which may be whole */
+    if (value && value->konst) out->value = mil_const_f64(value->konst, 0);
     PROPANE_TRY(mil_attr_vector(op, "pad", 2 * MIL_MAX_RANK, pad, &count, err));
     if (!strcmp(mode, "reflect"))
         out->mode = MIL_PAD_REFLECT;

@@ -49,6 +49,7 @@ static const class_rule classes[] = {
     [MIL_CLASS_K_BOOLS] = {BIT(bool), 1, true, false, "a list of bool (a tensor of rank 1)"},
     [MIL_CLASS_K_TEXT] = {BIT(string), 0, true, false, "a string"},
     [MIL_CLASS_K_FLOAT] = {SET_FLOAT, 0, true, false, "a single fp16 or fp32"},
+    [MIL_CLASS_K_NUM] = {SET_ALL & ~BIT(string), 0, true, false, "a single number"},
     [MIL_CLASS_K_TENSOR] = {SET_ALL, ANY_RANK, true, false, "a constant", 1u << MIL_TENSOR | 1u << MIL_LIST},
 };
 

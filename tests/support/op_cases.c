@@ -191,6 +191,7 @@ static mil_value *read_attribute(maker *m, const mil_param *p, const char *spec)
     case MIL_CLASS_K_BOOL: return mil_build_bool(&m->build, bools[0]);
     case MIL_CLASS_K_BOOLS: return mil_build_const(&m->build, p->name, &list, bools);
     case MIL_CLASS_K_TEXT: return mil_build_text(&m->build, spec);
+    case MIL_CLASS_K_NUM: return mil_build_scalar(&m->build, m->dtype, numbers[0]);
     default: return mil_build_scalar(&m->build, m->dtype == MIL_fp16 ? MIL_fp16 : MIL_fp32, numbers[0]);
     }
 }

@@ -581,6 +581,7 @@ const op_line op_lines[] = {
     {"pad", "x=[2,3] pad=[1,2]"},
     {"pad", "x=[2,3] pad=[1,0,0,2] mode=constant"},
     {"pad", "for=float x=[2,3] pad=[1,0,0,2] mode=constant constant_val=1.5"},
+    {"pad", "for=int32 x=[2,3] pad=[1,0,0,2] mode=constant constant_val=-7"},
     {"pad", "x=[2,5] pad=[1,1,4,3] mode=reflect"},
     {"pad", "x=[2,5] pad=[2,3] mode=reflect"},
     {"pad", "x=[1,2,3,4] pad=[0,0,1,0,2,1,3,3] mode=replicate"},
