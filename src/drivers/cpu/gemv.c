@@ -8,6 +8,7 @@
 
 #include "base/half.h"
 #include "base/pool.h"
+#include "drivers/cpu/gemv_dots.h"
 
 enum { TASK_BYTES = 1 << 16, INLINE_BYTES = 1 << 15, ROW_STEP = 4, ALIGN = 64 };
 
@@ -39,8 +40,18 @@ static int log2_columns(int n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : 3
 
 static int64_t step_of(int64_t k) { return (k + 15) / 16 * 16; }
 
+static const cpu_gemv_dots *dots_of(const cpu_gemv *g) {
+    return g->format < CPU_WEIGHTS_INT8 || g->exact ? NULL : cpu_gemv_dots_of(g->isa);
+}
+
+/* The vectors as fp32; behind them, where they become whole numbers, these. */
+static size_t gathered_bytes(const cpu_gemv *g) {
+    return ((size_t)(step_of(g->k) << log2_columns(g->n)) * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 size_t cpu_gemv_scratch_bytes(const cpu_gemv *g) {
-    return (size_t)(step_of(g->k) << log2_columns(g->n)) * sizeof(float) + ALIGN;
+    size_t whole = dots_of(g) ? cpu_gemv_column_bytes(g->k) << log2_columns(g->n) : 0;
+    return gathered_bytes(g) + whole + ALIGN;
 }
 
 static float load(const cpu_matrix *m, int64_t i, int64_t j) {
@@ -58,14 +69,17 @@ static void store(const cpu_matrix *m, int64_t i, int64_t j, float value) {
 
 /* [columns][k], zeros behind the last column. */
 static void gather(const cpu_gemv *g, float *x, int columns) {
-    int64_t step = step_of(g->k);
+    int64_t step = step_of(g->k), row = g->x.row_stride;
     for (int j = 0; j < columns; j++) {
         float *to = x + j * step;
+        const float *from = (const float *)g->x.data + j * g->x.col_stride;
         if (j >= g->n)
             memset(to, 0, (size_t)g->k * sizeof *to);
-        else if (g->x.row_stride == 1 && g->x.dtype == CPU_F32)
-            memcpy(to, (const float *)g->x.data + j * g->x.col_stride, (size_t)g->k * sizeof *to);
-        else if (g->x.row_stride == 1)
+        else if (g->x.dtype == CPU_F32 && row == 1)
+            memcpy(to, from, (size_t)g->k * sizeof *to);
+        else if (g->x.dtype == CPU_F32)
+            for (int64_t i = 0; i < g->k; i++) to[i] = from[i * row];
+        else if (row == 1)
             fp16_to_f32_array(to, (const uint16_t *)g->x.data + j * g->x.col_stride, (size_t)g->k);
         else
             for (int64_t i = 0; i < g->k; i++) to[i] = load(&g->x, i, j);
@@ -75,40 +89,65 @@ static void gather(const cpu_gemv *g, float *x, int columns) {
 typedef struct gemv_run {
     const cpu_gemv *g;
     const cpu_gemv_kernels *kernels;
+    const cpu_gemv_dots *dots; /* NULL: fp32 */
     const float *x;
+    const char *whole; /* x for the dots */
     int columns, log2;
     int64_t chunk; /* rows of a task */
 } gemv_run;
+
+/* Rows i .. i + rows - 1, times all columns. */
+static void put_rows(const cpu_gemv *g, const float *y, int64_t i, int rows, int columns) {
+    if (!g->residual && g->c.dtype == CPU_F32) {
+        float *c = (float *)(uintptr_t)g->c.data + i * g->c.row_stride;
+        for (int a = 0; a < rows; a++, c += g->c.row_stride)
+            for (int j = 0; j < g->n; j++) c[j * g->c.col_stride] = y[a * columns + j];
+        return;
+    }
+    for (int a = 0; a < rows; a++)
+        for (int j = 0; j < g->n; j++) {
+            float value = y[a * columns + j];
+            if (g->residual) value += load(g->residual, i + a, j);
+            store(&g->c, i + a, j, value);
+        }
+}
 
 static void task_rows(void *context, int task, int worker) {
     const gemv_run *r = context;
     const cpu_gemv *g = r->g;
     int64_t from = task * r->chunk, to = from + r->chunk < g->m ? from + r->chunk : g->m;
     int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), blocks = g->k / CPU_GEMV_BLOCK;
-    int several = r->kernels->rows[r->log2];
+    int several = r->dots ? r->dots->rows[r->log2] : r->kernels->rows[r->log2];
+    int whole = g->format - CPU_WEIGHTS_INT8;
     (void)worker;
     for (int64_t i = from; i < to;) {
         float y[ROW_STEP * CPU_GEMV_COLUMNS];
         int rows = to - i >= several ? several : 1;
-        const cpu_gemv_tile *tiles = rows > 1 ? r->kernels->tiles[g->format] : r->kernels->singles[g->format];
-        tiles[r->log2](y, (const char *)g->w + i * row_bytes, g->scales ? g->scales + i * blocks : NULL, r->x,
-                       step_of(g->k), g->k);
-        for (int a = 0; a < rows; a++, i++)
-            for (int j = 0; j < g->n; j++) {
-                float value = y[a * r->columns + j];
-                if (g->residual) value += load(g->residual, i, j);
-                store(&g->c, i, j, value);
-            }
+        const char *w = (const char *)g->w + i * row_bytes;
+        const uint16_t *scales = g->scales ? g->scales + i * blocks : NULL;
+        if (r->dots)
+            (rows > 1 ? r->dots->tiles : r->dots->singles)[whole][r->log2](y, w, scales, r->whole, g->k);
+        else
+            (rows > 1 ? r->kernels->tiles : r->kernels->singles)[g->format][r->log2](y, w, scales, r->x, step_of(g->k),
+                                                                                     g->k);
+        put_rows(g, y, i, rows, r->columns);
+        i += rows;
     }
 }
 
 void cpu_gemv_run(const cpu_gemv *g, void *scratch) {
-    gemv_run r = {.g = g, .kernels = kernels_of(g->isa), .x = scratch, .log2 = log2_columns(g->n)};
+    gemv_run r = {.g = g, .kernels = kernels_of(g->isa), .dots = dots_of(g), .x = scratch, .log2 = log2_columns(g->n)};
     int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k);
     assert(g->n >= 1 && g->n <= CPU_GEMV_COLUMNS && (uintptr_t)scratch % ALIGN == 0);
     assert(!g->scales || g->k % CPU_GEMV_BLOCK == 0);
     r.columns = 1 << r.log2;
     gather(g, scratch, r.columns);
+    if (r.dots) {
+        char *whole = (char *)scratch + gathered_bytes(g);
+        for (int j = 0; j < r.columns; j++)
+            r.dots->prepare(whole + (size_t)j * cpu_gemv_column_bytes(g->k), r.x + j * step_of(g->k), g->k, g->format);
+        r.whole = whole;
+    }
     r.chunk = TASK_BYTES / (row_bytes ? row_bytes : 1) / ROW_STEP * ROW_STEP;
     if (r.chunk < ROW_STEP) r.chunk = ROW_STEP;
     int64_t tasks = (g->m + r.chunk - 1) / r.chunk;

@@ -30,6 +30,7 @@ typedef struct cpu_gemv {
     cpu_weights format;
     int64_t m, k;
     int n;
+    bool exact;             /* vectors stay fp32, whatever the processor has for whole numbers (gemv_dots.h) */
     const void *w;          /* dense rows */
     const uint16_t *scales; /* [m, k / 32]; NULL: the format has none */
     cpu_matrix x, c;        /* batch is not looked at */

@@ -100,23 +100,30 @@ VFN vf gemv_number_n(cpu_weights format, const void *row, int64_t i, int64_t n) 
     return gemv_load_bf16_n((const uint16_t *)row + i, n);
 }
 
+/* A line of each row at a time, and the same line of the next rows is asked for: the system's own foresight ends with
+ * each row, and there are many rows. */
 VFN void gemv_numbers(const cpu_weights format, float *y, const void *w, const float *x, int64_t step, int64_t k,
                       const int R, const int C) {
     const char *rows = w;
-    int64_t i = 0, row_bytes = k * (format == CPU_WEIGHTS_F32 ? 4 : 2);
+    const int64_t element = format == CPU_WEIGHTS_F32 ? 4 : 2, line = 64 / element;
+    int64_t i = 0, row_bytes = k * element, ahead = R * row_bytes;
     vf sums[8], xs[8];
     GEMV_EACH(a, R * C) sums[a] = v_set(0);
-    for (; i + VL <= k; i += VL) {
-        GEMV_EACH(j, C) xs[j] = v_load(x + j * step + i);
-        GEMV_EACH(r, R) {
-            vf v = gemv_number(format, rows + r * row_bytes, i);
-            GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
+    for (; i + line <= k; i += line) {
+        GEMV_EACH(r, R) __builtin_prefetch(rows + r * row_bytes + i * element + ahead, 0, 3);
+        _Pragma("GCC unroll 8") for (int64_t u = 0; u < line; u += VL) {
+            GEMV_EACH(j, C) xs[j] = v_load(x + j * step + i + u);
+            GEMV_EACH(r, R) {
+                vf v = gemv_number(format, rows + r * row_bytes, i + u);
+                GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
+            }
         }
     }
-    if (i < k) {
-        GEMV_EACH(j, C) xs[j] = v_load_n(x + j * step + i, k - i);
+    for (; i < k; i += VL) {
+        int64_t n = k - i < VL ? k - i : VL;
+        GEMV_EACH(j, C) xs[j] = v_load_n(x + j * step + i, n);
         GEMV_EACH(r, R) {
-            vf v = gemv_number_n(format, rows + r * row_bytes, i, k - i);
+            vf v = gemv_number_n(format, rows + r * row_bytes, i, n);
             GEMV_EACH(j, C) sums[r * C + j] = v_fma(v, xs[j], sums[r * C + j]);
         }
     }
@@ -154,6 +161,7 @@ VFN void gemv_int8(float *y, const void *w, const uint16_t *scales, const float 
                 int64_t place = (first + b) * CPU_GEMV_BLOCK + i;
                 const float *at = x + place;
                 const int8_t *q = rows + place;
+                if (i == 0) GEMV_EACH(r, R) __builtin_prefetch(q + (r + R) * k, 0, 3);
                 GEMV_BLOCK_STEP(low = gemv_load_i8(q + r * k), high = gemv_load_i8(q + r * k + 16))
             }
     }
@@ -174,6 +182,7 @@ VFN void gemv_int4(float *y, const void *w, const uint16_t *scales, const float 
             for (int64_t i = 0; i < 16; i += VL) {
                 const float *at = x + (first + b) * CPU_GEMV_BLOCK + i;
                 const uint8_t *q = rows + (first + b) * 16 + i;
+                if (i == 0) GEMV_EACH(r, R) __builtin_prefetch(q + (r + R) * (k / 2), 0, 3);
                 vi bytes;
                 GEMV_BLOCK_STEP(bytes = gemv_load_u8(q + r * (k / 2)); low = gemv_low(bytes), high = gemv_high(bytes))
             }
