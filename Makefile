@@ -24,10 +24,10 @@ SANITIZE := -fPIC -fsanitize=thread -fno-omit-frame-pointer
 endif
 
 # Libraries that a Mac or a Debian gives through pkg-config; tools/setup installs them.
-PACKAGES := jansson libpcre2-8 libutf8proc libmicrohttpd libprotobuf-c libpng libjpeg
+PACKAGES := jansson libpcre2-8 libutf8proc libmicrohttpd libprotobuf-c libpng libjpeg zlib
 PKG      ?= pkg-config
 PKG_CFLAGS := $(shell $(PKG) --cflags $(PACKAGES) 2>/dev/null)
-PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lmicrohttpd -lprotobuf-c -lpng -ljpeg)
+PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lmicrohttpd -lprotobuf-c -lpng -ljpeg -lz)
 CHECK_CFLAGS := $(shell $(PKG) --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell $(PKG) --libs check 2>/dev/null || echo -lcheck)
 

@@ -30,7 +30,7 @@ if [ "$(cat "$out/wanted" 2> /dev/null)" != "$wanted" ]; then
     # All that they need; the C library itself is the cross compiler's.
     # shellcheck disable=SC2086
     needed=$(apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances $named |
-        grep -E '^(lib[a-z0-9.+-]*|check|zlib1g):arm64$' | grep -vE '^(libc6|libc-|libc-dev|libgcc|libcrypt|libstdc|libnsl|libtirpc)' | sort -u)
+        grep -E '^(lib[a-z0-9.+-]*|check|zlib1g|zlib1g-dev):arm64$' | grep -vE '^(libc6|libc-|libc-dev|libgcc|libcrypt|libstdc|libnsl|libtirpc)' | sort -u)
     # shellcheck disable=SC2086
     (cd "$out/debs" && apt-get download $needed) > "$out/apt/log" 2>&1 || skip "arm64 packages cannot be fetched: $(tail -1 "$out/apt/log")"
     for deb in "$out"/debs/*.deb; do dpkg-deb -x "$deb" "$out/root" || exit 1; done

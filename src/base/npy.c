@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns NumPy's files. The header of an .npy file is a Python dictionary with three keys, of which only the forms that NumPy
  * writes are read; an .npz file is a ZIP archive, whose central directory is walked. Refuses Fortran order, big endian,
- * records, objects, and compressed archives, saying what to write instead.
+ * records and objects, saying what to write instead, and archives that are packed in other ways than deflate.
  */
 #include "base/npy.h"
 
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/file.h"
 #include "base/half.h"
@@ -180,32 +181,77 @@ static const uint8_t *find_end(const uint8_t *data, size_t bytes) {
     return NULL;
 }
 
-static propane_status read_entry(const uint8_t *data, size_t bytes, const uint8_t *entry, const char *source, npz *out,
-                                 propane_error *err) {
-    const uint32_t method = get_u16(entry + 10), size = get_u32(entry + 24), stored = get_u32(entry + 20);
-    const uint32_t name_length = get_u16(entry + 28), at = get_u32(entry + 42);
+/* An entry of the directory, and where its bytes are in the file. */
+typedef struct entry {
+    const uint8_t *data;
+    size_t stored, size;
+    uint32_t method;
+    const char *name;
+    size_t name_length;
     char quoted[80];
-    const char *name = (const char *)entry + 46;
-    text_quote(quoted, name, name_length);
-    if (method != 0)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: '%s' is compressed: write the archive with np.savez",
-                            source, quoted);
-    if (at > bytes || bytes - at < 30 || memcmp(data + at, "PK\3\4", 4) != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not where the archive says", source, quoted);
-    const size_t begin = (size_t)at + 30 + get_u16(data + at + 26) + get_u16(data + at + 28);
+} entry;
+
+static propane_status find_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, entry *e,
+                                 propane_error *err) {
+    const uint32_t place = get_u32(at + 42);
+    *e = (entry){.method = get_u16(at + 10),
+                 .stored = get_u32(at + 20),
+                 .size = get_u32(at + 24),
+                 .name = (const char *)at + 46,
+                 .name_length = get_u16(at + 28)};
+    text_quote(e->quoted, e->name, e->name_length);
+    if (e->method != 0 && e->method != 8)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "%s: '%s' is packed by method %u: write the archive with np.savez or np.savez_compressed",
+                            source, e->quoted, (unsigned)e->method);
+    if (place > bytes || bytes - place < 30 || memcmp(data + place, "PK\3\4", 4) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not where the archive says", source, e->quoted);
+    const size_t begin = (size_t)place + 30 + get_u16(data + place + 26) + get_u16(data + place + 28);
     /* Sizes of 2^32 - 1 stand elsewhere: the entry goes up to the directory then, and the array says how long it is. */
-    const size_t length = size == UINT32_MAX ? (size_t)(entry - data) - begin : size;
-    if (begin > bytes || length > bytes - begin || (stored != size && size != UINT32_MAX))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' ends behind the file", source, quoted);
-    const size_t plain =
-        name_length > 4 && memcmp(name + name_length - 4, ".npy", 4) == 0 ? name_length - 4 : name_length;
+    if (e->size == UINT32_MAX && e->method == 0) e->size = e->stored = (size_t)(at - data) - begin;
+    if (begin > bytes || e->stored > bytes - begin || (e->method == 0 && e->stored != e->size))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' ends behind the file", source, e->quoted);
+    e->data = data + begin;
+    return PROPANE_OK;
+}
+
+/* Deflate makes at most about a thousand bytes of one: an entry that promises more takes no memory. */
+static propane_status unpack(const entry *e, const char *source, uint8_t **out, propane_error *err) {
+    z_stream z = {0};
+    *out = NULL;
+    if (e->size / 1100 > e->stored + 16 || e->stored > UINT_MAX || e->size >= UINT32_MAX)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' cannot be of the size that the archive says", source,
+                            e->quoted);
+    *out = mem_alloc(e->size + 1);
+    if (!*out || inflateInit2(&z, -15) != Z_OK) return propane_fail_memory(err, e->size);
+    z.next_in = (Bytef *)(uintptr_t)e->data;
+    z.avail_in = (uInt)e->stored;
+    z.next_out = *out;
+    z.avail_out = (uInt)e->size + 1; /* one more than there should be */
+    const int code = inflate(&z, Z_FINISH);
+    const size_t made = z.total_out;
+    inflateEnd(&z);
+    if (code == Z_STREAM_END && made == e->size) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is damaged: it cannot be unpacked", source, e->quoted);
+}
+
+static propane_status read_entry(const uint8_t *data, size_t bytes, const uint8_t *at, const char *source, npz *out,
+                                 propane_error *err) {
+    entry e;
+    uint8_t *unpacked = NULL;
+    PROPANE_TRY(find_entry(data, bytes, at, source, &e, err));
+    const size_t n = e.name_length, plain = n > 4 && memcmp(e.name + n - 4, ".npy", 4) == 0 ? n - 4 : n;
     char *own = mem_alloc(plain + 1);
     if (!own) return propane_fail_memory(err, plain);
-    memcpy(own, name, plain);
-    own[plain] = 0;
+    memcpy(own, e.name, plain);
     out->names[out->count++] = own;
-    propane_status status = npy_parse(data + begin, length, quoted, &out->arrays[out->count - 1], err);
-    return status ? propane_fail_prefix(err, status, "%s", source) : PROPANE_OK;
+    propane_status status = e.method ? unpack(&e, source, &unpacked, err) : PROPANE_OK;
+    if (!status) {
+        status = npy_parse(unpacked ? unpacked : e.data, e.size, e.quoted, &out->arrays[out->count - 1], err);
+        if (status) status = propane_fail_prefix(err, status, "%s", source);
+    }
+    mem_free(unpacked);
+    return status;
 }
 
 propane_status npz_parse(const uint8_t *data, size_t bytes, const char *source, npz *out, propane_error *err) {

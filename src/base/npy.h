@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * NumPy's array files: .npy read and written, and the arrays of .npz archives that are stored without compression.
+ * NumPy's array files: .npy read and written, and the arrays of .npz archives, as np.savez and np.savez_compressed write them.
  */
 #ifndef BASE_NPY_H
 #define BASE_NPY_H

@@ -29,7 +29,7 @@ typedef struct diff_job {
     cli_list input_list, shape_list;
     int64_t seed;
     double tolerance;
-    bool all;
+    bool all, resize;
     session_inputs given;
     mil_shape_choice choices[MAX_GIVEN];
     char *names[MAX_GIVEN];
@@ -135,6 +135,7 @@ static propane_status run_both(diff_job *j, session *a, session *b, propane_erro
     j->left.shapes = j->right.shapes = (mil_read_options){j->choices, j->shape_list.count};
     PROPANE_TRY(session_open(a, j->a, &j->left, err));
     PROPANE_TRY(session_open(b, j->b ? j->b : j->a, &j->right, err));
+    a->resize = b->resize = j->resize;
     PROPANE_TRY(session_fill(a, &j->given, j->seed, err));
     PROPANE_TRY(session_fill(b, &j->given, j->seed, err));
     PROPANE_TRY(session_run(a, &ns, err));
@@ -156,6 +157,7 @@ int cmd_diff(int argc, char **argv) {
         {"A", CLI_TEXT, &j.a, .help = "a model in any form that `propane run` takes", .required = true},
         {"B", CLI_TEXT, &j.b, .help = "another model; left out: the same, on other terms"},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE", .help = "as for propane run"},
+        {"--resize", CLI_SWITCH, &j.resize, .help = "scale pictures to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
         {"--shape", CLI_TEXTS, &j.shape_list, .max = MAX_GIVEN, .words = "NAME=1,3,224,224", .help = "of open inputs"},
         {"--device-a", CLI_TEXT, &j.left.device, .words = "DEVICE", .help = "of A"},

@@ -2,6 +2,7 @@
  * propane run MODEL: runs a program in any form on any device: arrays and pictures in, arrays out, and how long it took.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ typedef struct run_job {
     char *inputs[MAX_GIVEN], *shapes[MAX_GIVEN];
     cli_list input_list, shape_list;
     int64_t seed, iterations, warmup;
-    bool profile, json;
+    bool profile, json, resize, iterations_given;
     session_inputs given;
     mil_shape_choice choices[MAX_GIVEN];
     char *names[MAX_GIVEN];
@@ -57,6 +58,41 @@ static void print_times(const run_job *j, int64_t *ns, bool simulated) {
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------------------- */
 
+/* A class's name, or its number. */
+static void print_class(const mil_const *classes, int64_t index) {
+    if (classes->type.dtype == MIL_string)
+        printf("%s", mil_const_text(classes, index));
+    else
+        printf("%" PRId64, mil_const_i64(classes, index));
+}
+
+/* A classifier's label, and the five classes with the largest values. */
+static propane_status print_classes(session *s, propane_error *err) {
+    for (int i = 0; i < s->outputs; i++) {
+        const propane_io *io = NULL;
+        float *values = NULL;
+        int64_t count = 0;
+        if (strcmp(s->bindings[s->inputs + i].name, s->probabilities) != 0) continue;
+        PROPANE_TRY(session_output(s, i, &io, &values, &count, err));
+        for (int k = 0; k < 5 && k < count; k++) {
+            int64_t best = 0;
+            for (int64_t at = 1; at < count; at++)
+                if (!(values[at] <= values[best])) best = at;
+            if (k == 0) {
+                printf("%s: ", s->label);
+                print_class(s->classes, best);
+                printf("\n");
+            }
+            printf("  %-12.6g ", (double)values[best]);
+            print_class(s->classes, best);
+            printf("\n");
+            values[best] = -INFINITY;
+        }
+        mem_free(values);
+    }
+    return PROPANE_OK;
+}
+
 static propane_status print_outputs(session *s, propane_error *err) {
     for (int i = 0; i < s->outputs; i++) {
         const propane_io *io = NULL;
@@ -75,10 +111,7 @@ static propane_status print_outputs(session *s, propane_error *err) {
         printf("]: min %.6g, max %.6g, mean %.6g\n", low, high, count ? sum / (double)count : 0.0);
         mem_free(values);
     }
-    if (s->removed_results)
-        printf("%d output%s of a classifier (label, dictionary) left out: devices give tensors\n", s->removed_results,
-               s->removed_results == 1 ? "" : "s");
-    return PROPANE_OK;
+    return s->classes ? print_classes(s, err) : PROPANE_OK;
 }
 
 /* ---- profile ----------------------------------------------------------------------------------------------------------------- */
@@ -130,7 +163,11 @@ static propane_status measure(run_job *j, session *s, propane_error *err) {
         cpu_profile_enable(&s->program->p, true);
         cpu_profile_reset(&s->program->p);
     }
-    for (int64_t i = 0; i < j->iterations && !status && !cli_interrupted; i++) status = session_run(s, &ns[i], err);
+    for (int64_t i = 0; i < j->iterations && !status && !cli_interrupted; i++) {
+        if (s->steps) status = session_step(s, &j->given, i % s->steps, err);
+        if (!status) status = session_run(s, &ns[i], err);
+        if (!status && s->steps && j->output) status = session_keep(s, i % s->steps, err);
+    }
     if (!status && !cli_interrupted) print_times(j, ns, propane_device_describe(s->device)->simulated);
     if (!status && profiled) status = show_profile(j, s, err);
     mem_free(ns);
@@ -151,7 +188,9 @@ static propane_status run_model(run_job *j, session *s, propane_error *err) {
                             "--profile and --trace are for the cpu device; %s keeps no such "
                             "record",
                             j->session.device);
+    s->resize = j->resize;
     PROPANE_TRY(session_fill(s, &j->given, j->seed, err));
+    if (s->steps && !j->iterations_given) j->iterations = s->steps;
     PROPANE_TRY(measure(j, s, err));
     if (!j->json && !j->session.keep) PROPANE_TRY(print_outputs(s, err));
     if (!j->output) return PROPANE_OK;
@@ -169,7 +208,10 @@ int cmd_run(int argc, char **argv) {
         {"MODEL", CLI_TEXT, &j.model,
          .help = "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel, MIL text", .required = true},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE",
-         .help = "an array (.npy) or a picture (.png, .jpg); FILE.npz: several"},
+         .help = "an array (.npy) or a picture (.png, .jpg); FILE.npz: several; an array with one more dimension in "
+                 "front: a "
+                 "value for each of several runs"},
+        {"--resize", CLI_SWITCH, &j.resize, .help = "scale pictures to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
         {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output as DIR/NAME.npy, states too"},
         {"--keep", CLI_SWITCH, &j.session.keep, .help = "every value that the program computes is an output"},
@@ -181,7 +223,8 @@ int cmd_run(int argc, char **argv) {
          .help = "typed|fp16: as the program says; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},
         {"--threads", CLI_INT, &threads, 0, 1024, "N", "0: all cores"},
         {NULL, CLI_HEADING, NULL, .help = "times:"},
-        {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N", "runs; states go on from one to the next"},
+        {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N", "runs; states go on from one to the next",
+         .given = &j.iterations_given},
         {"--warmup", CLI_INT, &j.warmup, 0, 10000000, "N", "runs before those"},
         {"--profile", CLI_SWITCH, &j.profile, .help = "a table of the steps: time, share, rates (cpu)"},
         {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "the same for Chrome or Perfetto (cpu)"},

@@ -12,8 +12,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/picture.h"
 #include "base/rng.h"
-#include "cli/image.h"
 #include "mil/build.h"
 #include "pass/pass.h"
 
@@ -57,8 +57,8 @@ propane_status session_inputs_add(session_inputs *in, const char *given, propane
         return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=FILE (.npy, .png, .jpg) or an .npz file",
                             given);
     const char *path = equals + 1;
-    const bool image = image_is_name(path);
-    PROPANE_TRY(image ? image_read(path, 3, &array, err) : npy_read(path, &array, err));
+    const bool image = picture_is_name(path);
+    PROPANE_TRY(image ? picture_read(path, 3, &array, err) : npy_read(path, &array, err));
     propane_status status = take_array(in, given, (size_t)(equals - given), &array, image, err);
     if (status) npy_free(&array);
     return status;
@@ -99,10 +99,32 @@ propane_status session_shape(const char *given, mil_shape_choice *out, char **na
 
 static const char *io_name(const mil_value *v) { return v->name; }
 
-/* Labels and dictionaries stay behind: a device gives tensors. What they are made from takes their place. */
+/* What a classifier's labels are made from becomes an output, unless it is one. */
+static propane_status note_classes(session *s, propane_error *err) {
+    mil_function *f = s->function;
+    mil_builder b;
+    const mil_op *op = f->first;
+    while (op && op->info->code != MIL_OP_classify) op = op->next;
+    if (!op) return PROPANE_OK;
+    mil_value *v = mil_in(op, "probabilities");
+    const mil_interface *seen = mil_interface_of(s->module, f->name);
+    s->classes = mil_in(op, "classes")->konst;
+    s->label = seen && seen->predicted[0] ? seen->predicted : "label";
+    s->probabilities = mem_copy_string(v->name);
+    if (!s->probabilities) return propane_fail_memory(err, 0);
+    for (int i = 0; i < f->result_count; i++)
+        if (f->results[i] == v) return PROPANE_OK;
+    mil_build_resume(&b, f);
+    mil_build_result(&b, v);
+    if (b.err.status && err) *err = b.err;
+    return b.err.status;
+}
+
+/* Labels and dictionaries stay behind: a device gives tensors. */
 static propane_status drop_labels(session *s, propane_error *err) {
     mil_function *f = s->function;
     int kept = 0;
+    PROPANE_TRY(note_classes(s, err));
     for (int i = 0; i < f->result_count; i++) {
         mil_value *v = f->results[i];
         const bool label = v->type.shell == MIL_DICT || v->type.dtype == MIL_string;
@@ -110,15 +132,8 @@ static propane_status drop_labels(session *s, propane_error *err) {
         if (!label) f->results[kept++] = v;
     }
     f->result_count = kept;
-    if (kept || !s->removed_results) return PROPANE_OK;
-    for (const mil_op *op = f->last; op; op = op->prev)
-        for (int p = 0; p < op->info->param_count; p++)
-            for (int i = 0; i < op->operands[p].count && !f->result_count; i++) {
-                mil_value *v = op->operands[p].values[i];
-                if (!v->konst && v->def && v->type.shell == MIL_TENSOR) f->results[f->result_count++] = v;
-            }
-    return f->result_count ? PROPANE_OK
-                           : propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
+    if (kept) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
 }
 
 /* All that ops compute, constants apart, behind the results that are there. */
@@ -198,6 +213,9 @@ void session_close(session *s) {
     propane_device_close(s->device);
     for (int i = 0; i < s->state_count; i++) mem_free(s->state_names[i]);
     mem_free(s->state_names);
+    mem_free(s->probabilities);
+    for (int i = 0; s->kept && i < s->outputs; i++) mem_free(s->kept[i]);
+    mem_free(s->kept);
     mil_module_free(s->module);
     *s = (session){0};
 }
@@ -260,33 +278,54 @@ static propane_status fill_picture(const session *s, int index, const session_in
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
     const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, io->name) : NULL;
     char shape[160];
+    npy fitted = {0};
     shape_text(shape, io->rank, io->dim);
     const int channels = io->rank == 4 ? (int)io->dim[1] : 0;
     if (io->rank != 4 || io->dim[0] != 1 || (channels != 1 && channels != 3))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "input '%.60s' is %s; a picture can be given for [1, 1 or 3, height, width] alone",
                             io->name, shape);
-    if (io->dim[2] != in->array.dim[0] || io->dim[3] != in->array.dim[1])
+    const bool fits = io->dim[2] == in->array.dim[0] && io->dim[3] == in->array.dim[1];
+    if (!fits && !s->resize)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "input '%.60s' is %s; the picture has %lld x %lld pixels: scale it to %lld x %lld",
+                            "input '%.60s' is %s; the picture has %lld x %lld pixels: scale it to %lld x %lld, or have "
+                            "it done by --resize",
                             io->name, shape, (long long)in->array.dim[1], (long long)in->array.dim[0],
                             (long long)io->dim[3], (long long)io->dim[2]);
-    const planes p = {&in->array, channels, f && f->kind == MIL_FEATURE_IMAGE && f->colour == MIL_BGR};
-    return write_values(s->bindings[index].buffer, io, plane_value, &p, err);
+    if (!fits) PROPANE_TRY(picture_resize(&in->array, io->dim[2], io->dim[3], &fitted, err));
+    const planes p = {fits ? &in->array : &fitted, channels, f && f->kind == MIL_FEATURE_IMAGE && f->colour == MIL_BGR};
+    propane_status status = write_values(s->bindings[index].buffer, io, plane_value, &p, err);
+    npy_free(&fitted);
+    return status;
 }
 
-static propane_status fill_array(const session *s, int index, const session_input *in, propane_error *err) {
+/* An array with one more dimension in front holds one value for each of several runs. */
+static bool has_steps(const propane_io *io, const npy *a) {
+    if (a->rank != io->rank + 1 || a->dim[0] < 1) return false;
+    for (int i = 0; i < io->rank; i++)
+        if (a->dim[i + 1] != io->dim[i]) return false;
+    return true;
+}
+
+static propane_status fill_array(const session *s, int index, const session_input *in, int64_t step,
+                                 propane_error *err) {
     const propane_io *io = io_at(s, index);
     char want[160], have[160];
+    if (in->array.kind == 'f' && !is_float(io->dtype))
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' takes whole numbers; the array holds floats",
+                            io->name);
+    if (has_steps(io, &in->array)) {
+        npy part = in->array;
+        part.count /= part.dim[0];
+        part.data = (uint8_t *)part.data + step * part.count * part.size;
+        return write_values(s->bindings[index].buffer, io, array_value, &part, err);
+    }
     bool same = io->rank == in->array.rank || (count_of(io) == 1 && in->array.count == 1);
     for (int i = 0; same && i < io->rank && io->rank == in->array.rank; i++) same = io->dim[i] == in->array.dim[i];
     shape_text(want, io->rank, io->dim);
     shape_text(have, in->array.rank, in->array.dim);
     if (!same)
         return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' is %s; the array is %s", io->name, want, have);
-    if (in->array.kind == 'f' && !is_float(io->dtype))
-        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' takes whole numbers; the array holds floats",
-                            io->name);
     return write_values(s->bindings[index].buffer, io, array_value, &in->array, err);
 }
 
@@ -325,20 +364,50 @@ static propane_status check_names(const session *s, const session_inputs *in, pr
     return PROPANE_OK;
 }
 
+static const session_input *given_for(const session_inputs *in, const char *name) {
+    const session_input *found = NULL;
+    for (int k = 0; k < in->count; k++)
+        if (strcmp(in->list[k].name, name) == 0) found = &in->list[k];
+    return found;
+}
+
+/* How many runs the arrays are for; 0: one value for all. */
+static propane_status count_steps(session *s, const session_inputs *in, propane_error *err) {
+    const char *first = NULL;
+    for (int i = 0; i < s->inputs; i++) {
+        const session_input *given = given_for(in, io_at(s, i)->name);
+        if (!given || given->image || !has_steps(io_at(s, i), &given->array)) continue;
+        if (s->steps && given->array.dim[0] != s->steps)
+            return propane_fail(err, PROPANE_ERR_INVALID, "'%.60s' holds %lld runs and '%.60s' %lld: give as many",
+                                first, (long long)s->steps, given->name, (long long)given->array.dim[0]);
+        s->steps = given->array.dim[0];
+        first = given->name;
+    }
+    return PROPANE_OK;
+}
+
+propane_status session_step(session *s, const session_inputs *in, int64_t step, propane_error *err) {
+    for (int i = 0; i < s->inputs; i++) {
+        const session_input *given = given_for(in, io_at(s, i)->name);
+        if (given && !given->image && has_steps(io_at(s, i), &given->array))
+            PROPANE_TRY(fill_array(s, i, given, step, err));
+    }
+    return PROPANE_OK;
+}
+
 propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err) {
     char missing[500] = "";
     size_t used = 0;
     dice d = {.dtype = PROPANE_FP32};
     rng_init(&d.r, (uint64_t)seed);
     PROPANE_TRY(check_names(s, in, err));
+    PROPANE_TRY(count_steps(s, in, err));
     for (int i = 0; i < s->inputs; i++) {
         const propane_io *io = io_at(s, i);
-        const session_input *given = NULL;
-        for (int k = 0; k < in->count; k++)
-            if (strcmp(in->list[k].name, io->name) == 0) given = &in->list[k];
+        const session_input *given = given_for(in, io->name);
         d.dtype = io->dtype;
         if (given)
-            PROPANE_TRY(given->image ? fill_picture(s, i, given, err) : fill_array(s, i, given, err));
+            PROPANE_TRY(given->image ? fill_picture(s, i, given, err) : fill_array(s, i, given, 0, err));
         else if (is_state(s, io->name))
             continue; /* buffers begin as zeros */
         else if (seed >= 0)
@@ -426,16 +495,52 @@ static void npy_of(const propane_io *io, npy *out) {
     for (int i = 0; i < io->rank; i++) out->dim[i] = io->dim[i];
 }
 
+static bool is_state_output(const session *s, int at) {
+    for (int k = 0; k < s->state_count; k++)
+        if (state_output(s, s->state_names[k]) == at) return true;
+    return false;
+}
+
+propane_status session_keep(session *s, int64_t step, propane_error *err) {
+    if (!s->kept) s->kept = mem_array((size_t)s->outputs + 1, sizeof *s->kept);
+    if (!s->kept) return propane_fail_memory(err, 0);
+    for (int i = 0; i < s->outputs; i++) {
+        npy one;
+        if (is_state_output(s, s->inputs + i)) continue;
+        npy_of(io_at(s, s->inputs + i), &one);
+        const size_t bytes = (size_t)one.count * (size_t)one.size;
+        if (!s->kept[i]) s->kept[i] = mem_array((size_t)s->steps, bytes + 1);
+        if (!s->kept[i]) return propane_fail_memory(err, (size_t)s->steps * bytes);
+        PROPANE_TRY(propane_buffer_read(s->bindings[s->inputs + i].buffer, io_at(s, s->inputs + i),
+                                        io_at(s, s->inputs + i)->dtype, (uint8_t *)s->kept[i] + (size_t)step * bytes,
+                                        one.count, err));
+    }
+    return PROPANE_OK;
+}
+
+/* The output's array; what was kept of several runs has a dimension for them in front. */
+static propane_status array_of(session *s, int at, npy *out, propane_error *err) {
+    void *kept = s->kept ? s->kept[at - s->inputs] : NULL;
+    npy_of(io_at(s, at), out);
+    const size_t bytes = (size_t)out->count * (size_t)out->size, all = kept ? bytes * (size_t)s->steps : bytes;
+    out->data = mem_alloc(all + 1);
+    if (!out->data) return propane_fail_memory(err, all);
+    if (!kept)
+        return propane_buffer_read(s->bindings[at].buffer, io_at(s, at), io_at(s, at)->dtype, out->data, out->count,
+                                   err);
+    memcpy(out->data, kept, all);
+    memmove(out->dim + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
+    out->dim[0] = s->steps;
+    out->rank++;
+    out->count *= s->steps;
+    return PROPANE_OK;
+}
+
 static propane_status write_one(session *s, int at, const char *dir, const char *name, propane_error *err) {
-    npy array;
+    npy array = {0};
     text path = {0};
-    npy_of(io_at(s, at), &array);
-    array.data = mem_array((size_t)array.count + 1, (size_t)array.size);
     text_printf(&path, "%s/%s.npy", dir, name);
-    propane_status status = array.data && !path.failed ? PROPANE_OK : propane_fail_memory(err, (size_t)array.count);
-    if (!status)
-        status = propane_buffer_read(s->bindings[at].buffer, io_at(s, at), io_at(s, at)->dtype, array.data, array.count,
-                                     err);
+    propane_status status = path.failed ? propane_fail_memory(err, 0) : array_of(s, at, &array, err);
     if (!status) status = npy_write(path.data, &array, err);
     npy_free(&array);
     text_deinit(&path);

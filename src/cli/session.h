@@ -40,7 +40,13 @@ typedef struct session {
     int inputs, outputs;
     int state_count;
     char **state_names;
-    int removed_results; /* labels and dictionaries of classifiers, which no device makes */
+    int removed_results;      /* labels and dictionaries of classifiers, which no device makes */
+    const mil_const *classes; /* of a classifier: names or numbers; NULL: it is none */
+    char *probabilities;      /* the output that they belong to */
+    const char *label;        /* what the label is called */
+    bool resize;              /* pictures of another size are scaled */
+    int64_t steps;            /* runs that the given arrays are for; 0: they hold one value for all */
+    void **kept;              /* of each output its values of all steps; NULL: none */
 } session;
 
 /* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz". */
@@ -51,9 +57,13 @@ PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *
 
 PROPANE_CHECK propane_status session_open(session *s, const char *path, const session_options *options,
                                           propane_error *err);
-/* Fills every input: from the user's arrays, states with zeros, the rest with random numbers if `seed` is not negative. An
+/* Fills every input: from the user's arrays (an array with one more dimension in front: at its first step), states with zeros, the rest with random numbers if `seed` is not negative. An
  * input that nothing is given for is an error that names all of them. */
 PROPANE_CHECK propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err);
+/* The inputs whose arrays hold a value for each step, at that one. */
+PROPANE_CHECK propane_status session_step(session *s, const session_inputs *in, int64_t step, propane_error *err);
+/* Keeps what this step gave, for session_write; states are written as they are at the end. */
+PROPANE_CHECK propane_status session_keep(session *s, int64_t step, propane_error *err);
 /* Runs once; *ns is the time from submitting to the end. States go on from what the last run left. */
 PROPANE_CHECK propane_status session_run(session *s, int64_t *ns, propane_error *err);
 /* Output `index` as fp32 (mem_free); *io describes it. */

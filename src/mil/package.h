@@ -89,5 +89,7 @@ bool mil_is_program_folder(const char *path);
 /* Writes an .mlpackage: model.mlmodel, weights/weight.bin, Manifest.json. Of a module without a package description one is
  * made from its functions. */
 PROPANE_CHECK propane_status mil_package_write(mil_module *m, const char *path, propane_error *err);
+/* The model file alone (mem_free), with the constants where they are. */
+PROPANE_CHECK propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, propane_error *err);
 
 #endif

@@ -652,8 +652,16 @@ static propane_status write_manifest(const char *path, const uint8_t *model, siz
     return status;
 }
 
-propane_status mil_package_write(mil_module *m, const char *path, propane_error *err) {
+propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, propane_error *err) {
     writer w = {.module = m, .arena = arena_create(), .err = err};
+    *out = NULL;
+    propane_status status = w.arena ? find_open(&w) : propane_fail_memory(err, 0);
+    if (!status) status = pack(&w, out, bytes);
+    arena_free(w.arena);
+    return status;
+}
+
+propane_status mil_package_write(mil_module *m, const char *path, propane_error *err) {
     text data = {0}, model = {0}, weights = {0}, manifest = {0};
     uint8_t *packed = NULL;
     size_t bytes = 0;
@@ -661,12 +669,11 @@ propane_status mil_package_write(mil_module *m, const char *path, propane_error 
     text_printf(&model, "%s/model.mlmodel", data.data ? data.data : "");
     text_printf(&weights, "%s/weights", data.data ? data.data : "");
     text_printf(&manifest, "%s/Manifest.json", path);
-    const bool no_memory = !w.arena || data.failed || model.failed || weights.failed || manifest.failed;
+    const bool no_memory = data.failed || model.failed || weights.failed || manifest.failed;
     propane_status status = no_memory ? propane_fail_memory(err, 0) : PROPANE_OK;
     if (!status) status = file_make_dir(weights.data, err);
     if (!status) status = mil_write_weights(m, data.data, err);
-    if (!status) status = find_open(&w);
-    if (!status) status = pack(&w, &packed, &bytes);
+    if (!status) status = mil_package_pack(m, &packed, &bytes, err);
     if (!status) status = file_write(model.data, packed, bytes, err);
     if (!status) status = write_manifest(manifest.data, packed, bytes, err);
     mem_free(packed);
@@ -674,6 +681,5 @@ propane_status mil_package_write(mil_module *m, const char *path, propane_error 
     text_deinit(&model);
     text_deinit(&weights);
     text_deinit(&manifest);
-    arena_free(w.arena);
     return status;
 }

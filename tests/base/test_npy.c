@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * NumPy files: what is written reads back, NumPy's own forms are read, and what is broken or of another kind is refused.
  */
+#include <zlib.h>
+
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/npy.h"
@@ -87,12 +89,13 @@ static void put(uint8_t *p, size_t value, int bytes) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(value >> (8 * i));
 }
 
-/* An archive with one entry, as np.savez writes it, but for its checksum, which is not looked at. */
-static size_t archive(uint8_t *out, const uint8_t *array, size_t length, int method) {
+/* An archive with one entry, as np.savez writes it, but for its checksum, which is not looked at. `size`: before packing. */
+static size_t archive(uint8_t *out, const uint8_t *array, size_t length, int method, size_t size) {
     size_t at = 0;
+    memset(out, 0, length + 150);
     memcpy(out, "PK\3\4", 4);
     put(out + 18, length, 4);
-    put(out + 22, length, 4);
+    put(out + 22, size, 4);
     put(out + 26, 5, 2);
     memcpy(out + 30, "x.npy", 5);
     memcpy(out + 35, array, length);
@@ -101,7 +104,7 @@ static size_t archive(uint8_t *out, const uint8_t *array, size_t length, int met
     memcpy(entry, "PK\1\2", 4);
     put(entry + 10, (size_t)method, 2);
     put(entry + 20, length, 4);
-    put(entry + 24, length, 4);
+    put(entry + 24, size, 4);
     put(entry + 28, 5, 2);
     memcpy(entry + 46, "x.npy", 5);
     uint8_t *end = entry + 51;
@@ -120,16 +123,51 @@ TEST(archives) {
     npz z;
     EXPECT_OK(npy_write(path, &(npy){'i', 4, 1, {2}, 2, (int32_t[]){7, 8}}, &err));
     EXPECT_OK(file_read(path, 1000, &data, &length, &err));
-    size_t total = archive(bytes, (const uint8_t *)data, length, 0);
+    size_t total = archive(bytes, (const uint8_t *)data, length, 0, length);
     EXPECT_OK(npz_parse(bytes, total, "t", &z, &err));
     EXPECT(z.count == 1 && npy_element(&z.arrays[0], 1) == 8);
     EXPECT_TEXT(z.names[0], "x");
     npz_free(&z);
     for (size_t cut = 0; cut < total; cut++) /* every prefix is refused */
         EXPECT_MSG(npz_parse(bytes, cut, "t", &z, &err) != PROPANE_OK, "%zu bytes", cut);
-    total = archive(bytes, (const uint8_t *)data, length, 8);
+    total = archive(bytes, (const uint8_t *)data, length, 12, length);
     EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_UNSUPPORTED, "write the archive with np.savez");
+    total = archive(bytes, (const uint8_t *)data, length, 8, length);
+    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be unpacked");
     mem_free(data);
 }
 
-SUITE("base/npy", T(arrays_read_back), T(other_files_are_refused), T(archives))
+/* What np.savez_compressed writes. */
+TEST(packed_archives) {
+    propane_error err = {0};
+    char *path = in_folder("y.npy"), *data = NULL;
+    int32_t numbers[400];
+    size_t length = 0, total;
+    uint8_t packed[4000] = {0}, bytes[5000] = {0};
+    npz z;
+    for (int i = 0; i < 400; i++) numbers[i] = i / 7;
+    EXPECT_OK(npy_write(path, &(npy){'i', 4, 2, {20, 20}, 400, numbers}, &err));
+    EXPECT_OK(file_read(path, 10000, &data, &length, &err));
+    z_stream s = {.next_in = (Bytef *)data, .avail_in = (uInt)length, .next_out = packed, .avail_out = sizeof packed};
+    EXPECT(deflateInit2(&s, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) == Z_OK &&
+           deflate(&s, Z_FINISH) == Z_STREAM_END);
+    const size_t made = s.total_out;
+    deflateEnd(&s);
+    EXPECT(made < length);
+    total = archive(bytes, packed, made, 8, length);
+    EXPECT_OK(npz_parse(bytes, total, "t", &z, &err));
+    EXPECT(z.count == 1 && z.arrays[0].rank == 2 && z.arrays[0].count == 400);
+    for (int i = 0; i < 400; i++) EXPECT(npy_element(&z.arrays[0], i) == i / 7);
+    npz_free(&z);
+    for (int off = -1; off <= 1; off += 2) { /* another size than there is */
+        total = archive(bytes, packed, made, 8, length + (size_t)off);
+        EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be unpacked");
+    }
+    total = archive(bytes, packed, made - 5, 8, length);
+    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be unpacked");
+    total = archive(bytes, packed, made, 8, (size_t)4000000000U); /* no memory is taken for a promise */
+    EXPECT_FAIL(npz_parse(bytes, total, "t", &z, &err), PROPANE_ERR_INVALID, "cannot be of the size");
+    mem_free(data);
+}
+
+SUITE("base/npy", T(arrays_read_back), T(other_files_are_refused), T(archives), T(packed_archives))

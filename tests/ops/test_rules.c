@@ -234,7 +234,7 @@ TEST(classify_gives_a_label_and_a_dictionary) {
         snprintf(program, sizeof program,
                  "program(1.3)\n{\n    func main<ios15>(tensor<fp32, [1, 2]> x) {\n"
                  "        list<string, %d> names = const()[name = string(\"names\"), val = list<string, %d>(%s)];\n"
-                 "        string label, dict<string, fp32> all = classify(classes = names, probabilities = x)"
+                 "        string label, dict<string, fp64> all = classify(classes = names, probabilities = x)"
                  "[name = string(\"c\")];\n    } -> (label, all);\n}\n",
                  k + 2, k + 2, endings[k]);
         const propane_status status = mil_parse(program, strlen(program), "c.mil", NULL, &m, &err);

@@ -70,3 +70,50 @@ $ propane run
 2> propane run: MODEL is missing
 2> Try 'propane run --help'.
 = 2
+
+# An array with one more dimension in front is a value for each of several runs; states go on.
+@ printf '\223NUMPY\001\000\166\000%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }" > x3.npy
+@ for i in 1 2 3; do printf '\000\000\200\077\000\000\000\100' >> x3.npy; done
+$ propane run sum.mil --input x=x3.npy --output steps | sed 's/[0-9.]* ms/T/g'
+> 3 runs: min T, median T, p90 T, p99 T
+> output y [2]: min 6, max 12, mean 9
+> output acc_out [2]: min 3, max 6, mean 4.5
+> 2 arrays in steps
+= 0
+$ head -c 100 steps/y.npy | grep -ac "'shape': (3, 2)"; head -c 100 steps/acc.npy | grep -ac "'shape': (2,)"
+> 1
+> 1
+= 0
+$ propane run sum.mil --input x=x3.npy --iterations 6 | tail -1
+> output acc_out [2]: min 6, max 12, mean 9
+= 0
+
+# A classifier of pictures, in blue, green, red: its label and the classes with the largest values.
+@ cp "$REPO"/fuzz/corpus/package/classifier.mlmodel "$REPO"/fuzz/corpus/picture/rgb.jpg "$REPO"/fuzz/corpus/picture/gray16.png "$REPO"/fuzz/corpus/picture/cmyk.jpg .
+$ propane run classifier.mlmodel --input image=rgb.jpg --resize | sed 1d
+>~ classLabel: a
+= 0
+$ propane run classifier.mlmodel --input image=gray16.png --resize | sed 1,2d
+> classLabel: a
+>   0.333333     a
+>   0.333333     b
+>   0.333333     c
+= 0
+$ propane run classifier.mlmodel --input image=rgb.jpg
+2> propane run: input 'image' is [1, 3, 8, 8]; the picture has 7 x 6 pixels: scale it to 8 x 8, or have it done by --resize
+= 1
+$ propane run classifier.mlmodel --input image=cmyk.jpg --resize
+2~ propane run: cmyk.jpg: not a readable JPEG file: *
+= 1
+$ propane diff classifier.mlmodel --input image=rgb.jpg --resize | tail -1
+> nothing differs by more than 0.01
+= 0
+# Several functions: the default one, and one by name.
+@ printf 'program(1.3)\n{\n    func first<ios18>(tensor<fp32, [2]> x) {\n        tensor<fp32, [2]> y = exp(x = x);\n    } -> (y);\n    func second<ios18>(tensor<fp32, [2]> x) {\n        tensor<fp32, [2]> z = mul(x = x, y = x);\n    } -> (z);\n}\n' > two.mil
+$ propane convert two.mil two.mlpackage && propane run two.mlpackage --input x=x.npy --function second | tail -1
+>~ two.mlpackage: a Core ML package with 2 functions
+>~ output z*
+= 0
+$ propane run two.mlpackage --input x=x.npy --function third
+2> propane run: two.mlpackage: there is no function 'third'; the program has: first, second
+= 1
