@@ -67,24 +67,6 @@ static double inside(const double *plane, int64_t h, int64_t w, double y, double
            (plane[y1 * w + x0] * (1 - px) + plane[y1 * w + x1] * px) * py;
 }
 
-/* Start and end of a box along height (0) and width (1), in elements of x. */
-static void box_range(const mil_crop_resize *c, const double box[4], const int64_t size[2], double start[2],
-                      double end[2]) {
-    for (int d = 0; d < 2; d++) {
-        const int first = c->width_first ? 1 - d : d;
-        const double scale = c->scale * (c->normalized ? (double)(size[d] - 1) : 1.0);
-        const double p = box[first] * scale, q = box[first + 2] * scale;
-        start[d] = c->centred ? p - q / 2 : p;
-        end[d] = c->centred ? p + q / 2 : q;
-    }
-}
-
-/* A box whose end lies before its start is read backwards. */
-static double box_point(const mil_crop_resize *c, const double start[2], const double end[2], int d, int64_t i) {
-    const double at = mil_grid_point(c->grid, fabs(end[d] - start[d]) + 1, c->target[d], i);
-    return end[d] < start[d] ? start[d] - at : start[d] + at;
-}
-
 static propane_status crop_image(const mil_eval_args *a, const mil_crop_resize *c, const double box[4], double image,
                                  double *out, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
@@ -93,12 +75,12 @@ static propane_status crop_image(const mil_eval_args *a, const mil_crop_resize *
     if (!(image >= 0 && image < (double)dim[0]))
         return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "a box is for image %.0f of %lld", image,
                            (long long)dim[0]);
-    box_range(c, box, size, start, end);
+    mil_crop_range(c, box, size, start, end);
     for (int64_t k = 0; k < dim[1]; k++) {
         const double *plane = x->data + ((int64_t)image * dim[1] + k) * size[0] * size[1];
         for (int64_t i = 0; i < c->target[0]; i++)
             for (int64_t j = 0; j < c->target[1]; j++) {
-                const double y = box_point(c, start, end, 0, i), z = box_point(c, start, end, 1, j);
+                const double y = mil_crop_point(c, start, end, 0, i), z = mil_crop_point(c, start, end, 1, j);
                 const bool in = y >= 0 && y <= (double)(size[0] - 1) && z >= 0 && z <= (double)(size[1] - 1);
                 *out++ = in ? inside(plane, size[0], size[1], y, z) : c->pad_value;
             }
@@ -121,38 +103,14 @@ propane_status mil_eval_crop_resize(const mil_eval_args *a, propane_error *err) 
     return PROPANE_OK;
 }
 
-/* The place that a coordinate names along a dimension of `size` elements. */
-static double place_of(const mil_sampling *s, double at, int64_t size) {
-    const double last = (double)(size - 1);
-    if (!s->normalized) return at;
-    const double unit = s->centred ? (at + 1.0) / 2.0 : at;
-    return s->align ? unit * last : unit * (double)size - 0.5;
-}
-
-static double folded(double at, double low, double high) {
-    const double span = high - low;
-    if (span <= 0.0) return low;
-    at = fmod(fabs(at - low), 2.0 * span);
-    return low + (at > span ? 2.0 * span - at : at);
-}
-
-/* Into [0, size-1] by the padding mode; constant: as it is. */
-static double padded_place(const mil_sampling *s, double at, int64_t size) {
-    const double last = (double)(size - 1);
-    if (s->pad == MIL_SAMPLING_CONSTANT) return at;
-    if (s->pad == MIL_SAMPLING_REFLECTION) at = folded(at, 0.0, last);
-    if (s->pad == MIL_SAMPLING_SYMMETRIC) at = folded(at, -0.5, last + 0.5);
-    return at < 0.0 ? 0.0 : at > last ? last : at;
-}
-
 static double pixel(const mil_sampling *s, const double *plane, int64_t h, int64_t w, double y, double x) {
     if (!(y >= 0 && y < (double)h && x >= 0 && x < (double)w)) return s->pad_value;
     return plane[(int64_t)y * w + (int64_t)x];
 }
 
 static double sample(const mil_sampling *s, const double *plane, int64_t h, int64_t w, double y, double x) {
-    y = padded_place(s, place_of(s, y, h), h);
-    x = padded_place(s, place_of(s, x, w), w);
+    y = mil_sampling_place(s, y, h);
+    x = mil_sampling_place(s, x, w);
     if (s->nearest) return pixel(s, plane, h, w, nearbyint(y), nearbyint(x));
     const double y0 = floor(y), x0 = floor(x), py = y - y0, px = x - x0;
     double sum = 0.0; /* a neighbour of no weight may lie outside */
@@ -178,13 +136,6 @@ propane_status mil_eval_resample(const mil_eval_args *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-/* Where element i of `size` lies in the coordinates of the op. */
-static double coordinate_of(const mil_sampling *s, int64_t i, int64_t size) {
-    if (!s->normalized) return (double)i;
-    const double unit = s->align ? (size > 1 ? (double)i / (double)(size - 1) : 0.0) : ((double)i + 0.5) / (double)size;
-    return s->centred ? 2.0 * unit - 1.0 : unit;
-}
-
 propane_status mil_eval_affine(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x"), *matrix = mil_eval_in(a, "transform_matrix");
     const int64_t *dim = x->type.dim, h = a->out[0].type.dim[2], w = a->out[0].type.dim[3];
@@ -196,7 +147,7 @@ propane_status mil_eval_affine(const mil_eval_args *a, propane_error *err) {
         for (int64_t c = 0; c < dim[1]; c++)
             for (int64_t i = 0; i < h; i++)
                 for (int64_t j = 0; j < w; j++) {
-                    const double px = coordinate_of(&s, j, w), py = coordinate_of(&s, i, h);
+                    const double px = mil_sampling_coordinate(&s, j, w), py = mil_sampling_coordinate(&s, i, h);
                     *out++ = sample(&s, x->data + (n * dim[1] + c) * dim[2] * dim[3], dim[2], dim[3],
                                     m[3] * px + m[4] * py + m[5], m[0] * px + m[1] * py + m[2]);
                 }

@@ -214,6 +214,58 @@ propane_status mil_rule_crop_resize(const mil_op *op, mil_type *out, int *out_co
     return PROPANE_OK;
 }
 
+/* ---- where elements are read ----------------------------------------------------------------------------------------- */
+
+void mil_crop_range(const mil_crop_resize *c, const double box[4], const int64_t size[2], double start[2],
+                    double end[2]) {
+    for (int d = 0; d < 2; d++) {
+        const int first = c->width_first ? 1 - d : d;
+        const double scale = c->scale * (c->normalized ? (double)(size[d] - 1) : 1.0);
+        const double p = box[first] * scale, q = box[first + 2] * scale;
+        start[d] = c->centred ? p - q / 2 : p;
+        end[d] = c->centred ? p + q / 2 : q;
+    }
+}
+
+double mil_crop_point(const mil_crop_resize *c, const double start[2], const double end[2], int d, int64_t i) {
+    const double at = mil_grid_point(c->grid, fabs(end[d] - start[d]) + 1, c->target[d], i);
+    return end[d] < start[d] ? start[d] - at : start[d] + at;
+}
+
+/* The place that a coordinate names along a dimension of `size` elements. */
+static double place_of(const mil_sampling *s, double at, int64_t size) {
+    const double last = (double)(size - 1);
+    if (!s->normalized) return at;
+    const double unit = s->centred ? (at + 1.0) / 2.0 : at;
+    return s->align ? unit * last : unit * (double)size - 0.5;
+}
+
+static double folded(double at, double low, double high) {
+    const double span = high - low;
+    if (span <= 0.0) return low;
+    at = fmod(fabs(at - low), 2.0 * span);
+    return low + (at > span ? 2.0 * span - at : at);
+}
+
+/* Into [0, size-1] by the padding mode; constant: as it is. */
+static double padded_place(const mil_sampling *s, double at, int64_t size) {
+    const double last = (double)(size - 1);
+    if (s->pad == MIL_SAMPLING_CONSTANT) return at;
+    if (s->pad == MIL_SAMPLING_REFLECTION) at = folded(at, 0.0, last);
+    if (s->pad == MIL_SAMPLING_SYMMETRIC) at = folded(at, -0.5, last + 0.5);
+    return at < 0.0 ? 0.0 : at > last ? last : at;
+}
+
+double mil_sampling_place(const mil_sampling *s, double at, int64_t size) {
+    return padded_place(s, place_of(s, at, size), size);
+}
+
+double mil_sampling_coordinate(const mil_sampling *s, int64_t i, int64_t size) {
+    if (!s->normalized) return (double)i;
+    const double unit = s->align ? (size > 1 ? (double)i / (double)(size - 1) : 0.0) : ((double)i + 0.5) / (double)size;
+    return s->centred ? 2.0 * unit - 1.0 : unit;
+}
+
 /* ---- sampling ---------------------------------------------------------------------------------------------------------------- */
 
 propane_status mil_sampling_read(const mil_op *op, mil_sampling *out, propane_error *err) {

@@ -183,6 +183,11 @@ typedef struct mil_crop_resize {
     mil_grid grid;
 } mil_crop_resize;
 PROPANE_CHECK propane_status mil_crop_resize_read(const mil_op *op, mil_crop_resize *out, propane_error *err);
+/* Start and end of a box along height (0) and width (1), in elements of an image of that size. */
+void mil_crop_range(const mil_crop_resize *c, const double box[4], const int64_t size[2], double start[2],
+                    double end[2]);
+/* Where element i along d of a result is read. A box whose end lies before its start is read backwards. */
+double mil_crop_point(const mil_crop_resize *c, const double start[2], const double end[2], int d, int64_t i);
 
 /* resample, affine. */
 typedef enum mil_sampling_pad {
@@ -197,6 +202,10 @@ typedef struct mil_sampling {
     double pad_value;
 } mil_sampling;
 PROPANE_CHECK propane_status mil_sampling_read(const mil_op *op, mil_sampling *out, propane_error *err);
+/* The place that coordinate `at` names along `size` elements; brought into 0 .. size-1, unless the padding is constant. */
+double mil_sampling_place(const mil_sampling *s, double at, int64_t size);
+/* The coordinate of element i of `size`. */
+double mil_sampling_coordinate(const mil_sampling *s, int64_t i, int64_t size);
 
 /* einsum in full generality: labels are the letters, in order of appearance in the result and then in the operands. A
  * label that stands twice in one operand takes its diagonal; an operand whose size is 1 is repeated. */

@@ -157,16 +157,8 @@ static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err)
     return cpu_plan_copy(p, op->results[0], &x, &y, err);
 }
 
-static propane_status emit_copy(planner *p, const mil_op *op, propane_error *err) {
-    if (op->info->code == MIL_OP_tile) return emit_repeat(p, op, err);
-    if (op->info->code == MIL_OP_reverse) return emit_reverse(p, op, err);
-    return emit_pad(p, op, err);
-}
-
-static bool takes_copy(const mil_op *op) {
-    if (mil_dtype_get(op->results[0]->type.dtype)->bits < 8) return false;
-    if (op->info->code == MIL_OP_tile) return mil_in(op, "x")->type.rank * 2 <= MIL_MAX_RANK;
-    if (op->info->code != MIL_OP_pad) return true;
+/* The inside is one box, and the frame one value: two copies do. */
+static bool is_framed(const mil_op *op) {
     mil_pad pad;
     if (mil_pad_read(op, &pad, NULL) || pad.mode != MIL_PAD_CONSTANT) return false;
     for (int d = 0; d < op->results[0]->type.rank; d++)
@@ -174,66 +166,16 @@ static bool takes_copy(const mil_op *op) {
     return true;
 }
 
+static propane_status emit_copy(planner *p, const mil_op *op, propane_error *err) {
+    if (op->info->code == MIL_OP_tile) return emit_repeat(p, op, err);
+    if (op->info->code == MIL_OP_reverse) return emit_reverse(p, op, err);
+    return is_framed(op) ? emit_pad(p, op, err) : cpu_bind_spread.emit(p, op, err);
+}
+
+static bool takes_copy(const mil_op *op) {
+    if (mil_dtype_get(op->results[0]->type.dtype)->bits < 8) return false;
+    if (op->info->code == MIL_OP_tile) return mil_in(op, "x")->type.rank * 2 <= MIL_MAX_RANK;
+    return true;
+}
+
 const cpu_plan_binding cpu_bind_copy = {.emit = emit_copy, .takes = takes_copy};
-
-/* ---- gather --------------------------------------------------------------------------------------------------------------- */
-
-typedef struct gather_args {
-    cpu_plan_ref x, indices, y;
-    mil_gather g;
-    int element;
-    const char *where;
-} gather_args;
-
-/* Indices are checked as they are read; negative ones count from the end. */
-static propane_status gather_run(const cpu_run *run, const void *args, propane_error *err) {
-    const gather_args *a = args;
-    const mil_gather *g = &a->g;
-    const unsigned char *x = cpu_plan_at(run, a->x);
-    const int32_t *indices = cpu_plan_at(run, a->indices);
-    unsigned char *y = cpu_plan_at(run, a->y);
-    size_t line = (size_t)(g->inner * a->element);
-    for (int64_t b = 0; b < g->batch; b++)
-        for (int64_t o = 0; o < g->outer; o++)
-            for (int64_t i = 0; i < g->picks; i++) {
-                int64_t index = indices[b * g->picks + i];
-                if (index < 0) index += g->size;
-                if (index < 0 || index >= g->size)
-                    return propane_fail(err, PROPANE_ERR_INVALID, "%s: index %d is outside of 0..%lld", a->where,
-                                        indices[b * g->picks + i], (long long)g->size - 1);
-                memcpy(y, x + (size_t)((b * g->outer + o) * g->size + index) * line, line);
-                y += line;
-            }
-    return PROPANE_OK;
-}
-
-static propane_status emit_gather(planner *p, const mil_op *op, propane_error *err) {
-    gather_args *a = ARENA_NEW(p->arena, gather_args);
-    cpu_view x, indices, y, at;
-    char where[300];
-    if (!a) return cpu_plan_no_memory(p, err);
-    PROPANE_TRY(mil_gather_read(op, &a->g, err));
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "indices"), &indices, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &indices, &indices, err));
-    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
-    a->x = cpu_view_ref(&x);
-    a->indices = cpu_view_ref(&indices);
-    a->y = cpu_view_ref(&at);
-    a->element = cpu_plan_dtype_bytes(x.dtype);
-    a->where = arena_string(p->arena, mil_op_where(where, op));
-    if (!a->where) return cpu_plan_no_memory(p, err);
-    cpu_plan_touch(p, x.buffer);
-    cpu_plan_touch(p, indices.buffer);
-    cpu_plan_touch(p, at.buffer);
-    double bytes = 2.0 * (double)cpu_view_count(&y) * a->element;
-    PROPANE_TRY(cpu_plan_emit(p, gather_run, a, "gather", op->results[0], 0, bytes, err));
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
-}
-
-static bool takes_gather(const mil_op *op) {
-    return mil_in(op, "indices")->type.dtype == MIL_int32 && mil_dtype_get(op->results[0]->type.dtype)->bits >= 8;
-}
-
-const cpu_plan_binding cpu_bind_gather = {.emit = emit_gather, .takes = takes_gather};

@@ -30,7 +30,7 @@ static const struct {
 const cpu_plan_binding *cpu_plan_binding_of(const mil_op *op) {
     const cpu_plan_binding *b = bindings[op->info->code].binding;
     if (b->takes && !b->takes(op)) return &cpu_bind_reference;
-    if (b->tile && !b->tile(op)) return &cpu_bind_reference;
+    if (b->tile && !b->tile(op)) return cpu_plan_takes_scalar(op) ? &cpu_bind_scalar : &cpu_bind_reference;
     return b->tile || b->view || b->emit ? b : &cpu_bind_reference;
 }
 

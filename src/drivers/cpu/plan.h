@@ -285,6 +285,8 @@ int64_t cpu_plan_adds_mask(const mil_op *op, bool exact);
 bool cpu_plan_keeps_order(const mil_op *op);
 /* Elements of a reduction that one tile can hold when what follows needs all of them at once. */
 bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes);
+/* Elementwise rows of element types that tiles do not have (bind_scalar.c). */
+bool cpu_plan_takes_scalar(const mil_op *op);
 /* Bit per axis of a reduction or softmax; 0: elementwise. */
 unsigned cpu_plan_tile_axes(const mil_op *op);
 
@@ -293,7 +295,9 @@ extern const cpu_plan_binding cpu_bind_none, cpu_bind_fold, cpu_bind_reference, 
     cpu_bind_gather, cpu_bind_matmul, cpu_bind_linear, cpu_bind_conv, cpu_bind_lower_layer_norm,
     cpu_bind_lower_batch_norm, cpu_bind_lower_instance_norm, cpu_bind_lower_l2_norm, cpu_bind_lower_sdpa,
     cpu_bind_lower_activation, cpu_bind_lower_layout, cpu_bind_lower_transposed, cpu_bind_pool, cpu_bind_resize,
-    cpu_bind_recurrent, cpu_bind_update;
+    cpu_bind_recurrent, cpu_bind_update, cpu_bind_scatter, cpu_bind_along, cpu_bind_sort, cpu_bind_scalar,
+    cpu_bind_sample, cpu_bind_nms, cpu_bind_spread, cpu_bind_windows, cpu_bind_response, cpu_bind_draw,
+    cpu_bind_lower_einsum, cpu_bind_lower_quantized;
 
 /* How a reduction row combines its elements. */
 typedef enum cpu_plan_fold {
