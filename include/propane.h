@@ -88,12 +88,14 @@ typedef struct propane_event propane_event;
 typedef struct propane_request propane_request;
 
 typedef struct propane_device_info {
-    const char *uri;     /* "cpu", "null", "sim:m4", "ane" */
-    const char *summary; /* one line for people */
-    int queue_depth;     /* requests that may be in flight */
-    int compile_limit;   /* programs one process may compile; 0: no limit */
-    bool simulated;      /* its figures are a model's, not a clock's */
-    bool unproven;       /* nobody has seen its results agree: check before relying on them */
+    const char *uri;      /* "cpu", "null", "sim:m4", "ane" */
+    const char *summary;  /* one line for people */
+    int queue_depth;      /* requests that may be in flight */
+    int compile_limit;    /* programs one process may compile; 0: no limit */
+    bool simulated;       /* its figures are a model's, not a clock's */
+    bool shares_compiles; /* programs that are compiled at once may count as one compile */
+    const char *note;     /* what was chosen when it was opened, and why; NULL: nothing was */
+    bool unproven;        /* nobody has seen its results agree: check before relying on them */
 } propane_device_info;
 
 /* Drivers that this build knows, in the order they are listed; `why` tells why one cannot be opened here, or is NULL. */
@@ -104,6 +106,8 @@ propane_status propane_driver_probe(int index, propane_error *why);
 
 /* Opens "cpu", "null", ... Unknown names are PROPANE_ERR_NOT_FOUND and name the known ones. */
 PROPANE_CHECK propane_status propane_device_open(const char *uri, propane_device **out, propane_error *err);
+/* Returns when what was submitted has run; a request that would have to wait for an event ends as PROPANE_ERR_CANCELLED,
+ * so it may also be called before requests are freed that would never run. */
 void propane_device_close(propane_device *device);
 const propane_device_info *propane_device_describe(const propane_device *device);
 
@@ -154,6 +158,26 @@ propane_status propane_program_supported(propane_device *device, const propane_m
 PROPANE_CHECK propane_status propane_program_compile(propane_device *device, const propane_module *module,
                                                      const propane_compile_options *options, propane_program **out,
                                                      propane_error *err);
+
+/* One of several programs that are compiled at once; `program` is filled. */
+typedef struct propane_compile_item {
+    const propane_module *module;
+    const char *function; /* as in the options */
+    propane_program *program;
+} propane_compile_item;
+
+typedef struct propane_compile_report {
+    int compiles;   /* that count against the device's limit */
+    int procedures; /* how many of the programs share a compiled program with others */
+    int failed;     /* the item that could not be compiled; negative: not known which */
+    char how[300];  /* in words, with the reason where programs do not share */
+} propane_compile_report;
+
+/* As many calls of propane_program_compile, but a device that can do so makes the programs procedures of one compiled
+ * program. The options' function, donor and reloadable are not looked at. All or none; `report` may be NULL. */
+PROPANE_CHECK propane_status propane_program_compile_all(propane_device *device, propane_compile_item *items, int count,
+                                                         const propane_compile_options *options,
+                                                         propane_compile_report *report, propane_error *err);
 void propane_program_free(propane_program *program);
 int propane_program_input_count(const propane_program *program);
 int propane_program_output_count(const propane_program *program);
@@ -210,7 +234,8 @@ typedef struct propane_event_point {
 
 typedef struct propane_completion {
     propane_status status;
-    int64_t device_ns; /* time on the device */
+    int64_t device_ns; /* time on the device, by the host's clock around the call */
+    int64_t engine_ns; /* by the engine's own clock; negative: it was not asked for or is not given */
     double energy_j;   /* negative: not known */
     bool simulated;    /* device_ns and energy_j come from a model */
 } propane_completion;

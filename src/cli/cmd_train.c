@@ -253,6 +253,9 @@ static void tell_start(const train_job *j) {
                learnt);
     printf("device %s, %s, plan %s, weights %s, threads %d\n", j->options.device, j->options.precision, j->options.plan,
            j->options.weights, pool_threads());
+    const train_step *machine = trainer_machine(j->trainer);
+    if (*train_step_device_note(machine))
+        printf("kernels: %s; %s\n", train_step_sharing(machine), train_step_device_note(machine));
     if (j->options.mpi)
         printf("%d ranks, %" PRId64 " sequences of a batch each, gradients as %s%s\n", mpi_size(j->options.mpi),
                j->options.batch / mpi_size(j->options.mpi), j->options.wire,

@@ -112,6 +112,11 @@ static json_t *start_record(const train_options *o, const trainer *t, const corp
     json_object_set_new(r, "precision", json_string(o->precision));
     json_object_set_new(r, "plan", json_string(o->plan));
     json_object_set_new(r, "weights", json_string(o->weights));
+    const train_step *machine = trainer_machine((trainer *)(uintptr_t)t);
+    if (*train_step_device_note(machine)) {
+        json_object_set_new(r, "programs", json_string(train_step_sharing(machine)));
+        json_object_set_new(r, "device_note", json_string(train_step_device_note(machine)));
+    }
     put_machine(r);
     return r;
 }

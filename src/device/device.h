@@ -20,8 +20,10 @@ typedef struct device_queue {
     propane_request **ring;
     int capacity, head, length; /* the one that runs counts too: it leaves when it is done */
     bool executing;             /* somebody has the executor's role */
-    bool thread_started, thread_sleeps, closing;
-    int waiters; /* asleep on `done` */
+    bool thread_started, thread_sleeps;
+    atomic_bool closing;    /* written under the mutex; nothing waits for an event any more */
+    propane_event *awaited; /* by whoever executes; NULL: none */
+    int waiters;            /* asleep on `done` */
     pthread_t thread;
 } device_queue;
 
@@ -81,7 +83,12 @@ void event_retain(propane_event *e);
 void event_release(propane_event *e);
 
 PROPANE_CHECK propane_status queue_init(device_queue *q, int capacity, propane_error *err);
-/* Returns when everything that was submitted has run and the device's thread is gone. */
+/* Waits until `event` stands at `value`; false: *closing was set, and event_wake called, before that. */
+bool event_wait_unless(propane_event *event, uint64_t value, const atomic_bool *closing);
+void event_wake(propane_event *event);
+
+/* Returns when everything that was submitted has run, or was cancelled because it had to wait for an event, and the
+ * device's thread is gone. */
 void queue_drain(device_queue *q);
 void queue_deinit(device_queue *q);
 

@@ -57,6 +57,11 @@ struct propane_driver {
                                propane_error *why);
     propane_status (*compile)(void *impl, const mil_function *f, const propane_compile_options *options,
                               driver_program *out, propane_error *err);
+    /* Several functions at once, so that they can share what a compile takes; `options` are for all. Fills `report` (it is
+     * empty; failed: the function that could not be compiled). (optional) NULL: one after the other. */
+    propane_status (*compile_all)(void *impl, const mil_function *const *f, int count,
+                                  const propane_compile_options *options, driver_program *const *out,
+                                  propane_compile_report *report, propane_error *err);
     void (*program_free)(void *impl, driver_program *program);
     propane_status (*buffer_create)(void *impl, size_t bytes, driver_buffer *out, propane_error *err);
     void (*buffer_free)(void *impl, driver_buffer *buffer);

@@ -79,6 +79,20 @@ void propane_event_signal(propane_event *event, uint64_t value) {
     pthread_mutex_unlock(&event->mutex);
 }
 
+bool event_wait_unless(propane_event *event, uint64_t value, const atomic_bool *closing) {
+    pthread_mutex_lock(&event->mutex);
+    while (atomic_load(&event->value) < value && !atomic_load(closing)) pthread_cond_wait(&event->grown, &event->mutex);
+    bool reached = atomic_load(&event->value) >= value;
+    pthread_mutex_unlock(&event->mutex);
+    return reached;
+}
+
+void event_wake(propane_event *event) {
+    pthread_mutex_lock(&event->mutex);
+    pthread_cond_broadcast(&event->grown);
+    pthread_mutex_unlock(&event->mutex);
+}
+
 propane_status propane_event_wait(propane_event *event, uint64_t value, int timeout_ms, propane_error *err) {
     int64_t deadline = timeout_ms < 0 ? 0 : clock_ns() + (int64_t)timeout_ms * 1000000;
     bool over = false;

@@ -65,11 +65,32 @@ propane_status propane_program_supported(propane_device *device, const propane_m
     return device->driver->supports(device->impl, f, options, why);
 }
 
+static propane_status program_create(propane_device *device, propane_program **out, propane_error *err) {
+    propane_program *p = mem_alloc(sizeof *p);
+    if (p) p->p.arena = arena_create();
+    if (!p || !p->p.arena) {
+        mem_free(p);
+        return propane_fail_memory(err, sizeof *p);
+    }
+    p->device = device;
+    atomic_init(&p->refs, 1);
+    *out = p;
+    return PROPANE_OK;
+}
+
+/* The driver has nothing of it. */
+static void program_discard(propane_program *p) {
+    if (!p) return;
+    arena_free(p->p.arena);
+    mem_free(p);
+}
+
 propane_status propane_program_compile(propane_device *device, const propane_module *module,
                                        const propane_compile_options *options, propane_program **out,
                                        propane_error *err) {
     *out = NULL;
     const mil_function *f = NULL;
+    propane_program *p = NULL;
     if (!options) options = &standard_options;
     propane_error local = {0};
     if (!err) err = &local;
@@ -79,23 +100,88 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
         return propane_fail(
             err, PROPANE_ERR_UNSUPPORTED, "compile: device '%s' cannot use a compiled program %s", device->uri,
             device->driver->reloads ? "of another device" : "again with other weights: compile it anew");
-    propane_program *p = mem_alloc(sizeof *p);
-    if (p) p->p.arena = arena_create();
-    if (!p || !p->p.arena) {
-        mem_free(p);
-        return propane_fail_memory(err, sizeof *p);
-    }
+    PROPANE_TRY(program_create(device, &p, err));
     propane_status status = device->driver->compile(device->impl, f, options, &p->p, err);
     if (status != PROPANE_OK) {
-        arena_free(p->p.arena);
-        mem_free(p);
+        program_discard(p);
         return status;
     }
-    p->device = device;
-    atomic_init(&p->refs, 1);
     device_retain(device);
     *out = p;
     return PROPANE_OK;
+}
+
+/* ---- several at once --------------------------------------------------------------------------------------------------- */
+
+typedef struct together {
+    const mil_function **functions;
+    driver_program **programs;
+} together;
+
+static propane_status compile_together(propane_device *d, propane_compile_item *items, int count,
+                                       const propane_compile_options *options, together *t,
+                                       propane_compile_report *report, propane_error *err) {
+    for (report->failed = 0; report->failed < count; report->failed++) {
+        propane_compile_item *item = &items[report->failed];
+        propane_compile_options own = *options;
+        own.function = item->function;
+        PROPANE_TRY(choose(item->module, &own, &t->functions[report->failed], err));
+        PROPANE_TRY(program_create(d, &item->program, err));
+        t->programs[report->failed] = &item->program->p;
+    }
+    report->failed = -1;
+    PROPANE_TRY(d->driver->compile_all(d->impl, t->functions, count, options, t->programs, report, err));
+    for (int k = 0; k < count; k++) device_retain(d);
+    report->failed = -1;
+    return PROPANE_OK;
+}
+
+static propane_status compile_apart(propane_device *d, propane_compile_item *items, int count,
+                                    const propane_compile_options *options, propane_compile_report *report,
+                                    propane_error *err) {
+    for (int k = 0; k < count; k++) {
+        propane_compile_options own = *options;
+        own.function = items[k].function;
+        report->failed = k;
+        report->compiles++;
+        propane_status status = propane_program_compile(d, items[k].module, &own, &items[k].program, err);
+        if (status == PROPANE_OK) continue;
+        for (int i = 0; i < k; i++) program_release(items[i].program);
+        return status;
+    }
+    report->failed = -1;
+    return PROPANE_OK;
+}
+
+propane_status propane_program_compile_all(propane_device *device, propane_compile_item *items, int count,
+                                           const propane_compile_options *options, propane_compile_report *report,
+                                           propane_error *err) {
+    propane_compile_options plain = options ? *options : standard_options;
+    propane_compile_report local;
+    propane_error ours = {0};
+    if (!report) report = &local;
+    if (!err) err = &ours;
+    *report = (propane_compile_report){.failed = -1, .how = "a program each"};
+    if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "compile: %d programs", count);
+    plain.function = NULL;
+    plain.donor = NULL;
+    plain.reloadable = false;
+    for (int k = 0; k < count; k++) items[k].program = NULL;
+    if (count == 0) return PROPANE_OK;
+    propane_status status;
+    if (device->driver->compile_all) {
+        together t = {mem_array((size_t)count, sizeof *t.functions), mem_array((size_t)count, sizeof *t.programs)};
+        status = t.functions && t.programs ? compile_together(device, items, count, &plain, &t, report, err)
+                                           : propane_fail_memory(err, (size_t)count * sizeof(void *));
+        if (status != PROPANE_OK)
+            for (int k = 0; k < count; k++) program_discard(items[k].program);
+        mem_free(t.functions);
+        mem_free(t.programs);
+    } else {
+        status = compile_apart(device, items, count, &plain, report, err);
+    }
+    for (int k = 0; k < count && status != PROPANE_OK; k++) items[k].program = NULL;
+    return status;
 }
 
 const driver_program *driver_program_of(const propane_program *p, const propane_driver *driver) {

@@ -6,6 +6,8 @@
  *
  *     submit -> [ring: head is running | queued | queued | ...] -> wait for its events -> execute -> signal -> done
  *
+ * Closing a device cancels the requests that would have to wait for an event; the others run to their end.
+ *
  * A request that waits for an event holds up those behind it, as on the engine. The thread that helps waits for that event
  * too, but only for requests that stand before its own, for which it would have had to wait anyway.
  * Refuses: a request that is in flight, a chain that does not fit as a whole, requests of several devices in one chain.
@@ -34,11 +36,17 @@ propane_status queue_init(device_queue *q, int capacity, propane_error *err) {
 
 void queue_drain(device_queue *q) {
     pthread_mutex_lock(&q->mutex);
-    q->closing = true;
+    atomic_store(&q->closing, true);
+    propane_event *awaited = q->awaited;
+    if (awaited) event_retain(awaited);
     bool started = q->thread_started;
     q->thread_started = false;
     pthread_cond_signal(&q->work);
     pthread_mutex_unlock(&q->mutex);
+    if (awaited) {
+        event_wake(awaited);
+        event_release(awaited);
+    }
     if (started) pthread_join(q->thread, NULL);
 }
 
@@ -69,11 +77,31 @@ static propane_status lock_foreign(const propane_request *r, propane_error *err)
     return PROPANE_OK;
 }
 
+/* Before a request begins. Whoever closes the device sees which event is awaited, or is seen to have closed it. */
+static propane_status await_events(propane_device *d, const propane_request *r, propane_error *err) {
+    device_queue *q = &d->queue;
+    bool reached = true;
+    for (int i = 0; i < r->wait_count && reached; i++) {
+        if (propane_event_value(r->waits[i].event) >= r->waits[i].value) continue;
+        pthread_mutex_lock(&q->mutex);
+        q->awaited = r->waits[i].event;
+        pthread_mutex_unlock(&q->mutex);
+        reached = event_wait_unless(r->waits[i].event, r->waits[i].value, &q->closing);
+        pthread_mutex_lock(&q->mutex);
+        q->awaited = NULL;
+        pthread_mutex_unlock(&q->mutex);
+    }
+    if (reached) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_CANCELLED,
+                        "request: device '%s' was closed while the request waited for an event that had not come",
+                        d->uri);
+}
+
 static propane_completion execute(propane_device *d, const propane_request *r, propane_error *err) {
-    propane_completion c = {.device_ns = -1, .energy_j = -1, .simulated = d->info.simulated};
-    for (int i = 0; i < r->wait_count; i++) (void)!propane_event_wait(r->waits[i].event, r->waits[i].value, -1, NULL);
+    propane_completion c = {.device_ns = -1, .engine_ns = -1, .energy_j = -1, .simulated = d->info.simulated};
+    c.status = await_events(d, r, err);
     int64_t begin = clock_ns();
-    if (r->foreign) c.status = lock_foreign(r, err);
+    if (c.status == PROPANE_OK && r->foreign) c.status = lock_foreign(r, err);
     if (c.status == PROPANE_OK) {
         c.status = d->driver->execute(d->impl, &r->execution, &c, err);
         if (r->foreign) unlock_foreign(r, r->buffer_count);

@@ -5,6 +5,7 @@
 #include "train/step.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -79,13 +80,19 @@ struct train_step {
     double *nats;
     train_loss_sums sums; /* of a head in several pieces */
     bool stale;
-    int compiles;
-    int64_t own_ns; /* host code that is not a kernel */
+    int compiles, refresh_compiles; /* the second: what compiling all baked programs again took last time */
+    char sharing[300];              /* how the kernels' programs were made */
+    int64_t own_ns;                 /* host code that is not a kernel */
     train_simulated simulated;
 };
 
 const plan *train_step_plan(const train_step *s) { return s->plan; }
 int train_step_compiles(const train_step *s) { return s->compiles; }
+const char *train_step_sharing(const train_step *s) { return s->sharing; }
+const char *train_step_device_note(const train_step *s) {
+    const char *note = propane_device_describe(s->queues[0].device)->note;
+    return note ? note : "";
+}
 bool train_step_trains(const train_step *s, int tensor) { return s->trained[tensor]; }
 int train_step_learnt_count(const train_step *s) { return s->learnt_count; }
 int train_step_learnt(const train_step *s, int index) { return s->learnt[index]; }
@@ -108,12 +115,58 @@ int train_step_compile_limit(const train_step *s) {
 
 /* ---- programs ---------------------------------------------------------------------------------------------------------- */
 
-static propane_status compile(train_step *s, const plan_kernel *k, const mil_function *f, propane_program **out,
-                              propane_error *err) {
+/* Programs that are compiled at once. */
+typedef struct batch {
+    propane_compile_item *items;
+    propane_program ***out;
+    const char **names; /* of kernels */
+    int count, room;
+} batch;
+
+static void batch_deinit(batch *b) {
+    mem_free(b->items);
+    mem_free(b->out);
+    mem_free(b->names);
+}
+
+static propane_status batch_init(batch *b, int room, propane_error *err) {
+    *b = (batch){mem_array((size_t)room + 1, sizeof *b->items), mem_array((size_t)room + 1, sizeof *b->out),
+                 mem_array((size_t)room + 1, sizeof *b->names), 0, room};
+    if (b->items && b->out && b->names) return PROPANE_OK;
+    batch_deinit(b);
+    return propane_fail_memory(err, (size_t)room * sizeof *b->items);
+}
+
+static void batch_add(batch *b, const char *kernel, const mil_function *f, propane_program **out) {
+    assert(b->count < b->room);
+    b->items[b->count] = (propane_compile_item){.module = f->module, .function = f->name};
+    b->out[b->count] = out;
+    b->names[b->count++] = kernel;
+}
+
+static propane_status batch_compile(train_step *s, batch *b, int *compiles, propane_error *err) {
+    propane_compile_options options = {0};
+    propane_compile_report report;
+    if (s->options.bf16) options.precision = PROPANE_PRECISION_BF16;
+    propane_status status =
+        propane_program_compile_all(device_of(s, false), b->items, b->count, &options, &report, err);
+    *compiles = report.compiles;
+    s->compiles += report.compiles;
+    if (status != PROPANE_OK)
+        return report.failed >= 0 ? propane_fail_prefix(err, status, "kernel '%s'", b->names[report.failed]) : status;
+    if (b->count) snprintf(s->sharing, sizeof s->sharing, "%s", report.how);
+    for (int i = 0; i < b->count; i++) {
+        propane_program_free(*b->out[i]);
+        *b->out[i] = b->items[i].program;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status compile_on_host(train_step *s, const plan_kernel *k, const mil_function *f, propane_program **out,
+                                      propane_error *err) {
     propane_compile_options options = {.function = f->name};
     if (s->options.bf16) options.precision = PROPANE_PRECISION_BF16;
-    if (k->place == PLAN_DEVICE) s->compiles++;
-    propane_status status = propane_program_compile(device_of(s, k->place == PLAN_HOST), f->module, &options, out, err);
+    propane_status status = propane_program_compile(device_of(s, true), f->module, &options, out, err);
     return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
 }
 
@@ -127,22 +180,37 @@ static bool constant_weights(const train_step *s) {
     return s->options.weights == PLAN_BAKED || s->options.weights == PLAN_RELOAD;
 }
 
-static propane_status compile_shared(train_step *s, propane_error *err) {
-    for (int i = 0; i < PLAN_BLOCKS; i++)
-        for (int n = 0; n < s->plan->blocks[i].count; n++) {
-            int index = s->plan->blocks[i].first + n;
-            const plan_kernel *k = &s->plan->kernels[index];
-            step_kernel *own = &s->kernels[index];
-            bool on_device = k->place == PLAN_DEVICE;
-            own->baked = constant_weights(s) && on_device && reads_weights(&s->plan->blocks[i], k);
-            if (own->baked) continue;
-            if (s->options.weights == PLAN_PACKED && on_device && k->function->param_count > 1)
-                PROPANE_TRY(packing_create(k->function, s->plan->options.batch, &own->packing, err));
-            PROPANE_TRY(compile(s, k, own->packing ? own->packing->function : k->function, &own->program[0], err));
-            if (k->accumulate && (s->options.accumulate || (k->part == MODEL_HEAD && head_pieces(s) > 1)))
-                PROPANE_TRY(compile(s, k, k->accumulate, &own->program[1], err));
-        }
+/* A kernel's programs: on the device they wait in `b`. */
+static propane_status gather_kernel(train_step *s, const plan_block *block, int index, batch *b, propane_error *err) {
+    const plan_kernel *k = &s->plan->kernels[index];
+    step_kernel *own = &s->kernels[index];
+    bool on_device = k->place == PLAN_DEVICE;
+    own->baked = constant_weights(s) && on_device && reads_weights(block, k);
+    if (own->baked) return PROPANE_OK;
+    if (s->options.weights == PLAN_PACKED && on_device && k->function->param_count > 1)
+        PROPANE_TRY(packing_create(k->function, s->plan->options.batch, &own->packing, err));
+    const mil_function *forms[2] = {own->packing ? own->packing->function : k->function, NULL};
+    if (s->options.accumulate || (k->part == MODEL_HEAD && head_pieces(s) > 1)) forms[1] = k->accumulate;
+    for (int form = 0; form < 2 && forms[form]; form++) {
+        if (on_device)
+            batch_add(b, k->name, forms[form], &own->program[form]);
+        else
+            PROPANE_TRY(compile_on_host(s, k, forms[form], &own->program[form], err));
+    }
     return PROPANE_OK;
+}
+
+static propane_status compile_shared(train_step *s, propane_error *err) {
+    batch b;
+    int compiles;
+    propane_status status = batch_init(&b, 2 * s->plan->kernel_count, err);
+    if (status != PROPANE_OK) return status;
+    for (int i = 0; i < PLAN_BLOCKS; i++)
+        for (int n = 0; n < s->plan->blocks[i].count && status == PROPANE_OK; n++)
+            status = gather_kernel(s, &s->plan->blocks[i], s->plan->blocks[i].first + n, &b, err);
+    if (status == PROPANE_OK) status = batch_compile(s, &b, &compiles, err);
+    batch_deinit(&b);
+    return status;
 }
 
 typedef struct bake_context {
@@ -185,18 +253,66 @@ static propane_status compile_baked(train_step *s, int call, const mil_function 
     return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
 }
 
-static propane_status bake_call(train_step *s, int call, propane_error *err) {
+/* The kernel with this call's weights as constants, in a module of its own. */
+static propane_status bake_module(train_step *s, int call, mil_module **out, mil_function **f, propane_error *err) {
     const wire_call *c = &s->wiring->calls[call];
     const plan_kernel *k = &s->plan->kernels[c->kernel];
     bake_context context = {.s = s, .call = c};
-    mil_module *m = mil_module_create(k->name);
-    mil_function *f = NULL;
-    if (!m) return propane_fail_memory(err, 0);
-    propane_status status = train_bake(k->function, m, k->name, bake_weight, &context, &f, err);
-    if (status == PROPANE_OK) status = compile_baked(s, call, f, err);
+    *out = mil_module_create(k->name);
+    if (!*out) return propane_fail_memory(err, 0);
+    propane_status status = train_bake(k->function, *out, k->name, bake_weight, &context, f, err);
     mem_free(context.scratch);
+    return status;
+}
+
+static propane_status bake_call(train_step *s, int call, propane_error *err) {
+    mil_module *m = NULL;
+    mil_function *f = NULL;
+    propane_status status = bake_module(s, call, &m, &f, err);
+    if (status == PROPANE_OK) status = compile_baked(s, call, f, err);
     mil_module_free(m);
     return status;
+}
+
+static bool is_baked(const train_step *s, int call) { return s->kernels[s->wiring->calls[call].kernel].baked; }
+
+static int baked_calls(const train_step *s) {
+    int n = 0;
+    for (int c = 0; c < s->wiring->call_count; c++) n += is_baked(s, c);
+    return n;
+}
+
+/* All baked programs at once: where a device makes procedures of them, that is one compile. */
+static propane_status bake_together(train_step *s, propane_error *err) {
+    batch b;
+    int made = 0, count = baked_calls(s);
+    mil_module **modules = mem_array((size_t)count + 1, sizeof *modules);
+    if (!modules) return propane_fail_memory(err, (size_t)count * sizeof *modules);
+    propane_status status = batch_init(&b, count, err);
+    for (int c = 0; c < s->wiring->call_count && status == PROPANE_OK; c++) {
+        mil_function *f = NULL;
+        if (!is_baked(s, c)) continue;
+        propane_program_free(s->calls[c].own); /* nothing is bound to it any more */
+        s->calls[c].own = NULL;
+        status = bake_module(s, c, &modules[made++], &f, err);
+        if (status == PROPANE_OK) batch_add(&b, s->plan->kernels[s->wiring->calls[c].kernel].name, f, &s->calls[c].own);
+    }
+    if (status == PROPANE_OK) status = batch_compile(s, &b, &s->refresh_compiles, err);
+    for (int i = 0; i < made; i++) mil_module_free(modules[i]);
+    mem_free(modules);
+    batch_deinit(&b);
+    return status;
+}
+
+static propane_status bake_all(train_step *s, propane_error *err) {
+    int before = s->compiles;
+    if (baked_calls(s) == 0) return PROPANE_OK;
+    if (s->options.weights == PLAN_BAKED && propane_device_describe(device_of(s, false))->shares_compiles)
+        return bake_together(s, err);
+    for (int c = 0; c < s->wiring->call_count; c++)
+        if (is_baked(s, c)) PROPANE_TRY(bake_call(s, c, err));
+    s->refresh_compiles = s->compiles - before;
+    return PROPANE_OK;
 }
 
 static propane_program *program_of(const train_step *s, int call, int form) {
@@ -599,25 +715,20 @@ static propane_status pack_weights(train_step *s, propane_error *err) {
 
 /* ---- baked weights ------------------------------------------------------------------------------------------------------ */
 
-static int baked_calls(const train_step *s) {
-    int n = 0;
-    for (int c = 0; c < s->wiring->call_count; c++) n += s->kernels[s->wiring->calls[c].kernel].baked;
-    return n;
-}
-
 int train_step_refresh_cost(const train_step *s) {
-    return s->stale && s->options.weights == PLAN_BAKED ? baked_calls(s) : 0;
+    return s->stale && s->options.weights == PLAN_BAKED ? s->refresh_compiles : 0;
 }
 
 propane_status train_step_refresh(train_step *s, propane_error *err) {
     if (!s->stale) return PROPANE_OK;
     for (int c = 0; c < s->wiring->call_count; c++) {
-        if (!s->kernels[s->wiring->calls[c].kernel].baked) continue;
+        if (!is_baked(s, c)) continue;
         propane_request_free(s->calls[c].request[0]);
         s->calls[c].request[0] = NULL;
-        PROPANE_TRY(bake_call(s, c, err));
-        PROPANE_TRY(make_request(s, c, 0, err));
     }
+    PROPANE_TRY(bake_all(s, err));
+    for (int c = 0; c < s->wiring->call_count; c++)
+        if (is_baked(s, c)) PROPANE_TRY(make_request(s, c, 0, err));
     s->stale = false;
     return PROPANE_OK;
 }
@@ -1028,8 +1139,7 @@ static propane_status make_all(train_step *s, propane_error *err) {
     PROPANE_TRY(open_devices(s, err));
     PROPANE_TRY(make_arrays(s, err));
     PROPANE_TRY(compile_shared(s, err));
-    for (int c = 0; c < s->wiring->call_count; c++)
-        if (s->kernels[s->wiring->calls[c].kernel].baked) PROPANE_TRY(bake_call(s, c, err));
+    PROPANE_TRY(bake_all(s, err));
     PROPANE_TRY(lay_out(s, err));
     find_makers(s);
     for (int i = 0; i < total(s); i++) /* an embedding without a tied head: no kernel makes its gradient */

@@ -65,7 +65,10 @@ PROPANE_CHECK propane_status train_step_publish(train_step *s, propane_error *er
 PROPANE_CHECK propane_status train_step_refresh(train_step *s, propane_error *err);
 int train_step_compiles(const train_step *s);      /* of the device, so far */
 int train_step_compile_limit(const train_step *s); /* the device's own; 0: none */
-int train_step_refresh_cost(const train_step *s);  /* compiles that the next refresh makes; 0: up to date */
+/* In words: how the device's programs were made, and what it chose when it was opened; "": nothing to say. */
+const char *train_step_sharing(const train_step *s);
+const char *train_step_device_note(const train_step *s);
+int train_step_refresh_cost(const train_step *s); /* compiles that the next refresh makes; 0: up to date */
 
 bool train_step_trains(const train_step *s, int tensor);
 /* The tensors that are learnt, in the registry's order. */

@@ -322,6 +322,39 @@ TEST(free_and_close_wait_for_what_is_in_flight) {
     propane_program_free(r.program);
 }
 
+static void *close_device(void *device) {
+    propane_device_close(device);
+    return NULL;
+}
+
+/* Whoever waits is told, what stands behind runs, and what would be signalled is. */
+TEST(closing_cancels_what_waits_for_an_event) {
+    rig r = rig_open("scripted");
+    propane_event *never = event_create(&r), *after = event_create(&r);
+    job a = job_create(&r, SCRIPT_OK, 0), b = job_create(&r, SCRIPT_OK, 0), c = job_create(&r, SCRIPT_OK, 0);
+    propane_completion done;
+    set_events(&a, never, 1, after, 1);
+    set_events(&b, after, 1, NULL, 0);
+    set_events(&c, never, 2, NULL, 0);
+    propane_request *chain[] = {a.request, b.request, c.request};
+    EXPECT_OK(propane_submit(chain, 3, &err));
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, close_device, r.device) == 0);
+    EXPECT_FAIL(propane_wait(a.request, &done, &err), PROPANE_ERR_CANCELLED,
+                "device 'scripted' was closed while the request waited for an event that had not come");
+    EXPECT(done.status == PROPANE_ERR_CANCELLED);
+    EXPECT_OK(propane_wait(b.request, NULL, &err));
+    EXPECT_FAIL(propane_wait(c.request, NULL, &err), PROPANE_ERR_CANCELLED, "was closed");
+    pthread_join(thread, NULL);
+    EXPECT(atomic_load(&scripted_count) == 1 && propane_event_value(after) == 1);
+    job_free(&a);
+    job_free(&b);
+    job_free(&c);
+    propane_event_free(never);
+    propane_event_free(after);
+    propane_program_free(r.program);
+}
+
 TEST(what_is_freed_early_lives_until_its_request_is_gone) {
     rig r = rig_open("scripted");
     propane_event *gate = event_create(&r);
@@ -444,6 +477,6 @@ SUITE("device/queue", T(devices_are_listed_and_opened_by_name), T(a_chain_runs_i
       T(a_request_in_flight_is_not_taken_again), T(a_chain_is_for_one_device), T(a_failure_stays_with_its_request),
       T(the_time_on_the_device_is_measured), T(events_only_grow), T(devices_wait_for_one_another),
       T(waiters_of_several_requests_all_return), T(free_and_close_wait_for_what_is_in_flight),
-      T(what_is_freed_early_lives_until_its_request_is_gone), T(a_request_is_used_again_without_allocating),
-      T(several_threads_submit_to_one_device), T(several_threads_share_one_request),
-      T(no_memory_is_an_error_and_leaks_nothing))
+      T(closing_cancels_what_waits_for_an_event), T(what_is_freed_early_lives_until_its_request_is_gone),
+      T(a_request_is_used_again_without_allocating), T(several_threads_submit_to_one_device),
+      T(several_threads_share_one_request), T(no_memory_is_an_error_and_leaks_nothing))

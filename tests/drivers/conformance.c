@@ -544,6 +544,56 @@ CONFORM(completions_are_filled_and_may_be_asked_for_again) {
     adder_free(&a);
 }
 
+/* All or none, whether a device makes one compiled program of them or several. */
+CONFORM(programs_may_be_compiled_at_once) {
+    static const char *const sources[] = {add_program, matmul_program, half_program};
+    propane_device *d = conformance_open();
+    propane_module *modules[3];
+    propane_compile_item items[3] = {{NULL}};
+    propane_compile_report report;
+    for (int k = 0; k < 3; k++) {
+        EXPECT_OK(propane_module_parse(sources[k], strlen(sources[k]), "several.mil", NULL, &modules[k], &err));
+        items[k].module = modules[k];
+    }
+    EXPECT_OK(propane_program_compile_all(d, items, 0, NULL, &report, &err));
+    EXPECT_OK(propane_program_compile_all(d, items, 3, NULL, &report, &err));
+    EXPECT(report.compiles >= 1 && report.failed < 0 && report.how[0]);
+    for (int k = 0; k < 3; k++) {
+        EXPECT(items[k].program && propane_program_input_count(items[k].program) == 2);
+        EXPECT(propane_program_output_count(items[k].program) == 1);
+    }
+    adder a = adder_on(d, items[0].program, 3);
+    EXPECT_OK(propane_submit(&a.request, 1, &err));
+    EXPECT_OK(propane_wait(a.request, NULL, &err));
+    expect_sum(&a, 3);
+    adder_free_parts(&a);
+    for (int k = 0; k < 3; k++) propane_program_free(items[k].program);
+    items[1].function = "nothing";
+    EXPECT_FAIL(propane_program_compile_all(d, items, 3, NULL, &report, &err), PROPANE_ERR_NOT_FOUND, "nothing");
+    EXPECT(report.failed == 1 && !items[0].program && !items[1].program && !items[2].program);
+    for (int k = 0; k < 3; k++) propane_module_free(modules[k]);
+    propane_device_close(d);
+}
+
+/* A request that would wait for ever does not keep a device from being closed, and says what became of it. */
+CONFORM(closing_cancels_what_waits_for_an_event) {
+    propane_device *d = conformance_open();
+    propane_program *p = conformance_compile(d, add_program);
+    propane_event *never = event_create(d);
+    adder held = adder_on(d, p, 1), free = adder_on(d, p, 2);
+    propane_request *chain[] = {held.request, free.request};
+    hold(&held, never, 1);
+    EXPECT_OK(propane_submit(chain, 2, &err));
+    propane_device_close(d);
+    EXPECT_FAIL(propane_wait(held.request, NULL, &err), PROPANE_ERR_CANCELLED, "waited for an event");
+    EXPECT_OK(propane_wait(free.request, NULL, &err));
+    expect_sum(&free, 2);
+    adder_free_parts(&held);
+    adder_free_parts(&free);
+    propane_event_free(never);
+    propane_program_free(p);
+}
+
 CONFORM(the_queue_takes_its_depth_and_no_more) {
     enum { MOST = 256 };
     propane_device *d = conformance_open();
@@ -747,6 +797,8 @@ static const test_case cases[] = {
     T(padded_rows_are_written_and_read),
     T(conversions_round_to_even_and_lose_nothing_silently),
     T(completions_are_filled_and_may_be_asked_for_again),
+    T(closing_cancels_what_waits_for_an_event),
+    T(programs_may_be_compiled_at_once),
     T(the_queue_takes_its_depth_and_no_more),
     T(a_request_in_flight_is_refused),
     T(the_device_waits_for_the_host),

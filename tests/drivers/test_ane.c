@@ -5,13 +5,14 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "drivers/ane/objc.h"
+#include "drivers/ane/ane.h"
 #include "drivers/ane_rig.h"
 #include "drivers/conformance.h"
 #include "train/prove.h"
@@ -311,7 +312,7 @@ TEST(weights_go_into_files) {
 TEST(equal_programs_are_compiled_once) {
     propane_device *d = NULL;
     propane_program *p[3] = {NULL};
-    EXPECT_OK(propane_device_open("ane", &d, &err));
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
     for (int i = 0; i < 3; i++) EXPECT_OK(compile(d, add_half, &p[i]));
     EXPECT_MSG(get("compiles") == 1, "%ld compiles", get("compiles"));
     for (int i = 0; i < 3; i++) propane_program_free(p[i]);
@@ -325,7 +326,7 @@ TEST(equal_programs_are_compiled_once) {
 TEST(the_compile_budget_is_kept) {
     char source[2000];
     propane_device *d = NULL;
-    EXPECT_OK(propane_device_open("ane", &d, &err));
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
     EXPECT(propane_device_describe(d)->compile_limit == 119);
     for (int i = 0; i < 120; i++) {
         propane_program *p = NULL;
@@ -341,7 +342,7 @@ TEST(the_compile_budget_is_kept) {
     }
     EXPECT(get("compiles") == 119);
     propane_device_close(d);
-    EXPECT_OK(propane_device_open("ane:memory?budget=130", &d, &err));
+    EXPECT_OK(propane_device_open("ane:memory?budget=130&dispatch=standard", &d, &err));
     EXPECT(propane_device_describe(d)->compile_limit == 11);
     propane_device_close(d);
     expect_nothing_left();
@@ -349,7 +350,7 @@ TEST(the_compile_budget_is_kept) {
 
 TEST(ten_thousand_evaluations_leave_nothing) {
     job j;
-    EXPECT_OK(start(&j, "ane", add_half));
+    EXPECT_OK(start(&j, "ane:memory?dispatch=standard", add_half));
     put(&j, 0, 1, 1);
     EXPECT_OK(once(&j));
     long objects = get("objects"), requests = get("requests");
@@ -361,26 +362,249 @@ TEST(ten_thousand_evaluations_leave_nothing) {
     expect_nothing_left();
 }
 
-TEST(other_ways_to_evaluate_are_measured) {
+/* One small program is enough to tell the ways apart; what it finds stays for the process. */
+static void choose_way(const char *uri, const char *chosen, const char *also) {
     job j;
     float z[32];
-    static const char *const uris[] = {"ane:memory?dispatch=direct", "ane:client?dispatch=realtime",
-                                       "ane:memory?dispatch=auto", "ane:client?dispatch=auto"};
-    for (int u = 0; u < 6; u++) {
-        if (u == 4) set("direct", "fail"), set("realtime", "fail");
-        EXPECT_OK(start(&j, uris[u < 4 ? u : u - 2], add_half));
-        for (int i = 0; i < 40; i++) {
-            put(&j, 0, (float)i, 1);
-            EXPECT_OK(once(&j));
-            take(&j, 2, z);
-            EXPECT(z[5] == (float)(i + 5));
-        }
-        end(&j);
+    EXPECT_OK(start(&j, uri, add_half));
+    const char *note = propane_device_describe(j.device)->note;
+    EXPECT_MSG(strncmp(note, chosen, strlen(chosen)) == 0 && strstr(note, also), "%s", note);
+    for (int i = 0; i < 40; i++) {
+        put(&j, 0, (float)i, 1);
+        EXPECT_OK(once(&j));
+        take(&j, 2, z);
+        EXPECT(z[5] == (float)(i + 5));
     }
+    end(&j);
+    EXPECT(get("tasks") == 0);
+    expect_nothing_left();
+}
+
+TEST(a_way_to_evaluate_can_be_asked_for) {
+    choose_way("ane:memory?dispatch=direct", "direct evaluation is used, as asked for", "");
+    choose_way("ane:client?dispatch=realtime", "real-time evaluation is used, as asked for", "");
+    choose_way("ane", "", "standard 0.");
+    choose_way("ane:client", "", "real-time 0.");
+    set("direct", "fail");
+    job j;
     EXPECT_OK(start(&j, "ane:memory?dispatch=direct", add_half));
     EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "the engine fails (direct evaluation)");
     end(&j);
     expect_nothing_left();
+}
+
+TEST(the_fastest_way_is_taken) {
+    set("standard_ns", "2000000");
+    set("realtime_ns", "1000000");
+    choose_way("ane", "direct evaluation is used", "real-time 1.");
+    set("direct_ns", "3000000");
+    choose_way("ane:client", "real-time evaluation is used", "direct 3.");
+}
+
+TEST(a_way_that_is_not_faster_is_not_taken) {
+    set("realtime_ns", "2000000");
+    set("direct_ns", "2000000");
+    choose_way("ane", "standard evaluation is used", "direct 2.");
+}
+
+TEST(a_way_that_computes_wrong_is_not_taken) {
+    set("standard_ns", "2000000");
+    set("direct", "wrong");
+    set("realtime", "task");
+    choose_way("ane", "standard evaluation is used", "real-time cannot be used (beginRealTimeTask answers no)");
+    choose_way("ane", "standard evaluation is used",
+               "direct cannot be used (element 0 of the result of function 0 is not written)");
+}
+
+TEST(a_way_that_fails_at_work_is_left) {
+    job j;
+    float z[32];
+    set("standard_ns", "2000000");
+    set("realtime", "fail");
+    EXPECT_OK(start(&j, "ane", add_half));
+    EXPECT(strstr(propane_device_describe(j.device)->note, "direct evaluation is used"));
+    set("direct", "fail");
+    put(&j, 0, 1, 1);
+    EXPECT_OK(once(&j));
+    take(&j, 2, z);
+    EXPECT(z[3] == 4);
+    end(&j);
+    choose_way("ane", "standard evaluation is used", "direct cannot be used (failed at work: ");
+}
+
+/* ---- several functions in one program ----------------------------------------------------------------------------------------- */
+
+enum { SEVERAL = 4 };
+
+typedef struct several {
+    propane_device *device;
+    propane_module *modules[SEVERAL];
+    propane_compile_item items[SEVERAL];
+    propane_compile_report report;
+} several;
+
+/* add_half, subtract, and two programs that differ in their constants alone. */
+static propane_status compile_several(several *s, const char *uri) {
+    static char constants[2][2000];
+    const char *sources[SEVERAL] = {add_half, subtract, constants[0], constants[1]};
+    *s = (several){0};
+    for (int k = 0; k < 2; k++) constant_program(constants[k], sizeof constants[k], 10 * k + 1);
+    for (int k = 0; k < SEVERAL; k++) {
+        EXPECT_OK(propane_module_parse(sources[k], strlen(sources[k]), "t.mil", NULL, &s->modules[k], &err));
+        s->items[k].module = s->modules[k];
+    }
+    EXPECT_OK(propane_device_open(uri, &s->device, &err));
+    return propane_program_compile_all(s->device, s->items, SEVERAL, NULL, &s->report, &err);
+}
+
+static void bind_several(several *s, int k, job *j) {
+    propane_binding bindings[8];
+    *j = (job){.device = s->device, .program = s->items[k].program};
+    j->in = propane_program_input_count(j->program);
+    j->out = propane_program_output_count(j->program);
+    for (int i = 0; i < j->in + j->out; i++) {
+        EXPECT_OK(propane_buffer_create(j->device, io_at(j, i)->bytes, &j->buffers[i], &err));
+        bindings[i] = (propane_binding){io_at(j, i)->name, j->buffers[i]};
+    }
+    EXPECT_OK(propane_request_create(j->program, bindings, j->in + j->out, &j->request, &err));
+}
+
+/* In any order, and with programs freed before the last one runs. */
+static void run_several(several *s) {
+    float z[64], a[64];
+    job j;
+    static const int order[] = {3, 0, 1, 2};
+    for (int n = 0; n < SEVERAL; n++) {
+        int k = order[n];
+        bind_several(s, k, &j);
+        put(&j, 0, 5, 1);
+        if (j.in > 1) put(&j, 1, 3, 0);
+        EXPECT_OK(once(&j));
+        take(&j, j.in, z);
+        if (j.out > 1) take(&j, j.in + 1, a);
+        for (int i = 0; i < 32; i++) {
+            float x = 5 + (float)i, want = k == 0 ? x + 3 : k == 1 ? x - 3 : x + (float)(k == 2 ? 1 : 11) + (float)i;
+            EXPECT_MSG(z[i] == want && (k != 1 || a[i] == -want), "program %d, element %d: %g", k, i, (double)z[i]);
+        }
+        propane_request_free(j.request);
+        for (int i = 0; i < 8; i++) propane_buffer_free(j.buffers[i]);
+        propane_program_free(j.program);
+    }
+}
+
+static void end_several(several *s) {
+    for (int k = 0; k < SEVERAL; k++) propane_module_free(s->modules[k]);
+    propane_device_close(s->device);
+    expect_nothing_left();
+}
+
+static void several_on(const char *uri, int procedures, long compiles, const char *how) {
+    several s;
+    long before = get("compiles");
+    EXPECT_OK(compile_several(&s, uri));
+    EXPECT_MSG(strstr(s.report.how, how), "%s", s.report.how);
+    EXPECT_MSG(s.report.procedures == procedures, "%d procedures", s.report.procedures);
+    EXPECT_MSG(get("compiles") - before == compiles && s.report.compiles == compiles, "%ld compiles, %d reported",
+               get("compiles") - before, s.report.compiles);
+    run_several(&s);
+    end_several(&s);
+}
+
+TEST(several_functions_take_one_compile) {
+    several_on("ane:memory?procedures=on&dispatch=standard", 4, 1, "4 procedures of 1 compiled program, not proved");
+    several_on("ane:client?procedures=on&dispatch=standard", 4, 1, "4 procedures of 1 compiled program");
+    several_on("ane:memory?procedures=off&dispatch=standard", 0, 4, "a program each, as asked for");
+    set("order", "declared");
+    several_on("ane:client?procedures=on&dispatch=direct", 4, 1, "4 procedures");
+    set("attributes", "nil");
+    set("order", "");
+    several_on("ane:client?procedures=on&dispatch=standard", 4, 1, "4 procedures");
+}
+
+/* The standard: one compile for the proof, once for a process and route, and one for the group. */
+TEST(procedures_are_proved_first) {
+    several_on("ane:memory?dispatch=standard", 4, 2, "4 procedures of 1 compiled program");
+    several_on("ane:memory?dispatch=standard", 4, 1, "4 procedures of 1 compiled program");
+    several_on("ane:client?dispatch=standard", 4, 2, "4 procedures of 1 compiled program");
+}
+
+TEST(without_procedures_each_has_its_program) {
+    set("procedures", "refused");
+    several_on("ane:memory?dispatch=standard", 0, 5, "a program each, since procedures do not hold here: ane: Apple's");
+    set("procedures", "first");
+    several_on("ane:client?dispatch=standard", 0, 5,
+               "a program each, since procedures do not hold here: element 1 of the result of function 1 is");
+}
+
+TEST(an_index_that_fails_is_no_proof) {
+    set("procedures", "fail");
+    several_on("ane:memory?dispatch=standard", 0, 5,
+               "a program each, since procedures do not hold here: ane: the engine");
+}
+
+/* The proof is compile 1, the group compile 2. */
+TEST(a_group_that_is_refused_is_compiled_apart) {
+    set("compile", "failed");
+    set("compile_at", "2");
+    several_on("ane:memory?dispatch=standard", 0, 6, "a program each, since the group fails: ane: Apple's compiler");
+    several s;
+    set("compile_at", "7");
+    EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&procedures=on"), PROPANE_ERR_UNSUPPORTED,
+                "refuses 'main and 3 others'");
+    EXPECT(s.report.failed == -1 && !s.items[0].program);
+    end_several(&s);
+    set("compile_at", "8"); /* the first two are in the system's cache by now */
+    EXPECT_FAIL(compile_several(&s, "ane:memory?dispatch=standard&procedures=off"), PROPANE_ERR_UNSUPPORTED, "refuses");
+    EXPECT_MSG(s.report.failed == 2 && !s.items[0].program, "item %d", s.report.failed);
+    end_several(&s);
+}
+
+/* Requests that name a procedure or symbol that is not there: the stand-in's rules, and what the driver says of them. */
+TEST(a_wrong_index_is_an_error) {
+    const ane_api *a;
+    ane_options o;
+    ane_rig r;
+    propane_completion done;
+    EXPECT_OK(ane_options_parse("memory?dispatch=standard", &o, &err));
+    EXPECT_OK(ane_api_get(&a, &err));
+    for (int n = 0; n < 3; n++) {
+        EXPECT_OK(ane_rig_open(a, &o, 3, &r, &err));
+        ane_order *order = &((ane_program *)r.programs[1].impl)->order;
+        EXPECT(order->procedure == 1 && order->inputs.symbol[0] == 1 && order->inputs.count == 1);
+        if (n == 1) order->procedure = 3;
+        if (n == 2) order->inputs.symbol[0] = 0; /* the first procedure's */
+        if (n == 0)
+            EXPECT_OK(ane_rig_run(&r, 1, 0, &done, &err));
+        else
+            EXPECT_FAIL(ane_rig_run(&r, 1, 0, &done, &err), PROPANE_ERR_DEVICE, "0x2: index of a procedure or symbol");
+        ane_rig_close(&r);
+    }
+    expect_nothing_left();
+}
+
+/* ---- statistics ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t engine_time(const char *uri) {
+    job j;
+    propane_completion done = {0};
+    EXPECT_OK(start(&j, uri, add_half));
+    EXPECT_OK(propane_submit(&j.request, 1, &err));
+    EXPECT_OK(propane_wait(j.request, &done, &err));
+    EXPECT(done.device_ns > 0 && done.engine_ns < done.device_ns);
+    end(&j);
+    expect_nothing_left();
+    return done.engine_ns;
+}
+
+TEST(the_engines_own_time_is_told_where_it_is_given) {
+    EXPECT(engine_time("ane") == -1);
+    EXPECT(engine_time("ane:memory?statistics=on") == -1); /* the mask does not stay */
+    set("statistics", "kept");
+    EXPECT(engine_time("ane:memory?statistics=on") == -1);
+    set("statistics", "gives");
+    EXPECT(engine_time("ane:memory?statistics=off") == -1);
+    EXPECT(engine_time("ane:memory?statistics=on") > 0);
+    EXPECT(engine_time("ane:client?statistics=on") > 0);
 }
 
 /* Arguments that are left out are written: the stand-in refuses gelu without a mode, as an engine has been seen to. */
@@ -412,10 +636,11 @@ TEST(compiles_are_paced_after_a_failure) {
     struct timespec before, after;
     set("compile", "failed");
     set("compile_at", "1");
-    EXPECT_FAIL(start(&j, "ane:memory?pause=1", add_half), PROPANE_ERR_UNSUPPORTED, "CompilationFailure");
+    EXPECT_FAIL(start(&j, "ane:memory?pause=1&dispatch=standard", add_half), PROPANE_ERR_UNSUPPORTED,
+                "CompilationFailure");
     end(&j);
     clock_gettime(CLOCK_MONOTONIC, &before);
-    EXPECT_OK(start(&j, "ane:memory?pause=1", add_half));
+    EXPECT_OK(start(&j, "ane:memory?pause=1&dispatch=standard", add_half));
     clock_gettime(CLOCK_MONOTONIC, &after);
     end(&j);
     double seconds = (double)(after.tv_sec - before.tv_sec) + (double)(after.tv_nsec - before.tv_nsec) / 1e9;
@@ -446,7 +671,7 @@ TEST(a_donor_saves_the_compile) {
     propane_module *m = NULL;
     constant_program(first, sizeof first, 1);
     constant_program(second, sizeof second, 2);
-    EXPECT_OK(propane_device_open("ane", &d, &err));
+    EXPECT_OK(propane_device_open("ane:memory?dispatch=standard", &d, &err));
     EXPECT_OK(compile(d, first, &p[0]));
     propane_compile_options options = {.donor = p[0]};
     EXPECT_OK(propane_module_parse(second, strlen(second), "t.mil", NULL, &m, &err));
@@ -556,9 +781,9 @@ static void try_fault(const fault *f) {
 }
 
 /* Each request for memory fails in turn: nothing is left behind by any of them. */
-static propane_status add_in_short_memory(const propane_module *m, job *j) {
+static propane_status add_in_short_memory(const propane_module *m, const char *uri, job *j) {
     *j = (job){0};
-    PROPANE_TRY(propane_device_open("ane", &j->device, &err));
+    PROPANE_TRY(propane_device_open(uri, &j->device, &err));
     PROPANE_TRY(propane_program_compile(j->device, m, NULL, &j->program, &err));
     propane_binding bindings[3];
     for (int i = 0; i < 3; i++) {
@@ -570,7 +795,7 @@ static propane_status add_in_short_memory(const propane_module *m, job *j) {
     return once(j);
 }
 
-TEST(memory_that_runs_out_leaves_nothing) {
+static void try_short_memory(const char *uri) {
     propane_module *m = NULL;
     int n = 0;
     EXPECT_OK(propane_module_parse(add_half, strlen(add_half), "t.mil", NULL, &m, &err));
@@ -578,14 +803,29 @@ TEST(memory_that_runs_out_leaves_nothing) {
         job j;
         EXPECT(++n < 1000);
         mem_fail_at((uint64_t)n);
-        status = add_in_short_memory(m, &j);
+        status = add_in_short_memory(m, uri, &j);
         mem_fail_at(0);
         end(&j);
         EXPECT_MSG(status == PROPANE_OK || status == PROPANE_ERR_MEMORY, "request %d: %s", n, err.text);
     }
     EXPECT_MSG(n > 20, "%d", n);
     propane_module_free(m);
+}
+
+TEST(memory_that_runs_out_leaves_nothing) {
+    try_short_memory("ane:memory?dispatch=standard");
     expect_nothing_left();
+}
+
+/* Here the trial's folder is removed while memory is short, and that may fail: it is left to the system. */
+TEST(memory_that_runs_out_in_a_trial_leaves_nothing) {
+    try_short_memory("ane:client");
+    expect_clean();
+    EXPECT(get("objects") == 1 && get("surfaces") == 0 && get("programs") == 0 && get("pools") == 0);
+    char *const command[] = {(char *)"rm", (char *)"-rf", getenv("TMPDIR"), NULL};
+    pid_t child = fork();
+    if (child == 0) execvp(command[0], command);
+    EXPECT(child > 0 && waitpid(child, NULL, 0) == child && mkdir(getenv("TMPDIR"), 0700) == 0);
 }
 
 /* One process each: what is loaded stays as it was found. */
@@ -605,16 +845,16 @@ TEST(every_fault_ends_in_its_message) {
 
 TEST(a_load_that_fails_once_is_tried_again) {
     set("load", "once");
-    add_once("ane");
+    add_once("ane:memory?dispatch=standard");
     EXPECT(get("compiles") == 1);
-    add_once("ane:client");
+    add_once("ane:client?dispatch=standard");
 }
 
 TEST(a_failed_evaluation_fails_that_request_alone) {
     job j;
     set("evaluate", "0x1d");
     set("evaluate_at", "2");
-    EXPECT_OK(start(&j, "ane", add_half));
+    EXPECT_OK(start(&j, "ane:memory?dispatch=standard", add_half));
     EXPECT_OK(once(&j));
     EXPECT_FAIL(once(&j), PROPANE_ERR_DEVICE, "0x1d");
     EXPECT_OK(once(&j));
@@ -660,7 +900,18 @@ int main(int argc, char **argv) {
         T(equal_programs_are_compiled_once),
         T(the_compile_budget_is_kept),
         T(ten_thousand_evaluations_leave_nothing),
-        T(other_ways_to_evaluate_are_measured),
+        T(a_way_to_evaluate_can_be_asked_for),
+        T(the_fastest_way_is_taken),
+        T(a_way_that_is_not_faster_is_not_taken),
+        T(a_way_that_computes_wrong_is_not_taken),
+        T(a_way_that_fails_at_work_is_left),
+        T(several_functions_take_one_compile),
+        T(procedures_are_proved_first),
+        T(without_procedures_each_has_its_program),
+        T(an_index_that_fails_is_no_proof),
+        T(a_group_that_is_refused_is_compiled_apart),
+        T(a_wrong_index_is_an_error),
+        T(the_engines_own_time_is_told_where_it_is_given),
         T(defaults_are_written),
         T(compiles_are_paced_after_a_failure),
         T(every_weight_mode_is_proved),
@@ -668,6 +919,7 @@ int main(int argc, char **argv) {
         T(options_are_checked),
         T(the_list_of_symbols_is_complete),
         T(memory_that_runs_out_leaves_nothing),
+        T(memory_that_runs_out_in_a_trial_leaves_nothing),
         T(every_fault_ends_in_its_message),
         T(a_load_that_fails_once_is_tried_again),
         T(a_failed_evaluation_fails_that_request_alone),

@@ -60,7 +60,8 @@ typedef struct model {
     char folder[1200], name[200];
     program *loaded;
     object *attributes;
-    int loads; /* tries */
+    int loads;     /* tries */
+    uint32_t mask; /* of statistics */
 } model;
 
 static model *model_of(const object *o) {
@@ -220,30 +221,61 @@ static object *make_entry(const port *p, bool output) {
     return standin_make_dictionary(keys, values, 11);
 }
 
-static object *make_attributes(const program *p) {
-    static const char *const live[] = {"LiveInputList", "LiveOutputList"}, *const order[] = {
-                                                                               "kANEFModelInputSymbolsArrayKey",
-                                                                               "kANEFModelOutputSymbolsArrayKey"};
-    object *lists[2], *symbols[2], *keys[2], *list[256];
+/* Names to numbers. */
+static object *make_map(const program *p) {
+    object *keys[128], *values[128];
+    int count = standin_program_procedures(p);
+    for (int k = 0; k < count; k++) {
+        keys[k] = standin_string(standin_program_name(p, k));
+        values[k] = standin_integer(k);
+    }
+    return standin_make_dictionary(keys, values, count);
+}
+
+/* LiveInputList and LiveOutputList of one procedure. */
+static object *make_network(const program *p, int procedure) {
+    static const char *const live[] = {"LiveInputList", "LiveOutputList"};
+    object *lists[2], *keys[2], *list[256];
     for (int side = 0; side < 2; side++) {
         const port *ports;
-        int count = standin_program_ports(p, side, &ports);
-        for (int k = 0; k < count; k++) list[k] = make_entry(&ports[k], side);
-        lists[side] = standin_make_array(list, count);
-        for (int k = 0; k < count; k++) {
-            char symbol[240];
-            snprintf(symbol, sizeof symbol, "%s%s%s", ports[k].name, standin_is("attributes", "strange") ? "_x" : "",
-                     side ? "@output" : "");
-            list[k] = standin_string(symbol);
-        }
-        symbols[side] = standin_make_array(list, count);
+        int count = standin_program_ports(p, side, &ports), own = 0;
+        for (int k = 0; k < count; k++)
+            if (ports[k].procedure == procedure) list[own++] = make_entry(&ports[k], side);
+        lists[side] = standin_make_array(list, own);
+        keys[side] = standin_string(live[side]);
     }
-    for (int side = 0; side < 2; side++) keys[side] = standin_string(live[side]);
-    object *status = standin_make_dictionary(keys, lists, 2);
-    for (int side = 0; side < 2; side++) keys[side] = standin_string(order[side]);
-    object *values[2] = {standin_make_array(&status, 1), standin_make_dictionary(keys, symbols, 2)};
+    return standin_make_dictionary(keys, lists, 2);
+}
+
+static object *make_symbols(const program *p, int side) {
+    const port *ports;
+    int count = standin_program_ports(p, side, &ports);
+    object **list = calloc((size_t)count + 1, sizeof *list);
+    if (!list) abort();
+    for (int k = 0; k < count; k++) {
+        char symbol[240];
+        snprintf(symbol, sizeof symbol, "%s%s%s", ports[k].name, standin_is("attributes", "strange") ? "_x" : "",
+                 side ? "@output" : "");
+        list[k] = standin_string(symbol);
+    }
+    object *made = standin_make_array(list, count);
+    free(list);
+    return made;
+}
+
+static object *make_attributes(const program *p) {
+    static const char *const order[] = {"kANEFModelInputSymbolsArrayKey", "kANEFModelOutputSymbolsArrayKey",
+                                        "kANEFModelProcedureNameToIDMapKey"};
+    object *keys[3], *values[3], *networks[128];
+    int count = standin_program_procedures(p);
+    for (int k = 0; k < count; k++) networks[k] = make_network(p, k);
+    for (int k = 0; k < 3; k++) {
+        keys[k] = standin_string(order[k]);
+        values[k] = k < 2 ? make_symbols(p, k) : make_map(p);
+    }
+    object *both[2] = {standin_make_array(networks, count), standin_make_dictionary(keys, values, 3)};
     keys[0] = standin_string("NetworkStatusList"), keys[1] = standin_string("ANEFModelDescription");
-    return standin_make_dictionary(keys, values, 2);
+    return standin_make_dictionary(keys, both, 2);
 }
 
 /* ---- load and unload ------------------------------------------------------------------------------------------------------------ */
@@ -279,6 +311,7 @@ static bool load(model *m, object **error) {
         m->loaded = NULL;
     }
     if (!m->loaded) return fail(error, engine_domain, 6, why);
+    if (!standin_switch("statistics")) m->mask = 0; /* gated: what was set does not stay */
     if (!standin_is("attributes", "nil") && !m->attributes) m->attributes = make_attributes(m->loaded);
     return true;
 }
@@ -295,8 +328,9 @@ static bool unload(model *m, object **error) {
 typedef struct request {
     object *lists[4]; /* inputs, their indices, outputs, their indices */
     long procedure;
-    object *events;  /* NULL: none */
-    object *handler; /* a block */
+    object *statistics; /* of the last run; NULL: none */
+    object *events;     /* NULL: none */
+    object *handler;    /* a block */
 } request;
 
 static object *request_events(object *self, const char *selector, object *inputs, object *input_indices,
@@ -409,41 +443,84 @@ static bool fail_status(object **error, const char *status) {
     return fail(error, engine_domain, 8, text);
 }
 
-/* The surfaces of one side in symbol order; false: 0x1d. */
-static bool gather(const request *r, const model *m, bool outputs, unsigned char **out) {
+/* The surfaces of one side by symbol; NULL: well. Otherwise the status: 0x2 for a symbol that is not the procedure's. */
+static const char *gather(const request *r, const model *m, bool outputs, unsigned char **out) {
     const port *ports;
-    int count = standin_program_ports(m->loaded, outputs, &ports);
+    int count = standin_program_ports(m->loaded, outputs, &ports), own = 0;
     const object *list = r->lists[2 * outputs], *indices = r->lists[2 * outputs + 1];
     size_t first = 0;
-    if (list->count != count || indices->count != count) return false;
+    for (int k = 0; k < count; k++) own += ports[k].procedure == r->procedure;
+    if (list->count != own || indices->count != own) return "0x1d";
     memset(out, 0, (size_t)count * sizeof *out);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < own; i++) {
         long index = ((object **)indices->memory)[i]->count;
         const object *surface_object = ((object **)list->memory)[i]->memory;
-        if (index < 0 || index >= count || out[index]) return false;
+        if (index < 0 || index >= count || ports[index].procedure != r->procedure) return "0x2";
+        if (out[index]) return "0x1d";
         const surface *s = surface_object->memory;
         if (!first) first = s->size;
-        if (s->size != first && !standin_is("sizes", "any")) return false;
-        if ((int64_t)s->size < ports[index].bytes) return false;
+        if (s->size != first && !standin_is("sizes", "any")) return "0x1d";
+        if ((int64_t)s->size < ports[index].bytes) return "0x1d";
         if (s->writers || (outputs && s->readers))
             standin_violation("the engine works on a surface that the host has locked (%s '%s')",
                               outputs ? "output" : "input", ports[index].name);
         out[index] = s->memory;
     }
+    return NULL;
+}
+
+/* How the first procedure's symbols would lie: for an engine that runs it whichever is asked for. */
+static void shift(const model *m, bool outputs, long from, unsigned char **out) {
+    const port *ports;
+    int count = standin_program_ports(m->loaded, outputs, &ports);
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < count; i++)
+            if (ports[k].procedure == 0 && ports[i].procedure == from && ports[i].place == ports[k].place)
+                out[k] = out[i];
+    for (int k = 0; k < count; k++)
+        if (ports[k].procedure == 0 && !out[k]) out[k] = out[0];
+}
+
+static uint64_t host_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static bool run_procedure(model *m, request *r, unsigned char **inputs, unsigned char **outputs, object **error) {
+    char why[600];
+    long index = r->procedure;
+    if (index > 0 && standin_is("procedures", "fail")) return fail_status(error, "0x2");
+    if (index == 1 && standin_is("procedures", "first")) { /* it has the shape of the first one in the driver's proof */
+        shift(m, false, index, inputs);
+        shift(m, true, index, outputs);
+        index = 0;
+    }
+    uint64_t begin = host_ns();
+    if (!standin_program_run(m->loaded, (int)index, inputs, outputs, why)) return fail(error, engine_domain, 8, why);
+    standin_release(r->statistics);
+    r->statistics = NULL;
+    if (m->mask && standin_is("statistics", "gives"))
+        r->statistics = standin_new("_ANEPerformanceStats", KIND_OTHER, NULL, (long)(host_ns() - begin));
     return true;
 }
 
-static bool evaluate_locked(model *m, const request *r, object **error) {
-    unsigned char *inputs[256], *outputs[256];
-    char why[600];
+static bool evaluate_locked(model *m, request *r, object **error) {
+    unsigned char *inputs[STANDIN_MAX_SYMBOLS], *outputs[STANDIN_MAX_SYMBOLS];
     long count = standin_get("evaluations");
     const char *how = standin_switch("evaluate");
     if (how && (!standin_switch("evaluate_at") || standin_number("evaluate_at", 0) == count))
         return strcmp(how, "silent") == 0 ? false : fail_status(error, how);
     if (!m->loaded) return fail(error, engine_domain, 7, "the program is not loaded");
-    if (r->procedure != 0) return fail_status(error, "0x2");
-    if (!gather(r, m, false, inputs) || !gather(r, m, true, outputs)) return fail_status(error, "0x1d");
-    return standin_program_run(m->loaded, inputs, outputs, why) || fail(error, engine_domain, 8, why);
+    if (r->procedure < 0 || r->procedure >= standin_program_procedures(m->loaded)) return fail_status(error, "0x2");
+    const char *status = gather(r, m, false, inputs);
+    if (!status) status = gather(r, m, true, outputs);
+    return status ? fail_status(error, status) : run_procedure(m, r, inputs, outputs, error);
+}
+
+static void wait_for(const char *key) {
+    struct timespec span = {.tv_nsec = standin_number(key, 0)};
+    if (span.tv_nsec) nanosleep(&span, NULL);
 }
 
 static bool evaluate(model *m, object *request_object, object **error) {
@@ -456,8 +533,7 @@ static bool evaluate(model *m, object *request_object, object **error) {
     bool done = evaluate_locked(m, request_object->memory, error);
     if (done) signal_events(request_object->memory);
     pthread_mutex_unlock(&engine_mutex);
-    struct timespec span = {.tv_nsec = standin_number("slow_ns", 0)};
-    if (span.tv_nsec) nanosleep(&span, NULL);
+    wait_for("slow_ns");
     return done;
 }
 
@@ -521,6 +597,7 @@ static bool memory_load(object *self, const char *selector, uint32_t qos, object
 }
 static bool memory_evaluate(object *self, const char *selector, uint32_t qos, object *options, object *r,
                             object **error) {
+    wait_for("standard_ns");
     return standin_check(options, KIND_DICTIONARY, "options:") && evaluate(model_of(self), r, error);
 }
 static bool memory_unload(object *self, const char *selector, uint32_t qos, object **error) {
@@ -569,25 +646,50 @@ static bool client_unload(object *self, const char *selector, object *o, object 
 }
 static bool client_evaluate(object *self, const char *selector, object *o, object *options, object *r, uint32_t qos,
                             object **error) {
+    wait_for("standard_ns");
     return standin_check(options, KIND_DICTIONARY, "options:") && evaluate(model_of(o), r, error);
 }
 static bool client_direct(object *self, const char *selector, object *o, object *options, object *r, uint32_t qos,
                           object **error) {
     if (standin_is("direct", "fail")) return fail(error, engine_domain, 8, "direct evaluation is not allowed");
+    wait_for("direct_ns");
+    if (standin_is("direct", "wrong")) return true;
     return evaluate(model_of(o), r, error);
+}
+static int tasks;
+
+static bool client_begin_task(object *self, const char *selector) {
+    if (standin_is("realtime", "fail") || standin_is("realtime", "task")) return false;
+    __atomic_add_fetch(&tasks, 1, __ATOMIC_SEQ_CST);
+    standin_count("tasks", 1);
+    return true;
+}
+static bool client_end_task(object *self, const char *selector) {
+    if (__atomic_sub_fetch(&tasks, 1, __ATOMIC_SEQ_CST) < 0) standin_violation("endRealTimeTask without a beginning");
+    standin_count("tasks", -1);
+    return true;
 }
 static bool client_real_time(object *self, const char *selector, object *o, object *options, object *r,
                              object **error) {
     if (standin_is("realtime", "fail")) return fail(error, engine_domain, 8, "real-time evaluation is not allowed");
+    wait_for("realtime_ns");
+    if (standin_is("realtime", "wrong")) return true;
+    if (!tasks) return fail(error, engine_domain, 8, "no real-time task is begun");
     return evaluate(model_of(o), r, error);
 }
-static bool client_task(object *self, const char *selector) { return !standin_is("realtime", "fail"); }
 static void client_purge(object *self, const char *selector, object *o) {
     pthread_mutex_lock(&engine_mutex);
     cache_remove(model_of(o)->name);
     pthread_mutex_unlock(&engine_mutex);
 }
 static bool client_exists(object *self, const char *selector, object *o) { return memory_exists(o, selector); }
+
+/* ---- statistics ---------------------------------------------------------------------------------------------------------- */
+
+static uint32_t mask(object *self, const char *selector) { return model_of(self)->mask; }
+static void set_mask(object *self, const char *selector, uint32_t value) { model_of(self)->mask = value; }
+static object *request_statistics(object *self, const char *selector) { return ((request *)self->memory)->statistics; }
+static uint64_t statistics_time(object *self, const char *selector) { return (uint64_t)self->count; }
 
 /* ---- _ANEDeviceInfo ------------------------------------------------------------------------------------------------------------------ */
 
@@ -611,6 +713,7 @@ void standin_destroy_engine(object *o) {
         request *r = o->memory;
         for (int k = 0; k < 4; k++) standin_release(r->lists[k]);
         standin_release(r->events);
+        standin_release(r->statistics);
         free(r);
     } else if (holds_one(o->isa->name)) {
         standin_release(o->memory);
@@ -647,6 +750,12 @@ const method standin_engine_methods[] = {
     {"_ANEInMemoryModel", '-', "loadWithQoS:options:error:", "B36@0:8I16@20^@28", CODE(memory_load)},
     {"_ANEInMemoryModel", '-', "evaluateWithQoS:options:request:error:", "B44@0:8I16@20@28^@36", CODE(memory_evaluate)},
     {"_ANEInMemoryModel", '-', "unloadWithQoS:error:", "B28@0:8I16^@20", CODE(memory_unload)},
+    {"_ANEInMemoryModel", '-', "perfStatsMask", "I16@0:8", CODE(mask)},
+    {"_ANEInMemoryModel", '-', "setPerfStatsMask:", "v20@0:8I16", CODE(set_mask)},
+    {"_ANEModel", '-', "perfStatsMask", "I16@0:8", CODE(mask)},
+    {"_ANEModel", '-', "setPerfStatsMask:", "v20@0:8I16", CODE(set_mask)},
+    {"_ANERequest", '-', "perfStats", "@16@0:8", CODE(request_statistics)},
+    {"_ANEPerformanceStats", '-', "hwExecutionTime", "Q16@0:8", CODE(statistics_time)},
     {"_ANEModel", '+', "modelAtURL:key:", "@32@0:8@16@24", CODE(model_make)},
     {"_ANEModel", '-', "modelAttributes", "@16@0:8", CODE(attributes_of)},
     {"_ANEClient", '+', "sharedConnection", "@16@0:8", CODE(client_shared)},
@@ -659,8 +768,8 @@ const method standin_engine_methods[] = {
      CODE(client_direct)},
     {"_ANEClient", '-', "evaluateRealTimeWithModel:options:request:error:", "B48@0:8@16@24@32^@40",
      CODE(client_real_time)},
-    {"_ANEClient", '-', "beginRealTimeTask", "B16@0:8", CODE(client_task)},
-    {"_ANEClient", '-', "endRealTimeTask", "B16@0:8", CODE(client_task)},
+    {"_ANEClient", '-', "beginRealTimeTask", "B16@0:8", CODE(client_begin_task)},
+    {"_ANEClient", '-', "endRealTimeTask", "B16@0:8", CODE(client_end_task)},
     {"_ANEClient", '-', "compiledModelExistsFor:", "B24@0:8@16", CODE(client_exists)},
     {"_ANEClient", '-', "purgeCompiledModel:", "v24@0:8@16", CODE(client_purge)},
     {"_ANERequest", '+',

@@ -19,17 +19,23 @@ extern const propane_driver cpu_driver;
 const propane_driver *const propane_drivers[] = {&cpu_driver};
 const int propane_drivers_count = 1;
 
-enum { ROW_STEP = 64, MAX_PORTS = 256 };
+enum { ROW_STEP = 64, MAX_PORTS = 256, MAX_PROCEDURES = 128 };
 
-struct program {
-    mil_module *module;
+/* One function. */
+typedef struct procedure {
     const mil_function *function;
-    port *ports[2]; /* inputs, outputs, in symbol order */
-    int count[2];
     driver_program compiled;
     driver_buffer *buffers[2]; /* in the function's order */
     bool loaded;
     long runs;
+} procedure;
+
+struct program {
+    mil_module *module;
+    int procedure_count;
+    procedure *procedures; /* in the order of the text */
+    port *ports[2];        /* inputs, outputs of all, in symbol order */
+    int count[2];
 };
 
 static void *the_cpu(void) {
@@ -98,31 +104,64 @@ static void make_port(port *p, const mil_value *v, int place) {
 
 static int by_name(const void *a, const void *b) { return strcmp(((const port *)a)->name, ((const port *)b)->name); }
 
+static void add_port(program *p, int side, const mil_value *v, int owner, int place) {
+    port *to = &p->ports[side][p->count[side]++];
+    make_port(to, v, place);
+    to->procedure = owner;
+}
+
 static void make_ports(program *p) {
-    const mil_function *f = p->function;
-    p->ports[0] = calloc((size_t)f->param_count + 1, sizeof(port));
-    p->ports[1] = calloc((size_t)f->result_count + 1, sizeof(port));
-    for (int i = 0; i < f->param_count; i++) /* what nothing reads is not a symbol (C24) */
-        if (is_used(f, f->params[i])) make_port(&p->ports[0][p->count[0]++], f->params[i], i);
-    for (int i = 0; i < f->result_count; i++) make_port(&p->ports[1][p->count[1]++], f->results[i], i);
+    size_t total = 1;
+    for (int k = 0; k < p->procedure_count; k++)
+        total += (size_t)(p->procedures[k].function->param_count + p->procedures[k].function->result_count);
+    for (int side = 0; side < 2; side++) p->ports[side] = calloc(total, sizeof(port));
+    for (int k = 0; k < p->procedure_count; k++) {
+        const mil_function *f = p->procedures[k].function;
+        for (int i = 0; i < f->param_count; i++) /* what nothing reads is not a symbol (C24) */
+            if (is_used(f, f->params[i])) add_port(p, 0, f->params[i], k, i);
+        for (int i = 0; i < f->result_count; i++) add_port(p, 1, f->results[i], k, i);
+    }
     if (standin_is("order", "declared")) return;
     for (int side = 0; side < 2; side++) qsort(p->ports[side], (size_t)p->count[side], sizeof(port), by_name);
 }
 
-static bool check(program *p, char why[600]) {
+static bool check_function(program *p, const mil_function *f, char why[600]) {
     propane_error err = {0};
     const chip *c = NULL;
-    if (p->module->build_info_count == 0) return refuse(why, "InvalidMILProgram", "no buildInfo");
-    if (p->module->function_count != 1) return refuse(why, "InvalidMILProgram", "one function is wanted");
-    p->function = p->module->functions;
-    if (strcmp(p->function->name, "main") != 0) return refuse(why, "InvalidMILProgram", "no function main");
-    if (p->function->param_count > MAX_PORTS || p->function->result_count > MAX_PORTS)
+    if (f->param_count > MAX_PORTS || f->result_count > MAX_PORTS)
         return refuse(why, "CompilationFailure", "too many symbols");
-    for (const mil_op *op = p->function->first; op; op = op->next)
+    for (const mil_op *op = f->first; op; op = op->next)
         if (!check_op(op, why)) return false;
-    if (!load_constants(p->module, p->function, why)) return false;
-    if (chip_find("m4", &c, &err) || chip_check_refusal(p->function, c, 0, &err))
+    if (!load_constants(p->module, f, why)) return false;
+    if (chip_find("m4", &c, &err) || chip_check_refusal(f, c, 0, &err))
         return refuse(why, "CompilationFailure", err.text);
+    return true;
+}
+
+/* Symbols are named by values alone: two procedures that name one alike cannot be told apart. */
+static bool check_symbols(const program *p, char why[600]) {
+    for (int side = 0; side < 2; side++) {
+        if (p->count[side] > STANDIN_MAX_SYMBOLS) return refuse(why, "CompilationFailure", "too many symbols");
+        for (int i = 0; i < p->count[side]; i++)
+            for (int k = 0; k < i; k++)
+                if (strcmp(p->ports[side][i].name, p->ports[side][k].name) == 0)
+                    return refuse(why, "InvalidMILProgram", "two symbols have one name");
+    }
+    return true;
+}
+
+static bool check(program *p, char why[600]) {
+    if (p->module->build_info_count == 0) return refuse(why, "InvalidMILProgram", "no buildInfo");
+    if (p->module->function_count > 1 &&
+        (standin_is("procedures", "refused") || p->module->function_count > MAX_PROCEDURES))
+        return refuse(why, "InvalidMILProgram", "too many functions");
+    if (p->module->function_count == 1 && strcmp(p->module->functions->name, "main") != 0)
+        return refuse(why, "InvalidMILProgram", "no function main");
+    p->procedures = calloc((size_t)p->module->function_count, sizeof *p->procedures);
+    for (const mil_function *f = p->module->functions; f; f = f->next) {
+        p->procedures[p->procedure_count++].function = f;
+        if (!check_function(p, f, why)) return false;
+    }
     return true;
 }
 
@@ -134,6 +173,7 @@ program *standin_program_check(const char *source, size_t length, const char *fo
     if (!good) refuse(why, "InvalidMILProgram", err.text);
     good = good && check(p, why);
     if (good) make_ports(p);
+    good = good && check_symbols(p, why);
     if (good) return p;
     standin_program_free(p);
     return NULL;
@@ -162,13 +202,14 @@ static bool append_blob(text *out, mil_const *c, arena *a) {
 
 bool standin_program_pack(program *p, char **net, size_t *net_length, char **data, size_t *data_length) {
     text blobs = {0}, program_text = {0};
-    for (const mil_op *op = p->function->first; op; op = op->next)
-        for (int i = 0; i < op->info->param_count; i++)
-            for (int k = 0; k < op->operands[i].count; k++) {
-                mil_const *c = (mil_const *)(uintptr_t)op->operands[i].values[k]->konst;
-                if (!c || !c->blob_path || strcmp(c->blob_path, "@model_path/data") == 0) continue;
-                if (!append_blob(&blobs, c, p->module->arena)) return false;
-            }
+    for (int n = 0; n < p->procedure_count; n++)
+        for (const mil_op *op = p->procedures[n].function->first; op; op = op->next)
+            for (int i = 0; i < op->info->param_count; i++)
+                for (int k = 0; k < op->operands[i].count; k++) {
+                    mil_const *c = (mil_const *)(uintptr_t)op->operands[i].values[k]->konst;
+                    if (!c || !c->blob_path || strcmp(c->blob_path, "@model_path/data") == 0) continue;
+                    if (!append_blob(&blobs, c, p->module->arena)) return false;
+                }
     mil_print(&program_text, p->module, &(mil_print_options){.name_literals = true});
     *net = malloc(program_text.length + 1);
     *data = malloc(blobs.length + 1);
@@ -183,7 +224,7 @@ bool standin_program_pack(program *p, char **net, size_t *net_length, char **dat
 
 /* ---- running ---------------------------------------------------------------------------------------------------------------- */
 
-static bool make_buffers(program *p) {
+static bool make_buffers(procedure *p) {
     for (int side = 0; side < 2; side++) {
         int count = side ? p->compiled.output_count : p->compiled.input_count;
         p->buffers[side] = calloc((size_t)count + 1, sizeof(driver_buffer));
@@ -196,7 +237,7 @@ static bool make_buffers(program *p) {
     return true;
 }
 
-bool standin_program_load(program *p, char why[600]) {
+static bool load_procedure(procedure *p, char why[600]) {
     propane_error err = {0};
     propane_compile_options options = {0};
     p->compiled.arena = arena_create();
@@ -207,23 +248,37 @@ bool standin_program_load(program *p, char why[600]) {
         return false;
     }
     p->loaded = true;
-    standin_count("programs", 1);
     return make_buffers(p);
 }
 
-void standin_program_free(program *p) {
-    if (!p) return;
+bool standin_program_load(program *p, char why[600]) {
+    standin_count("programs", 1);
+    for (int k = 0; k < p->procedure_count; k++)
+        if (!load_procedure(&p->procedures[k], why)) {
+            standin_count("programs", -1);
+            for (int i = 0; i <= k; i++) p->procedures[i].loaded = p->procedures[i].loaded && i < k;
+            return false;
+        }
+    return true;
+}
+
+static void free_procedure(procedure *p) {
     for (int side = 0; side < 2; side++) {
         int count = side ? p->compiled.output_count : p->compiled.input_count;
         for (int i = 0; p->buffers[side] && i < count; i++) cpu_driver.buffer_free(the_cpu(), &p->buffers[side][i]);
         free(p->buffers[side]);
-        free(p->ports[side]);
     }
-    if (p->loaded) {
-        cpu_driver.program_free(the_cpu(), &p->compiled);
-        arena_free(p->compiled.arena);
-        standin_count("programs", -1);
-    }
+    if (!p->loaded) return;
+    cpu_driver.program_free(the_cpu(), &p->compiled);
+    arena_free(p->compiled.arena);
+}
+
+void standin_program_free(program *p) {
+    if (!p) return;
+    if (p->procedures && p->procedures[0].loaded) standin_count("programs", -1);
+    for (int k = 0; k < p->procedure_count; k++) free_procedure(&p->procedures[k]);
+    for (int side = 0; side < 2; side++) free(p->ports[side]);
+    free(p->procedures);
     mil_module_free(p->module);
     free(p);
 }
@@ -232,6 +287,9 @@ int standin_program_ports(const program *p, bool outputs, const port **out) {
     *out = p->ports[outputs];
     return p->count[outputs];
 }
+
+int standin_program_procedures(const program *p) { return p->procedure_count; }
+const char *standin_program_name(const program *p, int index) { return p->procedures[index].function->name; }
 
 /* Between the engine's padded rows and dense memory. */
 static void copy_rows(const port *p, unsigned char *wide, unsigned char *dense, bool in) {
@@ -247,21 +305,27 @@ static void copy_rows(const port *p, unsigned char *wide, unsigned char *dense, 
                 }
 }
 
-bool standin_program_run(program *p, unsigned char *const *inputs, unsigned char *const *outputs, char why[600]) {
+bool standin_program_run(program *whole, int index, unsigned char *const *inputs, unsigned char *const *outputs,
+                         char why[600]) {
     driver_buffer *in[MAX_PORTS], *out[MAX_PORTS];
     propane_error err = {0};
     propane_completion done = {0};
+    procedure *p = &whole->procedures[index];
     for (int i = 0; i < p->compiled.input_count; i++) in[i] = &p->buffers[0][i];
     for (int i = 0; i < p->compiled.output_count; i++) out[i] = &p->buffers[1][i];
     bool stale = p->runs++ > 0 && standin_is("inputs", "stale");
-    for (int k = 0; k < p->count[0] && !stale; k++)
-        copy_rows(&p->ports[0][k], inputs[k], p->buffers[0][p->ports[0][k].place].memory, true);
+    for (int k = 0; k < whole->count[0] && !stale; k++) {
+        const port *from = &whole->ports[0][k];
+        if (from->procedure == index) copy_rows(from, inputs[k], p->buffers[0][from->place].memory, true);
+    }
     driver_execution e = {.program = &p->compiled, .inputs = in, .outputs = out};
     if (cpu_driver.execute(the_cpu(), &e, &done, &err)) {
         snprintf(why, 600, "%.500s", err.text);
         return false;
     }
-    for (int k = 0; k < p->count[1]; k++)
-        copy_rows(&p->ports[1][k], outputs[k], p->buffers[1][p->ports[1][k].place].memory, false);
+    for (int k = 0; k < whole->count[1]; k++) {
+        const port *to = &whole->ports[1][k];
+        if (to->procedure == index) copy_rows(to, outputs[k], p->buffers[1][to->place].memory, false);
+    }
     return true;
 }

@@ -30,8 +30,13 @@ static const char *const known[] = {
     "wrap",        /* nil: no _ANEIOSurfaceObject */
     "lock",        /* fail: surfaces cannot be locked */
     "request",     /* nil */
-    "direct",      /* fail: direct evaluation answers NO */
-    "realtime",    /* fail */
+    "procedures",  /* refused: programs of several functions; first: all run the first one's code; fail: only it runs */
+    "statistics",  /* gives: the engine keeps the mask and tells its times; kept: it keeps the mask and tells nothing */
+    "standard_ns", /* a standard evaluation takes at least this long */
+    "direct_ns",   /* likewise a direct one */
+    "realtime_ns", /* likewise a real-time one */
+    "direct",      /* fail: direct evaluation answers NO; wrong: it answers with what was there */
+    "realtime",    /* fail; task: only beginRealTimeTask answers NO; wrong: it answers with what was there */
     "reload",      /* baked: patched data is ignored */
     "slow_ns",     /* an evaluation takes at least this long */
     "events",      /* ignored: shared events are never signalled */

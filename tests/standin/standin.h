@@ -108,9 +108,12 @@ typedef struct surface {
 
 typedef struct program program;
 
+enum { STANDIN_MAX_SYMBOLS = 4096 };
+
 /* One input or output in the engine's five dimensions. */
 typedef struct port {
     char name[200];
+    int procedure;
     int place;                  /* among the function's own */
     int64_t size[5], stride[5]; /* N C D H W; bytes */
     int64_t bytes, element;
@@ -123,7 +126,11 @@ bool standin_program_pack(program *p, char **net, size_t *net_length, char **dat
 /* Makes it ready to run. */
 bool standin_program_load(program *p, char why[600]);
 void standin_program_free(program *p);
-int standin_program_ports(const program *p, bool outputs, const port **out); /* in symbol order */
-bool standin_program_run(program *p, unsigned char *const *inputs, unsigned char *const *outputs, char why[600]);
+int standin_program_ports(const program *p, bool outputs, const port **out); /* of all procedures, in symbol order */
+int standin_program_procedures(const program *p);
+const char *standin_program_name(const program *p, int procedure);
+/* `inputs` and `outputs` by symbol; only the procedure's own are looked at. */
+bool standin_program_run(program *p, int procedure, unsigned char *const *inputs, unsigned char *const *outputs,
+                         char why[600]);
 
 #endif

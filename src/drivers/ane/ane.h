@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * The ane driver's parts, for this folder alone. A function becomes a source (text and weight files, source.c), a source a
+ * The ane driver's parts, for this folder alone. Functions become a source (text and weight files, source.c), a source a
  * model on the engine (model.c), the model's attributes say how its surfaces are laid out (layout.c), surface.c owns the
- * buffers, run.c the requests.
+ * buffers, run.c the requests. What is offered but not certain to work is tried on small kernels first: procedures.c,
+ * ways.c, trial.c, with rig.c beneath them.
  */
 #ifndef DRIVERS_ANE_ANE_H
 #define DRIVERS_ANE_ANE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "device/driver.h"
 #include "drivers/ane/objc.h"
@@ -17,7 +19,8 @@ enum {
     ANE_QOS = 21,
     ANE_BUDGET = 119,
     ANE_PAUSE_S = 15,
-    ANE_LITERAL_ELEMENTS = 16 /* what the probe waits, too */
+    ANE_LITERAL_ELEMENTS = 16, /* what the probe waits, too */
+    ANE_MAX_PROCEDURES = 128   /* of one compiled program: as many have been seen */
 };
 
 typedef enum ane_route { ANE_ROUTE_MEMORY, ANE_ROUTE_CLIENT } ane_route;
@@ -28,6 +31,8 @@ typedef enum ane_dispatch {
     ANE_DISPATCH_COUNT,
     ANE_AUTO = ANE_DISPATCH_COUNT
 } ane_dispatch;
+
+typedef enum ane_together { ANE_APART, ANE_TOGETHER, ANE_TOGETHER_IF_PROVED } ane_together;
 
 /* What stands behind ':' in the uri. */
 typedef struct ane_options {
@@ -40,6 +45,8 @@ typedef struct ane_options {
     int qos;
     int budget;     /* compiles of the process; 0: any number */
     int pause_s;    /* after a compile that failed */
+    int procedures; /* ane_together: functions that are compiled at once share one compiled program */
+    int statistics; /* the engine's own times are asked for */
     int equal_size; /* all inputs of a request have surfaces of one size, and all outputs (constraint C11) */
 } ane_options;
 
@@ -59,12 +66,12 @@ typedef struct ane_source {
     ane_weight *weights;
 } ane_source;
 
-/* A copy of `f` called main: parameters and results named so that their alphabetical order is their declared order
- * (constraint C12), every literal a named constant (C23), every argument written (C19, C20), larger constants in a weight
- * file each (C37). */
-/* `merged`: all larger constants in one file (merge.c). */
-PROPANE_CHECK propane_status ane_source_create(const mil_function *f, const ane_options *o, bool merged,
-                                               ane_source *out, propane_error *err);
+/* A copy of one function called main, or of several called p000, p001, ...: parameters and results named so that their
+ * alphabetical order is their declared order (constraint C12), and those of several differ; every literal a named constant
+ * (C23), every argument written (C19, C20), larger constants in a weight file each (C37). `merged`: all larger constants in
+ * one file (merge.c); for one function only. */
+PROPANE_CHECK propane_status ane_source_create(const mil_function *const *f, int count, const ane_options *o,
+                                               bool merged, ane_source *out, propane_error *err);
 void ane_source_deinit(ane_source *s);
 PROPANE_CHECK propane_status ane_merge_constants(mil_function *f, propane_error *err);
 
@@ -75,6 +82,7 @@ typedef struct ane_model {
     ane_id inner;      /* the _ANEModel that the client's calls take; NULL: none */
     ane_id client;     /* NULL: none */
     ane_id attributes; /* NULL: not told */
+    bool counts;       /* the engine keeps the mask that asks for its times */
     struct ane_folder *folder;
     bool loaded, has_weights;
 } ane_model;
@@ -90,24 +98,33 @@ int ane_compile_count(void);
 
 /* ---- layout.c: what modelAttributes say ------------------------------------------------------------------------------------ */
 
-/* Fills strides and sizes of p's inputs and outputs, and the order of symbols: order[k] is the input (or output) that is
- * symbol k of `count`. Without attributes: alphabetical order and rows of 64 bytes. */
+/* The symbols of one function in their order: bound[k] is the input (or output) that symbol[k] of the whole program is. */
+typedef struct ane_side {
+    int count;
+    int bound[ANE_MAX_IO], symbol[ANE_MAX_IO];
+} ane_side;
+
 typedef struct ane_order {
     bool told; /* the inputs' by the system */
-    int input_count, output_count;
-    int inputs[ANE_MAX_IO], outputs[ANE_MAX_IO];
+    int procedure;
+    ane_side inputs, outputs;
 } ane_order;
 
-PROPANE_CHECK propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source *s, driver_program *p,
-                                        ane_order *order, propane_error *err);
+/* Fills strides and sizes of p's inputs and outputs, and the order of symbols, for function `index` of the source. Without
+ * attributes: alphabetical order and rows of 64 bytes. */
+PROPANE_CHECK propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source *s, int index,
+                                        driver_program *p, ane_order *order, propane_error *err);
 
 /* ---- surfaces and requests ------------------------------------------------------------------------------------------------- */
 
 typedef struct ane_device {
     const ane_api *api;
     ane_options options;
-    pthread_mutex_t mutex;        /* the requests and the sizes of surfaces; held while the engine works */
+    pthread_mutex_t mutex;        /* the requests, the sizes of surfaces, the way; held while the engine works */
     struct ane_request *requests; /* all there are */
+    ane_dispatch way;             /* how requests are evaluated */
+    ane_id client;                /* with a real-time task begun; NULL: none */
+    char note[600];               /* how the way was chosen */
 } ane_device;
 
 typedef struct ane_buffer {
@@ -119,17 +136,71 @@ typedef struct ane_buffer {
     uint64_t generation;  /* grows when the surface is replaced by a larger one */
 } ane_buffer;
 
-typedef struct ane_program {
+/* A compiled program: one function's, or that of several, which are its procedures. */
+typedef struct ane_unit {
     ane_model model;
-    ane_order order;
     text text; /* what was compiled: a donor has the same */
-    struct {
-        bool failed;
-        int runs;
-        int64_t best_ns;
-        char why[200];
-    } ways[ANE_DISPATCH_COUNT]; /* what dispatch=auto has measured */
+    atomic_int users;
+} ane_unit;
+
+typedef struct ane_program {
+    ane_unit *unit;
+    ane_order order;
 } ane_program;
+
+/* ---- driver.c, procedures.c: compiling ------------------------------------------------------------------------------------- */
+
+/* Without measuring anything. */
+PROPANE_CHECK propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out,
+                                               propane_error *err);
+void ane_device_free(ane_device *d);
+/* One compiled program for all of them; out[k] is filled for f[k]. */
+PROPANE_CHECK propane_status ane_compile_together(ane_device *d, const mil_function *const *f, int count,
+                                                  const propane_compile_options *options, driver_program *const *out,
+                                                  propane_error *err);
+PROPANE_CHECK propane_status ane_compile(void *impl, const mil_function *f, const propane_compile_options *options,
+                                         driver_program *out, propane_error *err);
+void ane_program_free(void *impl, driver_program *program);
+PROPANE_CHECK propane_status ane_compile_all(void *impl, const mil_function *const *f, int count,
+                                             const propane_compile_options *options, driver_program *const *out,
+                                             propane_compile_report *report, propane_error *err);
+
+/* ---- rig.c: a small program with buffers, for trials ------------------------------------------------------------------------ */
+
+enum { ANE_RIG_FUNCTIONS = 3, ANE_RIG_INPUTS = 2 };
+
+typedef struct ane_rig {
+    ane_device *device;
+    mil_module *module;
+    int count;
+    driver_program programs[ANE_RIG_FUNCTIONS];
+    bool compiled[ANE_RIG_FUNCTIONS];
+    driver_buffer buffers[ANE_RIG_FUNCTIONS][ANE_RIG_INPUTS + 1]; /* inputs, then the output */
+    driver_buffer *bound[ANE_RIG_FUNCTIONS][ANE_RIG_INPUTS + 1];
+    driver_execution executions[ANE_RIG_FUNCTIONS];
+} ane_rig;
+
+/* y = x + c, with c different in the first two functions, and y = a - b of another shape in the third one. */
+PROPANE_CHECK propane_status ane_rig_open(const ane_api *a, const ane_options *o, int count, ane_rig *out,
+                                          propane_error *err);
+void ane_rig_close(ane_rig *r);
+/* Writes the inputs (`round` changes them), runs function k and looks at every number. */
+PROPANE_CHECK propane_status ane_rig_run(ane_rig *r, int k, int round, propane_completion *out, propane_error *err);
+
+/* ---- ways.c --------------------------------------------------------------------------------------------------------------- */
+
+/* Whether this process may evaluate like that at all. */
+bool ane_way_offered(const ane_api *a, const ane_model *m, ane_dispatch way);
+const char *ane_way_name(ane_dispatch way);
+/* Tries all ways on a small program, once for a process and route, and chooses d's. Fails only for want of memory. */
+PROPANE_CHECK propane_status ane_ways_choose(ane_device *d, propane_error *err);
+/* Begins what `way` needs; false: `why` says why it cannot be used. */
+bool ane_way_begin(ane_device *d, ane_dispatch way, char why[200]);
+void ane_way_end(ane_device *d);
+/* The devices that this process opens from now on do not choose it. */
+void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why);
+
+/* ---- run.c ---------------------------------------------------------------------------------------------------------------- */
 
 PROPANE_CHECK propane_status ane_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err);
 void ane_buffer_free(void *impl, driver_buffer *buffer);

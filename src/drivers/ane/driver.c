@@ -4,7 +4,9 @@
  * (objc.h), and nothing is ever computed elsewhere instead. It is compiled on every system and says where it cannot work.
  *
  *   ane, ane:memory, ane:client          the route (model.c)
- *   behind it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (run.c)
+ *   behind it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (ways.c)
+ *   &procedures=off|on|auto              functions that are compiled at once share a compiled program (procedures.c)
+ *   &statistics=off|on                   the engine's own times (run.c)
  *   &dialect=short|canonical             the text's form
  *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any
  *   &names=sorted|own &literals=named|inline &defaults=written|left   only for questions to a compiler: see `propane devices --probe`
@@ -37,6 +39,11 @@ static const choice choices[] = {
     {"dispatch", "direct", ANE_DIRECT, FIELD(dispatch)},
     {"dispatch", "realtime", ANE_REAL_TIME, FIELD(dispatch)},
     {"dispatch", "auto", ANE_AUTO, FIELD(dispatch)},
+    {"procedures", "off", ANE_APART, FIELD(procedures)},
+    {"procedures", "on", ANE_TOGETHER, FIELD(procedures)},
+    {"procedures", "auto", ANE_TOGETHER_IF_PROVED, FIELD(procedures)},
+    {"statistics", "off", false, FIELD(statistics)},
+    {"statistics", "on", true, FIELD(statistics)},
     {"dialect", "short", MIL_SHORT, FIELD(dialect)},
     {"dialect", "canonical", MIL_CANONICAL, FIELD(dialect)},
     {"sizes", "equal", true, FIELD(equal_size)},
@@ -74,8 +81,8 @@ static propane_status fail_option(const char *key, const char *value, propane_er
         return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane': %s=%.60s is not known; it is %s", key, value,
                             known);
     return propane_fail(err, PROPANE_ERR_INVALID,
-                        "device 'ane': '%.60s' is not known; there are dispatch, dialect, sizes, names, literals, "
-                        "defaults, qos, budget and pause",
+                        "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, dialect, "
+                        "sizes, names, literals, defaults, qos, budget and pause",
                         key);
 }
 
@@ -98,7 +105,13 @@ static propane_status set_option(ane_options *o, const char *key, const char *va
 }
 
 propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err) {
-    *out = (ane_options){.dialect = MIL_SHORT, .qos = ANE_QOS, .budget = ANE_BUDGET, .pause_s = -1, .equal_size = true};
+    *out = (ane_options){.dispatch = ANE_AUTO,
+                         .procedures = ANE_TOGETHER_IF_PROVED,
+                         .dialect = MIL_SHORT,
+                         .qos = ANE_QOS,
+                         .budget = ANE_BUDGET,
+                         .pause_s = -1,
+                         .equal_size = true};
     size_t route = strcspn(rest, "?");
     if (route == 6 && memcmp(rest, "client", 6) == 0)
         out->route = ANE_ROUTE_CLIENT;
@@ -124,32 +137,44 @@ static propane_status ane_probe(propane_error *why) {
     return ane_api_get(&a, why);
 }
 
+propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out, propane_error *err) {
+    *out = mem_alloc(sizeof **out);
+    if (!*out) return propane_fail_memory(err, sizeof **out);
+    **out = (ane_device){.api = a, .options = *o};
+    if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : ANE_PAUSE_S; /* a stand-in shares no compiler */
+    if (pthread_mutex_init(&(*out)->mutex, NULL) == 0) return PROPANE_OK;
+    mem_free(*out);
+    *out = NULL;
+    return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+}
+
+void ane_device_free(ane_device *d) {
+    if (!d) return;
+    ane_way_end(d);
+    pthread_mutex_destroy(&d->mutex);
+    mem_free(d);
+}
+
 static propane_status ane_open(const char *rest, void **impl, propane_error *err) {
     const ane_api *a;
     ane_options o;
+    ane_device *d = NULL;
     PROPANE_TRY(ane_options_parse(rest, &o, err));
     PROPANE_TRY(ane_api_get(&a, err));
     if (a->route[o.route].status != PROPANE_OK)
         return propane_fail(err, a->route[o.route].status, "%s; 'ane:%s' may work", a->route[o.route].text,
                             o.route == ANE_ROUTE_MEMORY ? "client" : "memory");
-    ane_device *d = mem_alloc(sizeof *d);
-    if (!d) return propane_fail_memory(err, sizeof *d);
-    d->api = a;
-    d->options = o;
-    if (o.pause_s < 0) d->options.pause_s = a->library ? 0 : ANE_PAUSE_S; /* a stand-in shares no compiler service */
-    if (pthread_mutex_init(&d->mutex, NULL)) {
-        mem_free(d);
-        return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+    PROPANE_TRY(ane_device_create(a, &o, &d, err));
+    propane_status status = ane_ways_choose(d, err);
+    if (status != PROPANE_OK) {
+        ane_device_free(d);
+        return status;
     }
     *impl = d;
     return PROPANE_OK;
 }
 
-static void ane_close(void *impl) {
-    ane_device *d = impl;
-    pthread_mutex_destroy(&d->mutex);
-    mem_free(d);
-}
+static void ane_close(void *impl) { ane_device_free(impl); }
 
 /* Compiles count for the process: what earlier devices took of its budget is gone. */
 static void ane_describe(const void *impl, propane_device_info *out) {
@@ -157,6 +182,8 @@ static void ane_describe(const void *impl, propane_device_info *out) {
     int left = d->options.budget - ane_compile_count();
     out->compile_limit = d->options.budget == 0 ? 0 : left > 1 ? left : 1;
     out->unproven = true;
+    out->shares_compiles = d->options.procedures != ANE_APART;
+    out->note = d->note;
     if (d->api->library) out->summary = "a library named by PROPANE_ANE_LIBRARY in place of Apple's Neural Engine";
 }
 
@@ -185,51 +212,65 @@ static propane_status find_donor(const propane_compile_options *options, const a
     if (!options->donor) return PROPANE_OK;
     const driver_program *program = driver_program_of(options->donor, &ane_driver);
     const ane_program *donor = program ? program->impl : NULL;
-    if (!donor || donor->text.length != s->program.length ||
-        memcmp(donor->text.data, s->program.data, s->program.length) != 0)
+    if (!donor || donor->unit->text.length != s->program.length ||
+        memcmp(donor->unit->text.data, s->program.data, s->program.length) != 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "ane: the program is not the donor's with other weights: its text differs");
-    *out = &donor->model;
+    *out = &donor->unit->model;
     return PROPANE_OK;
 }
 
-static propane_status make_program(const ane_device *d, const mil_function *f, const propane_compile_options *options,
-                                   ane_source *s, ane_program *p, driver_program *out, propane_error *err) {
+static propane_status make_programs(const ane_device *d, const mil_function *const *f, int count,
+                                    const propane_compile_options *options, ane_source *s, ane_unit *u,
+                                    driver_program *const *out, propane_error *err) {
     const ane_model *donor = NULL;
-    PROPANE_TRY(ane_source_create(f, &d->options, options->reloadable, s, err));
-    PROPANE_TRY(driver_dense_io(out, f, err));
+    char name[80];
+    snprintf(name, sizeof name, count > 1 ? "%.40s and %d others" : "%.60s", f[0]->name, count - 1);
+    PROPANE_TRY(ane_source_create(f, count, &d->options, options->reloadable, s, err));
     PROPANE_TRY(find_donor(options, s, &donor, err));
-    PROPANE_TRY(ane_model_create(d->api, &d->options, s, donor, f->name, &p->model, err));
-    PROPANE_TRY(ane_layout(d->api, p->model.attributes, s, out, &p->order, err));
-    p->text = s->program;
-    s->program = (text){0};
-    return PROPANE_OK;
-}
-
-static propane_status ane_compile(void *impl, const mil_function *f, const propane_compile_options *options,
-                                  driver_program *out, propane_error *err) {
-    const ane_device *d = impl;
-    ane_source source = {0};
-    ane_program *p = mem_alloc(sizeof *p);
-    if (!p) return propane_fail_memory(err, sizeof *p);
-    propane_status status = make_program(d, f, options, &source, p, out, err);
-    ane_source_deinit(&source);
-    if (status != PROPANE_OK) {
-        ane_model_deinit(d->api, &d->options, &p->model);
-        mem_free(p);
-        return status;
+    PROPANE_TRY(ane_model_create(d->api, &d->options, s, donor, name, &u->model, err));
+    for (int k = 0; k < count; k++) {
+        ane_program *p = ARENA_NEW(out[k]->arena, ane_program);
+        if (!p) return propane_fail_memory(err, sizeof *p);
+        PROPANE_TRY(driver_dense_io(out[k], f[k], err));
+        PROPANE_TRY(ane_layout(d->api, u->model.attributes, s, k, out[k], &p->order, err));
+        p->unit = u;
+        out[k]->impl = p;
     }
-    out->impl = p;
+    u->text = s->program;
+    s->program = (text){0};
+    atomic_init(&u->users, count);
     return PROPANE_OK;
 }
 
-static void ane_program_free(void *impl, driver_program *program) {
+propane_status ane_compile_together(ane_device *d, const mil_function *const *f, int count,
+                                    const propane_compile_options *options, driver_program *const *out,
+                                    propane_error *err) {
+    ane_source source = {0};
+    ane_unit *u = mem_alloc(sizeof *u);
+    if (!u) return propane_fail_memory(err, sizeof *u);
+    propane_status status = make_programs(d, f, count, options, &source, u, out, err);
+    ane_source_deinit(&source);
+    if (status == PROPANE_OK) return PROPANE_OK;
+    for (int k = 0; k < count; k++) out[k]->impl = NULL;
+    ane_model_deinit(d->api, &d->options, &u->model);
+    mem_free(u);
+    return status;
+}
+
+propane_status ane_compile(void *impl, const mil_function *f, const propane_compile_options *options,
+                           driver_program *out, propane_error *err) {
+    return ane_compile_together(impl, &f, 1, options, &out, err);
+}
+
+void ane_program_free(void *impl, driver_program *program) {
     const ane_device *d = impl;
-    ane_program *p = program->impl;
-    ane_model_deinit(d->api, &d->options, &p->model);
-    text_deinit(&p->text);
-    mem_free(p);
+    ane_unit *u = ((ane_program *)program->impl)->unit;
     program->impl = NULL;
+    if (atomic_fetch_sub(&u->users, 1) != 1) return;
+    ane_model_deinit(d->api, &d->options, &u->model);
+    text_deinit(&u->text);
+    mem_free(u);
 }
 
 bool ane_program_symbols(const propane_program *program, char *out, size_t size) {
@@ -238,8 +279,9 @@ bool ane_program_symbols(const propane_program *program, char *out, size_t size)
     *out = 0;
     if (!p) return false;
     const ane_order *order = &((const ane_program *)p->impl)->order;
-    for (int k = 0; k < order->input_count && used < size; k++)
-        used += (size_t)snprintf(out + used, size - used, "%s%s", k ? ", " : "", p->inputs[order->inputs[k]].name);
+    for (int k = 0; k < order->inputs.count && used < size; k++)
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s%s", k ? ", " : "", p->inputs[order->inputs.bound[k]].name);
     return order->told;
 }
 
@@ -253,6 +295,7 @@ const propane_driver ane_driver = {
     .describe = ane_describe,
     .supports = ane_supports,
     .compile = ane_compile,
+    .compile_all = ane_compile_all,
     .program_free = ane_program_free,
     .buffer_create = ane_buffer_create,
     .buffer_free = ane_buffer_free,

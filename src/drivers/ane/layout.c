@@ -92,10 +92,18 @@ static propane_status told_layout(const ane_api *a, ane_id entry, propane_io *io
     return PROPANE_OK;
 }
 
-static propane_status lay_out(const ane_api *a, ane_id list, mil_value *const *values, propane_io *ios, int count,
-                              propane_error *err) {
+/* In every entry of NetworkStatusList: where procedures have one each, names tell them apart. */
+static ane_id find_live(const ane_api *a, ane_id networks, const char *list, const char *name) {
+    ane_id entry = NULL;
+    for (int i = 0; !entry && i < ane_array_count(a, networks); i++)
+        entry = find_entry(a, ane_entry(a, ane_array_at(a, networks, i), list), name);
+    return entry;
+}
+
+static propane_status lay_out(const ane_api *a, ane_id networks, const char *list, mil_value *const *values,
+                              propane_io *ios, int count, propane_error *err) {
     for (int i = 0; i < count; i++) {
-        ane_id entry = find_entry(a, list, values[i]->name);
+        ane_id entry = find_live(a, networks, list, values[i]->name);
         if (!entry)
             standard_layout(&ios[i]);
         else
@@ -104,40 +112,62 @@ static propane_status lay_out(const ane_api *a, ane_id list, mil_value *const *v
     return PROPANE_OK;
 }
 
-static propane_status read_order(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values,
-                                 int count, int *order, int *order_count, propane_error *err) {
+static int find_value(const char *symbol, mil_value *const *values, int count) {
+    int i = 0;
+    while (i < count && !is_symbol(symbol, values[i]->name)) i++;
+    return i;
+}
+
+/* `first`: how many symbols the functions before have. A symbol of none of `f`'s values is another procedure's. */
+static propane_status read_side(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values, int count,
+                                int first, bool alone, ane_side *out, propane_error *err) {
     int told = ane_array_count(a, symbols);
-    if (!told) { /* alphabetical, which the names make the declared one */
-        for (int i = 0; i < count; i++) order[i] = i;
-        *order_count = count;
-        return PROPANE_OK;
+    char symbol[300] = "?";
+    out->count = 0;
+    for (int i = 0; i < count && !told; i++, out->count++) { /* alphabetical, which the names make the declared one */
+        out->bound[i] = i;
+        out->symbol[i] = first + i;
     }
-    if (told > ANE_MAX_IO) return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine tells %d %s", told, what);
     for (int k = 0; k < told; k++) {
-        char symbol[300] = "?";
-        int i = 0;
         (void)ane_text_of(a, ane_array_at(a, symbols, k), symbol, sizeof symbol);
-        while (i < count && !is_symbol(symbol, values[i]->name)) i++;
-        if (i == count)
+        int i = find_value(symbol, values, count);
+        if (i == count && alone)
             return propane_fail(err, PROPANE_ERR_DEVICE,
                                 "ane: the engine tells %s number %d as '%s', which the program does not have", what, k,
                                 symbol);
-        order[k] = i;
+        if (i == count) continue;
+        if (out->count == count)
+            return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine tells %s '%s' twice", what, symbol);
+        out->bound[out->count] = i;
+        out->symbol[out->count++] = k;
     }
-    *order_count = told;
-    return PROPANE_OK;
+    if (out->count || !count) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine tells no %s of '%s', but '%s'", what, values[0]->name,
+                        symbol);
 }
 
-propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source *s, driver_program *p, ane_order *order,
-                          propane_error *err) {
+propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source *s, int index, driver_program *p,
+                          ane_order *order, propane_error *err) {
     const mil_function *f = s->module->functions;
-    ane_id status = ane_array_at(a, ane_entry(a, attributes, "NetworkStatusList"), 0);
-    ane_id model = ane_entry(a, attributes, "ANEFModelDescription");
-    PROPANE_TRY(lay_out(a, ane_entry(a, status, "LiveInputList"), f->params, p->inputs, p->input_count, err));
-    PROPANE_TRY(lay_out(a, ane_entry(a, status, "LiveOutputList"), f->results, p->outputs, p->output_count, err));
-    PROPANE_TRY(read_order(a, ane_entry(a, model, "kANEFModelInputSymbolsArrayKey"), "input", f->params, p->input_count,
-                           order->inputs, &order->input_count, err));
-    order->told = ane_array_count(a, ane_entry(a, model, "kANEFModelInputSymbolsArrayKey")) > 0;
-    return read_order(a, ane_entry(a, model, "kANEFModelOutputSymbolsArrayKey"), "output", f->results, p->output_count,
-                      order->outputs, &order->output_count, err);
+    int inputs = 0, outputs = 0;
+    bool alone = s->module->function_count == 1;
+    for (int k = 0; k < index; k++, f = f->next) {
+        inputs += f->param_count;
+        outputs += f->result_count;
+    }
+    ane_id networks = ane_entry(a, attributes, "NetworkStatusList"),
+           model = ane_entry(a, attributes, "ANEFModelDescription"),
+           input_symbols = ane_entry(a, model, "kANEFModelInputSymbolsArrayKey");
+    int64_t procedure = index;
+    (void)ane_entry_number(a, ane_entry(a, model, "kANEFModelProcedureNameToIDMapKey"), f->name, &procedure);
+    if (procedure < 0 || procedure >= ANE_MAX_PROCEDURES)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine tells '%s' as procedure %lld", f->name,
+                            (long long)procedure);
+    order->procedure = (int)procedure;
+    order->told = ane_array_count(a, input_symbols) > 0;
+    PROPANE_TRY(lay_out(a, networks, "LiveInputList", f->params, p->inputs, p->input_count, err));
+    PROPANE_TRY(lay_out(a, networks, "LiveOutputList", f->results, p->outputs, p->output_count, err));
+    PROPANE_TRY(read_side(a, input_symbols, "input", f->params, p->input_count, inputs, alone, &order->inputs, err));
+    return read_side(a, ane_entry(a, model, "kANEFModelOutputSymbolsArrayKey"), "output", f->results, p->output_count,
+                     outputs, alone, &order->outputs, err);
 }

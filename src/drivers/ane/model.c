@@ -21,7 +21,14 @@
 #include "base/memory.h"
 #include "drivers/ane/ane.h"
 
-enum { RETRY_MS = 100, NAME_BYTES = 400, PATH_BYTES = 1200, REASON_BYTES = 700, POSIX_PATH = 0 };
+enum {
+    RETRY_MS = 100,
+    STATISTICS_MASK = 1 /* execution time */,
+    NAME_BYTES = 400,
+    PATH_BYTES = 1200,
+    REASON_BYTES = 700,
+    POSIX_PATH = 0
+};
 
 static void sleep_ns(int64_t ns) {
     struct timespec span = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
@@ -211,16 +218,36 @@ static propane_status compile(const job *j, propane_error *err) {
         j->name, ane_compile_count(), ane_reason(j->a, error, reason, sizeof reason));
 }
 
+/* Before the load; whether the engine keeps the mask shows after it. */
+static void ask_for_statistics(const job *j) {
+    if (!j->o->statistics) return;
+    if (j->o->route == ANE_ROUTE_MEMORY && ANE_HAS(j->a, memory_set_mask))
+        ANE_SEND(j->a, memory_set_mask, j->m->object, (uint32_t)STATISTICS_MASK);
+    if (j->o->route == ANE_ROUTE_CLIENT && ANE_HAS(j->a, model_set_mask))
+        ANE_SEND(j->a, model_set_mask, j->m->object, (uint32_t)STATISTICS_MASK);
+}
+
+static bool keeps_mask(const job *j) {
+    if (!j->o->statistics) return false;
+    if (j->o->route == ANE_ROUTE_MEMORY)
+        return ANE_HAS(j->a, memory_mask) && ANE_SEND0(j->a, memory_mask, j->m->object) != 0;
+    return ANE_HAS(j->a, model_mask) && ANE_SEND0(j->a, model_mask, j->m->object) != 0;
+}
+
 static propane_status load(const job *j, propane_error *err) {
     char reason[REASON_BYTES];
     ane_id error = NULL;
+    ask_for_statistics(j);
     j->m->loaded = call_load(j, &error);
     if (!j->m->loaded) {
         sleep_ns((int64_t)RETRY_MS * 1000000);
         error = NULL;
         j->m->loaded = call_load(j, &error);
     }
-    if (j->m->loaded) return PROPANE_OK;
+    if (j->m->loaded) {
+        j->m->counts = keeps_mask(j);
+        return PROPANE_OK;
+    }
     ane_reason(j->a, error, reason, sizeof reason);
     const char *hint =
         strstr(reason, "0x20004") ? "; 0x20004 is told where a program's weights are too large (C7)" : "";

@@ -6,8 +6,8 @@
  * when a request is prepared, the smaller surfaces grow, and with them those that other requests bind beside them, until
  * every request is even: without copies at run time.
  *
- * Three ways to evaluate are known; dispatch=auto tries each where it is offered, keeps count of which answers fastest, and
- * goes back to the standard way where another one fails.
+ * Three ways to evaluate are known (ways.c chooses); where dispatch=auto has chosen another than the standard one and that
+ * fails, the device goes back to the standard one for good.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "drivers/ane/ane.h"
-
-enum { TRIALS = 8 };
 
 typedef struct ane_request {
     driver_execution *execution;
@@ -28,17 +26,17 @@ typedef struct ane_request {
 
 /* ---- even sizes --------------------------------------------------------------------------------------------------------- */
 
-static propane_status even_out(ane_device *d, driver_buffer *const *buffers, const int *order, int count, bool *grown,
+static propane_status even_out(ane_device *d, driver_buffer *const *buffers, const ane_side *side, bool *grown,
                                propane_error *err) {
     size_t largest = 0;
-    for (int k = 0; k < count; k++) {
-        const ane_buffer *b = buffers[order[k]]->impl;
+    for (int k = 0; k < side->count; k++) {
+        const ane_buffer *b = buffers[side->bound[k]]->impl;
         if (b->allocated > largest) largest = b->allocated;
     }
-    for (int k = 0; k < count; k++) {
-        const ane_buffer *b = buffers[order[k]]->impl;
+    for (int k = 0; k < side->count; k++) {
+        const ane_buffer *b = buffers[side->bound[k]]->impl;
         if (b->allocated == largest) continue;
-        PROPANE_TRY(ane_buffer_grow(d, buffers[order[k]], largest, err));
+        PROPANE_TRY(ane_buffer_grow(d, buffers[side->bound[k]], largest, err));
         *grown = true;
     }
     return PROPANE_OK;
@@ -50,8 +48,8 @@ static propane_status even_out_all(ane_device *d, propane_error *err) {
         grown = false;
         for (ane_request *r = d->requests; r; r = r->next) {
             const ane_program *p = r->execution->program->impl;
-            PROPANE_TRY(even_out(d, r->execution->inputs, p->order.inputs, p->order.input_count, &grown, err));
-            PROPANE_TRY(even_out(d, r->execution->outputs, p->order.outputs, p->order.output_count, &grown, err));
+            PROPANE_TRY(even_out(d, r->execution->inputs, &p->order.inputs, &grown, err));
+            PROPANE_TRY(even_out(d, r->execution->outputs, &p->order.outputs, &grown, err));
         }
     }
     return PROPANE_OK;
@@ -66,18 +64,18 @@ static uint64_t generation_of(const driver_execution *e) {
     return sum;
 }
 
-static ane_id surface_list(const ane_api *a, driver_buffer *const *buffers, const int *order, int count) {
+static ane_id surface_list(const ane_api *a, driver_buffer *const *buffers, const ane_side *side) {
     ane_id list[ANE_MAX_IO] = {NULL};
-    for (int k = 0; k < count; k++) list[k] = ((const ane_buffer *)buffers[order[k]]->impl)->object;
-    return ane_array(a, list, count);
+    for (int k = 0; k < side->count; k++) list[k] = ((const ane_buffer *)buffers[side->bound[k]]->impl)->object;
+    return ane_array(a, list, side->count);
 }
 
-static ane_id index_list(const ane_api *a, int count) {
+static ane_id index_list(const ane_api *a, const ane_side *side) {
     ane_id list[ANE_MAX_IO] = {NULL}, all = NULL;
     bool made = true;
-    for (int k = 0; k < count; k++) made = (list[k] = ane_number(a, k)) && made;
-    if (made) all = ane_array(a, list, count);
-    for (int k = 0; k < count; k++) ane_release(a, list[k]);
+    for (int k = 0; k < side->count; k++) made = (list[k] = ane_number(a, side->symbol[k])) && made;
+    if (made) all = ane_array(a, list, side->count);
+    for (int k = 0; k < side->count; k++) ane_release(a, list[k]);
     return all;
 }
 
@@ -87,10 +85,9 @@ static propane_status build(const ane_device *d, ane_request *r, propane_error *
     const ane_program *p = e->program->impl;
     ane_release(a, r->object);
     r->object = NULL;
-    ane_id part[] = {surface_list(a, e->inputs, p->order.inputs, p->order.input_count),
-                     index_list(a, p->order.input_count),
-                     surface_list(a, e->outputs, p->order.outputs, p->order.output_count),
-                     index_list(a, p->order.output_count), ane_number(a, 0)};
+    ane_id part[] = {surface_list(a, e->inputs, &p->order.inputs), index_list(a, &p->order.inputs),
+                     surface_list(a, e->outputs, &p->order.outputs), index_list(a, &p->order.outputs),
+                     ane_number(a, p->order.procedure)};
     if (part[0] && part[1] && part[2] && part[3] && part[4])
         r->object =
             ANE_SEND(a, request, ANE_CLASS(a, request), part[0], part[1], part[2], part[3], NULL, NULL, part[4]);
@@ -99,7 +96,7 @@ static propane_status build(const ane_device *d, ane_request *r, propane_error *
     r->generation = generation_of(e);
     return r->object ? PROPANE_OK
                      : propane_fail(err, PROPANE_ERR_DEVICE, "ane: _ANERequest does not take %d inputs and %d outputs",
-                                    p->order.input_count, p->order.output_count);
+                                    p->order.inputs.count, p->order.outputs.count);
 }
 
 static void unlink_request(ane_device *d, ane_request *r) {
@@ -140,12 +137,6 @@ void ane_request_free(void *impl, driver_execution *e) {
 
 /* ---- evaluation ----------------------------------------------------------------------------------------------------------- */
 
-static bool offered(const ane_api *a, const ane_model *m, ane_dispatch way) {
-    if (way == ANE_STANDARD) return true;
-    if (!m->client || !m->inner) return false;
-    return way == ANE_DIRECT ? ANE_HAS(a, client_direct) : ANE_HAS(a, client_real_time);
-}
-
 static bool evaluate(const ane_device *d, const ane_model *m, ane_dispatch way, ane_request *r) {
     const ane_api *a = d->api;
     uint32_t qos = (uint32_t)d->options.qos;
@@ -166,40 +157,37 @@ static propane_status fail_evaluation(const ane_device *d, const ane_request *r,
     return propane_fail(err, PROPANE_ERR_DEVICE, "ane: the engine fails%s: %s%s", way, reason, hint);
 }
 
-/* The way that dispatch=auto takes now: one that has not been tried often enough, or the fastest. */
-static ane_dispatch choose(const ane_device *d, const ane_program *p) {
-    ane_dispatch best = ANE_STANDARD;
-    if (d->options.dispatch != ANE_AUTO) return d->options.dispatch;
-    for (int way = 0; way < ANE_DISPATCH_COUNT; way++) {
-        if (p->ways[way].failed || !offered(d->api, &p->model, (ane_dispatch)way)) continue;
-        if (p->ways[way].runs < TRIALS) return (ane_dispatch)way;
-        if (p->ways[way].best_ns < p->ways[best].best_ns) best = (ane_dispatch)way;
-    }
-    return best;
+/* The engine's own time, where it tells one. */
+static int64_t engine_time(const ane_api *a, const ane_model *m, const ane_request *r) {
+    if (!m->counts || !ANE_HAS(a, request_statistics) || !ANE_HAS(a, statistics_time)) return -1;
+    ane_id statistics = ANE_SEND0(a, request_statistics, r->object);
+    uint64_t ns = statistics ? ANE_SEND0(a, statistics_time, statistics) : 0;
+    return ns > 0 && ns < INT64_MAX ? (int64_t)ns : -1;
 }
 
 static propane_status run(ane_device *d, ane_request *r, propane_completion *out, propane_error *err) {
-    ane_program *p = r->execution->program->impl;
-    static const char *const names[] = {"", " (direct evaluation)", " (real-time evaluation)"};
-    ane_dispatch way = choose(d, p);
-    if (!offered(d->api, &p->model, way))
+    const ane_program *p = r->execution->program->impl;
+    const ane_model *m = &p->unit->model;
+    ane_dispatch way = d->way;
+    char suffix[60] = "";
+    if (way != ANE_STANDARD) snprintf(suffix, sizeof suffix, " (%s evaluation)", ane_way_name(way));
+    if (!ane_way_offered(d->api, m, way))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "ane: this system does not offer%s; leave out dispatch=", names[way]);
+                            "ane: this system does not offer%s; leave out dispatch=", suffix);
     int64_t begin = clock_ns();
-    bool done = evaluate(d, &p->model, way, r);
-    int64_t span = clock_ns() - begin;
+    bool done = evaluate(d, m, way, r);
     if (!done && d->options.dispatch == ANE_AUTO && way != ANE_STANDARD) { /* it was an offer only */
-        p->ways[way].failed = true;
-        ane_reason(d->api, r->error, p->ways[way].why, sizeof p->ways[way].why);
-        way = ANE_STANDARD;
+        char reason[300];
+        ane_way_failed(d, way, ane_reason(d->api, r->error, reason, sizeof reason));
+        ane_way_end(d);
+        d->way = ANE_STANDARD;
+        suffix[0] = 0;
         begin = clock_ns();
-        done = evaluate(d, &p->model, way, r);
-        span = clock_ns() - begin;
+        done = evaluate(d, m, ANE_STANDARD, r);
     }
-    if (!done) return fail_evaluation(d, r, names[way], err);
-    if (p->ways[way].runs == 0 || span < p->ways[way].best_ns) p->ways[way].best_ns = span;
-    if (p->ways[way].runs < TRIALS) p->ways[way].runs++;
-    out->device_ns = span;
+    if (!done) return fail_evaluation(d, r, suffix, err);
+    out->device_ns = clock_ns() - begin;
+    out->engine_ns = engine_time(d->api, m, r);
     return PROPANE_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the text and the weight files that a function is handed to Apple's compiler as. Refuses control flow only: what
+ * Owns the text and the weight files that functions are handed to Apple's compiler as. Refuses control flow only: what
  * else the compiler refuses is for it to say.
  */
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "mil/ops.h"
 #include "pass/pass.h"
 
-static propane_status copy_function(const mil_function *f, ane_source *s, propane_error *err) {
+static propane_status copy_function(const mil_function *f, const char *name, ane_source *s, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
         if (op->block_count > 0)
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no Neural Engine is known to take control flow");
@@ -23,12 +23,11 @@ static propane_status copy_function(const mil_function *f, ane_source *s, propan
             const mil_const *c = op->results[r]->konst;
             if (c && !c->data) PROPANE_TRY(mil_blob_load(f->module, (mil_const *)(uintptr_t)c, err));
         }
-    s->module = mil_module_create(f->module->source);
     mil_value **map = mem_array((size_t)f->value_count + 1, sizeof *map);
-    propane_status status = s->module && map ? PROPANE_OK : propane_fail_memory(err, 0);
+    propane_status status = map ? PROPANE_OK : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) {
         mil_builder b = {0};
-        mil_build_begin(&b, s->module, "main", f->opset);
+        mil_build_begin(&b, s->module, name, f->opset);
         for (int i = 0; i < f->param_count; i++)
             map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
         for (const mil_op *op = f->first; op && !b.err.status; op = op->next) mil_build_copy(&b, op, map);
@@ -103,8 +102,7 @@ static void forget_files(mil_function *f) {
             }
 }
 
-static propane_status collect_weights(ane_source *s, propane_error *err) {
-    const mil_function *f = s->module->functions;
+static propane_status collect_weights(const mil_function *f, ane_source *s, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
             for (int k = 0; k < op->operands[i].count; k++) {
@@ -115,21 +113,43 @@ static propane_status collect_weights(ane_source *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-propane_status ane_source_create(const mil_function *f, const ane_options *o, bool merged, ane_source *out,
-                                 propane_error *err) {
-    const char **params, **results;
-    *out = (ane_source){0};
-    if (f->param_count > ANE_MAX_IO || f->result_count > ANE_MAX_IO)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "ane: function '%s' has more than %d inputs or outputs", f->name,
-                            ANE_MAX_IO);
-    propane_status status = copy_function(f, out, err);
-    if (status == PROPANE_OK) {
-        forget_files(out->module->functions);
-        if (!o->own_names) status = pass_name_io(out->module->functions, &params, &results, err);
+/* Symbols of several functions lie in one list: p000_i000_x. */
+static propane_status tell_apart(mil_function *f, int index, propane_error *err) {
+    for (int k = 0; k < f->param_count + f->result_count; k++) {
+        mil_value *v = k < f->param_count ? f->params[k] : f->results[k - f->param_count];
+        const char *name = arena_printf(f->module->arena, "p%03d_%s", index, v->name);
+        if (!name) return propane_fail_memory(err, 0);
+        PROPANE_TRY(mil_rename(f, v, name, err));
     }
-    if (status == PROPANE_OK && merged) status = ane_merge_constants(out->module->functions, err);
-    if (status == PROPANE_OK && !o->leave_defaults) status = write_defaults(out->module->functions, err);
-    if (status == PROPANE_OK) status = collect_weights(out, err);
+    return PROPANE_OK;
+}
+
+/* `count`: of all. */
+static propane_status add_function(const mil_function *from, int index, int count, const ane_options *o, bool merged,
+                                   ane_source *s, propane_error *err) {
+    const char **params, **results;
+    char name[20] = "main";
+    mil_function *f = NULL;
+    if (from->param_count > ANE_MAX_IO || from->result_count > ANE_MAX_IO)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "ane: function '%s' has more than %d inputs or outputs", from->name,
+                            ANE_MAX_IO);
+    if (count > 1) snprintf(name, sizeof name, "p%03d", index);
+    PROPANE_TRY(copy_function(from, name, s, err));
+    f = mil_module_function(s->module, name, err);
+    if (!f) return PROPANE_ERR_NOT_FOUND;
+    forget_files(f);
+    if (!o->own_names) PROPANE_TRY(pass_name_io(f, &params, &results, err));
+    if (count > 1) PROPANE_TRY(tell_apart(f, index, err));
+    if (merged) PROPANE_TRY(ane_merge_constants(f, err));
+    if (!o->leave_defaults) PROPANE_TRY(write_defaults(f, err));
+    return collect_weights(f, s, err);
+}
+
+propane_status ane_source_create(const mil_function *const *f, int count, const ane_options *o, bool merged,
+                                 ane_source *out, propane_error *err) {
+    *out = (ane_source){.module = mil_module_create(f[0]->module->source)};
+    propane_status status = out->module ? PROPANE_OK : propane_fail_memory(err, 0);
+    for (int i = 0; i < count && status == PROPANE_OK; i++) status = add_function(f[i], i, count, o, merged, out, err);
     if (status == PROPANE_OK) {
         mil_print(&out->program, out->module,
                   &(mil_print_options){.dialect = (mil_dialect)o->dialect, .name_literals = !o->inline_literals});

@@ -106,7 +106,7 @@ static ane_id make_request(const trial *t, ane_id events) {
 static void try_events(const trial *t, ane_id event, text *answer) {
     static const struct block_size size = {0, sizeof(block)};
     const ane_api *a = t->api;
-    const ane_model *m = &((const ane_program *)t->program.impl)->model;
+    const ane_model *m = &((const ane_program *)t->program.impl)->unit->model;
     static ane_id error; /* a late answer may still write to it */
     block handler = {a->_NSConcreteGlobalBlock, GLOBAL_BLOCK, 0, on_completion, &size};
     ane_id events = make_events(a, event), request = events ? make_request(t, events) : NULL;
@@ -133,7 +133,7 @@ static void try_events(const trial *t, ane_id event, text *answer) {
 
 propane_status ane_try_events(text *answer, propane_error *err) {
     trial t = {0};
-    propane_status status = begin(&t, "client", err);
+    propane_status status = begin(&t, "client?dispatch=standard", err);
     if (status == PROPANE_OK && !events_there(t.api)) {
         text_append(answer, "not there: a class or method of shared events is missing or of another type");
     } else if (status == PROPANE_OK) {
@@ -180,13 +180,13 @@ static ane_id make_chain(const trial *t, ane_surface stats) {
 propane_status ane_try_chaining(text *answer, propane_error *err) {
     trial t = {0};
     driver_buffer stats = {.bytes = 64};
-    propane_status status = begin(&t, "client", err);
+    propane_status status = begin(&t, "client?dispatch=standard", err);
     if (status == PROPANE_OK) status = ane_buffer_create(t.device, stats.bytes, &stats, err);
     if (status == PROPANE_OK && !chaining_there(t.api)) {
         text_append(answer, "not there: a class or method of chaining is missing or of another type");
     } else if (status == PROPANE_OK) {
         const ane_api *a = t.api;
-        const ane_model *m = &((const ane_program *)t.program.impl)->model;
+        const ane_model *m = &((const ane_program *)t.program.impl)->unit->model;
         static ane_id error;
         char reason[600];
         void *pool = a->objc_autoreleasePoolPush();

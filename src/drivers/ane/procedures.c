@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ * Owns compiling several functions at once. Where it is proved to work they become procedures of one compiled program, so
+ * that one compile of a process's budget (C1) does for many kernels; a request names the procedure and binds that
+ * procedure's own symbols.
+ *
+ * Reports differ: some have used such programs, for one every index ran the first procedure. So three small functions
+ * prove it first, once for a process and route: two that differ in their constants alone, one of another shape. Where that
+ * does not hold, or the compiler does not take a group, each function is compiled alone, and the report says why.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "drivers/ane/ane.h"
+#include "mil/ops.h"
+
+enum { ROUTES = 2, PROOF_ROUNDS = 2, MOST_WEIGHT_BYTES = 1 << 30 /* a program's weights are limited: C7 */ };
+
+/* ---- the proof ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct proof {
+    bool known, holds;
+    char why[400];
+} proof;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static proof proofs[ROUTES];
+
+static propane_status run_all(ane_rig *r, propane_error *err) {
+    propane_completion done;
+    for (int round = 0; round < PROOF_ROUNDS; round++)
+        for (int k = r->count - 1; k >= 0; k--) PROPANE_TRY(ane_rig_run(r, k, round, &done, err));
+    return PROPANE_OK;
+}
+
+static propane_status prove(ane_device *d, proof *p, propane_error *err) {
+    ane_options o = d->options;
+    ane_rig r;
+    propane_error why = {0};
+    o.dispatch = ANE_STANDARD;
+    o.statistics = false;
+    propane_status status = ane_rig_open(d->api, &o, ANE_RIG_FUNCTIONS, &r, &why);
+    if (status == PROPANE_OK) {
+        status = run_all(&r, &why);
+        ane_rig_close(&r);
+    }
+    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
+    *p = (proof){.known = true, .holds = status == PROPANE_OK};
+    snprintf(p->why, sizeof p->why, "%.399s", why.text);
+    return PROPANE_OK;
+}
+
+/* `out` is the answer of this process and route. */
+static propane_status ask_proof(ane_device *d, proof *out, int *compiles, propane_error *err) {
+    pthread_mutex_lock(&mutex);
+    proof *p = &proofs[d->options.route];
+    *compiles += !p->known;
+    propane_status status = p->known ? PROPANE_OK : prove(d, p, err);
+    *out = *p;
+    pthread_mutex_unlock(&mutex);
+    return status;
+}
+
+/* ---- compiling -------------------------------------------------------------------------------------------------------------- */
+
+static int64_t weight_bytes(const mil_function *f) {
+    int64_t sum = 0;
+    for (const mil_op *op = f->first; op; op = op->next)
+        if (strncmp(op->info->name, "const", 5) == 0)
+            sum += mil_type_count(&op->results[0]->type) * mil_dtype_get(op->results[0]->type.dtype)->bits / 8;
+    return sum;
+}
+
+/* How many of them, from the first on, make one program. */
+static int group_size(const mil_function *const *f, int count) {
+    int64_t bytes = weight_bytes(f[0]);
+    int n = 1;
+    while (n < count && n < ANE_MAX_PROCEDURES && (bytes += weight_bytes(f[n])) <= MOST_WEIGHT_BYTES) n++;
+    return n;
+}
+
+static void drop(ane_device *d, driver_program *const *out, int count) {
+    for (int k = 0; k < count; k++) ane_program_free(d, out[k]);
+}
+
+static propane_status compile_apart(ane_device *d, const mil_function *const *f, int count,
+                                    const propane_compile_options *options, driver_program *const *out,
+                                    propane_compile_report *report, propane_error *err) {
+    for (int k = 0; k < count; k++) {
+        report->compiles++;
+        propane_status status = ane_compile(d, f[k], options, out[k], err);
+        if (status == PROPANE_OK) continue;
+        report->failed += k;
+        drop(d, out, k);
+        return status;
+    }
+    return PROPANE_OK;
+}
+
+/* A group, or its functions one by one where the compiler does not take it. */
+static propane_status compile_group(ane_device *d, const mil_function *const *f, int count,
+                                    const propane_compile_options *options, driver_program *const *out,
+                                    propane_compile_report *report, propane_error *err) {
+    propane_error why = {0};
+    report->compiles++;
+    propane_status status = ane_compile_together(d, f, count, options, out, &why);
+    if (status == PROPANE_OK) {
+        report->procedures += count;
+        return PROPANE_OK;
+    }
+    if (d->options.procedures == ANE_TOGETHER || status == PROPANE_ERR_MEMORY || status == PROPANE_ERR_LIMIT) {
+        report->failed = -1;
+        return propane_fail(err, status, "%s", why.text);
+    }
+    snprintf(report->how, sizeof report->how, "a program each, since the group fails: %.200s", why.text);
+    return compile_apart(d, f, count, options, out, report, err);
+}
+
+propane_status ane_compile_all(void *impl, const mil_function *const *f, int count,
+                               const propane_compile_options *options, driver_program *const *out,
+                               propane_compile_report *report, propane_error *err) {
+    ane_device *d = impl;
+    proof p = {.holds = d->options.procedures == ANE_TOGETHER};
+    if (d->options.procedures == ANE_TOGETHER_IF_PROVED && count > 1)
+        PROPANE_TRY(ask_proof(d, &p, &report->compiles, err));
+    if (!p.holds || count < 2) {
+        snprintf(report->how, sizeof report->how, "a program each%s%.220s",
+                 count < 2                            ? ""
+                 : d->options.procedures == ANE_APART ? ", as asked for"
+                                                      : ", since procedures do not hold here: ",
+                 p.why);
+        report->failed = 0;
+        return compile_apart(d, f, count, options, out, report, err);
+    }
+    for (int done = 0, programs = 1; done < count; programs++) {
+        int n = group_size(f + done, count - done);
+        report->failed = done;
+        propane_status status = n > 1 ? compile_group(d, f + done, n, options, out + done, report, err)
+                                      : compile_apart(d, f + done, n, options, out + done, report, err);
+        if (status != PROPANE_OK) {
+            drop(d, out, done);
+            return status;
+        }
+        done += n;
+        if (!strstr(report->how, "since the group fails"))
+            snprintf(report->how, sizeof report->how, "%d procedures of %d compiled program%s%s", report->procedures,
+                     programs, programs > 1 ? "s" : "", d->options.procedures == ANE_TOGETHER ? ", not proved" : "");
+    }
+    return PROPANE_OK;
+}
