@@ -59,7 +59,7 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=reload=baked TMPDIR=$PWD/t
 $ propane $(cat args) --device cpu --weights reload --run none
 2~ propane train: kernel '*': compile: device 'cpu' cannot use a compiled program again with other weights: compile it anew
 = 1
-$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=80 TMPDIR=$PWD/tmp propane $(cat args) --device ane --run failed
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=evaluate=0x1d,evaluate_at=40 TMPDIR=$PWD/tmp propane $(cat args) --device "ane:memory?dispatch=standard" --run failed
 2~ propane train: kernel '*': ane: the engine fails: com.apple.appleneuralengine, code 8: *0x1d: number, size or order of the surfaces (C11 to C13)
 = 1
 # The first weight mode that holds is taken.
