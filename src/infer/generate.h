@@ -13,11 +13,14 @@
 
 typedef struct infer infer;
 
+enum { INFER_MAX_SEQUENCES = 256 };
+
 typedef struct infer_options {
     mil_dtype dtype;       /* MIL_fp32 or MIL_fp16: of the programs */
     int64_t context;       /* longest sequence; 0: the model's max_position_embeddings */
     int64_t chunk;         /* most positions that a prompt is read by at once; 0: 512 */
     model_packing weights; /* how matrices are stored (model/pack.h); MODEL_UNPACKED: in `dtype` */
+    int sequences;         /* that can be read at the same time; 0: 1 */
 } infer_options;
 
 /* The device must outlive it; the weights' matrices are copied to the device, the embedding is read from `weights`, which
@@ -30,6 +33,11 @@ int infer_vocab(const infer *m);
 int64_t infer_weight_bytes(const infer *m); /* what each token reads */
 int64_t infer_position(const infer *m);     /* tokens read so far */
 void infer_reset(infer *m);                 /* a fresh sequence */
+int infer_sequences(const infer *m);
+/* The sequence that reset, reuse, read, score, position and generate are about from now on; the first one is 0. */
+void infer_select(infer *m, int sequence);
+/* How many ids a sequence that was read begins with, of those given. */
+int64_t infer_shared(const infer *m, int sequence, const int32_t *ids, int64_t count);
 /* Goes back to the longest beginning that the sequence shares with `ids`, and returns its length: what need not be read
  * again. */
 int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count);
@@ -37,7 +45,11 @@ int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count);
 /* Reads ids at the end of the sequence. `logits` [vocab] (may be NULL): after the last one. An id outside the vocabulary
  * and a sequence longer than the context are errors; then nothing was read. */
 PROPANE_CHECK propane_status infer_read(infer *m, const int32_t *ids, int64_t count, float *logits, propane_error *err);
-/* The same, and tells -log p of each id after the first in nats: nll [count - 1]. Begins a fresh
+/* One id at the end of each of these different sequences, all at once: the weights are read once for all. `logits`
+ * [count][vocab], may be NULL. */
+PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count,
+                                             float *logits, propane_error *err);
+/* As infer_read, and tells -log p of each id after the first in nats: nll [count - 1]. Begins a fresh
  * sequence; the last id is predicted, not read. */
 PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *nll, propane_error *err);
 /* Mean of infer_score over a sequence of any length, in windows of at most infer_context predictions that follow one

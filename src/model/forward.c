@@ -580,44 +580,91 @@ mil_value *model_build_layers(mil_builder *b, const model_config *c, const model
     return v;
 }
 
-propane_status model_build_attn_decode(mil_module *m, const char *name, const model_config *c,
-                                       const model_build_options *o, int layer, int64_t cache, mil_function **out,
-                                       propane_error *err) {
+/* What both forms of attention for generation have in common: inputs, and new queries, keys and values. */
+typedef struct decode {
     context x;
-    PROPANE_TRY(begin(&x, m, name, c, o, MODEL_ATTN, layer, err));
+    mil_value *k_cache, *v_cache, *mask, *q, *k, *v; /* q, k by heads and turned; v by heads; [B,heads,HD,N] */
+    part_weights w;
+} decode;
+
+static propane_status begin_decode(decode *d, mil_module *m, const char *name, const model_config *c,
+                                   const model_build_options *o, int layer, int64_t cache, int64_t seen,
+                                   mil_value **rows, propane_error *err) {
+    context *x = &d->x;
+    PROPANE_TRY(begin(x, m, name, c, o, MODEL_ATTN, layer, err));
     if (cache < 1 || cache > 1 << 24)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: a cache of %lld positions; it must be from 1 to 16777216",
                             name, (long long)cache);
     int64_t batch = o->batch, n = o->sequence, hd = c->head_dim, kv = c->num_key_value_heads;
-    mil_value *in = activation(&x);
-    static const int64_t to_heads[] = {0, 2, 3, 1}, to_rows[] = {0, 3, 1, 2};
-    mil_value *k_cache = input(&x, "k_cache", batch, cache, kv, hd);
-    mil_value *v_cache = input(&x, "v_cache", batch, cache, kv, hd);
+    mil_value *in = activation(x);
+    d->k_cache = input(x, "k_cache", batch, cache, kv, hd);
+    d->v_cache = input(x, "v_cache", batch, cache, kv, hd);
+    if (rows) *rows = mil_build_param(&x->b, "rows", mil_type_tensor(MIL_int32, 1, &n));
     rope r = {0};
-    if (x.arch->position == ARCH_ROPE) {
-        r.cos = input(&x, "cos", 1, 1, hd, n);
-        r.sin = input(&x, "sin", 1, 1, hd, n);
+    if (x->arch->position == ARCH_ROPE) {
+        r.cos = input(x, "cos", 1, 1, hd, n);
+        r.sin = input(x, "sin", 1, 1, hd, n);
     }
-    mil_value *mask = input(&x, "mask", 1, 1, n, cache + n);
-    part_weights w = declare(&x);
-    if (x.arch->position == ARCH_ROPE) r.turn = rope_turn(&x);
+    d->mask = input(x, "mask", 1, 1, n, seen);
+    d->w = declare(x);
+    if (x->arch->position == ARCH_ROPE) r.turn = rope_turn(x);
+    mil_value *xn = norm(x, in, &d->w);
+    stage(x, "qkv");
+    mil_value *q = linear(x, &d->w, "q_proj", "q_bias", xn, "q");
+    mil_value *k = linear(x, &d->w, "k_proj", "k_bias", xn, "k");
+    mil_value *v = linear(x, &d->w, "v_proj", "v_bias", xn, "v");
+    d->v = reshape4(x, v, batch, kv, hd, n);
+    d->q = heads_of(x, &r, q, c->num_attention_heads, weight(&d->w, "q_norm"), "q");
+    d->k = heads_of(x, &r, k, kv, weight(&d->w, "k_norm"), "k");
+    return PROPANE_OK;
+}
 
-    mil_value *xn = norm(&x, in, &w);
-    stage(&x, "qkv");
-    mil_value *q = linear(&x, &w, "q_proj", "q_bias", xn, "q");
-    mil_value *k = linear(&x, &w, "k_proj", "k_bias", xn, "k");
-    mil_value *v = linear(&x, &w, "v_proj", "v_bias", xn, "v");
+static propane_status end_decode(decode *d, mil_value *mix, mil_value *k_out, mil_value *v_out, mil_function **out,
+                                 propane_error *err) {
+    context *x = &d->x;
+    stage(x, "out");
+    mil_build_result(&x->b, named(x, linear(x, &d->w, "o_proj", "o_bias", mix, "attn"), "o"));
+    mil_build_result(&x->b, k_out);
+    mil_build_result(&x->b, v_out);
+    return end(x, out, err);
+}
+
+static const int64_t to_heads[] = {0, 2, 3, 1}, to_rows[] = {0, 3, 1, 2};
+
+propane_status model_build_attn_decode(mil_module *m, const char *name, const model_config *c,
+                                       const model_build_options *o, int layer, int64_t cache, mil_function **out,
+                                       propane_error *err) {
+    decode d;
+    PROPANE_TRY(begin_decode(&d, m, name, c, o, layer, cache, cache + o->sequence, NULL, err));
+    mil_builder *b = &d.x.b;
     span spans[] = {
-        {mil_build_transpose(&x.b, k_cache, to_heads, 4), mil_build_transpose(&x.b, v_cache, to_heads, 4), cache},
-        {NULL, reshape4(&x, v, batch, kv, hd, n), n}};
-    mil_value *v_new = named(&x, mil_build_transpose(&x.b, spans[1].v, to_rows, 4), "v_new");
-    q = heads_of(&x, &r, q, c->num_attention_heads, weight(&w, "q_norm"), "q");
-    spans[1].k = heads_of(&x, &r, k, kv, weight(&w, "k_norm"), "k");
-    mil_value *k_new = named(&x, mil_build_transpose(&x.b, spans[1].k, to_rows, 4), "k_new");
-    mil_value *mix = attention(&x, q, spans, 2, mask);
-    stage(&x, "out");
-    mil_build_result(&x.b, named(&x, linear(&x, &w, "o_proj", "o_bias", mix, "attn"), "o"));
-    mil_build_result(&x.b, k_new);
-    mil_build_result(&x.b, v_new);
-    return end(&x, out, err);
+        {mil_build_transpose(b, d.k_cache, to_heads, 4), mil_build_transpose(b, d.v_cache, to_heads, 4), cache},
+        {d.k, d.v, o->sequence}};
+    mil_value *v_new = named(&d.x, mil_build_transpose(b, d.v, to_rows, 4), "v_new");
+    mil_value *k_new = named(&d.x, mil_build_transpose(b, d.k, to_rows, 4), "k_new");
+    return end_decode(&d, attention(&d.x, d.q, spans, 2, d.mask), k_new, v_new, out, err);
+}
+
+/* The cache with the new rows in their places. */
+static mil_value *put_rows(context *x, mil_value *cache, mil_value *rows, mil_value *fresh, const char *name) {
+    mil_builder *b = &x->b;
+    mil_value *axis = mil_build_int(b, 1), *mode = mil_build_text(b, "update");
+    mil_value *updates = mil_build_transpose(b, fresh, to_rows, 4);
+    const mil_argument arguments[] = {
+        {"data", 1, &cache}, {"indices", 1, &rows}, {"updates", 1, &updates}, {"axis", 1, &axis}, {"mode", 1, &mode}};
+    mil_op *op = mil_build_op(b, MIL_OP_scatter, name, arguments, 5);
+    return op ? named(x, op->results[0], name) : NULL;
+}
+
+propane_status model_build_attn_cached(mil_module *m, const char *name, const model_config *c,
+                                       const model_build_options *o, int layer, int64_t cache, mil_function **out,
+                                       propane_error *err) {
+    decode d;
+    mil_value *rows = NULL;
+    PROPANE_TRY(begin_decode(&d, m, name, c, o, layer, cache, cache, &rows, err));
+    mil_builder *b = &d.x.b;
+    mil_value *k = put_rows(&d.x, d.k_cache, rows, d.k, "k_cache_out");
+    mil_value *v = put_rows(&d.x, d.v_cache, rows, d.v, "v_cache_out");
+    span all = {mil_build_transpose(b, k, to_heads, 4), mil_build_transpose(b, v, to_heads, 4), cache};
+    return end_decode(&d, attention(&d.x, d.q, &all, 1, d.mask), k, v, out, err);
 }

@@ -82,6 +82,14 @@ PROPANE_CHECK propane_status model_build_attn_decode(mil_module *m, const char *
                                                      const model_build_options *o, int layer, int64_t cache,
                                                      mil_function **out, propane_error *err);
 
+/* The same for devices that write into a cache where it lies: parameter rows [N] int32 behind the caches tells where the new
+ * keys and values go, mask [1,1,N,T] what each new position sees, its own row included, and the results k_cache_out and
+ * v_cache_out are the caches, which the caller binds to their own buffers. What a sequence has read may lie anywhere, so
+ * positions of several sequences can be read at once. */
+PROPANE_CHECK propane_status model_build_attn_cached(mil_module *m, const char *name, const model_config *c,
+                                                     const model_build_options *o, int layer, int64_t cache,
+                                                     mil_function **out, propane_error *err);
+
 /* cos and sin [head_dim, count] of positions first, first+1, ...: row i and row i + head_dim/2 hold the angle
  * position * model_config_rope_rate(i). */
 void model_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out);

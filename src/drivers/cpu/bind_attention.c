@@ -105,6 +105,7 @@ propane_status cpu_plan_emit_attention(planner *p, const cpu_plan_node *node, pr
     const mil_type *s = &f->scores->results[0]->type;
     attention_args *x = ARENA_NEW(p->arena, attention_args);
     bool transposed = false;
+    if (f->mask) return cpu_plan_emit_masked(p, node, scores_are_first(node, f->mix), err);
     if (!x) return cpu_plan_no_memory(p, err);
     PROPANE_TRY(mil_attr_bool(f->scores, "transpose_x", &transposed, err));
     x->a = (cpu_attention){.isa = p->options.isa,

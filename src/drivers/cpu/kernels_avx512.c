@@ -17,6 +17,9 @@
 #define ATTENTION_NAME attention_kernels_avx512
 #include "drivers/cpu/attention_body.h"
 
+#define ATTENTION_MASKED_NAME attention_masked_avx512
+#include "drivers/cpu/attention_masked_body.h"
+
 #define GEMV_NAME cpu_gemv_kernels_avx512
 #include "drivers/cpu/gemv_body.h"
 

@@ -185,7 +185,8 @@ typedef struct cpu_plan_attention {
     const mil_op *scores; /* Q K' */
     const mil_op *mix;    /* P V; NULL: it is the backward pass, which has these: */
     const mil_op *d_probs, *d_values, *d_query, *d_keys;
-    int64_t period; /* rows of a head */
+    int64_t period;        /* rows of a head */
+    const mil_value *mask; /* an input [.., period, keys] that is added to the scores; NULL: the mask is a constant */
 } cpu_plan_attention;
 
 struct planner {
@@ -271,6 +272,9 @@ PROPANE_CHECK propane_status cpu_plan_causal(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_fuse(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_find_attention(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_attention(planner *p, const cpu_plan_node *node, propane_error *err);
+/* The same behind a mask that is an input; `scores_first`: in the mix. */
+PROPANE_CHECK propane_status cpu_plan_emit_masked(planner *p, const cpu_plan_node *node, bool scores_first,
+                                                  propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_take_weights(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_place_values(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_memory(planner *p, propane_error *err);
@@ -295,8 +299,8 @@ extern const cpu_plan_binding cpu_bind_none, cpu_bind_fold, cpu_bind_reference, 
     cpu_bind_gather, cpu_bind_matmul, cpu_bind_linear, cpu_bind_conv, cpu_bind_lower_layer_norm,
     cpu_bind_lower_batch_norm, cpu_bind_lower_instance_norm, cpu_bind_lower_l2_norm, cpu_bind_lower_sdpa,
     cpu_bind_lower_activation, cpu_bind_lower_layout, cpu_bind_lower_transposed, cpu_bind_pool, cpu_bind_resize,
-    cpu_bind_recurrent, cpu_bind_update, cpu_bind_scatter, cpu_bind_along, cpu_bind_sort, cpu_bind_scalar,
-    cpu_bind_sample, cpu_bind_nms, cpu_bind_spread, cpu_bind_windows, cpu_bind_response, cpu_bind_draw,
+    cpu_bind_recurrent, cpu_bind_update, cpu_bind_rows, cpu_bind_scatter, cpu_bind_along, cpu_bind_sort,
+    cpu_bind_scalar, cpu_bind_sample, cpu_bind_nms, cpu_bind_spread, cpu_bind_windows, cpu_bind_response, cpu_bind_draw,
     cpu_bind_lower_einsum, cpu_bind_lower_quantized;
 
 /* How a reduction row combines its elements. */

@@ -8,7 +8,7 @@
 #include "drivers/cpu/plan.h"
 #include "mil/shape.h"
 
-enum { MOST_OPS = 32, MOST_USERS = 4, MOST_WIDTH = 512 };
+enum { MOST_OPS = 32, MOST_USERS = 4, MOST_WIDTH = 512, MOST_MASK_ROWS = 16 };
 
 typedef struct match {
     planner *p;
@@ -103,11 +103,43 @@ static int64_t width_of(const mil_op *op, bool scores_are_x) {
     return t->dim[t->rank - (scores_are_x ? 1 : 2)];
 }
 
+/* A mask that is known when the program runs: an input of few rows, the same for all heads. */
+static const mil_value *mask_of(const mil_op *add) {
+    const mil_type *s = &add->results[0]->type;
+    for (int i = 0; add->info->code == MIL_OP_add && i < 2; i++) {
+        const mil_value *v = mil_in(add, i ? "x" : "y");
+        const mil_type *t = &v->type;
+        bool good = !v->konst && !v->def && s->rank >= 2 && t->rank >= 2 && t->rank <= s->rank &&
+                    (t->dtype == MIL_fp32 || t->dtype == MIL_fp16) && t->dim[t->rank - 2] <= MOST_MASK_ROWS;
+        for (int d = 1; good && d <= t->rank; d++) good = t->dim[t->rank - d] == (d <= 2 ? s->dim[s->rank - d] : 1);
+        if (good) return v;
+    }
+    return NULL;
+}
+
+static bool match_masked(match *m, const mil_op *softmax, const mil_op *add, const mil_value *mask) {
+    const mil_value *a = mil_in(add, "x");
+    const mil_type *t = &mask->type;
+    m->found.scale = 1;
+    m->found.mask = mask;
+    m->found.period = t->dim[t->rank - 2];
+    if (!add_op(m, softmax) || !add_op(m, add)) return false;
+    m->found.scores = product_before(m, a == mask ? mil_in(add, "y") : a, 1, &m->found.scale);
+    if (!m->found.scores) return false;
+    const mil_type *s = &m->found.scores->results[0]->type;
+    int64_t depth = depth_of(m->found.scores);
+    return s->rank >= 2 && s->dim[s->rank - 1] == t->dim[t->rank - 1] && s->dim[s->rank - 2] % m->found.period == 0 &&
+           depth > 0 && depth <= MOST_WIDTH;
+}
+
 static bool match_scores(match *m, const mil_op *softmax) {
     const mil_value *x = mil_in(softmax, "x");
     const mil_op *add = x->konst ? NULL : x->def;
     int64_t rows = add ? cpu_plan_adds_mask(add, true) : 0;
-    if (!rows || m->p->op_of[x->id] < 0 || m->p->uses[x->id] != 1) return false;
+    if (!add || m->p->op_of[x->id] < 0 || m->p->uses[x->id] != 1) return false;
+    const mil_value *mask = rows ? NULL : mask_of(add);
+    if (mask) return match_masked(m, softmax, add, mask);
+    if (!rows) return false;
     const mil_value *a = mil_in(add, "x"), *b = mil_in(add, "y");
     m->found.scale = 1;
     m->found.causal = true;
@@ -202,7 +234,7 @@ static bool match_all(match *m, const mil_op *softmax) {
     if (!match_scores(m, softmax)) return false;
     int count = users_of(m, probs, users, as, 0);
     if (count == 1) return match_forward(m, users[0], as[0]);
-    return count == 3 && match_backward(m, probs, users, as);
+    return count == 3 && !m->found.mask && match_backward(m, probs, users, as);
 }
 
 /* ---- taking it ---------------------------------------------------------------------------------------------------------- */
