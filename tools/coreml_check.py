@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Runs the models that tools/coreml_zoo.py converts, and compares with PyTorch: in fp32 within 1e-4 of the largest value, in
 fp16 within twice the error that fp16 PyTorch has against fp32 (where PyTorch has no fp16 run: within 2e-2). Then each
-package is read and written by Propane, and coremltools must find the same program in it, operation by operation.
+package is read and written by Propane, and coremltools must find the same program in it, operation by operation; and the
+operations that Propane itself prints must be those of coremltools' program: kinds, order, names, types.
 
 coreml_check.py [PROPANE [FOLDER [NAME...]]]: the zoo is made there first, unless it is there already.
 Exit code 77 with the reason where PyTorch or coremltools are not here."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ try:
     import coremltools as ct
     import numpy as np
     import torch  # noqa: F401
+    from coremltools.converters.mil.mil import types as mil_types
 except ImportError as e:
     print(f"PyTorch or coremltools is not here: {e}")
     sys.exit(77)
@@ -138,6 +141,70 @@ def round_trip(package, work):
     return None
 
 
+# "tensor<fp16, [1, 2]> a, bool b = op(...)": in the text that Propane prints, results with their types.
+STATEMENT = re.compile(r"^ *(?:(.*[\w>] [\w@.]+) = )?([a-z]\w*)\(.*\)?\[?.*$")
+RESULT = re.compile(r"((?:state<)?(?:tensor<\w+, \[[\d, ]*\]>|\w+(?:<[^=]*?>)?)>?) ([\w@.]+)(?:, |$)")
+
+
+def statements(text):
+    """Kind, names and types of every operation but constants, blocks behind their operation."""
+    out, pending = [], False
+    for line in text.split("\n"):
+        found = STATEMENT.match(line)
+        if not found or found.group(2) in ("func", "program", "const") or line.lstrip().startswith(("}", "[", "func ")):
+            continue
+        results = RESULT.findall(found.group(1) or "")
+        if pending and found.group(2) == "read_state":  # one operation there, with the write_state in front of it
+            pending = False
+            continue
+        pending = found.group(2) == "write_state"
+        kind = "coreml_update_state" if pending else found.group(2)
+        out.append((kind, [name for _, name in results], [kind_of(t) for t, _ in results]))
+    return out
+
+
+def kind_of(text):
+    """Element type and dimensions of a type in text; None for what is no tensor."""
+    found = re.fullmatch(r"tensor<(\w+), \[([\d, ]*)\]>", text)
+    if found:
+        return found.group(1), [int(d) for d in found.group(2).split(",") if d.strip()]
+    return (text, []) if re.fullmatch(r"(fp|u?int)\d+|bool", text) else None
+
+
+def operations(block):
+    for op in block.operations:
+        if op.op_type != "const":
+            yield op
+        for inner in op.blocks:
+            yield from operations(inner)
+
+
+def same_as_text(package, work):
+    """Every operation of coremltools' program stands in Propane's text, in the same order, with the same names and types."""
+    path = os.path.join(work, "program.mil")
+    command("convert", package, path)
+    with open(path) as f:
+        ours = statements(f.read())
+    _, program = program_of(package)
+    theirs = [op for f in program.functions.values() for op in operations(f)]
+    if len(ours) != len(theirs):
+        return f"{len(theirs)} operations; Propane has {len(ours)}"
+    for (kind, names, types), op in zip(ours, theirs):
+        if kind != op.op_type or (kind != "coreml_update_state" and names != [o.name for o in op.outputs]):
+            return f"{op.op_type} {op.name} is {kind} {names}"
+        for mine, o in zip(types, op.outputs):
+            if mine is None or not hasattr(o, "shape") or not mil_types.is_tensor(o.sym_type):
+                continue
+            if mine[0] != mil_types.builtin_to_string(o.dtype) or len(mine[1]) != len(o.shape) or any(
+                    is_number(d) and int(d) != m for m, d in zip(mine[1], o.shape)):
+                return f"{op.op_type} {op.name}: {mine}, there {o.sym_type}"
+    return None
+
+
+def is_number(d):
+    return isinstance(d, (int, np.integer))
+
+
 def check(name, folder):
     where = os.path.join(folder, name)
     with open(os.path.join(where, "zoo.json")) as f:
@@ -150,6 +217,7 @@ def check(name, folder):
             exact = run(half, where, note, "fp32", work, note["outputs"])
         typed = run(half, where, note, "fp16", work, note["outputs"])
         difference = round_trip(half, work)
+        unlike = same_as_text(half, work)
     limit = [max(2 * e, FP16_FLOOR) for e in note["fp16_error"]] if note["fp16_error"] else [FP16_WITHOUT] * len(typed)
     bad = []
     if max(exact) > FP32:
@@ -158,6 +226,8 @@ def check(name, folder):
         bad.append(f"fp16 differs by {max(typed):.2e}, allowed {max(limit):.2e}")
     if difference:
         bad.append(f"written again: {difference}")
+    if unlike:
+        bad.append(f"in Propane: {unlike}")
     print(f"{'FAILED' if bad else 'ok':<8}{name:<22} fp32 {max(exact):.1e}  fp16 {max(typed):.1e} (allowed {max(limit):.1e}) {'; '.join(bad)}", flush=True)
     return not bad
 

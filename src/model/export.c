@@ -140,7 +140,8 @@ static mil_value *extend(void *context, mil_builder *b, int layer, bool values, 
                              ARG("end", corner(e, layer + 1, kv, e->end, hd))};
     mil_value *changed = one(e, MIL_OP_slice_update, NULL, change, COUNT(change));
     mil_argument write[] = {ARG("input", state), ARG("data", changed)};
-    (void)mil_build_op(&e->b, MIL_OP_write_state, NULL, write, COUNT(write));
+    const char *label = arena_printf(e->b.module->arena, "%s_write_%d", names[values], layer);
+    (void)mil_build_op(&e->b, MIL_OP_write_state, label, write, COUNT(write));
     mil_value *now = one(e, MIL_OP_read_state, names[values], read, 1);
     mil_value *out = mil_build_transpose(&e->b, mil_build_slice(&e->b, now, from, size), swap, 4);
     *b = e->b;
