@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * propane train: text or tokens in, a run folder out. Ctrl-C finishes the step and writes a checkpoint; a compile budget
+ * propane train: text or tokens in, a run folder out (with a MODEL: cli/tune.h). Ctrl-C finishes the step and writes a checkpoint; a compile budget
  * that is used up makes the command replace itself by exec() with --resume.
  */
 #include <errno.h>
@@ -21,6 +21,7 @@
 #include "cli/progress.h"
 #include "cli/runfolder.h"
 #include "cli/telemetry.h"
+#include "cli/tune.h"
 #include "model/store.h"
 #include "train/checkpoint.h"
 #include "train/group.h"
@@ -449,6 +450,7 @@ static void end_ranks(mpi *m, propane_error *err) {
 }
 
 int cmd_train(int argc, char **argv) {
+    if (tune_asked(argc, argv)) return tune_command(argc, argv);
     train_job j = {.report = true, .corpus_options = {.kind = "bpe"}, .lock = -1};
     train_options *o = &j.options;
     train_options_default(o);
@@ -543,7 +545,7 @@ int cmd_train(int argc, char **argv) {
          .help = "TensorBoard event files, in a folder of the run's name"},
         {"--report", CLI_SWITCH, &j.report, .help = "report.html in the run's folder at the end"},
     };
-    static const char usage[] = "train --data FILE [flags]";
+    static const char usage[] = "train --data FILE [flags]  (a Core ML model: propane train MODEL --help)";
     static const char about[] = "Trains a language model on a text. Every device computation is a MIL program. "
                                 "Ctrl-C writes a checkpoint after the batch at hand; --resume goes on from it bit for "
                                 "bit, with the options that the run was begun with.";

@@ -118,7 +118,7 @@ static void put_head(watch *w) {
     double eta = strcmp(state, "running") == 0 && speed > 0 ? (steps - (double)last->step) * tokens / speed : NAN;
     char watts[40] = "";
     if (isfinite(last->watts)) snprintf(watts, sizeof watts, "   %.2f W simulated", last->watts);
-    put(w, "%.0f tokens/s   %s%s%s   memory %.0f MB%s", speed, duration(taken, last->seconds),
+    put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"), duration(taken, last->seconds),
         isfinite(eta) ? ", left " : "", isfinite(eta) ? duration(left, eta) : "", last->memory / 1e6, watts);
     if (h->value_count) {
         const run_value *v = &h->values[h->value_count - 1];

@@ -14,6 +14,7 @@
 
 typedef struct progress {
     bool json, terminal;
+    const char *unit;              /* what is counted: "tokens", or set by the caller after progress_init */
     int64_t steps;                 /* in all */
     int64_t shown_ns;              /* when the last line came */
     bool drawn;                    /* a redrawn line stands on the terminal */

@@ -73,6 +73,9 @@ static summary summarise(const run_history *h) {
     return s;
 }
 
+/* Runs of language models count tokens, others samples. */
+static bool of_samples(const run_history *h) { return strcmp(run_history_text(h, "unit", ""), "samples") == 0; }
+
 static void put_facts(text *out, const run_history *h) {
     summary s = summarise(h);
     text_append(out, "<div class=\"facts\">");
@@ -80,7 +83,7 @@ static void put_facts(text *out, const run_history *h) {
     fact(out, "training loss at first", "%.4f", s.first);
     fact(out, "best validation loss", "%.4f", s.best);
     fact(out, "steps done", "%.0f", h->count ? (double)h->points[h->count - 1].step : NAN);
-    fact(out, "tokens a second", "%.0f", s.speed);
+    fact(out, of_samples(h) ? "samples a second" : "tokens a second", "%.0f", s.speed);
     fact(out, "seconds of training", "%.1f", s.seconds > 0 ? s.seconds : NAN);
     fact(out, "MB of memory at most", "%.0f", s.memory / 1e6);
     fact(out, "watts of the engine, simulated", "%.2f", s.watts);
@@ -156,10 +159,10 @@ propane_status report_print(const run_history *h, const char *title, const repor
     text_append(out, ".</p>\n");
     put_facts(out, h);
     text_append(out, "<h2>Curves</h2>\n");
-    PROPANE_TRY(put_chart(out, h, "Loss, nats per token", pick_loss, true, err));
+    PROPANE_TRY(put_chart(out, h, of_samples(h) ? "Loss" : "Loss, nats per token", pick_loss, true, err));
     PROPANE_TRY(put_chart(out, h, "Length of the gradient", pick_norm, false, err));
     PROPANE_TRY(put_chart(out, h, "Learning rate", pick_rate, false, err));
-    PROPANE_TRY(put_chart(out, h, "Tokens a second", pick_speed, false, err));
+    PROPANE_TRY(put_chart(out, h, of_samples(h) ? "Samples a second" : "Tokens a second", pick_speed, false, err));
     put_samples(out, samples, sample_count);
     if (h->start) {
         text_append(out, "<h2>Configuration</h2>\n");
@@ -169,8 +172,8 @@ propane_status report_print(const run_history *h, const char *title, const repor
         text_append(out, "<h2>Again</h2>\n<pre>");
         escape(out, run_history_text(h, "command", ""));
         text_append(
-            out, "</pre>\n<p class=\"lead\">The same data, tokenizer and options give the same numbers, whatever the "
-                 "number of threads.</p>\n");
+            out, "</pre>\n<p class=\"lead\">The same data and options give the same numbers, whatever the number of "
+                 "threads.</p>\n");
     }
     text_append(out, "</body></html>\n");
     return out->failed ? propane_fail_memory(err, out->length) : PROPANE_OK;

@@ -78,20 +78,27 @@ static void put_model(json_t *o, const train_options *options, const trainer *t)
     json_object_set_new(o, "lora_targets", json_string(w->lora.modules));
 }
 
-static json_t *start_record(const train_options *o, const trainer *t, const corpus *data) {
+json_t *telemetry_record(void) {
     text command = {0};
     char now[64] = "";
     time_t seconds = time(NULL);
     struct tm local;
     if (localtime_r(&seconds, &local)) strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S %z", &local);
     put_command(&command);
-    json_t *r =
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "event", "start", "time", now, "version",
-                  propane_version(), "command", command.data ? command.data : "", "steps", (json_int_t)o->steps,
-                  "batch", (json_int_t)o->batch, "accumulate", (json_int_t)o->accumulate, "context",
-                  (json_int_t)o->context, "tokens_per_step", (json_int_t)(o->batch * o->context * o->accumulate));
+    json_t *r = json_pack("{s:s, s:s, s:s, s:s}", "event", "start", "time", now, "version", propane_version(), "command",
+                          command.data ? command.data : "");
     text_deinit(&command);
+    return r;
+}
+
+static json_t *start_record(const train_options *o, const trainer *t, const corpus *data) {
+    json_t *r = telemetry_record();
     if (!r) return NULL;
+    json_object_set_new(r, "steps", json_integer(o->steps));
+    json_object_set_new(r, "batch", json_integer(o->batch));
+    json_object_set_new(r, "accumulate", json_integer(o->accumulate));
+    json_object_set_new(r, "context", json_integer(o->context));
+    json_object_set_new(r, "tokens_per_step", json_integer(o->batch * o->context * o->accumulate));
     put_model(r, o, t);
     json_object_set_new(r, "tokens", json_integer(data->count));
     if (data->instructions) json_object_set_new(r, "examples", json_integer(data->examples.count));
@@ -117,7 +124,6 @@ static json_t *start_record(const train_options *o, const trainer *t, const corp
         json_object_set_new(r, "programs", json_string(train_step_sharing(machine)));
         json_object_set_new(r, "device_note", json_string(train_step_device_note(machine)));
     }
-    put_machine(r);
     return r;
 }
 
@@ -142,15 +148,23 @@ static double seconds_of(const char *dir) {
     return seconds;
 }
 
-propane_status telemetry_open(telemetry *t, const train_options *o, const char *logdir, const trainer *trained,
-                              const corpus *data, propane_error *err) {
-    *t = (telemetry){.options = o, .seconds_before = o->resume ? seconds_of(o->run_dir) : 0};
-    run_log_open(&t->log, o->run_dir, o->resume);
-    run_log_write(&t->log, start_record(o, trained, data));
+propane_status telemetry_begin(telemetry *t, const char *run_dir, bool resume, json_t *record, const char *logdir,
+                               propane_error *err) {
+    *t = (telemetry){.run_dir = run_dir, .seconds_before = resume ? seconds_of(run_dir) : 0};
+    run_log_open(&t->log, run_dir, resume);
+    if (record) put_machine(record);
+    run_log_write(&t->log, record);
     if (!logdir || !*logdir) return PROPANE_OK;
-    char *dir = run_path(logdir, last_part(o->run_dir));
+    char *dir = run_path(logdir, last_part(run_dir));
     propane_status status = dir ? tensorboard_open(dir, &t->board, err) : propane_fail_memory(err, strlen(logdir));
     mem_free(dir);
+    return status;
+}
+
+propane_status telemetry_open(telemetry *t, const train_options *o, const char *logdir, const trainer *trained,
+                              const corpus *data, propane_error *err) {
+    propane_status status = telemetry_begin(t, o->run_dir, o->resume, start_record(o, trained, data), logdir, err);
+    t->options = o;
     return status;
 }
 
@@ -180,6 +194,15 @@ void telemetry_evaluation(telemetry *t, const train_evaluation *e) {
     tensorboard_scalar(t->board, e->step, "validation/loss", e->val_loss);
     if (e->val_nats_per_byte >= 0)
         tensorboard_scalar(t->board, e->step, "validation/nats_per_byte", e->val_nats_per_byte);
+    flush_board(t);
+}
+
+void telemetry_judgement(telemetry *t, int64_t step, double loss, double accuracy) {
+    json_t *r = json_pack("{s:I, s:f}", "step", (json_int_t)step, "val_loss", loss);
+    if (r && accuracy >= 0) json_object_set_new(r, "val_accuracy", json_real(accuracy));
+    run_log_write(&t->log, r);
+    tensorboard_scalar(t->board, step, "validation/loss", loss);
+    if (accuracy >= 0) tensorboard_scalar(t->board, step, "validation/accuracy", accuracy);
     flush_board(t);
 }
 
@@ -265,26 +288,33 @@ static propane_status samples(const telemetry *t, const model_weights *w, const 
     return status;
 }
 
-propane_status telemetry_report(const telemetry *t, const model_weights *w, const corpus *data, propane_error *err) {
+static propane_status write_page(const telemetry *t, const report_sample *shown, int count, propane_error *err) {
     run_history h = {0};
     text page = {0};
     bool more;
-    sampler s = {.tokenizer = data->tokenizer};
-    report_sample shown[SAMPLES];
-    char *log = run_path(t->options->run_dir, RUN_LOG), *path = run_path(t->options->run_dir, RUN_REPORT);
+    char *log = run_path(t->run_dir, RUN_LOG), *path = run_path(t->run_dir, RUN_REPORT);
     propane_status status = log && path ? run_history_read(&h, log, &more, err) : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK) (void)samples(t, w, data, &s, NULL); /* a page without samples is better than none */
-    for (int i = 0; i < s.count; i++)
-        shown[i] = (report_sample){s.prompts[i].data ? s.prompts[i].data : "", s.texts[i].data ? s.texts[i].data : ""};
-    if (status == PROPANE_OK) status = report_print(&h, last_part(t->options->run_dir), shown, s.count, &page, err);
+    if (status == PROPANE_OK) status = report_print(&h, last_part(t->run_dir), shown, count, &page, err);
     if (status == PROPANE_OK) status = file_write(path, page.data, page.length, err);
-    for (int i = 0; i < SAMPLES; i++) {
-        text_deinit(&s.prompts[i]);
-        text_deinit(&s.texts[i]);
-    }
     text_deinit(&page);
     run_history_deinit(&h);
     mem_free(log);
     mem_free(path);
+    return status;
+}
+
+propane_status telemetry_page(const telemetry *t, propane_error *err) { return write_page(t, NULL, 0, err); }
+
+propane_status telemetry_report(const telemetry *t, const model_weights *w, const corpus *data, propane_error *err) {
+    sampler s = {.tokenizer = data->tokenizer};
+    report_sample shown[SAMPLES];
+    (void)samples(t, w, data, &s, NULL); /* a page without samples is better than none */
+    for (int i = 0; i < s.count; i++)
+        shown[i] = (report_sample){s.prompts[i].data ? s.prompts[i].data : "", s.texts[i].data ? s.texts[i].data : ""};
+    propane_status status = write_page(t, shown, s.count, err);
+    for (int i = 0; i < SAMPLES; i++) {
+        text_deinit(&s.prompts[i]);
+        text_deinit(&s.texts[i]);
+    }
     return status;
 }

@@ -12,7 +12,8 @@
 typedef struct telemetry {
     run_log log;
     tensorboard *board;
-    const train_options *options;
+    const train_options *options; /* of a language model's run; else NULL */
+    const char *run_dir;
     double seconds_before; /* of training, by the log of the run that was resumed */
 } telemetry;
 
@@ -20,6 +21,14 @@ typedef struct telemetry {
  * failure is told. */
 PROPANE_CHECK propane_status telemetry_open(telemetry *t, const train_options *o, const char *logdir,
                                             const trainer *trainer, const corpus *data, propane_error *err);
+/* The same for runs of other kinds. A record has what every start record has: time, version, command; the caller adds the
+ * run's own facts ("unit": what "tokens" stand for) and gives it away. */
+json_t *telemetry_record(void);
+PROPANE_CHECK propane_status telemetry_begin(telemetry *t, const char *run_dir, bool resume, json_t *record,
+                                             const char *logdir, propane_error *err);
+void telemetry_judgement(telemetry *t, int64_t step, double loss, double accuracy); /* negative: not known */
+PROPANE_CHECK propane_status telemetry_page(const telemetry *t, propane_error *err); /* report.html without samples */
+
 void telemetry_step(telemetry *t, const train_report *r, double seconds);
 void telemetry_evaluation(telemetry *t, const train_evaluation *e);
 /* `state`: "done", "stopped", "failed", "restart". */

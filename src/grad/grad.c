@@ -267,16 +267,6 @@ static propane_status build_joint(grad_context *g, arena *a, const char *const *
     return mil_build_end(b, err);
 }
 
-/* Takes the last function off again: a failure leaves the module as it was. */
-static void drop_function(mil_module *m, const mil_function *f) {
-    for (mil_function **at = &m->functions; *at; at = &(*at)->next)
-        if (*at == f) {
-            *at = f->next;
-            m->function_count--;
-            return;
-        }
-}
-
 propane_status grad_function(const mil_function *f, const char *name, const char *const *wrt, int wrt_count,
                              mil_function **out, propane_error *err) {
     *out = NULL;
@@ -292,7 +282,7 @@ propane_status grad_function(const mil_function *f, const char *name, const char
     if (status == PROPANE_OK)
         *out = joint;
     else if (joint)
-        drop_function(f->module, joint);
+        mil_module_drop(f->module, joint);
     arena_free(a);
     return status;
 }

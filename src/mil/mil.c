@@ -296,6 +296,15 @@ void mil_module_free(mil_module *m) {
     arena_free(m->arena);
 }
 
+void mil_module_drop(mil_module *m, const mil_function *f) {
+    for (mil_function **at = &m->functions; *at; at = &(*at)->next)
+        if (*at == f) {
+            *at = f->next;
+            m->function_count--;
+            return;
+        }
+}
+
 mil_function *mil_module_function(const mil_module *m, const char *name, propane_error *err) {
     if (!name && m->functions && !m->functions->next) return m->functions;
     const char *wanted = name ? name : m->default_function ? m->default_function : "main";

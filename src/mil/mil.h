@@ -184,6 +184,8 @@ mil_module *mil_module_create(const char *source); /* program(1.3) with Propane'
 void mil_module_free(mil_module *m);
 /* NULL name: the default function, or "main", or the only function. NULL result: there is none; `err` lists the names there are. */
 mil_function *mil_module_function(const mil_module *m, const char *name, propane_error *err);
+/* Takes a function off its module; its memory stays the arena's. */
+void mil_module_drop(mil_module *m, const mil_function *f);
 
 const char *mil_opset_name(mil_opset opset); /* "ios18" */
 mil_opset mil_opset_from_name(const char *name, size_t length);

@@ -60,6 +60,19 @@ bool model_name_matches(const char *pattern, const char *name) {
     return *pattern == 0;
 }
 
+bool model_name_listed(const char *list, const char *name) {
+    char pattern[300];
+    for (const char *at = list; *at;) {
+        size_t n = strcspn(at, ",");
+        bool free_ends = !memchr(at, '*', n);
+        snprintf(pattern, sizeof pattern, "%s%.*s%s", free_ends ? "*" : "", (int)(n < 290 ? n : 290), at,
+                 free_ends ? "*" : "");
+        if (n > 0 && model_name_matches(pattern, name)) return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
 bool model_lora_equal(const model_lora *a, const model_lora *b) {
     return a->rank == b->rank && model_lora_scale(a) == model_lora_scale(b) && strcmp(a->targets, b->targets) == 0;
 }

@@ -28,35 +28,48 @@ static bool foldable(const rewrite *r, const mil_op *op) {
     return true;
 }
 
-/* The operand as doubles; strings stay NULL. */
-static const mil_tensor *unpack(arena *a, const mil_value *v) {
+/* The operand as doubles; strings stay NULL. What compressed weights are made of is computed first. */
+static propane_status unpack(arena *a, const mil_value *v, const mil_tensor **out, propane_error *err) {
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
-    if (!t) return NULL;
+    const int64_t count = mil_type_count(&v->type);
+    if (!t) return propane_fail_memory(err, sizeof *t);
     t->type = v->type;
-    if (v->type.dtype == MIL_string || !v->konst) return t;
-    t->data = ARENA_ARRAY(a, mil_type_count(&v->type), double);
-    if (!t->data) return NULL;
-    mil_unpack_f64(t->data, v->type.dtype, v->konst->data, mil_type_count(&v->type));
-    return t;
+    *out = t;
+    if (v->type.dtype == MIL_string) return PROPANE_OK;
+    if (v->konst && v->konst->data) {
+        t->data = ARENA_ARRAY(a, count, double);
+        if (!t->data) return propane_fail_memory(err, (size_t)count * sizeof *t->data);
+        mil_unpack_f64(t->data, v->type.dtype, v->konst->data, count);
+        return PROPANE_OK;
+    }
+    if (!v->def || !compressed(v->def)) return PROPANE_OK;
+    mil_tensor *made = ARENA_ARRAY(a, v->def->result_count, mil_tensor);
+    if (!made) return propane_fail_memory(err, sizeof *made);
+    PROPANE_TRY(rewrite_evaluate(a, v->def, made, err));
+    *t = made[v->index];
+    return PROPANE_OK;
 }
 
-static propane_status evaluate(arena *a, const mil_op *op, mil_tensor *out, propane_error *err) {
+propane_status rewrite_evaluate(arena *a, const mil_op *op, mil_tensor *out, propane_error *err) {
     const mil_tensor *const *in[MIL_MAX_PARAMS] = {0};
     for (int p = 0; p < op->info->param_count; p++) {
         const mil_operand *o = &op->operands[p];
         if (!o->count) continue;
         const mil_tensor **list = ARENA_ARRAY(a, o->count, const mil_tensor *);
         if (!list) return propane_fail_memory(err, 0);
-        for (int i = 0; i < o->count; i++) {
-            list[i] = unpack(a, o->values[i]);
-            if (!list[i]) return propane_fail_memory(err, (size_t)mil_type_bytes(&o->values[i]->type));
-        }
+        for (int i = 0; i < o->count; i++) PROPANE_TRY(unpack(a, o->values[i], &list[i], err));
         in[p] = list;
     }
-    out->type = op->results[0]->type;
-    out->data = ARENA_ARRAY(a, mil_type_count(&out->type), double);
-    if (!out->data) return propane_fail_memory(err, (size_t)mil_type_count(&out->type) * sizeof(double));
-    return mil_eval_op(op, in, out, err);
+    for (int i = 0; i < op->result_count; i++) {
+        out[i].type = op->results[i]->type;
+        out[i].data = ARENA_ARRAY(a, mil_type_count(&out[i].type), double);
+        if (!out[i].data) return propane_fail_memory(err, (size_t)mil_type_count(&out[i].type) * sizeof(double));
+    }
+    PROPANE_TRY(mil_eval_op(op, in, out, err));
+    for (int i = 0; i < op->result_count; i++)
+        for (int64_t k = 0, n = mil_type_count(&out[i].type); k < n; k++)
+            out[i].data[k] = mil_round(out[i].type.dtype, out[i].data[k]);
+    return PROPANE_OK;
 }
 
 propane_status pass_fold(rewrite *r, propane_error *err) {
@@ -66,10 +79,8 @@ propane_status pass_fold(rewrite *r, propane_error *err) {
         if (!foldable(r, op)) continue;
         arena *a = arena_create();
         mil_tensor out = {0};
-        propane_status status = a ? evaluate(a, op, &out, err) : propane_fail_memory(err, 0);
+        propane_status status = a ? rewrite_evaluate(a, op, &out, err) : propane_fail_memory(err, 0);
         if (status == PROPANE_OK) {
-            int64_t count = mil_type_count(&out.type);
-            for (int64_t i = 0; i < count; i++) out.data[i] = mil_round(out.type.dtype, out.data[i]);
             mil_value *v = mil_build_const_f64(&r->build, op->results[0]->name, &out.type, out.data);
             if (!v && err) *err = r->build.err;
             status = v ? PROPANE_OK : r->build.err.status;
@@ -77,6 +88,37 @@ propane_status pass_fold(rewrite *r, propane_error *err) {
         }
         arena_free(a);
         PROPANE_TRY(status);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status make_dense(mil_function *f, mil_op *op, propane_error *err) {
+    mil_value *old = op->results[0];
+    mil_tensor out = {0};
+    mil_builder b;
+    arena *a = arena_create();
+    propane_status status = a ? rewrite_evaluate(a, op, &out, err) : propane_fail_memory(err, 0);
+    if (status == PROPANE_OK) {
+        mil_build_resume(&b, f);
+        b.before = op->next;
+        mil_op_remove(op);
+        mil_value *v = mil_build_const_f64(&b, old->name, &out.type, out.data);
+        if (v)
+            mil_replace_uses(f, old, v);
+        else
+            status = propane_fail(err, b.err.status, "%s", b.err.text);
+    }
+    arena_free(a);
+    return status;
+}
+
+propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count, propane_error *err) {
+    *count = 0;
+    for (mil_op *op = f->first, *next; op; op = next) {
+        next = op->next;
+        if (!compressed(op) || op->result_count != 1 || !chosen(context, op->results[0]->name)) continue;
+        PROPANE_TRY(make_dense(f, op, err));
+        ++*count;
     }
     return PROPANE_OK;
 }

@@ -28,4 +28,22 @@ PROPANE_CHECK propane_status pass_retype_fp32(mil_function *f, propane_error *er
 /* Each state becomes a parameter (what it holds before) and, where it is written, a result NAME_out (what it holds after). */
 PROPANE_CHECK propane_status pass_states(mil_function *f, propane_error *err);
 
+/* Constants whose names are listed are computed now, and stay constants under their names: compressed weights (constexpr_*)
+ * become dense ones. *count: how many there were. */
+typedef bool (*pass_chosen)(void *context, const char *name);
+PROPANE_CHECK propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count,
+                                             propane_error *err);
+
+/* A copy of `f` in its module, with constants as parameters and inputs of several samples. */
+typedef struct pass_variant_options {
+    const char *name;
+    const char *const *free; /* constants that become parameters, behind the inputs, in this order */
+    int free_count;
+    int64_t batch; /* every input's first dimension is that many times as long */
+} pass_variant_options;
+
+/* PROPANE_ERR_UNSUPPORTED names the operation that cannot be done for several samples. */
+PROPANE_CHECK propane_status pass_variant(const mil_function *f, const pass_variant_options *options,
+                                          mil_function **out, propane_error *err);
+
 #endif

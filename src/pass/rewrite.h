@@ -23,6 +23,8 @@ bool rewrite_is_result(const rewrite *r, const mil_value *v);
 /* Removes an op with one result; its users get `with`. False: it must stay (the result is the function's, or with is
  * NULL). `with` must be a value that has not been replaced itself: an operand of an op that was looked at is. */
 bool rewrite_replace(rewrite *r, mil_op *op, mil_value *with);
+/* Computes the results of an op of constants, rounded to their types; `out` has room for each. */
+PROPANE_CHECK propane_status rewrite_evaluate(arena *a, const mil_op *op, mil_tensor *out, propane_error *err);
 
 /* The passes. */
 PROPANE_CHECK propane_status pass_fold(rewrite *r, propane_error *err);

@@ -87,6 +87,13 @@ static uint64_t permute(uint64_t index, uint64_t n, uint64_t key) {
     return index;
 }
 
+static uint64_t epoch_key(uint64_t seed, uint64_t epoch) { return mix(seed * 0x9e3779b97f4a7c15u + epoch + 1); }
+
+int64_t train_data_pick(uint64_t seed, uint64_t n, int64_t count) {
+    const uint64_t all = (uint64_t)count;
+    return (int64_t)permute(n % all, all, epoch_key(seed, n / all));
+}
+
 uint64_t train_data_sum(const void *tokens, int token_bytes, int64_t count) {
     const train_data d = {.tokens = tokens, .token_bytes = token_bytes};
     uint64_t sum = (uint64_t)count;
@@ -113,11 +120,10 @@ static propane_status copy_window(const train_data *d, int64_t start, int32_t *i
 
 static propane_status packed_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs,
                                    int32_t *targets) {
-    uint64_t windows = (uint64_t)d->packs[0].windows;
+    const int64_t windows = d->packs[0].windows;
     for (int b = 0; b < batch; b++) {
-        uint64_t n = position + (uint64_t)b, key = mix(d->seed * 0x9e3779b97f4a7c15u + n / windows + 1);
-        train_pack_window(&d->packs[0], (int64_t)permute(n % windows, windows, key), inputs + (int64_t)b * d->context,
-                          targets + (int64_t)b * d->context);
+        train_pack_window(&d->packs[0], train_data_pick(d->seed, position + (uint64_t)b, windows),
+                          inputs + (int64_t)b * d->context, targets + (int64_t)b * d->context);
     }
     return PROPANE_OK;
 }
@@ -131,7 +137,7 @@ propane_status train_data_batch(const train_data *d, uint64_t position, int batc
     if (windows > 1 && spare < d->context / 2) windows--, spare += d->context;
     for (int b = 0; b < batch; b++) {
         uint64_t n = position + (uint64_t)b, epoch = n / (uint64_t)windows;
-        uint64_t key = mix(d->seed * 0x9e3779b97f4a7c15u + epoch + 1);
+        uint64_t key = epoch_key(d->seed, epoch);
         int64_t phase = (int64_t)(mix(key) % (uint64_t)(spare + 1));
         int64_t window = (int64_t)permute(n % (uint64_t)windows, (uint64_t)windows, key);
         PROPANE_TRY(copy_window(d, phase + window * d->context, inputs + (int64_t)b * d->context,

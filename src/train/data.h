@@ -35,6 +35,8 @@ PROPANE_CHECK propane_status train_data_batch(const train_data *d, uint64_t posi
 /* Window `index` of `windows` that lie evenly over the held-out part; the same at every evaluation. */
 PROPANE_CHECK propane_status train_data_held_out(const train_data *d, int64_t index, int64_t windows, int32_t *inputs,
                                                  int32_t *targets, propane_error *err);
+/* Number n of an endless sequence of indexes below `count`: every epoch visits each once, in an order of its own. */
+int64_t train_data_pick(uint64_t seed, uint64_t n, int64_t count);
 /* The same for the same ids, whatever their width; other for other ones. */
 uint64_t train_data_sum(const void *tokens, int token_bytes, int64_t count);
 /* How many windows without overlap the held-out part has. */

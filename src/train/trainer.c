@@ -191,20 +191,6 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
     return ok && t->inputs && t->targets && t->nats ? PROPANE_OK : propane_fail_memory(err, window * 16);
 }
 
-/* Does one of a list's patterns, separated by commas, match? "layers.0.": a pattern without * may stand anywhere. */
-static bool listed(const char *list, const char *name) {
-    char pattern[300];
-    for (const char *at = list; *at;) {
-        size_t n = strcspn(at, ",");
-        bool free_ends = !memchr(at, '*', n);
-        snprintf(pattern, sizeof pattern, "%s%.*s%s", free_ends ? "*" : "", (int)(n < 290 ? n : 290), at,
-                 free_ends ? "*" : "");
-        if (n > 0 && model_name_matches(pattern, name)) return true;
-        at += n + (at[n] == ',');
-    }
-    return false;
-}
-
 static propane_status choose_trained(trainer *t, propane_error *err) {
     const train_options *o = &t->options;
     const model_weights *w = t->weights;
@@ -214,7 +200,7 @@ static propane_status choose_trained(trainer *t, propane_error *err) {
     int count = 0;
     for (int i = 0; i < w->count; i++) {
         t->trained[i] =
-            (!*o->trainable || listed(o->trainable, w->tensors[i].name)) && !listed(o->freeze, w->tensors[i].name);
+            (!*o->trainable || model_name_listed(o->trainable, w->tensors[i].name)) && !model_name_listed(o->freeze, w->tensors[i].name);
         count += t->trained[i];
     }
     if (count > 0) return PROPANE_OK;
