@@ -21,6 +21,7 @@ import tempfile
 import time
 
 os.environ.setdefault("TQDM_DISABLE", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin starve one another on a busy machine
 try:
     import logging
     import warnings
@@ -193,6 +194,7 @@ def build(kind):
     model = folded(model)
     for p in model.parameters():
         p.data = p.data.half().float()
+        p.requires_grad_(True)  # folded biases are not
     return model
 
 

@@ -16,7 +16,11 @@
 enum { PLOT_COLUMNS = 24, PLOT_LEAST = 6 };
 
 void progress_init(progress *p, bool json, int64_t steps) {
-    *p = (progress){.json = json, .terminal = !json && cli_is_terminal(STDOUT_FILENO), .steps = steps, .stretch = 1, .unit = "tokens"};
+    *p = (progress){.json = json,
+                    .terminal = !json && cli_is_terminal(STDOUT_FILENO),
+                    .steps = steps,
+                    .stretch = 1,
+                    .unit = "tokens"};
     p->smooth = NAN;
 }
 
@@ -73,7 +77,8 @@ static void show_terminal(progress *p, const progress_step *s) {
     if (s->simulated)
         n += snprintf(front + n, sizeof front - (size_t)n, "%s simulated %.1f ms %.1f%% %.0f mJ  ", s->simulated,
                       s->device_ms, 100 * s->utilisation, s->energy_j * 1e3);
-    int m = snprintf(back, sizeof back, "%.0f %s/s  %s left", s->tokens_per_s, strcmp(p->unit, "tokens") == 0 ? "tok" : p->unit, duration(left, s->seconds_left));
+    int m = snprintf(back, sizeof back, "%.0f %s/s  %s left", s->tokens_per_s,
+                     strcmp(p->unit, "tokens") == 0 ? "tok" : p->unit, duration(left, s->seconds_left));
     if (width - n - m - 2 >= PLOT_LEAST) plot(p, width - n - m - 2, columns);
     if (n + m > width) m = 0; /* what does not fit is left out, not wrapped */
     printf("\r\033[K%.*s%s%s%s", width, front, columns, columns[0] ? "  " : "", m ? back : "");
@@ -82,8 +87,8 @@ static void show_terminal(progress *p, const progress_step *s) {
 
 static void show_plain(const progress *p, const progress_step *s) {
     char left[32];
-    printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  %s left", (long long)s->step, (long long)p->steps,
-           s->loss, s->lr, s->tokens_per_s, p->unit, duration(left, s->seconds_left));
+    printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  %s left", (long long)s->step, (long long)p->steps, s->loss,
+           s->lr, s->tokens_per_s, p->unit, duration(left, s->seconds_left));
     if (s->simulated)
         printf("  (%s simulated: %.2f ms on the engine, %.1f %% of its roof, %.2f mJ)", s->simulated, s->device_ms,
                100 * s->utilisation, s->energy_j * 1e3);

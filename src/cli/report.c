@@ -171,9 +171,9 @@ propane_status report_print(const run_history *h, const char *title, const repor
         put_table(out, h->start, true);
         text_append(out, "<h2>Again</h2>\n<pre>");
         escape(out, run_history_text(h, "command", ""));
-        text_append(
-            out, "</pre>\n<p class=\"lead\">The same data and options give the same numbers, whatever the number of "
-                 "threads.</p>\n");
+        text_append(out,
+                    "</pre>\n<p class=\"lead\">The same data and options give the same numbers, whatever the number of "
+                    "threads.</p>\n");
     }
     text_append(out, "</body></html>\n");
     return out->failed ? propane_fail_memory(err, out->length) : PROPANE_OK;

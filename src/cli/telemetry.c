@@ -85,8 +85,8 @@ json_t *telemetry_record(void) {
     struct tm local;
     if (localtime_r(&seconds, &local)) strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S %z", &local);
     put_command(&command);
-    json_t *r = json_pack("{s:s, s:s, s:s, s:s}", "event", "start", "time", now, "version", propane_version(), "command",
-                          command.data ? command.data : "");
+    json_t *r = json_pack("{s:s, s:s, s:s, s:s}", "event", "start", "time", now, "version", propane_version(),
+                          "command", command.data ? command.data : "");
     text_deinit(&command);
     return r;
 }

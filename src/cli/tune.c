@@ -79,7 +79,8 @@ static propane_status recall(tune_job *j, propane_error *err) {
     if (!in_folder(j->options.run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK; /* told later */
     char *path = run_path(j->options.run_dir, TRAIN_CHECKPOINT);
     j->arena = arena_create();
-    propane_status status = path && j->arena ? tune_recall(path, j->arena, &j->options, err) : propane_fail_memory(err, 0);
+    propane_status status =
+        path && j->arena ? tune_recall(path, j->arena, &j->options, err) : propane_fail_memory(err, 0);
     if (!status) j->loss = j->options.model.loss == TUNE_MSE ? "mse" : "cross_entropy";
     mem_free(path);
     return status;
@@ -205,7 +206,8 @@ static json_t *start_record(const tune_job *j) {
 static propane_status open_data(tune_job *j, propane_error *err) {
     if (tune_arrays_here(j->data)) {
         if (j->pictures.mean || j->pictures.std)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s holds arrays: --mean and --std are for pictures", j->data);
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s holds arrays: --mean and --std are for pictures",
+                                j->data);
         PROPANE_TRY(tune_arrays_open(j->data, &j->model, j->pictures.held_out, &j->arrays, err));
         j->source = tune_arrays_source(j->arrays);
         return PROPANE_OK;
@@ -270,8 +272,9 @@ static int parse(tune_job *j, int64_t *threads, int argc, char **argv) {
          .help = "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel, MIL text", .required = true},
         {NULL, CLI_HEADING, NULL, .help = "Samples"},
         {"--data", CLI_TEXT, &j->data, .words = "DIR",
-         .help = "folders of pictures, one for each class, in DIR/train and DIR/val or in DIR; or arrays: x.npy (or one "
-                 "for each input) and y.npy, train.npz and val.npz",
+         .help =
+             "folders of pictures, one for each class, in DIR/train and DIR/val or in DIR; or arrays: x.npy (or one "
+             "for each input) and y.npy, train.npz and val.npz",
          .required = true},
         {"--val-fraction", CLI_REAL, &j->pictures.held_out, 0, 0.9, "X",
          "part of the samples that is kept for validation where there is no val"},
@@ -317,10 +320,11 @@ static int parse(tune_job *j, int64_t *threads, int argc, char **argv) {
          .help = "TensorBoard event files, in a folder of the run's name"},
         {"--report", CLI_SWITCH, &j->report, .help = "report.html in the run's folder at the end"},
     };
-    return cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
-                     "train MODEL --data DIR --loss mse|cross_entropy --trainable LIST [flags]",
-                     "Trains weights of a Core ML model further, in fp32, and writes the model with its new weights as a "
-                     "package. Ctrl-C writes a checkpoint after the step at hand; --resume goes on from it bit for bit.");
+    return cli_parse(
+        argc, argv, flags, sizeof flags / sizeof flags[0],
+        "train MODEL --data DIR --loss mse|cross_entropy --trainable LIST [flags]",
+        "Trains weights of a Core ML model further, in fp32, and writes the model with its new weights as a "
+        "package. Ctrl-C writes a checkpoint after the step at hand; --resume goes on from it bit for bit.");
 }
 
 static int check(const tune_job *j) {

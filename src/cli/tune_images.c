@@ -110,8 +110,10 @@ static propane_status read_part(tune_images *t, const char *dir, pictures *p, pr
         if (!folder) return propane_fail_memory(err, 0);
         PROPANE_TRY(list_folder(t->arena, folder, false, &files, &file_count, err));
         if (label < 0)
-            return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is nothing to learn of that class: it is not among "
-                                "the folders to train on", folder);
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: there is nothing to learn of that class: it is not among "
+                                "the folders to train on",
+                                folder);
         for (int k = 0; k < file_count; k++) {
             const char *path = arena_printf(t->arena, "%s/%s", folder, files[k]);
             if (!path) return propane_fail_memory(err, 0);
@@ -137,20 +139,24 @@ static bool take_labels(tune_images *t) {
 static propane_status find_classes(tune_images *t, const char *dir, propane_error *err) {
     char **names;
     PROPANE_TRY(list_folder(t->arena, dir, true, &names, &t->class_count, err));
-    if (t->class_count < 0) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
+    if (t->class_count < 0)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
     if (t->class_count == 0)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders "
-                            "of pictures, one for each class",
-                            dir);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders "
+            "of pictures, one for each class",
+            dir);
     t->classes = (const char **)names;
     t->labels = ARENA_ARRAY(t->arena, t->class_count, int);
     if (!t->labels) return propane_fail_memory(err, 0);
     if (take_labels(t)) return PROPANE_OK;
     for (int i = 0; i < t->class_count; i++) t->labels[i] = i;
     if (t->class_count == t->model->classes) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s has %d class folders (%.40s ... %.40s); the program's output has "
-                        "%lld classes", dir, t->class_count, t->classes[0], t->classes[t->class_count - 1],
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s has %d class folders (%.40s ... %.40s); the program's output has "
+                        "%lld classes",
+                        dir, t->class_count, t->classes[0], t->classes[t->class_count - 1],
                         (long long)t->model->classes);
 }
 
@@ -177,26 +183,31 @@ static propane_status read_numbers(const char *flag, const char *given, double o
     for (int i = 0; i < 3; i++)
         if (otherwise > 0 && out[i] <= 0) count = 4;
     if (count == 1 || count == channels) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s is '%.60s'; give one number%s, or one for each of the %d channels",
-                        flag, given, otherwise > 0 ? " above 0" : "", channels);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s is '%.60s'; give one number%s, or one for each of the %d channels", flag, given,
+                        otherwise > 0 ? " above 0" : "", channels);
 }
 
 static propane_status take_input(tune_images *t, const tune_images_options *o, propane_error *err) {
     const tune_model *m = t->model;
     const mil_function *f = m->base;
     if (m->loss != TUNE_CROSS_ENTROPY)
-        return propane_fail(err, PROPANE_ERR_INVALID, "class folders are for --loss cross_entropy; for mse give arrays: "
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "class folders are for --loss cross_entropy; for mse give arrays: "
                             "DIR/x.npy and DIR/y.npy");
     const mil_type *type = f->param_count ? &f->params[0]->type : NULL;
     if (f->param_count != 1 || type->rank != 4 || type->dim[0] != 1 || (type->dim[1] != 1 && type->dim[1] != 3) ||
         !mil_dtype_is_float(type->dtype))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: pictures can be given to programs with one input [1, 1 or 3, height, width]; for others "
-                            "give arrays: DIR/NAME.npy for each input, and DIR/y.npy",
-                            m->module->source);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: pictures can be given to programs with one input [1, 1 or 3, height, width]; for others "
+            "give arrays: DIR/NAME.npy for each input, and DIR/y.npy",
+            m->module->source);
     if (mil_type_count(&f->results[0]->type) != m->classes)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: its output has a class for each of several places; class "
-                            "folders are for one class a picture: give arrays", m->module->source);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: its output has a class for each of several places; class "
+                            "folders are for one class a picture: give arrays",
+                            m->module->source);
     const mil_feature *seen =
         m->seen ? mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[0]->name) : NULL;
     const bool image = seen && seen->kind == MIL_FEATURE_IMAGE;
@@ -206,8 +217,10 @@ static propane_status take_input(tune_images *t, const tune_images_options *o, p
     t->bgr = image && seen->colour == MIL_BGR;
     t->scale = image ? 1 : 1.0 / 255;
     if (image && (o->mean || o->std))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: its input is an image, which the program scales itself: leave "
-                            "out --mean and --std", m->module->source);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: its input is an image, which the program scales itself: leave "
+                            "out --mean and --std",
+                            m->module->source);
     PROPANE_TRY(read_numbers("--mean", o->mean, 0, t->channels, t->mean, err));
     return read_numbers("--std", o->std, 1, t->channels, t->std, err);
 }
@@ -217,10 +230,11 @@ static propane_status take_input(tune_images *t, const tune_images_options *o, p
 static propane_status load(tune_images *t, picture *p, npy *out, propane_error *err) {
     PROPANE_TRY(image_read(p->path, t->channels, out, err));
     if (out->dim[0] == t->height && out->dim[1] == t->width) return PROPANE_OK;
-    propane_status status =
-        propane_fail(err, PROPANE_ERR_INVALID, "%s has %lld x %lld pixels; the program's input has %lld x %lld: scale the "
-                     "pictures first", p->path, (long long)out->dim[1], (long long)out->dim[0], (long long)t->width,
-                     (long long)t->height);
+    propane_status status = propane_fail(err, PROPANE_ERR_INVALID,
+                                         "%s has %lld x %lld pixels; the program's input has %lld x %lld: scale the "
+                                         "pictures first",
+                                         p->path, (long long)out->dim[1], (long long)out->dim[0], (long long)t->width,
+                                         (long long)t->height);
     npy_free(out);
     return status;
 }
@@ -228,7 +242,7 @@ static propane_status load(tune_images *t, picture *p, npy *out, propane_error *
 static propane_status get(void *context, int which, int64_t index, const tune_sample *out, propane_error *err) {
     tune_images *t = context;
     pictures *list = &t->parts[t->split ? 0 : which];
-    if (t->split) index = tune_data_split(index + (which ? t->source.count[0] : 0), list->count);
+    if (t->split && t->source.count[1]) index = tune_data_split(index + (which ? t->source.count[0] : 0), list->count);
     picture *p = &list->list[index];
     npy read = {.data = NULL};
     if (!p->data) PROPANE_TRY(load(t, p, &read, err));
@@ -267,7 +281,8 @@ static propane_status open_all(tune_images *t, const char *dir, const tune_image
     if (!train || !val) return propane_fail_memory(err, strlen(dir));
     t->split = !file_is_dir(train);
     if (t->split) train = dir;
-    if (!file_is_dir(train)) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
+    if (!file_is_dir(train))
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
     PROPANE_TRY(take_input(t, o, err));
     PROPANE_TRY(find_classes(t, train, err));
     PROPANE_TRY(read_part(t, train, &t->parts[0], err));

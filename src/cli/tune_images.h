@@ -8,7 +8,8 @@
 
 typedef struct tune_images_options {
     double held_out;
-    const char *mean, *std; /* of the channels, "0.5" or "0.485,0.456,0.406", for inputs that are arrays; NULL: 0 and 1 */
+    const char *mean,
+        *std; /* of the channels, "0.5" or "0.485,0.456,0.406", for inputs that are arrays; NULL: 0 and 1 */
 } tune_images_options;
 
 typedef struct tune_images tune_images;

@@ -41,8 +41,7 @@ static mil_value *tiled(variant *v, mil_value *x, int axis) {
     if (!x) return NULL;
     for (int d = 0; d < x->type.rank; d++) reps[d] = d == axis ? v->options->batch : 1;
     mil_value *list = mil_build_ints(&v->build, reps, x->type.rank);
-    mil_op *op =
-        mil_build_op(&v->build, MIL_OP_tile, NULL, (mil_argument[]){{"x", 1, &x}, {"reps", 1, &list}}, 2);
+    mil_op *op = mil_build_op(&v->build, MIL_OP_tile, NULL, (mil_argument[]){{"x", 1, &x}, {"reps", 1, &list}}, 2);
     return op ? op->results[0] : NULL;
 }
 

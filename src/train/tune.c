@@ -24,8 +24,8 @@ struct tune {
     float **moments; /* [2 * weights] */
     tune_state state;
     train_schedule schedule;
-    int64_t saved; /* step of the newest checkpoint; -1: none */
-    double loss;   /* of the step before */
+    int64_t saved;              /* step of the newest checkpoint; -1: none */
+    double loss;                /* of the step before */
     char *checkpoint, *package; /* NULL without a run folder */
 };
 
@@ -89,12 +89,11 @@ static propane_status load(tune *t, propane_error *err) {
     const tune_options *o = t->options;
     if (t->checkpoint) train_checkpoint_clean(t->checkpoint);
     if (!o->resume) return PROPANE_OK;
-    PROPANE_TRY(
-        tune_checkpoint_read(t->checkpoint, o, t->source, &t->state, t->model, t->step, t->moments, err));
+    PROPANE_TRY(tune_checkpoint_read(t->checkpoint, o, t->source, &t->state, t->model, t->step, t->moments, err));
     t->saved = t->state.step;
     if (t->state.step <= o->steps) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer", t->checkpoint,
-                        (long long)t->state.step, (long long)o->steps);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
+                        t->checkpoint, (long long)t->state.step, (long long)o->steps);
 }
 
 static propane_status make(tune *t, propane_error *err) {
@@ -221,8 +220,8 @@ static propane_status evaluate(tune *t, const tune_callbacks *c, const volatile 
 
 static propane_status save(tune *t, const tune_callbacks *c, propane_error *err) {
     if (!t->checkpoint || t->saved == t->state.step) return PROPANE_OK;
-    PROPANE_TRY(tune_checkpoint_write(t->checkpoint, t->options, t->source, &t->state, t->model, t->step, t->moments,
-                                      err));
+    PROPANE_TRY(
+        tune_checkpoint_write(t->checkpoint, t->options, t->source, &t->state, t->model, t->step, t->moments, err));
     t->saved = t->state.step;
     if (c && c->on_checkpoint) c->on_checkpoint(c->context, t->state.step, t->checkpoint);
     return PROPANE_OK;

@@ -72,8 +72,7 @@ PROPANE_CHECK propane_status tune_checkpoint_write(const char *path, const tune_
                                                    const tune_model *model, const tune_step *step,
                                                    float *const *moments, propane_error *err);
 PROPANE_CHECK propane_status tune_checkpoint_read(const char *path, const tune_options *options,
-                                                  const tune_source *source, tune_state *state,
-                                                  const tune_model *model, const tune_step *step, float *const *moments,
-                                                  propane_error *err);
+                                                  const tune_source *source, tune_state *state, const tune_model *model,
+                                                  const tune_step *step, float *const *moments, propane_error *err);
 
 #endif

@@ -154,8 +154,8 @@ static propane_status open_meta(const char *path, safetensors **out, json_t **me
                                                 "%s is no checkpoint of a fine-tuning run: give another --run", path);
     if (!status) status = json_get_text(*meta, path, "format", true, &format, err);
     if (!status && strcmp(format, FORMAT) != 0)
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: its format is '%.40s'; this version reads %s", path, format,
-                              FORMAT);
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: its format is '%.40s'; this version reads %s", path,
+                              format, FORMAT);
     if (!status) return PROPANE_OK;
     json_decref(*meta);
     safetensors_close(*out);
@@ -190,8 +190,8 @@ static propane_status check_meta(const json_t *meta, const char *path, const tun
     PROPANE_TRY(json_get_text(meta, path, "loss", true, &loss, err));
     PROPANE_TRY(json_get_text(meta, path, "data", true, &sum, err));
     if (strcmp(loss, loss_name(o->model.loss)) != 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run was begun with --loss %.20s, now it is %s", path, loss,
-                            loss_name(o->model.loss));
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run was begun with --loss %.20s, now it is %s", path,
+                            loss, loss_name(o->model.loss));
     for (int i = 0; i < FIELDS; i++) {
         json_t *now = field_get(&fields[i], o);
         const bool same = fields[i].recalled || json_equal(now, json_object_get(given, fields[i].key));
@@ -203,8 +203,8 @@ static propane_status check_meta(const json_t *meta, const char *path, const tun
     }
     snprintf(own, sizeof own, "%016llx", (unsigned long long)source->sum);
     if (samples == source->count[0] && strcmp(own, sum) == 0) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run was begun with other data (%lld samples, now %lld)", path,
-                        (long long)samples, (long long)source->count[0]);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run was begun with other data (%lld samples, now %lld)",
+                        path, (long long)samples, (long long)source->count[0]);
 }
 
 static propane_status read_tensors(const safetensors *file, const tune_model *m, const tune_step *step,
@@ -228,7 +228,8 @@ propane_status tune_checkpoint_read(const char *path, const tune_options *o, con
     json_t *meta;
     PROPANE_TRY(open_meta(path, &file, &meta, err));
     propane_status status = check_meta(meta, path, o, source, state, err);
-    if (!status) status = read_tensors(file, m, step, moments, false, err); /* all of it is there before anything moves */
+    if (!status)
+        status = read_tensors(file, m, step, moments, false, err); /* all of it is there before anything moves */
     if (!status) status = read_tensors(file, m, step, moments, true, err);
     json_decref(meta);
     safetensors_close(file);

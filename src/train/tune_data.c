@@ -16,7 +16,7 @@
 #define SPLIT_SEED 20
 
 typedef struct part {
-    npz file;             /* what `arrays` point into */
+    npz file;              /* what `arrays` point into */
     const npy *inputs[64]; /* of the program, in its order */
     const npy *y;
 } part;
@@ -52,8 +52,8 @@ static bool is_archive(const char *path) {
 }
 
 bool tune_arrays_here(const char *path) {
-    return is_archive(path) || there(path, "train.npz") || there(path, "data.npz") || there(path, "y.npy") || there(path, "x.npy") ||
-           there(path, "train/y.npy");
+    return is_archive(path) || there(path, "train.npz") || there(path, "data.npz") || there(path, "y.npy") ||
+           there(path, "x.npy") || there(path, "train/y.npy");
 }
 
 static propane_status add_array(npz *to, const char *dir, const char *name, propane_error *err) {
@@ -138,8 +138,8 @@ static propane_status check_part(const tune_model *m, part *p, const char *sourc
     p->y = array_named(&p->file, "y");
     if (!p->y) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array y (what is to come out)", source);
     const mil_type label = label_type(m);
-    PROPANE_TRY(check_array(source, "y", p->y, &label, m->loss == TUNE_CROSS_ENTROPY,
-                            p->y->rank ? p->y->dim[0] : 0, err));
+    PROPANE_TRY(
+        check_array(source, "y", p->y, &label, m->loss == TUNE_CROSS_ENTROPY, p->y->rank ? p->y->dim[0] : 0, err));
     for (int i = 0; i < f->param_count; i++) {
         const mil_value *v = f->params[i];
         p->inputs[i] = array_named(&p->file, v->name);
@@ -173,7 +173,7 @@ static propane_status get(void *context, int which, int64_t index, const tune_sa
     const tune_model *m = a->model;
     const part *p = &a->parts[a->split ? 0 : which];
     (void)err;
-    if (a->split)
+    if (a->split && a->source.count[1])
         index = tune_data_split(index + (which ? a->source.count[0] : 0), a->source.count[0] + a->source.count[1]);
     for (int i = 0; i < m->base->param_count; i++)
         if (mil_dtype_is_float(m->base->params[i]->type.dtype))
@@ -240,7 +240,9 @@ static propane_status open_all(tune_arrays *a, const char *path, double held_out
         PROPANE_TRY(open_part(a, path, "data", &a->parts[0], &found, err));
         if (!found) PROPANE_TRY(open_part(a, path, "", &a->parts[0], &found, err));
     }
-    if (!found) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no y.npy (what is to come out) beside the other arrays", path);
+    if (!found)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s: there is no y.npy (what is to come out) beside the other arrays", path);
     const int64_t count = a->parts[0].y->dim[0];
     a->source.count[1] = a->split ? tune_data_held(held_out, count) : second ? a->parts[1].y->dim[0] : 0;
     a->source.count[0] = a->split ? count - a->source.count[1] : count;

@@ -40,8 +40,8 @@ static propane_status choose_output(tune_model *m, const tune_model_options *o, 
         mil_value *v = tensor_of(m, f->results[i]);
         if (!v) continue;
         if (used < sizeof names - 70)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", used ? ", " : "",
-                                     f->results[i]->name);
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", used ? ", " : "", f->results[i]->name);
         if (o->output && strcmp(f->results[i]->name, o->output) != 0) continue;
         count += v != *out;
         *out = v;
@@ -70,12 +70,16 @@ static propane_status take_logits(tune_model *m, mil_value **v, propane_error *e
     }
     m->class_axis = (int)(axis < 0 ? axis + (*v)->type.rank : axis);
     if ((*v)->type.rank < 1 || m->class_axis >= (*v)->type.rank)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: output '%.60s' is a single number; cross_entropy needs "
-                            "one number for each class: give --loss mse", m->module->source, (*v)->name);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: output '%.60s' is a single number; cross_entropy needs "
+                            "one number for each class: give --loss mse",
+                            m->module->source, (*v)->name);
     m->classes = (*v)->type.dim[m->class_axis];
     if (m->classes > 1) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID, "%s: output '%.60s' has one class; cross_entropy needs two or more: "
-                        "give --loss mse", m->module->source, (*v)->name);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: output '%.60s' has one class; cross_entropy needs two or more: "
+                        "give --loss mse",
+                        m->module->source, (*v)->name);
 }
 
 static propane_status set_output(tune_model *m, const tune_model_options *o, propane_error *err) {

@@ -15,8 +15,8 @@ typedef enum tune_loss { TUNE_MSE, TUNE_CROSS_ENTROPY } tune_loss;
 
 typedef struct tune_model_options {
     const char *path;
-    const char *function;          /* NULL: the default */
-    const char *output;            /* NULL: the only one */
+    const char *function;           /* NULL: the default */
+    const char *output;             /* NULL: the only one */
     const char *trainable, *freeze; /* lists of patterns of names; freeze "": nothing */
     mil_read_options shapes;
     tune_loss loss;
@@ -30,9 +30,9 @@ typedef struct tune_weight {
 
 typedef struct tune_model {
     mil_module *module;
-    mil_function *base;         /* in fp32, with one result: what the loss is taken of */
-    const mil_interface *seen;  /* what the file says of the function's inputs; NULL: nothing */
-    const mil_const *labels;    /* of a classifier; NULL: none */
+    mil_function *base;        /* in fp32, with one result: what the loss is taken of */
+    const mil_interface *seen; /* what the file says of the function's inputs; NULL: nothing */
+    const mil_const *labels;   /* of a classifier; NULL: none */
     tune_weight *weights;
     const char **names; /* of the weights */
     int weight_count;
@@ -41,9 +41,9 @@ typedef struct tune_model {
     int masks;          /* matched, but hold numbers that no weight holds */
     int decompressed;
     tune_loss loss;
-    int class_axis;   /* of the output, where the loss is cross-entropy */
-    int64_t classes;  /* likewise; else 0 */
-    bool softmax;     /* the program ends in a softmax, whose input the loss is taken of */
+    int class_axis;      /* of the output, where the loss is cross-entropy */
+    int64_t classes;     /* likewise; else 0 */
+    bool softmax;        /* the program ends in a softmax, whose input the loss is taken of */
     int ops, learnt_ops; /* of the program; of those, which depend on a weight and are differentiated */
     int gradient_ops;    /* of the newest train function */
 } tune_model;

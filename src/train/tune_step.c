@@ -31,9 +31,9 @@ struct tune_step {
     int64_t samples;
     char why[400];
     float *weights, *fresh, *sums; /* sums: NULL until gradients are added up */
-    int64_t *place; /* [weight]: where it begins in these */
+    int64_t *place;                /* [weight]: where it begins in these */
     int64_t floats;
-    void **stage; /* [input]: of all samples */
+    void **stage;         /* [input]: of all samples */
     int64_t *stage_count; /* elements of a sample, of 4 bytes each */
     int32_t *labels;
     float *target, *output;
@@ -154,10 +154,9 @@ propane_status tune_step_put(tune_step *s, const tune_source *source, int part, 
     if (s->model->loss == TUNE_MSE) return PROPANE_OK;
     for (int64_t i = 0; i < s->positions; i++)
         if (labels[i] < -1 || labels[i] >= s->model->classes)
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "sample %lld has class %d; the output has %lld classes, 0 to %lld (-1: none)",
-                                (long long)index, labels[i], (long long)s->model->classes,
-                                (long long)s->model->classes - 1);
+            return propane_fail(
+                err, PROPANE_ERR_INVALID, "sample %lld has class %d; the output has %lld classes, 0 to %lld (-1: none)",
+                (long long)index, labels[i], (long long)s->model->classes, (long long)s->model->classes - 1);
     return PROPANE_OK;
 }
 

@@ -29,10 +29,10 @@ typedef struct tune_step tune_step;
 PROPANE_CHECK propane_status tune_step_create(tune_model *m, const char *device, int64_t batch,
                                               const tune_source *source, tune_step **out, propane_error *err);
 void tune_step_free(tune_step *s);
-int64_t tune_step_samples(const tune_step *s);  /* at a time */
-const char *tune_step_why(const tune_step *s);  /* why not as many as were asked for; NULL: they are */
-int64_t tune_step_positions(const tune_step *s); /* labels of a sample */
-int64_t tune_step_outputs(const tune_step *s);   /* numbers of a sample's output */
+int64_t tune_step_samples(const tune_step *s);           /* at a time */
+const char *tune_step_why(const tune_step *s);           /* why not as many as were asked for; NULL: they are */
+int64_t tune_step_positions(const tune_step *s);         /* labels of a sample */
+int64_t tune_step_outputs(const tune_step *s);           /* numbers of a sample's output */
 float *tune_step_weight(const tune_step *s, int weight); /* the program's own; to be changed between runs */
 /* Of the last step that began with `first`: sums, not means. */
 const float *tune_step_gradient(const tune_step *s, int weight);

@@ -1,0 +1,122 @@
+# Fine-tuning of imported programs: arrays and pictures in, a package out; what is wrong is said.
+@ printf 'printf "\\223NUMPY\\001\\000\\166\\000"; printf "%%-117s\\n" "$(printf "{\\047descr\\047: \\047%%s\\047, \\047fortran_order\\047: False, \\047shape\\047: (%%s), }" "$1" "$2")"; printf "$3"\n' > ../bin/npy; chmod +x ../bin/npy
+@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 2]> x) {\n        tensor<fp32, [1, 2]> w = const()[name = string("w"), val = tensor<fp32, [1, 2]>([[1, 1]])];\n        tensor<fp32, [1]> b = const()[name = string("b"), val = tensor<fp32, [1]>([0])];\n        tensor<fp32, [1, 1]> y = linear(x = x, weight = w, bias = b);\n    } -> (y);\n}\n' > line.mil
+@ sed 's/fp32, \[1, 2\]> w/fp32, [2, 2]> w/; s/\[1, 2\]>(\[\[1, 1\]\])/[2, 2]>([[1, 0], [0, 1]])/; s/fp32, \[1\]>(\[0\])/fp32, [2]>([0, 0])/; s/fp32, \[1\]> b/fp32, [2]> b/; s/fp32, \[1, 1\]> y/fp32, [1, 2]> y/' line.mil > two.mil
+@ mkdir reg cls few odd long empty; npy '<f4' '4, 2' '\000\000\200\077\000\000\000\000\000\000\000\000\000\000\200\077\000\000\200\077\000\000\200\077\000\000\000\100\000\000\200\077' | tee cls/x.npy long/x.npy few/x.npy > reg/x.npy
+@ npy '<f4' '4, 1' '\000\000\000\100\000\000\200\277\000\000\200\077\000\000\100\100' > reg/y.npy; npy '<i4' '4,' '\000\000\000\000\001\000\000\000\000\000\000\000\000\000\000\000' > cls/y.npy
+@ npy '<i4' '3,' '\000\000\000\000\001\000\000\000\000\000\000\000' > few/y.npy; npy '<i4' '4,' '\000\000\000\000\001\000\000\000\000\000\000\000\002\000\000\000' > long/y.npy
+@ npy '<f4' '1, 3' '\000\000\200\077\000\000\000\000\000\000\000\000' > odd/x.npy; npy '<i4' '1,' '\000\000\000\000' > odd/y.npy
+
+# y = 2 x0 - x1 is learnt, and comes out as a package.
+$ propane train line.mil --data reg --loss mse --trainable '*' --lr 0.05 --steps 300 --batch 4 --val-fraction 0 --run line > line.log; head -5 line.log && tail -1 line.log | sed 's/in [0-9.]* s/in T/'
+> line.mil: 2 of 2 weights are learnt, 3 numbers
+> 1 operations, of which 1 are differentiated; 5 operations compute gradients
+> reg: 4 samples to train on, 0 to validate with
+> loss mse
+> 4 samples at a time
+> done: 300 steps in T; package line/model.mlpackage
+= 0
+$ propane run line/model.mlpackage --input x=one.npy --output out
+2> propane run: cannot open one.npy: No such file or directory
+= 1
+$ npy '<f4' '1, 2' '\000\000\100\100\000\000\200\077' > one.npy; propane run line/model.mlpackage --input x=one.npy | sed 's/[0-9.]* ms/T/g' | tail -1
+>~ output y * mean [45]*
+= 0
+$ ls line; grep -c '"unit":"samples"' line/log.jsonl; grep -c "Samples a second" line/report.html
+> checkpoint.safetensors
+> log.jsonl
+> model.mlpackage
+> report.html
+> 1
+> 1
+= 0
+# Only b: w stays what it was.
+$ propane train line.mil --data reg --loss mse --trainable b --steps 3 --batch 4 --run b > b.log; head -1 b.log; propane convert b/model.mlpackage b.mil > log; grep -c '(\[\[*0x1p+*0, 0x1p+*0' b.mil
+> line.mil: 1 of 2 weights are learnt, 1 numbers
+> 1
+= 0
+# Stopped and resumed, the same numbers; the options are the run's.
+$ propane train two.mil --data cls --loss cross_entropy --trainable '*' --steps 6 --batch 2 --accumulate 2 --val-fraction 0.25 --run whole --json > whole.log; tail -1 whole.log
+>~ {"event":"done","step":6,"seconds":*,"val_loss":*,"val_accuracy":*}
+= 0
+$ propane train two.mil --data cls --loss cross_entropy --trainable '*' --steps 4 --batch 2 --accumulate 2 --val-fraction 0.25 --run part > log; propane train two.mil --data cls --val-fraction 0.25 --steps 6 --resume --run part | grep resumed; cmp part/model.mlpackage/Data/com.apple.CoreML/model.mlmodel whole/model.mlpackage/Data/com.apple.CoreML/model.mlmodel
+> resumed after step 4
+= 0
+$ propane watch part --once | grep -c samples/s
+> 1
+= 0
+
+# What is wrong is said.
+$ propane train line.mil --data reg
+2> propane train: --loss is missing: mse or cross_entropy
+2> Try 'propane train --help'.
+= 2
+$ propane train line.mil --data reg --loss mse
+2> propane train: --trainable is missing: which weights are learnt ('*': all)
+2> Try 'propane train --help'.
+= 2
+$ propane train line.mil --data reg --loss mse --trainable '*' --steps 2 --epochs 3
+2> propane train: --steps and --epochs say the same; give one
+2> Try 'propane train --help'.
+= 2
+$ propane train line.mil --data reg --loss hinge --trainable '*'
+2> propane train: --loss: 'hinge' is not one of mse|cross_entropy
+2> Try 'propane train --help'.
+= 2
+$ propane train line.mil --data reg --loss mse --trainable 'conv*' --run no
+2> propane train: line.mil: --trainable 'conv*' leaves nothing to train; of its 2 weights the nearest are: w, b
+= 1
+$ propane train line.mil --data reg --loss cross_entropy --trainable '*' --run no
+2> propane train: line.mil: output 'y' has one class; cross_entropy needs two or more: give --loss mse
+= 1
+$ propane train line.mil --data cls --loss mse --trainable '*' --output z --run no
+2> propane train: line.mil: there is no output 'z' of floats; there is: y
+= 1
+$ propane train two.mil --data empty --loss cross_entropy --trainable '*' --run no
+2> propane train: two.mil: pictures can be given to programs with one input [1, 1 or 3, height, width]; for others give arrays: DIR/NAME.npy for each input, and DIR/y.npy
+= 1
+$ propane train two.mil --data nowhere --loss cross_entropy --trainable '*' --run no
+2> propane train: cannot open nowhere: there is no such folder
+= 1
+$ propane train two.mil --data few --loss cross_entropy --trainable '*' --run no
+2> propane train: few: array x has 4 samples, y has 3
+= 1
+$ propane train two.mil --data odd --loss cross_entropy --trainable '*' --run no
+2> propane train: odd: array x is [1, 3]; a sample of it must be [1, 2], with the number of samples in front
+= 1
+$ propane train two.mil --data reg --loss cross_entropy --trainable '*' --run no
+2> propane train: reg: array y holds floats; whole numbers are needed
+= 1
+$ propane train two.mil --data long --loss cross_entropy --trainable '*' --batch 4 --val-fraction 0 --run no
+2> propane train: sample 3 has class 2; the output has 2 classes, 0 to 1 (-1: none)
+= 1
+$ propane train line.mil --data reg --loss mse --trainable '*' --run line
+2> propane train: line already holds a run: go on with --resume, or give another --run
+= 1
+$ propane train line.mil --data reg --loss mse --trainable '*' --resume --run no
+2> propane train: no: there is no checkpoint to resume from; leave out --resume to start
+= 1
+$ npy '<f4' '1, 2' '\000\000\200\177\000\000\000\000' > odd/x.npy; npy '<f4' '1, 1' '\000\000\200\077' > odd/y.npy; propane train line.mil --data odd --loss mse --trainable '*' --steps 3 --batch 1 --run no > no.log
+2> propane train: step 1: the loss is not a number: the training has diverged; start again with a smaller --lr, or look for numbers in the data that are too large
+= 1
+$ propane train line.mil --data reg --mean 0.5 --loss mse --trainable '*' --run other
+2> propane train: reg holds arrays: --mean and --std are for pictures
+= 1
+# Pictures in class folders.
+@ printf 'program(1.3)\n{\n    func main<ios17>(tensor<fp32, [1, 3, 2, 2]> x) {\n        tensor<fp32, [2, 12]> w = const()[name = string("w"), val = tensor<fp32, [2, 12]>([[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]])];\n        tensor<fp32, [1, 12]> f = reshape(x = x, shape = [1, 12]);\n        tensor<fp32, [1, 2]> y = linear(x = f, weight = w);\n    } -> (y);\n}\n' > picture.mil
+@ mkdir -p pics/cat pics/dog three/a three/b three/c none/cat none/dog
+$ propane train picture.mil --data none --loss cross_entropy --trainable '*' --run no2
+2> propane train: none: its 2 class folders hold no pictures (.png, .jpg)
+= 1
+$ propane train picture.mil --data three --loss cross_entropy --trainable '*' --run no2
+2> propane train: three has 3 class folders (a ... c); the program's output has 2 classes
+= 1
+$ propane train picture.mil --data empty --loss cross_entropy --trainable '*' --run no2
+2> propane train: empty: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders of pictures, one for each class
+= 1
+$ propane train picture.mil --data none --loss cross_entropy --trainable '*' --mean 1,2 --run no2
+2> propane train: --mean is '1,2'; give one number, or one for each of the 3 channels
+= 1
+$ echo no > pics/cat/a.png; propane train picture.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no2
+2~ propane train: pics/cat/a.png: n*
+= 1

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT
+ * Fine-tuning of imported programs: what is learnt of one, gradients against finite differences, several samples at a time
+ * against one, runs that are resumed, and the package that comes out.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "support/test.h"
+#include "train/tune.h"
+
+enum { SAMPLES = 24, CLASSES = 3, PIXELS = 2 * 6 * 6 };
+
+static char *folder;
+static char package[200];
+
+/* ---- a program -------------------------------------------------------------------------------------------------------------- */
+
+static rng draws;
+
+static mil_value *weight(mil_builder *b, const char *name, int rank, const int64_t *dim, double middle) {
+    mil_type type = mil_type_tensor(MIL_fp16, rank, dim);
+    double data[512];
+    for (int64_t i = 0; i < mil_type_count(&type); i++) data[i] = middle + 0.3 * rng_normal(&draws);
+    return mil_build_const_f64(b, name, &type, data);
+}
+
+static mil_value *built(mil_builder *b, mil_opcode code, const char *name, const mil_argument *arguments, int count) {
+    const mil_op *op = mil_build_op(b, code, name, arguments, count);
+    return op ? op->results[0] : NULL;
+}
+
+/* conv, batch_norm, relu; then tokens with a class token in front, a head of their first, and a softmax. */
+static mil_module *make_program(bool mixes) {
+    mil_module *m = mil_module_create("made");
+    mil_builder b;
+    rng_init(&draws, 5);
+    mil_build_begin(&b, m, "main", MIL_IOS17);
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, 2, 6, 6}));
+    mil_value *w = weight(&b, "conv_weight", 4, (int64_t[]){4, 2, 3, 3}, 0),
+              *bias = weight(&b, "conv_bias", 1, (int64_t[]){4}, 0);
+    mil_value *strides = mil_build_ints(&b, (int64_t[]){2, 2}, 2), *pad = mil_build_text(&b, "same");
+    mil_value *y =
+        built(&b, MIL_OP_conv, "conv",
+              (mil_argument[]){
+                  {"x", 1, &x}, {"weight", 1, &w}, {"bias", 1, &bias}, {"strides", 1, &strides}, {"pad_type", 1, &pad}},
+              5);
+    mil_value *mean = weight(&b, "norm_mean", 1, (int64_t[]){4}, 0),
+              *variance = weight(&b, "norm_variance", 1, (int64_t[]){4}, 3);
+    mil_value *gamma = weight(&b, "norm_gamma", 1, (int64_t[]){4}, 1),
+              *beta = weight(&b, "norm_beta", 1, (int64_t[]){4}, 0);
+    y = built(
+        &b, MIL_OP_batch_norm, "norm",
+        (mil_argument[]){
+            {"x", 1, &y}, {"mean", 1, &mean}, {"variance", 1, &variance}, {"gamma", 1, &gamma}, {"beta", 1, &beta}},
+        5);
+    y = mil_build_unary(&b, MIL_OP_relu, y);
+    if (mixes)
+        y = mil_build_binary(&b, MIL_OP_sub, y, mil_build_reduce(&b, MIL_OP_reduce_mean, y, (int64_t[]){0}, 1, true));
+    y = mil_build_transpose(&b, mil_build_reshape(&b, y, (int64_t[]){1, 4, 9}, 3), (int64_t[]){0, 2, 1}, 3);
+    mil_value *token = weight(&b, "token", 3, (int64_t[]){1, 1, 4}, 0),
+              *place = weight(&b, "place", 3, (int64_t[]){1, 10, 4}, 0);
+    y = mil_build_binary(&b, MIL_OP_add, mil_build_concat(&b, (mil_value *[]){token, y}, 2, 1), place);
+    mil_value *scores = mil_build_matmul(&b, y, y, false, true);
+    double barred[10] = {0, 0, 0, 0, 0, 0, 0, 0, 0, -3e4};
+    mil_type row = mil_type_tensor(MIL_fp16, 3, (int64_t[]){1, 1, 10});
+    mil_value *mask = mil_build_const_f64(&b, "mask", &row, barred);
+    scores = mil_build_softmax(&b, mil_build_binary(&b, MIL_OP_add, scores, mask), 2);
+    y = mil_build_matmul(&b, scores, y, false, false);
+    y = mil_build_reshape(&b, mil_build_slice(&b, y, (int64_t[]){0, 0, 0}, (int64_t[]){1, 1, 4}), (int64_t[]){1, 4}, 2);
+    mil_value *head = weight(&b, "head_weight", 2, (int64_t[]){CLASSES, 4}, 0),
+              *last = weight(&b, "head_bias", 1, (int64_t[]){CLASSES}, 0);
+    y = built(&b, MIL_OP_linear, "logits", (mil_argument[]){{"x", 1, &y}, {"weight", 1, &head}, {"bias", 1, &last}}, 3);
+    mil_build_result(&b, built(&b, MIL_OP_softmax, "probabilities", (mil_argument[]){{"x", 1, &y}}, 1));
+    propane_error err = {0};
+    EXPECT_OK(mil_build_end(&b, &err));
+    return m;
+}
+
+static void begin(bool mixes) {
+    propane_error err = {0};
+    folder = test_temp_dir();
+    snprintf(package, sizeof package, "%s/begin.mlpackage", folder);
+    mil_module *m = make_program(mixes);
+    EXPECT_OK(mil_package_write(m, package, &err));
+    mil_module_free(m);
+}
+
+static void end(void) { mem_free(folder); }
+
+static tune_model_options choose(const char *trainable, const char *freeze) {
+    return (tune_model_options){.path = package, .trainable = trainable, .freeze = freeze, .loss = TUNE_CROSS_ENTROPY};
+}
+
+/* ---- samples ---------------------------------------------------------------------------------------------------------------- */
+
+typedef struct set {
+    float x[SAMPLES][PIXELS];
+    int label[SAMPLES];
+} set;
+
+static propane_status get(void *context, int part, int64_t index, const tune_sample *out, propane_error *err) {
+    const set *s = context;
+    (void)part, (void)err;
+    memcpy(out->inputs[0], s->x[index], sizeof s->x[index]);
+    out->labels[0] = s->label[index];
+    return PROPANE_OK;
+}
+
+/* A class is where the picture is bright. */
+static void fill_set(set *s) {
+    rng r;
+    rng_init(&r, 9);
+    for (int i = 0; i < SAMPLES; i++) {
+        s->label[i] = i % CLASSES;
+        for (int k = 0; k < PIXELS; k++)
+            s->x[i][k] = (float)(0.3 * rng_normal(&r) + (k % 6 / 2 == s->label[i] ? 1 : 0));
+    }
+}
+
+static tune_source source_of(set *s) { return (tune_source){s, {SAMPLES, SAMPLES}, 77, get}; }
+
+/* ---- what is learnt --------------------------------------------------------------------------------------------------------- */
+
+TEST(weights_are_found_by_name) {
+    propane_error err = {0};
+    tune_model m;
+    begin(false);
+    tune_model_options o = choose("*", "");
+    EXPECT_OK(tune_model_open(&o, &m, &err));
+    EXPECT_MSG(m.weight_count == 8 && m.candidates == 9 && m.masks == 1, "%d of %d, %d masks", m.weight_count,
+               m.candidates, m.masks);
+    EXPECT(m.classes == CLASSES && m.class_axis == 1 && m.softmax && m.ops == m.learnt_ops);
+    tune_model_close(&m);
+    o = choose("head,norm_", "bias");
+    EXPECT_OK(tune_model_open(&o, &m, &err));
+    EXPECT(m.weight_count == 3);
+    tune_model_close(&m);
+    o = choose("head", "");
+    EXPECT_OK(tune_model_open(&o, &m, &err));
+    mil_function *train;
+    EXPECT_OK(tune_model_train(&m, 1, "t", &train, &err));
+    EXPECT_MSG(m.learnt_ops == 1 && m.gradient_ops < 12, "%d operations are differentiated, %d compute gradients",
+               m.learnt_ops, m.gradient_ops);
+    tune_model_close(&m);
+    o = choose("haed_weight", "");
+    EXPECT_FAIL(tune_model_open(&o, &m, &err), PROPANE_ERR_INVALID,
+                "--trainable 'haed_weight' leaves nothing to train; of its 9 weights the nearest are: "
+                "head_weight, conv_weight");
+    o = choose("mask", "");
+    EXPECT_FAIL(tune_model_open(&o, &m, &err), PROPANE_ERR_INVALID, "matches masks alone");
+    end();
+}
+
+/* ---- gradients -------------------------------------------------------------------------------------------------------------- */
+
+static double *copy_f64(arena *a, const mil_type *type, const void *data) {
+    double *out = ARENA_ARRAY(a, mil_type_count(type), double);
+    mil_unpack_f64(out, type->dtype, data, mil_type_count(type));
+    return out;
+}
+
+/* Inputs of a train function for the first `batch` samples. */
+static mil_tensor *inputs_of(const tune_model *m, const mil_function *f, const set *s, int64_t batch, arena *a) {
+    mil_tensor *in = ARENA_ARRAY(a, f->param_count, mil_tensor);
+    for (int i = 0; i < f->param_count; i++) {
+        const mil_value *p = f->params[i];
+        const int64_t count = mil_type_count(&p->type);
+        in[i] = (mil_tensor){p->type, ARENA_ARRAY(a, count, double)};
+        if (strcmp(p->name, "x") == 0)
+            for (int64_t k = 0; k < count; k++) in[i].data[k] = (double)s->x[k / PIXELS][k % PIXELS];
+        else if (strcmp(p->name, TUNE_TARGET) == 0)
+            for (int64_t k = 0; k < batch; k++) in[i].data[k * CLASSES + s->label[k]] = 1;
+        else if (strcmp(p->name, TUNE_SEED) == 0)
+            in[i].data[0] = 1;
+        for (int k = 0; k < m->weight_count; k++)
+            if (strcmp(m->names[k], p->name) == 0) in[i].data = copy_f64(a, &p->type, m->weights[k].begin->data);
+    }
+    return in;
+}
+
+static double loss_of(const mil_function *f, const mil_tensor *in) {
+    propane_error err = {0};
+    arena *a = arena_create();
+    mil_tensor *out;
+    EXPECT_OK(mil_eval_function(f, in, false, a, &out, &err));
+    const double loss = out[0].data[0];
+    arena_free(a);
+    return loss;
+}
+
+static void compare_differences(const tune_model *m, const mil_function *f, mil_tensor *in, const mil_tensor *out) {
+    for (int w = 0; w < m->weight_count; w++) {
+        mil_tensor *p = &in[1 + w];
+        const int64_t count = mil_type_count(&p->type);
+        double largest = 1e-9;
+        for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(out[1 + w].data[i]));
+        for (int64_t i = 0; i < count; i += 1 + count / 6) {
+            const double at = p->data[i], h = 1e-5;
+            p->data[i] = at + h;
+            const double high = loss_of(f, in);
+            p->data[i] = at - h;
+            const double low = loss_of(f, in);
+            p->data[i] = at;
+            const double wrong = fabs((high - low) / (2 * h) - out[1 + w].data[i]) / largest;
+            EXPECT_MSG(wrong < 1e-6, "%s[%lld] is wrong by %g", m->names[w], (long long)i, wrong); /* 2e-9 was seen */
+        }
+    }
+}
+
+TEST(gradients_are_those_of_finite_differences) {
+    propane_error err = {0};
+    tune_model m;
+    mil_function *f;
+    mil_tensor *out;
+    static set s;
+    begin(false);
+    fill_set(&s);
+    const tune_model_options o = choose("*", "");
+    EXPECT_OK(tune_model_open(&o, &m, &err));
+    EXPECT_OK(tune_model_train(&m, 3, "t", &f, &err));
+    arena *a = arena_create();
+    mil_tensor *in = inputs_of(&m, f, &s, 3, a);
+    EXPECT_OK(mil_eval_function(f, in, false, a, &out, &err));
+    compare_differences(&m, f, in, out);
+    arena_free(a);
+    tune_model_close(&m);
+    end();
+}
+
+/* The cpu's gradients in fp32, of a batch at once and of single samples added up, against the reference in double. */
+TEST(the_machine_computes_the_same_at_once_and_one_by_one) {
+    propane_error err = {0};
+    tune_model m;
+    tune_step *many, *one;
+    static set s;
+    begin(false);
+    fill_set(&s);
+    const tune_source source = source_of(&s);
+    const tune_model_options o = choose("*", "");
+    EXPECT_OK(tune_model_open(&o, &m, &err));
+    EXPECT_OK(tune_step_create(&m, "cpu", 4, &source, &many, &err));
+    EXPECT_MSG(tune_step_samples(many) == 4 && !tune_step_why(many), "%s", tune_step_why(many));
+    EXPECT_OK(tune_step_create(&m, "cpu", 1, &source, &one, &err));
+    EXPECT_OK(tune_step_sum(one, &err));
+    double loss, part, sum = 0;
+    int64_t count, ns = 0;
+    for (int64_t i = 0; i < 4; i++) EXPECT_OK(tune_step_put(many, &source, 0, i, i, &err));
+    EXPECT_OK(tune_step_run(many, true, &loss, &count, &ns, &err));
+    EXPECT(count == 4);
+    for (int64_t i = 0; i < 4; i++) {
+        EXPECT_OK(tune_step_put(one, &source, 0, i, 0, &err));
+        EXPECT_OK(tune_step_run(one, i == 0, &part, &count, &ns, &err));
+        sum += part;
+    }
+    EXPECT_MSG(fabs(sum - loss) < 1e-5 * loss, "loss %g and %g", sum, loss);
+    for (int w = 0; w < m.weight_count; w++) {
+        const float *a = tune_step_gradient(many, w), *b = tune_step_gradient(one, w);
+        double largest = 0, wrong = 0;
+        for (int64_t i = 0; i < mil_type_count(&m.weights[w].type); i++) {
+            largest = fmax(largest, fabs((double)a[i]));
+            wrong = fmax(wrong, fabs((double)a[i] - (double)b[i]));
+        }
+        EXPECT_MSG(largest > 0 && wrong < 1e-5 * largest, "%s: %g of %g", m.names[w], wrong,
+                   largest); /* 6e-7 was seen */
+    }
+    tune_step_free(many);
+    tune_step_free(one);
+    tune_model_close(&m);
+    end();
+}
+
+/* A mean over the samples fits every shape: only trying it shows. */
+TEST(a_program_that_mixes_samples_gets_one_at_a_time) {
+    propane_error err = {0};
+    tune_model m;
+    tune_step *step;
+    static set s;
+    begin(true);
+    fill_set(&s);
+    const tune_source source = source_of(&s);
+    const tune_model_options o = choose("*", "");
+    EXPECT_OK(tune_model_open(&o, &m, &err));
+    EXPECT_OK(tune_step_create(&m, "cpu", 4, &source, &step, &err));
+    EXPECT(tune_step_samples(step) == 1);
+    EXPECT_TEXT(tune_step_why(step), "an operation mixes the samples of a batch");
+    tune_step_free(step);
+    tune_model_close(&m);
+    end();
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct book {
+    double losses[64], accuracy;
+    int64_t stop_at;
+    bool cancel;
+} book;
+
+static void on_step(void *context, const train_report *r) {
+    book *b = context;
+    b->losses[r->step] = r->loss;
+    if (r->step == b->stop_at) b->cancel = true;
+}
+
+static void on_evaluation(void *context, const tune_evaluation *e) { ((book *)context)->accuracy = e->accuracy; }
+
+static tune_options options_of(const char *run) {
+    tune_options o;
+    tune_options_default(&o);
+    o.model = choose("*", "");
+    o.steps = 40;
+    o.batch = 4;
+    o.accumulate = 2;
+    o.lr = 2e-2;
+    o.run_dir = run;
+    return o;
+}
+
+static propane_status go(const tune_options *o, const tune_source *source, book *b, propane_error *err) {
+    tune_model m;
+    tune *t = NULL;
+    const tune_callbacks callbacks = {b, on_step, on_evaluation, NULL};
+    PROPANE_TRY(tune_model_open(&o->model, &m, err));
+    propane_status status = tune_create(o, &m, source, &t, err);
+    if (!status) status = tune_run(t, &callbacks, &b->cancel, err);
+    tune_free(t);
+    tune_model_close(&m);
+    return status;
+}
+
+static void same_files(const char *a, const char *b) {
+    propane_error err = {0};
+    char *x, *y;
+    size_t n, k;
+    EXPECT_OK(file_read(a, 1 << 24, &x, &n, &err));
+    EXPECT_OK(file_read(b, 1 << 24, &y, &k, &err));
+    EXPECT_MSG(n == k && memcmp(x, y, n) == 0, "%s and %s differ", a, b);
+    mem_free(x);
+    mem_free(y);
+}
+
+static const char *at(char out[300], const char *name) {
+    snprintf(out, 300, "%s/%s", folder, name);
+    return out;
+}
+
+TEST(a_resumed_run_is_the_same_run) {
+    propane_error err = {0};
+    static book whole, first, second;
+    static set s;
+    char a[300], b[300], c[300], d[300];
+    begin(false);
+    fill_set(&s);
+    const tune_source source = source_of(&s);
+    EXPECT_OK(file_make_dir(at(a, "a"), &err));
+    EXPECT_OK(file_make_dir(at(b, "b"), &err));
+    tune_options o = options_of(a);
+    EXPECT_OK(go(&o, &source, &whole, &err));
+    EXPECT_MSG(whole.losses[40] < 0.3 * whole.losses[1], "%g to %g", whole.losses[1],
+               whole.losses[40]); /* 1.4 to 0.03 */
+    EXPECT_MSG(whole.accuracy > 0.9, "%g", whole.accuracy);
+    o.run_dir = b;
+    first.stop_at = 13;
+    EXPECT_FAIL(go(&o, &source, &first, &err), PROPANE_ERR_CANCELLED,
+                "stopped after step 13 of 40; go on with --resume");
+    o.resume = true;
+    EXPECT_OK(go(&o, &source, &second, &err));
+    EXPECT(second.losses[13] == 0 && second.losses[14] == whole.losses[14] && second.losses[40] == whole.losses[40]);
+    same_files(at(c, "a/checkpoint.safetensors"), at(d, "b/checkpoint.safetensors"));
+    same_files(at(c, "a/model.mlpackage/Data/com.apple.CoreML/weights/weight.bin"),
+               at(d, "b/model.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
+    o.lr = 1e-3;
+    EXPECT_FAIL(go(&o, &source, &second, &err), PROPANE_ERR_INVALID, "--lr is not what the run was begun with");
+    tune_source other = source;
+    other.sum = 78;
+    o.lr = 2e-2;
+    EXPECT_FAIL(go(&o, &other, &second, &err), PROPANE_ERR_INVALID, "the run was begun with other data");
+    end();
+}
+
+/* The tuned package is the program that was trained: as good, its weights rounded to fp16, statistics and mask as before. */
+TEST(the_package_holds_what_was_learnt) {
+    propane_error err = {0};
+    static book b;
+    static set s;
+    tune_model old, tuned;
+    char run[300], path[300];
+    begin(false);
+    fill_set(&s);
+    const tune_source source = source_of(&s);
+    EXPECT_OK(file_make_dir(at(run, "run"), &err));
+    tune_options o = options_of(run);
+    o.model = choose("*", "conv");
+    EXPECT_OK(go(&o, &source, &b, &err));
+    tune_model_options all = choose("*", "");
+    EXPECT_OK(tune_model_open(&all, &old, &err));
+    all.path = at(path, "run/model.mlpackage");
+    EXPECT_OK(tune_model_open(&all, &tuned, &err));
+    EXPECT(old.weight_count == tuned.weight_count && old.ops == tuned.ops);
+    for (int i = 0; i < old.weight_count; i++) {
+        const mil_const *x = old.weights[i].begin, *y = tuned.weights[i].begin;
+        EXPECT_TEXT(old.names[i], tuned.names[i]);
+        EXPECT_MSG((memcmp(x->data, y->data, (size_t)x->bytes) == 0) == (strncmp(old.names[i], "conv", 4) == 0), "%s",
+                   old.names[i]);
+    }
+    tune_model_close(&tuned);
+    book again = {.accuracy = -1};
+    o.model = all;
+    o.run_dir = NULL;
+    o.steps = 1;
+    o.lr = 0;
+    EXPECT_OK(go(&o, &source, &again, &err));
+    EXPECT_MSG(fabs(again.accuracy - b.accuracy) < 0.05, "%g, then %g", b.accuracy, again.accuracy);
+    tune_model_close(&old);
+    end();
+}
+
+TEST(a_loss_that_is_no_number_ends_the_run) {
+    propane_error err = {0};
+    static book b;
+    static set s;
+    begin(false);
+    fill_set(&s);
+    s.x[5][7] = NAN;
+    const tune_source source = source_of(&s);
+    tune_options o = options_of(NULL);
+    o.batch = 1;
+    o.accumulate = 1;
+    o.shuffle = false;
+    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_LIMIT, "step 6: the loss is not a number (it was ");
+    s.x[5][7] = 0;
+    s.label[2] = CLASSES;
+    EXPECT_FAIL(go(&o, &source, &b, &err), PROPANE_ERR_INVALID,
+                "sample 2 has class 3; the output has 3 classes, 0 to 2");
+    end();
+}
+
+SUITE("train/tune", T(weights_are_found_by_name), T(gradients_are_those_of_finite_differences),
+      T(the_machine_computes_the_same_at_once_and_one_by_one), T(a_program_that_mixes_samples_gets_one_at_a_time),
+      T(a_resumed_run_is_the_same_run), T(the_package_holds_what_was_learnt), T(a_loss_that_is_no_number_ends_the_run))
