@@ -18,6 +18,8 @@
 #include "cli/session.h"
 #include "cli/telemetry.h"
 #include "cli/tune_images.h"
+#include "device/device.h"
+#include "drivers/cpu/profile.h"
 #include "train/tune.h"
 #include "train/tune_data.h"
 
@@ -33,7 +35,7 @@ typedef struct tune_job {
     const char *data, *loss, *logdir;
     tune_images_options pictures;
     double epochs;
-    bool json, report, steps_given, epochs_given;
+    bool json, report, profile, steps_given, epochs_given;
     char *shapes[MAX_SHAPES], *names[MAX_SHAPES];
     cli_list shape_list;
     mil_shape_choice choices[MAX_SHAPES];
@@ -201,6 +203,27 @@ static json_t *start_record(const tune_job *j) {
     return r;
 }
 
+/* Where the time of the program with the gradients went, step by step. */
+static propane_status tell_profile(const tune_job *j, propane_error *err) {
+    text table = {0};
+    cpu_profile_print(&tune_step_program(tune_machine(j->run))->p, &table);
+    fwrite(table.data, 1, table.length, j->json ? stderr : stdout);
+    const bool failed = table.failed;
+    text_deinit(&table);
+    return failed ? propane_fail_memory(err, 0) : PROPANE_OK;
+}
+
+static propane_status begin_profile(const tune_job *j, propane_error *err) {
+    if (strcmp(j->options.device, "cpu") != 0)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--profile is for the cpu device; %s keeps no such record",
+                            j->options.device);
+    /* the record is the driver's own, not the program's */
+    driver_program *p = (driver_program *)(uintptr_t)&tune_step_program(tune_machine(j->run))->p;
+    cpu_profile_enable(p, true);
+    cpu_profile_reset(p);
+    return PROPANE_OK;
+}
+
 /* ---- the command ---------------------------------------------------------------------------------------------------------- */
 
 static propane_status open_data(tune_job *j, propane_error *err) {
@@ -237,6 +260,7 @@ static propane_status run_job(tune_job *j, propane_error *err) {
     tune_options *o = &j->options;
     PROPANE_TRY(prepare(j, err));
     PROPANE_TRY(telemetry_begin(&j->telemetry, o->run_dir, o->resume, start_record(j), j->logdir, err));
+    if (j->profile) PROPANE_TRY(begin_profile(j, err));
     tell_start(j);
     progress_init(&j->progress, j->json, o->steps);
     j->progress.unit = "samples";
@@ -249,6 +273,7 @@ static propane_status run_job(tune_job *j, propane_error *err) {
     const char *state = status == PROPANE_ERR_CANCELLED ? "stopped" : status ? "failed" : "done";
     telemetry_end(&j->telemetry, state, tune_steps_done(j->run));
     if (!status && j->report) status = telemetry_page(&j->telemetry, err);
+    if (!status && j->profile) status = tell_profile(j, err);
     if (!status) tell_end(j);
     if (status && j->json) printf("{\"event\":\"%s\",\"step\":%" PRId64 "}\n", state, tune_steps_done(j->run));
     return status;
@@ -278,6 +303,7 @@ static int parse(tune_job *j, int64_t *threads, int argc, char **argv) {
          .required = true},
         {"--val-fraction", CLI_REAL, &j->pictures.held_out, 0, 0.9, "X",
          "part of the samples that is kept for validation where there is no val"},
+        {"--resize", CLI_SWITCH, &j->pictures.resize, .help = "scale pictures to the input's size"},
         {"--mean", CLI_TEXT, &j->pictures.mean, .words = "X[,X,X]",
          .help = "taken from a picture's 0 to 1; for inputs that are arrays"},
         {"--std", CLI_TEXT, &j->pictures.std, .words = "X[,X,X]", .help = "what that is divided by"},
@@ -315,6 +341,7 @@ static int parse(tune_job *j, int64_t *threads, int argc, char **argv) {
         {"--resume", CLI_SWITCH, &o->resume, .help = "go on from the folder's checkpoint"},
         {"--eval-every", CLI_INT, &o->eval_interval, 0, 1e12, "N", "steps between validations; 0: at the end only"},
         {"--checkpoint-every", CLI_INT, &o->checkpoint_interval, 0, 1e12, "N", "steps; 0: at the end only"},
+        {"--profile", CLI_SWITCH, &j->profile, .help = "at the end a table of the steps: time, share, rates (cpu)"},
         {"--json", CLI_SWITCH, &j->json, .help = "one JSON object a line instead of text"},
         {"--logdir", CLI_TEXT, &j->logdir, .words = "DIR",
          .help = "TensorBoard event files, in a folder of the run's name"},

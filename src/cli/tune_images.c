@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns samples in pictures. One idea: the folders are listed once, sorted, so the same files give the same run; a picture is
  * read when it is first wanted, and kept as bytes as long as all kept ones are within a fixed size. Refuses pictures of
- * another size than the input's, and folders that are not the program's classes.
+ * another size than the input's, unless they are to be scaled, and folders that are not the program's classes.
  */
 #include "cli/tune_images.h"
 
@@ -14,7 +14,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "cli/image.h"
+#include "base/picture.h"
 #include "train/tune_data.h"
 
 #define KEPT_BYTES ((int64_t)1 << 30)
@@ -40,7 +40,7 @@ struct tune_images {
     bool split;
     int channels;
     int64_t height, width, kept;
-    bool bgr;
+    bool bgr, resize;
     double scale, mean[3], std[3];
     tune_source source;
 };
@@ -63,7 +63,7 @@ static propane_status list_folder(arena *a, const char *dir, bool folders, char 
     for (struct dirent *e; d && !status && (e = readdir(d));) {
         char *path = arena_printf(a, "%s/%s", dir, e->d_name);
         if (!path) status = propane_fail_memory(err, 0);
-        if (status || e->d_name[0] == '.' || (folders ? !file_is_dir(path) : !image_is_name(e->d_name))) continue;
+        if (status || e->d_name[0] == '.' || (folders ? !file_is_dir(path) : !picture_is_name(e->d_name))) continue;
         if (*count == room) {
             char **larger = arena_array(a, room ? (size_t)room * 2 : 64, sizeof *larger);
             if (larger && *count) memcpy(larger, *out, (size_t)*count * sizeof *larger);
@@ -212,6 +212,7 @@ static propane_status take_input(tune_images *t, const tune_images_options *o, p
         m->seen ? mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[0]->name) : NULL;
     const bool image = seen && seen->kind == MIL_FEATURE_IMAGE;
     t->channels = (int)type->dim[1];
+    t->resize = o->resize;
     t->height = type->dim[2];
     t->width = type->dim[3];
     t->bgr = image && seen->colour == MIL_BGR;
@@ -227,15 +228,23 @@ static propane_status take_input(tune_images *t, const tune_images_options *o, p
 
 /* ---- samples -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status load(tune_images *t, picture *p, npy *out, propane_error *err) {
-    PROPANE_TRY(image_read(p->path, t->channels, out, err));
-    if (out->dim[0] == t->height && out->dim[1] == t->width) return PROPANE_OK;
-    propane_status status = propane_fail(err, PROPANE_ERR_INVALID,
-                                         "%s has %lld x %lld pixels; the program's input has %lld x %lld: scale the "
-                                         "pictures first",
-                                         p->path, (long long)out->dim[1], (long long)out->dim[0], (long long)t->width,
-                                         (long long)t->height);
-    npy_free(out);
+static propane_status load(const tune_images *t, const picture *p, npy *out, propane_error *err) {
+    npy whole;
+    PROPANE_TRY(picture_read(p->path, t->channels, &whole, err));
+    propane_status status = PROPANE_OK;
+    if (whole.dim[0] == t->height && whole.dim[1] == t->width) {
+        *out = whole;
+        return PROPANE_OK;
+    }
+    if (t->resize)
+        status = picture_resize(&whole, t->height, t->width, out, err);
+    else
+        status = propane_fail(err, PROPANE_ERR_INVALID,
+                              "%s has %lld x %lld pixels; the program's input has %lld x %lld: scale the pictures, or "
+                              "have them scaled with --resize",
+                              p->path, (long long)whole.dim[1], (long long)whole.dim[0], (long long)t->width,
+                              (long long)t->height);
+    npy_free(&whole);
     return status;
 }
 

@@ -8,6 +8,7 @@
 
 typedef struct tune_images_options {
     double held_out;
+    bool resize; /* pictures of another size are scaled to the input's */
     const char *mean,
         *std; /* of the channels, "0.5" or "0.485,0.456,0.406", for inputs that are arrays; NULL: 0 and 1 */
 } tune_images_options;

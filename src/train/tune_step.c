@@ -44,6 +44,7 @@ int64_t tune_step_samples(const tune_step *s) { return s->samples; }
 const char *tune_step_why(const tune_step *s) { return *s->why ? s->why : NULL; }
 int64_t tune_step_positions(const tune_step *s) { return s->positions; }
 int64_t tune_step_outputs(const tune_step *s) { return s->outputs; }
+const propane_program *tune_step_program(const tune_step *s) { return s->train.program; }
 float *tune_step_weight(const tune_step *s, int weight) { return s->weights + s->place[weight]; }
 const float *tune_step_gradient(const tune_step *s, int weight) {
     return (s->sums ? s->sums : s->fresh) + s->place[weight];

@@ -36,6 +36,8 @@ int64_t tune_step_outputs(const tune_step *s);           /* numbers of a sample'
 float *tune_step_weight(const tune_step *s, int weight); /* the program's own; to be changed between runs */
 /* Of the last step that began with `first`: sums, not means. */
 const float *tune_step_gradient(const tune_step *s, int weight);
+const propane_program *tune_step_program(const tune_step *s); /* that computes gradients */
+
 /* Runs will be added up: needed before the first one that is not `first`. */
 PROPANE_CHECK propane_status tune_step_sum(tune_step *s, propane_error *err);
 
