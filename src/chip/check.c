@@ -470,9 +470,10 @@ propane_status chip_check_refusal(const mil_function *f, const chip *c, int os, 
     for (int i = 0; i < r->count && status == PROPANE_OK; i++) {
         const chip_finding *x = &r->findings[i];
         if (x->severity != CHIP_REFUSE) continue;
-        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED, "function '%.60s'%s%s%s: rule %s refuses it on %s: %s; %s",
-                              f->name, x->op ? ", " : "", x->op ? x->op : "", x->name ? x->name : "", x->limit->id,
-                              c->title, x->message, x->limit->fix);
+        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                              "function '%.60s'%s%s%s%.60s%s: rule %s refuses it on %s: %s; %s", f->name,
+                              x->op ? ", " : "", x->op ? x->op : "", x->name ? " '" : "", x->name ? x->name : "",
+                              x->name ? "'" : "", x->limit->id, c->title, x->message, x->limit->fix);
     }
     chip_report_free(r);
     return status;

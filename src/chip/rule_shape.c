@@ -73,7 +73,8 @@ bool chip_rule_layout_ops(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
                                        MIL_OP_reduce_max, MIL_OP_reduce_min, MIL_OP_reshape,    MIL_OP_transpose};
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
         if (view->op_counts[codes[i]])
-            return chip_found(out, "it uses %s, %d times", mil_op_get(codes[i])->name, view->op_counts[codes[i]]);
+            return chip_found(out, "it uses %s, %d time%s", mil_op_get(codes[i])->name, view->op_counts[codes[i]],
+                              view->op_counts[codes[i]] == 1 ? "" : "s");
     return false;
 }
 

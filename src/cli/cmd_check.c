@@ -7,6 +7,7 @@
 
 #include "chip/check.h"
 #include "cli/cli.h"
+#include "mil/package.h"
 
 static int print_json(json_t *root) {
     char *line = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
@@ -70,6 +71,10 @@ static int check(const char *file, const chip_check_options *options, bool json,
     } else {
         text out = {0};
         chip_report_print(r, &out);
+        if (chip_report_worst(r) == 2 && mil_is_program_folder(file))
+            text_append(&out,
+                        "\nCore ML gives what an engine does not take to the GPU or CPU; the rules tell what keeps "
+                        "the whole\nprogram on the engine. --most 1 shows one place for each rule.\n");
         code = print_text(&out);
     }
     int worst = chip_report_worst(r);
@@ -83,7 +88,8 @@ int cmd_check(int argc, char **argv) {
     bool json = false, strict = false, rules = false, markdown = false;
     int64_t per_limit = 20;
     const cli_flag flags[] = {
-        {"FILE", CLI_TEXT, &file, .help = "a program (.mil), a folder with model.mil, a weight file"},
+        {"FILE", CLI_TEXT, &file,
+         .help = "a program (.mil), a Core ML package, a folder with model.mil, a weight file"},
         {"--target", CLI_TEXT, &target, .words = "CHIPS", .help = "m1,m4-max,... or all, all-a (phones); all"},
         {"--os", CLI_TEXT, &os, .words = "VERSION",
          .help = "macOS 26.3; without it rules about some versions warn only"},

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/run_profile.h"
 #include "cli/session.h"
 #include "device/device.h"
 #include "drivers/cpu/profile.h"
@@ -114,43 +113,6 @@ static propane_status print_outputs(session *s, propane_error *err) {
     return s->classes ? print_classes(s, err) : PROPANE_OK;
 }
 
-/* ---- profile ----------------------------------------------------------------------------------------------------------------- */
-
-/* Chrome's and Perfetto's format: one event a step, laid end to end, each as long as it takes on average. */
-static propane_status write_trace(const session *s, const char *path, propane_error *err) {
-    const driver_program *p = &s->program->p;
-    json_t *events = json_array();
-    double at = 0;
-    for (int i = 0; events && i < cpu_profile_count(p); i++) {
-        cpu_profile_row row;
-        cpu_profile_get(p, i, &row);
-        const double us = row.runs ? (double)row.ns / (double)row.runs / 1000.0 : 0;
-        json_array_append_new(events, json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:{s:f, s:f}}", "name", row.name,
-                                                "cat", row.kind, "ph", "X", "ts", at, "dur", us, "pid", 1, "tid", 1,
-                                                "args", "flops", row.flops, "bytes", row.bytes));
-        at += us;
-    }
-    json_t *root = events ? json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ms") : NULL;
-    char *line = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
-    propane_status status = line ? file_write(path, line, strlen(line), err) : propane_fail_memory(err, 0);
-    free(line); /* jansson's own */
-    json_decref(root);
-    return status;
-}
-
-static propane_status show_profile(const run_job *j, const session *s, propane_error *err) {
-    text table = {0};
-    propane_status status = PROPANE_OK;
-    if (j->profile) {
-        cpu_profile_print(&s->program->p, &table);
-        fwrite(table.data, 1, table.length, stdout);
-        if (table.failed) status = propane_fail_memory(err, 0);
-        text_deinit(&table);
-    }
-    if (!status && j->trace) status = write_trace(s, j->trace, err);
-    return status;
-}
-
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
 static propane_status measure(run_job *j, session *s, propane_error *err) {
@@ -169,7 +131,8 @@ static propane_status measure(run_job *j, session *s, propane_error *err) {
         if (!status && s->steps && j->output) status = session_keep(s, i % s->steps, err);
     }
     if (!status && !cli_interrupted) print_times(j, ns, propane_device_describe(s->device)->simulated);
-    if (!status && profiled) status = show_profile(j, s, err);
+    if (!status && j->profile) status = run_profile_print(s, err);
+    if (!status && j->trace) status = run_profile_trace(s, j->model, j->trace, err);
     mem_free(ns);
     return status;
 }
@@ -226,7 +189,7 @@ int cmd_run(int argc, char **argv) {
         {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N", "runs; states go on from one to the next",
          .given = &j.iterations_given},
         {"--warmup", CLI_INT, &j.warmup, 0, 10000000, "N", "runs before those"},
-        {"--profile", CLI_SWITCH, &j.profile, .help = "a table of the steps: time, share, rates (cpu)"},
+        {"--profile", CLI_SWITCH, &j.profile, .help = "where the time goes: steps, and operations by kind (cpu)"},
         {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "the same for Chrome or Perfetto (cpu)"},
         {"--json", CLI_SWITCH, &j.json, .help = "the times as one JSON object"},
     };

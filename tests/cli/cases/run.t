@@ -38,6 +38,18 @@ $ propane run norm.mil --seed 1 --output named | grep -c "output y" && ls named
 > y.npy
 = 0
 
+# Where the time goes, by step and by operation.
+$ propane run norm.mil --seed 1 --iterations 3 --profile | sed -n 's/^ *\([a-z_]*\) .* 100.0%.*/\1/p'
+>~ all
+= 0
+$ propane run norm.mil --seed 1 --profile | grep -c '^step  operation *value *kernel *us  share   GFLOP/s      GB/s$'
+> 1
+= 0
+$ propane run norm.mil --seed 1 --trace n.json | sed 1q | grep -c 'min' && grep -c '"name": "norm.mil"' n.json
+> 1
+> 1
+= 0
+
 # What is wrong is said.
 $ propane run sum.mil
 2> propane run: sum.mil: nothing is given for x [2]: --input NAME=FILE, or --seed N for random numbers
