@@ -379,6 +379,7 @@ static propane_status emit_node(planner *p, const cpu_plan_node *n, propane_erro
     if (n->kind == CPU_PLAN_NODE_TILE) return cpu_plan_emit_tile(p, n, err);
     if (n->kind == CPU_PLAN_NODE_GEMM) return cpu_plan_emit_gemm(p, n, err);
     if (n->kind == CPU_PLAN_NODE_ATTENTION) return cpu_plan_emit_attention(p, n, err);
+    if (n->kind == CPU_PLAN_NODE_LAYER) return cpu_plan_emit_layer(p, n, err);
     const cpu_plan_binding *b = cpu_plan_binding_of(n->ops[0]);
     if (b->view) return emit_view(p, n->ops[0], b, err);
     return b->emit(p, n->ops[0], err);
@@ -444,6 +445,7 @@ static propane_status cpu_plan_function(planner *p, const mil_function *f, propa
     PROPANE_TRY(cpu_plan_causal(p, err));
     PROPANE_TRY(cpu_plan_fuse(p, err));
     PROPANE_TRY(cpu_plan_place_values(p, err));
+    PROPANE_TRY(cpu_plan_place_channels(p, err));
     for (int i = 0; i < p->order_count; i++) PROPANE_TRY(emit_node(p, &p->nodes[p->order[i]], err));
     PROPANE_TRY(emit_results(p, err));
     return finish(p, err);

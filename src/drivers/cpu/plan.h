@@ -6,6 +6,8 @@
  *   copy      into a module of the planner's own, passes, composite operations written out in simple ones (plan_lower.c)
  *   causal    where a causal mask makes zeros that products can leave out (plan_causal.c)
  *   attention the products and the softmax of an attention, forward or backward, to one node (plan_attention.c)
+ *   layers    convolutions and linear layers with constant weights, what is added to them and the function behind it, to one
+ *             node, and which images have their channels innermost (plan_channels.c)
  *   fuse      operations to nodes: chains and trees of elementwise operations, reductions and softmax of one shape become
  *             one tile program; a product and the sum behind it one gemm (plan_fuse.c)
  *   weights   products that read weights as they are stored, in few bits (plan_weights.c)
@@ -162,6 +164,7 @@ typedef enum cpu_plan_node_kind {
     CPU_PLAN_NODE_TILE,
     CPU_PLAN_NODE_GEMM,
     CPU_PLAN_NODE_ATTENTION,
+    CPU_PLAN_NODE_LAYER,
     CPU_PLAN_NODE_ABSORBED
 } cpu_plan_node_kind;
 
@@ -176,6 +179,7 @@ typedef struct cpu_plan_node {
     const mil_op *folded; /* gemm: the reduce_sum over the batch behind the product; NULL: none */
     const mil_op *added;  /* gemm: the sum behind it; NULL: none */
     const struct cpu_plan_attention *attention;
+    const struct cpu_plan_layer *layer; /* plan_channels.h */
 } cpu_plan_node;
 
 /* What plan_attention.c found: the operations whose operands and results attention has. */
@@ -271,6 +275,9 @@ PROPANE_CHECK propane_status cpu_plan_lower(mil_function *f, propane_error *err)
 PROPANE_CHECK propane_status cpu_plan_causal(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_fuse(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_find_attention(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_find_layers(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_place_channels(planner *p, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_emit_layer(planner *p, const cpu_plan_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_attention(planner *p, const cpu_plan_node *node, propane_error *err);
 /* The same behind a mask that is an input; `scores_first`: in the mix. */
 PROPANE_CHECK propane_status cpu_plan_emit_masked(planner *p, const cpu_plan_node *node, bool scores_first,

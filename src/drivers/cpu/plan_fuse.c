@@ -214,14 +214,15 @@ static bool adds_same_shape(const mil_op *op) {
 
 static bool is_taken(const planner *p, const mil_op *op) {
     cpu_plan_node_kind kind = p->nodes[p->node_of[op_index(p, op)]].kind;
-    return kind == CPU_PLAN_NODE_GEMM || kind == CPU_PLAN_NODE_ATTENTION;
+    return kind == CPU_PLAN_NODE_GEMM || kind == CPU_PLAN_NODE_ATTENTION || kind == CPU_PLAN_NODE_LAYER;
 }
 
 static propane_status fuse_products(planner *p, propane_error *err) {
     for (int i = 0; i < p->op_count; i++) {
         const mil_op *op = p->ops[i];
         cpu_plan_node *node = &p->nodes[p->node_of[i]];
-        if (!cpu_plan_is_product(op) || node->kind == CPU_PLAN_NODE_ATTENTION) continue;
+        if (!cpu_plan_is_product(op) || node->kind == CPU_PLAN_NODE_ATTENTION || node->kind == CPU_PLAN_NODE_LAYER)
+            continue;
         node->kind = CPU_PLAN_NODE_GEMM;
         if (!p->options.fuse || p->options.round_each) continue;
         const mil_value *v = op->results[0];
@@ -323,6 +324,7 @@ propane_status cpu_plan_fuse(planner *p, propane_error *err) {
         p->node_of[i] = i;
     }
     if (p->options.fuse && !p->options.round_each) PROPANE_TRY(cpu_plan_find_attention(p, err));
+    if (p->options.fuse) PROPANE_TRY(cpu_plan_find_layers(p, err));
     PROPANE_TRY(cpu_plan_take_weights(p, err));
     absorb_casts(p);
     PROPANE_TRY(fuse_products(p, err));

@@ -592,6 +592,34 @@ static bool needs_whole(const tile_builder *t) {
     return false;
 }
 
+/* Images whose channels lie innermost: the iteration space is walked in that order, too. */
+static propane_status turn_channels(tile_builder *t) {
+    static const int order[4] = {0, 2, 3, 1};
+    cpu_plan_node *turned = arena_copy(t->p->work, t->node, sizeof *t->node);
+    int so = 0, other = 0;
+    if (!turned) return cpu_plan_no_memory(t->p, t->err);
+    for (int v = 0; v < t->view_count && t->node->shape.rank == 4; v++) {
+        const int64_t *s = t->views[v].stride;
+        if (!s[1] || !s[3]) continue;
+        if (s[1] < s[3])
+            so++;
+        else
+            other++;
+    }
+    if (so <= other) return PROPANE_OK;
+    turned->axes = 0;
+    for (int d = 0; d < 4; d++) {
+        turned->shape.dim[d] = t->node->shape.dim[order[d]];
+        turned->axes |= (t->node->axes >> order[d] & 1) << d;
+    }
+    for (int v = 0; v < t->view_count; v++) {
+        const raw_view was = t->views[v];
+        for (int d = 0; d < 4; d++) t->views[v].stride[d] = was.stride[order[d]];
+    }
+    t->node = turned;
+    return PROPANE_OK;
+}
+
 propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err) {
     tile_builder *t = ARENA_NEW(p->work, tile_builder);
     if (!t) return cpu_plan_no_memory(p, err);
@@ -606,5 +634,6 @@ propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane
     for (int i = 0; i < node->op_count && !t->status; i++)
         if (read_outside(t, node->ops[i]->results[0])) store(t, node->ops[i]->results[0]);
     if (t->status) return t->status;
+    PROPANE_TRY(turn_channels(t));
     return finish(t, needs_whole(t), err);
 }

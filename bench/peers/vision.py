@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Latency of one image: ResNet-50, MobileNetV3-Large (224 x 224) and ViT-B/16, converted by coremltools and run by
+`propane run`, in alternation with ONNX Runtime and PyTorch on the same random fp32 weights; prints times and ratios.
+
+    vision.py [--propane build/release/propane] [--models resnet50,mobilenetv3,vit] [--peers onnxruntime,pytorch]
+              [--rounds 3] [--runs 10] [--threads N] [--folder build/vision] [--profile]
+
+With one thread everybody's time is processor time, so that other work on the machine counts less; else a clock's. Each
+round is a process of each; the number is the median of all runs (of one thread: of the rounds' means). The packages and
+ONNX files are made once, in the folder. The largest difference of ours from PyTorch's output is printed with the times.
+Exits with 77 where PyTorch, coremltools or ONNX Runtime are not installed (a peer that is missing alone is left out).
+"""
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+
+warnings.filterwarnings("ignore")
+os.environ.setdefault("TQDM_DISABLE", "1")
+
+
+def resnet50(nn, F):
+    def conv(i, o, k, s=1, act=True):
+        return nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, bias=False), nn.BatchNorm2d(o), *([nn.ReLU()] if act else []))
+
+    class Bottleneck(nn.Module):
+        def __init__(self, i, mid, s):
+            super().__init__()
+            self.body = nn.Sequential(conv(i, mid, 1), conv(mid, mid, 3, s), conv(mid, 4 * mid, 1, act=False))
+            self.skip = nn.Identity() if i == 4 * mid else conv(i, 4 * mid, 1, s, act=False)
+
+        def forward(self, x):
+            return F.relu(self.body(x) + self.skip(x))
+
+    blocks, width = [], 64
+    for stage, (mid, count) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3))):
+        for i in range(count):
+            blocks.append(Bottleneck(width, mid, 2 if stage and i == 0 else 1))
+            width = 4 * mid
+    return nn.Sequential(conv(3, 64, 7, 2), nn.MaxPool2d(3, 2, 1), *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def mobilenetv3(nn, F):
+    relu, swish = nn.ReLU, nn.Hardswish
+
+    def conv(i, o, k=1, s=1, g=1, act=None):
+        return nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, groups=g, bias=False), nn.BatchNorm2d(o, eps=1e-3), *([act()] if act else []))
+
+    class Squeeze(nn.Module):
+        def __init__(self, c):
+            super().__init__()
+            mid = max(8, (c // 4 + 4) // 8 * 8)
+            self.down, self.up, self.gate = nn.Conv2d(c, mid, 1), nn.Conv2d(mid, c, 1), nn.Hardsigmoid()
+
+        def forward(self, x):
+            return x * self.gate(self.up(F.relu(self.down(F.adaptive_avg_pool2d(x, 1)))))
+
+    class Inverted(nn.Module):
+        def __init__(self, i, k, mid, o, squeeze, act, s):
+            super().__init__()
+            self.add = i == o and s == 1
+            layers = [conv(i, mid, act=act)] if mid != i else []
+            layers += [conv(mid, mid, k, s, mid, act)] + ([Squeeze(mid)] if squeeze else []) + [conv(mid, o)]
+            self.body = nn.Sequential(*layers)
+
+        def forward(self, x):
+            y = self.body(x)
+            return x + y if self.add else y
+
+    rows = [(16, 3, 16, 16, 0, relu, 1), (16, 3, 64, 24, 0, relu, 2), (24, 3, 72, 24, 0, relu, 1), (24, 5, 72, 40, 1, relu, 2),
+            (40, 5, 120, 40, 1, relu, 1), (40, 5, 120, 40, 1, relu, 1), (40, 3, 240, 80, 0, swish, 2), (80, 3, 200, 80, 0, swish, 1),
+            (80, 3, 184, 80, 0, swish, 1), (80, 3, 184, 80, 0, swish, 1), (80, 3, 480, 112, 1, swish, 1), (112, 3, 672, 112, 1, swish, 1),
+            (112, 5, 672, 160, 1, swish, 2), (160, 5, 960, 160, 1, swish, 1), (160, 5, 960, 160, 1, swish, 1)]
+    return nn.Sequential(conv(3, 16, 3, 2, act=swish), *(Inverted(*r) for r in rows), conv(160, 960, act=swish), nn.AdaptiveAvgPool2d(1),
+                         nn.Flatten(), nn.Linear(960, 1280), swish(), nn.Linear(1280, 1000))
+
+
+def vit(nn, F):
+    import torch
+
+    width, heads, layers, tokens = 768, 12, 12, 197
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.n1, self.n2 = nn.LayerNorm(width, eps=1e-6), nn.LayerNorm(width, eps=1e-6)
+            self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            q, k, v = (t.view(1, tokens, heads, width // heads).transpose(1, 2) for t in self.qkv(self.n1(x)).chunk(3, -1))
+            y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(1, tokens, width)
+            x = x + self.out(y)
+            return x + self.down(F.gelu(self.up(self.n2(x))))
+
+    class ViT(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.patch, self.cls = nn.Conv2d(3, width, 16, 16), nn.Parameter(torch.randn(1, 1, width))
+            self.place = nn.Parameter(0.02 * torch.randn(1, tokens, width))
+            self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+            self.norm, self.head = nn.LayerNorm(width, eps=1e-6), nn.Linear(width, 1000)
+
+        def forward(self, x):
+            x = torch.cat([self.cls, self.patch(x).flatten(2).transpose(1, 2)], 1) + self.place
+            return self.head(self.norm(self.blocks(x))[:, 0])
+
+    return ViT()
+
+
+MODELS = {"resnet50": resnet50, "mobilenetv3": mobilenetv3, "vit": vit}
+
+
+def model_of(name):
+    """The same weights in every process; running statistics as after training, from a few random images."""
+    import torch
+
+    torch.manual_seed(sum(name.encode()))
+    model = MODELS[name](torch.nn, torch.nn.functional)
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    for m in norms:
+        m.momentum = None
+    if norms:
+        with torch.no_grad():
+            model.train()(torch.randn(4, 3, 224, 224))
+    return model.eval(), torch.randn(1, 3, 224, 224)
+
+
+def make(options, name):
+    """NAME.mlpackage, NAME.onnx, NAME.npy (the image), NAME.out.npy (what PyTorch computes), made in a process of its own."""
+    import logging
+
+    logging.disable(logging.WARNING)
+    import coremltools as ct
+    import numpy as np
+    import torch
+
+    model, image = model_of(name)
+    base = os.path.join(options.folder, name)
+    os.makedirs(options.folder, exist_ok=True)
+    with torch.no_grad():
+        traced = torch.jit.trace(model, image, check_trace=False)
+        np.save(base + ".out.npy", model(image).numpy())
+        torch.onnx.export(model, image, base + ".onnx", opset_version=17, input_names=["image"], output_names=["y"], dynamo=False)
+    np.save(base + ".npy", image.numpy())
+    package = ct.convert(traced, inputs=[ct.TensorType(name="image", shape=tuple(image.shape))], convert_to="mlprogram", skip_model_load=True,
+                         compute_precision=ct.precision.FLOAT32, minimum_deployment_target=ct.target.iOS17)
+    package.save(base + ".mlpackage")
+
+
+# ---- peers, each in a process of its own ----------------------------------------------------------------------------------------
+
+
+def child(options):
+    name, threads = options.models, options.threads
+    if options.child == "make":
+        return make(options, name)
+    import numpy as np
+
+    image = np.load(os.path.join(options.folder, name + ".npy"))
+    if options.child == "onnxruntime":
+        import onnxruntime as ort
+
+        given = ort.SessionOptions()
+        given.intra_op_num_threads, given.inter_op_num_threads = threads, 1
+        session = ort.InferenceSession(os.path.join(options.folder, name + ".onnx"), given, providers=["CPUExecutionProvider"])
+        run, version = (lambda: session.run(None, {"image": image})), ort.__version__
+    else:
+        import torch
+
+        torch.set_num_threads(threads)
+        model, _ = model_of(name)
+        x, version = torch.from_numpy(image), torch.__version__
+        if options.child == "pytorch":  # as it runs fastest without a compiler: traced, frozen, operations fused
+            with torch.no_grad():
+                model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x, check_trace=False)))
+
+        def run():
+            with torch.inference_mode():
+                return model(x)
+
+    clock = time.process_time if threads == 1 else time.perf_counter
+    times = []
+    for _ in range(options.runs + 3):
+        start = clock()
+        run()
+        times.append((clock() - start) * 1e3)
+    print(json.dumps({"ms": times[3:], "version": version}))
+
+
+def run_child(options, name, kind):
+    command = [sys.executable, os.path.abspath(__file__), "--child", kind, "--models", name, "--runs", str(options.runs),
+               "--threads", str(options.threads), "--folder", options.folder]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "failed")
+    return done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+
+
+# ---- ours ------------------------------------------------------------------------------------------------------------------------
+
+
+def propane(options, name, *arguments):
+    base = os.path.join(options.folder, name)
+    env = dict(os.environ, PROPANE_THREADS=str(options.threads))
+    command = [options.propane, "run", base + ".mlpackage", "--input", f"image={base}.npy", *arguments]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    out = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return out, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def run_ours(options, name):
+    out, seconds = propane(options, name, "--warmup", "3", "--iterations", str(options.runs), "--json")
+    if options.threads != 1:
+        return [json.loads(out)["median_ms"]]
+    _, start = propane(options, name, "--warmup", "2", "--iterations", "1", "--json")
+    return [(seconds - start) / options.runs * 1e3]
+
+
+def difference(options, name):
+    import numpy as np
+
+    folder = os.path.join(options.folder, name + ".result")
+    propane(options, name, "--output", folder)
+    want = np.load(os.path.join(options.folder, name + ".out.npy")).reshape(-1)
+    got = [np.load(os.path.join(folder, f)) for f in os.listdir(folder) if f.endswith(".npy")][0].reshape(-1)
+    return float(np.abs(got - want).max() / np.abs(want).max())
+
+
+def compare(options, name):
+    if not os.path.exists(os.path.join(options.folder, name + ".mlpackage")):
+        run_child(options, name, "make")
+    worst, results = difference(options, name), {"propane": []}
+    peers = options.peers.split(",") if options.peers else []
+    for _ in range(options.rounds):
+        results["propane"] += run_ours(options, name)
+        for peer in list(peers):
+            try:
+                results.setdefault(peer, []).extend(json.loads(run_child(options, name, peer))["ms"])
+            except RuntimeError as why:
+                peers.remove(peer)
+                results.pop(peer, None)
+                print(f"{name}: {peer} does not run here: {why}", file=sys.stderr)
+    ours = statistics.median(results["propane"])
+    for who, ms in results.items():
+        middle = statistics.median(ms)
+        tail = f"difference {worst:.1e}" if who == "propane" else f"ours / {who} {ours / middle:5.2f}"
+        print(f"{name:12} {who:12} {middle:8.2f} ms   least {min(ms):8.2f}   {tail}", flush=True)
+    if options.profile:
+        print(propane(options, name, "--warmup", "3", "--iterations", str(options.runs), "--profile")[0])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--propane", default="build/release/propane")
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--peers", default="onnxruntime,pytorch", help="also: eager (PyTorch without tracing)")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--folder", default="build/vision")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--child", default="")
+    options = parser.parse_args()
+    if options.child:
+        return child(options)
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        peers = f"PyTorch {version('torch')}, coremltools {version('coremltools')}, ONNX Runtime {version('onnxruntime')}"
+    except PackageNotFoundError as e:
+        print(f"not installed: {e}")
+        sys.exit(77)
+    print(f"{peers}, fp32, threads {options.threads}, {options.rounds} processes of {options.runs} runs; "
+          f"{'processor time' if options.threads == 1 else 'wall time'}")
+    for name in options.models.split(","):
+        compare(options, name)
+
+
+if __name__ == "__main__":
+    main()

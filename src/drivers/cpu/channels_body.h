@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT
+ * The kernels of channels.h in terms of vec_*.h; included once by each kernels_*.c, after these are defined:
+ *   CHANNELS_NAME       the table's name
+ *   CHANNELS_HALF       points of a run: 2, 3, 4 or 7
+ *   CHANNELS_NRV        vectors in a panel of weights: 2, 3 or 4
+ */
+#ifndef DRIVERS_CPU_CHANNELS_BODY_H
+#define DRIVERS_CPU_CHANNELS_BODY_H
+
+#include <math.h>
+
+#include "drivers/cpu/channels.h"
+
+enum { CHANNELS_NR = CHANNELS_NRV * VL, CHANNELS_AHEAD = 8 };
+
+VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
+    if (f->swish) v = v_mul(v, v_min(v_set(1), v_max(v_set(0), v_fma(v_set(f->p), v, v_set(f->q)))));
+    return v_min(v_set(f->high), v_max(v_set(f->low), v));
+}
+
+/* ---- tiles ---------------------------------------------------------------------------------------------------------- */
+
+/* op(run, point, group of three, place in it): what lies in a group is reached by one address and multiples of a_row. */
+#define CH_ROWS_0(op, h)
+#define CH_ROWS_1(op, h) op(h, 0, 0, 0)
+#define CH_ROWS_2(op, h) CH_ROWS_1(op, h) op(h, 1, 0, 1)
+#define CH_ROWS_3(op, h) CH_ROWS_2(op, h) op(h, 2, 0, 2)
+#define CH_ROWS_4(op, h) CH_ROWS_3(op, h) op(h, 3, 1, 0)
+#define CH_ROWS_5(op, h) CH_ROWS_4(op, h) op(h, 4, 1, 1)
+#define CH_ROWS_6(op, h) CH_ROWS_5(op, h) op(h, 5, 1, 2)
+#define CH_ROWS_7(op, h) CH_ROWS_6(op, h) op(h, 6, 2, 0)
+
+#define CH_COLS_2(op, h, r) op(h, r, 0) op(h, r, 1)
+#define CH_COLS_3(op, h, r) CH_COLS_2(op, h, r) op(h, r, 2)
+#define CH_COLS_4(op, h, r) CH_COLS_3(op, h, r) op(h, r, 3)
+#define CH_COLS_JOIN(n)     CH_COLS_##n
+#define CH_COLS_OF(n)       CH_COLS_JOIN(n)
+#define CH_COLS             CH_COLS_OF(CHANNELS_NRV)
+
+#define CH_ZERO(h, r, j)  vf c##h##_##r##_##j = v_set(0);
+#define CH_LOAD(h, r, j)  vf b##j = v_load(b + step * CHANNELS_NR + (j) * VL);
+#define CH_AHEAD(h, r, j) __builtin_prefetch(b + (step + CHANNELS_AHEAD) * CHANNELS_NR + (j) * VL);
+#define CH_FMA(h, r, j)   c##h##_##r##_##j = v_fma(x, b##j, c##h##_##r##_##j);
+#define CH_BIAS(h, r, j)  c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load(t->bias + (j) * VL));
+#define CH_OTHER(h, r, j)                                                                                              \
+    c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load(t->other[h] + (r) * t->other_row + (j) * VL));
+#define CH_STORE(h, r, j) v_store(t->c[h] + (r) * t->c_row + (j) * VL, channels_finish(&f, c##h##_##r##_##j));
+#define CH_GO_ON(h, r, j) c##h##_##r##_##j = v_load(t->c[h] + (r) * t->c_row + (j) * VL);
+#define CH_RAW(h, r, j)   v_store(t->c[h] + (r) * t->c_row + (j) * VL, c##h##_##r##_##j);
+/* Lines that the sums will be written over, and added to. */
+#define CH_SOON(h, r, j)                                                                                               \
+    if ((j) * VL % 16 == 0) {                                                                                          \
+        __builtin_prefetch(t->c[h] + (r) * t->c_row + (j) * VL, 1);                                                    \
+        if (t->other[h]) __builtin_prefetch(t->other[h] + (r) * t->other_row + (j) * VL);                              \
+    }
+#define CH_KEEP(h, r, j) v_store(sums[h][r] + (j) * VL, c##h##_##r##_##j);
+
+#define CH_ROW_ZERO(h, r, g, m)  CH_COLS(CH_ZERO, h, r)
+#define CH_ROW_BIAS(h, r, g, m)  CH_COLS(CH_BIAS, h, r)
+#define CH_ROW_OTHER(h, r, g, m) CH_COLS(CH_OTHER, h, r)
+#define CH_ROW_STORE(h, r, g, m) CH_COLS(CH_STORE, h, r)
+#define CH_ROW_KEEP(h, r, g, m)  CH_COLS(CH_KEEP, h, r)
+#define CH_ROW_GO_ON(h, r, g, m) CH_COLS(CH_GO_ON, h, r)
+#define CH_ROW_RAW(h, r, g, m)   CH_COLS(CH_RAW, h, r)
+#define CH_ROW_SOON(h, r, g, m)  CH_COLS(CH_SOON, h, r)
+#define CH_ROW_FMA(h, r, g, m)                                                                                         \
+    {                                                                                                                  \
+        vf x = v_set(p##h##_##g[(m) * s + step]);                                                                      \
+        CH_COLS(CH_FMA, h, r)                                                                                          \
+    }
+#define CH_STEP(FIRST, SECOND, o)                                                                                      \
+    {                                                                                                                  \
+        enum { step = (o) };                                                                                           \
+        CH_COLS(CH_LOAD, 0, 0)                                                                                         \
+        CH_COLS(CH_AHEAD, 0, 0)                                                                                        \
+        FIRST(CH_ROW_FMA, 0)                                                                                           \
+        SECOND(CH_ROW_FMA, 1)                                                                                          \
+    }
+#define CH_NEXT(n) b += (n) * CHANNELS_NR, p0_0 += (n), p0_1 += (n), p0_2 += (n), p1_0 += (n), p1_1 += (n), p1_2 += (n)
+
+/* The last panel of a layer, of which not all columns are there. */
+static VTARGET void channels_partial(const cpu_channels_tile *t, const float *sums, int h, int rows) {
+    for (int r = 0; r < rows; r++, sums += CHANNELS_NR)
+        for (int64_t j = 0; j < t->cols; j += VL) {
+            const int64_t n = t->cols - j < VL ? t->cols - j : VL;
+            vf v = v_load(sums + j);
+            if (t->add) v = v_add(v, v_load_n(t->c[h] + r * t->c_row + j, n));
+            if (!t->finish) {
+                v_store_n(t->c[h] + r * t->c_row + j, v, n);
+                continue;
+            }
+            if (t->bias) v = v_add(v, v_load(t->bias + j));
+            if (t->other[h]) v = v_add(v, v_load_n(t->other[h] + r * t->other_row + j, n));
+            v_store_n(t->c[h] + r * t->c_row + j, channels_finish(t->finish, v), n);
+        }
+}
+
+/* Four steps a turn: short code is decoded as fast as it runs. */
+#define CH_TILE(NAME, FIRST, SECOND, COUNT0, COUNT1)                                                                   \
+    static VTARGET void NAME(const cpu_channels_tile *t) {                                                             \
+        FIRST(CH_ROW_ZERO, 0)                                                                                          \
+        SECOND(CH_ROW_ZERO, 1)                                                                                         \
+        const int64_t s = t->a_row;                                                                                    \
+        const float *b = t->b;                                                                                         \
+        const char *later = t->later;                                                                                  \
+        FIRST(CH_ROW_SOON, 0)                                                                                          \
+        SECOND(CH_ROW_SOON, 1)                                                                                         \
+        if (t->add && t->cols == CHANNELS_NR) {                                                                        \
+            FIRST(CH_ROW_GO_ON, 0)                                                                                     \
+            SECOND(CH_ROW_GO_ON, 1)                                                                                    \
+        }                                                                                                              \
+        for (int tap = 0; tap < t->taps; tap++) {                                                                      \
+            const float *p0_0 = t->a[0] + t->tap[tap], *p0_1 = p0_0 + 3 * s, *p0_2 = p0_0 + 6 * s;                     \
+            const float *p1_0 = t->a[1] + t->tap[tap], *p1_1 = p1_0 + 3 * s, *p1_2 = p1_0 + 6 * s;                     \
+            int64_t k = t->k;                                                                                          \
+            (void)p0_1, (void)p0_2, (void)p1_0, (void)p1_1, (void)p1_2;                                                \
+            for (; k >= 4; k -= 4, CH_NEXT(4)) {                                                                       \
+                CH_STEP(FIRST, SECOND, 0)                                                                              \
+                CH_STEP(FIRST, SECOND, 1)                                                                              \
+                __builtin_prefetch(later, 0, 2);                                                                       \
+                __builtin_prefetch(later + 64, 0, 2);                                                                  \
+                later += 128;                                                                                          \
+                CH_STEP(FIRST, SECOND, 2)                                                                              \
+                CH_STEP(FIRST, SECOND, 3)                                                                              \
+            }                                                                                                          \
+            for (; k > 0; k--, CH_NEXT(1)) CH_STEP(FIRST, SECOND, 0)                                                   \
+        }                                                                                                              \
+        if (t->cols < CHANNELS_NR) {                                                                                   \
+            float sums[2][CHANNELS_HALF][CHANNELS_NR];                                                                 \
+            FIRST(CH_ROW_KEEP, 0)                                                                                      \
+            SECOND(CH_ROW_KEEP, 1)                                                                                     \
+            channels_partial(t, sums[0][0], 0, COUNT0);                                                                \
+            if (COUNT1) channels_partial(t, sums[1][0], 1, COUNT1);                                                    \
+            return;                                                                                                    \
+        }                                                                                                              \
+        if (!t->finish) {                                                                                              \
+            FIRST(CH_ROW_RAW, 0)                                                                                       \
+            SECOND(CH_ROW_RAW, 1)                                                                                      \
+            return;                                                                                                    \
+        }                                                                                                              \
+        const cpu_channels_finish f = *t->finish;                                                                      \
+        if (t->bias) {                                                                                                 \
+            FIRST(CH_ROW_BIAS, 0)                                                                                      \
+            SECOND(CH_ROW_BIAS, 1)                                                                                     \
+        }                                                                                                              \
+        if (t->other[0]) {                                                                                             \
+            FIRST(CH_ROW_OTHER, 0)                                                                                     \
+            SECOND(CH_ROW_OTHER, 1)                                                                                    \
+        }                                                                                                              \
+        FIRST(CH_ROW_STORE, 0)                                                                                         \
+        SECOND(CH_ROW_STORE, 1)                                                                                        \
+    }
+
+#define CH_SINGLE(n)     CH_TILE(channels_single_##n, CH_ROWS_##n, CH_ROWS_0, n, 0)
+#define CH_PAIR_NAMED(n) CH_TILE(channels_pair, CH_ROWS_##n, CH_ROWS_##n, n, n)
+#define CH_PAIR(n)       CH_PAIR_NAMED(n)
+CH_PAIR(CHANNELS_HALF)
+CH_SINGLE(1)
+CH_SINGLE(2)
+#if CHANNELS_HALF > 2
+CH_SINGLE(3)
+#endif
+#if CHANNELS_HALF > 3
+CH_SINGLE(4)
+#endif
+#if CHANNELS_HALF > 4
+CH_SINGLE(5)
+CH_SINGLE(6)
+CH_SINGLE(7)
+#endif
+
+/* ---- windows -------------------------------------------------------------------------------------------------------- */
+
+VFN vf channels_tap(vf sum, vf x, vf w, const cpu_channels_kind kind) {
+    return kind == CPU_CHANNELS_WEIGHTS ? v_fma(x, w, sum)
+           : kind == CPU_CHANNELS_MAX   ? v_max_nan(sum, x)
+                                        : v_add(sum, x);
+}
+
+VFN vf channels_start(const cpu_channels_line *l, int64_t c, const cpu_channels_kind kind) {
+    if (kind == CPU_CHANNELS_MAX) return v_set(-INFINITY);
+    return kind == CPU_CHANNELS_WEIGHTS && l->bias ? v_load(l->bias + c) : v_set(0);
+}
+
+VFN void channels_out(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, vf sum) {
+    if (l->parts) sum = v_div(sum, v_set(l->parts[at]));
+    float *to = l->y + at * l->y_col + c;
+    if (n >= VL)
+        v_store(to, channels_finish(l->finish, sum));
+    else
+        v_store_n(to, channels_finish(l->finish, sum), n);
+}
+
+/* Result `at`, with the taps from0 .. to0 of its columns. */
+VFN void channels_one(const cpu_channels_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c, int64_t n,
+                      const cpu_channels_kind kind) {
+    vf sum = channels_start(l, c, kind);
+    for (int64_t i = l->from; i < l->to; i++) {
+        const float *x = l->x + i * l->row + (at * l->step - l->before + from0 * l->dilation) * l->col + c;
+        const float *w = l->w + (i * l->kernel + from0) * l->w_row + c;
+        for (int64_t j = from0; j < to0; j++, x += l->dilation * l->col, w += l->w_row)
+            sum = channels_tap(sum, n >= VL ? v_load(x) : v_load_n(x, n),
+                               kind == CPU_CHANNELS_WEIGHTS ? v_load(w) : v_set(0), kind);
+    }
+    channels_out(l, at, c, n, sum);
+}
+
+/* Four results whose windows lie inside. */
+VFN void channels_four(const cpu_channels_line *l, int64_t at, int64_t c, const cpu_channels_kind kind) {
+    vf s0 = channels_start(l, c, kind), s1 = s0, s2 = s0, s3 = s0;
+    const int64_t next = l->step * l->col, tap = l->dilation * l->col;
+    for (int64_t i = l->from; i < l->to; i++) {
+        const float *x = l->x + i * l->row + (at * l->step - l->before) * l->col + c;
+        const float *w = l->w + i * l->kernel * l->w_row + c;
+        for (int64_t j = 0; j < l->kernel; j++, x += tap, w += l->w_row) {
+            const vf weight = kind == CPU_CHANNELS_WEIGHTS ? v_load(w) : v_set(0);
+            s0 = channels_tap(s0, v_load(x), weight, kind);
+            s1 = channels_tap(s1, v_load(x + next), weight, kind);
+            s2 = channels_tap(s2, v_load(x + 2 * next), weight, kind);
+            s3 = channels_tap(s3, v_load(x + 3 * next), weight, kind);
+        }
+    }
+    channels_out(l, at, c, VL, s0);
+    channels_out(l, at + 1, c, VL, s1);
+    channels_out(l, at + 2, c, VL, s2);
+    channels_out(l, at + 3, c, VL, s3);
+}
+
+VFN void channels_line(const cpu_channels_line *l, const cpu_channels_kind kind) {
+    const int64_t reach = (l->kernel - 1) * l->dilation;
+    for (int64_t c = 0; c < l->channels; c += VL) {
+        const int64_t n = l->channels - c < VL ? l->channels - c : VL;
+        for (int64_t at = 0; at < l->count;) {
+            const int64_t first = at * l->step - l->before;
+            if (n == VL && at + 4 <= l->count && first >= 0 && first + 3 * l->step + reach < l->in) {
+                channels_four(l, at, c, kind);
+                at += 4;
+                continue;
+            }
+            int64_t from = 0, to = l->kernel;
+            while (from < to && first + from * l->dilation < 0) from++;
+            while (to > from && first + (to - 1) * l->dilation >= l->in) to--;
+            channels_one(l, at, from, to, c, n, kind);
+            at++;
+        }
+    }
+}
+
+static VTARGET void channels_weights(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_WEIGHTS); }
+static VTARGET void channels_max(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_MAX); }
+static VTARGET void channels_sum(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_SUM); }
+
+const cpu_channels_kernels CHANNELS_NAME = {
+    .half = CHANNELS_HALF,
+    .width = CHANNELS_NR,
+    .lanes = VL,
+    .pair = channels_pair,
+    .single =
+        {
+            channels_single_1,
+            channels_single_2,
+#if CHANNELS_HALF > 2
+            channels_single_3,
+#endif
+#if CHANNELS_HALF > 3
+            channels_single_4,
+#endif
+#if CHANNELS_HALF > 4
+            channels_single_5,
+            channels_single_6,
+            channels_single_7,
+#endif
+        },
+    .line = {channels_weights, channels_max, channels_sum},
+};
+
+#endif

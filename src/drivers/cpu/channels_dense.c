@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT
+ * Convolutions over all channels and linear layers with constant weights: the steps around the tiles of channels.h. The
+ * points of the result are cut into runs along its lines, runs into blocks whose part of the image stays in the second
+ * cache while all panels of weights pass by. An image that has padding, or whose channels are not neighbours, or whose
+ * points lie so that they fall into the same lines of the first cache, is copied first; a linear layer's rows are the
+ * points of one line.
+ */
+#include <string.h>
+
+#include "drivers/cpu/plan_channels.h"
+
+enum {
+    CACHE_BYTES = 800 << 10, /* what a block of the image and two panels of weights may take of the second cache */
+    LEAST_BLOCK_BYTES = 256 << 10,
+    DEPTH_WHOLE = 1024, /* elements of a single tap that are one pass; */
+    DEPTH_PASS = 768,   /* more are cut into passes of about this */
+    TASKS_A_THREAD = 4,
+    ALIASING = 4096, /* points that many bytes apart fall in the same lines */
+    PITCH_MORE = 16, /* floats, against that */
+};
+
+typedef struct dense_args {
+    const cpu_channels_kernels *k;
+    int64_t images, c_in, c_out, in_h, in_w, out_h, out_w, stride_h, stride_w, before_h, before_w;
+    int64_t x_image, x_line, x_col, x_channel; /* of the operand, in floats */
+    bool copied;
+    int64_t plane_h, plane_w, pitch;
+    int64_t a_image, a_line, a_col; /* what the tiles read: from result to result */
+    int taps;
+    const int64_t *tap;
+    int64_t depth, pass; /* elements of a tap; how many of them at once */
+    int64_t panels, panel_floats;
+    int64_t line_runs, runs; /* of a line; all */
+    int64_t block_runs, blocks, chunk_panels, chunks;
+    int64_t y_image, y_line, y_col, other_image, other_line, other_col;
+    cpu_channels_finish finish;
+    cpu_map_unary map;
+    float map_p, map_q;
+    bool has_bias, has_other;
+    cpu_plan_ref x, y, other, weights, bias, plane;
+} dense_args;
+
+typedef struct dense_call {
+    const dense_args *a;
+    const float *x, *points, *weights, *bias, *other;
+    float *y, *plane;
+} dense_call;
+
+static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- running -------------------------------------------------------------------------------------------------------- */
+
+/* A line of the copied image, with its padding. */
+static void task_line(void *context, int task, int worker) {
+    const dense_call *call = context;
+    const dense_args *a = call->a;
+    const int64_t image = task / a->plane_h, h = task % a->plane_h - a->before_h, line = a->plane_w * a->pitch;
+    float *to = call->plane + task * line;
+    (void)worker;
+    if (h < 0 || h >= a->in_h) {
+        memset(to, 0, (size_t)line * sizeof *to);
+        return;
+    }
+    const int64_t count = least(a->in_w, a->plane_w - a->before_w);
+    const float *from = call->x + image * a->x_image + h * a->x_line;
+    memset(to, 0, (size_t)(a->before_w * a->pitch) * sizeof *to);
+    to += a->before_w * a->pitch;
+    if (a->x_channel == 1 && a->pitch == a->c_in && a->x_col == a->c_in)
+        memcpy(to, from, (size_t)(count * a->c_in) * sizeof *to);
+    else if (a->x_channel == 1)
+        for (int64_t i = 0; i < count; i++)
+            memcpy(to + i * a->pitch, from + i * a->x_col, (size_t)a->c_in * sizeof *to);
+    else
+        for (int64_t i0 = 0; i0 < count; i0 += 16)
+            for (int64_t c = 0; c < a->c_in; c++)
+                for (int64_t i = i0; i < least(count, i0 + 16); i++)
+                    to[i * a->pitch + c] = from[i * a->x_col + c * a->x_channel];
+    memset(to + count * a->pitch, 0, (size_t)(line - (a->before_w + count) * a->pitch) * sizeof *to);
+}
+
+static int64_t run_points(const dense_args *a, int64_t run) {
+    return least(a->k->half, a->out_w - run % a->line_runs * a->k->half);
+}
+
+static void place_run(const dense_call *call, int64_t run, int64_t panel, int h, cpu_channels_tile *t) {
+    const dense_args *a = call->a;
+    const int64_t line = run / a->line_runs, col = run % a->line_runs * a->k->half;
+    const int64_t image = line / a->out_h, row = line % a->out_h, first = panel * a->k->width;
+    t->a[h] = call->points + image * a->a_image + row * a->a_line + col * a->a_col;
+    t->c[h] = call->y + image * a->y_image + row * a->y_line + col * a->y_col + first;
+    t->other[h] =
+        call->other ? call->other + image * a->other_image + row * a->other_line + col * a->other_col + first : NULL;
+}
+
+static void map_run(const dense_args *a, const cpu_channels_tile *t, int h, int64_t points) {
+    for (int64_t r = 0; r < points && a->map; r++) {
+        float *row = t->c[h] + r * t->c_row;
+        a->map(row, row, t->cols, a->map_p, a->map_q);
+    }
+}
+
+/* A panel of weights with all runs of a block, elements k .. of each tap. While the first four tiles are computed, they
+ * fetch the panel that comes next. */
+static void run_panel(const dense_call *call, cpu_channels_tile *t, int64_t panel, int64_t from, int64_t to, int64_t k,
+                      bool more) {
+    const dense_args *a = call->a;
+    const char *next = (const char *)(t->b + a->panel_floats);
+    const int64_t share = a->taps * (t->k / 4) * 128;
+    t->bias = call->bias ? call->bias + panel * a->k->width : NULL;
+    t->cols = least(a->k->width, a->c_out - panel * a->k->width);
+    for (int64_t run = from, tile = 0; run < to; run++, tile++) {
+        const int64_t points = run_points(a, run);
+        const bool pair = points == a->k->half && run + 1 < to && run_points(a, run + 1) == points;
+        place_run(call, run, panel, 0, t);
+        place_run(call, run + pair, panel, 1, t);
+        t->a[0] += k;
+        t->a[1] += k;
+        t->later = more && tile < 4 ? next + tile * share : (const char *)t->b;
+        (pair ? a->k->pair : a->k->single[points - 1])(t);
+        if (t->finish) map_run(a, t, 0, points);
+        if (t->finish && pair) map_run(a, t, 1, points);
+        run += pair;
+    }
+}
+
+static void task_block(void *context, int task, int worker) {
+    const dense_call *call = context;
+    const dense_args *a = call->a;
+    const int64_t block = task % a->blocks, chunk = task / a->blocks;
+    const int64_t from = block * a->block_runs, to = least(a->runs, from + a->block_runs);
+    const int64_t last = least(a->panels, (chunk + 1) * a->chunk_panels);
+    cpu_channels_tile t = {
+        .a_row = a->a_col, .tap = a->tap, .taps = a->taps, .c_row = a->y_col, .other_row = a->other_col};
+    (void)worker;
+    for (int64_t k = 0; k < a->depth; k += a->pass)
+        for (int64_t panel = chunk * a->chunk_panels; panel < last; panel++) {
+            t.add = k > 0;
+            t.k = least(a->pass, a->depth - k);
+            t.finish = k + t.k == a->depth ? &a->finish : NULL;
+            t.b = call->weights + panel * a->panel_floats + k * a->k->width;
+            run_panel(call, &t, panel, from, to, k, panel + 1 < last);
+        }
+}
+
+static propane_status dense_run(const cpu_run *run, const void *args, propane_error *err) {
+    const dense_args *a = args;
+    dense_call call = {.a = a,
+                       .x = cpu_plan_at(run, a->x),
+                       .y = cpu_plan_at(run, a->y),
+                       .weights = cpu_plan_at(run, a->weights),
+                       .bias = a->has_bias ? cpu_plan_at(run, a->bias) : NULL,
+                       .other = a->has_other ? cpu_plan_at(run, a->other) : NULL};
+    (void)err;
+    call.points = call.x;
+    if (a->copied) {
+        call.points = call.plane = cpu_plan_at(run, a->plane);
+        cpu_plan_parallel(run, task_line, &call, (int)(a->images * a->plane_h));
+    }
+    cpu_plan_parallel(run, task_block, &call, (int)(a->blocks * a->chunks));
+    return PROPANE_OK;
+}
+
+/* ---- planning ------------------------------------------------------------------------------------------------------- */
+
+/* One line where all points follow one another. */
+static void join_lines(dense_args *a) {
+    const int64_t points = a->in_h * a->in_w;
+    if (a->out_h != a->in_h || a->out_w != a->in_w || a->copied || a->taps != 1) return;
+    if (a->a_line != a->out_w * a->a_col || a->y_line != a->out_w * a->y_col) return;
+    if (a->has_other && a->other_line != a->out_w * a->other_col) return;
+    a->out_h = a->in_h = 1;
+    a->out_w = a->in_w = points;
+    a->a_line = a->y_line = a->other_line = 0;
+}
+
+/* Whether the tiles can read the operand where it lies, and what else they read. */
+static propane_status choose_points(planner *p, dense_args *a, const mil_conv *c, propane_error *err) {
+    const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
+    bool padded = false;
+    for (int d = 0; d < 2; d++) padded |= c->before[d] || c->after[d];
+    a->copied = padded || (a->c_in > 1 && a->x_channel != 1) ||
+                (a->out_w > 1 && a->stride_w * a->x_col * (int64_t)sizeof(float) % ALIASING == 0);
+    const int64_t reach_h = (c->out[0] - 1) * c->stride[0] + (c->kernel[0] - 1) * c->dilation[0] + 1;
+    const int64_t reach_w = (c->out[1] - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilation[1] + 1;
+    a->plane_h = most(reach_h, a->copied && !padded ? a->in_h : 0);
+    a->plane_w = most(reach_w, a->copied && !padded ? a->in_w : 0);
+    a->plane_w = most(a->plane_w, a->before_w + 1);
+    a->pitch = a->c_in;
+    if (pointwise && a->stride_w * a->pitch * (int64_t)sizeof(float) % ALIASING == 0) a->pitch += PITCH_MORE;
+    int64_t line = a->x_line, col = a->x_col;
+    if (a->copied) {
+        line = a->plane_w * a->pitch;
+        col = a->pitch;
+        PROPANE_TRY(cpu_plan_scratch(p, a->images * a->plane_h * line * (int64_t)sizeof(float), &a->plane, err));
+    }
+    a->a_image = a->copied ? a->plane_h * line : a->x_image;
+    a->a_line = a->stride_h * line;
+    a->a_col = a->stride_w * col;
+    const bool joined = col == a->c_in && c->dilation[1] == 1; /* a row of taps is one run of elements */
+    const int64_t across = joined ? 1 : c->kernel[1];
+    int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * across, int64_t);
+    if (!tap) return cpu_plan_no_memory(p, err);
+    for (int64_t i = 0; i < c->kernel[0]; i++)
+        for (int64_t j = 0; j < across; j++) tap[a->taps++] = i * c->dilation[0] * line + j * c->dilation[1] * col;
+    a->tap = tap;
+    a->depth = joined ? c->kernel[1] * a->c_in : a->c_in;
+    return PROPANE_OK;
+}
+
+/* [c_out][c_in][taps] to panels of [taps][c_in][width]. */
+static propane_status pack_weights(planner *p, dense_args *a, const mil_op *op, int64_t taps, propane_error *err) {
+    const float *w = mil_in(op, "weight")->konst->data;
+    const int64_t width = a->k->width;
+    float *to;
+    a->panels = div_up(a->c_out, width);
+    a->panel_floats = taps * a->c_in * width;
+    PROPANE_TRY(cpu_plan_channels_constant(p, a->panels * a->panel_floats + 64 * width, &to, &a->weights, err));
+    for (int64_t o = 0; o < a->c_out; o++) {
+        float *column = to + o / width * a->panel_floats + o % width;
+        for (int64_t c = 0; c < a->c_in; c++)
+            for (int64_t t = 0; t < taps; t++) column[(t * a->c_in + c) * width] = *w++;
+    }
+    const mil_value *bias = mil_in(op, "bias");
+    if (!bias) return PROPANE_OK;
+    a->has_bias = true;
+    PROPANE_TRY(cpu_plan_channels_constant(p, a->panels * width, &to, &a->bias, err));
+    const int64_t step = mil_type_count(&bias->type) == 1 ? 0 : 1; /* one for all is allowed */
+    for (int64_t o = 0; o < a->c_out; o++) to[o] = ((const float *)bias->konst->data)[o * step];
+    return PROPANE_OK;
+}
+
+static void divide_work(dense_args *a, int threads) {
+    a->line_runs = div_up(a->out_w, a->k->half);
+    a->runs = a->images * a->out_h * a->line_runs;
+    a->pass = a->depth;
+    if (a->taps == 1 && a->depth > DEPTH_WHOLE) a->pass = div_up(a->depth, div_up(a->depth, DEPTH_PASS) * 16) * 16;
+    const int64_t line = most(a->a_line, a->out_h == 1 ? a->out_w * a->a_col : 0) * a->pass / a->depth;
+    const int64_t run_bytes = most(1, line * (int64_t)sizeof(float) / a->line_runs);
+    const int64_t panel_bytes = a->taps * a->pass * a->k->width * (int64_t)sizeof(float);
+    const int64_t block_bytes = most(CACHE_BYTES - 2 * panel_bytes, LEAST_BLOCK_BYTES);
+    a->block_runs = most(2, least(a->runs, block_bytes / run_bytes / 2 * 2));
+    const int64_t blocks = div_up(a->runs, a->block_runs), wanted = TASKS_A_THREAD * threads;
+    if (threads > 1 && (blocks > 1 || a->panels < wanted)) /* as many for each thread */
+        a->block_runs = most(2, div_up(a->runs, 2 * div_up(blocks, threads) * threads) * 2);
+    a->blocks = div_up(a->runs, a->block_runs);
+    a->chunks = 1;
+    if (threads > 1 && a->blocks < TASKS_A_THREAD * threads)
+        a->chunks = least(a->panels, div_up(TASKS_A_THREAD * threads, a->blocks));
+    a->chunk_panels = div_up(a->panels, a->chunks);
+    a->chunks = div_up(a->panels, a->chunk_panels);
+}
+
+/* [N, C, H, W] as strides of images, lines and columns. */
+static void set_strides(const cpu_view *v, int64_t *image, int64_t *line, int64_t *col, int64_t *channel) {
+    *image = v->dim[0] == 1 ? 0 : v->stride[0];
+    *line = v->dim[2] == 1 ? 0 : v->stride[2];
+    *col = v->dim[3] == 1 ? 0 : v->stride[3];
+    if (channel) *channel = v->dim[1] == 1 ? 1 : v->stride[1];
+}
+
+/* Rows of a matrix as the points of one line: [1, k, 1, m]. */
+static cpu_view rows_as_image(const cpu_view *v) {
+    cpu_view out = *v;
+    out.rank = 4;
+    out.dim[0] = out.dim[2] = 1;
+    out.stride[0] = out.stride[2] = 0;
+    out.dim[1] = v->dim[1];
+    out.stride[1] = v->stride[1];
+    out.dim[3] = v->dim[0];
+    out.stride[3] = v->stride[0];
+    return out;
+}
+
+/* Reshaped to two dimensions; false: not without a copy. */
+static bool as_rows(const cpu_view *v, cpu_view *out) {
+    const int64_t columns = v->dim[v->rank - 1];
+    cpu_view flat;
+    if (!cpu_view_reshape(v, 2, (int64_t[]){cpu_view_count(v) / columns, columns}, &flat)) return false;
+    *out = rows_as_image(&flat);
+    return true;
+}
+
+static propane_status emit(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
+                           const cpu_view *other, const cpu_view *y, propane_error *err) {
+    dense_args *a = ARENA_NEW(p->arena, dense_args);
+    if (!a) return cpu_plan_no_memory(p, err);
+    a->k = cpu_channels_kernels_of(p->options.isa);
+    a->images = c->n, a->c_in = c->c_in, a->c_out = c->c_out;
+    a->in_h = c->in[0], a->in_w = c->in[1], a->out_h = c->out[0], a->out_w = c->out[1];
+    a->stride_h = c->stride[0], a->stride_w = c->stride[1];
+    a->before_h = c->before[0], a->before_w = c->before[1];
+    a->finish = cpu_plan_finish_of(l);
+    if (l->map >= 0) a->map = cpu_map_table_of(p->options.isa)->unary[l->map];
+    a->map_p = (float)l->p, a->map_q = (float)l->q;
+    set_strides(x, &a->x_image, &a->x_line, &a->x_col, &a->x_channel);
+    set_strides(y, &a->y_image, &a->y_line, &a->y_col, NULL);
+    a->has_other = other != NULL;
+    if (other) set_strides(other, &a->other_image, &a->other_line, &a->other_col, NULL);
+    PROPANE_TRY(choose_points(p, a, c, err));
+    join_lines(a);
+    PROPANE_TRY(pack_weights(p, a, l->op, c->kernel[0] * c->kernel[1], err));
+    divide_work(a, p->threads);
+    a->x = cpu_view_ref(x);
+    a->y = cpu_view_ref(y);
+    cpu_plan_touch(p, x->buffer);
+    cpu_plan_touch(p, y->buffer);
+    if (other) {
+        a->other = cpu_view_ref(other);
+        cpu_plan_touch(p, other->buffer);
+        bool same = a->pass == a->depth && other->buffer != x->buffer && /* else the sums of a pass lie there */
+                    !other->offset && !y->offset && other->rank == y->rank;
+        for (int d = 0; d < y->rank; d++) same &= y->dim[d] == 1 || other->stride[d] == y->stride[d];
+        if (same) PROPANE_TRY(cpu_plan_may_share(p, other, y, err));
+    }
+    const double points = (double)(c->n * c->out[0] * c->out[1]), taps = (double)(c->kernel[0] * c->kernel[1]);
+    p->program->gemm_count++;
+    return cpu_plan_emit(p, dense_run, a, l->op->info->code == MIL_OP_conv ? "conv" : "linear", l->result,
+                         2 * points * (double)c->c_out * (double)c->c_in * taps, 0, err);
+}
+
+static propane_status emit_linear(planner *p, const cpu_plan_layer *l, propane_error *err) {
+    cpu_view x, y, other, target, rows;
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(l->op, "x"), &x, err));
+    if (!as_rows(&x, &rows)) {
+        PROPANE_TRY(cpu_plan_make_dense(p, l->result, &x, &x, err));
+        (void)as_rows(&x, &rows);
+    }
+    if (l->other) {
+        PROPANE_TRY(cpu_plan_operand(p, l->other, &other, err));
+        if (!as_rows(&other, &other) || (other.stride[1] != 1 && other.dim[1] > 1)) {
+            PROPANE_TRY(cpu_plan_operand(p, l->other, &other, err));
+            PROPANE_TRY(cpu_plan_make_dense(p, l->result, &other, &other, err));
+            (void)as_rows(&other, &other);
+        }
+    }
+    PROPANE_TRY(cpu_plan_result(p, l->result, &target, err));
+    cpu_view at = target;
+    const bool direct = as_rows(&target, &y) && (y.stride[1] == 1 || y.dim[1] == 1);
+    if (!direct) {
+        const int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(&target) * (int64_t)sizeof(float));
+        if (b < 0) return cpu_plan_no_memory(p, err);
+        at = cpu_view_dense(&l->result->type, b);
+        (void)as_rows(&at, &y);
+    }
+    const mil_conv c = {.spatial = 2,
+                        .n = 1,
+                        .c_in = rows.dim[1],
+                        .c_out = y.dim[1],
+                        .groups = 1,
+                        .in = {1, rows.dim[3], 1},
+                        .out = {1, rows.dim[3], 1},
+                        .kernel = {1, 1, 1},
+                        .stride = {1, 1, 1},
+                        .dilation = {1, 1, 1}};
+    PROPANE_TRY(emit(p, l, &c, &rows, l->other ? &other : NULL, &y, err));
+    return direct ? PROPANE_OK : cpu_plan_copy(p, l->result, &at, &target, err);
+}
+
+propane_status cpu_channels_emit_dense(planner *p, const cpu_plan_layer *l, propane_error *err) {
+    cpu_view x, y, at, other;
+    mil_conv c;
+    if (l->op->info->code == MIL_OP_linear) return emit_linear(p, l, err);
+    PROPANE_TRY(mil_conv_read(l->op, &c, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(l->op, "x"), &x, err));
+    if (l->other) {
+        PROPANE_TRY(cpu_plan_operand(p, l->other, &other, err));
+        PROPANE_TRY(cpu_plan_as_channels(p, l->result, &l->other->type, &other, err));
+    }
+    PROPANE_TRY(cpu_plan_channels_result(p, l->result, &y, &at, err));
+    PROPANE_TRY(emit(p, l, &c, &x, l->other ? &other : NULL, &at, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, l->result, &at, &y, err);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * What the planning of layers with constant weights shares: plan_channels.c finds them, channels_dense.c and
+ * channels_window.c make their steps.
+ */
+#ifndef DRIVERS_CPU_PLAN_CHANNELS_H
+#define DRIVERS_CPU_PLAN_CHANNELS_H
+
+#include "drivers/cpu/channels.h"
+#include "drivers/cpu/map.h"
+#include "drivers/cpu/plan.h"
+#include "mil/shape.h"
+
+/* A layer and what is done to its results before they are stored: see cpu_channels_finish; then `map`. */
+typedef struct cpu_plan_layer {
+    const mil_op *op;        /* conv or linear */
+    const mil_value *other;  /* added to it; NULL: nothing */
+    const mil_value *result; /* of the last operation */
+    bool depthwise, swish;
+    int map; /* cpu_map_code; -1: none */
+    double p, q, low, high;
+} cpu_plan_layer;
+
+/* A convolution of images with constant weights that the kernels take, a pool that they take. */
+bool cpu_plan_is_image_conv(const mil_op *op, mil_conv *c);
+bool cpu_plan_is_image_pool(const mil_op *op, mil_conv *c);
+bool cpu_view_is_channels_last(const cpu_view *v);
+cpu_channels_finish cpu_plan_finish_of(const cpu_plan_layer *l);
+/* `v` with its channels next to one another: itself, or a copy. */
+PROPANE_CHECK propane_status cpu_plan_as_channels(planner *p, const mil_value *makes, const mil_type *type, cpu_view *v,
+                                                  propane_error *err);
+/* Where the result belongs, and where a kernel writes it: there, or, where its channels are not neighbours there, into
+ * memory of its own that the caller copies from. */
+PROPANE_CHECK propane_status cpu_plan_channels_result(planner *p, const mil_value *v, cpu_view *out, cpu_view *at,
+                                                      propane_error *err);
+/* A constant of that many floats, zeros, to be filled now. */
+PROPANE_CHECK propane_status cpu_plan_channels_constant(planner *p, int64_t floats, float **out, cpu_plan_ref *at,
+                                                        propane_error *err);
+
+PROPANE_CHECK propane_status cpu_channels_emit_dense(planner *p, const cpu_plan_layer *l, propane_error *err);
+PROPANE_CHECK propane_status cpu_channels_emit_depthwise(planner *p, const cpu_plan_layer *l, propane_error *err);
+PROPANE_CHECK propane_status cpu_channels_emit_pool(planner *p, const mil_op *op, propane_error *err);
+
+#endif
