@@ -25,35 +25,49 @@ typedef struct generate_job {
     bool print_ids, ignore_end, json;
     char *stop_items[MAX_STOPS];
     cli_list stops;
+    int32_t eos;
+    int64_t made; /* of all prompts */
+} generate_job;
+
+/* A prompt and what is written behind it. */
+typedef struct item {
+    generate_job *j;
+    text prompt;
+    char source[300]; /* names it in messages */
     token_list ids;
-    int64_t made;    /* of all prompts */
+    infer_job *job; /* NULL: not begun, or at its end */
+    infer_result result;
+    bool done;
+    text out;        /* not yet printed */
     json_t *tokens;  /* --json: what was drawn */
     text completion; /* --json */
-} generate_job;
+} item;
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
-/* The ids of a prompt; `source` names it in messages. */
-static propane_status encode(generate_job *j, const char *prompt, size_t length, const char *source,
-                             propane_error *err) {
-    j->ids.count = 0;
-    if (j->prompt_ids) return ids_parse(prompt, length, source, j->m.weights->config.vocab_size, &j->ids, err);
+static propane_status encode(item *it, propane_error *err) {
+    generate_job *j = it->j;
+    const char *prompt = it->prompt.data ? it->prompt.data : "";
+    it->ids.count = 0;
+    if (j->prompt_ids)
+        return ids_parse(prompt, it->prompt.length, it->source, j->m.weights->config.vocab_size, &it->ids, err);
     int bos = tokenizer_bos(j->m.tokenizer);
-    if (bos >= 0) PROPANE_TRY(token_list_add(&j->ids, bos, err));
-    if (tokenizer_encode(j->m.tokenizer, prompt, length, &j->ids, err) != PROPANE_OK)
-        return propane_fail_prefix(err, err->status, "%s", source);
-    if (j->ids.count == 0)
+    if (bos >= 0) PROPANE_TRY(token_list_add(&it->ids, bos, err));
+    if (tokenizer_encode(j->m.tokenizer, prompt, it->prompt.length, &it->ids, err) != PROPANE_OK)
+        return propane_fail_prefix(err, err->status, "%s", it->source);
+    if (it->ids.count == 0)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: this tokenizer has no beginning-of-text id: give at least one character", source);
+                            "%s: this tokenizer has no beginning-of-text id: give at least one character", it->source);
     return PROPANE_OK;
 }
 
-static propane_status check_length(const generate_job *j, const char *source, propane_error *err) {
-    if ((int64_t)j->ids.count <= infer_context(j->m.machine)) return PROPANE_OK;
+static propane_status check_length(const item *it, propane_error *err) {
+    const generate_job *j = it->j;
+    if ((int64_t)it->ids.count <= infer_context(j->m.machine)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s%sthe prompt has %zu tokens, the context has room for %" PRId64 "; shorten it%s",
-                        j->prompts ? source : "", j->prompts ? ": " : "", j->ids.count, infer_context(j->m.machine),
-                        j->m.context ? ", or give a larger --context" : "");
+                        j->prompts ? it->source : "", j->prompts ? ": " : "", it->ids.count,
+                        infer_context(j->m.machine), j->m.context ? ", or give a larger --context" : "");
 }
 
 /* ---- output --------------------------------------------------------------------------------------------------------- */
@@ -72,169 +86,316 @@ static json_t *logprob_of(const generate_job *j, infer_logprob p) {
     return o;
 }
 
-static void add_token(generate_job *j, const infer_step *step) {
+static void add_token(item *it, const infer_step *step) {
+    const generate_job *j = it->j;
     json_t *o = logprob_of(j, step->chosen);
     if (o && j->logprobs > 0) {
         json_t *top = json_array();
         for (int i = 0; i < step->top_count; i++) json_array_append_new(top, logprob_of(j, step->top[i]));
         json_object_set_new(o, "top", top);
     }
-    json_array_append_new(j->tokens, o);
+    json_array_append_new(it->tokens, o);
 }
 
-static void show_logprobs(const generate_job *j, const infer_step *step) {
+static void show_logprobs(item *it, const infer_step *step) {
     char quoted[80];
-    json_t *o = logprob_of(j, step->chosen);
+    json_t *o = logprob_of(it->j, step->chosen);
     const char *shown = json_string_value(json_object_get(o, "text"));
-    printf("%8.4f  %6" PRId32 "  '%s'", step->chosen.logprob, step->id,
-           shown ? text_quote(quoted, shown, strlen(shown)) : "");
+    text_printf(&it->out, "%8.4f  %6" PRId32 "  '%s'", step->chosen.logprob, step->id,
+                shown ? text_quote(quoted, shown, strlen(shown)) : "");
     json_decref(o);
     for (int i = 0; i < step->top_count; i++) {
-        o = logprob_of(j, step->top[i]);
+        o = logprob_of(it->j, step->top[i]);
         shown = json_string_value(json_object_get(o, "text"));
-        printf("%s '%s' %.4f", i ? "," : "   of", shown ? text_quote(quoted, shown, strlen(shown)) : "",
-               step->top[i].logprob);
+        text_printf(&it->out, "%s '%s' %.4f", i ? "," : "   of", shown ? text_quote(quoted, shown, strlen(shown)) : "",
+                    step->top[i].logprob);
         json_decref(o);
     }
-    printf("\n");
+    text_append(&it->out, "\n");
 }
 
 static bool on_step(void *context, const infer_step *step) {
-    generate_job *j = context;
+    item *it = context;
+    generate_job *j = it->j;
     if (step->id >= 0) j->made++;
     if (j->json) {
-        if (step->id >= 0) add_token(j, step);
-        text_append_n(&j->completion, step->text, step->length);
+        if (step->id >= 0) add_token(it, step);
+        text_append_n(&it->completion, step->text, step->length);
     } else if (j->logprobs >= 0) {
-        if (step->id >= 0) show_logprobs(j, step);
+        if (step->id >= 0) show_logprobs(it, step);
     } else if (j->print_ids) {
-        if (step->id >= 0) printf(" %" PRId32, step->id);
+        if (step->id >= 0) text_printf(&it->out, " %" PRId32, step->id);
     } else {
-        fwrite(step->text, 1, step->length, stdout);
+        text_append_n(&it->out, step->text, step->length);
     }
-    return (j->json || cli_flush()) && !cli_interrupted;
+    return !cli_interrupted;
 }
 
-static void show_prompt(generate_job *j) {
-    if (j->json || j->logprobs >= 0) return;
-    if (j->print_ids) {
-        for (size_t i = 0; i < j->ids.count; i++) printf("%s%" PRId32, i ? " " : "", j->ids.ids[i]);
-        return;
-    }
-    text shown = {0};
+static void show_prompt(item *it) {
+    const generate_job *j = it->j;
     tokenizer_stream s = {0};
-    for (size_t i = 0; i < j->ids.count; i++) tokenizer_decode(j->m.tokenizer, &s, j->ids.ids[i], &shown);
-    tokenizer_decode_end(&s, &shown);
-    fwrite(shown.data ? shown.data : "", 1, shown.length, stdout);
-    text_deinit(&shown);
+    if (j->json || j->logprobs >= 0) return;
+    for (size_t i = 0; i < it->ids.count; i++)
+        if (j->print_ids)
+            text_printf(&it->out, "%s%" PRId32, i ? " " : "", it->ids.ids[i]);
+        else
+            tokenizer_decode(j->m.tokenizer, &s, it->ids.ids[i], &it->out);
+    if (!j->print_ids) tokenizer_decode_end(&s, &it->out);
 }
 
-static propane_status print_json(generate_job *j, const char *prompt, size_t length, const infer_result *result,
-                                 propane_error *err) {
-    json_t *o = json_pack("{s:o?,s:o,s:s,s:I,s:I,s:O}", "prompt", json_stringn(prompt, length), "text",
-                          json_stringn(j->completion.data ? j->completion.data : "", j->completion.length), "finish",
-                          infer_finish_name(result->finish), "prompt_tokens", (json_int_t)j->ids.count,
-                          "completion_tokens", (json_int_t)result->made, "tokens", j->tokens);
+static propane_status add_json(item *it, propane_error *err) {
+    json_t *o = json_pack("{s:o?,s:o,s:s,s:I,s:I,s:O}", "prompt", json_stringn(it->prompt.data, it->prompt.length),
+                          "text", json_stringn(it->completion.data ? it->completion.data : "", it->completion.length),
+                          "finish", infer_finish_name(it->result.finish), "prompt_tokens", (json_int_t)it->ids.count,
+                          "completion_tokens", (json_int_t)it->result.made, "tokens", it->tokens);
     char *line = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(o);
-    if (!line) return propane_fail_memory(err, j->completion.length);
-    printf("%s\n", line);
+    if (!line) return propane_fail_memory(err, it->completion.length);
+    text_printf(&it->out, "%s\n", line);
     free(line);
     return PROPANE_OK;
 }
 
-/* ---- the work ------------------------------------------------------------------------------------------------------- */
+/* ---- an item -------------------------------------------------------------------------------------------------------- */
 
-static propane_status run_one(generate_job *j, const char *prompt, size_t length, const char *source,
-                              propane_error *err) {
-    PROPANE_TRY(encode(j, prompt, length, source, err));
-    PROPANE_TRY(check_length(j, source, err));
-    show_prompt(j);
-    int32_t eos = j->m.tokenizer && !j->ignore_end ? tokenizer_eos(j->m.tokenizer) : -1;
+static void item_free(item *it) {
+    if (!it) return;
+    infer_job_free(it->job);
+    token_list_deinit(&it->ids);
+    text_deinit(&it->prompt);
+    text_deinit(&it->out);
+    text_deinit(&it->completion);
+    json_decref(it->tokens);
+    mem_free(it);
+}
+
+/* NULL: no memory. */
+static item *item_new(generate_job *j, const char *prompt, size_t length, const char *source) {
+    item *it = mem_alloc(sizeof *it);
+    if (!it) return NULL;
+    *it = (item){.j = j, .tokens = json_array()};
+    snprintf(it->source, sizeof it->source, "%s", source);
+    text_append_n(&it->prompt, prompt, length);
+    text_append_n(&it->prompt, "", 0);
+    if (it->tokens && !it->prompt.failed) return it;
+    item_free(it);
+    return NULL;
+}
+
+static propane_status item_begin(item *it, int sequence, propane_error *err) {
+    generate_job *j = it->j;
+    PROPANE_TRY(encode(it, err));
+    PROPANE_TRY(check_length(it, err));
+    show_prompt(it);
     const infer_task task = {.tokenizer = j->m.tokenizer,
-                             .prompt = j->ids.ids,
-                             .prompt_count = (int64_t)j->ids.count,
+                             .prompt = it->ids.ids,
+                             .prompt_count = (int64_t)it->ids.count,
                              .count = j->count,
-                             .ends = &eos,
-                             .end_count = eos >= 0,
+                             .ends = &j->eos,
+                             .end_count = j->eos >= 0,
                              .stops = (const char *const *)j->stops.items,
                              .stop_count = j->stops.count,
                              .logprobs = (int)j->logprobs,
                              .sampling = j->sampling};
-    infer_result result;
-    text_clear(&j->completion);
-    json_array_clear(j->tokens);
-    propane_status status = infer_complete(j->m.machine, &task, on_step, j, &result, err);
-    if (!j->json && j->logprobs < 0) printf("\n");
-    if (!status && j->json) status = print_json(j, prompt, length, &result, err);
-    if (cli_flush() && !status && !j->json && result.finish == INFER_FINISH_CONTEXT)
+    return infer_job_begin(j->m.machine, sequence, &task, on_step, it, &it->job, err);
+}
+
+static propane_status item_end(item *it, propane_error *err) {
+    it->result = infer_job_result(it->job);
+    infer_job_free(it->job);
+    it->job = NULL;
+    it->done = true;
+    if (it->j->json) return add_json(it, err);
+    if (it->j->logprobs < 0) text_append(&it->out, "\n");
+    return PROPANE_OK;
+}
+
+/* What there is goes out; a message behind the end of a text that had to end early. False: nobody reads any more. */
+static bool item_print(item *it) {
+    const generate_job *j = it->j;
+    if (it->out.length) fwrite(it->out.data, 1, it->out.length, stdout);
+    text_clear(&it->out);
+    if (!cli_flush()) return false;
+    if (it->done && !j->json && it->result.finish == INFER_FINISH_CONTEXT)
         fprintf(stderr,
                 "propane generate: stopped after %" PRId64 " tokens: the context of %" PRId64 " positions is full\n",
-                result.made, infer_context(j->m.machine));
+                it->result.made, infer_context(j->m.machine));
+    return true;
+}
+
+/* ---- the work ------------------------------------------------------------------------------------------------------- */
+
+/* Prompts of a file one after the other: each line, or in a .jsonl file each line's "prompt"; empty lines are left out. */
+typedef struct prompt_file {
+    generate_job *j;
+    char *data;
+    size_t length, at;
+    int64_t number;
+    bool jsonl;
+} prompt_file;
+
+static propane_status item_of_json(prompt_file *f, const char *line, size_t n, const char *source, item **out,
+                                   propane_error *err) {
+    json_error_t why;
+    json_t *o = json_loadb(line, n, JSON_DECODE_ANY, &why);
+    json_t *prompt = json_is_object(o) ? json_object_get(o, "prompt") : o;
+    propane_status status = PROPANE_OK;
+    if (!json_is_string(prompt))
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: not an object with a \"prompt\", nor a string%s%s", source,
+                              o ? "" : ": ", o ? "" : why.text);
+    else if (!(*out = item_new(f->j, json_string_value(prompt), json_string_length(prompt), source)))
+        status = propane_fail_memory(err, n);
+    json_decref(o);
     return status;
 }
 
-/* Each line of the file is a prompt; empty lines are left out. */
-static propane_status run_file(generate_job *j, propane_error *err) {
-    char *data;
-    size_t length;
-    PROPANE_TRY(file_read(j->prompts, (size_t)1 << 30, &data, &length, err));
-    propane_status status = PROPANE_OK;
-    int64_t number = 0, ran = 0;
-    for (size_t at = 0; !status && at < length && !cli_interrupted; number++) {
-        size_t n = strcspn(data + at, "\n"), end = at + n + 1;
-        if (n && data[at + n - 1] == '\r') n--;
-        char source[300];
-        snprintf(source, sizeof source, "%.250s:%" PRId64, j->prompts, number + 1);
-        if (n) {
-            if (ran++ && !j->json && !j->print_ids) printf("\n");
-            status = run_one(j, data + at, n, source, err);
-        }
-        at = end;
+/* *out NULL: there are no more. */
+static propane_status next_item(prompt_file *f, item **out, propane_error *err) {
+    char source[300];
+    *out = NULL;
+    while (f->at < f->length) {
+        const char *line = f->data + f->at;
+        const char *stop = memchr(line, '\n', f->length - f->at);
+        size_t n = stop ? (size_t)(stop - line) : f->length - f->at;
+        f->at += n + 1;
+        f->number++;
+        if (n && line[n - 1] == '\r') n--;
+        if (!n) continue;
+        snprintf(source, sizeof source, "%.250s:%" PRId64, f->j->prompts, f->number);
+        if (f->jsonl) return item_of_json(f, line, n, source, out, err);
+        *out = item_new(f->j, line, n, source);
+        return *out ? PROPANE_OK : propane_fail_memory(err, n);
     }
-    mem_free(data);
+    return PROPANE_OK;
+}
+
+/* Items that were begun and not yet printed whole, in the order of the file. */
+typedef struct queue {
+    item *items[4 * INFER_MAX_SEQUENCES];
+    int count;
+    int64_t ran;
+} queue;
+
+/* Prompts begin while there are free sequences; the first item that is not printed yet may have many behind it. */
+static propane_status begin_more(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
+    for (int s = 0; s < infer_sequences(j->m.machine) && q->count < 4 * INFER_MAX_SEQUENCES; s++) {
+        bool taken = false;
+        item *it;
+        for (int i = 0; i < q->count; i++) taken |= q->items[i]->job && infer_job_sequence(q->items[i]->job) == s;
+        if (taken) continue;
+        PROPANE_TRY(next_item(f, &it, err));
+        if (!it) return PROPANE_OK;
+        q->items[q->count++] = it;
+        if (q->ran++ && !j->json && !j->print_ids) text_append(&it->out, "\n");
+        propane_status status = item_begin(it, s, err);
+        if (status) {
+            text_clear(&it->out);
+            return status;
+        }
+    }
+    return PROPANE_OK;
+}
+
+/* The first item writes as it goes on; what is behind it waits for its turn. */
+static bool print_first(queue *q) {
+    bool wanted = true;
+    while (wanted && q->count) {
+        bool done = q->items[0]->done;
+        wanted = item_print(q->items[0]);
+        if (!done) break;
+        item_free(q->items[0]);
+        memmove(q->items, q->items + 1, (size_t)--q->count * sizeof q->items[0]);
+    }
+    return wanted;
+}
+
+static propane_status advance(generate_job *j, queue *q, propane_error *err) {
+    infer_job *jobs[INFER_MAX_SEQUENCES] = {NULL};
+    int n = 0;
+    for (int i = 0; i < q->count; i++)
+        if (q->items[i]->job) jobs[n++] = q->items[i]->job;
+    PROPANE_TRY(infer_advance(j->m.machine, jobs, n, err));
+    for (int i = 0; i < q->count; i++)
+        if (q->items[i]->job && infer_job_is_done(q->items[i]->job)) PROPANE_TRY(item_end(q->items[i], err));
+    return PROPANE_OK;
+}
+
+static propane_status run_queue(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
+    propane_status status = PROPANE_OK;
+    while (!status) {
+        status = cli_interrupted ? PROPANE_OK : begin_more(j, f, q, err);
+        if (status || !q->count) break;
+        if (print_first(q)) status = advance(j, q, err);
+        if (!status && !print_first(q)) break;
+    }
+    /* An error in a later prompt: what stands before it is told first. */
+    while (status && q->count && print_first(q) && q->count && q->items[0]->job) {
+        propane_error later = {0};
+        if (cli_interrupted || advance(j, q, &later)) break;
+    }
+    return status;
+}
+
+static propane_status run_file(generate_job *j, propane_error *err) {
+    prompt_file f = {.j = j};
+    size_t n = strlen(j->prompts);
+    PROPANE_TRY(file_read(j->prompts, (size_t)1 << 30, &f.data, &f.length, err));
+    f.jsonl = n > 6 && strcmp(j->prompts + n - 6, ".jsonl") == 0;
+    queue *q = mem_alloc(sizeof *q);
+    if (q) *q = (queue){.count = 0};
+    propane_status status = q ? run_queue(j, &f, q, err) : propane_fail_memory(err, sizeof *q);
+    int64_t ran = q ? q->ran : 0;
+    for (int i = 0; q && i < q->count; i++) item_free(q->items[i]);
+    mem_free(q);
+    mem_free(f.data);
     if (!status && !ran && !cli_interrupted)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no prompt in it", j->prompts);
     return status;
 }
 
-static propane_status open_model(generate_job *j, propane_error *err) {
+static propane_status run_one(item *it, propane_error *err) {
+    PROPANE_TRY(item_begin(it, 0, err));
+    propane_status status = PROPANE_OK;
+    while (!status && !infer_job_is_done(it->job) && item_print(it))
+        status = infer_advance(it->j->m.machine, &it->job, 1, err);
+    if (!status) status = item_end(it, err);
+    (void)item_print(it);
+    return status;
+}
+
+/* `single`: the one prompt, if there is no file of them. */
+static propane_status open_model(generate_job *j, item *single, propane_error *err) {
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
     bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->m.vocabulary;
     if (wants_text) PROPANE_TRY(opened_model_tokenizer(&j->m, !j->prompt_ids, err));
-    if (!j->prompts) { /* before the work of opening a device */
-        const char *prompt = j->prompt_ids ? j->prompt_ids : j->prompt;
-        PROPANE_TRY(encode(j, prompt, strlen(prompt), j->prompt_ids ? "--prompt-ids" : "--prompt", err));
-    }
+    if (single) PROPANE_TRY(encode(single, err)); /* before the work of opening a device */
     return opened_model_start(&j->m, err);
 }
 
 static propane_status generate(generate_job *j, propane_error *err) {
-    PROPANE_TRY(open_model(j, err));
-    if (!(j->tokens = json_array())) return propane_fail_memory(err, 0);
-    int64_t start = clock_ns();
-    cli_catch_signals();
     const char *prompt = j->prompt_ids ? j->prompt_ids : j->prompt;
-    propane_status status = j->prompts
-                                ? run_file(j, err)
-                                : run_one(j, prompt, strlen(prompt), j->prompt_ids ? "--prompt-ids" : "--prompt", err);
+    item *single = NULL;
+    if (!j->prompts && !(single = item_new(j, prompt, strlen(prompt), j->prompt_ids ? "--prompt-ids" : "--prompt")))
+        return propane_fail_memory(err, strlen(prompt));
+    if (single) j->m.parallel = 1;
+    propane_status status = open_model(j, single, err);
+    int64_t start = clock_ns();
+    if (!status) {
+        j->eos = j->m.tokenizer && !j->ignore_end ? tokenizer_eos(j->m.tokenizer) : -1;
+        cli_catch_signals();
+        status = single ? run_one(single, err) : run_file(j, err);
+    }
+    item_free(single);
     double seconds = (double)(clock_ns() - start) / 1e9;
     if (!status && cli_is_terminal(2))
         fprintf(stderr, "%" PRId64 " tokens in %.2f s: %.0f tokens/s\n", j->made, seconds, (double)j->made / seconds);
     return status;
 }
 
-static void release(generate_job *j) {
-    opened_model_close(&j->m);
-    token_list_deinit(&j->ids);
-    text_deinit(&j->completion);
-    json_decref(j->tokens);
-}
-
 int cmd_generate(int argc, char **argv) {
     generate_job j = {.prompt = "",
-                      .m = {OPENED_MODEL_STANDARD},
+                      .m = {OPENED_MODEL_STANDARD, .parallel = 8},
                       .count = 200,
                       .logprobs = -1,
                       .sampling = {.temperature = 0.8, .top_p = 0.95, .repetition = 1}};
@@ -245,7 +406,8 @@ int cmd_generate(int argc, char **argv) {
         OPENED_ADAPTER_FLAG(j.m),
         {"--prompt", CLI_TEXT, &j.prompt, .words = "TEXT", .help = "what it goes on from"},
         {"--prompt-ids", CLI_TEXT, &j.prompt_ids, .words = "IDS", .help = "the same as token ids: '1 461 461'"},
-        {"--prompts", CLI_TEXT, &j.prompts, .words = "FILE", .help = "a prompt in each line, one after the other"},
+        {"--prompts", CLI_TEXT, &j.prompts, .words = "FILE",
+         .help = "a prompt in each line; in a .jsonl file: objects with \"prompt\""},
         OPENED_TOKENIZER_FLAG(j.m),
         {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
         {"drawing", CLI_HEADING, .help = "what is drawn:"},
@@ -271,6 +433,7 @@ int cmd_generate(int argc, char **argv) {
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object for each prompt"},
         {"work", CLI_HEADING, .help = "how:"},
         OPENED_WORK_FLAGS(j.m),
+        {"--parallel", CLI_INT, &j.m.parallel, 1, INFER_MAX_SEQUENCES, "N", "prompts of --prompts at the same time"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "generate MODEL [--prompt TEXT] [flags]",
                          "Lets a model go on from a prompt. The text is written as it comes.");
@@ -285,7 +448,7 @@ int cmd_generate(int argc, char **argv) {
     propane_error err = {0};
     propane_status status = pool_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = generate(&j, &err);
-    release(&j);
+    opened_model_close(&j.m);
     if (status != PROPANE_OK) return cli_error("generate", &err);
     return cli_interrupted ? CLI_INTERRUPTED : CLI_OK;
 }

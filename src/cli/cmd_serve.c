@@ -60,7 +60,7 @@ static propane_status serve(serve_job *j, propane_error *err) {
 }
 
 int cmd_serve(int argc, char **argv) {
-    serve_job j = {.m = {OPENED_MODEL_STANDARD}, .options = {.host = "127.0.0.1"}};
+    serve_job j = {.m = {OPENED_MODEL_STANDARD, .parallel = 8}, .options = {.host = "127.0.0.1"}};
     int64_t port = 8080, body = 4, queue = 512, connections = 1024;
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
@@ -73,14 +73,14 @@ int cmd_serve(int argc, char **argv) {
         OPENED_TOKENIZER_FLAG(j.m),
         {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
         OPENED_WORK_FLAGS(j.m),
+        {"--parallel", CLI_INT, &j.m.parallel, 1, INFER_MAX_SEQUENCES, "N", "requests answered at the same time"},
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
         {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},
         {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "at the same time"},
     };
-    int code =
-        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
-                  "Answers programs that speak OpenAI's completions and chat endpoints. Requests are answered one "
-                  "after the other; Ctrl-C or SIGTERM ends it.");
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
+                         "Answers programs that speak OpenAI's completions and chat endpoints. Requests that come "
+                         "together are answered together; Ctrl-C or SIGTERM ends it.");
     if (code >= 0) return code;
     j.options.port = (int)port;
     j.options.body_limit = (size_t)body << 20;

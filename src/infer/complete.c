@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns the way from drawn ids to certain text: decoding, holding back, stop strings, logprobs.
+ * Owns the way from drawn ids to certain text: decoding, holding back, stop strings, logprobs; and the texts that are
+ * written at the same time.
  */
 #include "infer/complete.h"
 
 #include <string.h>
+
+#include "base/memory.h"
 
 const char *infer_finish_name(infer_finish finish) {
     static const char *const names[] = {"length", "context", "end", "stop", "cancelled"};
@@ -120,25 +123,107 @@ static propane_status check(const infer_task *t, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* ---- jobs ------------------------------------------------------------------------------------------------------------- */
+
+struct infer_job {
+    completion c;
+    infer_task task;
+    infer *machine;
+    int sequence;
+    infer_sampler sampler;
+    float *logits; /* that the next id is drawn from */
+    int64_t made, reused;
+    bool done;
+};
+
+static propane_status prepare(infer_job *j, propane_error *err) {
+    const infer_task *t = &j->task;
+    infer_select(j->machine, j->sequence);
+    PROPANE_TRY(infer_sampler_init(&j->sampler, &t->sampling, infer_vocab(j->machine), err));
+    j->logits = mem_array((size_t)infer_vocab(j->machine), sizeof *j->logits);
+    if (!j->logits) return propane_fail_memory(err, (size_t)infer_vocab(j->machine) * sizeof *j->logits);
+    j->reused = infer_reuse(j->machine, t->prompt, t->prompt_count - 1);
+    PROPANE_TRY(infer_read(j->machine, t->prompt + j->reused, t->prompt_count - j->reused, j->logits, err));
+    for (int64_t i = 0; i < t->prompt_count; i++) infer_sampler_see(&j->sampler, t->prompt[i]);
+    j->done = t->count < 1;
+    return PROPANE_OK;
+}
+
+propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, infer_on_step callback, void *context,
+                               infer_job **out, propane_error *err) {
+    *out = NULL;
+    PROPANE_TRY(check(task, err));
+    infer_job *j = mem_alloc(sizeof *j);
+    if (!j) return propane_fail_memory(err, sizeof *j);
+    *j = (infer_job){.task = *task, .machine = m, .sequence = sequence};
+    j->c = (completion){.task = &j->task, .callback = callback, .context = context, .vocab = infer_vocab(m)};
+    begin_stream(&j->c);
+    propane_status status = prepare(j, err);
+    if (status)
+        infer_job_free(j);
+    else
+        *out = j;
+    return status;
+}
+
+void infer_job_free(infer_job *j) {
+    if (!j) return;
+    infer_sampler_deinit(&j->sampler);
+    mem_free(j->logits);
+    text_deinit(&j->c.held);
+    mem_free(j);
+}
+
+bool infer_job_is_done(const infer_job *j) { return j->done; }
+int infer_job_sequence(const infer_job *j) { return j->sequence; }
+
+infer_result infer_job_result(const infer_job *j) {
+    const completion *c = &j->c;
+    return (infer_result){.made = j->made,
+                          .reused = j->reused,
+                          .finish = c->cancelled              ? INFER_FINISH_CALLER
+                                    : c->stopped              ? INFER_FINISH_STOP
+                                    : c->ended                ? INFER_FINISH_END
+                                    : j->made < j->task.count ? INFER_FINISH_CONTEXT
+                                                              : INFER_FINISH_LENGTH};
+}
+
+/* Draws and tells the next id. False: it was the last one. */
+static bool draw(infer_job *j, int32_t *id) {
+    *id = infer_sample(&j->sampler, j->logits);
+    j->made++;
+    bool goes_on = on_token(&j->c, *id, j->logits);
+    infer_select(j->machine, j->sequence);
+    bool room = infer_position(j->machine) < infer_context(j->machine);
+    if (goes_on && j->made < j->task.count && room) return true;
+    j->done = true;
+    if (!j->c.stopped && !j->c.cancelled && j->task.tokenizer) tell_rest(&j->c);
+    return false;
+}
+
+propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propane_error *err) {
+    int sequences[INFER_MAX_SEQUENCES], n = 0;
+    int32_t ids[INFER_MAX_SEQUENCES];
+    float *logits[INFER_MAX_SEQUENCES];
+    for (int i = 0; i < count; i++) {
+        infer_job *j = jobs[i];
+        if (j->done || !draw(j, &ids[n])) continue;
+        if (j->c.held.failed) return propane_fail_memory(err, j->c.held.capacity);
+        sequences[n] = j->sequence;
+        logits[n++] = j->logits;
+    }
+    return n ? infer_read_each(m, sequences, ids, n, logits, err) : PROPANE_OK;
+}
+
 propane_status infer_complete(infer *m, const infer_task *task, infer_on_step callback, void *context,
                               infer_result *result, propane_error *err) {
-    completion c = {.task = task, .callback = callback, .context = context, .vocab = infer_vocab(m)};
-    int64_t made = 0;
+    infer_job *j;
     *result = (infer_result){0};
-    PROPANE_TRY(check(task, err));
-    int64_t reused = infer_reuse(m, task->prompt, task->prompt_count - 1);
-    begin_stream(&c);
-    propane_status status = infer_generate(m, task->prompt, task->prompt_count, reused, task->count, -1,
-                                           &task->sampling, on_token, &c, &made, err);
-    if (!status && !c.stopped && !c.cancelled && task->tokenizer) tell_rest(&c);
-    if (!status && c.held.failed) status = propane_fail_memory(err, c.held.capacity);
-    text_deinit(&c.held);
-    result->made = made;
-    result->reused = reused;
-    result->finish = c.cancelled          ? INFER_FINISH_CALLER
-                     : c.stopped          ? INFER_FINISH_STOP
-                     : c.ended            ? INFER_FINISH_END
-                     : made < task->count ? INFER_FINISH_CONTEXT
-                                          : INFER_FINISH_LENGTH;
+    PROPANE_TRY(infer_job_begin(m, 0, task, callback, context, &j, err));
+    propane_status status = PROPANE_OK;
+    while (!status && !j->done) status = infer_advance(m, &j, 1, err);
+    if (!status && j->c.held.failed) status = propane_fail_memory(err, j->c.held.capacity);
+    *result = infer_job_result(j);
+    infer_job_free(j);
     return status;
 }

@@ -55,6 +55,20 @@ typedef struct infer_result {
     int64_t reused; /* ids of the prompt that were still in the cache */
 } infer_result;
 
+/* A text that is being written, in a sequence of its own: several go on at once, each as it would alone. What the task
+ * points to must stay until it is freed. */
+typedef struct infer_job infer_job;
+/* Reads the prompt. `sequence`: 0 .. infer_sequences(m) - 1; no other unfinished job has it. */
+PROPANE_CHECK propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, infer_on_step callback,
+                                             void *context, infer_job **out, propane_error *err);
+/* Draws one id for each job that is not done, and reads these together. After an error the jobs can only be freed. */
+PROPANE_CHECK propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propane_error *err);
+bool infer_job_is_done(const infer_job *j);
+int infer_job_sequence(const infer_job *j);
+infer_result infer_job_result(const infer_job *j); /* of one that is done */
+void infer_job_free(infer_job *j);
+
+/* One text from its beginning to its end, in sequence 0. */
 PROPANE_CHECK propane_status infer_complete(infer *m, const infer_task *task, infer_on_step callback, void *context,
                                             infer_result *result, propane_error *err);
 

@@ -260,7 +260,7 @@ static propane_status read_all(infer *m, const int32_t *ids, int64_t count, floa
     return PROPANE_OK;
 }
 
-propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count, float *logits,
+propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count, float *const *logits,
                                propane_error *err) {
     int64_t vocab = m->config.vocab_size;
     infer_sequence *before = m->current;
@@ -285,7 +285,7 @@ propane_status infer_read_each(infer *m, const int *sequences, const int32_t *id
     while (s->positions < count) s++; /* the last one has room for all sequences */
     PROPANE_TRY(run_columns(m, s, count, logits ? ALL_LOGITS : NO_LOGITS, err));
     for (int i = 0; logits && i < count; i++)
-        for (int64_t v = 0; v < vocab; v++) logits[i * vocab + v] = m->logits[v * s->positions + i];
+        for (int64_t v = 0; v < vocab; v++) logits[i][v] = m->logits[v * s->positions + i];
     return PROPANE_OK;
 }
 

@@ -45,10 +45,10 @@ int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count);
 /* Reads ids at the end of the sequence. `logits` [vocab] (may be NULL): after the last one. An id outside the vocabulary
  * and a sequence longer than the context are errors; then nothing was read. */
 PROPANE_CHECK propane_status infer_read(infer *m, const int32_t *ids, int64_t count, float *logits, propane_error *err);
-/* One id at the end of each of these different sequences, all at once: the weights are read once for all. `logits`
- * [count][vocab], may be NULL. */
+/* One id at the end of each of these different sequences, all at once: the weights are read once for all. logits[i] [vocab]:
+ * after the i-th; NULL: nobody asks for them. */
 PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count,
-                                             float *logits, propane_error *err);
+                                             float *const *logits, propane_error *err);
 /* As infer_read, and tells -log p of each id after the first in nats: nll [count - 1]. Begins a fresh
  * sequence; the last id is predicted, not read. */
 PROPANE_CHECK propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *nll, propane_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Owns the carrying out of one request at a time: prompts to ids, one completion after the other, text into objects.
+ * Owns the carrying out of requests: prompts to ids, one completion of a request after the other, text into objects.
  */
 #include "serve/engine.h"
 
@@ -8,10 +8,14 @@
 #include <string.h>
 #include <time.h>
 
-typedef struct answer {
+#include "base/memory.h"
+
+typedef struct serve_answer answer;
+
+struct serve_answer {
     serve_engine *e;
     const serve_request *r;
-    const serve_outlet *out;
+    serve_outlet out;
     serve_head head;
     serve_usage usage;
     bool begun, gone;
@@ -20,8 +24,16 @@ typedef struct answer {
     size_t told;      /* bytes of text before */
     json_t *logprobs; /* of the choice, or since the last part */
     json_t *choices;
-    text bytes; /* printed, not yet written */
-} answer;
+    text bytes;         /* printed, not yet written */
+    int prompt, choice; /* which prompt, and which of its choices */
+    token_list ids;     /* of the prompt */
+    const char *stops[SERVE_MAX_STOPS + INFER_MAX_ENDS];
+    int32_t eos;
+    int sequence;
+    infer_job *job; /* of the choice; NULL: there is none */
+    uint64_t seed;
+    bool done;
+};
 
 void serve_answer_problem(const serve_problem *p, const serve_outlet *out) {
     text t = {0};
@@ -40,9 +52,9 @@ bool serve_model_is(const serve_engine *e, const char *model, serve_problem *p) 
 static void write_out(answer *a) {
     if (!a->begun) {
         a->begun = true;
-        a->out->begin(a->out->context, 200, a->r->stream);
+        a->out.begin(a->out.context, 200, a->r->stream);
     }
-    if (a->bytes.length && !a->out->write(a->out->context, a->bytes.data, a->bytes.length)) a->gone = true;
+    if (a->bytes.length && !a->out.write(a->out.context, a->bytes.data, a->bytes.length)) a->gone = true;
     text_clear(&a->bytes);
 }
 
@@ -63,43 +75,76 @@ static bool on_step(void *context, const infer_step *step) {
     text_append_n(&a->content, step->text, step->length);
     a->told += step->length;
     if (a->r->stream && (step->length || (a->logprobs && step->id >= 0 && !step->end))) send_part(a, NULL);
-    if (!a->out->wanted(a->out->context)) a->gone = true;
+    if (!a->out.wanted(a->out.context)) a->gone = true;
     return !a->gone;
 }
 
-static bool run_choice(answer *a, const token_list *ids, const serve_prompt *prompt, serve_problem *p) {
-    propane_error err = {0};
+/* The free sequence that already has most of the prompt. */
+static int choose_sequence(const serve_engine *e, const token_list *ids) {
+    int best = -1;
+    int64_t most = -1;
+    for (int i = 0; i < infer_sequences(e->machine); i++) {
+        int64_t shared = e->busy[i] ? -1 : infer_shared(e->machine, i, ids->ids, (int64_t)ids->count);
+        if (shared > most) most = shared, best = i;
+    }
+    return best;
+}
+
+static infer_task task_of(answer *a) {
     const serve_request *r = a->r;
-    const char *stops[SERVE_MAX_STOPS + INFER_MAX_ENDS];
-    int32_t eos = tokenizer_eos(a->e->tokenizer);
+    const infer_chat *chat = a->e->chat;
     int stop_count = 0;
-    for (; stop_count < r->stop_count; stop_count++) stops[stop_count] = r->stops[stop_count];
-    for (int i = 0; r->chat && i < a->e->chat->stop_count; i++) stops[stop_count++] = a->e->chat->stops[i];
+    a->eos = tokenizer_eos(a->e->tokenizer);
+    for (; stop_count < r->stop_count; stop_count++) a->stops[stop_count] = r->stops[stop_count];
+    for (int i = 0; r->chat && i < chat->stop_count; i++) a->stops[stop_count++] = chat->stops[i];
     infer_task task = {.tokenizer = a->e->tokenizer,
-                       .prompt = ids->ids,
-                       .prompt_count = (int64_t)ids->count,
+                       .prompt = a->ids.ids,
+                       .prompt_count = (int64_t)a->ids.count,
                        .count = r->max_tokens >= 0 ? r->max_tokens : INT64_MAX,
-                       .ends = r->chat ? a->e->chat->ends : &eos,
-                       .end_count = r->chat ? a->e->chat->end_count : eos >= 0,
-                       .stops = stops,
+                       .ends = r->chat ? chat->ends : &a->eos,
+                       .end_count = r->chat ? chat->end_count : a->eos >= 0,
+                       .stops = a->stops,
                        .stop_count = stop_count,
                        .logprobs = r->logprobs,
                        .sampling = r->sampling};
-    infer_result result;
-    task.sampling.seed = (r->seeded ? r->sampling.seed : a->e->next_seed) + (uint64_t)a->index;
+    task.sampling.seed = (r->seeded ? r->sampling.seed : a->seed) + (uint64_t)a->index;
+    return task;
+}
+
+static bool begin_choice(answer *a, serve_problem *p) {
+    propane_error err = {0};
+    const serve_request *r = a->r;
+    const serve_prompt *prompt = r->chat ? NULL : &r->prompts[a->prompt];
+    const infer_task task = task_of(a);
     a->told = 0;
     text_clear(&a->content);
     a->logprobs = r->logprobs >= 0 ? serve_logprobs(r->chat) : NULL;
     if (r->echo && prompt->text) text_append_n(&a->content, prompt->text, (size_t)prompt->count);
-    if (r->echo && !prompt->text) tokenizer_decode_bytes(a->e->tokenizer, ids->ids, ids->count, &a->content);
+    if (r->echo && !prompt->text) tokenizer_decode_bytes(a->e->tokenizer, a->ids.ids, a->ids.count, &a->content);
     if (r->stream && r->chat) serve_stream_begin(&a->bytes, &a->head, a->index);
     if (r->stream && a->content.length) send_part(a, NULL);
-    if (infer_complete(a->e->machine, &task, on_step, a, &result, &err))
+    a->sequence = choose_sequence(a->e, &a->ids);
+    if (a->sequence < 0) return serve_refuse(p, 500, "server_error", NULL, NULL, "there is no room for one more text");
+    if (infer_job_begin(a->e->machine, a->sequence, &task, on_step, a, &a->job, &err))
         return serve_refuse(p, 500, "server_error", NULL, NULL, "%s", err.text);
+    a->e->busy[a->sequence] = true;
+    return true;
+}
+
+static void drop_job(answer *a) {
+    if (!a->job) return;
+    infer_job_free(a->job);
+    a->job = NULL;
+    a->e->busy[a->sequence] = false;
+}
+
+static bool end_choice(answer *a, serve_problem *p) {
+    const infer_result result = infer_job_result(a->job);
+    drop_job(a);
     a->usage.completion += result.made;
     if (a->index == 0) a->usage.reused = result.reused;
     if (a->gone) return true;
-    if (r->stream) {
+    if (a->r->stream) {
         send_part(a, serve_finish(result.finish));
     } else {
         json_t *choice = serve_choice(&a->head, a->index, a->content.data ? a->content.data : "", a->content.length,
@@ -153,18 +198,21 @@ static bool prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p
                         err.text);
 }
 
-static bool run_prompts(answer *a, serve_problem *p) {
+/* The next choice of the request begins. False: there are no more, or something is wrong (p->http). */
+static bool next_choice(answer *a, serve_problem *p) {
     int prompts = a->r->chat ? 1 : a->r->prompt_count;
-    bool good = true;
-    for (int i = 0; good && !a->gone && i < prompts; i++) {
-        token_list ids = {0};
-        good = prompt_ids(a, i, &ids, p);
-        a->usage.prompt += (int64_t)ids.count;
-        for (int n = 0; good && !a->gone && n < a->r->choices; n++, a->index++)
-            good = run_choice(a, &ids, a->r->chat ? NULL : &a->r->prompts[i], p);
-        token_list_deinit(&ids);
+    if (a->choice == a->r->choices) {
+        a->choice = 0;
+        a->prompt++;
     }
-    return good;
+    if (a->gone || a->prompt >= prompts || a->r->choices < 1) return false;
+    if (a->choice == 0) {
+        a->ids.count = 0;
+        bool good = prompt_ids(a, a->prompt, &a->ids, p);
+        a->usage.prompt += (int64_t)a->ids.count;
+        if (!good) return false;
+    }
+    return begin_choice(a, p);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------ */
@@ -172,7 +220,7 @@ static bool run_prompts(answer *a, serve_problem *p) {
 /* An error in the middle of a stream is its last event. */
 static void end_with_problem(answer *a, const serve_problem *p) {
     if (!a->begun) {
-        serve_answer_problem(p, a->out);
+        serve_answer_problem(p, &a->out);
         return;
     }
     text_clear(&a->bytes);
@@ -191,25 +239,87 @@ static void end_well(answer *a) {
     write_out(a);
 }
 
-void serve_answer(serve_engine *e, const serve_request *r, const serve_outlet *out) {
-    static const char cancelled[] = "the server is shutting down";
-    answer a = {.e = e, .r = r, .out = out};
-    serve_problem p = {0};
-    a.head = (serve_head){
-        .created = (int64_t)time(NULL), .model = e->name, .chat = r->chat, .usage_in_stream = r->include_usage};
-    e->next_seed += 0x9e3779b97f4a7c15u;
-    snprintf(a.head.id, sizeof a.head.id, "%s-%016" PRIx64, r->chat ? "chatcmpl" : "cmpl", e->next_seed);
-    a.choices = json_array();
-    bool good = serve_model_is(e, r->model, &p) && run_prompts(&a, &p);
-    if (good && a.gone) good = serve_refuse(&p, 503, "server_error", NULL, NULL, "%s", cancelled);
-    if (good && (a.content.failed || a.bytes.failed || !a.choices))
-        good = serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
+static void end(answer *a, serve_problem *p) {
+    bool good = !p->http;
+    drop_job(a);
+    if (good && a->gone) good = serve_refuse(p, 503, "server_error", NULL, NULL, "the server is shutting down");
+    if (good && (a->content.failed || a->bytes.failed || !a->choices))
+        good = serve_refuse(p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
     if (good)
-        end_well(&a);
+        end_well(a);
     else
-        end_with_problem(&a, &p);
-    json_decref(a.choices);
-    json_decref(a.logprobs);
-    text_deinit(&a.content);
-    text_deinit(&a.bytes);
+        end_with_problem(a, p);
+    a->done = true;
+}
+
+/* On to the next choice that has something to draw, or to the end. */
+static void go_on(answer *a) {
+    serve_problem p = {0};
+    while (next_choice(a, &p)) {
+        if (!infer_job_is_done(a->job)) return;
+        a->choice++;
+        if (!end_choice(a, &p)) break;
+        a->index++;
+    }
+    end(a, &p);
+}
+
+answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet *out) {
+    serve_problem p = {0};
+    answer *a = mem_alloc(sizeof *a);
+    if (!a) {
+        serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the answer");
+        serve_answer_problem(&p, out);
+        return NULL;
+    }
+    *a = (answer){.e = e, .r = r, .out = *out};
+    a->head = (serve_head){
+        .created = (int64_t)time(NULL), .model = e->name, .chat = r->chat, .usage_in_stream = r->include_usage};
+    a->seed = e->next_seed += 0x9e3779b97f4a7c15u;
+    snprintf(a->head.id, sizeof a->head.id, "%s-%016" PRIx64, r->chat ? "chatcmpl" : "cmpl", a->seed);
+    a->choices = json_array();
+    if (serve_model_is(e, r->model, &p))
+        go_on(a);
+    else
+        end(a, &p);
+    return a;
+}
+
+void serve_advance(serve_engine *e, answer *const *answers, int count) {
+    infer_job *jobs[INFER_MAX_SEQUENCES] = {NULL};
+    propane_error err = {0};
+    int n = 0;
+    for (int i = 0; i < count; i++)
+        if (answers[i]->job) jobs[n++] = answers[i]->job;
+    propane_status status = infer_advance(e->machine, jobs, n, &err);
+    for (int i = 0; i < count; i++) {
+        answer *a = answers[i];
+        serve_problem p = {0};
+        if (!a->job) continue;
+        if (status) {
+            serve_refuse(&p, 500, "server_error", NULL, NULL, "%s", err.text);
+            end(a, &p);
+        } else if (infer_job_is_done(a->job)) {
+            a->choice++;
+            bool good = end_choice(a, &p);
+            a->index++;
+            if (good)
+                go_on(a);
+            else
+                end(a, &p);
+        }
+    }
+}
+
+bool serve_is_done(const answer *a) { return a->done; }
+
+void serve_free(answer *a) {
+    if (!a) return;
+    drop_job(a);
+    json_decref(a->choices);
+    json_decref(a->logprobs);
+    token_list_deinit(&a->ids);
+    text_deinit(&a->content);
+    text_deinit(&a->bytes);
+    mem_free(a);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * A request carried out: from what a client asked for to the bytes of the answer. Knows nothing of connections: what is
- * ready is handed to an outlet.
+ * Requests carried out: from what clients asked for to the bytes of the answers. As many go on at once as the machine has
+ * sequences; their tokens are read together. Knows nothing of connections: what is ready is handed to an outlet.
  */
 #ifndef SERVE_ENGINE_H
 #define SERVE_ENGINE_H
@@ -15,6 +15,7 @@ typedef struct serve_engine {
     const char *name;   /* of the model */
     int64_t created;    /* when it was loaded, seconds since 1970 */
     uint64_t next_seed; /* for requests without one */
+    bool busy[INFER_MAX_SEQUENCES];
 } serve_engine;
 
 /* Where an answer goes. The first call of `begin` decides about the status; then come bytes. */
@@ -25,7 +26,15 @@ typedef struct serve_outlet {
     bool (*wanted)(void *context);                                  /* asked at each token */
 } serve_outlet;
 
-void serve_answer(serve_engine *e, const serve_request *r, const serve_outlet *out);
+/* An answer that is on its way. */
+typedef struct serve_answer serve_answer;
+/* Begins one; fewer than infer_sequences(e->machine) are on their way. `r` and what `out` names must stay until it is
+ * freed. NULL: no memory; that was answered. */
+serve_answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet *out);
+/* A token further, all of them. */
+void serve_advance(serve_engine *e, serve_answer *const *answers, int count);
+bool serve_is_done(const serve_answer *a); /* all was handed out */
+void serve_free(serve_answer *a);
 /* An answer that is an error. */
 void serve_answer_problem(const serve_problem *p, const serve_outlet *out);
 /* Whether the model is the one that is asked for. */

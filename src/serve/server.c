@@ -126,12 +126,14 @@ static void refuse_job(job *j, int http, const char *message) {
     finish(j);
 }
 
-/* The next job; NULL: the server stops. */
-static job *next_job(serve_server *s) {
+/* The next job. NULL: there is none now, or, if the worker waits for one, the server stops. */
+static job *next_job(serve_server *s, bool wait) {
     pthread_mutex_lock(&s->mutex);
-    s->idle = true;
-    pthread_cond_broadcast(&s->changed);
-    while (!s->first && !s->stopping) pthread_cond_wait(&s->changed, &s->mutex);
+    if (wait) {
+        s->idle = true;
+        pthread_cond_broadcast(&s->changed);
+        while (!s->first && !s->stopping) pthread_cond_wait(&s->changed, &s->mutex);
+    }
     job *j = s->first;
     if (j) {
         s->first = j->next;
@@ -143,14 +145,35 @@ static job *next_job(serve_server *s) {
     return j;
 }
 
+/* Requests go on together, a token of each at a time; a new one joins where there is room. */
 static void *work(void *context) {
     serve_server *s = context;
-    for (job *j; (j = next_job(s));) {
-        const serve_outlet out = {j, outlet_begin, outlet_write, outlet_wanted};
-        if (outlet_wanted(j)) serve_answer(s->engine, &j->request, &out);
-        finish(j);
+    const int most = infer_sequences(s->engine->machine);
+    job *jobs[INFER_MAX_SEQUENCES];
+    serve_answer *answers[INFER_MAX_SEQUENCES];
+    int count = 0;
+    for (;;) {
+        job *j = count < most ? next_job(s, count == 0) : NULL;
+        if (!j && !count) return NULL;
+        if (j) {
+            const serve_outlet out = {j, outlet_begin, outlet_write, outlet_wanted};
+            serve_answer *a = outlet_wanted(j) ? serve_begin(s->engine, &j->request, &out) : NULL;
+            if (!a) finish(j);
+            if (a) jobs[count] = j, answers[count++] = a;
+        }
+        serve_advance(s->engine, answers, count);
+        int kept = 0;
+        for (int i = 0; i < count; i++) {
+            if (serve_is_done(answers[i])) {
+                serve_free(answers[i]);
+                finish(jobs[i]);
+            } else {
+                jobs[kept] = jobs[i];
+                answers[kept++] = answers[i];
+            }
+        }
+        count = kept;
     }
-    return NULL;
 }
 
 /* ---- answers of the connections' thread ------------------------------------------------------------------------------- */

@@ -461,8 +461,9 @@ static void check_together(infer *m, infer *alone, const int *which, int count, 
     float *logits = mem_array((size_t)(count * vocab), sizeof *logits), *want = mem_array((size_t)vocab, sizeof *want);
     for (int round = 0; round < rounds; round++) {
         int32_t ids[8];
-        for (int i = 0; i < count; i++) ids[i] = texts[which[i]][lengths[which[i]] - 1];
-        EXPECT_OK(infer_read_each(m, which, ids, count, logits, &err));
+        float *each[8];
+        for (int i = 0; i < count; i++) ids[i] = texts[which[i]][lengths[which[i]] - 1], each[i] = logits + i * vocab;
+        EXPECT_OK(infer_read_each(m, which, ids, count, each, &err));
         for (int i = 0; i < count; i++) {
             int32_t *text = texts[which[i]];
             int64_t length = lengths[which[i]]++;

@@ -29,7 +29,7 @@ typedef struct bench {
 
 static bench b;
 
-static void set_up(int queue) {
+static void set_up_with(int queue, int sequences) {
     model_config c;
     model_config_default(&c);
     c.hidden_size = c.intermediate_size = 32;
@@ -41,7 +41,7 @@ static void set_up(int queue) {
     EXPECT_OK(model_weights_create(&c, &b.w, &err));
     model_weights_init(b.w, 11, 0.3);
     EXPECT_OK(propane_device_open("cpu", &b.d, &err));
-    EXPECT_OK(infer_create(b.d, b.w, &(infer_options){.dtype = MIL_fp32}, &b.m, &err));
+    EXPECT_OK(infer_create(b.d, b.w, &(infer_options){.dtype = MIL_fp32, .sequences = sequences}, &b.m, &err));
     EXPECT_OK(tokenizer_create_bytes(&b.t, &err));
     EXPECT_OK(infer_chat_open("nowhere", b.t, "plain", &b.chat, &err));
     b.engine = (serve_engine){.machine = b.m, .tokenizer = b.t, .chat = &b.chat, .name = "tiny", .next_seed = 1};
@@ -50,6 +50,8 @@ static void set_up(int queue) {
     b.port = serve_port(b.server);
     EXPECT(b.port > 0);
 }
+
+static void set_up(int queue) { set_up_with(queue, 1); }
 
 static void tear_down(void) {
     serve_stop(b.server, 2000);
@@ -424,6 +426,39 @@ TEST(two_hundred_connections_at_once) {
 
 static const char endless[] = "{\"prompt\":\"ab\",\"max_tokens\":290,\"n\":128,\"stream\":true,\"logprobs\":5}";
 
+/* More requests than sequences: each gets what it gets alone, whoever else is answered at the time. */
+TEST(requests_that_come_together_are_answered_as_alone) {
+    enum { CLIENTS = 20 };
+    static char bodies[CLIENTS][300];
+    json_t *alone[CLIENTS];
+    int fds[CLIENTS];
+    set_up_with(100, 6);
+    for (int i = 0; i < CLIENTS; i++)
+        snprintf(bodies[i], sizeof bodies[i],
+                 "{\"prompt\": \"%.*s\", \"max_tokens\": %d, \"temperature\": %d, \"seed\": %d, \"n\": %d}", 3 + 2 * i,
+                 "the quick brown fox jumps over the lazy dog", 4 + i * 3 % 17, i % 3 == 0, i, 1 + i % 2);
+    for (int i = 0; i < CLIENTS; i++) {
+        text t = post("/v1/completions", bodies[i]);
+        EXPECT_MSG(status_of(&t) == 200, "%s", t.data);
+        json_t *o = body_of(&t);
+        alone[i] = json_incref(json_object_get(o, "choices"));
+        json_decref(o);
+        text_deinit(&t);
+    }
+    for (int i = 0; i < CLIENTS; i++) fds[i] = connect_to();
+    for (int i = 0; i < CLIENTS; i++) send_post(fds[i], "/v1/completions", bodies[i]);
+    for (int i = 0; i < CLIENTS; i++) {
+        text t = receive(fds[i]);
+        EXPECT_MSG(status_of(&t) == 200, "%s", t.data);
+        json_t *o = body_of(&t);
+        EXPECT_MSG(json_equal(alone[i], json_object_get(o, "choices")), "client %d: %s", i, t.data);
+        json_decref(o);
+        json_decref(alone[i]);
+        text_deinit(&t);
+    }
+    tear_down();
+}
+
 TEST(slow_and_aborted_clients_hold_up_nobody) {
     set_up(100);
     char byte;
@@ -524,5 +559,5 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 
 SUITE("serve/serve", T(completions_are_answered), T(streams_add_up_to_the_answer), T(models_and_health_are_told),
       T(wrong_requests_are_told_what_is_wrong), T(malformed_http_is_refused), T(two_hundred_connections_at_once),
-      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(the_end_is_clean),
-      T(addresses_that_cannot_be_had_are_errors))
+      T(requests_that_come_together_are_answered_as_alone), T(slow_and_aborted_clients_hold_up_nobody),
+      T(a_full_queue_says_so), T(the_end_is_clean), T(addresses_that_cannot_be_had_are_errors))

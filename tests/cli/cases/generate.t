@@ -27,6 +27,17 @@ $ propane generate m --prompt 'line 22 of' --count 5 --temperature 0 --json | gr
 = 0
 $ propane generate m --prompts prompts --count 5 --temperature 0 > p; propane generate m --prompt 'line 1' --count 5 --temperature 0 > q; head -c $(wc -c < q) p | cmp - q
 = 0
+# how many are written at the same time changes nothing, not even the order
+$ awk 'BEGIN { for (i = 0; i < 23; i++) printf "line %d%s\n", i * 37, substr(" of 5 and so on and on", 1, i) }' > many; propane generate m --prompts many --count 20 --seed 3 --parallel 1 > p1; propane generate m --prompts many --count 20 --seed 3 --parallel 5 > p5; propane generate m --prompts many --count 20 --seed 3 > p8; cmp p1 p5; cmp p1 p8; propane generate m --prompts many --count 20 --temperature 0 --json > j1; propane generate m --prompts many --count 20 --temperature 0 --json --parallel 1 | cmp - j1; wc -l < j1
+> 23
+= 0
+# JSON lines
+$ printf '{"prompt": "line 1", "more": 1}\n"of"\n' > p.jsonl; printf 'line 1\nof\n' > p.txt; propane generate m --prompts p.jsonl --count 5 --temperature 0 --json > a; propane generate m --prompts p.txt --count 5 --temperature 0 --json | cmp - a
+= 0
+$ printf '"of"\n{"text": "line 1"}\n' > q.jsonl; propane generate m --prompts q.jsonl --count 2 --temperature 0 --print-ids | wc -l
+2> propane generate: q.jsonl:2: not an object with a "prompt", nor a string
+> 1
+= 0
 $ propane generate m --prompt 'line 1' --count 3 --temperature 0 --logprobs 1
 >~ * -*.*  '*'   of '*' -*
 = 0
