@@ -227,7 +227,7 @@ static propane_status verify_results(walk *w, propane_error *err) {
             return function_fail(f, err, "result %d is not defined in it", i);
         if (!w->defined[v->id])
             return function_fail(f, err, "result %d, '%.60s', is not defined, or is a result already", i, v->name);
-        if (f->owner) continue; /* a block's results have no names outside */
+        if (f->owner || f->was_block) continue; /* a block's results have no names outside */
         if (!v->def)
             return function_fail(f, err,
                                  "result '%.60s' is also a parameter; results are bound by name, so put an "
@@ -252,7 +252,8 @@ static propane_status verify_walk(walk *w, propane_error *err) {
         const mil_type *type = &f->params[i]->type;
         if (type->dtype == MIL_string)
             return function_fail(f, err, "parameter '%.60s' is a string", f->params[i]->name);
-        if (!f->owner && (type->shell == MIL_LIST || type->shell == MIL_DICT || mil_type_count(type) == 0))
+        if (!f->owner && !f->was_block &&
+            (type->shell == MIL_LIST || type->shell == MIL_DICT || mil_type_count(type) == 0))
             return function_fail(f, err, "parameter '%.60s' is %s", f->params[i]->name,
                                  type->shell == MIL_TENSOR ? "empty" : "a list or a dict");
     }

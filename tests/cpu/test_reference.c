@@ -11,8 +11,8 @@
 #include "support/test.h"
 
 typedef struct tally {
-    double worst[2]; /* fp32, fp16; in units of the bound */
-    int left_out;
+    double worst[2];       /* fp32, fp16; in units of the bound */
+    int left_out, control; /* control: programs with blocks or lists */
 } tally;
 
 /* One rounding to the type, and fp32 arithmetic before it: relative to the largest element, for sums that cancel. */
@@ -56,6 +56,12 @@ static void check(const reference_case *c, void *context) {
     if (cpu_plan_compile(c->function, &options, a, &program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     if (cpu_plan_memory_check(program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     program->poison = true;
+    if (mil_op_blocks(mil_op_get(c->rows[0])) || c->rows[0] == MIL_OP_make_list) {
+        int by_reference = program->reference_count;
+        for (const cpu_program *in = program->inside; in; in = in->outside) by_reference += in->reference_count;
+        EXPECT_MSG(by_reference == 0, "%s: %d steps go through the slow reference", c->label, by_reference);
+        t->control++;
+    }
     for (int i = 0; i < program->input_count; i++) {
         inputs[i] = mem_alloc(program->inputs[i].bytes + 1);
         mil_pack_f64(inputs[i], c->inputs[i].type.dtype, c->inputs[i].data, mil_type_count(&c->inputs[i].type));
@@ -77,6 +83,7 @@ static void check(const reference_case *c, void *context) {
 TEST(kernels_agree_with_other_frameworks) {
     static tally t;
     const int cases = reference_each(check, &t);
+    EXPECT_MSG(t.control >= 20, "%d programs with blocks or lists", t.control);
     printf("  %d cases, %d left out, worst of the bound: fp32 %.2f, fp16 %.2f\n", cases, t.left_out, t.worst[0],
            t.worst[1]);
 }

@@ -36,13 +36,25 @@ struct along_args {
 };
 
 /* The element that index `which` of `indices` names; -1: none. */
-static int64_t resolve(const along_call *c, double given, int64_t which) {
-    const double at = given < 0 ? given + (double)c->a->size : given;
-    if (at >= 0 && at < (double)c->a->size) return (int64_t)at;
+static inline int64_t resolve(const along_call *c, int64_t given, int64_t which) {
+    const int64_t at = given < 0 ? given + c->a->size : given;
+    if (at >= 0 && at < c->a->size) return at;
     long long before = atomic_load(c->wrong);
     while (which < before && !atomic_compare_exchange_weak(c->wrong, &before, which)) {
     }
     return -1;
+}
+
+/* Indices at .. at+count-1. */
+static void load_indices(const along_call *c, int64_t *to, int64_t at, int64_t count) {
+    double line[COLUMNS];
+    if (c->a->index_type == MIL_int32) {
+        const int32_t *from = (const int32_t *)(const void *)c->indices + at;
+        for (int64_t i = 0; i < count; i++) to[i] = from[i];
+        return;
+    }
+    cpu_dense_load(line, c->a->index_type, c->indices, at, 1, count);
+    for (int64_t i = 0; i < count; i++) to[i] = (int64_t)line[i];
 }
 
 #define TAKE(type)                                                                                                     \
@@ -56,8 +68,8 @@ static int64_t resolve(const along_call *c, double given, int64_t which) {
 /* Picks at .. at+n-1, n at most COLUMNS: of neighbouring columns, or (across 0) of one. */
 static void take(const along_call *c, int64_t at, int64_t n, int64_t base, int64_t across) {
     const along_args *a = c->a;
-    double line[COLUMNS];
-    cpu_dense_load(line, a->index_type, c->indices, at, 1, n);
+    int64_t line[COLUMNS];
+    load_indices(c, line, at, n);
     switch (cpu_plan_dtype_bytes(a->dtype)) {
     case 1: TAKE(uint8_t);
     case 2: TAKE(uint16_t);
@@ -97,14 +109,15 @@ static void scatter_columns(const along_call *c, int64_t outer, int64_t first, i
     const along_args *a = c->a;
     const int64_t base = outer * a->size * a->inner + first;
     const bool line = a->inner == 1;
-    double places[COLUMNS], updates[COLUMNS];
+    int64_t places[COLUMNS];
+    double updates[COLUMNS];
     if (line) cpu_dense_load(c->wide + base, a->dtype, c->x, base, 1, a->size);
     for (int64_t k = 0; k < a->size && !line; k++)
         cpu_dense_load(c->wide + base + k * a->inner, a->dtype, c->x, base + k * a->inner, 1, count);
     for (int64_t p = 0; p < a->picks; p += line ? COLUMNS : 1) {
         const int64_t at = (outer * a->picks + p) * a->inner + first;
         const int64_t n = !line ? count : a->picks - p < COLUMNS ? a->picks - p : COLUMNS;
-        cpu_dense_load(places, a->index_type, c->indices, at, 1, n);
+        load_indices(c, places, at, n);
         cpu_dense_load(updates, a->dtype, c->updates, at, 1, n);
         for (int64_t i = 0; i < n; i++) {
             const int64_t to = resolve(c, places[i], at + i);
@@ -186,22 +199,27 @@ static void best_columns(const along_call *c, int64_t outer, int64_t first, int6
     cpu_dense_store(c->y, a->out_type, outer * a->inner + first, 1, where, count);
 }
 
+/* One column whose elements follow one another: the best of each stretch, eight side by side; where it lies is looked for
+ * only in a stretch that is better than all before. */
 static void best_line(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const double sign = a->flag ? -1.0 : 1.0;
-    double best = 0, where = 0, line[COLUMNS];
+    double best = 0, where = 0, line[COLUMNS], top[8];
     (void)first;
     (void)count;
     for (int64_t k = 0; k < a->size; k += COLUMNS) {
         const int64_t n = a->size - k < COLUMNS ? a->size - k : COLUMNS;
         cpu_dense_load(line, a->dtype, c->x, outer * a->size + k, 1, n);
-        double top = sign * line[0]; /* of the stretch; then where it is, if it is better than what was before */
-        for (int64_t i = 1; i < n; i++) top = sign * line[i] > top ? sign * line[i] : top;
-        if (k && !(top > sign * best)) {
-            if (!isnan(top)) continue;
+        for (int64_t i = 0; i < n; i++) line[i] *= sign;
+        bool better = k == 0 || n < COLUMNS;
+        if (!better) {
+            for (int j = 0; j < 8; j++) top[j] = line[j];
+            for (int64_t i = 8; i < COLUMNS; i += 8)
+                for (int j = 0; j < 8; j++) top[j] = top[j] > line[i + j] ? top[j] : line[i + j];
+            for (int j = 0; j < 8; j++) better |= !(top[j] <= best); /* NaN: looked at closely */
         }
-        for (int64_t i = 0; i < n; i++)
-            if ((!k && !i) || sign * line[i] > sign * best) best = line[i], where = (double)(k + i);
+        for (int64_t i = 0; better && i < n; i++)
+            if ((!k && !i) || line[i] > best) best = line[i], where = (double)(k + i);
     }
     cpu_dense_store(c->y, a->out_type, outer, 1, &where, 1);
 }

@@ -16,6 +16,8 @@ typedef struct slices {
     int64_t size[MIL_MAX_RANK], step[MIL_MAX_RANK];
 } slices;
 
+enum { MOST_RANGES = 16 };
+
 typedef struct index_args {
     slices s;
     mil_dtype index_type, dtype;
@@ -50,6 +52,7 @@ typedef struct index_call {
     const unsigned char *x, *updates;
     unsigned char *y;
     void *wide;
+    int64_t ranges, range; /* of a scatter: an image is cut in `ranges` of `range` elements, a task each */
 } index_call;
 
 /* ---- gather --------------------------------------------------------------------------------------------------------- */
@@ -75,7 +78,7 @@ static void take_slices(const void *context, int64_t first, int64_t last, int wo
 
 static propane_status gather_run(const cpu_run *run, const void *args, propane_error *err) {
     const index_args *a = args;
-    index_call c = {a, cpu_plan_at(run, a->places), cpu_plan_at(run, a->x), NULL, cpu_plan_at(run, a->y), NULL};
+    index_call c = {a, cpu_plan_at(run, a->places), cpu_plan_at(run, a->x), NULL, cpu_plan_at(run, a->y), NULL, 0, 0};
     PROPANE_TRY(find_places(run, a, cpu_plan_at(run, a->places), err));
     cpu_dense_each(run, a->s.batch * a->s.outer_each * a->s.picks, cpu_dense_part(a->s.inner), take_slices, &c);
     return PROPANE_OK;
@@ -131,21 +134,19 @@ static void combine(mil_dtype dtype, mil_scatter_mode mode, void *to, const void
     }
 }
 
-/* Columns first .. last-1 of the slices: every pick of every image. */
+/* Ranges first .. last-1 of the images' elements: every pick whose slice begins there. */
 static void put_slices(const void *context, int64_t first, int64_t last, int worker) {
     const index_call *c = context;
     const slices *s = &c->a->s;
     const int64_t wide = c->a->dtype == MIL_int32 ? 8 : 4;
     (void)worker;
-    for (int64_t part = first; part < last;) {
-        const int64_t o = part / s->inner, begin = part % s->inner;
-        const int64_t end = last - o * s->inner < s->inner ? last - o * s->inner : s->inner;
+    for (int64_t r = first; r < last; r++) {
+        const int64_t o = r / c->ranges, low = r % c->ranges * c->range, high = low + c->range;
         const int64_t *places = c->places + o / s->outer_each * s->picks;
         for (int64_t p = 0; p < s->picks; p++)
-            combine(c->a->dtype, c->a->mode,
-                    (unsigned char *)c->wide + (size_t)((o * s->image + places[p] + begin) * wide),
-                    c->updates + (size_t)(((o * s->picks + p) * s->inner + begin) * c->a->element), end - begin);
-        part = o * s->inner + end;
+            if (places[p] >= low && places[p] < high)
+                combine(c->a->dtype, c->a->mode, (unsigned char *)c->wide + (size_t)((o * s->image + places[p]) * wide),
+                        c->updates + (size_t)((o * s->picks + p) * s->inner * c->a->element), s->inner);
     }
 }
 
@@ -186,7 +187,10 @@ static propane_status scatter_run(const cpu_run *run, const void *args, propane_
         cpu_dense_each(run, count, 32768, widen, &c);
     else if (c.y != c.x)
         memcpy(c.y, c.x, (size_t)(count * a->element));
-    cpu_dense_each(run, images * s->inner, cpu_dense_part(s->picks), put_slices, &c);
+    const int64_t work = s->picks * s->inner / 32768 + 1;
+    c.ranges = work < MOST_RANGES ? work : MOST_RANGES;
+    c.range = (s->image + c.ranges - 1) / c.ranges;
+    cpu_dense_each(run, images * c.ranges, cpu_dense_part(s->picks * s->inner / c.ranges), put_slices, &c);
     if (apart) cpu_dense_each(run, count, 32768, narrow, &c);
     return PROPANE_OK;
 }

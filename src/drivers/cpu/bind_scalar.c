@@ -42,9 +42,11 @@ EACH(map_atanh, (double)atanhf((float)x[0][i]))
 
 /* ---- whole numbers ------------------------------------------------------------------------------------------------------ */
 
-static double floor_mod(double x, double y) {
-    const double m = fmod(x, y);
-    return m != 0.0 && (m < 0.0) != (y < 0.0) ? m + y : m;
+/* Exact for every int32; by zero as the slow meaning has it: out of range, which is brought to the nearest. */
+static double floor_quotient(double x, double y) {
+    if (y == 0.0) return x / y;
+    const double q = x / y, whole = (double)(int64_t)q;
+    return whole > q ? whole - 1.0 : whole;
 }
 
 EACH(map_copy, x[0][i])
@@ -52,8 +54,8 @@ EACH(map_add, x[0][i] + x[1][i])
 EACH(map_sub, x[0][i] - x[1][i])
 EACH(map_mul, x[0][i] * x[1][i])
 EACH(map_div, x[0][i] / x[1][i])
-EACH(map_floor_div, x[1][i] == 0.0 ? x[0][i] / x[1][i] : floor(x[0][i] / x[1][i]))
-EACH(map_mod, floor_mod(x[0][i], x[1][i]))
+EACH(map_floor_div, floor_quotient(x[0][i], x[1][i]))
+EACH(map_mod, x[1][i] == 0.0 ? 0.0 : x[0][i] - x[1][i] * floor_quotient(x[0][i], x[1][i]))
 EACH(map_max, x[0][i] > x[1][i] ? x[0][i] : x[1][i])
 EACH(map_min, x[0][i] < x[1][i] ? x[0][i] : x[1][i])
 EACH(map_eq, x[0][i] == x[1][i])

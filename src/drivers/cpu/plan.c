@@ -154,11 +154,13 @@ propane_status cpu_plan_make_dense(planner *p, const mil_value *makes, const cpu
 /* ---- the planner's own copy ---------------------------------------------------------------------------------------------- */
 
 static propane_status load_constants(const mil_function *f, propane_error *err) {
-    for (const mil_op *op = f->first; op; op = op->next)
+    for (const mil_op *op = f->first; op; op = op->next) {
+        for (int b = 0; b < op->block_count; b++) PROPANE_TRY(load_constants(op->blocks[b], err));
         for (int r = 0; r < op->result_count; r++) {
             const mil_const *c = op->results[r]->konst;
             if (c && !c->data) PROPANE_TRY(mil_blob_load(f->module, (mil_const *)c, err));
         }
+    }
     return PROPANE_OK;
 }
 
@@ -176,6 +178,17 @@ static void cast_weights(mil_builder *b, mil_op *op) {
     }
 }
 
+/* Result i. A block may give a literal, what it was given, or one value twice; a function may not. */
+static mil_value *own_result(mil_builder *b, const mil_function *f, int i, mil_value *const *map) {
+    const mil_value *v = f->results[i];
+    mil_value *own = map[v->id];
+    if (!f->owner) return own;
+    if (!own && v->konst) own = mil_build_const(b, NULL, &v->konst->type, v->konst->data);
+    bool again = own && !own->def && !own->konst;
+    for (int k = 0; k < i; k++) again |= f->results[k] == v;
+    return own && again ? mil_build_unary(b, MIL_OP_identity, own) : own;
+}
+
 static propane_status copy_function(planner *p, const mil_function *f, propane_error *err) {
     PROPANE_TRY(load_constants(f, err));
     p->module = mil_module_create(f->module->source);
@@ -186,8 +199,9 @@ static propane_status copy_function(planner *p, const mil_function *f, propane_e
     for (int i = 0; i < f->param_count; i++)
         map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
     for (const mil_op *op = f->first; op && !b.err.status; op = op->next) cast_weights(&b, mil_build_copy(&b, op, map));
-    for (int i = 0; i < f->result_count && !b.err.status; i++) mil_build_result(&b, map[f->results[i]->id]);
+    for (int i = 0; i < f->result_count && !b.err.status; i++) mil_build_result(&b, own_result(&b, f, i, map));
     p->f = b.function;
+    if (p->f) p->f->was_block = f->owner != NULL;
     return mil_build_end(&b, err);
 }
 
@@ -476,6 +490,8 @@ propane_status cpu_plan_compile(const mil_function *f, const cpu_plan_options *o
 
 void cpu_program_deinit(cpu_program *program) {
     if (!program) return;
+    for (cpu_program *block = program->inside; block; block = block->outside) cpu_program_deinit(block);
+    program->inside = NULL;
     mem_pages_free(program->constants, program->constant_bytes);
     mil_module_free(program->module);
     program->constants = NULL;

@@ -89,7 +89,8 @@ typedef struct cpu_program {
     int input_count, output_count;
     propane_io *inputs, *outputs;
     bool *in_place;
-    void **in, **out; /* room for the addresses of one run */
+    void **in, **out;                     /* room for the addresses of one run */
+    struct cpu_program *inside, *outside; /* programs of blocks that it runs; the next of those that `outside` runs */
 } cpu_program;
 
 typedef struct cpu_plan_options {
@@ -308,7 +309,7 @@ extern const cpu_plan_binding cpu_bind_none, cpu_bind_fold, cpu_bind_reference, 
     cpu_bind_lower_activation, cpu_bind_lower_layout, cpu_bind_lower_transposed, cpu_bind_pool, cpu_bind_resize,
     cpu_bind_recurrent, cpu_bind_update, cpu_bind_rows, cpu_bind_scatter, cpu_bind_along, cpu_bind_sort,
     cpu_bind_scalar, cpu_bind_sample, cpu_bind_nms, cpu_bind_spread, cpu_bind_windows, cpu_bind_response, cpu_bind_draw,
-    cpu_bind_lower_einsum, cpu_bind_lower_quantized;
+    cpu_bind_lower_einsum, cpu_bind_lower_quantized, cpu_bind_control, cpu_bind_list;
 
 /* How a reduction row combines its elements. */
 typedef enum cpu_plan_fold {
