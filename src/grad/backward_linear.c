@@ -72,7 +72,7 @@ RULE(linear) {
 
 /* ---- conv -------------------------------------------------------------------------------------------------------- */
 
-enum { MAX_PLACES = 256 };
+enum { MAX_PLACES = 256, MAX_COLUMNS = 1 << 27 };
 
 static mil_value *build_conv(grad_context *g, mil_value *x, mil_value *weight, const mil_conv *c, const int64_t *pad) {
     mil_builder *b = grad_build(g);
@@ -145,33 +145,105 @@ static mil_value *conv_dx(grad_context *g, const mil_conv *c, mil_value *dz, mil
     return build_conv(g, dz, turned_weight(g, c, weight), c, (int64_t[6]){0});
 }
 
-/* A matmul for each place of the kernel: dz [N,g,O/g,P] by what of x lies under that place [N,g,I/g,P]. */
+/* A product for a kernel of one place: dz [N,g,O/g,P] by what of x lies under it [N,g,I/g,P]. */
+static void point_dw(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *x, mil_value *dz) {
+    const int rank = 2 + c->spatial;
+    const int64_t points = grad_product(c->out, 0, c->spatial);
+    int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->n, c->c_in}, stride[MIL_MAX_RANK] = {1, 1};
+    for (int i = 0; i < c->spatial; i++) end[2 + i] = (c->out[i] - 1) * c->stride[i] + 1, stride[2 + i] = c->stride[i];
+    dz = grad_reshape(g, dz, 4, (int64_t[]){c->n, c->groups, c->c_out / c->groups, points});
+    mil_value *under = grad_slice_step(g, x, rank, begin, end, stride);
+    under = grad_reshape(g, under, 4, (int64_t[]){c->n, c->groups, c->c_in / c->groups, points});
+    mil_value *all = product(g, dz, under, false, true); /* [N,g,O/g,I/g] */
+    if (c->n > 1) all = grad_sum(g, all, (int64_t[]){0}, 1);
+    grad_give(g, op, "weight", grad_reshape_as(g, all, &mil_in(op, "weight")->type));
+}
+
+/* [N,C,..] to [C,N,..] */
+static mil_value *channels_first(grad_context *g, mil_value *v, int64_t n, int64_t channels, int spatial,
+                                 const int64_t *space) {
+    int64_t perm[MIL_MAX_RANK] = {1, 0}, dim[MIL_MAX_RANK] = {channels, n};
+    for (int i = 0; i < spatial; i++) perm[2 + i] = 2 + i, dim[2 + i] = space[i];
+    if (n == 1) return grad_reshape(g, v, 2 + spatial, dim);
+    return mil_build_transpose(grad_build(g), v, perm, 2 + spatial);
+}
+
+static bool in_patches(const mil_conv *c) {
+    bool yes = true;
+    for (int i = 0; i < c->spatial; i++)
+        yes &= c->stride[i] == c->kernel[i] && c->dilation[i] == 1 && !c->before[i] && !c->after[i];
+    return yes;
+}
+
+/* Windows that do not overlap: the columns are x itself in another order, [I,k..,N,out..]. */
+static mil_value *patch_columns(grad_context *g, const mil_conv *c, mil_value *x) {
+    int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->n, c->c_in}, dim[MIL_MAX_RANK] = {c->n, c->c_in};
+    int64_t perm[MIL_MAX_RANK] = {1};
+    const int n = c->spatial;
+    perm[1 + n] = 0;
+    for (int i = 0; i < n; i++) {
+        end[2 + i] = c->out[i] * c->kernel[i];
+        dim[2 + 2 * i] = c->out[i], dim[3 + 2 * i] = c->kernel[i];
+        perm[1 + i] = 3 + 2 * i, perm[2 + n + i] = 2 + 2 * i;
+    }
+    x = grad_reshape(g, grad_slice_step(g, x, 2 + n, begin, end, NULL), 2 + 2 * n, dim);
+    return mil_build_transpose(grad_build(g), x, perm, 2 + 2 * n);
+}
+
+/* What of x [I,N,..] lies under place p of the kernel, [g,I/g,N*P]. */
+static mil_value *place_rows(grad_context *g, const mil_conv *c, mil_value *x, int64_t p) {
+    int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->c_in, c->n}, stride[MIL_MAX_RANK] = {1, 1};
+    for (int i = c->spatial - 1; i >= 0; i--) {
+        begin[2 + i] = p % c->kernel[i] * c->dilation[i];
+        end[2 + i] = begin[2 + i] + (c->out[i] - 1) * c->stride[i] + 1;
+        stride[2 + i] = c->stride[i];
+        p /= c->kernel[i];
+    }
+    const int64_t points = grad_product(c->out, 0, c->spatial);
+    x = grad_slice_step(g, x, 2 + c->spatial, begin, end, stride);
+    return grad_reshape(g, x, 3, (int64_t[]){c->groups, c->c_in / c->groups, c->n * points});
+}
+
+/* dz [g,O/g,N*P] by the columns [g,I/g*places,N*P]: one product whose sums run over samples and points. Where the columns
+ * would be too large they are multiplied place by place. */
 static propane_status conv_dw(grad_context *g, const mil_op *op, const mil_conv *c, mil_value *dz, propane_error *err) {
-    int rank = 2 + c->spatial;
-    int64_t places = grad_product(c->kernel, 0, c->spatial), points = grad_product(c->out, 0, c->spatial);
-    if (places > MAX_PLACES)
+    const int64_t places = grad_product(c->kernel, 0, c->spatial), points = grad_product(c->out, 0, c->spatial);
+    const int64_t in = c->c_in / c->groups, length = c->n * points;
+    int64_t before[MIL_MAX_RANK] = {0}, after[MIL_MAX_RANK] = {0}, space[3];
+    mil_value *part[MAX_PLACES], *columns;
+    for (int i = 0; i < c->spatial; i++) {
+        before[2 + i] = c->before[i], after[2 + i] = c->after[i];
+        space[i] = c->in[i] + c->before[i] + c->after[i];
+    }
+    mil_value *x = grad_pad(g, grad_arg(g, op, "x"), 2 + c->spatial, before, after);
+    if (places == 1) {
+        point_dw(g, op, c, x, dz);
+        return PROPANE_OK;
+    }
+    const bool patches = in_patches(c);
+    if (!patches && places > MAX_PLACES)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
                            "the kernel has %lld places; the weight gradient is made for at most %d", (long long)places,
                            MAX_PLACES);
-    int64_t before[MIL_MAX_RANK] = {0}, after[MIL_MAX_RANK] = {0}, stride[MIL_MAX_RANK] = {1, 1};
-    for (int i = 0; i < c->spatial; i++)
-        before[2 + i] = c->before[i], after[2 + i] = c->after[i], stride[2 + i] = c->stride[i];
-    mil_value *x = grad_pad(g, grad_arg(g, op, "x"), rank, before, after), *part[MAX_PLACES];
-    dz = grad_reshape(g, dz, 4, (int64_t[]){c->n, c->groups, c->c_out / c->groups, points});
-    for (int64_t p = 0; p < places; p++) {
-        int64_t begin[MIL_MAX_RANK] = {0}, end[MIL_MAX_RANK] = {c->n, c->c_in}, rest = p;
-        for (int i = c->spatial - 1; i >= 0; i--) {
-            begin[2 + i] = rest % c->kernel[i] * c->dilation[i];
-            end[2 + i] = begin[2 + i] + (c->out[i] - 1) * c->stride[i] + 1;
-            rest /= c->kernel[i];
+    dz = channels_first(g, dz, c->n, c->c_out, c->spatial, c->out);
+    dz = grad_reshape(g, dz, 3, (int64_t[]){c->groups, c->c_out / c->groups, length});
+    if (patches) {
+        columns = patch_columns(g, c, x);
+    } else {
+        const bool whole = places * c->c_in * length <= MAX_COLUMNS;
+        x = channels_first(g, x, c->n, c->c_in, c->spatial, space);
+        for (int64_t p = 0; p < places; p++) {
+            part[p] = place_rows(g, c, x, p);
+            if (!whole) part[p] = product(g, dz, part[p], false, true); /* [g,O/g,I/g] */
         }
-        mil_value *under = grad_slice_step(g, x, rank, begin, end, stride);
-        under = grad_reshape(g, under, 4, (int64_t[]){c->n, c->groups, c->c_in / c->groups, points});
-        part[p] = product(g, dz, under, false, true); /* [N,g,O/g,I/g] */
+        columns = grad_join(g, MIL_OP_stack, part, (int)places, whole ? 2 : 3);
+        if (!whole) {
+            grad_give(g, op, "weight", grad_reshape_as(g, columns, &mil_in(op, "weight")->type));
+            return PROPANE_OK;
+        }
     }
-    mil_value *all = places == 1 ? part[0] : grad_join(g, MIL_OP_stack, part, (int)places, 4);
-    if (c->n > 1) all = grad_sum(g, all, (int64_t[]){0}, 1);
-    grad_give(g, op, "weight", grad_reshape_as(g, all, &mil_in(op, "weight")->type));
+    columns = grad_reshape(g, columns, 3, (int64_t[]){c->groups, in * places, length});
+    grad_give(g, op, "weight", grad_reshape_as(g, product(g, dz, columns, false, true), &mil_in(op, "weight")->type));
     return PROPANE_OK;
 }
 

@@ -113,11 +113,23 @@ static propane_status fit_beside(variant *v, const mil_op *op, const char *param
     return PROPANE_OK;
 }
 
+/* A list of dimensions that begins with the number of samples. */
+static propane_status fit_size(variant *v, const mil_op *op, const char *param, stand_ins *s, propane_error *err) {
+    const mil_value *x = mil_in(op, "x"), *size = mil_in(op, param);
+    int64_t dim[2 * MIL_MAX_RANK];
+    int count = 0;
+    if (!size || sample_axis(v, x) != 0) return PROPANE_OK;
+    PROPANE_TRY(mil_attr_ints(op, param, dim, &count, err));
+    dim[0] *= v->options->batch;
+    return put(v, s, size, mil_build_ints(&v->build, dim, count), err);
+}
+
 static propane_status fit(variant *v, const mil_op *op, stand_ins *s, propane_error *err) {
     switch (op->info->code) {
     case MIL_OP_reshape: return fit_reshape(v, op, s, err);
     case MIL_OP_slice_by_size: return fit_slice(v, op, "size", s, err);
     case MIL_OP_slice_by_index: return fit_slice(v, op, "end", s, err);
+    case MIL_OP_conv_transpose: return fit_size(v, op, "output_shape", s, err);
     case MIL_OP_concat:
     case MIL_OP_stack: return fit_beside(v, op, "values", SAME, s, err);
     case MIL_OP_lstm:
