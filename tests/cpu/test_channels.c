@@ -36,6 +36,9 @@ static const net nets[] = {
     {1, 1024, 4, 9, 40, 1, 1, 0, 1, true, true, RELU, ALONE}, /* points in the same cache lines */
     {1, 1300, 3, 8, 65, 1, 1, 0, 1, true, true, TANH, ALONE}, /* several passes */
     {1, 130, 2, 3, 9, 3, 1, 1, 1, true, false, RELU, ALONE},
+    {1, 64, 14, 14, 64, 3, 1, 1, 1, true, false, RELU, ALONE}, /* minimal filtering */
+    {2, 67, 9, 11, 81, 3, 1, 0, 1, false, true, SILU, MEAN},
+    {1, 80, 10, 13, 64, 3, 1, 2, 1, true, true, HARD_SWISH, SECOND},
     {1, 48, 0, 4, 96, 0, 0, 0, 0, true, false, GELU, ALONE},
     {1, 2048, 0, 29, 72, 0, 0, 0, 0, true, true, GELU, ALONE},
     {3, 50, 0, 13, 33, 0, 0, 0, 0, false, true, HARD_SWISH, ALONE},
@@ -156,8 +159,8 @@ static mil_module *make(const net *t, mil_builder *b) {
     return m;
 }
 
-/* Seen: 1.4e-6 of the largest element, or of 1. */
-static const double bound = 1e-5;
+/* Seen: 6.2e-6 of the largest element, or of 1, where tiles are filtered; 1.4e-6 elsewhere. */
+static const double bound = 1.5e-5;
 
 static void run(const mil_function *f, cpu_isa isa, int threads, const mil_tensor *in, float **out, int *steps) {
     const cpu_plan_options options = {.isa = isa, .fuse = true, .threads = threads};
@@ -251,4 +254,37 @@ TEST(a_layer_is_one_step) {
     EXPECT(steps_of((net){1, 16, 0, 8, 32, 0, 0, 0, 0, true, true, GELU, ALONE}) == 2); /* the other layer, with abs */
 }
 
-SUITE("cpu/channels", T(networks_agree_with_the_meanings), T(a_layer_is_one_step))
+/* Attention of an image: every row sees all keys. */
+TEST(open_attention_is_one_step) {
+    mil_builder b = {0};
+    propane_error err = {0};
+    mil_module *m = mil_module_create("attention");
+    mil_build_begin(&b, m, "main", MIL_IOS18);
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp32, 4, (const int64_t[]){1, 2, 37, 24}));
+    mil_value *scores = mil_build_matmul(&b, x, mil_build_unary(&b, MIL_OP_tanh, x), false, true);
+    mil_value *p = mil_build_softmax(&b, mil_build_binary_scalar(&b, MIL_OP_mul, scores, 0.25), 3);
+    mil_build_result(&b, mil_build_matmul(&b, p, mil_build_unary(&b, MIL_OP_abs, x), false, false));
+    EXPECT_OK(mil_build_end(&b, &err));
+    arena *a = arena_create();
+    const mil_type type = b.function->params[0]->type;
+    mil_tensor in = {type, arena_array(a, (size_t)mil_type_count(&type), sizeof(double))}, *want = NULL;
+    rng r;
+    rng_init(&r, 9);
+    for (int64_t i = 0; i < mil_type_count(&type); i++) in.data[i] = mil_round(MIL_fp32, 2 * rng_unit(&r) - 1);
+    EXPECT_OK(mil_eval_function(b.function, &in, false, a, &want, &err));
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
+        float *out[2] = {0};
+        int steps;
+        if (!cpu_isa_available((cpu_isa)isa)) continue;
+        run(b.function, (cpu_isa)isa, 0, &in, out, &steps);
+        EXPECT_MSG(steps == 2, "%s: %d steps", cpu_isa_name((cpu_isa)isa), steps); /* the two functions are the other */
+        for (int64_t i = 0; i < mil_type_count(&type); i++)
+            EXPECT_MSG(fabs((double)out[0][i] - want[0].data[i]) <= 1e-6, "%s: element %lld", /* seen: 2.1e-7 */
+                       cpu_isa_name((cpu_isa)isa), (long long)i);
+        mem_free(out[0]);
+    }
+    arena_free(a);
+    mil_module_free(m);
+}
+
+SUITE("cpu/channels", T(networks_agree_with_the_meanings), T(a_layer_is_one_step), T(open_attention_is_one_step))

@@ -60,11 +60,30 @@ typedef struct cpu_channels_line {
     const cpu_channels_finish *finish;
 } cpu_channels_line;
 
+/* Transforms of minimal filtering F(4 x 4, 3 x 3), a tile at a time: 6 x 6 points of the image to 36 products' operands,
+ * 36 products' results to 4 x 4 points, finished. */
+typedef struct cpu_channels_square {
+    const float *x; /* the image's point of the tile's first corner; it may lie outside: */
+    int64_t x_row, x_col, top, bottom, left,
+        right; /* [top, bottom) x [left, right) of 6 x 6 are inside; of 4 x 4 wanted */
+    float *v;
+    int64_t v_next; /* from one of the 36 to the next */
+    const float *m;
+    float *y;
+    int64_t y_row, y_col, channels;
+    const float *bias, *other; /* other: like y; NULL: none */
+    int64_t other_row, other_col;
+    const cpu_channels_finish *finish;
+} cpu_channels_square;
+
 typedef struct cpu_channels_kernels {
     int half, width, lanes;
-    void (*pair)(const cpu_channels_tile *t);                      /* both runs have `half` points */
-    void (*single[CPU_CHANNELS_HALF])(const cpu_channels_tile *t); /* [points - 1], the second run is empty */
-    void (*line[3])(const cpu_channels_line *l);                   /* by kind */
+    void (*square_in)(const cpu_channels_square *s);
+    void (*square_out)(const cpu_channels_square *s);
+    /* [whether no more than `lanes` columns are there] */
+    void (*pair[2])(const cpu_channels_tile *t);                      /* both runs have `half` points */
+    void (*single[2][CPU_CHANNELS_HALF])(const cpu_channels_tile *t); /* [points - 1], the second run is empty */
+    void (*line[3])(const cpu_channels_line *l);                      /* by kind */
 } cpu_channels_kernels;
 
 extern const cpu_channels_kernels cpu_channels_kernels_plain;

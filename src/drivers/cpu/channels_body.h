@@ -30,6 +30,7 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
 #define CH_ROWS_6(op, h) CH_ROWS_5(op, h) op(h, 5, 1, 2)
 #define CH_ROWS_7(op, h) CH_ROWS_6(op, h) op(h, 6, 2, 0)
 
+#define CH_COLS_1(op, h, r) op(h, r, 0)
 #define CH_COLS_2(op, h, r) op(h, r, 0) op(h, r, 1)
 #define CH_COLS_3(op, h, r) CH_COLS_2(op, h, r) op(h, r, 2)
 #define CH_COLS_4(op, h, r) CH_COLS_3(op, h, r) op(h, r, 3)
@@ -151,23 +152,26 @@ static VTARGET void channels_partial(const cpu_channels_tile *t, const float *su
         SECOND(CH_ROW_STORE, 1)                                                                                        \
     }
 
-#define CH_SINGLE(n)     CH_TILE(channels_single_##n, CH_ROWS_##n, CH_ROWS_0, n, 0)
-#define CH_PAIR_NAMED(n) CH_TILE(channels_pair, CH_ROWS_##n, CH_ROWS_##n, n, n)
-#define CH_PAIR(n)       CH_PAIR_NAMED(n)
-CH_PAIR(CHANNELS_HALF)
-CH_SINGLE(1)
-CH_SINGLE(2)
-#if CHANNELS_HALF > 2
-CH_SINGLE(3)
+#define CH_SINGLE_NAMED(n, width) CH_TILE(channels_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, n, 0)
+#define CH_PAIR_NAMED(n, width)   CH_TILE(channels_pair_##width, CH_ROWS_##n, CH_ROWS_##n, n, n)
+#define CH_PAIR(n, width)         CH_PAIR_NAMED(n, width)
+#if CHANNELS_HALF == 2
+#define CH_ALL(op, width) op(1, width) op(2, width)
+#elif CHANNELS_HALF == 3
+#define CH_ALL(op, width) op(1, width) op(2, width) op(3, width)
+#elif CHANNELS_HALF == 4
+#define CH_ALL(op, width) op(1, width) op(2, width) op(3, width) op(4, width)
+#else
+#define CH_ALL(op, width) op(1, width) op(2, width) op(3, width) op(4, width) op(5, width) op(6, width) op(7, width)
 #endif
-#if CHANNELS_HALF > 3
-CH_SINGLE(4)
-#endif
-#if CHANNELS_HALF > 4
-CH_SINGLE(5)
-CH_SINGLE(6)
-CH_SINGLE(7)
-#endif
+CH_PAIR(CHANNELS_HALF, whole)
+CH_ALL(CH_SINGLE_NAMED, whole)
+/* For panels of which no more than a vector is there. */
+#undef CH_COLS
+#define CH_COLS CH_COLS_1
+CH_PAIR(CHANNELS_HALF, narrow)
+CH_ALL(CH_SINGLE_NAMED, narrow)
+#define CH_ENTRY(n, width) channels_single_##n##_##width,
 
 /* ---- windows -------------------------------------------------------------------------------------------------------- */
 
@@ -246,6 +250,72 @@ VFN void channels_line(const cpu_channels_line *l, const cpu_channels_kind kind)
     }
 }
 
+/* ---- minimal filtering ---------------------------------------------------------------------------------------------- */
+
+/* Points 0, 1, -1, 2, -2 and infinity: six values in place. */
+VFN void channels_bt(vf *d, int step) {
+    const vf d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step], d5 = d[5 * step];
+    const vf four = v_set(4), five = v_set(5), two = v_set(2);
+    const vf a = v_fnma(four, d2, d4), b = v_fnma(four, d1, d3), c = v_sub(d4, d2), e = v_mul(two, v_sub(d3, d1));
+    d[0] = v_add(v_fnma(five, d2, v_mul(four, d0)), d4);
+    d[step] = v_add(a, b);
+    d[2 * step] = v_sub(a, b);
+    d[3 * step] = v_add(c, e);
+    d[4 * step] = v_sub(c, e);
+    d[5 * step] = v_add(v_fnma(five, d3, v_mul(four, d1)), d5);
+}
+
+/* Six values to four. */
+VFN void channels_at(vf *m, int step) {
+    const vf m0 = m[0], m5 = m[5 * step], two = v_set(2), four = v_set(4), eight = v_set(8);
+    const vf a = v_add(m[step], m[2 * step]), b = v_sub(m[step], m[2 * step]);
+    const vf c = v_add(m[3 * step], m[4 * step]), d = v_sub(m[3 * step], m[4 * step]);
+    m[0] = v_add(v_add(m0, a), c);
+    m[step] = v_fma(two, d, b);
+    m[2 * step] = v_fma(four, c, a);
+    m[3 * step] = v_add(v_fma(eight, d, b), m5);
+}
+
+static VTARGET void channels_square_in(const cpu_channels_square *s) {
+    for (int64_t c = 0; c < s->channels; c += VL) {
+        const int64_t n = s->channels - c < VL ? s->channels - c : VL;
+        vf d[36];
+        for (int i = 0; i < 6; i++)
+            for (int j = 0; j < 6; j++) {
+                const bool inside = i >= s->top && i < s->bottom && j >= s->left && j < s->right;
+                const float *x = s->x + i * s->x_row + j * s->x_col + c;
+                d[6 * i + j] = !inside ? v_set(0) : n >= VL ? v_load(x) : v_load_n(x, n);
+            }
+        for (int j = 0; j < 6; j++) channels_bt(d + j, 6);
+        for (int i = 0; i < 6; i++) channels_bt(d + 6 * i, 1);
+        for (int i = 0; i < 36; i++)
+            if (n >= VL)
+                v_store(s->v + i * s->v_next + c, d[i]);
+            else
+                v_store_n(s->v + i * s->v_next + c, d[i], n);
+    }
+}
+
+static VTARGET void channels_square_out(const cpu_channels_square *s) {
+    for (int64_t c = 0; c < s->channels; c += VL) {
+        const int64_t n = s->channels - c < VL ? s->channels - c : VL;
+        const vf bias = s->bias ? v_load(s->bias + c) : v_set(0);
+        vf m[36];
+        for (int i = 0; i < 36; i++) {
+            const float *from = s->m + i * s->v_next + c;
+            m[i] = n >= VL ? v_load(from) : v_load_n(from, n);
+        }
+        for (int j = 0; j < 6; j++) channels_at(m + j, 6);
+        for (int i = 0; i < 4; i++) channels_at(m + 6 * i, 1);
+        for (int i = 0; i < s->bottom; i++)
+            for (int j = 0; j < s->right; j++) {
+                vf v = v_add(m[6 * i + j], bias);
+                if (s->other) v = v_add(v, v_load_n(s->other + i * s->other_row + j * s->other_col + c, n));
+                v_store_n(s->y + i * s->y_row + j * s->y_col + c, channels_finish(s->finish, v), n);
+            }
+    }
+}
+
 static VTARGET void channels_weights(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_WEIGHTS); }
 static VTARGET void channels_max(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_MAX); }
 static VTARGET void channels_sum(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_SUM); }
@@ -254,23 +324,10 @@ const cpu_channels_kernels CHANNELS_NAME = {
     .half = CHANNELS_HALF,
     .width = CHANNELS_NR,
     .lanes = VL,
-    .pair = channels_pair,
-    .single =
-        {
-            channels_single_1,
-            channels_single_2,
-#if CHANNELS_HALF > 2
-            channels_single_3,
-#endif
-#if CHANNELS_HALF > 3
-            channels_single_4,
-#endif
-#if CHANNELS_HALF > 4
-            channels_single_5,
-            channels_single_6,
-            channels_single_7,
-#endif
-        },
+    .square_in = channels_square_in,
+    .square_out = channels_square_out,
+    .pair = {channels_pair_whole, channels_pair_narrow},
+    .single = {{CH_ALL(CH_ENTRY, whole)}, {CH_ALL(CH_ENTRY, narrow)}},
     .line = {channels_weights, channels_max, channels_sum},
 };
 

@@ -110,6 +110,7 @@ static void run_panel(const dense_call *call, cpu_channels_tile *t, int64_t pane
     const int64_t share = a->taps * (t->k / 4) * 128;
     t->bias = call->bias ? call->bias + panel * a->k->width : NULL;
     t->cols = least(a->k->width, a->c_out - panel * a->k->width);
+    const bool narrow = t->cols <= a->k->lanes;
     for (int64_t run = from, tile = 0; run < to; run++, tile++) {
         const int64_t points = run_points(a, run);
         const bool pair = points == a->k->half && run + 1 < to && run_points(a, run + 1) == points;
@@ -118,7 +119,7 @@ static void run_panel(const dense_call *call, cpu_channels_tile *t, int64_t pane
         t->a[0] += k;
         t->a[1] += k;
         t->later = more && tile < 4 ? next + tile * share : (const char *)t->b;
-        (pair ? a->k->pair : a->k->single[points - 1])(t);
+        (pair ? a->k->pair[narrow] : a->k->single[narrow][points - 1])(t);
         if (t->finish) map_run(a, t, 0, points);
         if (t->finish && pair) map_run(a, t, 1, points);
         run += pair;
@@ -369,6 +370,11 @@ propane_status cpu_channels_emit_dense(planner *p, const cpu_plan_layer *l, prop
         PROPANE_TRY(cpu_plan_as_channels(p, l->result, &l->other->type, &other, err));
     }
     PROPANE_TRY(cpu_plan_channels_result(p, l->result, &y, &at, err));
-    PROPANE_TRY(emit(p, l, &c, &x, l->other ? &other : NULL, &at, err));
+    if (cpu_channels_filters(&c)) {
+        PROPANE_TRY(cpu_plan_as_channels(p, l->result, &mil_in(l->op, "x")->type, &x, err));
+        PROPANE_TRY(cpu_channels_emit_filter(p, l, &c, &x, l->other ? &other : NULL, &at, err));
+    } else {
+        PROPANE_TRY(emit(p, l, &c, &x, l->other ? &other : NULL, &at, err));
+    }
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, l->result, &at, &y, err);
 }

@@ -8,7 +8,7 @@
 #include "drivers/cpu/plan.h"
 #include "mil/shape.h"
 
-enum { MOST_OPS = 32, MOST_USERS = 4, MOST_WIDTH = 512, MOST_MASK_ROWS = 16 };
+enum { MOST_OPS = 32, MOST_USERS = 4, MOST_WIDTH = 512, MOST_MASK_ROWS = 16, LEAST_OPEN = 16 };
 
 typedef struct match {
     planner *p;
@@ -132,9 +132,23 @@ static bool match_masked(match *m, const mil_op *softmax, const mil_op *add, con
            depth > 0 && depth <= MOST_WIDTH;
 }
 
+/* Every row sees all keys, as in an image. */
+static bool match_open(match *m, const mil_op *softmax) {
+    m->found.scale = 1;
+    if (!add_op(m, softmax)) return false;
+    m->found.scores = product_before(m, mil_in(softmax, "x"), 1, &m->found.scale);
+    if (!m->found.scores) return false;
+    const mil_type *s = &m->found.scores->results[0]->type;
+    const int64_t depth = depth_of(m->found.scores);
+    if (s->rank < 2 || depth <= 0 || depth > MOST_WIDTH) return false;
+    m->found.period = s->dim[s->rank - 2];
+    return m->found.period >= LEAST_OPEN && s->dim[s->rank - 1] >= LEAST_OPEN;
+}
+
 static bool match_scores(match *m, const mil_op *softmax) {
     const mil_value *x = mil_in(softmax, "x");
     const mil_op *add = x->konst ? NULL : x->def;
+    if (add && add->info->code != MIL_OP_add) return match_open(m, softmax);
     int64_t rows = add ? cpu_plan_adds_mask(add, true) : 0;
     if (!add || m->p->op_of[x->id] < 0 || m->p->uses[x->id] != 1) return false;
     const mil_value *mask = rows ? NULL : mask_of(add);
@@ -234,7 +248,7 @@ static bool match_all(match *m, const mil_op *softmax) {
     if (!match_scores(m, softmax)) return false;
     int count = users_of(m, probs, users, as, 0);
     if (count == 1) return match_forward(m, users[0], as[0]);
-    return count == 3 && !m->found.mask && match_backward(m, probs, users, as);
+    return count == 3 && m->found.causal && match_backward(m, probs, users, as);
 }
 
 /* ---- taking it ---------------------------------------------------------------------------------------------------------- */

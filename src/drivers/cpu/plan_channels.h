@@ -37,6 +37,11 @@ PROPANE_CHECK propane_status cpu_plan_channels_constant(planner *p, int64_t floa
                                                         propane_error *err);
 
 PROPANE_CHECK propane_status cpu_channels_emit_dense(planner *p, const cpu_plan_layer *l, propane_error *err);
+/* 3x3 convolutions of stride 1 by minimal filtering, where that pays; all three in channels-last form. */
+bool cpu_channels_filters(const mil_conv *c);
+PROPANE_CHECK propane_status cpu_channels_emit_filter(planner *p, const cpu_plan_layer *l, const mil_conv *c,
+                                                      const cpu_view *x, const cpu_view *other, const cpu_view *y,
+                                                      propane_error *err);
 PROPANE_CHECK propane_status cpu_channels_emit_depthwise(planner *p, const cpu_plan_layer *l, propane_error *err);
 PROPANE_CHECK propane_status cpu_channels_emit_pool(planner *p, const mil_op *op, propane_error *err);
 
