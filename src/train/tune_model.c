@@ -4,7 +4,8 @@
  * a weight and the output is differentiated.
  *
  * Masks are no weights, though they look like them: constants with numbers of 1e4 and more, or infinite, are left alone.
- * The mean and the variance of a batch_norm are statistics, and stay as they are too.
+ * The mean and the variance of a batch_norm are statistics, and stay as they are too; so do the numbers that an image input is
+ * scaled by.
  */
 #include "train/tune_model.h"
 
@@ -106,12 +107,42 @@ static bool computed_with(const mil_op *op, int param) {
     return op->info->code != MIL_OP_batch_norm || (strcmp(name, "mean") != 0 && strcmp(name, "variance") != 0);
 }
 
-/* By value id: constants that an op computes with. */
-static void find_used(const mil_function *f, bool *used) {
-    for (const mil_op *op = f->first; op; op = op->next)
+/* How a program scales its own image input: casts and arithmetic with constants, right behind the input. */
+static bool scales_image(const mil_op *op, const bool *image) {
+    bool any = false, others = false;
+    switch (op->info->code) {
+    case MIL_OP_cast:
+    case MIL_OP_add:
+    case MIL_OP_sub:
+    case MIL_OP_mul:
+    case MIL_OP_real_div: break;
+    default: return false;
+    }
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const mil_value *v = op->operands[p].values[i];
+            any |= image[v->id];
+            others |= !image[v->id] && !v->konst;
+        }
+    return any && !others;
+}
+
+/* By value id: constants that an op computes with. `image`: room for one flag a value. */
+static void find_used(const tune_model *m, bool *used, bool *image) {
+    const mil_function *f = m->base;
+    for (int i = 0; m->seen && i < f->param_count; i++) {
+        const mil_feature *seen = mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[i]->name);
+        image[f->params[i]->id] = seen && seen->kind == MIL_FEATURE_IMAGE;
+    }
+    for (const mil_op *op = f->first; op; op = op->next) {
+        if (op->result_count == 1 && scales_image(op, image)) {
+            image[op->results[0]->id] = true;
+            continue;
+        }
         for (int p = 0; p < op->info->param_count; p++)
             for (int i = 0; i < op->operands[p].count; i++)
                 if (computed_with(op, p)) used[op->operands[p].values[i]->id] = true;
+    }
 }
 
 static bool is_candidate(const mil_op *op, const bool *used) {
@@ -215,9 +246,10 @@ static void count_ops(tune_model *m, bool *depends) {
 }
 
 static propane_status find_weights(tune_model *m, const tune_model_options *o, propane_error *err) {
-    bool *flags = mem_array((size_t)m->base->value_count + 1, sizeof *flags);
-    if (!flags) return propane_fail_memory(err, (size_t)m->base->value_count);
-    find_used(m->base, flags);
+    const size_t count = (size_t)m->base->value_count + 1;
+    bool *flags = mem_array(count, 2 * sizeof *flags);
+    if (!flags) return propane_fail_memory(err, 2 * count);
+    find_used(m, flags, flags + count);
     propane_status status = take_weights(m, o, flags, err);
     if (status == PROPANE_OK) count_ops(m, flags);
     mem_free(flags);

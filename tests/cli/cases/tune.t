@@ -120,3 +120,25 @@ $ propane train picture.mil --data none --loss cross_entropy --trainable '*' --m
 $ echo no > pics/cat/a.png; propane train picture.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no2
 2~ propane train: pics/cat/a.png: n*
 = 1
+@ rm pics/cat/a.png; cp "$REPO/fuzz/corpus/picture/rgb.jpg" "$REPO/fuzz/corpus/picture/rgba.png" pics/cat; cp "$REPO/fuzz/corpus/picture/palette.png" "$REPO/fuzz/corpus/picture/gray.jpg" pics/dog
+$ propane train picture.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0 --run no3
+2> propane train: pics/cat/rgb.jpg has 7 x 6 pixels; the program's input has 2 x 2: scale the pictures, or have them scaled with --resize
+= 1
+$ propane train picture.mil --data pics --loss cross_entropy --trainable '*' --val-fraction 0.25 --resize --steps 300 --lr 0.1 --batch 3 --no-shuffle --run pics-run > pics.log; sed -n 3,5p pics.log; grep -c 'step 300  validation' pics.log
+> 2 classes of pictures
+> pics: 3 samples to train on, 1 to validate with
+> loss cross_entropy
+> 1
+= 0
+# Two classes that cannot be told apart would stay at ln 2 = 0.69.
+$ grep '"step":300,"loss"' pics-run/log.jsonl | sed 's/.*"loss":\([0-9.e-]*\).*/\1/' | awk '{print ($1 < 0.3) ? "learnt" : $1}'
+> learnt
+= 0
+# In parts, and a class folder that only the second part has.
+@ mkdir -p parts/train parts/val/cat parts/val/fox; cp -r pics/cat pics/dog parts/train; cp pics/cat/rgb.jpg parts/val/cat; cp pics/cat/rgb.jpg parts/val/fox
+$ propane train picture.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run no4
+2> propane train: parts/val/fox: there is nothing to learn of that class: it is not among the folders to train on
+= 1
+$ rm -r parts/val/fox; propane train picture.mil --data parts --loss cross_entropy --trainable '*' --resize --steps 2 --run parts-run | sed -n 4p
+> parts: 4 samples to train on, 1 to validate with
+= 0
