@@ -3,10 +3,12 @@
  */
 #include "base/text.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/memory.h"
 
@@ -72,5 +74,27 @@ const char *text_quote(char out[80], const char *bytes, size_t length) {
     }
     out[used] = 0;
     if (i < length) memcpy(out + used, "...", 4);
+    return out;
+}
+
+bool text_ends_with(const char *string, const char *end) {
+    size_t n = strlen(string), m = strlen(end);
+    return n >= m && strcasecmp(string + n - m, end) == 0;
+}
+
+const char *text_bytes(char out[32], double bytes) {
+    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    int unit = 0;
+    while (bytes >= (unit ? 999.5 : 1000) && unit < 5) bytes /= 1000, unit++;
+    snprintf(out, 32, unit ? "%.3g %s" : "%.0f %s", bytes, units[unit]);
+    return out;
+}
+
+const char *text_duration(char out[32], double seconds) {
+    long s = seconds > 0 ? (long)(fmin(seconds, 1e9) + 0.5) : 0;
+    if (s >= 3600)
+        snprintf(out, 32, "%ldh%02ldm", s / 3600, s % 3600 / 60);
+    else
+        snprintf(out, 32, "%ldm%02lds", s / 60, s % 60);
     return out;
 }

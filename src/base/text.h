@@ -22,6 +22,12 @@ void text_printf(text *t, const char *format, ...) BASE_PRINTF(2, 3);
 void text_clear(text *t); /* keeps the memory */
 void text_deinit(text *t);
 
+/* Whatever the case of its letters: "MODEL.GGUF" ends with ".gguf". */
+bool text_ends_with(const char *string, const char *end);
+/* For people: "70.4 KB" (of 1000), "1h02m", "3m07s". The results live in `out`. */
+const char *text_bytes(char out[32], double bytes);
+const char *text_duration(char out[32], double seconds);
+
 /* The string for a message: control bytes as \xNN, cut at 60 bytes with "...". The result lives in `out`. */
 const char *text_quote(char out[80], const char *bytes, size_t length);
 

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "chip/report.h"
 #include "chip/rule.h"
 #include "mil/package.h"
@@ -423,8 +424,7 @@ static propane_status check_text(chip_report *r, const char *path, const char *d
 }
 
 static bool is_text(const char *path, const char *data, size_t length) {
-    size_t n = strlen(path);
-    if (n > 4 && strcmp(path + n - 4, ".mil") == 0) return true;
+    if (text_ends_with(path, ".mil")) return true;
     return length > 0 && memchr(data, 0, length < 512 ? length : 512) == NULL;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/runfolder.h"
 #include "mil/package.h"
@@ -17,11 +18,6 @@
 #include "model/export.h"
 #include "model/gguf.h"
 #include "model/store.h"
-
-static bool ends_with(const char *name, const char *end) {
-    size_t n = strlen(name), m = strlen(end);
-    return n >= m && strcmp(name + n - m, end) == 0;
-}
 
 static char *folder_of(const char *path);
 
@@ -59,7 +55,7 @@ static propane_status convert_program(const char *from, const char *to, bool pac
 static bool is_model(const char *from) {
     model_form form;
     propane_error none = {0};
-    return !mil_is_program_folder(from) && !ends_with(from, ".mil") && !ends_with(from, ".mlmodel") &&
+    return !mil_is_program_folder(from) && !text_ends_with(from, ".mil") && !text_ends_with(from, ".mlmodel") &&
            model_store_form(from, &form, &none) == PROPANE_OK;
 }
 
@@ -112,10 +108,10 @@ static char *folder_of(const char *path) {
 }
 
 static model_form form_of(const char *to) {
-    return ends_with(to, ".bin")           ? MODEL_FORM_LLAMA2C
-           : ends_with(to, ".safetensors") ? MODEL_FORM_SAFETENSORS
-           : ends_with(to, ".gguf")        ? MODEL_FORM_GGUF
-                                           : MODEL_FORM_DIR;
+    return text_ends_with(to, ".bin")           ? MODEL_FORM_LLAMA2C
+           : text_ends_with(to, ".safetensors") ? MODEL_FORM_SAFETENSORS
+           : text_ends_with(to, ".gguf")        ? MODEL_FORM_GGUF
+                                                : MODEL_FORM_DIR;
 }
 
 /* A file of the source folder into the new one, as it is; missing: nothing. */
@@ -201,7 +197,7 @@ static propane_status convert_model(const char *from, const char *adapter, const
 static const char *foreign_form(const char *to) {
     static const char *const ends[] = {".pt", ".pth", ".onnx", ".npz", ".mlmodel"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (ends_with(to, ends[i])) return ends[i];
+        if (text_ends_with(to, ends[i])) return ends[i];
     return NULL;
 }
 
@@ -268,7 +264,7 @@ int cmd_convert(int argc, char **argv) {
                   "convert IN OUT [--dtype f32|f16|bf16|q8_0] [--dialect short|canonical]",
                   "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
     if (code >= 0) return code;
-    const bool mil = ends_with(j.to, ".mil"), package = ends_with(j.to, ".mlpackage");
+    const bool mil = text_ends_with(j.to, ".mil"), package = text_ends_with(j.to, ".mlpackage");
     const bool exports = (mil || package) && is_model(j.from);
     code = check_use(&j, mil, package, exports);
     if (code >= 0) return code;

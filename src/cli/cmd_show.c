@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/show_examples.h"
 #include "mil/blob.h"
@@ -20,14 +21,6 @@
 #include "model/tokenizer.h"
 #include "model/tokens.h"
 #include "train/jsonl.h"
-
-static const char *amount(char out[32], double bytes) {
-    const char *units[] = {"B", "KB", "MB", "GB", "TB"};
-    int unit = 0;
-    while (bytes >= 1000 && unit < 4) bytes /= 1000, unit++;
-    snprintf(out, 32, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
-    return out;
-}
 
 /* ---- MIL --------------------------------------------------------------------------------------------------------------- */
 
@@ -49,7 +42,7 @@ static void show_function(const mil_function *f) {
     }
     char bytes[32];
     printf("func %s<%s>: %d operations, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset), f->op_count,
-           flops / 1e6, amount(bytes, constants));
+           flops / 1e6, text_bytes(bytes, constants));
     show_values("input  ", f->params, f->param_count);
     show_values("output ", f->results, f->result_count);
     printf("  ops    ");
@@ -117,7 +110,7 @@ static propane_status show_safetensors(const char *path, propane_error *err) {
         elements += (double)t->count;
     }
     printf("%s: safetensors, %d tensors, %.0f elements, %s\n", path, safetensors_count(s), elements,
-           amount(size, bytes));
+           text_bytes(size, bytes));
     for (int i = 0; i < safetensors_count(s); i++) {
         const safetensors_tensor *t = safetensors_at(s, i);
         printf("  %-5s %-60s [", safetensors_dtype_name(t->dtype), t->name);

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/braille.h"
 #include "cli/cli.h"
 #include "cli/runfolder.h"
@@ -52,15 +53,6 @@ static const char *state_of(const watch *w) {
     const char *state = w->history.state;
     if (strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "stopped") == 0) return state;
     return is_locked(w->dir) ? "running" : "interrupted";
-}
-
-static const char *duration(char out[32], double seconds) {
-    long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
-    if (s >= 3600)
-        snprintf(out, 32, "%ldh%02ldm", s / 3600, s % 3600 / 60);
-    else
-        snprintf(out, 32, "%ldm%02lds", s / 60, s % 60);
-    return out;
 }
 
 /* A line, cut at the width (its bytes are ASCII but for folder names). */
@@ -118,8 +110,8 @@ static void put_head(watch *w) {
     double eta = strcmp(state, "running") == 0 && speed > 0 ? (steps - (double)last->step) * tokens / speed : NAN;
     char watts[40] = "";
     if (isfinite(last->watts)) snprintf(watts, sizeof watts, "   %.2f W simulated", last->watts);
-    put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"), duration(taken, last->seconds),
-        isfinite(eta) ? ", left " : "", isfinite(eta) ? duration(left, eta) : "", last->memory / 1e6, watts);
+    put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"), text_duration(taken, last->seconds),
+        isfinite(eta) ? ", left " : "", isfinite(eta) ? text_duration(left, eta) : "", last->memory / 1e6, watts);
     if (h->value_count) {
         const run_value *v = &h->values[h->value_count - 1];
         double best = v->loss;

@@ -59,12 +59,13 @@ static void print_cost(const plan *p, const plan_cost *c, bool kernels) {
     }
     printf("  engine %.1f + staging %.1f + host kernels %.1f + loss %.1f + weight gradients that do not fit beside "
            "them %.1f (of "
-           "%.1f) = forward and backward %.1f ms\n  + update %.1f + compiling again %.1f = step %.1f ms (%.1f to "
+           "%.1f) = forward and backward %.1f ms\n  + update %.1f + renewing programs %.1f = step %.1f ms (%.1f to "
            "%.1f), %.0f "
-           "tokens/s, engine %.2f J, %.1f %% of its roof\n  programs compiled once: %d; again after each update: %d",
+           "tokens/s, engine %.2f J, %.1f %% of its roof\n  programs compiled once: %d; again after each update: %d, "
+           "loaded again: %d",
            c->engine_ms, c->staging_ms, c->host_ms, c->loss_ms, c->exposed_ms, c->products_ms, c->pass_ms, c->update_ms,
            c->recompile_ms, c->step_ms, c->low_ms, c->high_ms, c->tokens_per_s, c->energy_j, 100 * c->utilisation,
-           c->programs, c->compiles);
+           c->programs, c->compiles, c->reloads);
     if (c->restarts_per_100) printf(", which is %d restarts in 100 updates", c->restarts_per_100);
     printf("\n");
 }
@@ -104,7 +105,8 @@ static json_t *cost_json(const plan *p, const plan_cost *c, const char *refused)
                    {"utilisation", c->utilisation},
                    {"tokens_per_s", c->tokens_per_s},
                    {"programs", c->programs},
-                   {"compiles_per_update", c->compiles}};
+                   {"compiles_per_update", c->compiles},
+                   {"reloads_per_update", c->reloads}};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
         json_object_set_new(out, figures[i].name, json_real(figures[i].value));
     if (refused) json_object_set_new(out, "refused", json_string(refused));
@@ -129,7 +131,7 @@ static int by_speed(const void *a, const void *b) {
 static void print_table(const candidate *list, int count) {
     printf("\n%s, estimated, the fastest first; ms of a step\n%-6s %-7s %5s %8s %8s %7s %6s %8s %7s %9s %8s %9s\n",
            list[0].cost.chip->title, "plan", "weights", "batch", "engine", "staging", "host", "loss", "exposed",
-           "update", "compile", "step", "tokens/s");
+           "update", "renewing", "step", "tokens/s");
     for (int i = 0; i < count; i++) {
         const plan_cost *c = &list[i].cost;
         printf("%-6s %-7s %5lld %8.1f %8.1f %7.1f %6.1f %8.1f %7.1f %9.1f %8.1f %9.0f", list[i].plan->options.name,
@@ -170,7 +172,7 @@ static propane_status fill(const model_config *config, const estimate_model_opti
             plan_split_head(&split, options.batch, options.context);
             PROPANE_TRY(plan_create(&split, &options, &plans[*plan_count], err));
             const plan *p = plans[(*plan_count)++];
-            for (int w = 0; w < PLAN_RELOAD; w++) { /* what loading again costs is not known */
+            for (int w = 0; w < PLAN_WEIGHTS_COUNT; w++) {
                 if (!o->compare && strcmp(plan_weights_name((plan_weights)w), o->weights) != 0) continue;
                 candidate *k = &list[(*count)++];
                 k->plan = p;

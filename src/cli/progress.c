@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "cli/cli.h"
 
 enum { PLOT_COLUMNS = 24, PLOT_LEAST = 6 };
@@ -60,15 +61,6 @@ static void plot(const progress *p, int columns, char out[PLOT_COLUMNS * 3 + 1])
     *end = 0;
 }
 
-static const char *duration(char out[32], double seconds) {
-    long s = seconds > 0 ? (long)(seconds + 0.5) : 0;
-    if (s >= 3600)
-        snprintf(out, 32, "%ldh%02ldm", s / 3600, s % 3600 / 60);
-    else
-        snprintf(out, 32, "%ldm%02lds", s / 60, s % 60);
-    return out;
-}
-
 static void show_terminal(progress *p, const progress_step *s) {
     char front[160], columns[PLOT_COLUMNS * 3 + 1] = "", left[32], back[80];
     int width = cli_width() - 1; /* the last column would wrap on some terminals */
@@ -78,7 +70,7 @@ static void show_terminal(progress *p, const progress_step *s) {
         n += snprintf(front + n, sizeof front - (size_t)n, "%s simulated %.1f ms %.1f%% %.0f mJ  ", s->simulated,
                       s->device_ms, 100 * s->utilisation, s->energy_j * 1e3);
     int m = snprintf(back, sizeof back, "%.0f %s/s  %s left", s->tokens_per_s,
-                     strcmp(p->unit, "tokens") == 0 ? "tok" : p->unit, duration(left, s->seconds_left));
+                     strcmp(p->unit, "tokens") == 0 ? "tok" : p->unit, text_duration(left, s->seconds_left));
     if (width - n - m - 2 >= PLOT_LEAST) plot(p, width - n - m - 2, columns);
     if (n + m > width) m = 0; /* what does not fit is left out, not wrapped */
     printf("\r\033[K%.*s%s%s%s", width, front, columns, columns[0] ? "  " : "", m ? back : "");
@@ -88,7 +80,7 @@ static void show_terminal(progress *p, const progress_step *s) {
 static void show_plain(const progress *p, const progress_step *s) {
     char left[32];
     printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  %s left", (long long)s->step, (long long)p->steps, s->loss,
-           s->lr, s->tokens_per_s, p->unit, duration(left, s->seconds_left));
+           s->lr, s->tokens_per_s, p->unit, text_duration(left, s->seconds_left));
     if (s->simulated)
         printf("  (%s simulated: %.2f ms on the engine, %.1f %% of its roof, %.2f mJ)", s->simulated, s->device_ms,
                100 * s->utilisation, s->energy_j * 1e3);

@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/picture.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "mil/build.h"
 #include "pass/pass.h"
 
@@ -50,9 +51,8 @@ static propane_status add_archive(session_inputs *in, const char *path, propane_
 
 propane_status session_inputs_add(session_inputs *in, const char *given, propane_error *err) {
     const char *equals = strchr(given, '=');
-    const size_t n = strlen(given);
     npy array = {0};
-    if (!equals && n > 4 && strcmp(given + n - 4, ".npz") == 0) return add_archive(in, given, err);
+    if (!equals && text_ends_with(given, ".npz")) return add_archive(in, given, err);
     if (!equals || equals == given || !equals[1])
         return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=FILE (.npy, .png, .jpg) or an .npz file",
                             given);

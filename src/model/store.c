@@ -10,13 +10,9 @@
 #include "base/file.h"
 #include "base/half.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "model/gguf.h"
 #include "model/llama2c.h"
-
-static bool ends_with(const char *string, const char *end) {
-    size_t n = strlen(string), m = strlen(end);
-    return n >= m && strcmp(string + n - m, end) == 0;
-}
 
 propane_status model_store_form(const char *path, model_form *out, propane_error *err) {
     if (file_is_dir(path)) {
@@ -402,7 +398,7 @@ propane_status model_store_write(const model_weights *w, const char *path, model
                                                   : GGUF_TYPE_BF16,
                                 err);
     if (form == MODEL_FORM_SAFETENSORS) return write_file(w, path, dtype, err);
-    if (ends_with(path, ".safetensors") || ends_with(path, ".bin"))
+    if (text_ends_with(path, ".safetensors") || text_ends_with(path, ".bin"))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: a folder was asked for, but the name is a file's", path);
     arena *a = arena_create();
     char *config = a ? arena_printf(a, "%s/config.json", path) : NULL;

@@ -45,8 +45,8 @@ propane_status train_data_init_examples(train_data *d, const train_examples *e, 
         if (e->ids[i] < 0 || e->ids[i] >= vocab)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: token %lld is outside the model's vocabulary of %d",
                                 source, (long long)e->ids[i], vocab);
-    PROPANE_TRY(train_pack_init(&d->packs[0], e, 0, train, context, pack, seed, err));
-    propane_status status = train_pack_init(&d->packs[1], e, train, e->count, context, pack, seed, err);
+    PROPANE_TRY(train_windows_init(&d->packs[0], e, 0, train, context, pack, seed, err));
+    propane_status status = train_windows_init(&d->packs[1], e, train, e->count, context, pack, seed, err);
     for (int i = 0; i < 2 && status == PROPANE_OK; i++)
         if (d->packs[i].windows == 0 && (i == 0 || held_out > 0))
             status =
@@ -60,7 +60,7 @@ propane_status train_data_init_examples(train_data *d, const train_examples *e, 
 }
 
 void train_data_deinit(train_data *d) {
-    for (int i = 0; i < 2; i++) train_pack_deinit(&d->packs[i]);
+    for (int i = 0; i < 2; i++) train_windows_deinit(&d->packs[i]);
 }
 
 static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
@@ -122,7 +122,7 @@ static propane_status packed_batch(const train_data *d, uint64_t position, int b
                                    int32_t *targets) {
     const int64_t windows = d->packs[0].windows;
     for (int b = 0; b < batch; b++) {
-        train_pack_window(&d->packs[0], train_data_pick(d->seed, position + (uint64_t)b, windows),
+        train_windows_get(&d->packs[0], train_data_pick(d->seed, position + (uint64_t)b, windows),
                           inputs + (int64_t)b * d->context, targets + (int64_t)b * d->context);
     }
     return PROPANE_OK;
@@ -156,7 +156,7 @@ propane_status train_data_held_out(const train_data *d, int64_t index, int64_t w
                                    int32_t *targets, propane_error *err) {
     int64_t packed = d->packs[1].windows;
     if (packed > 0) {
-        train_pack_window(&d->packs[1], windows > 1 ? index * packed / windows % packed : 0, inputs, targets);
+        train_windows_get(&d->packs[1], windows > 1 ? index * packed / windows % packed : 0, inputs, targets);
         return PROPANE_OK;
     }
     int64_t free_tokens = d->count - d->train_count - d->context - 1;

@@ -6,7 +6,7 @@
 #ifndef TRAIN_DATA_H
 #define TRAIN_DATA_H
 
-#include "train/pack.h"
+#include "train/windows.h"
 
 /* Targets of -1 are positions that nothing is learnt at. */
 typedef struct train_data {
@@ -16,7 +16,7 @@ typedef struct train_data {
     int64_t count;       /* tokens [train_count, count) are held out */
     int vocab, context;
     uint64_t seed;
-    train_pack packs[2]; /* instruction data: windows to train on, windows held out; then `tokens` is NULL */
+    train_windows packs[2]; /* instruction data: windows to train on, windows held out; then `tokens` is NULL */
 } train_data;
 
 /* Checks sizes: each part needs context+1 tokens (the held-out one only if held_out > 0). `source` is for messages. */

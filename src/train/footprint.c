@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "model/lora.h"
 #include "train/plan.h"
 
@@ -44,14 +45,6 @@ train_footprint train_footprint_of(const model_config *c, const train_options *o
                              .activations = layers * layer + element * (b * s * v + s * s)};
 }
 
-static const char *amount(char out[32], double bytes) {
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
-    int unit = 0;
-    while (bytes >= 1000 && unit < 5) bytes /= 1000, unit++;
-    snprintf(out, 32, "%.3g %s", bytes, units[unit]);
-    return out;
-}
-
 propane_status train_footprint_check(const model_config *config, const train_options *options, propane_error *err) {
     double there = (double)mem_physical();
     train_footprint f = train_footprint_of(config, options);
@@ -61,6 +54,6 @@ propane_status train_footprint_check(const model_config *config, const train_opt
         err, PROPANE_ERR_LIMIT,
         "this run needs at least %s of memory (weights and optimizer %s, a batch's activations %s), the "
         "machine has %s; take a smaller %s",
-        amount(need, f.state + f.activations), amount(state, f.state), amount(activations, f.activations),
-        amount(has, there), f.state > f.activations ? "model" : "--batch or --context");
+        text_bytes(need, f.state + f.activations), text_bytes(state, f.state), text_bytes(activations, f.activations),
+        text_bytes(has, there), f.state > f.activations ? "model" : "--batch or --context");
 }

@@ -37,10 +37,15 @@ static propane_status cost_device(const plan *p, const chip *c, plan_weights wei
     out->engine_ms += k->ms;
     out->energy_j += k->energy_mj * 1e-3;
     out->utilisation += cost.flops * k->calls; /* FLOPs until the end */
-    bool again = weights == PLAN_BAKED && reads_weights(p, k->kernel);
-    out->programs += again ? 0 : 1;
+    bool own =
+        reads_weights(p, k->kernel) && (weights == PLAN_BAKED || weights == PLAN_RELOAD); /* each layer its own */
+    bool again = own && weights == PLAN_BAKED;
+    out->programs += !own ? 1 : again ? 0 : k->calls;
     out->compiles += again ? k->calls : 0;
-    out->recompile_ms += again ? k->calls * cost_compile_ms(c, cost.weight_bytes) : 0;
+    out->reloads += own && !again ? k->calls : 0;
+    if (own)
+        out->recompile_ms +=
+            k->calls * (again ? cost_compile_ms(c, cost.weight_bytes) : cost_reload_ms(c, cost.weight_bytes));
     return PROPANE_OK;
 }
 

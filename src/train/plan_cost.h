@@ -26,14 +26,14 @@ typedef struct plan_cost {
     double exposed_ms;   /* what of them the chain does not hide */
     double pass_ms;      /* forward and backward of one batch */
     double update_ms;    /* AdamW and writing the weights where the device reads them, per batch */
-    double recompile_ms; /* per batch: baked weights */
+    double recompile_ms; /* per batch: baked weights compiled, or weights to reload loaded again */
     double step_ms;      /* all of it */
     double low_ms, high_ms;
     double energy_j;    /* of the engine */
     double utilisation; /* engine arithmetic against its roof over the whole step */
     double tokens_per_s;
-    int programs, compiles; /* compiled once; compiled again after each update */
-    int restarts_per_100;   /* exec() restarts in 100 updates with a budget of 119 compiles */
+    int programs, compiles, reloads; /* compiled once; compiled again, loaded again after each update */
+    int restarts_per_100;            /* exec() restarts in 100 updates with a budget of 119 compiles */
     int kernel_count;
     plan_kernel_cost *kernels;
 } plan_cost;

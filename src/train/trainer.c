@@ -77,7 +77,7 @@ void train_options_default(train_options *o) {
 int64_t trainer_step(const trainer *t) { return t->state.step; }
 model_weights *trainer_weights(trainer *t) { return t->weights; }
 void trainer_tell_data(const trainer *t, int64_t *windows, int64_t *cut, int64_t *empty) {
-    const train_pack *p = t->data.packs;
+    const train_windows *p = t->data.packs;
     *windows = p[0].windows;
     *cut = p[0].cut + p[1].cut;
     *empty = p[0].empty + p[1].empty;

@@ -111,6 +111,25 @@ TEST(text_grows_and_remembers_failure) {
     EXPECT(strlen(out) < 80 && strcmp(out + strlen(out) - 3, "...") == 0);
 }
 
+TEST(text_for_people) {
+    static const struct {
+        double bytes;
+        const char *text;
+    } sizes[] = {{0, "0 B"},       {999, "999 B"},     {1000, "1 KB"},    {70400, "70.4 KB"},
+                 {999600, "1 MB"}, {825e12, "825 TB"}, {3.5e9, "3.5 GB"}, {99.96e6, "100 MB"}};
+    static const struct {
+        double seconds;
+        const char *text;
+    } times[] = {{-3, "0m00s"}, {59.6, "1m00s"}, {3599, "59m59s"}, {3600, "1h00m"}, {90061, "25h01m"}};
+    char out[32];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        EXPECT_TEXT(text_bytes(out, sizes[i].bytes), sizes[i].text);
+    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
+        EXPECT_TEXT(text_duration(out, times[i].seconds), times[i].text);
+    EXPECT(text_ends_with("m.gguf", ".gguf") && text_ends_with("M.GGUF", ".gguf") && text_ends_with(".gguf", ".gguf"));
+    EXPECT(!text_ends_with("gguf", ".gguf") && !text_ends_with("m.gguf.old", ".gguf"));
+}
+
 TEST(rng_gives_the_published_sequence) {
     /* splitmix64 from seed 0: the first outputs in Vigna's notes; xoshiro256** on the state 1, 2, 3, 4: the crate
      * rand_xoshiro's test vector, computed with the reference code */
@@ -168,5 +187,5 @@ TEST(sha256_gives_the_standard_digests) {
 
 SUITE("base/base", T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
       T(memory_is_zeroed_counted_and_can_fail), T(arena_gives_aligned_zeroed_memory),
-      T(text_grows_and_remembers_failure), T(rng_gives_the_published_sequence), T(rng_draws_are_fair),
-      T(sha256_gives_the_standard_digests))
+      T(text_grows_and_remembers_failure), T(text_for_people), T(rng_gives_the_published_sequence),
+      T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))

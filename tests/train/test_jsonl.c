@@ -106,16 +106,16 @@ static void forty(train_examples *e) {
 TEST(examples_share_windows) {
     enum { CONTEXT = 16 };
     train_examples e;
-    train_pack p;
+    train_windows p;
     int32_t x[CONTEXT], y[CONTEXT];
     forty(&e);
     for (int packed = 0; packed < 2; packed++) {
         int seen[40] = {0}, learnt = 0, begun = 0, dots = 0;
-        EXPECT_OK(train_pack_init(&p, &e, 0, 40, CONTEXT, packed, 5, &err));
+        EXPECT_OK(train_windows_init(&p, &e, 0, 40, CONTEXT, packed, 5, &err));
         EXPECT(packed ? p.windows < 22 : p.windows == 40); /* 260 positions need 17 windows at least; 17 seen */
         EXPECT(p.cut == 0 && p.empty == 0);
         for (int64_t w = 0; w < p.windows; w++) {
-            train_pack_window(&p, w, x, y);
+            train_windows_get(&p, w, x, y);
             for (int i = 0; i < CONTEXT; i++) {
                 begun += x[i] >= '0' && x[i] < '0' + 40;
                 if (x[i] >= '0' && x[i] < '0' + 40) seen[x[i] - '0']++;
@@ -126,25 +126,25 @@ TEST(examples_share_windows) {
         }
         for (int i = 0; i < 40; i++) EXPECT(seen[i] == 1);
         EXPECT(learnt == e.learnt && begun == 40 && dots == learnt - 40);
-        train_pack_deinit(&p);
+        train_windows_deinit(&p);
     }
-    EXPECT_OK(train_pack_init(&p, &e, 0, 40, 4, true, 5, &err));
+    EXPECT_OK(train_windows_init(&p, &e, 0, 40, 4, true, 5, &err));
     EXPECT(p.cut == 24 + 0 && p.empty == 0); /* completions of 5 to 12: 8 of every 12 lengths */
-    train_pack_deinit(&p);
+    train_windows_deinit(&p);
     train_examples_deinit(&e);
 }
 
 TEST(what_is_cut_off_is_not_learnt) {
     train_examples e;
-    train_pack p;
+    train_windows p;
     int32_t x[4], y[4];
     EXPECT_OK(parse(
         "{\"prompt\": \"abcdefgh\", \"completion\": \"i\"}\n{\"prompt\": \"xy\", \"completion\": \"zzzzz\"}", &e));
-    EXPECT_OK(train_pack_init(&p, &e, 0, 2, 4, true, 1, &err));
+    EXPECT_OK(train_windows_init(&p, &e, 0, 2, 4, true, 1, &err));
     EXPECT(p.windows == 1 && p.cut == 2 && p.empty == 1);
-    train_pack_window(&p, 0, x, y);
+    train_windows_get(&p, 0, x, y);
     EXPECT(x[0] == 'x' && y[0] == -1 && y[1] == 'z' && y[3] == 'z');
-    train_pack_deinit(&p);
+    train_windows_deinit(&p);
     train_examples_deinit(&e);
 }
 

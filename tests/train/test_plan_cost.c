@@ -51,13 +51,15 @@ TEST(what_is_no_step_is_told) {
     EXPECT_TEXT(p.reason, "chip not known");
 }
 
-static void expect_sound(const plan_cost *c, bool baked) {
+static void expect_sound(const plan_cost *c) {
+    bool baked = c->weights == PLAN_BAKED, reload = c->weights == PLAN_RELOAD;
     double chain = c->engine_ms + c->staging_ms + c->host_ms + c->loss_ms;
     EXPECT(fabs(chain + c->exposed_ms - c->pass_ms) < 1e-9);
     EXPECT(fabs(c->pass_ms + c->update_ms + c->recompile_ms - c->step_ms) < 1e-9);
     EXPECT(c->exposed_ms >= 0 && c->exposed_ms <= c->products_ms);
     EXPECT(c->energy_j > 0 && c->utilisation > 0 && c->utilisation < 1);
-    EXPECT(baked == (c->compiles > 0) && baked == (c->recompile_ms > 0) && baked == (c->restarts_per_100 > 0));
+    EXPECT(baked == (c->compiles > 0) && baked == (c->restarts_per_100 > 0) && reload == (c->reloads > 0));
+    EXPECT((baked || reload) == (c->recompile_ms > 0));
     EXPECT(c->low_ms < c->step_ms && c->step_ms < c->high_ms);
 }
 
@@ -71,12 +73,15 @@ TEST(parts_of_our_plans_add_up) {
         EXPECT_OK(plan_create(&config, &options, &p, &err));
         arena *a = arena_create();
         plan_cost cost[PLAN_WEIGHTS_COUNT], ten;
-        for (int w = 0; w < PLAN_RELOAD; w++) {
+        for (int w = 0; w < PLAN_WEIGHTS_COUNT; w++) {
             EXPECT_OK(plan_cost_on(p, chip_get(CHIP_m4), (plan_weights)w, 1, a, &cost[w], &err));
-            expect_sound(&cost[w], w == PLAN_BAKED);
+            expect_sound(&cost[w]);
         }
         EXPECT(cost[PLAN_PACKED].engine_ms >= cost[PLAN_INPUTS].engine_ms);
-        EXPECT(cost[PLAN_BAKED].step_ms > cost[PLAN_INPUTS].step_ms);
+        EXPECT(cost[PLAN_BAKED].step_ms > cost[PLAN_RELOAD].step_ms);
+        EXPECT(cost[PLAN_RELOAD].step_ms > cost[PLAN_INPUTS].step_ms);
+        EXPECT(cost[PLAN_RELOAD].reloads == cost[PLAN_BAKED].compiles);
+        EXPECT(cost[PLAN_RELOAD].programs == cost[PLAN_BAKED].programs + cost[PLAN_RELOAD].reloads);
         EXPECT_OK(plan_cost_on(p, chip_get(CHIP_m4), PLAN_INPUTS, 10, a, &ten, &err));
         EXPECT(fabs(ten.update_ms * 10 - cost[PLAN_INPUTS].update_ms) < 1e-9);
         arena_free(a);

@@ -3,12 +3,12 @@
  * learnt has the target -1; so has what is left empty behind the last example. An example's first token follows the one
  * before it in the window and may attend to it; packing off gives each a window of its own.
  */
-#ifndef TRAIN_PACK_H
-#define TRAIN_PACK_H
+#ifndef TRAIN_WINDOWS_H
+#define TRAIN_WINDOWS_H
 
 #include "train/jsonl.h"
 
-typedef struct train_pack {
+typedef struct train_windows {
     const train_examples *examples;
     int context;
     int64_t windows;
@@ -16,13 +16,13 @@ typedef struct train_pack {
     int64_t *order; /* numbers of examples */
     int64_t cut,
         empty; /* examples that were longer than a window; that had nothing to learn in what was left of them */
-} train_pack;
+} train_windows;
 
 /* Examples [begin, end), shuffled by the seed. */
-PROPANE_CHECK propane_status train_pack_init(train_pack *p, const train_examples *e, int64_t begin, int64_t end,
-                                             int context, bool pack, uint64_t seed, propane_error *err);
-void train_pack_deinit(train_pack *p);
+PROPANE_CHECK propane_status train_windows_init(train_windows *p, const train_examples *e, int64_t begin, int64_t end,
+                                                int context, bool pack, uint64_t seed, propane_error *err);
+void train_windows_deinit(train_windows *p);
 /* inputs and targets [context]. Does not allocate. */
-void train_pack_window(const train_pack *p, int64_t window, int32_t *inputs, int32_t *targets);
+void train_windows_get(const train_windows *p, int64_t window, int32_t *inputs, int32_t *targets);
 
 #endif
