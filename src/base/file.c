@@ -351,3 +351,29 @@ bool file_is_dir(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
+
+const char *file_disguise(const void *data, size_t bytes) {
+    static const struct {
+        const char *begin;
+        size_t bytes;
+        const char *told;
+    } rows[] = {
+        {"version https://git-lfs", 23,
+         ": it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder"},
+        {"<!DOCTYPE", 9, ": it is a web page: was the download refused?"},
+        {"<!doctype", 9, ": it is a web page: was the download refused?"},
+        {"<html", 5, ": it is a web page: was the download refused?"},
+        {"PK\003\004", 4, ": it is a ZIP archive, as PyTorch saves pickles, which are not read; write safetensors"},
+        {"\200\002", 2, ": it is Python's pickle, which is not read; write safetensors"},
+        {"\200\004", 2, ": it is Python's pickle, which is not read; write safetensors"},
+        {"\037\213", 2, ": it is compressed by gzip: unpack it"},
+        {"PAR1", 4,
+         ": it is a Parquet table: write it as JSON lines, in Python: Dataset.from_parquet(FILE).to_json(FILE)"},
+        {"\377\376", 2, ": it is UTF-16: save it as UTF-8"},
+        {"\376\377", 2, ": it is UTF-16: save it as UTF-8"},
+        {"GGUF", 4, ": it is a GGUF file: give it a name that ends in .gguf"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (bytes >= rows[i].bytes && memcmp(data, rows[i].begin, rows[i].bytes) == 0) return rows[i].told;
+    return "";
+}

@@ -18,6 +18,8 @@ typedef struct file_map {
 
 /* Terminated (data[length] == 0); mem_free it. Refuses directories and files of more than `limit` bytes. */
 PROPANE_CHECK propane_status file_read(const char *path, size_t limit, char **data, size_t *length, propane_error *err);
+/* What the first bytes are of, where they are not of the file that was meant: "a web page: ...". "": nothing that is known. */
+const char *file_disguise(const void *data, size_t bytes);
 PROPANE_CHECK propane_status file_map_open(const char *path, file_map *out, propane_error *err);
 void file_map_close(file_map *map);
 

@@ -3,16 +3,59 @@
  */
 #include "base/json.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
+
+/* The text with ".0" behind each whole number of more than 18 digits, so that it is read as a real one: Python writes
+ * 1000000000000000019884624838656 where it means "no limit". */
+static void widen_numbers(const char *data, size_t length, text *out) {
+    enum { SURE = 18 }; /* digits that fit into 64 bits */
+    bool inside = false;
+    size_t copied = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (data[i] == '\\' && inside) {
+            i++;
+        } else if (data[i] == '"') {
+            inside = !inside;
+        } else if (!inside && isdigit((unsigned char)data[i])) {
+            size_t end = i;
+            while (end < length && isdigit((unsigned char)data[end])) end++;
+            bool whole = end == length || !strchr(".eE", data[end]), fraction = i > 0 && strchr(".eE+", data[i - 1]);
+            if (end - i > SURE && whole && !fraction) {
+                text_append_n(out, data + copied, end - copied);
+                text_append(out, ".0");
+                copied = end;
+            }
+            while (end < length && (isalnum((unsigned char)data[end]) || strchr(".+-", data[end]))) end++;
+            i = end - 1;
+        }
+    }
+    if (copied < length) text_append_n(out, data + copied, length - copied);
+}
+
+json_t *json_load(const char *data, size_t length, json_error_t *e) {
+    if (length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) data += 3, length -= 3;
+    json_t *v = json_loadb(length ? data : "", length, JSON_REJECT_DUPLICATES, e);
+    if (v || json_error_code(e) != json_error_numeric_overflow) return v;
+    text wide = {0};
+    widen_numbers(data, length, &wide);
+    if (!wide.failed && wide.length) v = json_loadb(wide.data, wide.length, JSON_REJECT_DUPLICATES, e);
+    text_deinit(&wide);
+    return v;
+}
 
 propane_status json_parse(const char *data, size_t length, const char *source, json_t **out, propane_error *err) {
     json_error_t e;
-    *out = json_loadb(length ? data : "", length, JSON_REJECT_DUPLICATES, &e);
+    *out = json_load(data, length, &e);
     if (*out) return PROPANE_OK;
     if (json_error_code(&e) == json_error_out_of_memory) return propane_fail_memory(err, length);
+    if (*file_disguise(data, length))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: not JSON%s", source, file_disguise(data, length));
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: line %d, column %d: not valid JSON: %s", source, e.line,
                         e.column, e.text);
 }
@@ -33,7 +76,7 @@ static const char *kind_name(const json_t *v) {
     case JSON_ARRAY: return "a list";
     case JSON_STRING: return "a string";
     case JSON_INTEGER: return "a whole number";
-    case JSON_REAL: return "a number with a fraction";
+    case JSON_REAL: return fabs(json_real_value(v)) < 0x1p63 ? "a number with a fraction" : "a number beyond 64 bits";
     case JSON_TRUE: return "true";
     case JSON_FALSE: return "false";
     default: return "null";

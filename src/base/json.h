@@ -10,6 +10,9 @@
 #include "base/status.h"
 
 /* Duplicate keys are refused; depth is bounded by jansson (2048). json_decref the result. */
+/* What jansson reads, but a byte order mark at the front is passed over and whole numbers beyond 64 bits are real ones. NULL:
+ * why is in *e. */
+json_t *json_load(const char *data, size_t length, json_error_t *e);
 PROPANE_CHECK propane_status json_parse(const char *data, size_t length, const char *source, json_t **out,
                                         propane_error *err);
 PROPANE_CHECK propane_status json_read(const char *path, size_t limit, json_t **out, propane_error *err);

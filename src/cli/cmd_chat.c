@@ -232,7 +232,7 @@ static propane_status talk(chat_job *j, propane_error *err) {
 static propane_status open_model(chat_job *j, propane_error *err) {
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
-    PROPANE_TRY(opened_model_tokenizer(&j->m, false, err));
+    PROPANE_TRY(opened_model_tokenizer(&j->m, err));
     PROPANE_TRY(infer_chat_open(j->m.model, j->m.tokenizer, j->chat_name, &j->chat, err));
     if (!(j->arena = arena_create())) return propane_fail_memory(err, 0);
     return opened_model_start(&j->m, err);

@@ -52,15 +52,11 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
         status = ids_parse(data, length, path, j->weights->config.vocab_size, &j->ids, err);
     } else if (token_file_is(data, length)) {
         status = take_tokens(j, data, length, err);
-    } else if (tokenizer_vocab_size(j->tokenizer) != j->weights->config.vocab_size) {
-        status =
-            propane_fail(err, PROPANE_ERR_INVALID,
-                         "%s has a vocabulary of %" PRId64 ", the tokenizer one of %d: they do not belong together",
-                         j->model, j->weights->config.vocab_size, tokenizer_vocab_size(j->tokenizer));
     } else {
         j->text_bytes = length;
-        status = tokenizer_encode(j->tokenizer, data, length, &j->ids, err);
-        if (status != PROPANE_OK) status = propane_fail_prefix(err, status, "%s", path);
+        status = run_vocabulary(j->model, j->weights->config.vocab_size, j->tokenizer, err);
+        if (status == PROPANE_OK && tokenizer_encode(j->tokenizer, data, length, &j->ids, err) != PROPANE_OK)
+            status = propane_fail_prefix(err, err->status, "%s", path);
     }
     mem_free(data);
     if (status == PROPANE_OK && j->ids.count < 2)

@@ -368,7 +368,7 @@ static propane_status open_model(generate_job *j, item *single, propane_error *e
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
     bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->m.vocabulary;
-    if (wants_text) PROPANE_TRY(opened_model_tokenizer(&j->m, !j->prompt_ids, err));
+    if (wants_text) PROPANE_TRY(opened_model_tokenizer(&j->m, err));
     if (single) PROPANE_TRY(encode(single, err)); /* before the work of opening a device */
     return opened_model_start(&j->m, err);
 }

@@ -32,7 +32,7 @@ static const char *last_part(const char *path, char out[200]) {
 
 static propane_status open_model(serve_job *j, propane_error *err) {
     PROPANE_TRY(opened_model_read(&j->m, err));
-    PROPANE_TRY(opened_model_tokenizer(&j->m, false, err));
+    PROPANE_TRY(opened_model_tokenizer(&j->m, err));
     PROPANE_TRY(infer_chat_open(j->m.model, j->m.tokenizer, j->chat_name, &j->chat, err));
     return opened_model_start(&j->m, err);
 }

@@ -78,7 +78,6 @@ static propane_status sizes_config(const model_flags *m, const train_job *j, mod
 
 /* The configuration and, with --init, the weights that the run starts from. */
 static propane_status choose_model(const model_flags *m, train_job *j, propane_error *err) {
-    int vocab = tokenizer_vocab_size(j->corpus.tokenizer);
     if (j->options.resume) { /* the run's own */
         char *path = run_path(j->options.run_dir, TRAIN_CONFIG);
         propane_status status = path ? model_config_read(path, &j->config, err) : propane_fail_memory(err, 0);
@@ -94,22 +93,17 @@ static propane_status choose_model(const model_flags *m, train_job *j, propane_e
     } else {
         PROPANE_TRY(sizes_config(m, j, &j->config, err));
     }
-    if (j->config.vocab_size != vocab)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "the model (%s) has a vocabulary of %" PRId64
-                            ", the tokenizer one of %d: give the model's own --tokenizer",
-                            m->init     ? m->init
-                            : m->config ? m->config
-                                        : j->options.run_dir,
-                            j->config.vocab_size, vocab);
-    return PROPANE_OK;
+    return run_vocabulary(m->init     ? m->init
+                          : m->config ? m->config
+                                      : j->options.run_dir,
+                          j->config.vocab_size, j->corpus.tokenizer, err);
 }
 
 static propane_status count_bytes(train_job *j, propane_error *err) {
-    int vocab = tokenizer_vocab_size(j->corpus.tokenizer);
-    j->bytes_of_token = mem_array((size_t)vocab, sizeof *j->bytes_of_token);
-    if (!j->bytes_of_token) return propane_fail_memory(err, (size_t)vocab * sizeof *j->bytes_of_token);
-    for (int i = 0; i < vocab; i++) {
+    size_t rows = (size_t)j->config.vocab_size; /* ids that the tokenizer lacks have no bytes */
+    j->bytes_of_token = mem_array(rows, sizeof *j->bytes_of_token);
+    if (!j->bytes_of_token) return propane_fail_memory(err, rows * sizeof *j->bytes_of_token);
+    for (int i = 0; i < tokenizer_vocab_size(j->corpus.tokenizer); i++) {
         size_t length;
         tokenizer_piece(j->corpus.tokenizer, i, &length);
         j->bytes_of_token[i] = (int32_t)length;

@@ -6,7 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/runfolder.h"
 
 enum { TEXT_LIMIT = 1 << 30 };
@@ -21,8 +23,7 @@ static double unigram_entropy(const char *data, size_t length) {
 
 /* The tokenizer that was given, or the model's. */
 static propane_status take_tokenizer(const corpus_options *o, corpus *c, propane_error *err) {
-    if (o->model) return run_tokenizer(o->tokenizer, o->model, &c->tokenizer, err);
-    if (o->tokenizer) return tokenizer_read(o->tokenizer, &c->tokenizer, err);
+    if (o->model || o->tokenizer) return run_tokenizer(o->tokenizer, o->model, &c->tokenizer, err);
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s is instruction data: give the model that it is for with --init, or a --tokenizer", o->text);
 }
@@ -34,13 +35,28 @@ static propane_status learn(const corpus_options *o, const char *data, size_t le
     return tokenizer_train_bpe(data, length, o->vocab, &c->tokenizer, err);
 }
 
+/* What would be learnt as if it were a text, but cannot be meant as one. A web page can. */
+static propane_status check_text(const char *path, const char *data, size_t length, propane_error *err) {
+    size_t at = 0;
+    while (at < length && strchr(" \t\r\n", data[at]) && data[at]) at++;
+    if (length == 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty; give a text to learn from", path);
+    if (data[0] != '<' && *file_disguise(data, length))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a text%s", path, file_disguise(data, length));
+    if (text_ends_with(path, ".json") && at < length && (data[at] == '{' || data[at] == '['))
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: instruction data is read from files called .jsonl, one JSON object a line; to learn the "
+            "JSON itself as a text, call it .txt",
+            path);
+    return PROPANE_OK;
+}
+
 static propane_status open_text(const corpus_options *o, corpus *c, propane_error *err) {
     char *data = NULL;
     size_t length = 0;
     PROPANE_TRY(file_read(o->text, TEXT_LIMIT, &data, &length, err));
-    propane_status status = PROPANE_OK;
-    if (length == 0)
-        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty; give a text to learn from", o->text);
+    propane_status status = check_text(o->text, data, length, err);
     if (status == PROPANE_OK) status = learn(o, data, length, c, err);
     if (status == PROPANE_OK && tokenizer_encode(c->tokenizer, data, length, &c->list, err) != PROPANE_OK)
         status = propane_fail_prefix(err, err->status, "%s", o->text);

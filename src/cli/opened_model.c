@@ -3,7 +3,6 @@
  */
 #include "cli/opened_model.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "cli/runfolder.h"
@@ -12,14 +11,9 @@ propane_status opened_model_read(opened_model *o, propane_error *err) {
     return run_model(o->model, o->adapter, &o->weights, err);
 }
 
-propane_status opened_model_tokenizer(opened_model *o, bool exact, propane_error *err) {
+propane_status opened_model_tokenizer(opened_model *o, propane_error *err) {
     PROPANE_TRY(run_tokenizer(o->vocabulary, o->model, &o->tokenizer, err));
-    int64_t vocab = o->weights->config.vocab_size, own = tokenizer_vocab_size(o->tokenizer);
-    if (own == vocab || (own < vocab && !exact)) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s has a vocabulary of %" PRId64 ", the tokenizer one of %" PRId64
-                        ": they do not belong together",
-                        o->model, vocab, own);
+    return run_vocabulary(o->model, o->weights->config.vocab_size, o->tokenizer, err);
 }
 
 propane_status opened_model_start(opened_model *o, propane_error *err) {

@@ -37,8 +37,8 @@ typedef struct opened_model {
 
 /* The weights, with the adapter's added. */
 PROPANE_CHECK propane_status opened_model_read(opened_model *o, propane_error *err);
-/* Its tokenizer. A vocabulary larger than the model's, and with `exact` any of another size, is an error. */
-PROPANE_CHECK propane_status opened_model_tokenizer(opened_model *o, bool exact, propane_error *err);
+/* Its tokenizer, which must belong to it. */
+PROPANE_CHECK propane_status opened_model_tokenizer(opened_model *o, propane_error *err);
 /* The device and the programs. */
 PROPANE_CHECK propane_status opened_model_start(opened_model *o, propane_error *err);
 /* All of it; what was never opened is passed over. */

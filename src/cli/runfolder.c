@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -12,6 +13,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
+#include "model/folder.h"
 #include "model/store.h"
 
 char *run_path(const char *dir, const char *name) {
@@ -21,21 +24,47 @@ char *run_path(const char *dir, const char *name) {
     return path;
 }
 
-propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err) {
-    if (given) return tokenizer_read(given, out, err);
-    size_t length = strlen(model);
-    if (length > 5 && strcmp(model + length - 5, ".gguf") == 0) return tokenizer_read(model, out, err);
+/* In a model's folder, or beside a model's file. */
+static propane_status tokenizer_in(const char *dir, tokenizer **out, propane_error *err) {
     static const char *const names[] = {RUN_TOKENIZER, "tokenizer.json"};
-    for (int i = 0; i < 2 && file_is_dir(model); i++) {
-        char *path = run_path(model, names[i]);
-        if (!path) return propane_fail_memory(err, strlen(model));
+    *out = NULL;
+    for (int i = 0; i < 2; i++) {
+        char *path = run_path(dir, names[i]);
+        if (!path) return propane_fail_memory(err, strlen(dir));
         bool there = file_exists(path);
         propane_status status = there ? tokenizer_read(path, out, err) : PROPANE_OK;
         mem_free(path);
         if (there) return status;
     }
+    return PROPANE_OK;
+}
+
+propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err) {
+    const char *from = given ? given : model, *slash = strrchr(from, '/');
+    bool is_dir = file_is_dir(from);
+    char dir[1000];
+    if (!is_dir && (given || text_ends_with(model, ".gguf"))) return tokenizer_read(from, out, err);
+    if (is_dir)
+        snprintf(dir, sizeof dir, "%s", from);
+    else
+        snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - from) : 1, slash ? from : ".");
+    PROPANE_TRY(tokenizer_in(dir, out, err));
+    if (*out) return PROPANE_OK;
+    if (is_dir) return folder_explain(dir, FOLDER_TOKENIZER, err);
     return propane_fail(err, PROPANE_ERR_NOT_FOUND,
                         "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
+}
+
+propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *t, propane_error *err) {
+    int64_t own = tokenizer_vocab_size(t);
+    if (own <= rows && own > rows / 2) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s has a vocabulary of %" PRId64 ", the tokenizer one of %" PRId64
+                        ": they do not belong together%s",
+                        model, rows, own,
+                        own > rows && own - rows <= rows / 4
+                            ? "; if tokens were added, make room for them, in Python: model.resize_token_embeddings"
+                            : "");
 }
 
 static bool model_is_there(const char *dir) {

@@ -175,8 +175,8 @@ static propane_status read_all(safetensors *s, const uint8_t *bytes, size_t leng
     for (int i = 7; i >= 0; i--) header = header << 8 | bytes[i];
     if (header > MAX_HEADER)
         return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s: offset 0: a header of %llu bytes; at most %d are allowed. Is it a safetensors file?",
-                            s->source, (unsigned long long)header, MAX_HEADER);
+                            "%s: not a safetensors file: its header would have %llu bytes, at most %d are allowed%s",
+                            s->source, (unsigned long long)header, MAX_HEADER, file_disguise(bytes, length));
     if (header > length - 8)
         return propane_fail(
             err, PROPANE_ERR_INVALID,

@@ -11,6 +11,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "model/folder.h"
 #include "model/gguf.h"
 #include "model/llama2c.h"
 
@@ -29,12 +30,13 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
     else if (map.bytes > 28 && map.data[3] == 0 && map.data[7] == 0)
         *out = MODEL_FORM_LLAMA2C;
     else {
+        const char *disguise = file_disguise(map.data, map.bytes);
         file_map_close(&map);
         return propane_fail(
             err, PROPANE_ERR_INVALID,
             "%s: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or "
-            "a llama2.c checkpoint",
-            path);
+            "a llama2.c checkpoint%s",
+            path, disguise);
     }
     file_map_close(&map);
     return PROPANE_OK;
@@ -231,6 +233,7 @@ static bool is_sharded(const char *folder) {
 static propane_status read_tensors(const char *path, bool is_dir, bool only_config, model_config *config,
                                    model_weights **out, propane_error *err) {
     safetensors *s = NULL;
+    if (is_dir) PROPANE_TRY(folder_check(path, err));
     if (is_dir && is_sharded(path)) return read_shards(path, only_config, config, out, err);
     PROPANE_TRY(open_tensors(path, is_dir, &s, err));
     propane_status status = config_of(s, path, is_dir, config, err);

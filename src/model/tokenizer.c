@@ -523,8 +523,9 @@ propane_status tokenizer_encode(const tokenizer *t, const char *data, size_t len
 /* ---- decoding -------------------------------------------------------------------------------------------------------------------- */
 
 const char *tokenizer_piece(const tokenizer *t, int32_t id, size_t *length) {
-    *length = t->lengths[id];
-    return t->pieces[id];
+    bool known = id >= 0 && id < t->vocab;
+    *length = known ? t->lengths[id] : 0;
+    return known ? t->pieces[id] : "";
 }
 
 /* Whether more bytes could still make `held` a character. */

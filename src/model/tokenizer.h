@@ -70,7 +70,7 @@ PROPANE_CHECK propane_status token_list_add(token_list *list, int32_t id, propan
  * kind knows special tokens in the text, and bytes that are not UTF-8 become U+FFFD, as Python's errors="replace" does. */
 PROPANE_CHECK propane_status tokenizer_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
                                               propane_error *err);
-/* The bytes of one id (0 <= id < vocab size), not terminated; bos, eos and unknown have none. */
+/* The bytes of one id, not terminated; bos, eos and unknown have none, nor have rows of an embedding that no id belongs to. */
 const char *tokenizer_piece(const tokenizer *t, int32_t id, size_t *length);
 
 /* Turns ids into text as they come: a character whose bytes are spread over several ids appears when it is complete,

@@ -76,12 +76,16 @@ static propane_status parse_llama(const uint8_t *p, size_t length, const char *s
                                   propane_error *err) {
     tokenizer *t;
     int count;
+    static const char sentence[] =
+        ": it is SentencePiece's tokenizer.model, which is not read; write a tokenizer.json, in Python: "
+        "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
+    bool sentencepiece = length > 10 && p[0] == '\n' && p[2] == '\n' && memcmp(p + 4, "<unk>", 5) == 0;
     if (length < 4 || read_u32(p) > TOKENIZER_PIECE_MAX)
         return propane_fail(
             err, PROPANE_ERR_INVALID,
             "%s: neither a Propane tokenizer (JSON) nor a llama2.c tokenizer (which begins with the length "
-            "of its longest piece)",
-            source);
+            "of its longest piece)%s",
+            source, sentencepiece ? sentence : file_disguise(p, length));
     PROPANE_TRY(walk_records(p, length, source, NULL, &count, err));
     if (count < 4)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: only %d pieces; a tokenizer has at least 4", source, count);

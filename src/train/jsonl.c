@@ -4,10 +4,13 @@
  */
 #include "train/jsonl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 enum { FILE_LIMIT = 1 << 30 };
 
@@ -139,14 +142,35 @@ static propane_status want_text(const json_t *object, const char *key, const cha
     return *out ? PROPANE_OK : propane_fail(err, PROPANE_ERR_INVALID, "\"%s\" must be a string", key);
 }
 
+/* Other people's names for the same things, so that the message says what to do. */
+static propane_status wrong_keys(const json_t *object, propane_error *err) {
+    char keys[200] = "", shown[80];
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        size_t used = strlen(keys);
+        if (used < 100)
+            snprintf(keys + used, sizeof keys - used, "%s\"%s\"", used ? ", " : "",
+                     text_quote(shown, key, strlen(key)));
+    }
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\", but %s: give them "
+                        "those names",
+                        *keys ? keys : "nothing");
+}
+
 static propane_status one_line(reader *r, const json_t *object, propane_error *err) {
     const char *prompt = "", *completion;
     r->text.text.length = 0;
     r->text.answer_count = 0;
-    if (!json_is_object(object)) return propane_fail(err, PROPANE_ERR_INVALID, "the line is not a JSON object");
+    if (!json_is_object(object))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "the line is not a JSON object; give one object a line, without []");
     const json_t *messages = json_object_get(object, "messages");
     if (messages) return chat_line(r, messages, err);
     if (json_object_get(object, "prompt") || json_object_get(object, "completion")) {
+        if (!json_object_get(object, "prompt") || !json_object_get(object, "completion"))
+            return wrong_keys(object, err);
         PROPANE_TRY(want_text(object, "prompt", &prompt, err));
         PROPANE_TRY(want_text(object, "completion", &completion, err));
         return plain_line(r, prompt, completion, err);
@@ -155,13 +179,14 @@ static propane_status one_line(reader *r, const json_t *object, propane_error *e
         PROPANE_TRY(want_text(object, "text", &completion, err));
         return plain_line(r, "", completion, err);
     }
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\"");
+    return wrong_keys(object, err);
 }
 
 static propane_status parse_line(reader *r, const char *line, size_t length, propane_error *err) {
     json_error_t wrong;
-    json_t *object = json_loadb(line, length, JSON_REJECT_DUPLICATES, &wrong);
+    json_t *object = json_load(line, length, &wrong);
+    if (!object && *file_disguise(line, length))
+        return propane_fail(err, PROPANE_ERR_INVALID, "not JSON%s", file_disguise(line, length));
     if (!object) return propane_fail(err, PROPANE_ERR_INVALID, "column %d: %s", wrong.column, wrong.text);
     propane_status status = one_line(r, object, err);
     json_decref(object);

@@ -121,6 +121,28 @@ static json_t *parse(const char *s) {
     return j;
 }
 
+/* Python's "no limit" is 10^30; whole numbers that fit stay whole, digits in strings and fractions stay as they are. */
+TEST(json_of_other_programs) {
+    json_t *o = parse("\xef\xbb\xbf{\"a\":1000000000000000019884624838656,\"b\":9223372036854775807,"
+                      "\"c\":\"1000000000000000019884624838656\",\"d\":[-1000000000000000019884624838656,"
+                      "0.1000000000000000019884624838656,1e10,3]}");
+    int64_t whole = 0;
+    EXPECT(json_real_value(json_object_get(o, "a")) == 1e30);
+    EXPECT(json_real_value(json_object_get(o, "b")) == 0x1p63 ||
+           json_integer_value(json_object_get(o, "b")) == INT64_MAX);
+    EXPECT_TEXT(json_string_value(json_object_get(o, "c")), "1000000000000000019884624838656");
+    const json_t *d = json_object_get(o, "d");
+    EXPECT(json_real_value(json_array_get(d, 0)) == -1e30 && json_real_value(json_array_get(d, 1)) == 0.1);
+    EXPECT(json_real_value(json_array_get(d, 2)) == 1e10 && json_is_integer(json_array_get(d, 3)));
+    EXPECT_FAIL(json_get_int(o, "t", "a", true, 0, 5, &whole, &err), PROPANE_ERR_INVALID,
+                "t: key 'a' must be a whole number, but is a number beyond 64 bits");
+    json_decref(o);
+    json_t *j;
+    EXPECT_FAIL(json_parse("version https://git-lfs.github.com/spec/v1\n", 43, "f.json", &j, &err), PROPANE_ERR_INVALID,
+                "f.json: not JSON: it is a pointer of Git LFS");
+    EXPECT_FAIL(json_parse("{\"a\":1e999}", 11, "f", &j, &err), PROPANE_ERR_INVALID, "real number overflow");
+}
+
 TEST(json_errors_say_where) {
     json_t *j;
     EXPECT_FAIL(json_parse("{\"a\": 1,\n  }", 12, "f.json", &j, &err), PROPANE_ERR_INVALID, "f.json: line 2, column 3");
@@ -163,4 +185,5 @@ TEST(json_values_are_checked) {
 
 SUITE("base/file", T(written_files_read_back), T(a_writer_can_seek_back_and_is_atomic),
       T(refusals_name_path_and_reason), T(a_full_disk_is_an_error_and_leaves_nothing),
-      T(folders_are_made_with_their_parents), T(json_errors_say_where), T(json_values_are_checked))
+      T(folders_are_made_with_their_parents), T(json_of_other_programs), T(json_errors_say_where),
+      T(json_values_are_checked))

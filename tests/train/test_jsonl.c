@@ -48,6 +48,16 @@ TEST(the_answer_is_learnt) {
     train_examples_deinit(&e);
 }
 
+/* As other programs write them: a mark at the front, Windows' line ends, numbers that no integer holds. */
+TEST(what_other_programs_write) {
+    train_examples e;
+    EXPECT_OK(
+        parse("\xef\xbb\xbf{\"text\": \"ab\", \"id\": 12345678901234567890123}\r\n\r\n{\"text\": \"cd\"}\r\n", &e));
+    EXPECT(e.count == 2);
+    EXPECT_TEXT(marked(&e, 1), "c[d]");
+    train_examples_deinit(&e);
+}
+
 TEST(a_wrong_line_is_named) {
     static const struct {
         const char *data, *message;
@@ -57,8 +67,12 @@ TEST(a_wrong_line_is_named) {
         {"{\"text\": \"ab\"}\n{\"text\": \"ab\"\n", "d.jsonl:2: column "},
         {"[1]", "d.jsonl:1: the line is not a JSON object"},
         {"{\"text\": \"ab\"}\n\n{}",
-         "d.jsonl:3: it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\""},
-        {"{\"prompt\": \"a\"}", "d.jsonl:1: \"completion\" must be a string"},
+         "d.jsonl:3: it has neither \"messages\" nor \"prompt\" and \"completion\" nor \"text\", but nothing"},
+        {"{\"prompt\": \"a\"}", "nor \"text\", but \"prompt\": give them those names"},
+        {"{\"instruction\": \"a\", \"output\": \"b\"}", "but \"instruction\", \"output\": give them"},
+        {"[{\"prompt\": \"a\"}]", "give one object a line, without []"},
+        {"\xff\xfe{", "d.jsonl:1: not JSON: it is UTF-16"},
+        {"{\"completion\": 1, \"prompt\": \"a\"}", "d.jsonl:1: \"completion\" must be a string"},
         {"{\"prompt\": 1, \"completion\": \"a\"}", "d.jsonl:1: \"prompt\" must be a string"},
         {"{\"prompt\": \"a\", \"completion\": \"\"}",
          "d.jsonl:1: there is nothing to learn in it: the answer is empty"},
@@ -182,5 +196,6 @@ TEST(batches_visit_every_window_once_an_epoch) {
     train_examples_deinit(&e);
 }
 
-SUITE("train/jsonl", T(the_answer_is_learnt), T(a_wrong_line_is_named), T(other_data_have_another_sum),
-      T(examples_share_windows), T(what_is_cut_off_is_not_learnt), T(batches_visit_every_window_once_an_epoch))
+SUITE("train/jsonl", T(the_answer_is_learnt), T(what_other_programs_write), T(a_wrong_line_is_named),
+      T(other_data_have_another_sum), T(examples_share_windows), T(what_is_cut_off_is_not_learnt),
+      T(batches_visit_every_window_once_an_epoch))

@@ -99,7 +99,7 @@ $ tune --data plain.jsonl --lora-rank 2 --lora-targets c_attn --run e
 # wrong data and wrong use
 @ printf '{"prompt": "a", "completion": "b"}\n{"prompt": "a"}\n' > bad1.jsonl; printf '\n{"text": "a" "b"}\n' > bad2.jsonl; printf '{"messages": [{"role": "user", "content": "a"}]}' > bad3.jsonl; : > empty.jsonl
 $ tune --data bad1.jsonl --run e
-2> propane train: bad1.jsonl:2: "completion" must be a string
+2> propane train: bad1.jsonl:2: it has neither "messages" nor "prompt" and "completion" nor "text", but "prompt": give them those names
 = 1
 $ tune --data bad2.jsonl --run e
 2> propane train: bad2.jsonl:2: column 16: '}' expected near '"b"'

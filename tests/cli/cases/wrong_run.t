@@ -64,7 +64,7 @@ $ copy b truncate -s 0 b/checkpoint.safetensors; propane train --data text --res
 2> propane train: b/checkpoint.safetensors: 0 bytes are too few for a safetensors file, which begins with an 8-byte header length
 = 1
 $ copy c cp text c/checkpoint.safetensors; propane train --data text --resume --run c --steps 25
-2~ propane train: c/checkpoint.safetensors: offset 0: a header of * bytes; at most 104857600 are allowed. Is it a safetensors file?
+2~ propane train: c/checkpoint.safetensors: not a safetensors file: its header would have * bytes, at most 104857600 are allowed
 = 1
 $ copy d cp done/model.safetensors d/checkpoint.safetensors; propane train --data text --resume --run d --steps 25
 2> propane train: d/checkpoint.safetensors: its format is 'pt', not 'propane-checkpoint-1'; this is not a checkpoint of a training run
@@ -93,7 +93,7 @@ $ propane train --data text --init done --vocab 270
 2> Try 'propane train --help'.
 = 2
 $ propane tokenize text --vocab 270 --out v.json > log; propane train --data text --init done --tokenizer v.json
-2> propane train: the model (done) has a vocabulary of 16, the tokenizer one of 270: give the model's own --tokenizer
+2> propane train: done has a vocabulary of 16, the tokenizer one of 270: they do not belong together
 = 1
 $ propane train --data text --init done --layers 2
 2> propane train: --init says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie

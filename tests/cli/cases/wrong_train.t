@@ -184,7 +184,7 @@ $ config 's/"num_attention_heads":2/"num_attention_heads":2,"head_dim":7/'
 2> propane train: config.json: head_dim is 7; it must be even, because RoPE turns pairs
 = 1
 $ config 's/"num_attention_heads":2/"num_attention_heads":99999999999999999999/'
-2> propane train: config.json: line 1, column 126: not valid JSON: too big integer near '99999999999999999999'
+2> propane train: config.json: key 'num_attention_heads' must be a whole number, but is a number beyond 64 bits
 = 1
 $ config 's/llama/mamba/'
 2> propane train: config.json: model_type is 'mamba'; those known are llama, qwen2, qwen3, gpt2
@@ -198,8 +198,8 @@ $ config 's/}/,"rms_norm_eps":"small"}/'
 $ config 's/}/,"rope_scaling":{"type":"yarn"}}/'
 2> propane train: config.json: rope_scaling is of type 'yarn'; only 'default', 'linear' and 'llama3' can be done
 = 1
-$ config 's/"vocab_size":16/"vocab_size":17/'
-2> propane train: the model (config.json) has a vocabulary of 17, the tokenizer one of 16: give the model's own --tokenizer
+$ config 's/"vocab_size":16/"vocab_size":15/'
+2> propane train: config.json has a vocabulary of 15, the tokenizer one of 16: they do not belong together; if tokens were added, make room for them, in Python: model.resize_token_embeddings
 = 1
 $ ls -d propane-run
 2~ *propane-run*

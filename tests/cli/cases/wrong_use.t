@@ -15,7 +15,7 @@ $ propane generate empty
 2> propane generate: empty: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint
 = 1
 $ propane generate dir
-2> propane generate: cannot open dir/model.safetensors: No such file or directory
+2> propane generate: dir: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
 = 1
 $ propane generate cut.bin --prompt-ids 1 --print-ids
 2~ propane generate: cut.bin: the file has 3000 bytes, but a llama2.c checkpoint of these sizes has *; it is truncated
@@ -140,8 +140,8 @@ $ propane tokenize text --kind chars --vocab 300 --out t
 2> propane tokenize: --vocab is for --kind bpe; chars has as many ids as it needs
 2> Try 'propane tokenize --help'.
 = 2
-$ propane tokenize bpe.json --tokenizer m/tokenizer.propane.json --tokens t
-2> propane tokenize: bpe.json: the character '{' at offset 0 is not in the vocabulary of 16 characters
+$ cp bpe.json bpe.txt; propane tokenize bpe.txt --tokenizer m/tokenizer.propane.json --tokens t
+2> propane tokenize: bpe.txt: the character '{' at offset 0 is not in the vocabulary of 16 characters
 = 1
 $ (ulimit -f 8; propane tokenize text --kind bytes --out t --tokens full); ls full*
 2> propane tokenize: cannot write full: File too large
@@ -207,7 +207,7 @@ $ propane show missing empty dir text bpe.json
 >~ bpe.json: tokenizer, kind bpe, 270 ids, bos -1, eos -1
 2> propane show: cannot open missing: No such file or directory
 2> propane show: empty: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer or a token file
-2> propane show: cannot open dir/model.safetensors: No such file or directory
+2> propane show: dir: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
 2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer or a token file
 = 1
 $ propane show cut.bin cut.safetensors tiny.safetensors cut.tokens

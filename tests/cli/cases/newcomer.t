@@ -1,0 +1,105 @@
+# What people have instead of what is asked for: half folders, other formats, wrong files. Each is told what it is and what to do.
+@ awk 'BEGIN{for(i=0;i<900;i++) print "line", i*i%977, "of", i%7}' > text
+@ propane train --data text --vocab 300 --layers 2 --width 32 --heads 4 --context 32 --batch 2 --steps 2 --eval-every 0 --run run > log; propane convert run good > log; rm good/tokenizer.propane.json
+@ printf '#!/bin/sh\nd=$1; shift; rm -rf $d; cp -r good $d; (cd $d && "$@")\n' > ../bin/half; chmod +x ../bin/half
+@ printf '#!/bin/sh\npropane generate $1 --prompt "line 1" --count 2 --temperature 0 > out && echo fine\n' > ../bin/try; chmod +x ../bin/try
+$ try good; try good/model.safetensors; propane eval run --data text --tokenizer good --json > log && echo fine
+> fine
+> fine
+> fine
+= 0
+# the tokenizer
+$ half a rm tokenizer.json; try a
+2> propane generate: a: there is no tokenizer beside the model; give one with --tokenizer
+= 1
+$ half b mv tokenizer.json tokenizer.model; try b
+2> propane generate: b: its tokenizer is tokenizer.model (SentencePiece), which is not read; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
+= 1
+$ half b mv tokenizer.json merges.txt; propane train --init b --data text --run e
+2> propane train: b: its tokenizer is vocab.json and merges.txt, which is not read; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
+= 1
+$ printf '\n\016\n\005<unk>\025\000\000\000\000\030\002' > t.model; propane generate good --tokenizer t.model --prompt a 2>&1 | sed 's/.*piece)//'
+> : it is SentencePiece's tokenizer.model, which is not read; write a tokenizer.json, in Python: AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)
+= 0
+# the weights
+$ half c mv model.safetensors pytorch_model.bin; try c
+2> propane generate: c: its weights are in pytorch_model.bin, which is Python's pickle and not read; write them as safetensors, in Python: AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(FOLDER)
+= 1
+$ half c mv model.safetensors model-00001-of-00002.safetensors; try c
+2> propane generate: c: it holds model-00001-of-00002.safetensors, but no model.safetensors.index.json, which says what is in which file: get that, too
+= 1
+$ half c mv model.safetensors weights.safetensors; try c; try c/weights.safetensors
+> fine
+2> propane generate: c: there is no model.safetensors in it; give the file itself: c/weights.safetensors
+= 0
+$ half c rm model.safetensors; propane convert good c/m.gguf > log; try c; try c/m.gguf
+> fine
+2> propane generate: c: there is no model.safetensors in it; give the file itself: c/m.gguf
+= 0
+$ half c rm config.json; try c; propane train --init c --data text --run e; propane show c
+2> propane generate: c: there is no config.json in it, which says what kind of model the weights are: get that, too
+2> propane train: c: there is no config.json in it, which says what kind of model the weights are: get that, too
+2> propane show: c: there is no config.json in it, which says what kind of model the weights are: get that, too
+= 1
+$ mkdir -p hub/snapshots empty; cp -r good hub/snapshots/0abc; try hub; try hub/snapshots/0abc; try empty
+> fine
+2> propane generate: hub: there is no model in it; give the folder hub/snapshots/0abc
+2> propane generate: empty: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
+= 1
+# files that are not what they are called
+$ half d true; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n' > d/model.safetensors; try d
+2~ propane generate: d/model.safetensors: not a safetensors file: * it is a pointer of Git LFS, not the file itself: run 'git lfs pull' in its folder
+= 1
+$ printf '<!DOCTYPE html><html><title>404</title></html>' > d/model.safetensors; try d
+2~ propane generate: d/model.safetensors: not a safetensors file: * it is a web page: was the download refused?
+= 1
+$ printf '<html>404</html>\n' > d/tokenizer.json; cp good/model.safetensors d; try d
+2~ propane generate: d/tokenizer.json: *it is a web page: was the download refused?
+= 1
+$ printf 'PK\003\004.............................' > w.bin; try w.bin
+2> propane generate: w.bin: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint: it is a ZIP archive, as PyTorch saves pickles, which are not read; write safetensors
+= 1
+$ half d true; sed 's/"llama"/"mistral"/' good/config.json > d/config.json; try d
+2~ propane generate: d/config.json: model_type is 'mistral'; those known are llama, qwen2, qwen3, gpt2*
+= 1
+# a tokenizer_config.json as transformers writes it, with "no limit" as a number of 31 digits
+$ half f true; printf '{"model_max_length": 1000000000000000019884624838656, "bos_token": null}' > f/tokenizer_config.json; try f
+> fine
+= 0
+# more rows in the embedding than ids: filled up to a round number, as Qwen's are
+$ sed 's/"vocab_size": 300/"vocab_size": 320/' good/config.json > padded.json; propane train --config padded.json --tokenizer good/tokenizer.json --data text --context 32 --batch 2 --steps 3 --eval-every 3 --eval-batches 1 --run padded > log; try padded; propane eval padded --data text --json > log && propane generate padded --prompt line --count 100 --temperature 50 > out && propane convert padded p.gguf > log && try p.gguf
+> fine
+> fine
+= 0
+$ sed 's/"vocab_size": 300/"vocab_size": 290/' good/config.json > few.json; propane train --config few.json --tokenizer good/tokenizer.json --data text --run e
+2> propane train: few.json has a vocabulary of 290, the tokenizer one of 300: they do not belong together; if tokens were added, make room for them, in Python: model.resize_token_embeddings
+= 1
+$ sed 's/"vocab_size": 300/"vocab_size": 3000/' good/config.json > many.json; propane train --config many.json --tokenizer good/tokenizer.json --data text --run e
+2> propane train: many.json has a vocabulary of 3000, the tokenizer one of 300: they do not belong together
+= 1
+# data
+@ printf '#!/bin/sh\nf=$1; shift; propane train --init good --data $f --context 32 --batch 1 --held-out 0 --steps 1 --eval-every 0 --run t$$ "$@" > out && head -1 out\n' > ../bin/learn; chmod +x ../bin/learn
+$ printf '\357\273\277{"prompt":"line","completion":" 1"}\r\n\r\n{"prompt":"line","completion":" 2"}\r\n' > bom.jsonl; learn bom.jsonl
+>~ bom.jsonl: 2 examples, *
+= 0
+$ printf '{"prompt":"li\377ne","completion":" 1"}\n' > broken.jsonl; learn broken.jsonl
+2~ propane train: broken.jsonl:1: column 13: unable to decode byte 0xff*
+= 1
+$ printf '\377\376{\000"\000' > wide.jsonl; learn wide.jsonl
+2> propane train: wide.jsonl:1: not JSON: it is UTF-16: save it as UTF-8
+= 1
+$ printf '[{"prompt":"a","completion":"b"}]' > list.jsonl; learn list.jsonl
+2> propane train: list.jsonl:1: the line is not a JSON object; give one object a line, without []
+= 1
+$ printf '[{"prompt":"a","completion":"b"}]' > list.json; learn list.json
+2> propane train: list.json: instruction data is read from files called .jsonl, one JSON object a line; to learn the JSON itself as a text, call it .txt
+= 1
+$ printf '{"instruction":"a","output":"b"}\n' > keys.jsonl; learn keys.jsonl
+2> propane train: keys.jsonl:1: it has neither "messages" nor "prompt" and "completion" nor "text", but "instruction", "output": give them those names
+= 1
+$ printf 'PAR1...............' > table.parquet; learn table.parquet
+2> propane train: table.parquet: not a text: it is a Parquet table: write it as JSON lines, in Python: Dataset.from_parquet(FILE).to_json(FILE)
+= 1
+$ awk 'BEGIN{s="line"; for(i=0;i<8;i++) s = s " " s; printf "{\"prompt\":\"line\",\"completion\":\"%s\"}\n{\"prompt\":\"%s\",\"completion\":\" 1\"}\n", s, s}' > long.jsonl; learn long.jsonl > log; grep longer out
+> 1 windows of 32 tokens; 2 examples are longer and were cut, 1 of them have no answer left and are not used
+= 0
