@@ -16,16 +16,12 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 enum { MAX_PIXELS = 1 << 28 };
 
-static bool ends_with(const char *path, const char *end) {
-    size_t n = strlen(path), m = strlen(end);
-    return n > m && strcasecmp(path + n - m, end) == 0;
-}
-
 bool picture_is_name(const char *path) {
-    return ends_with(path, ".png") || ends_with(path, ".jpg") || ends_with(path, ".jpeg");
+    return text_ends_with(path, ".png") || text_ends_with(path, ".jpg") || text_ends_with(path, ".jpeg");
 }
 
 typedef struct bytes {
