@@ -1055,3 +1055,13 @@ for dtype, dims in [('fp16', (2,)), ('fp32', (1, 3)), ('fp16', (2, 1, 2)), ('fp3
         tensor<%(t)s> old = read_state(input = acc); tensor<%(t)s> new = mul(x = old, y = x); write_state(data = new, input = acc);
         tensor<%(t)s> now = read_state(input = acc); tensor<%(t)s> more = add(x = now, y = old); tensor<%(t)s> last = coreml_update_state(state = acc, value = more);
         tensor<%(t)s> y = sub(x = last, y = x); } -> (y, old);""" % dict(t=t), [x, s], [now + s - x, s, now + s])
+
+# ---- the best of what is not a number: the first NaN, in rows of every kind of length
+for dims, axis in [((7,), 0), ((2, 1100), 1), ((3, 5), 0), ((2, 130, 2), 1)]:
+    x = ints(*dims, low=-50, high=50)
+    for name, f in {'reduce_argmax': np.argmax, 'reduce_argmin': np.argmin}.items():
+        case(name, f(x, axis), dtype='fp16', x=In(x), axis=axis)
+    flat = x.ravel()
+    flat[rng.integers(0, flat.size, size=2)] = nan
+    for name, f in {'reduce_argmax': np.argmax, 'reduce_argmin': np.argmin}.items():
+        case(name, f(x, axis), x=In(x), axis=axis)

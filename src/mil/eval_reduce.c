@@ -105,7 +105,9 @@ static propane_status axis_line(const mil_eval_args *a, const mil_type *x, line 
     return PROPANE_OK;
 }
 
-/* The first of equals. */
+/* The first NaN, else the first of the best, as NumPy and PyTorch choose. */
+static bool beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
+
 static propane_status arg_best(const mil_eval_args *a, double sign, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     line l;
@@ -115,7 +117,7 @@ static propane_status arg_best(const mil_eval_args *a, double sign, propane_erro
             const double *at = x->data + o * l.size * l.inner + i;
             int64_t best = 0;
             for (int64_t k = 1; k < l.size; k++)
-                if (sign * at[k * l.inner] > sign * at[best * l.inner]) best = k;
+                if (beats(sign * at[k * l.inner], sign * at[best * l.inner])) best = k;
             a->out[0].data[o * l.inner + i] = (double)best;
         }
     return PROPANE_OK;

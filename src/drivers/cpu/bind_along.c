@@ -6,7 +6,9 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/half.h"
 #include "drivers/cpu/dense.h"
+#include "drivers/cpu/rows.h"
 #include "mil/shape.h"
 
 enum { COLUMNS = 128 }; /* of a task: their lines lie in the nearest cache */
@@ -32,6 +34,7 @@ struct along_args {
     bool flag, reverse; /* argmin, exclusive */
     double on, off;
     cpu_plan_ref x, indices, updates, y, wide;
+    const cpu_rows_table *rows;
     const char *where;
 };
 
@@ -186,41 +189,51 @@ static void cumsum_line(const along_call *c, int64_t outer, int64_t first, int64
     }
 }
 
+/* Elements at .. at+n-1 as floats: where they lie, or in `memory`. */
+static const float *floats_at(const along_call *c, int64_t at, int64_t n, float *memory) {
+    if (c->a->dtype == MIL_fp32) return (const float *)(const void *)c->x + at;
+    fp16_to_f32_array(memory, (const uint16_t *)(const void *)c->x + at, (size_t)n);
+    return memory;
+}
+
+/* The first NaN, else the first of the best, as NumPy and PyTorch choose. */
+static inline bool beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
+
 static void best_columns(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
     const double sign = a->flag ? -1.0 : 1.0;
     double best[COLUMNS], where[COLUMNS] = {0}, line[COLUMNS];
     cpu_dense_load(best, a->dtype, c->x, outer * a->size * a->inner + first, 1, count);
+    for (int64_t i = 0; i < count; i++) best[i] *= sign;
     for (int64_t k = 1; k < a->size; k++) {
         cpu_dense_load(line, a->dtype, c->x, (outer * a->size + k) * a->inner + first, 1, count);
         for (int64_t i = 0; i < count; i++)
-            if (sign * line[i] > sign * best[i]) best[i] = line[i], where[i] = (double)k;
+            if (beats(sign * line[i], best[i])) best[i] = sign * line[i], where[i] = (double)k;
     }
     cpu_dense_store(c->y, a->out_type, outer * a->inner + first, 1, where, count);
 }
 
-/* One column whose elements follow one another: the best of each stretch, eight side by side; where it lies is looked for
- * only in a stretch that is better than all before. */
-static void best_line(const along_call *c, int64_t outer, int64_t first, int64_t count) {
+/* One column of floats whose elements follow one another: the best of each block by the vector kernels; then where it lies in
+ * the best block. */
+static void best_floats(const along_call *c, int64_t outer, int64_t first, int64_t count) {
     const along_args *a = c->a;
-    const double sign = a->flag ? -1.0 : 1.0;
-    double best = 0, where = 0, line[COLUMNS], top[8];
+    const cpu_reduce_code code = a->flag ? CPU_REDUCE_MIN : CPU_REDUCE_MAX;
+    const int64_t base = outer * a->size;
+    float memory[CPU_ROWS_BLOCK], best = 0, top = 0;
+    int64_t block = 0, at = 0;
     (void)first;
     (void)count;
-    for (int64_t k = 0; k < a->size; k += COLUMNS) {
-        const int64_t n = a->size - k < COLUMNS ? a->size - k : COLUMNS;
-        cpu_dense_load(line, a->dtype, c->x, outer * a->size + k, 1, n);
-        for (int64_t i = 0; i < n; i++) line[i] *= sign;
-        bool better = k == 0 || n < COLUMNS;
-        if (!better) {
-            for (int j = 0; j < 8; j++) top[j] = line[j];
-            for (int64_t i = 8; i < COLUMNS; i += 8)
-                for (int j = 0; j < 8; j++) top[j] = top[j] > line[i + j] ? top[j] : line[i + j];
-            for (int j = 0; j < 8; j++) better |= !(top[j] <= best); /* NaN: looked at closely */
-        }
-        for (int64_t i = 0; better && i < n; i++)
-            if ((!k && !i) || line[i] > best) best = line[i], where = (double)(k + i);
+    for (int64_t k = 0; k < a->size; k += CPU_ROWS_BLOCK) {
+        const int64_t n = a->size - k < CPU_ROWS_BLOCK ? a->size - k : CPU_ROWS_BLOCK;
+        a->rows->reduce[code](&top, floats_at(c, base + k, n, memory), 1, n, n);
+        if (k && !isnan(top) && !(a->flag ? top < best : top > best)) continue;
+        best = top, block = k;
+        if (isnan(top)) break;
     }
+    const int64_t n = a->size - block < CPU_ROWS_BLOCK ? a->size - block : CPU_ROWS_BLOCK;
+    const float *x = floats_at(c, base + block, n, memory);
+    while (at < n - 1 && !(x[at] == best || isnan(x[at]))) at++;
+    const double where = (double)(block + at);
     cpu_dense_store(c->y, a->out_type, outer, 1, &where, 1);
 }
 
@@ -300,7 +313,7 @@ static propane_status read_args(const mil_op *op, along_args *a, propane_error *
     default:
         PROPANE_TRY(read_axis(op, &mil_in(op, "x")->type, a, err));
         a->flag = op->info->code == MIL_OP_reduce_argmin;
-        a->kernel = a->inner == 1 ? best_line : best_columns;
+        a->kernel = a->inner == 1 && mil_dtype_is_float(mil_in(op, "x")->type.dtype) ? best_floats : best_columns;
         return PROPANE_OK;
     }
 }
@@ -318,6 +331,7 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
     if (!a) return cpu_plan_no_memory(p, err);
     PROPANE_TRY(read_args(op, a, err));
     PROPANE_TRY(cpu_dense_begin(p, op, names[form], &d, err));
+    a->rows = cpu_rows_table_of(p->options.isa);
     a->columns = a->inner < COLUMNS ? a->inner : COLUMNS;
     if (a->columns < 1) a->columns = 1;
     a->x.buffer = a->indices.buffer = a->updates.buffer = -1;

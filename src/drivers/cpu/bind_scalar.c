@@ -56,6 +56,7 @@ EACH(map_mul, x[0][i] * x[1][i])
 EACH(map_div, x[0][i] / x[1][i])
 EACH(map_floor_div, floor_quotient(x[0][i], x[1][i]))
 EACH(map_mod, x[1][i] == 0.0 ? 0.0 : x[0][i] - x[1][i] * floor_quotient(x[0][i], x[1][i]))
+EACH(map_pow, pow(x[0][i], x[1][i]))
 EACH(map_max, x[0][i] > x[1][i] ? x[0][i] : x[1][i])
 EACH(map_min, x[0][i] < x[1][i] ? x[0][i] : x[1][i])
 EACH(map_eq, x[0][i] == x[1][i])
@@ -106,6 +107,7 @@ static const struct {
     {MIL_OP_real_div, map_div, {"x", "y"}},
     {MIL_OP_floor_div, map_floor_div, {"x", "y"}},
     {MIL_OP_mod, map_mod, {"x", "y"}},
+    {MIL_OP_pow, map_pow, {"x", "y"}},
     {MIL_OP_maximum, map_max, {"x", "y"}},
     {MIL_OP_minimum, map_min, {"x", "y"}},
     {MIL_OP_equal, map_eq, {"x", "y"}},
