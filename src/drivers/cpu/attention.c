@@ -167,7 +167,7 @@ static void forward_panel(const run *r, float *m, int64_t item, int64_t first, i
     float inverse[GEMM_BLOCK];
     for (int64_t i = 0; i < rows; i++)
         inverse[i] = r->rows->exponentials((attention_row){m + o->s + i * nr, step},
-                                           (attention_row){m + o->copy + i * GEMM_BLOCK, height * GEMM_BLOCK},
+                                           (attention_row){m + o->copy + i * GEMM_QUAD, height * GEMM_QUAD},
                                            seen(a, local + i), round_up(count, GEMM_BLOCK));
     tile = tile_of(r, rows, true);
     for (int64_t j = 0; j < o->width; j += nr)
@@ -213,7 +213,7 @@ static void backward_panel(const run *r, float *m, int64_t item, int64_t first, 
     }
     for (int64_t n = 0; n < rows; n++)
         r->rows->gradient((attention_row){s + n * nr, step}, (attention_row){d + n * nr, step},
-                          (attention_row){m + o->copy + n * GEMM_BLOCK, height * GEMM_BLOCK}, seen(a, local + i + n),
+                          (attention_row){m + o->copy + n * GEMM_QUAD, height * GEMM_QUAD}, seen(a, local + i + n),
                           panels * nr);
     /* sums over rows begin at a multiple of SKIP: up to that many rows before those that see a panel */
     int64_t near = div_up(min_i64(a->keys, count + r->g->mr + SKIP), nr);

@@ -52,16 +52,16 @@ void cpu_attention_run(const cpu_attention *a, void *scratch);
 
 /* ---- one row of scores, for each instruction set (attention_body.h) -------------------------------------------------- */
 
-/* Columns lie in panels of `nr` columns, `step` floats apart; in a first operand in its second form, of 16. */
+/* Columns lie in panels of `nr` columns, `step` floats apart; in a first operand in its second form, of 4. */
 typedef struct attention_row {
     float *at;
     int64_t step;
 } attention_row;
 
 typedef struct attention_kernels {
-    /* p = exp(s - max) for the first `count` columns, 0 up to `width`; returns 1 / sum. p is in panels of 16. */
+    /* p = exp(s - max) for the first `count` columns, 0 up to `width`; returns 1 / sum. p is in panels of 4. */
     float (*exponentials)(attention_row s, attention_row p, int64_t count, int64_t width);
-    /* s becomes the probabilities, dp the scores' gradient, which is also written to `copy`, in panels of 16. */
+    /* s becomes the probabilities, dp the scores' gradient, which is also written to `copy`, in panels of 4. */
     void (*gradient)(attention_row s, attention_row dp, attention_row copy, int64_t count, int64_t width);
     void (*scale)(float *x, float factor, int64_t count);
 } attention_kernels;

@@ -17,10 +17,9 @@ VFN float attention_max(vf v) {
 }
 
 /* Panels are multiples of VL wide, so a vector never lies in two of them. Their width is a constant: no division is left. */
-VFN float *column_at(attention_row r, uint64_t width, int64_t j) {
-    return r.at + (int64_t)((uint64_t)j / width) * r.step + (int64_t)((uint64_t)j % width);
+VFN float *score_at(attention_row r, int64_t j) {
+    return r.at + (int64_t)((uint64_t)j / GEMM_NR) * r.step + (int64_t)((uint64_t)j % GEMM_NR);
 }
-VFN float *score_at(attention_row r, int64_t j) { return column_at(r, GEMM_NR, j); }
 
 VFN float row_max(attention_row s, int64_t count) {
     vf best = v_set(*s.at);
@@ -34,14 +33,21 @@ VFN float row_max(attention_row s, int64_t count) {
     return top;
 }
 
+VFN void store_score(attention_row r, bool quads, int64_t j, vf v) {
+    if (quads)
+        store_quads(r.at, r.step, j, v);
+    else
+        v_store(score_at(r, j), v);
+}
+
 /* Writes exp(s - max) to p, zeros from `count` to `width`; returns the sum. */
-VFN float row_exp(attention_row s, attention_row p, uint64_t p_width, int64_t count, int64_t width) {
+VFN float row_exp(attention_row s, attention_row p, bool quads, int64_t count, int64_t width) {
     vf top = v_set(row_max(s, count)), sum = v_set(0);
     int64_t j = 0;
     for (; j + VL <= count; j += VL) {
         vf e = v_exp(v_sub(v_load(score_at(s, j)), top));
         sum = v_add(sum, e);
-        v_store(column_at(p, p_width, j), e);
+        store_score(p, quads, j, e);
     }
     if (j < count) {
         float lanes[VL] = {0};
@@ -49,20 +55,20 @@ VFN float row_exp(attention_row s, attention_row p, uint64_t p_width, int64_t co
         for (int64_t i = count - j; i < VL; i++) lanes[i] = 0;
         vf e = v_load(lanes);
         sum = v_add(sum, e);
-        v_store(column_at(p, p_width, j), e);
+        store_score(p, quads, j, e);
         j += VL;
     }
-    for (; j < width; j += VL) v_store(column_at(p, p_width, j), v_set(0));
+    for (; j < width; j += VL) store_score(p, quads, j, v_set(0));
     return v_sum(sum);
 }
 
 static VTARGET float attention_exponentials(attention_row s, attention_row p, int64_t count, int64_t width) {
-    return 1.0f / row_exp(s, p, GEMM_BLOCK, count, width);
+    return 1.0f / row_exp(s, p, true, count, width);
 }
 
 static VTARGET void attention_gradient(attention_row s, attention_row dp, attention_row copy, int64_t count,
                                        int64_t width) {
-    vf inverse = v_set(1.0f / row_exp(s, s, GEMM_NR, count, width)), sum = v_set(0);
+    vf inverse = v_set(1.0f / row_exp(s, s, false, count, width)), sum = v_set(0);
     for (int64_t j = 0; j < count; j += VL) {
         float *at = score_at(s, j);
         vf p = v_mul(v_load(at), inverse);
@@ -75,11 +81,11 @@ static VTARGET void attention_gradient(attention_row s, attention_row dp, attent
         float *at = score_at(dp, j);
         vf g = v_mul(v_load(score_at(s, j)), v_sub(v_load(at), mean));
         v_store(at, g);
-        v_store(column_at(copy, GEMM_BLOCK, j), g);
+        store_quads(copy.at, copy.step, j, g);
     }
     for (; j < width; j += VL) {
         v_store(score_at(dp, j), v_set(0));
-        v_store(column_at(copy, GEMM_BLOCK, j), v_set(0));
+        store_quads(copy.at, copy.step, j, v_set(0));
     }
 }
 

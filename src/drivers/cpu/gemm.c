@@ -30,7 +30,6 @@ enum {
     ROWS_ACROSS = 48,
     ROWS_MANY = 96,
     L2_FLOATS = 768 * 256,
-    K_STRIP = 16,    /* elements of k that all panels pack before they go on to the next */
     K_PART = 64,     /* elements of k that one packing task takes, */
     PACK_CHUNK = 96, /* or rows or columns */
     ALIGN = 64,
@@ -253,7 +252,7 @@ static void pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float
                         int64_t k0, int64_t k1, int64_t part0, int64_t part1) {
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, across = is_a ? v->row_stride : v->col_stride;
     int64_t along = is_a ? v->col_stride : v->row_stride, panel_step = padded_words(p, k0, k1) * width;
-    int64_t k_step = across == 1 ? K_STRIP : max_i64(1, part1 - part0), end;
+    int64_t k_step = across == 1 ? GEMM_STRIP : max_i64(1, part1 - part0), end;
     for (int64_t k = part0; k < part1; k = end) {
         end = min_i64(part1, k + k_step);
         if (v->pieces) end = min_i64(end, (k / p->g.piece + 1) * p->g.piece);

@@ -69,6 +69,7 @@ VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_
 VFN void copy_across(float *target, int width, const float *data, int64_t stride, int64_t count) {
     int rest = width % VL;
     for (int64_t k = 0; k < count; k++, target += width, data += stride) {
+        for (int c = 0; c < width; c += 16) __builtin_prefetch(data + GEMM_STRIP * stride + c, 0, 2);
         int c = 0;
         for (; c + VL <= width; c += VL) v_store(target + c, v_load(data + c));
         if (rest) v_store_n(target + c, v_load_n(data + c, rest), rest);
@@ -121,6 +122,7 @@ static VTARGET void pack_turned(float *target, int width, const void *data, cpu_
     for (int c = 0; c < width; c += VL)
         for (int64_t k = k0; k < k1; k += VL * GEMM_PAIR) {
             vf x[VL];
+            for (int i = 0; i < VL; i++) __builtin_prefetch(at(data, dtype, (c + i + width) * stride + k), 0, 2);
             for (int i = 0; i < VL; i++)
                 x[i] = c + i < cols ? gemm_pack_along(at(data, dtype, (c + i) * stride + k), dtype, k1 - k, round)
                                     : v_set(0);
@@ -146,18 +148,25 @@ static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dt
         pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
 }
 
-/* [kw / GEMM_BLOCK][height][GEMM_BLOCK] from a source whose neighbours lie along k: nothing is turned. */
+/* Elements j .. of a row in the second form of A: fours, `step` floats apart. */
+VFN void store_quads(float *row, int64_t step, int64_t j, vf v) {
+    v_store_quads(row + j / GEMM_QUAD * step + j % GEMM_QUAD, step, v);
+}
+
+/* [kw / GEMM_QUAD][height][GEMM_QUAD] from a source whose neighbours lie along k: nothing is turned. */
 static VTARGET void gemm_pack_rows(float *target, int height, const void *data, cpu_dtype dtype, int64_t stride,
                                    int64_t rows, int64_t k0, int64_t k1, bool round) {
-    for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR)
-        for (int r = 0; r < height; r++)
-            for (int w = 0; w < GEMM_BLOCK; w += VL, target += VL) {
+    for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR, target += height * GEMM_BLOCK)
+        for (int r = 0; r < height; r++) {
+            __builtin_prefetch(at(data, dtype, (r + height) * stride + k), 0, 2);
+            for (int w = 0; w < GEMM_BLOCK; w += VL) {
                 int64_t first = k + w * GEMM_PAIR;
+                vf v = v_set(0);
                 if (r < rows && first < k1)
-                    v_store(target, gemm_pack_along(at(data, dtype, r * stride + first), dtype, k1 - first, round));
-                else
-                    v_store(target, v_set(0));
+                    v = gemm_pack_along(at(data, dtype, r * stride + first), dtype, k1 - first, round);
+                store_quads(target + r * GEMM_QUAD, height * GEMM_QUAD, w, v);
             }
+        }
 }
 
 /* ---- tiles ---------------------------------------------------------------------------------------------------------- */
@@ -174,7 +183,9 @@ static VTARGET void gemm_pack_rows(float *target, int height, const void *data, 
 #define ROWS_4(op)  ROWS_2(op) op(2) op(3)
 #define ROWS_6(op)  ROWS_4(op) op(4) op(5)
 #define ROWS_8(op)  ROWS_6(op) op(6) op(7)
-#define ROWS_12(op) ROWS_8(op) op(8) op(9) op(10) op(11)
+#define ROWS_10(op) ROWS_8(op) op(8) op(9)
+#define ROWS_12(op) ROWS_10(op) op(10) op(11)
+#define ROWS_14(op) ROWS_12(op) op(12) op(13)
 
 #define TILE_ZERO(r, j)  vf c##r##_##j = v_set(0);
 #define TILE_LOAD(r, j)  vf b##j = v_load(b + at_b + (j) * VL);
@@ -184,7 +195,8 @@ static VTARGET void gemm_pack_rows(float *target, int height, const void *data, 
 #define ROW_ZERO(r)      COLS(TILE_ZERO, r)
 #define ROW_STORE(r)     COLS(TILE_STORE, r)
 #define ROW_ADD(r)       COLS(TILE_ADD, r)
-#define TILE_AHEAD(r, j) __builtin_prefetch(b + at_b + AHEAD_B * GEMM_NR + (j) * VL);
+#define TILE_AHEAD(r, j)                                                                                               \
+    if ((j) * VL % 16 == 0) __builtin_prefetch(b + ahead_b + at_b + (j) * VL);
 #define ROW_FMA(r)                                                                                                     \
     {                                                                                                                  \
         vf x = v_set(A_WORD(r));                                                                                       \
@@ -195,39 +207,50 @@ static VTARGET void gemm_pack_rows(float *target, int height, const void *data, 
         enum { at_k = (w), at_b = (w) * GEMM_NR };                                                                     \
         COLS(TILE_LOAD, 0)                                                                                             \
         COLS(TILE_AHEAD, 0)                                                                                            \
-        A_AHEAD                                                                                                        \
+        if (height > 8 || at_k % 2 == 0) __builtin_prefetch(a + ahead_a + at_k * height);                              \
+        TURN_STEP_END                                                                                                  \
         ROWS(ROW_FMA)                                                                                                  \
     }
 #define TILE_STEPS_4(ROWS, w)                                                                                          \
     TILE_STEP(ROWS, w) TILE_STEP(ROWS, (w) + 1) TILE_STEP(ROWS, (w) + 2) TILE_STEP(ROWS, (w) + 3)
 /* How many steps of k ahead the panels are fetched: B comes from the second cache, A at first from the third. */
-enum { AHEAD_B = 8, AHEAD_A = 12 };
+enum { AHEAD_B = 8, AHEAD_A = 24 };
 
-/* Beside the arithmetic, GEMM_BLOCK steps of k fetch two lines of what is packed next, and the last blocks one row each of
- * C: all at once they would stand in the way of the panels. */
-#define TILE_C(HEIGHT)                                                                                                 \
-    if (kw <= (HEIGHT) * GEMM_BLOCK && row) {                                                                          \
-        for (int j = 0; j < GEMM_NR; j += 16) __builtin_prefetch(row + j);                                             \
-        row += own.row_step;                                                                                           \
-    }
-#define TILE_NAMED(NAME, HEIGHT, A_BLOCK)                                                                              \
+/* AVX-512: four steps of k a turn, no more. Its offsets are one byte as long as they are small, and code that is short is
+ * decoded as fast as it is executed; so what is fetched ahead has addresses of its own, which the compiler may not join with
+ * the panels', and it may not gather the fetches of several steps. Elsewhere a long turn costs less than its branch. */
+#if VL == 16
+#define GEMM_TURN        4
+#define TURN_BEGIN       __asm__("" : "+r"(ahead_a), "+r"(ahead_b));
+#define TURN_STEP_END    __asm__ volatile("");
+#define TURN_STEPS(ROWS) TILE_STEPS_4(ROWS, 0)
+#else
+#define GEMM_TURN 16
+#define TURN_BEGIN
+#define TURN_STEP_END
+#define TURN_STEPS(ROWS) TILE_STEPS_4(ROWS, 0) TILE_STEPS_4(ROWS, 4) TILE_STEPS_4(ROWS, 8) TILE_STEPS_4(ROWS, 12)
+#endif
+/* Beside the arithmetic each turn fetches a line of what is wanted soon, and the last blocks a row each of C: all at once
+ * they would stand in the way of the panels. */
+#define TILE_NAMED(NAME, HEIGHT)                                                                                       \
     static VTARGET void NAME##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,   \
                                      bool add, const gemm_next *fetch) {                                               \
         enum { height = HEIGHT };                                                                                      \
-        gemm_next own = *fetch;                                                                                        \
-        const float *row = own.row;                                                                                    \
-        const char *second = own.at + own.second;                                                                      \
-        ROWS_##HEIGHT(ROW_ZERO) for (; kw >= GEMM_BLOCK;                                                               \
-                                     kw -= GEMM_BLOCK, a += (A_BLOCK), b += GEMM_BLOCK * GEMM_NR) {                    \
-            TILE_STEPS_4(ROWS_##HEIGHT, 0)                                                                             \
-            __builtin_prefetch(own.at, 0, 2);                                                                          \
-            own.at += own.step;                                                                                        \
-            TILE_STEPS_4(ROWS_##HEIGHT, 4)                                                                             \
-            TILE_C(HEIGHT)                                                                                             \
-            TILE_STEPS_4(ROWS_##HEIGHT, 8)                                                                             \
-            __builtin_prefetch(second, 0, 2);                                                                          \
-            second += own.step;                                                                                        \
-            TILE_STEPS_4(ROWS_##HEIGHT, 12)                                                                            \
+        const float *row = fetch->row;                                                                                 \
+        const char *now = fetch->at, *then = now + fetch->second;                                                      \
+        int64_t next = fetch->step, row_step = fetch->row_step, ahead_a = AHEAD_A * HEIGHT,                            \
+                ahead_b = AHEAD_B * GEMM_NR;                                                                           \
+        TURN_BEGIN                                                                                                     \
+        ROWS_##HEIGHT(ROW_ZERO) for (; kw >= GEMM_TURN;                                                                \
+                                     kw -= GEMM_TURN, a += GEMM_TURN * HEIGHT, b += GEMM_TURN * GEMM_NR) {             \
+            TURN_STEPS(ROWS_##HEIGHT)                                                                                  \
+            __builtin_prefetch(now, 0, 2);                                                                             \
+            const char *after = now + next;                                                                            \
+            now = then, then = after;                                                                                  \
+            if (kw <= (HEIGHT) * GEMM_BLOCK && row && !(kw & (GEMM_BLOCK - GEMM_TURN))) {                              \
+                for (int j = 0; j < GEMM_NR; j += 16) __builtin_prefetch(row + j);                                     \
+                row += row_step;                                                                                       \
+            }                                                                                                          \
         }                                                                                                              \
         for (; kw > 0; kw--, a += A_STEP, b += GEMM_NR) {                                                              \
             TILE_STEP(ROWS_##HEIGHT, 0)                                                                                \
@@ -239,26 +262,21 @@ enum { AHEAD_B = 8, AHEAD_A = 12 };
             ROWS_##HEIGHT(ROW_STORE)                                                                                   \
         }                                                                                                              \
     }
-#define TILE(HEIGHT)      TILE_NAMED(tile_, HEIGHT, GEMM_BLOCK *HEIGHT)
-#define TILE_ROWS(HEIGHT) TILE_NAMED(tile_rows_, HEIGHT, GEMM_BLOCK *HEIGHT)
+#define TILE(HEIGHT)      TILE_NAMED(tile_, HEIGHT)
+#define TILE_ROWS(HEIGHT) TILE_NAMED(tile_rows_, HEIGHT)
 
 /* A as [k][height]. */
 #define A_WORD(r) a[at_k * height + (r)]
-#define A_AHEAD   __builtin_prefetch(a + (at_k + AHEAD_A) * height);
 #define A_STEP    height
 GEMM_HEIGHTS(TILE)
 #undef A_WORD
-#undef A_AHEAD
 #undef A_STEP
 
-/* A as [k / GEMM_BLOCK][height][GEMM_BLOCK]: three lines of the next block at each four steps. */
-#define A_WORD(r) a[at_k + (r) * GEMM_BLOCK]
-#define A_AHEAD                                                                                                        \
-    if (at_k % 4 != 3) __builtin_prefetch(a + (height + at_k / 4 * 3 + at_k % 4) * GEMM_BLOCK);
-#define A_STEP 1
+/* A as [k / GEMM_QUAD][height][GEMM_QUAD]. */
+#define A_WORD(r) a[at_k / GEMM_QUAD * GEMM_QUAD * height + at_k % GEMM_QUAD + (r) * GEMM_QUAD]
+#define A_STEP    1
 GEMM_HEIGHTS(TILE_ROWS)
 #undef A_WORD
-#undef A_AHEAD
 #undef A_STEP
 
 /* ---- finishing ------------------------------------------------------------------------------------------------------ */

@@ -4,7 +4,7 @@
  * Packed operands consist of 32-bit words: one fp32 number, or two neighbours in k as bfloat16 where the machine multiplies
  * those (pair = 2). k is counted in words from here on: kw = ceil(k / pair).
  *   A: panels of `mr` rows (the last one of fewer, rounded up to `row_step`), each [kw][height], or, where A lies in memory
- *      with neighbours along k, [kw / 16][height][16]: what is copied there a line at a time need not be turned
+ *      with neighbours along k, [kw / 4][height][4]: what is copied there four at a time need not be turned
  *   B: panels of `nr` columns, each [kw][nr]
  * A panel has room for kw rounded up to 16. Rows and columns beyond the matrix are zeros.
  */
@@ -17,7 +17,12 @@
 
 #include "drivers/cpu/gemm.h"
 
-enum { GEMM_BLOCK = 16, GEMM_TILE_MAX = 16 * 64 };
+enum {
+    GEMM_BLOCK = 16,
+    GEMM_QUAD = 4,
+    GEMM_STRIP = 16, /* elements of k that all panels pack before they go on to the next, where k is not contiguous */
+    GEMM_TILE_MAX = 16 * 64
+};
 
 /* One item's matrix: where its element (0, 0) is. */
 typedef struct gemm_view {
@@ -36,7 +41,7 @@ typedef struct gemm_finish {
     bool first, last; /* k blocks */
 } gemm_finish;
 
-/* Memory that will be packed next, fetched line by line while a tile is computed: two streams of `step` bytes. */
+/* Memory that is wanted soon, fetched line by line while a tile is computed: two streams of `step` bytes in turn. */
 typedef struct gemm_next {
     const char *at;
     int64_t step, second; /* where the second stream begins, behind the first */
@@ -50,8 +55,8 @@ typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, 
 
 typedef struct gemm_kernels {
     int mr, nr, row_step, pair;
-    gemm_tile tiles[4];     /* [height / row_step - 1] */
-    gemm_tile row_tiles[4]; /* for the second form of A */
+    gemm_tile tiles[8];     /* [height / row_step - 1] */
+    gemm_tile row_tiles[8]; /* for the second form of A */
     /* One panel of `width` rows of A (or columns of B), of which `count` are there; element (k, c) is at
      * data + c*across + k*along. round: to bfloat16 */
     void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,

@@ -10,9 +10,9 @@
 
 #include "drivers/cpu/vec_common.h"
 
-#define GEMM_HEIGHTS(X) X(4) X(8) X(12)
-#define GEMM_STEP       4
-#define GEMM_MR         12
+#define GEMM_HEIGHTS(X) X(2) X(4) X(6) X(8) X(10) X(12) X(14)
+#define GEMM_STEP       2
+#define GEMM_MR         14
 #define GEMM_NRV        2
 #define GEMM_PAIR       2
 

@@ -21,6 +21,10 @@ VFN vi v_first(int64_t n) { /* the first n lanes, n <= 8 */
 }
 VFN vf v_load(const float *p) { return _mm256_loadu_ps(p); }
 VFN void v_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
+VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `step` floats apart */
+    _mm_storeu_ps(p, _mm256_castps256_ps128(v));
+    _mm_storeu_ps(p + step, _mm256_extractf128_ps(v, 1));
+}
 VFN vf v_load_n(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
 VFN void v_store_n(float *p, vf v, int64_t n) { _mm256_maskstore_ps(p, v_first(n), v); }
 VFN vf v_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }

@@ -24,6 +24,12 @@ typedef __mmask16 vm;
 VFN vm v_first(int64_t n) { return (vm)((1u << n) - 1); } /* the first n lanes, n <= 16 */
 VFN vf v_load(const float *p) { return _mm512_loadu_ps(p); }
 VFN void v_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `step` floats apart */
+    _mm_storeu_ps(p, _mm512_castps512_ps128(v));
+    _mm_storeu_ps(p + step, _mm512_extractf32x4_ps(v, 1));
+    _mm_storeu_ps(p + 2 * step, _mm512_extractf32x4_ps(v, 2));
+    _mm_storeu_ps(p + 3 * step, _mm512_extractf32x4_ps(v, 3));
+}
 VFN vf v_load_n(const float *p, int64_t n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
 VFN void v_store_n(float *p, vf v, int64_t n) { _mm512_mask_storeu_ps(p, v_first(n), v); }
 VFN vf v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }

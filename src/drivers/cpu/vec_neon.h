@@ -18,6 +18,10 @@ typedef uint32x4_t vm;
 
 VFN vf v_load(const float *p) { return vld1q_f32(p); }
 VFN void v_store(float *p, vf v) { vst1q_f32(p, v); }
+VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `step` floats apart */
+    (void)step;
+    vst1q_f32(p, v);
+}
 VFN vf v_load_n(const float *p, int64_t n) {
     float lanes[4] = {0};
     memcpy(lanes, p, (size_t)n * 4);

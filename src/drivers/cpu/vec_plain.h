@@ -22,6 +22,10 @@ typedef int vm;
 
 VFN vf v_load(const float *p) { return *p; }
 VFN void v_store(float *p, vf v) { *p = v; }
+VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `step` floats apart: here, one of them */
+    (void)step;
+    *p = v;
+}
 VFN vf v_load_n(const float *p, int64_t n) { return n ? *p : 0; }
 VFN void v_store_n(float *p, vf v, int64_t n) {
     if (n) *p = v;
