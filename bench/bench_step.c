@@ -4,98 +4,43 @@
  *
  *     bench_step [ROUNDS [part of a row's name [fp32|fp16|bf16]]]      threads: PROPANE_THREADS, instruction set: PROPANE_ISA
  *
- * The limit is measured in the same rounds, in alternation with the steps: arithmetic of the matrix products (causal
- * attention counted as context * (context + 1) / 2, nothing that is computed twice) at the rate of the multiply-add units,
- * and 28 bytes a parameter at the rate at which a sweep reads four arrays and writes three of them. Times are the best and
- * the median; with one thread they are the thread's own, so that other work on the machine counts less.
+ * Two limits are measured in the same rounds, in alternation with the steps. Both are arithmetic of the matrix products
+ * (causal attention counted as context * (context + 1) / 2, nothing that is computed twice) at a rate, and 28 bytes a
+ * parameter at the rate at which a sweep reads four arrays and writes three of them. The rate is that of the multiply-add
+ * units ("units"), which no product reaches, or the best that any product showed: Propane's, OpenBLAS's or oneDNN's where
+ * they are installed, of a large square and of the step's own shapes ("products"). Times are the best and the median; with
+ * one thread they are the thread's own, so that other work on the machine counts less.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
-#include "base/clock.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "drivers/cpu/isa.h"
+#include "drivers/cpu/gemm.h"
+#include "machine.h"
 #include "train/step.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
+enum { MOST_ROUNDS = 100, SWEEP_FLOATS = 1 << 23, SQUARE = 1024, PRODUCT_FLOATS = 1 << 22 };
 
-enum { MOST_ROUNDS = 100, SWEEP_FLOATS = 1 << 23 };
-
-static int64_t now_ns(void) {
-    struct timespec t;
-    if (pool_threads() > 1) return clock_ns();
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
+typedef struct row {
+    const char *name;
+    int layers, width, hidden, heads, vocab, context, batch;
+} row;
 
 /* ---- the machine ------------------------------------------------------------------------------------------------------ */
 
-#define TWELVE(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11)
-
-#if defined(__x86_64__)
-#define START(i) __m512 c##i = _mm512_set1_ps(i);
-#define STEP(i)  c##i = _mm512_fmadd_ps(c##i, a, b);
-#define JOIN(i)  sum = _mm512_add_ps(sum, c##i);
-__attribute__((target("avx512f"))) static float fma_avx512(int64_t steps) {
-    __m512 a = _mm512_set1_ps(1), b = _mm512_set1_ps(1e-9f), sum = b;
-    TWELVE(START)
-    for (int64_t i = 0; i < steps; i++) {
-        TWELVE(STEP)
-    }
-    TWELVE(JOIN)
-    return _mm512_cvtss_f32(sum);
-}
-#undef START
-#undef STEP
-#undef JOIN
-#define START(i) __m256 c##i = _mm256_set1_ps(i);
-#define STEP(i)  c##i = _mm256_fmadd_ps(c##i, a, b);
-#define JOIN(i)  sum = _mm256_add_ps(sum, c##i);
-__attribute__((target("avx2,fma"))) static float fma_avx2(int64_t steps) {
-    __m256 a = _mm256_set1_ps(1), b = _mm256_set1_ps(1e-9f), sum = b;
-    TWELVE(START)
-    for (int64_t i = 0; i < steps; i++) {
-        TWELVE(STEP)
-    }
-    TWELVE(JOIN)
-    return _mm256_cvtss_f32(sum);
-}
-#elif defined(__aarch64__)
-#define START(i) float32x4_t c##i = vdupq_n_f32(i);
-#define STEP(i)  c##i = vfmaq_f32(b, c##i, a);
-#define JOIN(i)  sum = vaddq_f32(sum, c##i);
-static float fma_neon(int64_t steps) {
-    float32x4_t a = vdupq_n_f32(1), b = vdupq_n_f32(1e-9f), sum = b;
-    TWELVE(START)
-    for (int64_t i = 0; i < steps; i++) {
-        TWELVE(STEP)
-    }
-    TWELVE(JOIN)
-    return vaddvq_f32(sum);
-}
-#endif
-
 typedef struct machine {
-    float (*fma)(int64_t steps);
-    int lanes;
-    float *sweep;        /* four arrays of SWEEP_FLOATS */
-    double flops, bytes; /* a nanosecond: the best so far */
+    cpu_isa isa;
+    float *sweep;                 /* four arrays of SWEEP_FLOATS */
+    float *memory[4];             /* operands and scratch of products, PRODUCT_FLOATS each */
+    double units, product, bytes; /* a nanosecond: the best so far */
+    const char *who;              /* whose product that was */
+    machine_library others[MACHINE_LIBRARIES];
 } machine;
-
-static void task_fma(void *context, int task, int worker) {
-    volatile float keep = ((machine *)context)->fma(200000);
-    (void)keep, (void)task, (void)worker;
-}
 
 static void task_sweep(void *context, int task, int worker) {
     float *w = (float *)context + (int64_t)task * 16384, *m = w + SWEEP_FLOATS, *v = m + SWEEP_FLOATS;
@@ -108,41 +53,72 @@ static void task_sweep(void *context, int task, int worker) {
     }
 }
 
-static void measure_machine(machine *m) {
-    for (int i = 0; m->fma && i < 8; i++) {
-        int64_t start = now_ns();
-        pool_run(task_fma, m, pool_threads());
-        double rate = 12.0 * 2 * m->lanes * 200000 * pool_threads() / (double)(now_ns() - start);
-        if (rate > m->flops) m->flops = rate;
+static void note_product(machine *m, const machine_product *p, int64_t ns, const char *who) {
+    double rate = 2.0 * (double)p->m * (double)p->n * (double)p->k / (double)ns;
+    if (rate > m->product) m->product = rate, m->who = who;
+}
+
+/* One product by everyone, the second of two counts: the first packs into memory that is new to it. */
+static void measure_product(machine *m, const machine_product *p, bool bf16) {
+    cpu_gemm g = {.isa = m->isa, .bf16 = bf16, .m = p->m, .n = p->n, .k = p->k, .batch = 1, .alpha = 1};
+    g.a = (cpu_matrix){.data = p->a, .row_stride = p->turn_a ? 1 : p->k, .col_stride = p->turn_a ? p->m : 1};
+    g.b = (cpu_matrix){.data = p->b, .row_stride = p->turn_b ? 1 : p->n, .col_stride = p->turn_b ? p->k : 1};
+    g.c = (cpu_matrix){.data = p->c, .row_stride = p->n, .col_stride = 1};
+    if (cpu_gemm_scratch_bytes(&g, pool_threads()) > PRODUCT_FLOATS * sizeof(float)) return;
+    for (int i = 0; i < 2; i++) {
+        int64_t start = machine_ns();
+        cpu_gemm_run(&g, m->memory[3]);
+        note_product(m, p, machine_ns() - start, "Propane");
     }
-    int64_t start = now_ns();
+    for (int l = 0; l < MACHINE_LIBRARIES; l++) {
+        if (!machine_has(&m->others[l])) continue;
+        machine_rest();
+        for (int i = 0; i < 2; i++) {
+            int64_t start = machine_ns();
+            machine_run(&m->others[l], p);
+            note_product(m, p, machine_ns() - start, m->others[l].name);
+        }
+    }
+    machine_rest();
+}
+
+static void measure_machine(machine *m, const row *r, bool bf16) {
+    double units = machine_units(m->isa, 8);
+    if (units > m->units) m->units = units;
+    int64_t start = machine_ns(), tokens = (int64_t)r->batch * r->context;
     pool_run(task_sweep, m->sweep, SWEEP_FLOATS / 16384);
-    double rate = 28.0 * SWEEP_FLOATS / (double)(now_ns() - start);
+    double rate = 28.0 * SWEEP_FLOATS / (double)(machine_ns() - start);
     if (rate > m->bytes) m->bytes = rate;
+    if (tokens > 1024) tokens = 1024;
+    const float *a = m->memory[0], *b = m->memory[1];
+    measure_product(m, &(machine_product){SQUARE, SQUARE, SQUARE, .a = a, .b = b, .c = m->memory[2]}, bf16);
+    measure_product(m, &(machine_product){r->hidden, tokens, r->width, .a = a, .b = b, .c = m->memory[2]}, bf16);
+    measure_product(
+        m, &(machine_product){r->hidden, r->width, tokens, .turn_b = true, .a = a, .b = b, .c = m->memory[2]}, bf16);
+    measure_product(
+        m, &(machine_product){r->width, tokens, r->hidden, .turn_a = true, .a = a, .b = b, .c = m->memory[2]}, bf16);
 }
 
 static bool open_machine(machine *m) {
-    cpu_isa isa;
     propane_error err = {0};
-    if (cpu_isa_current(&isa, &err)) return false;
-#if defined(__x86_64__)
-    if (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16)
-        m->fma = fma_avx512, m->lanes = 16;
-    else if (isa == CPU_ISA_AVX2)
-        m->fma = fma_avx2, m->lanes = 8;
-#elif defined(__aarch64__)
-    if (isa == CPU_ISA_NEON) m->fma = fma_neon, m->lanes = 4;
-#endif
+    if (cpu_isa_current(&m->isa, &err)) return false;
+    machine_find(m->others);
     m->sweep = mem_pages_alloc(4 * (size_t)SWEEP_FLOATS * sizeof(float));
-    return m->sweep != NULL;
+    bool there = m->sweep != NULL;
+    for (int i = 0; i < 4; i++) {
+        m->memory[i] = mem_pages_alloc((size_t)PRODUCT_FLOATS * sizeof(float));
+        there &= m->memory[i] != NULL;
+        for (int64_t j = 0; there && j < PRODUCT_FLOATS; j++) m->memory[i][j] = (float)(j % 89) * 0.01f;
+    }
+    return there;
+}
+
+static void close_machine(machine *m) {
+    mem_pages_free(m->sweep, 4 * (size_t)SWEEP_FLOATS * sizeof(float));
+    for (int i = 0; i < 4; i++) mem_pages_free(m->memory[i], (size_t)PRODUCT_FLOATS * sizeof(float));
 }
 
 /* ---- a row ---------------------------------------------------------------------------------------------------------------- */
-
-typedef struct row {
-    const char *name;
-    int layers, width, hidden, heads, vocab, context, batch;
-} row;
 
 static const row rows[] = {
     {"stories110M_b1", 12, 768, 2048, 12, 32000, 256, 1}, {"stories110M_b4", 12, 768, 2048, 12, 32000, 256, 4},
@@ -172,14 +148,14 @@ static propane_status run_step(train_step *s, const row *r, const int32_t *token
                       .weight_decay = 0.1,
                       .gradient_scale = 1,
                       .step = index + 1};
-    int64_t start = now_ns();
+    int64_t start = machine_ns();
     PROPANE_TRY(train_step_batch(s, tokens, tokens + (int64_t)r->batch * r->context, true, 1, &loss, err));
-    int64_t batch = now_ns();
+    int64_t batch = machine_ns();
     PROPANE_TRY(train_step_gradient_norm(s, &norm, err));
-    int64_t normed = now_ns();
+    int64_t normed = machine_ns();
     if (norm > 1) how.gradient_scale = 1 / norm;
     PROPANE_TRY(train_step_update(s, &how, err));
-    int64_t end = now_ns();
+    int64_t end = machine_ns();
     bool best = index > 0; /* the first one warms up */
     for (int i = 1; i < index; i++) best &= end - start < t->all[i];
     t->all[index] = end - start;
@@ -190,14 +166,16 @@ static propane_status run_step(train_step *s, const row *r, const int32_t *token
 static void print_row(const row *r, const model_weights *w, machine *m, times *t, int rounds) {
     double tokens = (double)r->batch * r->context;
     double flops = 6 * (double)w->parameters * tokens + 6.0 * r->width * r->layers * tokens * (r->context + 1);
-    double limit = m->flops > 0 ? flops / m->flops + 28 * (double)w->parameters / m->bytes : 0;
+    double sweep = 28 * (double)w->parameters / m->bytes;
+    double units = m->units > 0 ? flops / m->units + sweep : 0, products = flops / m->product + sweep;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     qsort(t->all + 1, (size_t)rounds - 1, sizeof t->all[0], compare);
     double best = (double)t->all[1], median = (double)t->all[1 + (rounds - 1) / 2];
-    printf("%-15s %8.1f %8.1f %8.1f %7.1f%% %7.1f%% %9.1f %8.1f %7.1f %7.1f %8ld\n", r->name, limit / 1e6, best / 1e6,
-           median / 1e6, 100 * limit / best, 100 * limit / median, flops / best, (double)t->batch / 1e6,
-           (double)t->norm / 1e6, (double)t->update / 1e6, usage.ru_maxrss / 1024);
+    printf("%-15s %8.1f %8.1f %8.1f %6.1f%% %6.1f%% %8.1f %6.1f%% %6.1f%% %8.1f %8.1f %7.1f %7.1f %8ld\n", r->name,
+           best / 1e6, median / 1e6, units / 1e6, 100 * units / best, 100 * units / median, products / 1e6,
+           100 * products / best, 100 * products / median, flops / best, (double)t->batch / 1e6, (double)t->norm / 1e6,
+           (double)t->update / 1e6, usage.ru_maxrss / 1024);
     fflush(stdout);
 }
 
@@ -211,7 +189,7 @@ static propane_status bench_with(const row *r, const train_step_options *o, mode
     for (int64_t i = 0; i < 2 * count; i++) tokens[i] = (int32_t)((i * 7919 + 13) % r->vocab);
     propane_status status = train_step_create(o, w, &s, err);
     for (int i = 0; i < rounds && status == PROPANE_OK; i++) {
-        measure_machine(m);
+        measure_machine(m, r, o->bf16);
         status = run_step(s, r, tokens, i, &t, err);
     }
     if (status == PROPANE_OK) print_row(r, w, m, &t, rounds);
@@ -246,14 +224,16 @@ int main(int argc, char **argv) {
     if (rounds < 2) rounds = 2;
     if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
     if (!open_machine(&m)) return 1;
-    printf("%d threads, %s; milliseconds\n%-15s %8s %8s %8s %8s %8s %9s %8s %7s %7s %8s\n", pool_threads(), precision,
-           "", "limit", "best", "median", "of it", "of it", "GFLOP/s", "kernels", "norm", "AdamW", "peak MB");
+    printf("%d threads, %s; milliseconds, and the parts of two limits that the best and the median step reach\n",
+           pool_threads(), precision);
+    printf("%-15s %8s %8s %8s %7s %7s %8s %7s %7s %8s %8s %7s %7s %8s\n", "", "best", "median", "units", "best",
+           "median", "products", "best", "median", "GFLOP/s", "kernels", "norm", "AdamW", "peak MB");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strstr(rows[i].name, only) && bench(&rows[i], precision, &m, rounds, &err) != PROPANE_OK) {
             fprintf(stderr, "bench_step: %s: %s\n", rows[i].name, err.text);
             return 1;
         }
-    printf("multiply-adds %.1f GFLOP/s, sweep %.1f GB/s\n", m.flops, m.bytes);
-    mem_pages_free(m.sweep, 4 * (size_t)SWEEP_FLOATS * sizeof(float));
+    printf("units %.1f GFLOP/s, best product %.1f GFLOP/s (%s), sweep %.1f GB/s\n", m.units, m.product, m.who, m.bytes);
+    close_machine(&m);
     return 0;
 }

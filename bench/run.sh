@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs the benchmarks one after the other: bench/run.sh BUILD [NAME...]
+# Runs the benchmarks one after the other, the one that measures the machine first: bench/run.sh BUILD [NAME...]
 set -u
 build=$1
 shift
-[ $# = 0 ] && set -- $(for f in "$(dirname "$0")"/bench_*.c; do basename "$f" .c; done)
+[ $# = 0 ] && set -- bench_gemm $(for f in "$(dirname "$0")"/bench_*.c; do basename "$f" .c; done | grep -vx bench_gemm)
 for name; do
     echo "== $name"
     "$build/bench/$name" || exit 1

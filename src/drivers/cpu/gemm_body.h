@@ -252,6 +252,10 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
                 row += row_step;                                                                                       \
             }                                                                                                          \
         }                                                                                                              \
+        for (; GEMM_TURN > GEMM_QUAD && kw >= GEMM_QUAD;                                                               \
+             kw -= GEMM_QUAD, a += GEMM_QUAD * HEIGHT, b += GEMM_QUAD * GEMM_NR) {                                     \
+            TILE_STEPS_4(ROWS_##HEIGHT, 0)                                                                             \
+        }                                                                                                              \
         for (; kw > 0; kw--, a += A_STEP, b += GEMM_NR) {                                                              \
             TILE_STEP(ROWS_##HEIGHT, 0)                                                                                \
         }                                                                                                              \
