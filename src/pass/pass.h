@@ -34,6 +34,9 @@ typedef bool (*pass_chosen)(void *context, const char *name);
 PROPANE_CHECK propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *context, int *count,
                                              propane_error *err);
 
+/* lstm, gru and rnn that depend on one of the parameters are written out, step by step, in operations that have gradients. */
+PROPANE_CHECK propane_status pass_unroll(mil_function *f, const char *const *params, int count, propane_error *err);
+
 /* A copy of `f` in its module, with constants as parameters and inputs of several samples. */
 typedef struct pass_variant_options {
     const char *name;

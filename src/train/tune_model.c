@@ -347,7 +347,8 @@ propane_status tune_model_train(tune_model *m, int64_t batch, const char *name, 
     mil_function *loss = NULL;
     *out = NULL;
     PROPANE_TRY(variant(m, batch, "propane.forward", &loss, err));
-    propane_status status = add_loss(m, loss, err);
+    propane_status status = pass_unroll(loss, m->names, m->weight_count, err);
+    if (status == PROPANE_OK) status = add_loss(m, loss, err);
     if (status == PROPANE_OK) status = pass_run(loss, &pass_all, err);
     if (status == PROPANE_OK) status = grad_function(loss, name, m->names, m->weight_count, out, err);
     mil_module_drop(m->module, loss);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT
+ * Owns writing recurrent layers out: an lstm, gru or rnn becomes its steps, in operations that have gradients. One idea: the
+ * products with the inputs are one product for all steps; what is left of a step follows the row's meaning line by line.
+ *
+ * Refuses more than MAX_STEPS steps: each is some twenty operations.
+ */
+#include <string.h>
+
+#include "base/memory.h"
+#include "mil/shape.h"
+#include "pass/pass.h"
+
+enum { MAX_STEPS = 2048 };
+
+/* One direction. Operands that were left out are NULL. */
+typedef struct unit {
+    mil_builder *b;
+    const mil_recurrent *r;
+    mil_value *hh, *hidden_bias, *peephole; /* of gru with reset_after, the bias that the reset gate scales */
+    mil_value *given;                       /* [steps, batch, gates * hidden]: what the inputs give */
+    mil_value *h, *c;
+} unit;
+
+/* Columns [begin, begin + hidden) of a matrix, or elements of a vector. */
+static mil_value *piece(const unit *u, mil_value *v, int64_t begin) {
+    const int64_t n = u->r->hidden;
+    if (!v) return NULL;
+    if (v->type.rank == 1) return mil_build_slice(u->b, v, (int64_t[]){begin}, (int64_t[]){n});
+    return mil_build_slice(u->b, v, (int64_t[]){0, begin}, (int64_t[]){v->type.dim[0], n});
+}
+
+static mil_value *add(const unit *u, mil_value *x, mil_value *y) { return mil_build_binary(u->b, MIL_OP_add, x, y); }
+static mil_value *mul(const unit *u, mil_value *x, mil_value *y) { return mil_build_binary(u->b, MIL_OP_mul, x, y); }
+
+static mil_value *hard(const unit *u, mil_value *x) {
+    if (!x) return NULL;
+    mil_value *alpha = mil_build_scalar(u->b, x->type.dtype, 0.2), *beta = mil_build_scalar(u->b, x->type.dtype, 0.5);
+    const mil_op *op = mil_build_op(u->b, MIL_OP_sigmoid_hard, NULL,
+                                    (mil_argument[]){{"x", 1, &x}, {"alpha", 1, &alpha}, {"beta", 1, &beta}}, 3);
+    return op ? op->results[0] : NULL;
+}
+
+static mil_value *activate(const unit *u, mil_recurrent_activation code, mil_value *x) {
+    switch (code) {
+    case MIL_RECURRENT_SIGMOID: return mil_build_unary(u->b, MIL_OP_sigmoid, x);
+    case MIL_RECURRENT_TANH: return mil_build_unary(u->b, MIL_OP_tanh, x);
+    case MIL_RECURRENT_RELU: return mil_build_unary(u->b, MIL_OP_relu, x);
+    case MIL_RECURRENT_SIGMOID_HARD: return hard(u, x);
+    case MIL_RECURRENT_SCALED_TANH:
+        x = mil_build_binary_scalar(u->b, MIL_OP_mul, x, 2.0 / 3.0);
+        return mil_build_binary_scalar(u->b, MIL_OP_mul, mil_build_unary(u->b, MIL_OP_tanh, x), 1.7159);
+    default: return x;
+    }
+}
+
+static mil_value *hidden_product(const unit *u, mil_value *h, mil_value *weight) {
+    return mil_build_matmul(u->b, h, weight, false, true);
+}
+
+/* What goes into a gate, with its peephole. */
+static mil_value *gate(const unit *u, mil_value *all, int64_t index, mil_value *c) {
+    mil_value *v = piece(u, all, index * u->r->hidden);
+    if (u->peephole && c) v = add(u, v, mul(u, piece(u, u->peephole, index * u->r->hidden), c));
+    return activate(u, u->r->gate, v);
+}
+
+static void lstm_step(unit *u, mil_value *given) {
+    const mil_recurrent *r = u->r;
+    mil_value *all = add(u, given, hidden_product(u, u->h, u->hh)), *z = piece(u, all, 3 * r->hidden);
+    if (r->clipped) {
+        z = mil_build_binary_scalar(u->b, MIL_OP_maximum, z, -r->clip);
+        z = mil_build_binary_scalar(u->b, MIL_OP_minimum, z, r->clip);
+    }
+    mil_value *i = gate(u, all, 0, u->c), *f = gate(u, all, 1, u->c);
+    u->c = add(u, mul(u, f, u->c), mul(u, i, activate(u, r->cell, z)));
+    u->h = mul(u, gate(u, all, 2, u->c), activate(u, r->output, u->c));
+}
+
+static void gru_step(unit *u, mil_value *given) {
+    const mil_recurrent *r = u->r;
+    const int64_t n = r->hidden;
+    mil_value *all = hidden_product(u, u->h, u->hh), *o;
+    if (u->hidden_bias) all = add(u, all, u->hidden_bias);
+    mil_value *reset = activate(u, r->gate, add(u, piece(u, given, 0), piece(u, all, 0)));
+    mil_value *z = activate(u, r->gate, add(u, piece(u, given, 2 * n), piece(u, all, 2 * n)));
+    if (r->reset_after) {
+        o = mul(u, reset, piece(u, all, n));
+    } else {
+        mil_value *rows = mil_build_slice(u->b, u->hh, (int64_t[]){n, 0}, (int64_t[]){n, n});
+        o = hidden_product(u, mul(u, reset, u->h), rows);
+        if (u->hidden_bias) o = add(u, o, piece(u, u->hidden_bias, n));
+    }
+    o = activate(u, r->output, add(u, piece(u, given, n), o));
+    /* (1 - z) o + z h */
+    u->h = add(u, o, mul(u, z, mil_build_binary(u->b, MIL_OP_sub, u->h, o)));
+}
+
+static mil_value *operand(const mil_op *op, const char *param, bool back) {
+    char name[40] = "";
+    strcat(strcat(name, param), back ? "_back" : "");
+    return mil_op_param(op->info, name) < 0 ? NULL : mil_in(op, name);
+}
+
+/* The products of all inputs, with the biases that belong to them. */
+static mil_value *given_of(const unit *u, const mil_op *op, bool back) {
+    const mil_recurrent *r = u->r;
+    const int64_t width = r->gates * r->hidden;
+    mil_value *x = mil_build_reshape(u->b, mil_in(op, "x"), (int64_t[]){r->steps * r->batch, r->inputs}, 2);
+    mil_value *all = mil_build_matmul(u->b, x, operand(op, "weight_ih", back), false, true);
+    mil_value *bias = operand(op, r->gates == 3 ? "input_bias" : "bias", back);
+    if (bias) all = add(u, all, bias);
+    return mil_build_reshape(u->b, all, (int64_t[]){r->steps, r->batch, width}, 3);
+}
+
+static void run_unit(mil_builder *b, const mil_op *op, const mil_recurrent *r, bool back, mil_value **y, mil_value **h,
+                     mil_value **c) {
+    const int64_t width = r->gates * r->hidden, offset = back ? r->hidden : 0;
+    const bool backward = back || r->reverse;
+    unit u = {.b = b, .r = r, .hh = operand(op, "weight_hh", back), .peephole = operand(op, "peephole", back)};
+    mil_value *all[MAX_STEPS];
+    u.hidden_bias = r->gates == 3 ? operand(op, "bias", back) : NULL;
+    u.given = given_of(&u, op, back);
+    u.h = piece(&u, mil_in(op, "initial_h"), offset);
+    u.c = r->gates == 4 ? piece(&u, mil_in(op, "initial_c"), offset) : NULL;
+    for (int64_t s = 0; s < r->steps && !b->err.status; s++) {
+        const int64_t t = backward ? r->steps - 1 - s : s;
+        mil_value *given = mil_build_slice(b, u.given, (int64_t[]){t, 0, 0}, (int64_t[]){1, r->batch, width});
+        given = mil_build_reshape(b, given, (int64_t[]){r->batch, width}, 2);
+        if (r->gates == 4) lstm_step(&u, given);
+        if (r->gates == 3) gru_step(&u, given);
+        if (r->gates == 1) u.h = activate(&u, r->output, add(&u, given, hidden_product(&u, u.h, u.hh)));
+        all[t] = mil_build_reshape(b, u.h, (int64_t[]){1, r->batch, r->hidden}, 3);
+        if (!r->sequence) all[0] = all[t];
+    }
+    *y = r->sequence && r->steps > 1 ? mil_build_concat(b, all, (int)r->steps, 0) : all[0];
+    *h = u.h;
+    *c = u.c;
+}
+
+static propane_status write_out(mil_function *f, mil_op *op, propane_error *err) {
+    mil_recurrent r;
+    mil_builder b;
+    mil_value *made[2][3] = {{0}};
+    PROPANE_TRY(mil_recurrent_read(op, &r, err));
+    if (r.steps > MAX_STEPS || r.steps < 1)
+        return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "%lld steps cannot be differentiated; 1 to %d can",
+                           (long long)r.steps, MAX_STEPS);
+    mil_build_resume(&b, f);
+    b.before = op;
+    b.stage = op->stage;
+    for (int d = 0; d < r.directions; d++) run_unit(&b, op, &r, d == 1, &made[d][0], &made[d][1], &made[d][2]);
+    for (int k = 0; k < op->result_count && !b.err.status; k++) {
+        mil_value *v = made[0][k];
+        if (r.directions == 2) v = mil_build_concat(&b, (mil_value *[]){made[0][k], made[1][k]}, 2, k == 0 ? 2 : 1);
+        if (v) mil_replace_uses(f, op->results[k], v);
+    }
+    if (b.err.status) return propane_fail(err, b.err.status, "%s", b.err.text);
+    mil_op_remove(op);
+    return PROPANE_OK;
+}
+
+static bool is_recurrent(const mil_op *op) {
+    return op->info->code == MIL_OP_lstm || op->info->code == MIL_OP_gru || op->info->code == MIL_OP_rnn;
+}
+
+propane_status pass_unroll(mil_function *f, const char *const *params, int count, propane_error *err) {
+    bool *depends = mem_array((size_t)f->value_count + 1, sizeof *depends);
+    const int values = f->value_count;
+    propane_status status = depends ? PROPANE_OK : propane_fail_memory(err, (size_t)f->value_count);
+    for (int i = 0; i < f->param_count && !status; i++)
+        for (int k = 0; k < count; k++) depends[f->params[i]->id] |= strcmp(f->params[i]->name, params[k]) == 0;
+    for (mil_op *op = f->first, *next; op && !status; op = next) {
+        bool any = false;
+        next = op->next;
+        for (int p = 0; p < op->info->param_count; p++)
+            for (int i = 0; i < op->operands[p].count; i++) {
+                const mil_value *v = op->operands[p].values[i];
+                any |= v->id >= values || depends[v->id]; /* what was written out depends on them */
+            }
+        for (int i = 0; i < op->result_count; i++)
+            if (op->results[i]->id < values) depends[op->results[i]->id] = any;
+        if (any && is_recurrent(op)) status = write_out(f, op, err);
+    }
+    mem_free(depends);
+    return status;
+}
