@@ -273,7 +273,7 @@ void model_rope_tables(const model_config *c, int64_t first, int64_t count, doub
 
 typedef struct rope {
     mil_value *cos, *sin; /* [1,1,HD,S] */
-    mil_value *turn;      /* [1,1,HD,HD]: (-x2, x1) = turn (x1, x2) */
+    mil_value *turn;      /* [1,1,HD,HD]: (-x2, x1) = turn (x1, x2); NULL: the halves are cut out and changed over */
 } rope;
 
 static mil_value *rope_turn(context *x) {
@@ -311,6 +311,18 @@ static rope rope_constants(context *x) {
     return r;
 }
 
+/* (-x2, x1) of each head. */
+static mil_value *turned_heads(context *x, const rope *r, mil_value *h, int64_t heads) {
+    mil_builder *b = &x->b;
+    if (r->turn) return mil_build_matmul(b, r->turn, h, false, false);
+    int64_t half = x->c->head_dim / 2;
+    const int64_t first[] = {0, 0, 0, 0}, second[] = {0, 0, half, 0},
+                  size[] = {x->o->batch, heads, half, x->o->sequence};
+    mil_value *halves[] = {mil_build_binary_scalar(b, MIL_OP_mul, mil_build_slice(b, h, second, size), -1),
+                           mil_build_slice(b, h, first, size)};
+    return mil_build_concat(b, halves, 2, 2);
+}
+
 /* v [B,heads*HD,1,S] -> [B,heads,HD,S], each head normalised (with a weight) and turned (with angles); `name`: "q", "k". */
 static mil_value *heads_of(context *x, const rope *r, mil_value *v, int64_t heads, mil_value *norm_weight,
                            const char *name) {
@@ -319,7 +331,7 @@ static mil_value *heads_of(context *x, const rope *r, mil_value *v, int64_t head
     int64_t hd = x->c->head_dim;
     if (norm_weight)
         stage(x, "qknorm");
-    else if (r->turn)
+    else if (r->cos)
         stage(x, "rope");
     mil_value *h =
         call(x, reshape4(x, v, x->o->batch, heads, hd, rows_of(x, x->o->sequence)), arena_printf(a, "%s_heads", name));
@@ -327,9 +339,9 @@ static mil_value *heads_of(context *x, const rope *r, mil_value *v, int64_t head
         h = call(x, divide_by_rms(x, h, 2, hd, "inverse_rms"), arena_printf(a, "%s_normed", name));
         h = call(x, mil_build_binary(b, MIL_OP_mul, h, norm_weight), arena_printf(a, "%s_scaled", name));
     }
-    if (!r->turn) return h;
+    if (!r->cos) return h;
     stage(x, "rope");
-    mil_value *turned = mil_build_matmul(b, r->turn, h, false, false);
+    mil_value *turned = turned_heads(x, r, h, heads);
     return mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, h, r->cos),
                             mil_build_binary(b, MIL_OP_mul, turned, r->sin));
 }
@@ -607,7 +619,7 @@ static propane_status begin_decode(decode *d, mil_module *m, const char *name, c
     }
     d->mask = input(x, "mask", 1, 1, n, seen);
     d->w = declare(x);
-    if (x->arch->position == ARCH_ROPE) r.turn = rope_turn(x);
+    if (x->arch->position == ARCH_ROPE && !rows) r.turn = rope_turn(x); /* a device that takes rows takes slices */
     mil_value *xn = norm(x, in, &d->w);
     stage(x, "qkv");
     mil_value *q = linear(x, &d->w, "q_proj", "q_bias", xn, "q");

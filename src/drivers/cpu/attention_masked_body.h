@@ -7,6 +7,8 @@
 
 #include "drivers/cpu/attention_masked.h"
 
+enum { MASKED_AHEAD = 12 };
+
 VFN vf masked_load(const void *p, bool half, int64_t at) {
     return half ? v_load_f16((const uint16_t *)p + at) : v_load((const float *)p + at);
 }
@@ -23,12 +25,19 @@ VFN vf masked_product(const float *q, const void *k, bool half, int64_t at, int6
     return sum;
 }
 
+/* Rows of a cache lie far apart: nothing but this foresees them. */
+VFN void masked_fetch(const void *p, bool half, int64_t at, int64_t width) {
+    const char *line = (const char *)p + at * (half ? 2 : 4);
+    for (int64_t c = 0; c < width * (half ? 2 : 4); c += 64) __builtin_prefetch(line + c, 0, 3);
+}
+
 /* The products of VL keys are turned, so that their sums are one vector. */
 VFN void masked_scores_of(float *s, const float *q, const void *k, bool half, int64_t row, int64_t width,
                           const int32_t *keys, const float *add, int64_t count) {
     for (int64_t i = 0; i < count; i += VL) {
         vf part[VL];
         int64_t n = count - i < VL ? count - i : VL;
+        for (int64_t j = i + VL; j < i + 2 * VL && j < count; j++) masked_fetch(k, half, keys[j] * row, width);
         for (int64_t j = 0; j < n; j++) part[j] = masked_product(q, k, half, keys[i + j] * row, width);
         for (int64_t j = n; j < VL; j++) part[j] = v_set(0);
         v_transpose(part);
@@ -53,6 +62,7 @@ VFN void masked_mix_of(float *o, const float *p, const void *v, bool half, int64
         vf sum[4] = {v_set(0), v_set(0), v_set(0), v_set(0)};
         for (int64_t i = 0; i < count; i++) {
             vf weight = v_set(p[i]);
+            if (i + MASKED_AHEAD < count) masked_fetch(v, half, keys[i + MASKED_AHEAD] * row + c, 4 * VL);
             for (int u = 0; u < 4; u++)
                 sum[u] = v_fma(weight, masked_load(v, half, keys[i] * row + c + u * VL), sum[u]);
         }
