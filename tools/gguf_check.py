@@ -5,7 +5,8 @@
     python3 tools/gguf_check.py [PROPANE]      (exit 1: different; 77: a package is missing)
 
 Written: F32, F16, BF16 and Q8_0, metadata, permuted query and key rows, both kinds of vocabulary. Read: those, Q4_0, Q4_K and
-Q6_K (blocks of random bytes, taken apart by both).
+Q6_K (blocks of random bytes, taken apart by both). Where llama-cpp-python is installed, its greedy ids too; else that part says
+that it is skipped.
 """
 import json
 import os
@@ -146,6 +147,33 @@ def check_vocabularies(propane, folder):
         expect(ids[0] == ids[1] and len(ids[0]) > 1000, f"{name}: the vocabulary read back gives the same ids")
 
 
+def check_llama_cpp(propane, folder):
+    """Greedy ids of llama.cpp on our files; its attention and norms round otherwise than ours, so ties could part."""
+    try:
+        import llama_cpp
+    except ImportError as missing:
+        print(f"skipped: ids of llama.cpp: {missing}")
+        return
+    tokenizer = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "data", "tokenizers", "gpt2.json")
+    t = json.load(open(tokenizer))
+    make_model(folder, 1 + max(list(t["model"]["vocab"].values()) + [a["id"] for a in t["added_tokens"]]))
+    prompt = [5, 17, 40, 3, 99]
+    for dtype in ("f32", "f16"):
+        path = os.path.join(folder, dtype + ".gguf")
+        if not run(propane, "convert", folder, path, "--tokenizer", tokenizer, "--dtype", dtype):
+            expect(False, f"{dtype}: written")
+            continue
+        done = subprocess.run([propane, "generate", path, "--prompt-ids", " ".join(map(str, prompt)), "--count", "24", "--temperature", "0", "--print-ids"], capture_output=True, text=True)
+        ours = [int(i) for i in done.stdout.split()][-24:]
+        model = llama_cpp.Llama(model_path=path, n_ctx=64, verbose=False)
+        got = []
+        for token in model.generate(prompt, temp=0.0, top_k=1):
+            got.append(int(token))
+            if len(got) == len(ours):
+                break
+        expect(len(ours) > 0 and ours == got, f"{dtype}: {len(ours)} greedy ids are llama.cpp's")
+
+
 def make_model(folder, vocab):
     C["vocab_size"] = vocab
     rng = np.random.default_rng(5)
@@ -161,6 +189,7 @@ def main(propane):
         check_written(propane, folder, weights)
         check_read(propane, folder, weights, np.random.default_rng(6))
         check_vocabularies(propane, folder)
+        check_llama_cpp(propane, folder)
     print(f"{count - bad} of {count} checks are good")
     return 1 if bad else 0
 
