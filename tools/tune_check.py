@@ -41,7 +41,7 @@ except ImportError as e:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROPANE = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "..", "build", "release", "propane")
-STEPS = {"resnet": 300, "vit": 300}
+STEPS = {"resnet": 300, "vit": 400}
 SIZE, TRAIN, VAL, BATCH, SEED = 32, 1200, 400, 16, 7
 MEAN, STD, NOISE = 0.5, 0.25, 10
 GRADIENT, SHARE = 1e-4, 0.98

@@ -96,10 +96,15 @@ static void put_head(watch *w) {
     const char *state = state_of(w);
     char left[32], taken[32];
     put(w, "%s: %s", w->dir, state);
-    put(w, "%.0f parameters, %.0f layers, width %.0f, context %.0f; %s, %s, plan %s",
-        run_history_number(h, "parameters", 0), run_history_number(h, "layers", 0), run_history_number(h, "width", 0),
-        run_history_number(h, "context", 0), run_history_text(h, "device", "?"), run_history_text(h, "precision", "?"),
-        run_history_text(h, "plan", "?"));
+    if (json_object_get(h->start, "samples")) /* fine-tuning of an imported program */
+        put(w, "%s: %.0f numbers are learnt, %.0f samples, loss %s; %s", run_history_text(h, "model", "?"),
+            run_history_number(h, "learnt", 0), run_history_number(h, "samples", 0), run_history_text(h, "loss", "?"),
+            run_history_text(h, "device", "?"));
+    else
+        put(w, "%.0f parameters, %.0f layers, width %.0f, context %.0f; %s, %s, plan %s",
+            run_history_number(h, "parameters", 0), run_history_number(h, "layers", 0),
+            run_history_number(h, "width", 0), run_history_number(h, "context", 0), run_history_text(h, "device", "?"),
+            run_history_text(h, "precision", "?"), run_history_text(h, "plan", "?"));
     if (!last) {
         put(w, "no step is done yet");
         return;

@@ -439,6 +439,59 @@ TEST(a_loss_that_is_no_number_ends_the_run) {
     end();
 }
 
+/* ---- compressed weights ----------------------------------------------------------------------------------------------------- */
+
+static void write_compressed(void) {
+    propane_error err = {0};
+    mil_module *m = mil_module_create("made");
+    mil_builder b;
+    mil_type codes = mil_type_tensor(MIL_uint8, 2, (int64_t[]){CLASSES, 4}), code = mil_type_scalar(MIL_uint8);
+    unsigned char data[CLASSES * 4], middle = 8;
+    for (int i = 0; i < CLASSES * 4; i++) data[i] = (unsigned char)(i + 3);
+    mil_build_begin(&b, m, "main", MIL_IOS17);
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, 2, (int64_t[]){1, 4}));
+    mil_value *q = mil_build_const(&b, "codes", &codes, data), *zero = mil_build_const(&b, "zero", &code, &middle);
+    mil_value *scale = mil_build_scalar(&b, MIL_fp16, 0.25), *axis = mil_build_int(&b, 0);
+    mil_value *w = built(
+        &b, MIL_OP_constexpr_affine_dequantize, "small_weight",
+        (mil_argument[]){{"quantized_data", 1, &q}, {"zero_point", 1, &zero}, {"scale", 1, &scale}, {"axis", 1, &axis}},
+        4);
+    mil_build_result(&b, built(&b, MIL_OP_linear, "y", (mil_argument[]){{"x", 1, &x}, {"weight", 1, &w}}, 2));
+    EXPECT_OK(mil_build_end(&b, &err));
+    EXPECT_OK(mil_package_write(m, package, &err));
+    mil_module_free(m);
+}
+
+TEST(compressed_weights_become_dense) {
+    propane_error err = {0};
+    tune_model m, again;
+    char path[300];
+    float values[CLASSES * 4];
+    const float *list[] = {values};
+    begin(false);
+    snprintf(package, sizeof package, "%s/small.mlpackage", folder);
+    write_compressed();
+    tune_model_options o = choose("small", "");
+    EXPECT_OK(tune_model_open(&o, &m, &err));
+    EXPECT(m.decompressed == 1 && m.weight_count == 1 && !m.softmax);
+    for (int i = 0; i < CLASSES * 4; i++) {
+        EXPECT(mil_const_f64(m.weights[0].begin, i) == 0.25 * (i + 3 - 8));
+        values[i] = (float)i / 8;
+    }
+    EXPECT_OK(tune_model_write(&m, &o, list, at(path, "dense.mlpackage"), &err));
+    tune_model_close(&m);
+    o.path = path;
+    EXPECT_OK(tune_model_open(&o, &again, &err));
+    EXPECT(again.decompressed == 0 && again.weight_count == 1);
+    for (int i = 0; i < CLASSES * 4; i++) EXPECT(mil_const_f64(again.weights[0].begin, i) == (double)values[i]);
+    values[3] = 1e30f;
+    EXPECT_FAIL(tune_model_write(&again, &o, list, path, &err), PROPANE_ERR_INVALID,
+                "weight 'small_weight' has become 1e+30, which fp16 cannot hold");
+    tune_model_close(&again);
+    end();
+}
+
 SUITE("train/tune", T(weights_are_found_by_name), T(gradients_are_those_of_finite_differences),
       T(the_machine_computes_the_same_at_once_and_one_by_one), T(a_program_that_mixes_samples_gets_one_at_a_time),
-      T(a_resumed_run_is_the_same_run), T(the_package_holds_what_was_learnt), T(a_loss_that_is_no_number_ends_the_run))
+      T(a_resumed_run_is_the_same_run), T(the_package_holds_what_was_learnt), T(compressed_weights_become_dense),
+      T(a_loss_that_is_no_number_ends_the_run))

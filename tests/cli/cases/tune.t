@@ -42,7 +42,8 @@ $ propane train two.mil --data cls --loss cross_entropy --trainable '*' --steps 
 $ propane train two.mil --data cls --loss cross_entropy --trainable '*' --steps 4 --batch 2 --accumulate 2 --val-fraction 0.25 --run part > log; propane train two.mil --data cls --val-fraction 0.25 --steps 6 --resume --run part | grep resumed; cmp part/model.mlpackage/Data/com.apple.CoreML/model.mlmodel whole/model.mlpackage/Data/com.apple.CoreML/model.mlmodel
 > resumed after step 4
 = 0
-$ propane watch part --once | grep -c samples/s
+$ propane watch part --once > part.watch; sed -n 2p part.watch; grep -c samples/s part.watch
+> two.mil: 6 numbers are learnt, 3 samples, loss cross_entropy; cpu
 > 1
 = 0
 
