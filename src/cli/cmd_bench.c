@@ -91,12 +91,32 @@ static void run_queue(const bench_job *j) {
     }
 }
 
+/* How much of a small request is the engine's own, where it tells that. */
+static void run_engine(const bench_job *j) {
+    propane_error err = {0};
+    rig_time time;
+    if (!j->json) printf("\nengine: an add of 4 KB, by the host's clock and by the engine's own\n");
+    if (sweep_engine(j->device, (int64_t)(j->seconds * 1e9), &time, &err) != PROPANE_OK) {
+        tell_end(j, "engine", err.text);
+        return;
+    }
+    char engine[60] = "null";
+    if (time.engine_ns >= 0) snprintf(engine, sizeof engine, "%.3f", (double)time.engine_ns / 1000);
+    if (j->json)
+        printf("{\"sweep\":\"engine\",\"median_us\":%.3f,\"best_us\":%.3f,\"engine_us\":%s,\"simulated\":%s}\n",
+               (double)time.median_ns / 1000, (double)time.best_ns / 1000, engine, time.simulated ? "true" : "false");
+    else
+        printf("  %.2f us (at best %.2f); engine's own time: %s%s\n", (double)time.median_ns / 1000,
+               (double)time.best_ns / 1000, time.engine_ns >= 0 ? engine : "not given by this engine",
+               time.engine_ns >= 0 ? " us at best" : "");
+}
+
 int cmd_bench(int argc, char **argv) {
     bench_job j = {.device = "cpu", .seconds = 0.3};
     const char *only = "all";
     const cli_flag flags[] = {
         {"--device", CLI_TEXT, &j.device, .words = "URI", .help = "what to measure; see 'propane devices'"},
-        {"--sweep", CLI_CHOICE, &only, .words = "all|matmul|conv|depth|stream|queue", .help = "one sweep alone"},
+        {"--sweep", CLI_CHOICE, &only, .words = "all|matmul|conv|depth|stream|queue|engine", .help = "one sweep alone"},
         {"--seconds", CLI_REAL, &j.seconds, 0.001, 3600, "X", "for each point, at least one run"},
         {"--json", CLI_SWITCH, &j.json, .help = "one JSON object a point"},
     };
@@ -115,5 +135,6 @@ int cmd_bench(int argc, char **argv) {
     for (int i = 0; i < SWEEPS && !cli_interrupted; i++)
         if (all || strcmp(only, sweeps[i].name) == 0) run_sweep(&j, &sweeps[i]);
     if ((all || strcmp(only, "queue") == 0) && !cli_interrupted) run_queue(&j);
+    if ((all || strcmp(only, "engine") == 0) && !cli_interrupted) run_engine(&j);
     return cli_interrupted ? CLI_INTERRUPTED : CLI_OK;
 }

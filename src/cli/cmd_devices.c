@@ -3,6 +3,7 @@
  * driver looks for, --probe asks a device what public notes leave open.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 #include "cli/cli.h"
@@ -17,6 +18,26 @@ static int list_symbols(void) {
     return CLI_OK;
 }
 
+/* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
+static void list_trials(void) {
+    static const struct {
+        const char *title, *id;
+    } trials[] = {{"evaluation", "ways"},
+                  {"several functions in one program", "procedures"},
+                  {"engine's own time", "statistics"},
+                  {"shared events", "events"},
+                  {"chaining", "chaining"}};
+    enum { TRIALS = sizeof trials / sizeof trials[0], SECONDS = 20 };
+    for (int i = 0; i < TRIALS; i++) {
+        char words[1200], line[1300];
+        probe_words("ane", trials[i].id, SECONDS, words);
+        snprintf(line, sizeof line, "%s: %s", trials[i].title, words);
+        printf("            ");
+        cli_wrap(line, 12, 14, cli_width());
+        printf("\n");
+    }
+}
+
 static int list_devices(void) {
     for (int i = 0; i < propane_driver_count(); i++) {
         propane_error why = {0};
@@ -28,6 +49,7 @@ static int list_devices(void) {
             cli_wrap(why.text, 12, 12, cli_width());
         }
         printf("\n");
+        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "ane") == 0) list_trials();
     }
     return CLI_OK;
 }

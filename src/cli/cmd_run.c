@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/rig.h"
 #include "cli/run_profile.h"
 #include "cli/session.h"
 #include "device/device.h"
@@ -113,10 +114,23 @@ static propane_status print_outputs(session *s, propane_error *err) {
     return s->classes ? print_classes(s, err) : PROPANE_OK;
 }
 
+/* An engine keeps no record of its steps; what it may tell is the time of the whole. */
+static void show_engine(const int64_t *ns, int64_t iterations, int64_t engine_ns, int64_t given) {
+    double host = 0;
+    for (int64_t i = 0; i < iterations; i++) host += (double)ns[i];
+    printf("the host's clock: %.4f ms a run; the engine's own time: ", host / (double)iterations / 1e6);
+    if (given)
+        printf("%.4f ms a run (%lld of %lld runs)\n", (double)engine_ns / (double)given / 1e6, (long long)given,
+               (long long)iterations);
+    else
+        printf("not given by this engine\n");
+}
+
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
 static propane_status measure(run_job *j, session *s, propane_error *err) {
-    const bool profiled = j->profile || j->trace;
+    const bool engine = rig_is_ane(j->session.device), profiled = (j->profile || j->trace) && !engine;
+    int64_t engine_ns = 0, given = 0;
     int64_t *ns = mem_array((size_t)j->iterations, sizeof *ns), unused;
     if (!ns) return propane_fail_memory(err, (size_t)j->iterations * sizeof *ns);
     propane_status status = PROPANE_OK;
@@ -128,11 +142,13 @@ static propane_status measure(run_job *j, session *s, propane_error *err) {
     for (int64_t i = 0; i < j->iterations && !status && !cli_interrupted; i++) {
         if (s->steps) status = session_step(s, &j->given, i % s->steps, err);
         if (!status) status = session_run(s, &ns[i], err);
+        if (!status && s->engine_ns >= 0) engine_ns += s->engine_ns, given++;
         if (!status && s->steps && j->output) status = session_keep(s, i % s->steps, err);
     }
     if (!status && !cli_interrupted) print_times(j, ns, propane_device_describe(s->device)->simulated);
-    if (!status && j->profile) status = run_profile_print(s, err);
-    if (!status && j->trace) status = run_profile_trace(s, j->model, j->trace, err);
+    if (!status && profiled && j->profile) status = run_profile_print(s, err);
+    if (!status && profiled && j->trace) status = run_profile_trace(s, j->model, j->trace, err);
+    if (!status && engine && j->profile && !cli_interrupted) show_engine(ns, j->iterations, engine_ns, given);
     mem_free(ns);
     return status;
 }
@@ -145,8 +161,10 @@ static propane_status run_model(run_job *j, session *s, propane_error *err) {
         j->session.shapes.shape_count = i + 1;
     }
     j->session.shapes.shapes = j->choices;
+    char uri[300];
+    if (j->profile) j->session.device = rig_statistics_uri(j->session.device, uri);
     PROPANE_TRY(session_open(s, j->model, &j->session, err));
-    if ((j->profile || j->trace) && strcmp(j->session.device, "cpu") != 0)
+    if ((j->trace || (j->profile && !rig_is_ane(j->session.device))) && strcmp(j->session.device, "cpu") != 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "--profile and --trace are for the cpu device; %s keeps no such "
                             "record",
@@ -189,7 +207,8 @@ int cmd_run(int argc, char **argv) {
         {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N", "runs; states go on from one to the next",
          .given = &j.iterations_given},
         {"--warmup", CLI_INT, &j.warmup, 0, 10000000, "N", "runs before those"},
-        {"--profile", CLI_SWITCH, &j.profile, .help = "where the time goes: steps, and operations by kind (cpu)"},
+        {"--profile", CLI_SWITCH, &j.profile,
+         .help = "where the time goes: steps, and operations by kind (cpu); the engine's own time (ane)"},
         {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "the same for Chrome or Perfetto (cpu)"},
         {"--json", CLI_SWITCH, &j.json, .help = "the times as one JSON object"},
     };

@@ -19,6 +19,7 @@
 #include "cli/corpus.h"
 #include "cli/power.h"
 #include "cli/progress.h"
+#include "cli/rig.h"
 #include "cli/runfolder.h"
 #include "cli/telemetry.h"
 #include "cli/tune.h"
@@ -38,6 +39,7 @@ typedef struct train_job {
     int32_t *bytes_of_token;
     trainer *trainer;
     progress progress;
+    char device[300];    /* with what --profile asks of it */
     energy_meter *meter; /* --power; NULL: not asked for */
     bool json, profile, report;
     const char *logdir;
@@ -190,7 +192,7 @@ static void on_step(void *context, const train_report *r) {
     propane_error ignored;
     if (j->meter && energy_read(j->meter, &used, &ignored) == PROPANE_OK) s.power = &used;
     if (r->simulated.simulated) tell_simulated(j->options.device, r, &s);
-    telemetry_step(&j->telemetry, r, seconds);
+    telemetry_step(&j->telemetry, r, seconds, s.power);
     progress_show(&j->progress, &s);
     flush();
 }
@@ -262,7 +264,8 @@ static void tell_start(const train_job *j) {
 /* A row for each kernel of the plan; what is no kernel (loss, embedding, AdamW, validation's part of them) is the rest. */
 static void tell_profile(const train_job *j, double seconds) {
     const train_step *s = trainer_machine(j->trainer);
-    double rest = seconds * 1e3;
+    double rest = seconds * 1e3, engine = 0, device = 0;
+    bool given = false;
     if (!j->json)
         printf("%-14s %-6s %8s %11s %6s %9s %8s\n", "kernel", "place", "calls", "ms", "share", "GFLOP/s", "GB/s");
     for (int k = 0; k < train_step_kernel_count(s); k++) {
@@ -270,16 +273,26 @@ static void tell_profile(const train_job *j, double seconds) {
         if (!t.calls) continue;
         double ns = (double)t.ns, rate = ns > 0 ? (double)t.calls / ns : 0;
         rest -= ns / 1e6;
-        if (j->json)
+        if (!t.host) device += ns;
+        if (t.engine_ns >= 0) engine += (double)t.engine_ns, given = true;
+        if (j->json) {
             printf("{\"event\":\"kernel\",\"kernel\":\"%s\",\"place\":\"%s\",\"calls\":%" PRId64
-                   ",\"ms\":%.3f,\"gflops\":%.2f,\"gbytes_per_s\":%.2f}\n",
+                   ",\"ms\":%.3f,\"gflops\":%.2f,\"gbytes_per_s\":%.2f",
                    t.name, t.host ? "host" : "device", t.calls, ns / 1e6, t.flops * rate, t.bytes * rate);
-        else
+            if (rig_is_ane(j->options.device) && !t.host)
+                progress_number("engine_ms", t.engine_ns >= 0 ? (double)t.engine_ns / 1e6 : NAN);
+            printf("}\n");
+        } else {
             printf("%-14s %-6s %8" PRId64 " %11.1f %5.1f%% %9.1f %8.2f\n", t.name, t.host ? "host" : "device", t.calls,
                    ns / 1e6, seconds > 0 ? ns / seconds / 1e7 : 0, t.flops * rate, t.bytes * rate);
+        }
     }
     if (!j->json && seconds > 0)
         printf("%-14s %-6s %8s %11.1f %5.1f%%\n", "the rest", "host", "", rest, rest / seconds / 10);
+    if (!j->json && rig_is_ane(j->options.device) && given)
+        printf("the engine's own time: %.1f of the device's %.1f ms\n", engine / 1e6, device / 1e6);
+    else if (!j->json && rig_is_ane(j->options.device))
+        printf("the engine's own time: not given by this engine\n");
 }
 
 static void tell_end(train_job *j) {
@@ -348,6 +361,7 @@ static propane_status take_adapter(train_job *j, propane_error *err) {
 }
 
 static propane_status run(train_job *j, const model_flags *m, bool *again, propane_error *err) {
+    if (j->profile) j->options.device = rig_statistics_uri(j->options.device, j->device);
     bool writes = train_group_writes(j->options.mpi);
     if (writes) PROPANE_TRY(prepare_folder(j, err));
     PROPANE_TRY(open_corpus(j, m->init, err));

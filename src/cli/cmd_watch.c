@@ -117,6 +117,8 @@ static void put_head(watch *w) {
     if (isfinite(last->watts)) snprintf(watts, sizeof watts, "   %.2f W simulated", last->watts);
     put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"), text_duration(taken, last->seconds),
         isfinite(eta) ? ", left " : "", isfinite(eta) ? text_duration(left, eta) : "", last->memory / 1e6, watts);
+    char joules[200];
+    if (run_history_joules(h, last, joules)) put(w, "the machine in this step: %s", joules);
     if (h->value_count) {
         const run_value *v = &h->values[h->value_count - 1];
         double best = v->loss;

@@ -80,9 +80,7 @@ static const probe_question *find_question(const char *id) {
     return NULL;
 }
 
-static probe_target make_target(const char *uri) {
-    return (probe_target){.uri = uri, .is_ane = strncmp(uri, "ane", 3) == 0 && (uri[3] == 0 || uri[3] == ':')};
-}
+static probe_target make_target(const char *uri) { return (probe_target){.uri = uri, .is_ane = rig_is_ane(uri)}; }
 
 /* ---- one question, here ---------------------------------------------------------------------------------------------------- */
 
@@ -117,8 +115,8 @@ int probe_ask(const char *uri, const char *id) {
 /* ---- one question in a process of its own ------------------------------------------------------------------------------------ */
 
 /* Reads until the end or the time limit; false: the limit. */
-static bool collect(int fd, text *out) {
-    int64_t end = clock_ns() + (int64_t)TIME_LIMIT_S * 1000000000;
+static bool collect(int fd, int seconds, text *out) {
+    int64_t end = clock_ns() + (int64_t)seconds * 1000000000;
     char part[4096];
     while (clock_ns() < end) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -173,7 +171,7 @@ static json_t *last_line(const text *t) {
     return found ? found : json_object();
 }
 
-static json_t *ask_elsewhere(const char *uri, const char *id) {
+static json_t *ask_elsewhere(const char *uri, const char *id, int seconds) {
     propane_error err = {0};
     text t = {0};
     pid_t child = 0;
@@ -184,7 +182,7 @@ static json_t *ask_elsewhere(const char *uri, const char *id) {
         probe_say(answer, "answer", "failed: %s", err.text);
         return answer;
     }
-    bool in_time = collect(fd, &t);
+    bool in_time = collect(fd, seconds, &t);
     close(fd);
     if (!in_time) kill(child, SIGKILL);
     while (waitpid(child, &how, 0) < 0 && errno == EINTR) {
@@ -195,12 +193,19 @@ static json_t *ask_elsewhere(const char *uri, const char *id) {
     long long progress = json_integer_value(json_object_get(answer, "progress"));
     json_object_set_new(answer, "refused", json_true());
     if (!in_time)
-        probe_say(answer, "answer", "no answer in %d s (after %lld)", TIME_LIMIT_S, progress);
+        probe_say(answer, "answer", "no answer in %d s (after %lld)", seconds, progress);
     else if (WIFSIGNALED(how))
         probe_say(answer, "answer", "crashed with signal %d (after %lld)", WTERMSIG(how), progress);
     else
         probe_say(answer, "answer", "ended without an answer, code %d (after %lld)", WEXITSTATUS(how), progress);
     return answer;
+}
+
+void probe_words(const char *uri, const char *id, int seconds, char out[1200]) {
+    json_t *answer = ask_elsewhere(uri, id, seconds);
+    const char *words = json_string_value(json_object_get(answer, "answer"));
+    snprintf(out, 1200, "%s", words ? words : "no answer");
+    json_decref(answer);
 }
 
 /* ---- the report -------------------------------------------------------------------------------------------------------------- */
@@ -232,7 +237,7 @@ static void ask_list(const probe_target *t, json_t *answers) {
     for (int l = 0; l < 2 && !cli_interrupted; l++)
         for (const probe_question *q = lists[l]; q->id && !cli_interrupted; q++) {
             if (q->ane_only && !t->is_ane) continue;
-            json_t *answer = ask_elsewhere(t->uri, q->id);
+            json_t *answer = ask_elsewhere(t->uri, q->id, TIME_LIMIT_S);
             printf("%s\n    ", q->text);
             cli_wrap(json_string_value(json_object_get(answer, "answer")), 4, 4, cli_width());
             printf("\n");

@@ -37,6 +37,8 @@ void probe_progress(int64_t count);
 
 /* Asks one question here and prints the answer as one line of JSON. */
 int probe_ask(const char *uri, const char *id);
+/* Asks one question in a process of its own that is ended after `seconds`; `out` is the answer in words. */
+void probe_words(const char *uri, const char *id, int seconds, char out[1200]);
 /* Asks all in processes of their own, prints what comes, writes the report. */
 int probe_all(const char *uri, const char *path);
 

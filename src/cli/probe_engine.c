@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/probe.h"
+#include "cli/sweep.h"
 #include "drivers/ane/objc.h"
 
 enum { COMPILES = 160 };
@@ -153,6 +154,77 @@ static propane_status ask_unused(probe_target *t, json_t *out, propane_error *er
     return PROPANE_OK;
 }
 
+/* What the driver itself chooses at open. */
+static propane_status ask_ways(probe_target *t, json_t *out, propane_error *err) {
+    static const char *const routes[] = {"memory", "client"};
+    char uri[200];
+    for (int k = 0; k < 2; k++) {
+        propane_device *d = NULL;
+        propane_error why = {0};
+        bool there = propane_device_open(probe_uri(t, routes[k], "dispatch=auto", uri), &d, &why) == PROPANE_OK;
+        const char *note = there ? propane_device_describe(d)->note : why.text;
+        probe_say(out, routes[k], "%s", note);
+        if (k == 0) probe_say(out, "answer", "%s", note);
+        propane_device_close(d);
+    }
+    return PROPANE_OK;
+}
+
+/* Three functions at once, each with its own constant, in one compiled program. */
+static propane_status compile_three(const char *uri, propane_compile_report *report, propane_error *err) {
+    propane_module *modules[3] = {NULL};
+    propane_compile_item items[3] = {{NULL}};
+    propane_device *d = NULL;
+    propane_status status = propane_device_open(uri, &d, err);
+    for (int k = 0; k < 3 && status == PROPANE_OK; k++) {
+        text source = {0};
+        text_printf(&source,
+                    "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
+                    "    func main<ios18>(" T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(%d)];\n"
+                    "        " T " y = mul(x = x, y = c)[name = string(\"y\")];\n    } -> (y);\n}\n",
+                    k + 2);
+        status = source.failed ? propane_fail_memory(err, 0)
+                               : propane_module_parse(source.data, source.length, "three", NULL, &modules[k], err);
+        items[k].module = modules[k];
+        text_deinit(&source);
+    }
+    if (status == PROPANE_OK) status = propane_program_compile_all(d, items, 3, NULL, report, err);
+    for (int k = 0; k < 3; k++) {
+        propane_program_free(items[k].program);
+        propane_module_free(modules[k]);
+    }
+    propane_device_close(d);
+    return status;
+}
+
+static propane_status ask_procedures(probe_target *t, json_t *out, propane_error *err) {
+    static const char *const routes[] = {"memory", "client"};
+    char uri[200];
+    for (int k = 0; k < 2; k++) {
+        propane_compile_report report = {0};
+        propane_error why = {0};
+        propane_status status = compile_three(probe_uri(t, routes[k], "procedures=auto", uri), &report, &why);
+        const char *words = status == PROPANE_OK ? report.how : why.text;
+        probe_say(out, routes[k], "%s", words);
+        if (status != PROPANE_OK || !report.procedures) t->refused = true;
+        if (k == 0) probe_say(out, "answer", "%s", words);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status ask_statistics(probe_target *t, json_t *out, propane_error *err) {
+    rig_time time;
+    PROPANE_TRY(sweep_engine(t->uri, 200000000, &time, err));
+    probe_value(out, "host_us", (double)time.best_ns / 1000);
+    if (time.engine_ns >= 0) {
+        probe_value(out, "engine_us", (double)time.engine_ns / 1000);
+        probe_say(out, "answer", "yes: %.2f us of %.2f", (double)time.engine_ns / 1000, (double)time.best_ns / 1000);
+    } else {
+        probe_say(out, "answer", "not given by this engine");
+    }
+    return PROPANE_OK;
+}
+
 static propane_status ask_trial(propane_status (*trial)(text *answer, propane_error *err), json_t *out,
                                 propane_error *err) {
     text answer = {0};
@@ -204,6 +276,9 @@ const probe_question probe_engine[] = {
     {"limit-memory", "How many programs may a process compile in memory?", true, ask_limit_memory},
     {"limit-client", "How many through the client?", true, ask_limit_client},
     {"limit-loaded", "How many may be loaded at once?", true, ask_limit_loaded},
+    {"ways", "Which way to evaluate is the fastest that answers right?", true, ask_ways},
+    {"procedures", "Can several functions be procedures of one compiled program?", true, ask_procedures},
+    {"statistics", "Does the engine tell its own time?", true, ask_statistics},
     {"events", "Do shared events answer?", true, ask_events},
     {"chaining", "Can requests be chained?", true, ask_chaining},
     {NULL, NULL, false, NULL},

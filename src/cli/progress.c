@@ -84,9 +84,13 @@ static void show_plain(const progress *p, const progress_step *s) {
     if (s->simulated)
         printf("  (%s simulated: %.2f ms on the engine, %.1f %% of its roof, %.2f mJ)", s->simulated, s->device_ms,
                100 * s->utilisation, s->energy_j * 1e3);
-    for (int i = 0, shown = 0; s->power && i < ENERGY_PARTS; i++)
-        if (!s->power->why[i])
-            printf("%s%s %.3f J", shown++ ? ", " : "  ", energy_part_name((energy_part)i), s->power->joules[i]);
+    for (int i = 0; s->power && i < ENERGY_PARTS; i++) {
+        printf("%s%s ", i ? ", " : "  ", energy_part_name((energy_part)i));
+        if (s->power->why[i])
+            printf("unknown");
+        else
+            printf("%.3f J", s->power->joules[i]);
+    }
     printf("\n");
 }
 

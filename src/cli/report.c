@@ -87,6 +87,9 @@ static void put_facts(text *out, const run_history *h) {
     fact(out, "seconds of training", "%.1f", s.seconds > 0 ? s.seconds : NAN);
     fact(out, "MB of memory at most", "%.0f", s.memory / 1e6);
     fact(out, "watts of the engine, simulated", "%.2f", s.watts);
+    char joules[200];
+    if (run_history_joules(h, NULL, joules))
+        text_printf(out, "<div><b>%s</b><span>of the machine for a step, on average</span></div>", joules);
     text_append(out, "</div>\n");
 }
 

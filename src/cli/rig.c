@@ -3,6 +3,7 @@
  */
 #include "cli/rig.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,6 +64,17 @@ void rig_close(rig *r) {
     *r = (rig){0};
 }
 
+bool rig_is_ane(const char *uri) { return strncmp(uri, "ane", 3) == 0 && (uri[3] == 0 || uri[3] == ':'); }
+
+const char *rig_statistics_uri(const char *uri, char out[300]) {
+    bool known = rig_is_ane(uri) && !strstr(uri, "statistics=");
+    snprintf(out, 300, "%s%s%s", uri, known && !uri[3] ? ":" : "",
+             !known             ? ""
+             : strchr(uri, '?') ? "&statistics=on"
+                                : "?statistics=on");
+    return out;
+}
+
 propane_status rig_put(rig *r, int input, const float *values, propane_error *err) {
     const propane_io *io = rig_io(r, input);
     int64_t count = rig_count(io);
@@ -95,13 +107,15 @@ static int by_size(const void *a, const void *b) {
 propane_status rig_measure(rig *r, int rounds, int64_t limit_ns, rig_time *out, propane_error *err) {
     int64_t *ns = mem_array(MAX_ROUNDS, sizeof *ns), start = clock_ns();
     propane_completion done = {0};
-    *out = (rig_time){0};
+    *out = (rig_time){.engine_ns = -1};
     if (!ns) return propane_fail_memory(err, MAX_ROUNDS * sizeof *ns);
     propane_status status = run(r, &done, err);
     if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
     while (status == PROPANE_OK && out->rounds < rounds && (out->rounds == 0 || clock_ns() - start < limit_ns)) {
         int64_t begin = clock_ns();
         status = run(r, &done, err);
+        if (done.engine_ns >= 0 && (out->engine_ns < 0 || done.engine_ns < out->engine_ns))
+            out->engine_ns = done.engine_ns;
         ns[out->rounds++] = done.simulated ? done.device_ns : clock_ns() - begin;
     }
     if (status == PROPANE_OK && out->rounds) {

@@ -28,8 +28,13 @@ PROPANE_CHECK propane_status rig_put(rig *r, int input, const float *values, pro
 PROPANE_CHECK propane_status rig_take(rig *r, int output, float *values, propane_error *err);
 PROPANE_CHECK propane_status rig_run(rig *r, propane_error *err);
 
+/* The uri with the ane driver's statistics=on, which asks for the engine's own times; another device's as it is. */
+const char *rig_statistics_uri(const char *uri, char out[300]);
+bool rig_is_ane(const char *uri);
+
 typedef struct rig_time {
     int64_t best_ns, median_ns;
+    int64_t engine_ns; /* at best, by the engine's own clock; negative: not given */
     int rounds;
     bool simulated; /* of a model's clock, not of this machine's */
 } rig_time;

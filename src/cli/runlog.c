@@ -60,7 +60,18 @@ static void number(text *out, const char *name, double value) {
     if (isfinite(value)) text_printf(out, ",\"%s\":%.9g", name, value);
 }
 
-void run_log_step(run_log *l, const train_report *r, double seconds) {
+static void put_power(text *out, const energy_reading *power) {
+    for (int i = 0; power && i < ENERGY_PARTS; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "%s_j", energy_part_name((energy_part)i));
+        if (power->why[i])
+            text_printf(out, ",\"%s\":null", name);
+        else
+            number(out, name, power->joules[i]);
+    }
+}
+
+void run_log_step(run_log *l, const train_report *r, double seconds, const energy_reading *power) {
     if (!l->file) return;
     text_printf(&l->line, "{\"step\":%lld", (long long)r->step);
     number(&l->line, "loss", r->loss);
@@ -74,6 +85,7 @@ void run_log_step(run_log *l, const train_report *r, double seconds) {
     number(&l->line, "memory", run_peak_memory());
     if (r->simulated.simulated && r->device_ms > 0)
         number(&l->line, "watts", r->simulated.energy_j / (r->device_ms / 1e3));
+    put_power(&l->line, power);
     if (r->skipped) text_append(&l->line, ",\"skipped\":true");
     text_append(&l->line, "}");
     put_line(l);
@@ -132,6 +144,32 @@ static propane_status grow(void **list, int64_t count, int64_t *room, size_t siz
     return PROPANE_OK;
 }
 
+static void take_power(run_point *p, const json_t *o) {
+    for (int i = 0; i < ENERGY_PARTS; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "%s_j", energy_part_name((energy_part)i));
+        p->powered |= json_object_get(o, name) != NULL;
+        p->joules[i] = get(o, name);
+    }
+}
+
+bool run_history_joules(const run_history *h, const run_point *of, char out[200]) {
+    int64_t first = of ? of - h->points : 0, end = of ? first + 1 : h->count, powered = 0;
+    size_t used = 0;
+    out[0] = 0;
+    for (int64_t k = first; k < end; k++) powered += h->points[k].powered;
+    for (int i = 0; powered && i < ENERGY_PARTS && used < 150; i++) {
+        double sum = 0;
+        int64_t known = 0;
+        for (int64_t k = first; k < end; k++)
+            if (h->points[k].powered && isfinite(h->points[k].joules[i])) sum += h->points[k].joules[i], known++;
+        used += (size_t)snprintf(out + used, 200 - used, "%s%s ", used ? ", " : "", energy_part_name((energy_part)i));
+        used += (size_t)(known ? snprintf(out + used, 200 - used, "%.3g J", sum / (double)known)
+                               : snprintf(out + used, 200 - used, "unknown"));
+    }
+    return powered > 0;
+}
+
 static propane_status take(run_history *h, const json_t *o, propane_error *err) {
     const char *event = json_string_value(json_object_get(o, "event"));
     int64_t step = (int64_t)json_integer_value(json_object_get(o, "step"));
@@ -158,7 +196,9 @@ static propane_status take(run_history *h, const json_t *o, propane_error *err) 
                                             get(o, "host_ms"),
                                             get(o, "seconds"),
                                             get(o, "memory"),
-                                            get(o, "watts")};
+                                            get(o, "watts"),
+                                            .powered = false};
+        take_power(&h->points[h->count - 1], o);
     }
     return PROPANE_OK;
 }

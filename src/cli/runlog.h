@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/energy.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "train/trainer.h"
@@ -28,7 +29,8 @@ void run_log_open(run_log *l, const char *dir, bool resume);
 void run_log_close(run_log *l);
 /* Takes the object over. */
 void run_log_write(run_log *l, json_t *object);
-void run_log_step(run_log *l, const train_report *r, double seconds);
+/* `power`: what the machine used for the step; NULL: nobody asked. */
+void run_log_step(run_log *l, const train_report *r, double seconds, const energy_reading *power);
 void run_log_evaluation(run_log *l, const train_evaluation *e);
 
 /* ---- reading --------------------------------------------------------------------------------------------------------------- */
@@ -36,6 +38,8 @@ void run_log_evaluation(run_log *l, const train_evaluation *e);
 typedef struct run_point {
     int64_t step;
     double loss, lr, norm, tokens_per_s, device_ms, host_ms, seconds, memory, watts; /* NAN: not known */
+    bool powered; /* with joules, known ones or not */
+    double joules[ENERGY_PARTS];
 } run_point;
 
 typedef struct run_value {
@@ -65,6 +69,8 @@ const char *run_history_text(const run_history *h, const char *key, const char *
 double run_history_number(const run_history *h, const char *key, double otherwise);
 /* Mean loss of the last points, weighted as the progress display does. */
 double run_history_smooth(const run_history *h);
+/* "cpu 3.21 J, gpu unknown, ...": of one step, or (NULL) the mean of all. False: nobody asked for them. */
+bool run_history_joules(const run_history *h, const run_point *of, char out[200]);
 /* Bytes of memory at most in use so far by this process; negative: not known. */
 double run_peak_memory(void);
 

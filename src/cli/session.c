@@ -467,6 +467,7 @@ propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     const int64_t begin = now_ns();
     PROPANE_TRY(propane_submit(&s->request, 1, err));
     PROPANE_TRY(propane_wait(s->request, &done, err));
+    s->engine_ns = done.engine_ns;
     *ns = done.simulated ? done.device_ns : now_ns() - begin;
     for (int i = 0; i < s->state_count; i++) PROPANE_TRY(carry_state(s, s->state_names[i], err));
     return PROPANE_OK;

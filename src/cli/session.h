@@ -45,6 +45,7 @@ typedef struct session {
     char *probabilities;      /* the output that they belong to */
     const char *label;        /* what the label is called */
     bool resize;              /* pictures of another size are scaled */
+    int64_t engine_ns;        /* of the last run, by the engine's own clock; negative: not given */
     int64_t steps;            /* runs that the given arrays are for; 0: they hold one value for all */
     void **kept;              /* of each output its values of all steps; NULL: none */
 } session;

@@ -131,3 +131,12 @@ propane_status sweep_queue(const char *device, int flight, int rounds, double *p
     rig_close(&r);
     return status;
 }
+
+propane_status sweep_engine(const char *device, int64_t limit_ns, rig_time *out, propane_error *err) {
+    rig r = {0};
+    char uri[300];
+    propane_status status = rig_open_text(&r, rig_statistics_uri(device, uri), add_body, err);
+    if (status == PROPANE_OK) status = rig_measure(&r, ROUNDS, limit_ns, out, err);
+    rig_close(&r);
+    return status;
+}

@@ -29,4 +29,7 @@ double sweep_gbs(const sweep_point *p);
 PROPANE_CHECK propane_status sweep_queue(const char *device, int flight, int rounds, double *per_second,
                                          bool *simulated, propane_error *err);
 
+/* A request with an add of 4 KB, by the host's clock and by the engine's own. */
+PROPANE_CHECK propane_status sweep_engine(const char *device, int64_t limit_ns, rig_time *out, propane_error *err);
+
 #endif

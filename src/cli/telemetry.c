@@ -174,8 +174,8 @@ static void flush_board(telemetry *t) {
     t->board = NULL;
 }
 
-void telemetry_step(telemetry *t, const train_report *r, double seconds) {
-    run_log_step(&t->log, r, t->seconds_before + seconds);
+void telemetry_step(telemetry *t, const train_report *r, double seconds, const energy_reading *power) {
+    run_log_step(&t->log, r, t->seconds_before + seconds, power);
     tensorboard_scalar(t->board, r->step, "train/loss", r->loss);
     tensorboard_scalar(t->board, r->step, "train/learning_rate", r->lr);
     tensorboard_scalar(t->board, r->step, "train/gradient_norm", r->gradient_norm);
@@ -186,6 +186,11 @@ void telemetry_step(telemetry *t, const train_report *r, double seconds) {
     tensorboard_scalar(t->board, r->step, "machine/peak_memory_mb", run_peak_memory() / 1e6);
     if (r->simulated.simulated && r->device_ms > 0)
         tensorboard_scalar(t->board, r->step, "machine/simulated_watts", r->simulated.energy_j / (r->device_ms / 1e3));
+    for (int i = 0; power && i < ENERGY_PARTS; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "machine/%s_joules", energy_part_name((energy_part)i));
+        if (!power->why[i]) tensorboard_scalar(t->board, r->step, name, power->joules[i]);
+    }
     flush_board(t);
 }
 

@@ -26,10 +26,11 @@ PROPANE_CHECK propane_status telemetry_open(telemetry *t, const train_options *o
 json_t *telemetry_record(void);
 PROPANE_CHECK propane_status telemetry_begin(telemetry *t, const char *run_dir, bool resume, json_t *record,
                                              const char *logdir, propane_error *err);
-void telemetry_judgement(telemetry *t, int64_t step, double loss, double accuracy); /* negative: not known */
+void telemetry_judgement(telemetry *t, int64_t step, double loss, double accuracy);  /* negative: not known */
 PROPANE_CHECK propane_status telemetry_page(const telemetry *t, propane_error *err); /* report.html without samples */
 
-void telemetry_step(telemetry *t, const train_report *r, double seconds);
+/* `power`: as run_log_step's. */
+void telemetry_step(telemetry *t, const train_report *r, double seconds, const energy_reading *power);
 void telemetry_evaluation(telemetry *t, const train_evaluation *e);
 /* `state`: "done", "stopped", "failed", "restart". */
 void telemetry_end(telemetry *t, const char *state, int64_t step);

@@ -105,7 +105,7 @@ static void on_step(void *context, const train_report *r) {
                              .device_ms = r->device_ms,
                              .host_ms = r->host_ms,
                              .seconds_left = done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
-    telemetry_step(&j->telemetry, r, seconds);
+    telemetry_step(&j->telemetry, r, seconds, NULL);
     progress_show(&j->progress, &s);
     flush();
 }

@@ -25,6 +25,8 @@ typedef struct step_kernel {
     bool baked;                  /* each call has a program of its own */
     packing *packing;            /* the form in which the program gets its inputs; NULL: one buffer each */
     int64_t calls, ns;           /* since the step was made */
+    int64_t engine_ns;
+    bool counted; /* engine_ns is given */
 } step_kernel;
 
 typedef struct step_call {
@@ -744,6 +746,10 @@ static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint,
     s->queues[s->wiring->calls[call].host].busy_ns += done.device_ns;
     s->kernels[s->wiring->calls[call].kernel].calls++;
     s->kernels[s->wiring->calls[call].kernel].ns += done.device_ns;
+    if (done.engine_ns >= 0) {
+        s->kernels[s->wiring->calls[call].kernel].engine_ns += done.engine_ns;
+        s->kernels[s->wiring->calls[call].kernel].counted = true;
+    }
     if (done.simulated) {
         s->simulated.simulated = true;
         s->simulated.energy_j += done.energy_j;
@@ -1010,6 +1016,7 @@ train_kernel_time train_step_kernel_time(const train_step *s, int kernel) {
                                .host = k->place == PLAN_HOST,
                                .calls = s->kernels[kernel].calls,
                                .ns = s->kernels[kernel].ns,
+                               .engine_ns = s->kernels[kernel].counted ? s->kernels[kernel].engine_ns : -1,
                                .flops = k->flops,
                                .bytes = k->bytes};
 }

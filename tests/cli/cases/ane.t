@@ -5,8 +5,40 @@
 $ env -u PROPANE_ANE_LIBRARY propane devices
 >~ ane    no   Apple's Neural Engine, without Core ML*
 = 0
-$ PROPANE_ANE_LIBRARY=$PWD/standin.so propane devices
->~ ane    yes  Apple's Neural Engine, without Core ML*
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so propane devices | tr -s ' \n' ' ' | sed 's/ \(ane\|evaluation:\|several\|engine.s\|shared\|chaining:\|sim\) /\n\1 /g'
+>~ ane yes Apple's Neural Engine, without Core ML*
+>~ *evaluation: * evaluation is used: standard 0.*
+>~ *several functions in one program: 3 procedures of 1 compiled program*
+>~ *engine's own time: not given by this engine*
+>~ *shared events: the event is signalled, the completion handler is called*
+>~ *chaining: refused: com.apple.appleneuralengine, code 15:*
+= 0
+# What crashes or hangs is an answer; the device stays usable by its standard way.
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=compile=crash,hide_class=_ANEChainingRequest ASAN_OPTIONS=handle_segv=0 propane devices
+>~ *evaluation: crashed with signal 11*
+>~ *several functions in one program: crashed with signal 11*
+>~ *chaining: crashed with signal 11*
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives,events=ignored,procedures=refused,direct=fail,realtime=task propane devices | tr -s ' \n' ' ' | sed 's/ \(evaluation:\|several\|engine.s\|shared\|chaining:\|sim\) /\n\1 /g'
+>~ *direct cannot be used (ane: the engine fails*), real-time cannot be used (beginRealTimeTask answers no)*
+>~ *several functions in one program: a program each, since procedures do not hold here: ane: Apple's compiler refuses*
+>~ *engine's own time: yes: *
+>~ *shared events: the event is not signalled within 2 s*
+= 0
+# The engine's own time, where it is given.
+$ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"a", "b"}})]\n{\n    func main<ios18>(tensor<fp16, [1, 32, 1, 32]> x) {\n        tensor<fp16, [1, 32, 1, 32]> y = add(x = x, y = x)[name = string("y")];\n    } -> (y);\n}\n' > add.mil
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so propane run add.mil --seed 1 --device ane --profile --iterations 3
+>~ the host's clock: * ms a run; the engine's own time: not given by this engine
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives propane run add.mil --seed 1 --device ane:client --profile --iterations 3
+>~ the host's clock: * ms a run; the engine's own time: * ms a run (3 of 3 runs)
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=gives propane bench --device ane --sweep engine --json
+>~ {"sweep":"engine","median_us":*,"best_us":*,"engine_us":?*.*,"simulated":false}
+= 0
+$ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=statistics=kept propane bench --device ane --sweep engine --json
+>~ {"sweep":"engine",*,"engine_us":null,"simulated":false}
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest propane devices
 >~ *the class _ANERequest is missing*
@@ -47,6 +79,13 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=pr
 >~ kernels: a program each, since procedures do not hold here: element * of the result of function 1 is *
 >~ same
 = 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; PROPANE_STANDIN=statistics=gives propane $(cat args) --steps 3 --device ane --profile --run told
+>~ the engine's own time: * of the device's * ms
+= 0
+$ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --steps 3 --device ane --profile --run untold; grep -o '"programs":"6 procedures of 1 compiled program"' untold/log.jsonl
+>~ the engine's own time: not given by this engine
+>~ "programs":"6 procedures of 1 compiled program"
+= 0
 # Compiled programs that are loaded with other weights need neither restarts nor compiles.
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights reload --run reload > log; grep -c '^resumed' log; cmp inputs/model.safetensors reload/model.safetensors && echo same; ls tmp | wc -l | tr -d ' '
 > 0
@@ -84,7 +123,7 @@ $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane devices --
 >~ report in probe.json: *
 = 0
 $ grep -c '"answer"' probe.json; grep '"stand_in"' probe.json
-> 25
+> 28
 >   "stand_in": true,
 = 0
 $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=order=declared propane devices --probe --only symbol-order

@@ -26,6 +26,13 @@ $ PROPANE_POWERCAP=none propane power
 $ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --power --json > log; head -1 log | grep -o '"cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0'
 > "cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0
 = 0
+# The same in the run's log, on the watcher's screen and in the report; what is not counted is unknown.
+$ PROPANE_POWERCAP=cap propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --eval-batches 1 --power --report --run powered | grep -o 'cpu .*' | tail -1; grep -c '"cpu_j":0,"gpu_j":null,"ane_j":null,"dram_j":0' powered/log.jsonl; propane watch powered --once | grep machine; grep -o '<b>cpu[^<]*' powered/report.html
+> cpu 0.000 J, gpu unknown, ane unknown, dram 0.000 J
+> 2
+> the machine in this step: cpu 0 J, gpu unknown, ane unknown, dram 0 J
+> <b>cpu 0 J, gpu unknown, ane unknown, dram 0 J
+= 0
 $ PROPANE_POWERCAP=none propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 1 --steps 2 --power
 2> propane train: no energy counter can be read here: none: no such folder
 = 1
