@@ -11,7 +11,7 @@
 #include "drivers/cpu/plan.h"
 #include "support/test.h"
 
-typedef enum act { NONE, RELU, RELU6, CLIP, HARD_SWISH, SWISH, SILU, GELU, TANH } act;
+typedef enum act { NONE, RELU, RELU6, CLIP, HARD_SWISH, THRESHOLD, SWISH, SILU, GELU, TANH } act;
 typedef enum tail { ALONE, MAX_POOL, AVG_POOL, DEPTHWISE, MEAN, SQUEEZE, CONCAT, TURNED, SECOND } tail;
 
 typedef struct net {
@@ -36,6 +36,7 @@ static const net nets[] = {
     {1, 1024, 4, 9, 40, 1, 1, 0, 1, true, true, RELU, ALONE}, /* points in the same cache lines */
     {1, 1300, 3, 8, 65, 1, 1, 0, 1, true, true, TANH, ALONE}, /* several passes */
     {1, 130, 2, 3, 9, 3, 1, 1, 1, true, false, RELU, ALONE},
+    {1, 20, 12, 12, 37, 3, 1, 1, 1, true, true, THRESHOLD, DEPTHWISE},
     {1, 64, 14, 14, 64, 3, 1, 1, 1, true, false, RELU, ALONE}, /* minimal filtering */
     {2, 67, 9, 11, 81, 3, 1, 0, 1, false, true, SILU, MEAN},
     {1, 80, 10, 13, 64, 3, 1, 2, 1, true, true, HARD_SWISH, SECOND},
@@ -85,12 +86,21 @@ static mil_value *with_numbers(mil_builder *b, mil_opcode code, mil_value *x, do
     return only(mil_build_op(b, code, NULL, in, 3));
 }
 
+static mil_value *with_alpha(mil_builder *b, mil_opcode code, mil_value *x, double alpha) {
+    mil_value *p = mil_build_scalar(b, MIL_fp32, alpha);
+    const mil_argument in[] = {{"x", 1, &x}, {"alpha", 1, &p}};
+    return only(mil_build_op(b, code, NULL, in, 2));
+}
+
 static mil_value *function(mil_builder *b, act f, mil_value *x) {
     switch (f) {
     case RELU: return mil_build_unary(b, MIL_OP_relu, x);
     case RELU6: return mil_build_unary(b, MIL_OP_relu6, mil_build_binary_scalar(b, MIL_OP_mul, x, 6));
     case CLIP: return with_numbers(b, MIL_OP_clip, x, -0.25, 0.5);
     case HARD_SWISH: return mil_build_binary(b, MIL_OP_mul, x, with_numbers(b, MIL_OP_sigmoid_hard, x, 1.0 / 6, 0.5));
+    case THRESHOLD: /* as coremltools writes the same */
+        x = with_alpha(b, MIL_OP_thresholded_relu, x, -0.75);
+        return mil_build_binary(b, MIL_OP_mul, x, with_numbers(b, MIL_OP_sigmoid_hard, x, 2.0 / 3, 0.5));
     case SWISH: return mil_build_binary(b, MIL_OP_mul, mil_build_unary(b, MIL_OP_sigmoid, x), x);
     case SILU: return mil_build_unary(b, MIL_OP_silu, x);
     case TANH: return mil_build_unary(b, MIL_OP_tanh, x);
@@ -248,6 +258,7 @@ static int steps_of(net t) {
 /* The copy behind is the result's: it has its channels apart again. */
 TEST(a_layer_is_one_step) {
     EXPECT(steps_of((net){1, 16, 8, 8, 32, 3, 1, 1, 1, true, false, HARD_SWISH, ALONE}) == 2);
+    EXPECT(steps_of((net){1, 16, 8, 8, 32, 3, 1, 1, 1, true, false, THRESHOLD, ALONE}) == 2);
     EXPECT(steps_of((net){1, 16, 8, 8, 32, 3, 1, 1, 1, true, false, RELU, TURNED}) == 1);
     EXPECT(steps_of((net){1, 16, 8, 8, 32, 3, 1, 1, 1, true, false, SWISH, MAX_POOL}) == 3);
     EXPECT(steps_of((net){1, 16, 0, 8, 32, 0, 0, 0, 0, true, false, GELU, ALONE}) == 1);

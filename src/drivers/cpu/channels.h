@@ -17,10 +17,11 @@
 
 enum { CPU_CHANNELS_HALF = 7, CPU_CHANNELS_WIDTH = 64 }; /* the largest of all instruction sets */
 
-/* What happens to a sum: + bias, + other, then x * clip(p x + q, 0, 1) if `swish`, then clip to low .. high; NaN stays. */
+/* What happens to a sum: + bias, + other, then x * clip(p x + q, 0, 1) of what is at least `least` if
+ * `swish`, then clip to low .. high; NaN stays. */
 typedef struct cpu_channels_finish {
     bool swish;
-    float p, q, low, high;
+    float least, p, q, low, high;
 } cpu_channels_finish;
 
 typedef struct cpu_channels_tile {

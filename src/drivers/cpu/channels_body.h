@@ -14,7 +14,10 @@
 enum { CHANNELS_NR = CHANNELS_NRV * VL, CHANNELS_AHEAD = 8 };
 
 VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
-    if (f->swish) v = v_mul(v, v_min(v_set(1), v_max(v_set(0), v_fma(v_set(f->p), v, v_set(f->q)))));
+    if (f->swish) {
+        v = v_max(v_set(f->least), v);
+        v = v_mul(v, v_min(v_set(1), v_max(v_set(0), v_fma(v_set(f->p), v, v_set(f->q)))));
+    }
     return v_min(v_set(f->high), v_max(v_set(f->low), v));
 }
 

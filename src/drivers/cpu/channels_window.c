@@ -137,7 +137,7 @@ propane_status cpu_channels_emit_pool(planner *p, const mil_op *op, propane_erro
     if (!a) return cpu_plan_no_memory(p, err);
     PROPANE_TRY(mil_pool_read(op, &a->c, err));
     const mil_conv *c = &a->c;
-    const cpu_plan_layer plain = {.low = -INFINITY, .high = INFINITY, .map = -1};
+    const cpu_plan_layer plain = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY, .map = -1};
     a->k = cpu_channels_kernels_of(p->options.isa);
     a->kind = op->info->code == MIL_OP_max_pool ? CPU_CHANNELS_MAX : CPU_CHANNELS_SUM;
     a->finish = cpu_plan_finish_of(&plain);

@@ -19,6 +19,8 @@ enum {
     MOST_TAPS = 1024,
 };
 
+#define CLOSED 1e-7 /* a gate that rounding alone keeps from being 0 */
+
 /* ---- finding layers ------------------------------------------------------------------------------------------------- */
 
 static bool is_constant(const mil_value *v) { return v && v->konst && v->konst->data && v->type.dtype == MIL_fp32; }
@@ -125,11 +127,29 @@ static bool take_product(growing *g, const mil_value *v, const mil_op **users) {
     return true;
 }
 
+/* The same of x < alpha ? 0 : x, as some write it, where the gate is closed below alpha anyway. */
+static void take_threshold(growing *g, const mil_value *v, const mil_op **users) {
+    const growing before = *g;
+    const mil_op *less = users[0], *select = users[1], *next[2];
+    if (less->info->code != MIL_OP_less || select->info->code != MIL_OP_select || mil_in(less, "x") != v) return;
+    const mil_value *alpha = mil_in(less, "y"), *zero = mil_in(select, "a"), *y = select->results[0];
+    if (!alpha->konst || mil_type_count(&alpha->type) != 1 || !zero->konst || mil_type_count(&zero->type) != 1) return;
+    if (mil_const_f64(zero->konst, 0) != 0 || mil_in(select, "cond") != less->results[0] || mil_in(select, "b") != v)
+        return;
+    if (readers(g->p, less->results[0], next, 1) != 1 || !is_free(g->p, less) || !is_free(g->p, select)) return;
+    if (!same_type(select, v) || readers(g->p, y, next, 2) != 2) return;
+    g->ops[g->count++] = less;
+    g->ops[g->count++] = select;
+    g->layer.least = mil_const_f64(alpha->konst, 0);
+    const bool taken = take_product(g, y, next) && g->layer.swish && g->layer.p > 0;
+    if (!taken || g->layer.p * g->layer.least + g->layer.q > CLOSED) *g = before;
+}
+
 static void take_function(growing *g) {
     const mil_value *v = g->layer.result;
     const mil_op *users[2];
     int count = readers(g->p, v, users, 2);
-    if (count == 2) (void)take_product(g, v, users);
+    if (count == 2 && !take_product(g, v, users)) take_threshold(g, v, users);
     if (count != 1 || !is_free(g->p, users[0]) || !same_type(users[0], v)) return;
     int code = unary_code(users[0]);
     if (code < 0) return;
@@ -171,8 +191,12 @@ propane_status cpu_plan_find_layers(planner *p, propane_error *err) {
     for (int i = 0; i < p->op_count; i++) {
         if (!is_layer(p->ops[i]) || p->nodes[i].kind != CPU_PLAN_NODE_OP) continue;
         growing g = {.p = p, .ops = {p->ops[i]}, .count = 1};
-        g.layer = (cpu_plan_layer){
-            .op = p->ops[i], .result = p->ops[i]->results[0], .map = -1, .low = -INFINITY, .high = INFINITY};
+        g.layer = (cpu_plan_layer){.op = p->ops[i],
+                                   .result = p->ops[i]->results[0],
+                                   .map = -1,
+                                   .least = -INFINITY,
+                                   .low = -INFINITY,
+                                   .high = INFINITY};
         mil_conv c;
         g.layer.depthwise = cpu_plan_is_image_conv(p->ops[i], &c) && c.groups > 1;
         if (!g.layer.depthwise) take_sum(&g);
@@ -279,7 +303,7 @@ propane_status cpu_plan_channels_constant(planner *p, int64_t floats, float **ou
 }
 
 cpu_channels_finish cpu_plan_finish_of(const cpu_plan_layer *l) {
-    return (cpu_channels_finish){l->swish, (float)l->p, (float)l->q, (float)l->low, (float)l->high};
+    return (cpu_channels_finish){l->swish, (float)l->least, (float)l->p, (float)l->q, (float)l->low, (float)l->high};
 }
 
 propane_status cpu_plan_emit_layer(planner *p, const cpu_plan_node *node, propane_error *err) {

@@ -17,7 +17,7 @@ typedef struct cpu_plan_layer {
     const mil_value *result; /* of the last operation */
     bool depthwise, swish;
     int map; /* cpu_map_code; -1: none */
-    double p, q, low, high;
+    double least, p, q, low, high;
 } cpu_plan_layer;
 
 /* A convolution of images with constant weights that the kernels take, a pool that they take. */
