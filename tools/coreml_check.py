@@ -147,9 +147,11 @@ RESULT = re.compile(r"((?:state<)?(?:tensor<\w+, \[[\d, ]*\]>|\w+(?:<[^=]*?>)?)>
 
 
 def statements(text):
-    """Kind, names and types of every operation but constants, blocks behind their operation."""
-    out, pending = [], False
+    """Of each function: kind, names and types of every operation but constants, blocks behind their operation."""
+    functions, out, pending = {}, [], False
     for line in text.split("\n"):
+        if line.startswith("    func "):
+            out = functions.setdefault(re.match(r" *func ([\w@.]+)", line).group(1), [])
         found = STATEMENT.match(line)
         if not found or found.group(2) in ("func", "program", "const") or line.lstrip().startswith(("}", "[", "func ")):
             continue
@@ -160,7 +162,7 @@ def statements(text):
         pending = found.group(2) == "write_state"
         kind = "coreml_update_state" if pending else found.group(2)
         out.append((kind, [name for _, name in results], [kind_of(t) for t, _ in results]))
-    return out
+    return functions
 
 
 def kind_of(text):
@@ -186,7 +188,16 @@ def same_as_text(package, work):
     with open(path) as f:
         ours = statements(f.read())
     _, program = program_of(package)
-    theirs = [op for f in program.functions.values() for op in operations(f)]
+    if sorted(ours) != sorted(program.functions):
+        return "other functions"
+    for name, f in program.functions.items():
+        difference = same_statements(ours[name], list(operations(f)))
+        if difference:
+            return f"{name}: {difference}"
+    return None
+
+
+def same_statements(ours, theirs):
     if len(ours) != len(theirs):
         return f"{len(theirs)} operations; Propane has {len(ours)}"
     for (kind, names, types), op in zip(ours, theirs):

@@ -127,7 +127,8 @@ static propane_status drop_labels(session *s, propane_error *err) {
     PROPANE_TRY(note_classes(s, err));
     for (int i = 0; i < f->result_count; i++) {
         mil_value *v = f->results[i];
-        const bool label = v->type.shell == MIL_DICT || v->type.dtype == MIL_string;
+        const bool label = v->type.shell == MIL_DICT || v->type.dtype == MIL_string ||
+                           (v->def && v->def->info->code == MIL_OP_classify);
         s->removed_results += label;
         if (!label) f->results[kept++] = v;
     }

@@ -541,10 +541,11 @@ static Coreml__FunctionDescription *interface_of(writer *w, const mil_interface 
     return d;
 }
 
+/* NULL: nothing is said. */
 static Coreml__Metadata *metadata_of(writer *w) {
-    NEW(w, to, Coreml__Metadata, coreml__metadata__init);
     const struct mil_package *p = w->module->package;
-    if (!p) return to;
+    if (!p || !(p->text[0] || p->version[0] || p->author[0] || p->license[0] || p->user_count)) return NULL;
+    NEW(w, to, Coreml__Metadata, coreml__metadata__init);
     to->short_description = copy_text(w, p->text);
     to->version = copy_text(w, p->version);
     to->author = copy_text(w, p->author);
@@ -559,28 +560,38 @@ static Coreml__Metadata *metadata_of(writer *w) {
     return to;
 }
 
+static propane_status describe_function(writer *w, const mil_function *f, Coreml__ModelDescription *d) {
+    mil_interface made;
+    const mil_interface *seen = mil_interface_of(w->module, f->name);
+    if (!seen) PROPANE_TRY(make_interface(w, f, &made));
+    Coreml__FunctionDescription *one = interface_of(w, seen ? seen : &made);
+    if (!one) return propane_fail_memory(w->err, 0);
+    if (w->module->function_count != 1 || strcmp(f->name, "main") != 0) {
+        d->functions[d->n_functions++] = one;
+        return PROPANE_OK;
+    }
+    d->n_input = one->n_input, d->input = one->input;
+    d->n_output = one->n_output, d->output = one->output;
+    d->n_state = one->n_state, d->state = one->state;
+    d->predicted_feature = one->predicted_feature;
+    d->predicted_probabilities = one->predicted_probabilities;
+    return PROPANE_OK;
+}
+
 /* One function called main is described at the top, several each by itself. */
 static propane_status describe_model(writer *w, Coreml__ModelDescription *d) {
     const mil_module *m = w->module;
     d->metadata = metadata_of(w);
     d->functions = LIST(w, Coreml__FunctionDescription, m->function_count);
     if (w->failed) return propane_fail_memory(w->err, 0);
-    for (const mil_function *f = m->functions; f; f = f->next) {
-        mil_interface made;
-        const mil_interface *seen = mil_interface_of(m, f->name);
-        if (!seen) PROPANE_TRY(make_interface(w, f, &made));
-        Coreml__FunctionDescription *one = interface_of(w, seen ? seen : &made);
-        if (!one) return propane_fail_memory(w->err, 0);
-        if (m->function_count == 1 && strcmp(f->name, "main") == 0) {
-            d->n_input = one->n_input, d->input = one->input;
-            d->n_output = one->n_output, d->output = one->output;
-            d->n_state = one->n_state, d->state = one->state;
-            d->predicted_feature = one->predicted_feature;
-            d->predicted_probabilities = one->predicted_probabilities;
-        } else {
-            d->functions[d->n_functions++] = one;
-        }
+    for (int i = 0; m->package && i < m->package->interface_count; i++) { /* in the order of the file that was read */
+        const mil_interface *seen = &m->package->interfaces[i];
+        const mil_function *f = m->functions;
+        while (f && strcmp(f->name, seen->function) != 0) f = f->next;
+        if (f && mil_interface_of(m, f->name) == seen) PROPANE_TRY(describe_function(w, f, d));
     }
+    for (const mil_function *f = m->functions; f; f = f->next)
+        if (!mil_interface_of(m, f->name)) PROPANE_TRY(describe_function(w, f, d));
     if (d->n_functions)
         d->default_function = copy_text(w, m->default_function ? m->default_function : m->functions->name);
     return w->failed ? propane_fail_memory(w->err, 0) : PROPANE_OK;
