@@ -217,10 +217,7 @@ static void on_evaluation(void *context, const train_evaluation *e) {
 
 static void on_checkpoint(void *context, int64_t step, const char *path) {
     train_job *j = context;
-    if (j->json)
-        printf("{\"step\":%" PRId64 ",\"event\":\"checkpoint\"}\n", step);
-    else if (j->options.checkpoint_interval && step != j->options.steps)
-        progress_line(&j->progress, "step %" PRId64 "  checkpoint %s", step, path);
+    progress_checkpoint(&j->progress, step, path, !j->options.checkpoint_interval || step == j->options.steps);
     flush();
 }
 

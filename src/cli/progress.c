@@ -4,6 +4,7 @@
  */
 #include "cli/progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -149,6 +150,13 @@ void progress_line(progress *p, const char *format, ...) {
     vprintf(format, args);
     va_end(args);
     printf("\n");
+}
+
+void progress_checkpoint(progress *p, int64_t step, const char *path, bool quiet) {
+    if (p->json)
+        printf("{\"step\":%" PRId64 ",\"event\":\"checkpoint\"}\n", step);
+    else if (!quiet)
+        progress_line(p, "step %" PRId64 "  checkpoint %s", step, path);
 }
 
 void progress_end(progress *p) {

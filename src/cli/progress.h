@@ -36,6 +36,8 @@ void progress_init(progress *p, bool json, int64_t steps);
 void progress_show(progress *p, const progress_step *s);
 /* A line of its own: an evaluation, a checkpoint. In JSON mode the caller prints its own object instead. */
 void progress_line(progress *p, const char *format, ...);
+/* Tells that the checkpoint of this step lies at path: an object in JSON mode, else a line unless quiet. */
+void progress_checkpoint(progress *p, int64_t step, const char *path, bool quiet);
 /* Prints ,"cpu_j":...,"gpu_j":... and so on; what is unknown is null. */
 void progress_energy(const energy_reading *r);
 /* Prints ,"name":value; JSON has no NaN, it is null there. */
