@@ -115,8 +115,9 @@ static void put_head(watch *w) {
     double eta = strcmp(state, "running") == 0 && speed > 0 ? (steps - (double)last->step) * tokens / speed : NAN;
     char watts[40] = "";
     if (isfinite(last->watts)) snprintf(watts, sizeof watts, "   %.2f W simulated", last->watts);
-    put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"), text_duration(taken, last->seconds),
-        isfinite(eta) ? ", left " : "", isfinite(eta) ? text_duration(left, eta) : "", last->memory / 1e6, watts);
+    put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"),
+        text_duration(taken, last->seconds), isfinite(eta) ? ", left " : "",
+        isfinite(eta) ? text_duration(left, eta) : "", last->memory / 1e6, watts);
     char joules[200];
     if (run_history_joules(h, last, joules)) put(w, "the machine in this step: %s", joules);
     if (h->value_count) {

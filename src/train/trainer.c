@@ -199,8 +199,8 @@ static propane_status choose_trained(trainer *t, propane_error *err) {
     if (!t->trained) return propane_fail_memory(err, (size_t)w->count);
     int count = 0;
     for (int i = 0; i < w->count; i++) {
-        t->trained[i] =
-            (!*o->trainable || model_name_listed(o->trainable, w->tensors[i].name)) && !model_name_listed(o->freeze, w->tensors[i].name);
+        t->trained[i] = (!*o->trainable || model_name_listed(o->trainable, w->tensors[i].name)) &&
+                        !model_name_listed(o->freeze, w->tensors[i].name);
         count += t->trained[i];
     }
     if (count > 0) return PROPANE_OK;
