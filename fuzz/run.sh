@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.." || exit 2
 seconds=$1
 shift
 flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g -O1'
-make -s CC=clang-19 BUILD=build/fuzz OPTIMISE='-O1' SANITIZE="$flags" build/fuzz/libpropane.a || exit 1
+make -s -j"$(getconf _NPROCESSORS_ONLN)" CC=clang-19 BUILD=build/fuzz OPTIMISE='-O1' SANITIZE="$flags" build/fuzz/libpropane.a || exit 1
 [ $# = 0 ] && set -- $(for f in fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done)
 bad=0 good=0
 for target; do
