@@ -212,44 +212,67 @@ VFN void channels_one(const cpu_channels_line *l, int64_t at, int64_t from0, int
     channels_out(l, at, c, n, sum);
 }
 
+/* The same for four vectors of channels, which do not wait for one another. */
+VFN void channels_wide(const cpu_channels_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c,
+                       const cpu_channels_kind kind) {
+    vf s0 = channels_start(l, c, kind), s1 = channels_start(l, c + VL, kind);
+    vf s2 = channels_start(l, c + 2 * VL, kind), s3 = channels_start(l, c + 3 * VL, kind);
+    const bool weights = kind == CPU_CHANNELS_WEIGHTS;
+    for (int64_t i = l->from; i < l->to; i++) {
+        const float *x = l->x + i * l->row + (at * l->step - l->before + from0 * l->dilation) * l->col + c;
+        const float *w = weights ? l->w + (i * l->kernel + from0) * l->w_row + c : NULL;
+        for (int64_t j = from0; j < to0; j++, x += l->dilation * l->col) {
+            s0 = channels_tap(s0, v_load(x), weights ? v_load(w) : v_set(0), kind);
+            s1 = channels_tap(s1, v_load(x + VL), weights ? v_load(w + VL) : v_set(0), kind);
+            s2 = channels_tap(s2, v_load(x + 2 * VL), weights ? v_load(w + 2 * VL) : v_set(0), kind);
+            s3 = channels_tap(s3, v_load(x + 3 * VL), weights ? v_load(w + 3 * VL) : v_set(0), kind);
+            if (weights) w += l->w_row;
+        }
+    }
+    channels_out(l, at, c, VL, s0);
+    channels_out(l, at, c + VL, VL, s1);
+    channels_out(l, at, c + 2 * VL, VL, s2);
+    channels_out(l, at, c + 3 * VL, VL, s3);
+}
+
 /* Four results whose windows lie inside. */
-VFN void channels_four(const cpu_channels_line *l, int64_t at, int64_t c, const cpu_channels_kind kind) {
+VFN void channels_four(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, const cpu_channels_kind kind) {
     vf s0 = channels_start(l, c, kind), s1 = s0, s2 = s0, s3 = s0;
     const int64_t next = l->step * l->col, tap = l->dilation * l->col;
     for (int64_t i = l->from; i < l->to; i++) {
         const float *x = l->x + i * l->row + (at * l->step - l->before) * l->col + c;
-        const float *w = l->w + i * l->kernel * l->w_row + c;
-        for (int64_t j = 0; j < l->kernel; j++, x += tap, w += l->w_row) {
-            const vf weight = kind == CPU_CHANNELS_WEIGHTS ? v_load(w) : v_set(0);
-            s0 = channels_tap(s0, v_load(x), weight, kind);
-            s1 = channels_tap(s1, v_load(x + next), weight, kind);
-            s2 = channels_tap(s2, v_load(x + 2 * next), weight, kind);
-            s3 = channels_tap(s3, v_load(x + 3 * next), weight, kind);
+        const float *w = kind == CPU_CHANNELS_WEIGHTS ? l->w + i * l->kernel * l->w_row + c : NULL;
+        for (int64_t j = 0; j < l->kernel; j++, x += tap) {
+            const vf weight = kind == CPU_CHANNELS_WEIGHTS ? v_load(w + j * l->w_row) : v_set(0);
+            s0 = channels_tap(s0, n >= VL ? v_load(x) : v_load_n(x, n), weight, kind);
+            s1 = channels_tap(s1, n >= VL ? v_load(x + next) : v_load_n(x + next, n), weight, kind);
+            s2 = channels_tap(s2, n >= VL ? v_load(x + 2 * next) : v_load_n(x + 2 * next, n), weight, kind);
+            s3 = channels_tap(s3, n >= VL ? v_load(x + 3 * next) : v_load_n(x + 3 * next, n), weight, kind);
         }
     }
-    channels_out(l, at, c, VL, s0);
-    channels_out(l, at + 1, c, VL, s1);
-    channels_out(l, at + 2, c, VL, s2);
-    channels_out(l, at + 3, c, VL, s3);
+    channels_out(l, at, c, n, s0);
+    channels_out(l, at + 1, c, n, s1);
+    channels_out(l, at + 2, c, n, s2);
+    channels_out(l, at + 3, c, n, s3);
 }
 
 VFN void channels_line(const cpu_channels_line *l, const cpu_channels_kind kind) {
-    const int64_t reach = (l->kernel - 1) * l->dilation;
-    for (int64_t c = 0; c < l->channels; c += VL) {
-        const int64_t n = l->channels - c < VL ? l->channels - c : VL;
-        for (int64_t at = 0; at < l->count;) {
-            const int64_t first = at * l->step - l->before;
-            if (n == VL && at + 4 <= l->count && first >= 0 && first + 3 * l->step + reach < l->in) {
-                channels_four(l, at, c, kind);
-                at += 4;
-                continue;
-            }
-            int64_t from = 0, to = l->kernel;
-            while (from < to && first + from * l->dilation < 0) from++;
-            while (to > from && first + (to - 1) * l->dilation >= l->in) to--;
-            channels_one(l, at, from, to, c, n, kind);
-            at++;
+    const int64_t reach = (l->kernel - 1) * l->dilation, whole = l->channels / VL * VL;
+    for (int64_t at = 0; at < l->count;) {
+        const int64_t first = at * l->step - l->before;
+        if (at + 4 <= l->count && first >= 0 && first + 3 * l->step + reach < l->in) {
+            for (int64_t c = 0; c < whole; c += VL) channels_four(l, at, c, VL, kind);
+            if (whole < l->channels) channels_four(l, at, whole, l->channels - whole, kind);
+            at += 4;
+            continue;
         }
+        int64_t from = 0, to = l->kernel, c = 0;
+        while (from < to && first + from * l->dilation < 0) from++;
+        while (to > from && first + (to - 1) * l->dilation >= l->in) to--;
+        for (; c + 4 * VL <= l->channels; c += 4 * VL) channels_wide(l, at, from, to, c, kind);
+        for (; c < whole; c += VL) channels_one(l, at, from, to, c, VL, kind);
+        if (whole < l->channels) channels_one(l, at, from, to, whole, l->channels - whole, kind);
+        at++;
     }
 }
 

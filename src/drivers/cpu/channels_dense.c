@@ -80,18 +80,33 @@ static void task_line(void *context, int task, int worker) {
     memset(to + count * a->pitch, 0, (size_t)(line - (a->before_w + count) * a->pitch) * sizeof *to);
 }
 
-static int64_t run_points(const dense_args *a, int64_t run) {
-    return least(a->k->half, a->out_w - run % a->line_runs * a->k->half);
+/* Where a run lies; going on from it needs no division. */
+typedef struct place {
+    int64_t image, row, col; /* col: its first point */
+} place;
+
+static place place_of(const dense_args *a, int64_t run) {
+    const int64_t line = run / a->line_runs;
+    return (place){line / a->out_h, line % a->out_h, run % a->line_runs * a->k->half};
 }
 
-static void place_run(const dense_call *call, int64_t run, int64_t panel, int h, cpu_channels_tile *t) {
+static place place_after(const dense_args *a, place at) {
+    at.col += a->k->half;
+    if (at.col < a->out_w) return at;
+    at.col = 0;
+    if (++at.row == a->out_h) at.row = 0, at.image++;
+    return at;
+}
+
+static int64_t place_points(const dense_args *a, const place *at) { return least(a->k->half, a->out_w - at->col); }
+
+static void set_run(const dense_call *call, const place *at, int64_t first, int64_t k, int h, cpu_channels_tile *t) {
     const dense_args *a = call->a;
-    const int64_t line = run / a->line_runs, col = run % a->line_runs * a->k->half;
-    const int64_t image = line / a->out_h, row = line % a->out_h, first = panel * a->k->width;
-    t->a[h] = call->points + image * a->a_image + row * a->a_line + col * a->a_col;
-    t->c[h] = call->y + image * a->y_image + row * a->y_line + col * a->y_col + first;
-    t->other[h] =
-        call->other ? call->other + image * a->other_image + row * a->other_line + col * a->other_col + first : NULL;
+    t->a[h] = call->points + at->image * a->a_image + at->row * a->a_line + at->col * a->a_col + k;
+    t->c[h] = call->y + at->image * a->y_image + at->row * a->y_line + at->col * a->y_col + first;
+    t->other[h] = call->other ? call->other + at->image * a->other_image + at->row * a->other_line +
+                                    at->col * a->other_col + first
+                              : NULL;
 }
 
 static void map_run(const dense_args *a, const cpu_channels_tile *t, int h, int64_t points) {
@@ -111,18 +126,19 @@ static void run_panel(const dense_call *call, cpu_channels_tile *t, int64_t pane
     t->bias = call->bias ? call->bias + panel * a->k->width : NULL;
     t->cols = least(a->k->width, a->c_out - panel * a->k->width);
     const bool narrow = t->cols <= a->k->lanes;
+    place at = place_of(a, from);
     for (int64_t run = from, tile = 0; run < to; run++, tile++) {
-        const int64_t points = run_points(a, run);
-        const bool pair = points == a->k->half && run + 1 < to && run_points(a, run + 1) == points;
-        place_run(call, run, panel, 0, t);
-        place_run(call, run + pair, panel, 1, t);
-        t->a[0] += k;
-        t->a[1] += k;
+        const int64_t points = place_points(a, &at);
+        const place after = place_after(a, at);
+        const bool pair = points == a->k->half && run + 1 < to && place_points(a, &after) == points;
+        set_run(call, &at, panel * a->k->width, k, 0, t);
+        set_run(call, pair ? &after : &at, panel * a->k->width, k, 1, t);
         t->later = more && tile < 4 ? next + tile * share : (const char *)t->b;
         (pair ? a->k->pair[narrow] : a->k->single[narrow][points - 1])(t);
         if (t->finish) map_run(a, t, 0, points);
         if (t->finish && pair) map_run(a, t, 1, points);
         run += pair;
+        at = pair ? place_after(a, after) : after;
     }
 }
 

@@ -33,11 +33,13 @@ enum {
     K_PART = 64,     /* elements of k that one packing task takes, */
     PACK_CHUNK = 96, /* or rows or columns */
     ALIGN = 64,
-    GEMV_CHUNK = 64,    /* outputs finished at once */
-    GEMV_WORK = 1 << 16 /* elements of the matrix that a task should read */
+    GEMV_CHUNK = 64, /* outputs finished at once */
+    GEMV_ROWS = 16,  /* outputs of a task are a multiple of this where rows of the matrix are read, else of a chunk */
+    GEMV_WORK = 1 << 14 /* elements of the matrix that a task should read */
 };
-#define INLINE_FLOPS     4e5 /* below this, waking the pool costs more than it gives */
-#define WHOLE_ITEM_FLOPS 4e7 /* above this, an item of a batch is worth all threads */
+#define INLINE_FLOPS        4e5 /* below this, waking the pool costs more than it gives, */
+#define INLINE_FLOPS_VECTOR 1e5 /* where each element of a matrix is read for two operations */
+#define WHOLE_ITEM_FLOPS    4e7 /* above this, an item of a batch is worth all threads */
 
 typedef enum gemm_path { PATH_NOTHING, PATH_VECTOR, PATH_STANDING, PATH_ITEMS } gemm_path;
 
@@ -157,8 +159,9 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
     p->round = g->bf16 && p->kernels->pair == 1;
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
     double item_flops = 2.0 * (double)g->m * (double)g->n * (double)g->k, flops = item_flops * (double)g->batch;
-    if (flops < INLINE_FLOPS) p->threads = 1;
-    if ((g->m == 1 || g->n == 1) && !g->a.packed && !g->b.packed) {
+    const bool vector = (g->m == 1 || g->n == 1) && !g->a.packed && !g->b.packed;
+    if (flops < (vector ? INLINE_FLOPS_VECTOR : INLINE_FLOPS)) p->threads = 1;
+    if (vector) {
         p->path = PATH_VECTOR;
         p->worker_bytes = 2 * round_bytes(g->k);
         return;
@@ -512,8 +515,10 @@ static void run_standing(gemm_run *r) {
 
 /* How many outputs a task computes. */
 static int64_t vector_chunk(const gemm_plan *p) {
-    int64_t outputs = max_i64(p->g.m, p->g.n), chunk = GEMV_WORK / max_i64(1, p->g.k);
-    return min_i64(max_i64(chunk / GEMV_CHUNK * GEMV_CHUNK, GEMV_CHUNK), max_i64(outputs, 1));
+    const bool rows = (p->g.n == 1 ? p->g.a.col_stride : p->g.b.row_stride) == 1;
+    const int64_t outputs = max_i64(p->g.m, p->g.n), chunk = GEMV_WORK / max_i64(1, p->g.k);
+    const int64_t step = rows ? GEMV_ROWS : GEMV_CHUNK;
+    return min_i64(max_i64(chunk / step * step, step), max_i64(outputs, 1));
 }
 
 static void task_vector(void *context, int task, int worker) {

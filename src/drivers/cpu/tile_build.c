@@ -12,7 +12,7 @@
 #define COLUMNS_LIMIT  4096
 #define COLUMN_FLOATS  24576   /* of one register of a column tile: it lives in the second-level cache */
 #define CHUNK_FLOATS   8192    /* of a chunk where nothing needs the fold whole: first-level cache */
-#define TASK_WORK      65536.0 /* element operations that are worth a task */
+#define TASK_WORK      16384.0 /* element operations that are worth a task */
 #define TASKS_A_THREAD 8
 #define MAX_INSTRS     320
 
