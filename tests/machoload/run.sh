@@ -64,7 +64,7 @@ for part; do
     echo "cli $part: $line"
 done
 # A small model is trained on the stand-in, with weights as inputs and compiled in (the process replaces itself when its
-# compiles are used up), and on the cpu: the losses fall, and all three end alike.
+# compiles are used up; a program for each kernel, or all of them in one), and on the cpu: the losses fall, and all end alike.
 train() { # train NAME FLAG...: its last loss
     name=$1
     shift
@@ -78,9 +78,11 @@ case " $* " in
 *" training "*)
     head -c 20000 docs/architecture.md > $out/text
     on_ane=$(train ane --device ane --weights inputs) && on_cpu=$(train cpu --device cpu --weights inputs) &&
-        baked=$(train baked --device ane --weights baked --compile-budget 40) || bad=$((bad + 1))
-    echo "first and last loss: ane $on_ane, ane baked $baked, cpu $on_cpu"
-    if [ "$on_ane" = "$baked" ] && printf '%s %s\n' "$on_ane" "$on_cpu" | awk '{d = $2 - $4; exit !($2 < $1 && d < 0.02 && d > -0.02)}'; then
+        baked=$(train baked --device 'ane:memory?procedures=off' --weights baked --compile-budget 40) &&
+        together=$(train together --device ane --weights baked --compile-budget 8) || bad=$((bad + 1))
+    restarts=$(cat "$out/baked.jsonl" "$out/together.jsonl" | grep -c '"event":"restart"')
+    echo "first and last loss: ane $on_ane, ane baked $baked, as procedures $together, cpu $on_cpu; $restarts restarts"
+    if [ "$on_ane" = "$baked" ] && [ "$on_ane" = "$together" ] && [ "$restarts" -ge 2 ] && printf '%s %s\n' "$on_ane" "$on_cpu" | awk '{d = $2 - $4; exit !($2 < $1 && d < 0.02 && d > -0.02)}'; then
         good=$((good + 1))
     else
         bad=$((bad + 1))
