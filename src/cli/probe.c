@@ -71,10 +71,11 @@ void probe_progress(int64_t count) {
     fflush(stdout);
 }
 
-static const probe_question *const lists[] = {probe_engine, probe_numbers};
+static const probe_question *const lists[] = {probe_engine, probe_forms, probe_numbers};
+enum { LISTS = sizeof lists / sizeof lists[0] };
 
 static const probe_question *find_question(const char *id) {
-    for (int l = 0; l < 2; l++)
+    for (int l = 0; l < LISTS; l++)
         for (const probe_question *q = lists[l]; q->id; q++)
             if (strcmp(q->id, id) == 0) return q;
     return NULL;
@@ -90,7 +91,7 @@ int probe_ask(const char *uri, const char *id) {
     propane_error err = {0};
     if (!q) {
         char known[600] = "";
-        for (int l = 0; l < 2; l++)
+        for (int l = 0; l < LISTS; l++)
             for (q = lists[l]; q->id; q++) {
                 size_t used = strlen(known);
                 snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", q->id);
@@ -234,7 +235,7 @@ static void pause_for_compiler(const probe_target *t, const json_t *answer) {
 }
 
 static void ask_list(const probe_target *t, json_t *answers) {
-    for (int l = 0; l < 2 && !cli_interrupted; l++)
+    for (int l = 0; l < LISTS && !cli_interrupted; l++)
         for (const probe_question *q = lists[l]; q->id && !cli_interrupted; q++) {
             if (q->ane_only && !t->is_ane) continue;
             json_t *answer = ask_elsewhere(t->uri, q->id, TIME_LIMIT_S);
