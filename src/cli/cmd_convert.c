@@ -151,10 +151,11 @@ static propane_status write_model(const model_weights *w, const tokenizer *t, co
     safetensors_dtype type = strcmp(dtype, "f32") == 0 ? ST_F32 : strcmp(dtype, "f16") == 0 ? ST_F16 : ST_BF16;
     if (form != MODEL_FORM_GGUF) PROPANE_TRY(model_store_write(w, to, form, type, err));
     if (form == MODEL_FORM_GGUF) {
-        gguf_type of = strcmp(dtype, "q8_0") == 0 ? GGUF_TYPE_Q8_0
-                       : type == ST_F32           ? GGUF_TYPE_F32
-                       : type == ST_F16           ? GGUF_TYPE_F16
-                                                  : GGUF_TYPE_BF16;
+        gguf_type of = strcmp(dtype, "q8_0") == 0   ? GGUF_TYPE_Q8_0
+                       : strcmp(dtype, "q4_0") == 0 ? GGUF_TYPE_Q4_0
+                       : type == ST_F32             ? GGUF_TYPE_F32
+                       : type == ST_F16             ? GGUF_TYPE_F16
+                                                    : GGUF_TYPE_BF16;
         propane_status status = t ? gguf_write_model(w, t, to, of, &why) : PROPANE_ERR_UNSUPPORTED;
         if (status == PROPANE_OK) return PROPANE_OK;
         if (status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
@@ -215,8 +216,8 @@ static int check_use(convert_job *j, bool mil, bool package, bool exports) {
     if (program && !exports && j->dtype_given)
         return cli_misuse("convert", "--dtype is for weights; %s will be %s", j->to, mil ? "MIL text" : "a package");
     if (!mil && j->dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", j->to);
-    if (!program && strcmp(j->dtype, "q8_0") == 0 && form_of(j->to) != MODEL_FORM_GGUF)
-        return cli_misuse("convert", "--dtype q8_0 is for GGUF files; %s is none", j->to);
+    if (!program && j->dtype[0] == 'q' && form_of(j->to) != MODEL_FORM_GGUF)
+        return cli_misuse("convert", "--dtype %s is for GGUF files; %s is none", j->dtype, j->to);
     if (exports && j->dtype_given && strcmp(j->dtype, "f16") != 0 && strcmp(j->dtype, "f32") != 0)
         return cli_misuse("convert", "--dtype %s: a program's weights are f16 or f32", j->dtype);
     if (j->vocabulary && (program || (form_of(j->to) != MODEL_FORM_GGUF && form_of(j->to) != MODEL_FORM_DIR)))
@@ -245,8 +246,8 @@ int cmd_convert(int argc, char **argv) {
         {"OUT", CLI_TEXT, &j.to,
          .help = "NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), NAME.mil, NAME.mlpackage, or a folder",
          .required = true},
-        {"--dtype", CLI_CHOICE, &j.dtype, .words = "f32|f16|bf16|q8_0",
-         .help = "of the weights; q8_0: GGUF; packages: f16 unless this says f32", .given = &j.dtype_given},
+        {"--dtype", CLI_CHOICE, &j.dtype, .words = "f32|f16|bf16|q8_0|q4_0",
+         .help = "of the weights; q8_0, q4_0: GGUF; packages: f16 unless this says f32", .given = &j.dtype_given},
         {"--tokenizer", CLI_TEXT, &j.vocabulary, .words = "FILE",
          .help = "the vocabulary for a folder or GGUF, where it is not beside the model"},
         {"--merge", CLI_TEXT, &j.adapter, .words = "DIR", .help = "a LoRA adapter that is added to the weights first"},
@@ -261,7 +262,7 @@ int cmd_convert(int argc, char **argv) {
     };
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0],
-                  "convert IN OUT [--dtype f32|f16|bf16|q8_0] [--dialect short|canonical]",
+                  "convert IN OUT [--dtype f32|f16|bf16|q8_0|q4_0] [--dialect short|canonical]",
                   "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
     if (code >= 0) return code;
     const bool mil = text_ends_with(j.to, ".mil"), package = text_ends_with(j.to, ".mlpackage");

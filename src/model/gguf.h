@@ -102,7 +102,7 @@ double gguf_item_real(const gguf_value *array, uint64_t index); /* F32, F64 */
 /* `count` elements from the beginning of whole blocks as float (gguf_quant.c). Types that cannot be read are refused by name. */
 PROPANE_CHECK propane_status gguf_f32(const gguf *g, const gguf_tensor *t, float *out, propane_error *err);
 void gguf_decode_blocks(gguf_type type, const uint8_t *blocks, int64_t count, float *out);
-/* F32, F16, BF16 and Q8_0; count is a multiple of the block. Returns the bytes written. */
+/* F32, F16, BF16, Q8_0 and Q4_0; count is a multiple of the block. Returns the bytes written. */
 size_t gguf_encode_blocks(gguf_type type, const float *values, int64_t count, uint8_t *out);
 
 /* A header in the making. */
@@ -130,7 +130,7 @@ void gguf_print_header(const gguf_header *h, text *out);
 
 PROPANE_CHECK propane_status gguf_config(const gguf *g, model_config *out, propane_error *err);
 PROPANE_CHECK propane_status gguf_read_model(const char *path, model_weights **out, propane_error *err);
-/* Matrices as `type` (F32, F16, BF16, Q8_0; rows that Q8_0 does not divide: F16), norm weights as F32. `t` may be NULL. */
+/* Matrices as `type` (F32, F16, BF16, Q8_0, Q4_0; rows that blocks of 32 do not divide: F16), norm weights as F32. `t` may be NULL. */
 PROPANE_CHECK propane_status gguf_write_model(const model_weights *w, const tokenizer *t, const char *path,
                                               gguf_type type, propane_error *err);
 PROPANE_CHECK propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error *err);

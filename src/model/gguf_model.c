@@ -240,7 +240,7 @@ propane_status gguf_read_model(const char *path, model_weights **out, propane_er
 
 static gguf_type type_for(const model_tensor *t, gguf_type type) {
     if (t->rank == 1) return GGUF_TYPE_F32;
-    return type == GGUF_TYPE_Q8_0 && t->dim[1] % 32 ? GGUF_TYPE_F16 : type;
+    return t->dim[1] % gguf_type_get((int)type)->block ? GGUF_TYPE_F16 : type;
 }
 
 static void put_config(gguf_header *h, const model_config *c, gguf_type type) {
@@ -268,6 +268,7 @@ static void put_config(gguf_header *h, const model_config *c, gguf_type type) {
                  type == GGUF_TYPE_F32    ? 0
                  : type == GGUF_TYPE_F16  ? 1
                  : type == GGUF_TYPE_Q8_0 ? 7
+                 : type == GGUF_TYPE_Q4_0 ? 2
                                           : 32);
     gguf_put_u32(h, "general.quantization_version", 2);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

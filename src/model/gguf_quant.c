@@ -95,12 +95,27 @@ static void encode_q8_0(const float *v, uint8_t *b) {
     for (int i = 0; i < 32; i++) b[2 + i] = (uint8_t)(int8_t)fmaxf(-127, fminf(127, roundf(v[i] * inverse)));
 }
 
+/* What has the largest magnitude becomes -8, whatever its sign; halves go up, as ggml rounds. */
+static void encode_q4_0(const float *v, uint8_t *b) {
+    float extreme = 0;
+    for (int i = 0; i < 32; i++)
+        if (fabsf(v[i]) > fabsf(extreme)) extreme = v[i];
+    float d = extreme / -8, inverse = fabsf(d) > 0 ? 1 / d : 0;
+    put_half(b, fp16_from_f32(d));
+    for (int i = 0; i < 16; i++) {
+        int low = (int)fminf(15, v[i] * inverse + 8.5f), high = (int)fminf(15, v[i + 16] * inverse + 8.5f);
+        b[2 + i] = (uint8_t)(low | high << 4);
+    }
+}
+
 size_t gguf_encode_blocks(gguf_type type, const float *v, int64_t count, uint8_t *out) {
     const gguf_type_info *info = gguf_type_get(type);
     uint8_t *p = out;
     for (int64_t i = 0; i < count; i += info->block, p += info->bytes) {
         if (type == GGUF_TYPE_Q8_0)
             encode_q8_0(v + i, p);
+        else if (type == GGUF_TYPE_Q4_0)
+            encode_q4_0(v + i, p);
         else if (type == GGUF_TYPE_F16)
             put_half(p, fp16_from_f32(v[i]));
         else if (type == GGUF_TYPE_BF16)

@@ -49,7 +49,14 @@ $ propane show folder/tokenizer.json
 $ propane convert run c.gguf --tokenizer chars.json
 2~ propane convert: the vocabulary is left out: a vocabulary of kind chars*
 = 0
+$ propane convert run q4.gguf --dtype q4_0
+>~ q4.gguf: * parameters as Q4_0, GGUF version 3
+= 0
 # Wrong use.
+$ propane convert run x.safetensors --dtype q4_0
+2> propane convert: --dtype q4_0 is for GGUF files; x.safetensors is none
+2> Try 'propane convert --help'.
+= 2
 $ propane convert run x.safetensors --dtype q8_0
 2> propane convert: --dtype q8_0 is for GGUF files; x.safetensors is none
 2> Try 'propane convert --help'.

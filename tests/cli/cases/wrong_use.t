@@ -164,7 +164,7 @@ $ propane convert m x.bin --dtype f16
 2> propane convert: x.bin: llama2.c checkpoints hold F32 only
 = 1
 $ propane convert m x.safetensors --dtype f64
-2> propane convert: --dtype: 'f64' is not one of f32|f16|bf16|q8_0
+2> propane convert: --dtype: 'f64' is not one of f32|f16|bf16|q8_0|q4_0
 2> Try 'propane convert --help'.
 = 2
 $ propane convert text x.mil
