@@ -32,7 +32,7 @@ static propane_status gemv_step(const cpu_run *run, const void *args, propane_er
 static bool is_float(const cpu_view *v) { return v->dtype == MIL_fp32 || v->dtype == MIL_fp16; }
 
 bool cpu_plan_gemv_takes(const planner *p, const cpu_plan_gemv *v) {
-    if (v->format >= CPU_WEIGHTS_INT8) return true;
+    if (v->format >= CPU_WEIGHTS_INT8) return v->n <= CPU_GEMV_COLUMNS;
     return p->options.fuse && !p->options.round_each && !p->options.bf16 && v->n <= CPU_GEMV_COLUMNS && v->m >= 16 &&
            v->k >= 16 && v->w_row == v->k && v->w_col == 1 && is_float(&v->w);
 }

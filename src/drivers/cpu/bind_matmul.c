@@ -26,7 +26,9 @@ typedef struct gemm_args {
     cpu_gemm g;
     cpu_plan_ref at[4];
     cpu_matrix residual;
-    bool has_residual, packed_a, packed_b;
+    bool has_residual, packed_a, packed_b, has_stored;
+    cpu_stored stored; /* weights that A is made of */
+    cpu_plan_ref scales;
     cpu_plan_ref packed_at[2];
     cpu_plan_ref scratch, table;
     int64_t *offset[4];       /* bytes of each batch item; NULL: strides */
@@ -47,6 +49,7 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
     const gemm_args *a = args;
     cpu_gemm g = a->g;
     cpu_matrix residual = a->residual;
+    cpu_stored stored = a->stored;
     cpu_matrix *all[4] = {&g.a, &g.b, &g.c, &residual};
     (void)err;
     for (int w = 0; w < 3 + a->has_residual; w++) {
@@ -56,6 +59,11 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
     if (a->packed_a) g.a.packed = cpu_plan_at(run, a->packed_at[0]);
     if (a->packed_b) g.b.packed = cpu_plan_at(run, a->packed_at[1]);
     if (a->has_residual) g.epilogue.residual = &residual;
+    if (a->has_stored) {
+        stored.data = g.a.data;
+        if (a->scales.buffer >= 0) stored.scales = cpu_plan_at(run, a->scales);
+        g.a.stored = &stored;
+    }
     const unsigned char *x = g.a.data, *y = g.b.data;
     for (int64_t r = 0; r < a->rounds; r++) {
         if (a->rounds > 1) {
@@ -360,7 +368,24 @@ static propane_status emit_vectors(planner *p, const product *r, const cpu_plan_
     return cpu_plan_emit_gemv(p, &v, makes, err);
 }
 
-static propane_status emit_product(planner *p, product *r, bool folded, const mil_value *makes, propane_error *err) {
+/* A comes from weights in a form that products do not read as it is. */
+static propane_status take_stored(planner *p, const cpu_plan_weights *w, gemm_args *a, propane_error *err) {
+    if (!w || !w->data || w->format == CPU_WEIGHTS_F16) return PROPANE_OK;
+    a->has_stored = true;
+    a->stored = cpu_weights_stored(p->options.isa, (cpu_weights)w->format, a->g.k);
+    a->scales.buffer = -1;
+    a->g.a.stored = &a->stored; /* while the product is planned */
+    if (!w->scales) return PROPANE_OK;
+    cpu_view scales;
+    PROPANE_TRY(cpu_plan_operand(p, w->scales, &scales, err));
+    a->scales = cpu_view_ref(&scales);
+    cpu_plan_touch(p, scales.buffer);
+    return PROPANE_OK;
+}
+
+/* `weights`: what A is made of; NULL, or without data: A is an operand as others. */
+static propane_status emit_product(planner *p, product *r, bool folded, const cpu_plan_weights *weights,
+                                   const mil_value *makes, propane_error *err) {
     gemm_args *a = ARENA_NEW(p->arena, gemm_args);
     if (!a) return cpu_plan_no_memory(p, err);
     int64_t items = 1;
@@ -387,6 +412,7 @@ static propane_status emit_product(planner *p, product *r, bool folded, const mi
     a->residual = matrix_of(r, 3);
     a->has_residual = r->residual;
     a->g.bf16 = p->options.bf16 && a->g.a.dtype == CPU_F32 && a->g.b.dtype == CPU_F32;
+    PROPANE_TRY(take_stored(p, weights, a, err));
     if (r->rank > 1) PROPANE_TRY(make_tables(p, r, a, err));
     PROPANE_TRY(pack_constant(p, r, a, 0, &a->packed_a, err));
     PROPANE_TRY(pack_constant(p, r, a, 1, &a->packed_b, err));
@@ -397,6 +423,7 @@ static propane_status emit_product(planner *p, product *r, bool folded, const mi
     if (a->has_residual) a->g.epilogue.residual = &a->residual;
     PROPANE_TRY(cpu_plan_scratch(p, (int64_t)cpu_gemm_scratch_bytes(&a->g, p->threads), &a->scratch, err));
     a->g.epilogue.residual = NULL;
+    a->g.a.stored = NULL;
     if (r->residual) PROPANE_TRY(share_residual(p, r, err));
     double flops = 2.0 * (double)r->m * (double)r->n * (double)r->k * (double)items, bytes = 0;
     for (int w = 0; w < 3 + r->residual; w++)
@@ -469,9 +496,9 @@ propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane
         fold_batch(&r);
     }
     bool done = false;
-    if (b == &cpu_bind_matmul && !node->folded)
-        PROPANE_TRY(emit_vectors(p, &r, &p->weights[mil_in(op, "x")->id], last->results[0], &done, err));
-    if (!done) PROPANE_TRY(emit_product(p, &r, node->folded != NULL, last->results[0], err));
+    const cpu_plan_weights *weights = b == &cpu_bind_matmul ? &p->weights[mil_in(op, "x")->id] : NULL;
+    if (weights && !node->folded) PROPANE_TRY(emit_vectors(p, &r, weights, last->results[0], &done, err));
+    if (!done) PROPANE_TRY(emit_product(p, &r, node->folded != NULL, weights, last->results[0], err));
     if (direct) return PROPANE_OK;
     cpu_view dense = cpu_view_dense(&last->results[0]->type, c.buffer);
     return cpu_plan_copy(p, last->results[0], &dense, &target, err);

@@ -32,6 +32,7 @@ enum {
     L2_FLOATS = 768 * 256,
     K_PART = 64,     /* elements of k that one packing task takes, */
     PACK_CHUNK = 96, /* or rows or columns */
+    STORED_K = 64,   /* elements of a row that are made at once (cpu_stored) */
     ALIGN = 64,
     GEMV_CHUNK = 64, /* outputs finished at once */
     GEMV_ROWS = 16,  /* outputs of a task are a multiple of this where rows of the matrix are read, else of a chunk */
@@ -159,7 +160,8 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
     p->round = g->bf16 && p->kernels->pair == 1;
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
     double item_flops = 2.0 * (double)g->m * (double)g->n * (double)g->k, flops = item_flops * (double)g->batch;
-    const bool vector = (g->m == 1 || g->n == 1) && !g->a.packed && !g->b.packed;
+    const bool as_is = !g->a.packed && !g->b.packed && !g->a.stored && !g->b.stored;
+    const bool vector = (g->m == 1 || g->n == 1) && as_is;
     if (flops < (vector ? INLINE_FLOPS_VECTOR : INLINE_FLOPS)) p->threads = 1;
     if (vector) {
         p->path = PATH_VECTOR;
@@ -220,7 +222,7 @@ typedef struct packed_view {
 static gemm_view view_of(const cpu_matrix *m, int64_t item) {
     size_t size = m->dtype == CPU_F16 ? 2 : 4;
     const void *data = m->batch ? m->batch[item] : (const char *)m->data + (size_t)(item * m->batch_stride) * size;
-    return (gemm_view){data, m->dtype, m->row_stride, m->col_stride, m->pieces};
+    return (gemm_view){data, m->dtype, m->row_stride, m->col_stride, m->pieces, m->stored};
 }
 
 static int64_t words_of(const gemm_plan *p, int64_t k0, int64_t k1) { return div_up(k1 - k0, p->kernels->pair); }
@@ -249,6 +251,26 @@ static const void *piece_of(const gemm_plan *p, const gemm_view *v, int64_t k, i
     return (const char *)v->data + v->pieces[piece] - piece * p->g.piece * along * (v->dtype == CPU_F16 ? 2 : 4);
 }
 
+/* The same where rows are made while they are packed. */
+static void pack_stored(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
+                        int64_t k0, int64_t k1) {
+    _Alignas(ALIGN) float rows[64 * STORED_K];
+    int64_t width = is_a ? p->kernels->mr : p->kernels->nr, panel_step = padded_words(p, k0, k1) * width;
+    for (int64_t i = from; i < to; i++) {
+        int height = is_a ? panel_height(p, i) : (int)width;
+        int64_t count = is_a ? panel_rows(p, i) : panel_cols(p, i);
+        for (int64_t k = k0; k < k1; k += STORED_K) {
+            float *to_words = words + (i - from) * panel_step + (k - k0) / p->kernels->pair * height;
+            int64_t n = min_i64(STORED_K, k1 - k);
+            v->stored->load(v->stored, rows, STORED_K, i * width, count, k, n);
+            if (is_a && p->a_rows)
+                p->kernels->pack_rows(to_words, height, rows, CPU_F32, STORED_K, count, 0, n, p->round);
+            else
+                p->kernels->pack(to_words, height, rows, CPU_F32, STORED_K, 1, count, 0, n, p->round);
+        }
+    }
+}
+
 /* Panels from .. to-1 of one operand for the pass k0 .. k1. Where a panel's rows are columns of memory, all panels take a
  * few of them before any takes the next: so a page is read from end to end, in as many streams as the machine foresees. */
 static void pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
@@ -256,6 +278,10 @@ static void pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, across = is_a ? v->row_stride : v->col_stride;
     int64_t along = is_a ? v->col_stride : v->row_stride, panel_step = padded_words(p, k0, k1) * width;
     int64_t k_step = across == 1 ? GEMM_STRIP : max_i64(1, part1 - part0), end;
+    if (v->stored) {
+        pack_stored(p, is_a, v, words, from, to, k0, k1);
+        return;
+    }
     for (int64_t k = part0; k < part1; k = end) {
         end = min_i64(part1, k + k_step);
         if (v->pieces) end = min_i64(end, (k / p->g.piece + 1) * p->g.piece);
@@ -322,7 +348,7 @@ static ahead ahead_of(const gemm_plan *p, const gemm_view *v, bool is_a, int64_t
     int64_t across = is_a ? v->row_stride : v->col_stride, along = is_a ? v->col_stride : v->row_stride;
     int64_t count = min_i64(to * width, is_a ? p->g.m : p->g.n) - from * width;
     ahead h = {.along = along == 1, .k = k1 - k0, .share = kw / GEMM_BLOCK};
-    if (v->pieces || (along != 1 && across != 1) || !h.share) return h;
+    if (v->pieces || v->stored || (along != 1 && across != 1) || !h.share) return h;
     h.base = element(v, from * width * across + k0 * along);
     h.step = (h.along ? across : along) * size;
     h.lines = h.along ? count : div_up(count * size, 64);

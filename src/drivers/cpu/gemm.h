@@ -18,6 +18,18 @@
 
 typedef enum cpu_dtype { CPU_F32, CPU_F16 } cpu_dtype;
 
+/* What a matrix is made of that is stored in other ways (gemv.h): its rows become fp32 a few at a time, while they are packed. */
+typedef struct cpu_stored {
+    /* out[r * step + i]: rows row .. row + rows - 1, elements k0 .. k0 + count - 1; k0 is a multiple of CPU_GEMM_PIECE. */
+    void (*load)(const struct cpu_stored *s, float *out, int64_t step, int64_t row, int64_t rows, int64_t k0,
+                 int64_t count);
+    cpu_isa isa;
+    int format; /* cpu_weights */
+    int64_t k;
+    const void *data;
+    const uint16_t *scales;
+} cpu_stored;
+
 /* A matrix in memory: element (i, j) of batch item b is at data + b*batch_stride + i*row_stride + j*col_stride, all
  * counted in elements. Fast when row_stride or col_stride is 1 (a transposed matrix is one with the strides swapped);
  * any strides work, also 0 (broadcast) for A and B. */
@@ -28,6 +40,7 @@ typedef struct cpu_matrix {
     const void *const *batch; /* not NULL: item b begins at batch[b] instead; data and batch_stride are not used */
     const int64_t *pieces;    /* A or B of a product whose k is cut in pieces; see cpu_gemm */
     const void *packed;       /* A or B: made by cpu_gemm_pack; then data, strides and dtype are not used. NULL: not */
+    const cpu_stored *stored; /* A, batch 1, k at least 2: where its elements come from instead; strides are k and 1 */
 } cpu_matrix;
 
 /* What happens to finished elements while they are in registers or the nearest cache, in this order:

@@ -30,6 +30,7 @@ typedef struct gemm_view {
     cpu_dtype dtype;
     int64_t row_stride, col_stride;
     const int64_t *pieces;
+    const cpu_stored *stored;
 } gemm_view;
 
 typedef struct gemm_finish {

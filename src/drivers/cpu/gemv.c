@@ -35,6 +35,18 @@ int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k) {
     }
 }
 
+static void load_stored(const cpu_stored *s, float *out, int64_t step, int64_t row, int64_t rows, int64_t k0,
+                        int64_t count) {
+    int64_t row_bytes = cpu_weights_row_bytes((cpu_weights)s->format, s->k), blocks = s->k / CPU_GEMV_BLOCK;
+    const char *w = (const char *)s->data + row * row_bytes + cpu_weights_row_bytes((cpu_weights)s->format, k0);
+    const uint16_t *scales = s->scales ? s->scales + row * blocks + k0 / CPU_GEMV_BLOCK : NULL;
+    kernels_of(s->isa)->unpack[s->format](out, step, w, row_bytes, scales, blocks, rows, count);
+}
+
+cpu_stored cpu_weights_stored(cpu_isa isa, cpu_weights format, int64_t k) {
+    return (cpu_stored){.load = load_stored, .isa = isa, .format = (int)format, .k = k};
+}
+
 /* Columns are padded to 1, 2, 4 or 8. */
 static int log2_columns(int n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : 3; }
 

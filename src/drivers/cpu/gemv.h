@@ -40,10 +40,17 @@ typedef struct cpu_gemv {
 size_t cpu_gemv_scratch_bytes(const cpu_gemv *g);
 void cpu_gemv_run(const cpu_gemv *g, void *scratch);          /* 64-byte aligned */
 int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k); /* scales not counted */
+/* Weights of m rows as the A of a product of many columns; `data` and `scales` are the caller's to fill. */
+cpu_stored cpu_weights_stored(cpu_isa isa, cpu_weights format, int64_t k);
 
 /* One instruction set: y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart. */
 typedef void (*cpu_gemv_tile)(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k);
+/* out[r * step + i]: element i of row r as fp32; `w` and `scales` are where the first one's are. `count` is a multiple
+ * of CPU_GEMV_BLOCK where there are scales. */
+typedef void (*cpu_gemv_unpack)(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
+                                int64_t row_scales, int64_t rows, int64_t count);
 typedef struct cpu_gemv_kernels {
+    cpu_gemv_unpack unpack[CPU_WEIGHTS_COUNT]; /* NULL: F32, F16, which products read as they are */
     /* [format][log2 of the columns]: `rows` rows at once, and one. */
     cpu_gemv_tile tiles[CPU_WEIGHTS_COUNT][4], singles[CPU_WEIGHTS_COUNT][4];
     int rows[4];

@@ -222,10 +222,54 @@ GEMV_TILE(1, 2)
 GEMV_TILE(1, 4)
 GEMV_TILE(1, 8)
 
+/* ---- rows for products of many columns -------------------------------------------------------------------------------- */
+
+static VTARGET void gemv_unpack_bf16(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
+                                     int64_t row_scales, int64_t rows, int64_t count) {
+    (void)scales, (void)row_scales;
+    for (int64_t r = 0; r < rows; r++) {
+        const uint16_t *row = (const uint16_t *)(const void *)((const char *)w + r * row_bytes);
+        int64_t i = 0;
+        __builtin_prefetch((const char *)row + rows * row_bytes, 0, 3);
+        for (; i + VL <= count; i += VL) v_store(out + r * step + i, gemv_load_bf16(row + i));
+        if (i < count) v_store_n(out + r * step + i, gemv_load_bf16_n(row + i, count - i), count - i);
+    }
+}
+
+static VTARGET void gemv_unpack_i8(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
+                                   int64_t row_scales, int64_t rows, int64_t count) {
+    for (int64_t r = 0; r < rows; r++) {
+        const int8_t *row = (const int8_t *)w + r * row_bytes;
+        __builtin_prefetch(row + rows * row_bytes, 0, 3);
+        for (int64_t i = 0; i < count; i += VL) {
+            vf scale = v_set(fp16_to_f32(scales[r * row_scales + i / CPU_GEMV_BLOCK]));
+            v_store(out + r * step + i, v_mul(gemv_load_i8(row + i), scale));
+        }
+    }
+}
+
+static VTARGET void gemv_unpack_i4(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
+                                   int64_t row_scales, int64_t rows, int64_t count) {
+    for (int64_t r = 0; r < rows; r++) {
+        const uint8_t *row = (const uint8_t *)w + r * row_bytes;
+        __builtin_prefetch(row + rows * row_bytes, 0, 3);
+        for (int64_t b = 0; b < count / CPU_GEMV_BLOCK; b++) {
+            vf scale = v_set(fp16_to_f32(scales[r * row_scales + b]));
+            for (int64_t i = 0; i < CPU_GEMV_BLOCK / 2; i += VL) {
+                vi bytes = gemv_load_u8(row + b * CPU_GEMV_BLOCK / 2 + i);
+                float *to = out + r * step + b * CPU_GEMV_BLOCK + i;
+                v_store(to, v_mul(gemv_low(bytes), scale));
+                v_store(to + CPU_GEMV_BLOCK / 2, v_mul(gemv_high(bytes), scale));
+            }
+        }
+    }
+}
+
 #define GEMV_SEVERAL(f) {gemv_##f##_4_1, gemv_##f##_4_2, gemv_##f##_2_4, gemv_##f##_1_8}
 #define GEMV_SINGLE(f)  {gemv_##f##_1_1, gemv_##f##_1_2, gemv_##f##_1_4, gemv_##f##_1_8}
 
 const cpu_gemv_kernels GEMV_NAME = {
+    .unpack = {NULL, NULL, gemv_unpack_bf16, gemv_unpack_i8, gemv_unpack_i4},
     .tiles = {GEMV_SEVERAL(f32), GEMV_SEVERAL(f16), GEMV_SEVERAL(bf16), GEMV_SEVERAL(i8), GEMV_SEVERAL(i4)},
     .singles = {GEMV_SINGLE(f32), GEMV_SINGLE(f16), GEMV_SINGLE(bf16), GEMV_SINGLE(i8), GEMV_SINGLE(i4)},
     .rows = {4, 4, 2, 1},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Products whose weights come in fewer bits. A program says how the weights are made of what is stored (model/pack.h):
- * casts, a scale for each 32, nibbles taken apart. Where only a product of a few columns reads the result, nothing of it
- * is computed: the product's kernel reads what is stored (gemv.h). fp16 is read by products of any size.
+ * casts, a scale for each 32, nibbles taken apart. Where only a product reads the result, nothing of it is
+ * computed: of a few columns, its kernel reads what is stored (gemv.h); of many, rows are made while they are packed.
  *
  * What is recognised, each value with one reader only:
  *   fp16   cast(w)
@@ -148,11 +148,10 @@ propane_status cpu_plan_take_weights(planner *p, propane_error *err) {
         if (!cpu_plan_is_product(op) || !is_plain(op)) continue;
         const mil_value *w = mil_in(op, "x");
         int64_t out = w->type.dim[w->type.rank - 2], in = w->type.dim[w->type.rank - 1];
-        bool few = op->results[0]->type.dim[op->results[0]->type.rank - 1] <= CPU_GEMV_COLUMNS;
         chain c = {.p = p};
         if (w->konst || !w->def || p->uses[w->id] != 1) continue;
         match(&c, w, out, in);
-        if (!c.good || !(few || c.found.format == CPU_WEIGHTS_F16)) continue;
+        if (!c.good) continue;
         p->weights[w->id] = c.found;
         for (int k = 0; k < c.count; k++)
             p->nodes[p->node_of[p->op_of[c.ops[k]->results[0]->id]]].kind = CPU_PLAN_NODE_ABSORBED;
