@@ -34,6 +34,7 @@ typedef struct cpu_channels_tile {
     float *c[2];
     int64_t c_row, cols; /* cols: of `width` that are there */
     const float *bias;   /* [width]; NULL: none */
+    const float *gate;   /* gated: [k], factors of the elements of the only tap */
     const float *other[2];
     int64_t other_row;
     bool add;          /* sums go on from what c holds */
@@ -81,9 +82,9 @@ typedef struct cpu_channels_kernels {
     int half, width, lanes;
     void (*square_in)(const cpu_channels_square *s);
     void (*square_out)(const cpu_channels_square *s);
-    /* [whether no more than `lanes` columns are there] */
-    void (*pair[2])(const cpu_channels_tile *t);                      /* both runs have `half` points */
-    void (*single[2][CPU_CHANNELS_HALF])(const cpu_channels_tile *t); /* [points - 1], the second run is empty */
+    /* [whether gated][whether no more than `lanes` columns are there] */
+    void (*pair[2][2])(const cpu_channels_tile *t);                      /* both runs have `half` points */
+    void (*single[2][2][CPU_CHANNELS_HALF])(const cpu_channels_tile *t); /* [points - 1], the second run is empty */
     void (*line[3])(const cpu_channels_line *l);                      /* by kind */
 } cpu_channels_kernels;
 

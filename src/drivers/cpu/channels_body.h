@@ -44,6 +44,7 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
 #define CH_ZERO(h, r, j)  vf c##h##_##r##_##j = v_set(0);
 #define CH_LOAD(h, r, j)  vf b##j = v_load(b + step * CHANNELS_NR + (j) * VL);
 #define CH_AHEAD(h, r, j) __builtin_prefetch(b + (step + CHANNELS_AHEAD) * CHANNELS_NR + (j) * VL);
+#define CH_GATE(h, r, j)  b##j = v_mul(b##j, g);
 #define CH_FMA(h, r, j)   c##h##_##r##_##j = v_fma(x, b##j, c##h##_##r##_##j);
 #define CH_BIAS(h, r, j)  c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load(t->bias + (j) * VL));
 #define CH_OTHER(h, r, j)                                                                                              \
@@ -72,15 +73,21 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
         vf x = v_set(p##h##_##g[(m) * s + step]);                                                                      \
         CH_COLS(CH_FMA, h, r)                                                                                          \
     }
-#define CH_STEP(FIRST, SECOND, o)                                                                                      \
+/* Each element of k may have a factor of its own: that of its weights. */
+#define CH_GATE_0
+#define CH_GATE_1                                                                                                      \
+    const vf g = v_set(gate[step]);                                                                                    \
+    CH_COLS(CH_GATE, 0, 0)
+#define CH_STEP(FIRST, SECOND, GATED, o)                                                                                      \
     {                                                                                                                  \
         enum { step = (o) };                                                                                           \
         CH_COLS(CH_LOAD, 0, 0)                                                                                         \
+        CH_GATE_##GATED                                                                                                \
         CH_COLS(CH_AHEAD, 0, 0)                                                                                        \
         FIRST(CH_ROW_FMA, 0)                                                                                           \
         SECOND(CH_ROW_FMA, 1)                                                                                          \
     }
-#define CH_NEXT(n) b += (n) * CHANNELS_NR, p0_0 += (n), p0_1 += (n), p0_2 += (n), p1_0 += (n), p1_1 += (n), p1_2 += (n)
+#define CH_NEXT(n) gate += (n), b += (n) * CHANNELS_NR, p0_0 += (n), p0_1 += (n), p0_2 += (n), p1_0 += (n), p1_1 += (n), p1_2 += (n)
 
 /* The last panel of a layer, of which not all columns are there. */
 static VTARGET void channels_partial(const cpu_channels_tile *t, const float *sums, int h, int rows) {
@@ -100,12 +107,13 @@ static VTARGET void channels_partial(const cpu_channels_tile *t, const float *su
 }
 
 /* Four steps a turn: short code is decoded as fast as it runs. */
-#define CH_TILE(NAME, FIRST, SECOND, COUNT0, COUNT1)                                                                   \
+#define CH_TILE(NAME, FIRST, SECOND, COUNT0, COUNT1, GATED)                                                                   \
     static VTARGET void NAME(const cpu_channels_tile *t) {                                                             \
         FIRST(CH_ROW_ZERO, 0)                                                                                          \
         SECOND(CH_ROW_ZERO, 1)                                                                                         \
         const int64_t s = t->a_row;                                                                                    \
         const float *b = t->b;                                                                                         \
+        const float *gate = GATED ? t->gate : t->b;                                                                    \
         const char *later = t->later;                                                                                  \
         FIRST(CH_ROW_SOON, 0)                                                                                          \
         SECOND(CH_ROW_SOON, 1)                                                                                         \
@@ -119,15 +127,15 @@ static VTARGET void channels_partial(const cpu_channels_tile *t, const float *su
             int64_t k = t->k;                                                                                          \
             (void)p0_1, (void)p0_2, (void)p1_0, (void)p1_1, (void)p1_2;                                                \
             for (; k >= 4; k -= 4, CH_NEXT(4)) {                                                                       \
-                CH_STEP(FIRST, SECOND, 0)                                                                              \
-                CH_STEP(FIRST, SECOND, 1)                                                                              \
+                CH_STEP(FIRST, SECOND, GATED, 0)                                                                              \
+                CH_STEP(FIRST, SECOND, GATED, 1)                                                                              \
                 __builtin_prefetch(later, 0, 2);                                                                       \
                 __builtin_prefetch(later + 64, 0, 2);                                                                  \
                 later += 128;                                                                                          \
-                CH_STEP(FIRST, SECOND, 2)                                                                              \
-                CH_STEP(FIRST, SECOND, 3)                                                                              \
+                CH_STEP(FIRST, SECOND, GATED, 2)                                                                              \
+                CH_STEP(FIRST, SECOND, GATED, 3)                                                                              \
             }                                                                                                          \
-            for (; k > 0; k--, CH_NEXT(1)) CH_STEP(FIRST, SECOND, 0)                                                   \
+            for (; k > 0; k--, CH_NEXT(1)) CH_STEP(FIRST, SECOND, GATED, 0)                                                   \
         }                                                                                                              \
         if (t->cols < CHANNELS_NR) {                                                                                   \
             float sums[2][CHANNELS_HALF][CHANNELS_NR];                                                                 \
@@ -155,9 +163,13 @@ static VTARGET void channels_partial(const cpu_channels_tile *t, const float *su
         SECOND(CH_ROW_STORE, 1)                                                                                        \
     }
 
-#define CH_SINGLE_NAMED(n, width) CH_TILE(channels_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, n, 0)
-#define CH_PAIR_NAMED(n, width)   CH_TILE(channels_pair_##width, CH_ROWS_##n, CH_ROWS_##n, n, n)
-#define CH_PAIR(n, width)         CH_PAIR_NAMED(n, width)
+#define CH_SINGLE_NAMED(n, width)                                                                                      \
+    CH_TILE(channels_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, n, 0, 0)                                            \
+    CH_TILE(channels_single_##n##_gated_##width, CH_ROWS_##n, CH_ROWS_0, n, 0, 1)
+#define CH_PAIR_NAMED(n, width)                                                                                        \
+    CH_TILE(channels_pair_##width, CH_ROWS_##n, CH_ROWS_##n, n, n, 0)                                                  \
+    CH_TILE(channels_pair_gated_##width, CH_ROWS_##n, CH_ROWS_##n, n, n, 1)
+#define CH_PAIR(n, width) CH_PAIR_NAMED(n, width)
 #if CHANNELS_HALF == 2
 #define CH_ALL(op, width) op(1, width) op(2, width)
 #elif CHANNELS_HALF == 3
@@ -352,8 +364,9 @@ const cpu_channels_kernels CHANNELS_NAME = {
     .lanes = VL,
     .square_in = channels_square_in,
     .square_out = channels_square_out,
-    .pair = {channels_pair_whole, channels_pair_narrow},
-    .single = {{CH_ALL(CH_ENTRY, whole)}, {CH_ALL(CH_ENTRY, narrow)}},
+    .pair = {{channels_pair_whole, channels_pair_narrow}, {channels_pair_gated_whole, channels_pair_gated_narrow}},
+    .single = {{{CH_ALL(CH_ENTRY, whole)}, {CH_ALL(CH_ENTRY, narrow)}},
+               {{CH_ALL(CH_ENTRY, gated_whole)}, {CH_ALL(CH_ENTRY, gated_narrow)}}},
     .line = {channels_weights, channels_max, channels_sum},
 };
 

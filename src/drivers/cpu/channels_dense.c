@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/plan_channels.h"
+#include "drivers/cpu/channels_layers.h"
 
 enum {
     CACHE_BYTES = 800 << 10, /* what a block of the image and two panels of weights may take of the second cache */
@@ -19,31 +19,16 @@ enum {
     PITCH_MORE = 16, /* floats, against that */
 };
 
+/* The step of one layer: runs in blocks, panels in chunks. */
 typedef struct dense_args {
-    const cpu_channels_kernels *k;
-    int64_t images, c_in, c_out, in_h, in_w, out_h, out_w, stride_h, stride_w, before_h, before_w;
-    int64_t x_image, x_line, x_col, x_channel; /* of the operand, in floats */
-    bool copied;
-    int64_t plane_h, plane_w, pitch;
-    int64_t a_image, a_line, a_col; /* what the tiles read: from result to result */
-    int taps;
-    const int64_t *tap;
-    int64_t depth, pass; /* elements of a tap; how many of them at once */
-    int64_t panels, panel_floats;
-    int64_t line_runs, runs; /* of a line; all */
+    cpu_channels_dense d;
     int64_t block_runs, blocks, chunk_panels, chunks;
-    int64_t y_image, y_line, y_col, other_image, other_line, other_col;
-    cpu_channels_finish finish;
-    cpu_map_unary map;
-    float map_p, map_q;
-    bool has_bias, has_other;
-    cpu_plan_ref x, y, other, weights, bias, plane;
+    cpu_plan_ref plane;
 } dense_args;
 
 typedef struct dense_call {
     const dense_args *a;
-    const float *x, *points, *weights, *bias, *other;
-    float *y, *plane;
+    cpu_channels_dense_call d;
 } dense_call;
 
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -52,13 +37,10 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
-/* A line of the copied image, with its padding. */
-static void task_line(void *context, int task, int worker) {
-    const dense_call *call = context;
-    const dense_args *a = call->a;
-    const int64_t image = task / a->plane_h, h = task % a->plane_h - a->before_h, line = a->plane_w * a->pitch;
-    float *to = call->plane + task * line;
-    (void)worker;
+void cpu_channels_copy_line(const cpu_channels_dense_call *call, int64_t image, int64_t h, float *to) {
+    const cpu_channels_dense *a = call->a;
+    const int64_t line = a->plane_w * a->pitch;
+    h -= a->before_h;
     if (h < 0 || h >= a->in_h) {
         memset(to, 0, (size_t)line * sizeof *to);
         return;
@@ -80,17 +62,25 @@ static void task_line(void *context, int task, int worker) {
     memset(to + count * a->pitch, 0, (size_t)(line - (a->before_w + count) * a->pitch) * sizeof *to);
 }
 
+static void task_line(void *context, int task, int worker) {
+    const dense_call *call = context;
+    const cpu_channels_dense *a = call->d.a;
+    (void)worker;
+    cpu_channels_copy_line(&call->d, task / a->plane_h, task % a->plane_h,
+                           call->d.plane + task * a->plane_w * a->pitch);
+}
+
 /* Where a run lies; going on from it needs no division. */
 typedef struct place {
     int64_t image, row, col; /* col: its first point */
 } place;
 
-static place place_of(const dense_args *a, int64_t run) {
+static place place_of(const cpu_channels_dense *a, int64_t run) {
     const int64_t line = run / a->line_runs;
     return (place){line / a->out_h, line % a->out_h, run % a->line_runs * a->k->half};
 }
 
-static place place_after(const dense_args *a, place at) {
+static place place_after(const cpu_channels_dense *a, place at) {
     at.col += a->k->half;
     if (at.col < a->out_w) return at;
     at.col = 0;
@@ -98,10 +88,11 @@ static place place_after(const dense_args *a, place at) {
     return at;
 }
 
-static int64_t place_points(const dense_args *a, const place *at) { return least(a->k->half, a->out_w - at->col); }
+static int64_t place_points(const cpu_channels_dense *a, const place *at) { return least(a->k->half, a->out_w - at->col); }
 
-static void set_run(const dense_call *call, const place *at, int64_t first, int64_t k, int h, cpu_channels_tile *t) {
-    const dense_args *a = call->a;
+static void set_run(const cpu_channels_dense_call *call, const place *at, int64_t first, int64_t k, int h,
+                    cpu_channels_tile *t) {
+    const cpu_channels_dense *a = call->a;
     t->a[h] = call->points + at->image * a->a_image + at->row * a->a_line + at->col * a->a_col + k;
     t->c[h] = call->y + at->image * a->y_image + at->row * a->y_line + at->col * a->y_col + first;
     t->other[h] = call->other ? call->other + at->image * a->other_image + at->row * a->other_line +
@@ -109,71 +100,75 @@ static void set_run(const dense_call *call, const place *at, int64_t first, int6
                               : NULL;
 }
 
-static void map_run(const dense_args *a, const cpu_channels_tile *t, int h, int64_t points) {
-    for (int64_t r = 0; r < points && a->map; r++) {
-        float *row = t->c[h] + r * t->c_row;
-        a->map(row, row, t->cols, a->map_p, a->map_q);
-    }
-}
-
-/* A panel of weights with all runs of a block, elements k .. of each tap. While the first four tiles are computed, they
+/* A panel of weights with the runs [from, to), elements k .. of each tap. While the first four tiles are computed, they
  * fetch the panel that comes next. */
-static void run_panel(const dense_call *call, cpu_channels_tile *t, int64_t panel, int64_t from, int64_t to, int64_t k,
-                      bool more) {
-    const dense_args *a = call->a;
+static void run_panel(const cpu_channels_dense_call *call, cpu_channels_tile *t, int64_t panel, int64_t from,
+                      int64_t to, int64_t k, bool more) {
+    const cpu_channels_dense *a = call->a;
     const char *next = (const char *)(t->b + a->panel_floats);
     const int64_t share = a->taps * (t->k / 4) * 128;
     t->bias = call->bias ? call->bias + panel * a->k->width : NULL;
     t->cols = least(a->k->width, a->c_out - panel * a->k->width);
-    const bool narrow = t->cols <= a->k->lanes;
+    const bool narrow = t->cols <= a->k->lanes, gated = call->gate != NULL;
     place at = place_of(a, from);
     for (int64_t run = from, tile = 0; run < to; run++, tile++) {
         const int64_t points = place_points(a, &at);
         const place after = place_after(a, at);
-        const bool pair = points == a->k->half && run + 1 < to && place_points(a, &after) == points;
+        const bool pair = points == a->k->half && run + 1 < to && place_points(a, &after) == points &&
+                          (!gated || after.image == at.image);
         set_run(call, &at, panel * a->k->width, k, 0, t);
         set_run(call, pair ? &after : &at, panel * a->k->width, k, 1, t);
+        if (gated) t->gate = call->gate + at.image * a->gate_image + k;
         t->later = more && tile < 4 ? next + tile * share : (const char *)t->b;
-        (pair ? a->k->pair[narrow] : a->k->single[narrow][points - 1])(t);
-        if (t->finish) map_run(a, t, 0, points);
-        if (t->finish && pair) map_run(a, t, 1, points);
+        (pair ? a->k->pair[gated][narrow] : a->k->single[gated][narrow][points - 1])(t);
+        for (int h = 0; t->finish && h <= pair; h++) cpu_channels_map(&a->end, t->c[h], t->c_row, points, t->cols);
         run += pair;
         at = pair ? place_after(a, after) : after;
     }
+}
+
+void cpu_channels_dense_part(const cpu_channels_dense_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
+                             int64_t panel_to) {
+    const cpu_channels_dense *a = call->a;
+    cpu_channels_tile t = {
+        .a_row = a->a_col, .tap = a->tap, .taps = a->taps, .c_row = a->y_col, .other_row = a->other_col};
+    for (int64_t k = 0; k < a->depth; k += a->pass)
+        for (int64_t panel = panel_from; panel < panel_to; panel++) {
+            t.add = k > 0;
+            t.k = least(a->pass, a->depth - k);
+            t.finish = k + t.k == a->depth ? &a->end.finish : NULL;
+            t.b = call->weights + panel * a->panel_floats + k * a->k->width;
+            run_panel(call, &t, panel, run_from, run_to, k, panel + 1 < panel_to);
+        }
 }
 
 static void task_block(void *context, int task, int worker) {
     const dense_call *call = context;
     const dense_args *a = call->a;
     const int64_t block = task % a->blocks, chunk = task / a->blocks;
-    const int64_t from = block * a->block_runs, to = least(a->runs, from + a->block_runs);
-    const int64_t last = least(a->panels, (chunk + 1) * a->chunk_panels);
-    cpu_channels_tile t = {
-        .a_row = a->a_col, .tap = a->tap, .taps = a->taps, .c_row = a->y_col, .other_row = a->other_col};
     (void)worker;
-    for (int64_t k = 0; k < a->depth; k += a->pass)
-        for (int64_t panel = chunk * a->chunk_panels; panel < last; panel++) {
-            t.add = k > 0;
-            t.k = least(a->pass, a->depth - k);
-            t.finish = k + t.k == a->depth ? &a->finish : NULL;
-            t.b = call->weights + panel * a->panel_floats + k * a->k->width;
-            run_panel(call, &t, panel, from, to, k, panel + 1 < last);
-        }
+    cpu_channels_dense_part(&call->d, block * a->block_runs, least(a->d.runs, (block + 1) * a->block_runs),
+                            chunk * a->chunk_panels, least(a->d.panels, (chunk + 1) * a->chunk_panels));
+}
+
+cpu_channels_dense_call cpu_channels_dense_at(const cpu_run *run, const cpu_channels_dense *a) {
+    cpu_channels_dense_call call = {.a = a,
+                                    .weights = cpu_plan_at(run, a->weights),
+                                    .bias = cpu_channels_bias(run, &a->end),
+                                    .other = a->has_other ? cpu_plan_at(run, a->other) : NULL,
+                                    .gate = a->has_gate ? cpu_plan_at(run, a->gate) : NULL};
+    return call;
 }
 
 static propane_status dense_run(const cpu_run *run, const void *args, propane_error *err) {
     const dense_args *a = args;
-    dense_call call = {.a = a,
-                       .x = cpu_plan_at(run, a->x),
-                       .y = cpu_plan_at(run, a->y),
-                       .weights = cpu_plan_at(run, a->weights),
-                       .bias = a->has_bias ? cpu_plan_at(run, a->bias) : NULL,
-                       .other = a->has_other ? cpu_plan_at(run, a->other) : NULL};
+    dense_call call = {a, cpu_channels_dense_at(run, &a->d)};
     (void)err;
-    call.points = call.x;
-    if (a->copied) {
-        call.points = call.plane = cpu_plan_at(run, a->plane);
-        cpu_plan_parallel(run, task_line, &call, (int)(a->images * a->plane_h));
+    call.d.x = call.d.points = cpu_plan_at(run, a->d.x);
+    call.d.y = cpu_plan_at(run, a->d.y);
+    if (a->d.copied) {
+        call.d.points = call.d.plane = cpu_plan_at(run, a->plane);
+        cpu_plan_parallel(run, task_line, &call, (int)(a->d.images * a->d.plane_h));
     }
     cpu_plan_parallel(run, task_block, &call, (int)(a->blocks * a->chunks));
     return PROPANE_OK;
@@ -182,7 +177,7 @@ static propane_status dense_run(const cpu_run *run, const void *args, propane_er
 /* ---- planning ------------------------------------------------------------------------------------------------------- */
 
 /* One line where all points follow one another. */
-static void join_lines(dense_args *a) {
+static void join_lines(cpu_channels_dense *a) {
     const int64_t points = a->in_h * a->in_w;
     if (a->out_h != a->in_h || a->out_w != a->in_w || a->copied || a->taps != 1) return;
     if (a->a_line != a->out_w * a->a_col || a->y_line != a->out_w * a->y_col) return;
@@ -193,7 +188,7 @@ static void join_lines(dense_args *a) {
 }
 
 /* Whether the tiles can read the operand where it lies, and what else they read. */
-static propane_status choose_points(planner *p, dense_args *a, const mil_conv *c, propane_error *err) {
+static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil_conv *c, propane_error *err) {
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
     bool padded = false;
     for (int d = 0; d < 2; d++) padded |= c->before[d] || c->after[d];
@@ -201,6 +196,7 @@ static propane_status choose_points(planner *p, dense_args *a, const mil_conv *c
                 (a->out_w > 1 && a->stride_w * a->x_col * (int64_t)sizeof(float) % ALIASING == 0);
     const int64_t reach_h = (c->out[0] - 1) * c->stride[0] + (c->kernel[0] - 1) * c->dilation[0] + 1;
     const int64_t reach_w = (c->out[1] - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilation[1] + 1;
+    a->reach_h = (c->kernel[0] - 1) * c->dilation[0] + 1;
     a->plane_h = most(reach_h, a->copied && !padded ? a->in_h : 0);
     a->plane_w = most(reach_w, a->copied && !padded ? a->in_w : 0);
     a->plane_w = most(a->plane_w, a->before_w + 1);
@@ -210,7 +206,6 @@ static propane_status choose_points(planner *p, dense_args *a, const mil_conv *c
     if (a->copied) {
         line = a->plane_w * a->pitch;
         col = a->pitch;
-        PROPANE_TRY(cpu_plan_scratch(p, a->images * a->plane_h * line * (int64_t)sizeof(float), &a->plane, err));
     }
     a->a_image = a->copied ? a->plane_h * line : a->x_image;
     a->a_line = a->stride_h * line;
@@ -227,7 +222,7 @@ static propane_status choose_points(planner *p, dense_args *a, const mil_conv *c
 }
 
 /* [c_out][c_in][taps] to panels of [taps][c_in][width]. */
-static propane_status pack_weights(planner *p, dense_args *a, const mil_op *op, int64_t taps, propane_error *err) {
+static propane_status pack_weights(planner *p, cpu_channels_dense *a, const mil_op *op, int64_t taps, propane_error *err) {
     const float *w = mil_in(op, "weight")->konst->data;
     const int64_t width = a->k->width;
     float *to;
@@ -239,34 +234,32 @@ static propane_status pack_weights(planner *p, dense_args *a, const mil_op *op, 
         for (int64_t c = 0; c < a->c_in; c++)
             for (int64_t t = 0; t < taps; t++) column[(t * a->c_in + c) * width] = *w++;
     }
-    const mil_value *bias = mil_in(op, "bias");
-    if (!bias) return PROPANE_OK;
-    a->has_bias = true;
-    PROPANE_TRY(cpu_plan_channels_constant(p, a->panels * width, &to, &a->bias, err));
-    const int64_t step = mil_type_count(&bias->type) == 1 ? 0 : 1; /* one for all is allowed */
-    for (int64_t o = 0; o < a->c_out; o++) to[o] = ((const float *)bias->konst->data)[o * step];
     return PROPANE_OK;
 }
 
-static void divide_work(dense_args *a, int threads) {
+static void divide_runs(cpu_channels_dense *a) {
     a->line_runs = div_up(a->out_w, a->k->half);
     a->runs = a->images * a->out_h * a->line_runs;
     a->pass = a->depth;
     if (a->taps == 1 && a->depth > DEPTH_WHOLE) a->pass = div_up(a->depth, div_up(a->depth, DEPTH_PASS) * 16) * 16;
+}
+
+static void divide_work(dense_args *b, int threads) {
+    const cpu_channels_dense *a = &b->d;
     const int64_t line = most(a->a_line, a->out_h == 1 ? a->out_w * a->a_col : 0) * a->pass / a->depth;
     const int64_t run_bytes = most(1, line * (int64_t)sizeof(float) / a->line_runs);
     const int64_t panel_bytes = a->taps * a->pass * a->k->width * (int64_t)sizeof(float);
     const int64_t block_bytes = most(CACHE_BYTES - 2 * panel_bytes, LEAST_BLOCK_BYTES);
-    a->block_runs = most(2, least(a->runs, block_bytes / run_bytes / 2 * 2));
-    const int64_t blocks = div_up(a->runs, a->block_runs), wanted = TASKS_A_THREAD * threads;
+    b->block_runs = most(2, least(a->runs, block_bytes / run_bytes / 2 * 2));
+    const int64_t blocks = div_up(a->runs, b->block_runs), wanted = TASKS_A_THREAD * threads;
     if (threads > 1 && (blocks > 1 || a->panels < wanted)) /* as many for each thread */
-        a->block_runs = most(2, div_up(a->runs, 2 * div_up(blocks, threads) * threads) * 2);
-    a->blocks = div_up(a->runs, a->block_runs);
-    a->chunks = 1;
-    if (threads > 1 && a->blocks < TASKS_A_THREAD * threads)
-        a->chunks = least(a->panels, div_up(TASKS_A_THREAD * threads, a->blocks));
-    a->chunk_panels = div_up(a->panels, a->chunks);
-    a->chunks = div_up(a->panels, a->chunk_panels);
+        b->block_runs = most(2, div_up(a->runs, 2 * div_up(blocks, threads) * threads) * 2);
+    b->blocks = div_up(a->runs, b->block_runs);
+    b->chunks = 1;
+    if (threads > 1 && b->blocks < TASKS_A_THREAD * threads)
+        b->chunks = least(a->panels, div_up(TASKS_A_THREAD * threads, b->blocks));
+    b->chunk_panels = div_up(a->panels, b->chunks);
+    b->chunks = div_up(a->panels, b->chunk_panels);
 }
 
 /* [N, C, H, W] as strides of images, lines and columns. */
@@ -299,26 +292,50 @@ static bool as_rows(const cpu_view *v, cpu_view *out) {
     return true;
 }
 
-static propane_status emit(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
-                           const cpu_view *other, const cpu_view *y, propane_error *err) {
-    dense_args *a = ARENA_NEW(p->arena, dense_args);
-    if (!a) return cpu_plan_no_memory(p, err);
-    a->k = cpu_channels_kernels_of(p->options.isa);
+double cpu_channels_flops(const mil_conv *c) {
+    return 2.0 * (double)(c->n * c->out[0] * c->out[1]) * (double)c->c_out * (double)(c->c_in / c->groups) *
+           (double)(c->kernel[0] * c->kernel[1]);
+}
+
+propane_status cpu_channels_plan_dense(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
+                                       const cpu_view *other, const cpu_view *y, cpu_channels_dense *a,
+                                       propane_error *err) {
+    *a = (cpu_channels_dense){.k = cpu_channels_kernels_of(p->options.isa)};
     a->images = c->n, a->c_in = c->c_in, a->c_out = c->c_out;
     a->in_h = c->in[0], a->in_w = c->in[1], a->out_h = c->out[0], a->out_w = c->out[1];
     a->stride_h = c->stride[0], a->stride_w = c->stride[1];
     a->before_h = c->before[0], a->before_w = c->before[1];
-    a->finish = cpu_plan_finish_of(l);
-    if (l->map >= 0) a->map = cpu_map_table_of(p->options.isa)->unary[l->map];
-    a->map_p = (float)l->p, a->map_q = (float)l->q;
     set_strides(x, &a->x_image, &a->x_line, &a->x_col, &a->x_channel);
     set_strides(y, &a->y_image, &a->y_line, &a->y_col, NULL);
     a->has_other = other != NULL;
     if (other) set_strides(other, &a->other_image, &a->other_line, &a->other_col, NULL);
     PROPANE_TRY(choose_points(p, a, c, err));
-    join_lines(a);
     PROPANE_TRY(pack_weights(p, a, l->op, c->kernel[0] * c->kernel[1], err));
-    divide_work(a, p->threads);
+    PROPANE_TRY(cpu_channels_plan_end(p, l, a->c_out, a->k->width, &a->end, err));
+    divide_runs(a);
+    p->program->gemm_count++;
+    if (!l->gate) return PROPANE_OK;
+    cpu_view gate;
+    PROPANE_TRY(cpu_plan_operand(p, l->gate, &gate, err));
+    PROPANE_TRY(cpu_plan_make_dense(p, l->result, &gate, &gate, err));
+    a->has_gate = true;
+    a->gate_image = gate.dim[0] == 1 ? 0 : a->c_in;
+    a->gate = cpu_view_ref(&gate);
+    cpu_plan_touch(p, gate.buffer);
+    return PROPANE_OK;
+}
+
+static propane_status emit(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
+                           const cpu_view *other, const cpu_view *y, propane_error *err) {
+    dense_args *b = ARENA_NEW(p->arena, dense_args);
+    if (!b) return cpu_plan_no_memory(p, err);
+    cpu_channels_dense *a = &b->d;
+    PROPANE_TRY(cpu_channels_plan_dense(p, l, c, x, other, y, a, err));
+    if (a->copied)
+        PROPANE_TRY(cpu_plan_scratch(p, a->images * a->a_image * (int64_t)sizeof(float), &b->plane, err));
+    if (!a->has_gate || a->images == 1) join_lines(a);
+    divide_runs(a);
+    divide_work(b, p->threads);
     a->x = cpu_view_ref(x);
     a->y = cpu_view_ref(y);
     cpu_plan_touch(p, x->buffer);
@@ -331,10 +348,11 @@ static propane_status emit(planner *p, const cpu_plan_layer *l, const mil_conv *
         for (int d = 0; d < y->rank; d++) same &= y->dim[d] == 1 || other->stride[d] == y->stride[d];
         if (same) PROPANE_TRY(cpu_plan_may_share(p, other, y, err));
     }
-    const double points = (double)(c->n * c->out[0] * c->out[1]), taps = (double)(c->kernel[0] * c->kernel[1]);
-    p->program->gemm_count++;
-    return cpu_plan_emit(p, dense_run, a, l->op->info->code == MIL_OP_conv ? "conv" : "linear", l->result,
-                         2 * points * (double)c->c_out * (double)c->c_in * taps, 0, err);
+    return cpu_plan_emit(p, dense_run, b,
+                         l->op->info->code != MIL_OP_conv ? "linear"
+                         : l->gate                        ? "gate+conv"
+                                                          : "conv",
+                         l->result, cpu_channels_flops(c), 0, err);
 }
 
 static propane_status emit_linear(planner *p, const cpu_plan_layer *l, propane_error *err) {
@@ -380,14 +398,14 @@ propane_status cpu_channels_emit_dense(planner *p, const cpu_plan_layer *l, prop
     mil_conv c;
     if (l->op->info->code == MIL_OP_linear) return emit_linear(p, l, err);
     PROPANE_TRY(mil_conv_read(l->op, &c, err));
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(l->op, "x"), &x, err));
+    PROPANE_TRY(cpu_plan_operand(p, l->x, &x, err));
     if (l->other) {
         PROPANE_TRY(cpu_plan_operand(p, l->other, &other, err));
         PROPANE_TRY(cpu_plan_as_channels(p, l->result, &l->other->type, &other, err));
     }
     PROPANE_TRY(cpu_plan_channels_result(p, l->result, &y, &at, err));
     if (cpu_channels_filters(&c)) {
-        PROPANE_TRY(cpu_plan_as_channels(p, l->result, &mil_in(l->op, "x")->type, &x, err));
+        PROPANE_TRY(cpu_plan_as_channels(p, l->result, &l->x->type, &x, err));
         PROPANE_TRY(cpu_channels_emit_filter(p, l, &c, &x, l->other ? &other : NULL, &at, err));
     } else {
         PROPANE_TRY(emit(p, l, &c, &x, l->other ? &other : NULL, &at, err));

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/plan_channels.h"
+#include "drivers/cpu/channels_layers.h"
 
 enum { SQUARE = 36, STEP = 4, LEAST_WIDTH = 64, LEAST_TILES = 9, TASKS_A_THREAD = 4 };
 
@@ -18,11 +18,9 @@ typedef struct filter_args {
     int64_t tall, wide, tiles; /* of an image; all */
     int64_t x_image, x_line, x_col, y_image, y_line, y_col, other_image, other_line, other_col;
     int64_t panels, task_tiles;
-    cpu_channels_finish finish;
-    cpu_map_unary map;
-    float map_p, map_q;
-    bool has_bias, has_other;
-    cpu_plan_ref x, y, other, weights, bias, v, m;
+    cpu_channels_end end;
+    bool has_other;
+    cpu_plan_ref x, y, other, weights, v, m;
 } filter_args;
 
 typedef struct filter_call {
@@ -84,7 +82,7 @@ static void task_product(void *context, int task, int worker) {
         }
         t.later = (const char *)(t.b + (tile < 4 && task + 1 < SQUARE * a->panels ? ci * width : 0)) +
                   (tile < 4 ? tile * (ci / 4) * 128 : 0);
-        (pair ? a->k->pair[narrow] : a->k->single[narrow][points - 1])(&t);
+        (pair ? a->k->pair[0][narrow] : a->k->single[0][narrow][points - 1])(&t);
         i += pair ? 2 * half : points;
     }
 }
@@ -107,14 +105,11 @@ static void task_out(void *context, int task, int worker) {
                                  .bias = call->bias,
                                  .other_row = a->other_line,
                                  .other_col = a->other_col,
-                                 .finish = &a->finish};
+                                 .finish = &a->end.finish};
         if (call->other) s.other = call->other + image * a->other_image + row * a->other_line + col * a->other_col;
         a->k->square_out(&s);
-        for (int64_t i = 0; i < s.bottom && a->map; i++)
-            for (int64_t j = 0; j < s.right; j++) {
-                float *point = s.y + i * s.y_row + j * s.y_col;
-                a->map(point, point, c->c_out, a->map_p, a->map_q);
-            }
+        for (int64_t i = 0; i < s.bottom; i++)
+            cpu_channels_map(&a->end, s.y + i * s.y_row, s.y_col, s.right, c->c_out);
     }
 }
 
@@ -124,7 +119,7 @@ static propane_status filter_run(const cpu_run *run, const void *args, propane_e
                         .x = cpu_plan_at(run, a->x),
                         .y = cpu_plan_at(run, a->y),
                         .weights = cpu_plan_at(run, a->weights),
-                        .bias = a->has_bias ? cpu_plan_at(run, a->bias) : NULL,
+                        .bias = cpu_channels_bias(run, &a->end),
                         .other = a->has_other ? cpu_plan_at(run, a->other) : NULL,
                         .v = cpu_plan_at(run, a->v),
                         .m = cpu_plan_at(run, a->m)};
@@ -180,12 +175,6 @@ static propane_status pack(planner *p, filter_args *a, const mil_op *op, propane
             for (int64_t s = 0; s < SQUARE; s++)
                 to[((s * a->panels + o / width) * ci + c) * width + o % width] = (float)values[s];
         }
-    const mil_value *bias = mil_in(op, "bias");
-    if (!bias) return PROPANE_OK;
-    a->has_bias = true;
-    PROPANE_TRY(cpu_plan_channels_constant(p, a->panels * width, &to, &a->bias, err));
-    const int64_t step = mil_type_count(&bias->type) == 1 ? 0 : 1;
-    for (int64_t o = 0; o < co; o++) to[o] = ((const float *)bias->konst->data)[o * step];
     return PROPANE_OK;
 }
 
@@ -201,9 +190,7 @@ propane_status cpu_channels_emit_filter(planner *p, const cpu_plan_layer *l, con
     a->task_tiles = (a->tiles + TASKS_A_THREAD * p->threads - 1) / (TASKS_A_THREAD * p->threads);
     a->x_image = x->stride[0], a->x_line = x->stride[2], a->x_col = x->stride[3];
     a->y_image = y->stride[0], a->y_line = y->stride[2], a->y_col = y->stride[3];
-    a->finish = cpu_plan_finish_of(l);
-    if (l->map >= 0) a->map = cpu_map_table_of(p->options.isa)->unary[l->map];
-    a->map_p = (float)l->p, a->map_q = (float)l->q;
+    PROPANE_TRY(cpu_channels_plan_end(p, l, c->c_out, a->k->width, &a->end, err));
     PROPANE_TRY(pack(p, a, l->op, err));
     a->x = cpu_view_ref(x);
     a->y = cpu_view_ref(y);
@@ -217,7 +204,6 @@ propane_status cpu_channels_emit_filter(planner *p, const cpu_plan_layer *l, con
     }
     PROPANE_TRY(cpu_plan_scratch(p, SQUARE * a->tiles * c->c_in * (int64_t)sizeof(float), &a->v, err));
     PROPANE_TRY(cpu_plan_scratch(p, SQUARE * a->tiles * c->c_out * (int64_t)sizeof(float), &a->m, err));
-    const double points = (double)(c->n * c->out[0] * c->out[1]);
     p->program->gemm_count++;
-    return cpu_plan_emit(p, filter_run, a, "conv", l->result, 18 * points * (double)c->c_out * (double)c->c_in, 0, err);
+    return cpu_plan_emit(p, filter_run, a, "conv", l->result, cpu_channels_flops(c), 0, err);
 }

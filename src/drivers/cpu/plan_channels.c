@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "drivers/cpu/channels.h"
-#include "drivers/cpu/plan_channels.h"
+#include "drivers/cpu/channels_layers.h"
 #include "mil/shape.h"
 
 enum {
@@ -56,8 +56,7 @@ typedef struct growing {
     int count;
 } growing;
 
-/* Up to `most` operations that read the value; -1: more, or it is a result of the function. */
-static int readers(const planner *p, const mil_value *v, const mil_op **out, int most) {
+int cpu_plan_readers(const planner *p, const mil_value *v, const mil_op **out, int most) {
     int count = 0, found = 0;
     for (int i = p->op_of[v->id] + 1; i < p->op_count && found < p->uses[v->id]; i++)
         for (int k = 0; k < p->ops[i]->info->param_count; k++)
@@ -71,7 +70,7 @@ static int readers(const planner *p, const mil_value *v, const mil_op **out, int
     return found == p->uses[v->id] ? count : -1;
 }
 
-static bool is_free(const planner *p, const mil_op *op) {
+bool cpu_plan_op_is_free(const planner *p, const mil_op *op) {
     const cpu_plan_node *n = &p->nodes[p->node_of[p->op_of[op->results[0]->id]]];
     return n->kind == CPU_PLAN_NODE_TILE && n->op_count == 1;
 }
@@ -116,8 +115,8 @@ static bool take_product(growing *g, const mil_value *v, const mil_op **users) {
     int code = unary_code(gate);
     if ((code != CPU_MAP_sigmoid_hard && code != CPU_MAP_sigmoid) || mul->info->code != MIL_OP_mul) return false;
     const mil_value *x = mil_in(mul, "x"), *y = mil_in(mul, "y"), *s = gate->results[0];
-    if (!((x == v && y == s) || (x == s && y == v)) || readers(g->p, s, only, 1) != 1) return false;
-    if (!is_free(g->p, gate) || !is_free(g->p, mul) || !same_type(gate, v) || !same_type(mul, v)) return false;
+    if (!((x == v && y == s) || (x == s && y == v)) || cpu_plan_readers(g->p, s, only, 1) != 1) return false;
+    if (!cpu_plan_op_is_free(g->p, gate) || !cpu_plan_op_is_free(g->p, mul) || !same_type(gate, v) || !same_type(mul, v)) return false;
     set_function(&g->layer, gate, code);
     g->layer.map = code == CPU_MAP_sigmoid ? CPU_MAP_silu : -1;
     g->layer.swish = code == CPU_MAP_sigmoid_hard;
@@ -136,8 +135,8 @@ static void take_threshold(growing *g, const mil_value *v, const mil_op **users)
     if (!alpha->konst || mil_type_count(&alpha->type) != 1 || !zero->konst || mil_type_count(&zero->type) != 1) return;
     if (mil_const_f64(zero->konst, 0) != 0 || mil_in(select, "cond") != less->results[0] || mil_in(select, "b") != v)
         return;
-    if (readers(g->p, less->results[0], next, 1) != 1 || !is_free(g->p, less) || !is_free(g->p, select)) return;
-    if (!same_type(select, v) || readers(g->p, y, next, 2) != 2) return;
+    if (cpu_plan_readers(g->p, less->results[0], next, 1) != 1 || !cpu_plan_op_is_free(g->p, less) || !cpu_plan_op_is_free(g->p, select)) return;
+    if (!same_type(select, v) || cpu_plan_readers(g->p, y, next, 2) != 2) return;
     g->ops[g->count++] = less;
     g->ops[g->count++] = select;
     g->layer.least = mil_const_f64(alpha->konst, 0);
@@ -148,9 +147,9 @@ static void take_threshold(growing *g, const mil_value *v, const mil_op **users)
 static void take_function(growing *g) {
     const mil_value *v = g->layer.result;
     const mil_op *users[2];
-    int count = readers(g->p, v, users, 2);
+    int count = cpu_plan_readers(g->p, v, users, 2);
     if (count == 2 && !take_product(g, v, users)) take_threshold(g, v, users);
-    if (count != 1 || !is_free(g->p, users[0]) || !same_type(users[0], v)) return;
+    if (count != 1 || !cpu_plan_op_is_free(g->p, users[0]) || !same_type(users[0], v)) return;
     int code = unary_code(users[0]);
     if (code < 0) return;
     set_function(&g->layer, users[0], code);
@@ -161,12 +160,36 @@ static void take_function(growing *g) {
 static void take_sum(growing *g) {
     const mil_value *v = g->layer.result;
     const mil_op *users[1];
-    if (readers(g->p, v, users, 1) != 1 || users[0]->info->code != MIL_OP_add) return;
+    if (cpu_plan_readers(g->p, v, users, 1) != 1 || users[0]->info->code != MIL_OP_add) return;
     const mil_value *x = mil_in(users[0], "x"), *y = mil_in(users[0], "y"), *other = x == v ? y : x;
-    if (other == v || other->konst || !mil_type_equal(&other->type, &v->type) || !is_free(g->p, users[0])) return;
+    if (other == v || other->konst || !mil_type_equal(&other->type, &v->type) || !cpu_plan_op_is_free(g->p, users[0])) return;
     g->layer.other = other;
     g->ops[g->count++] = users[0];
     g->layer.result = users[0]->results[0];
+}
+
+/* The factors of the channels that a 1x1 convolution reads (squeeze and excitation). */
+static void take_gate(growing *g) {
+    const planner *p = g->p;
+    const mil_op *op = g->layer.op, *only[1];
+    const mil_value *x = mil_in(op, "x");
+    mil_conv c;
+    if (!cpu_plan_is_image_conv(op, &c) || c.groups != 1 || c.kernel[0] * c.kernel[1] != 1 || p->op_of[x->id] < 0) return;
+    mil_op *mul = p->ops[p->op_of[x->id]];
+    if (mul->info->code != MIL_OP_mul || !cpu_plan_op_is_free(p, mul) || cpu_plan_readers(p, x, only, 1) != 1) return;
+    for (int turn = 0; turn < 2; turn++) {
+        const mil_value *image = mil_in(mul, turn ? "y" : "x"), *gate = mil_in(mul, turn ? "x" : "y");
+        const mil_type *t = &gate->type;
+        if (image->konst || gate->konst || !mil_type_equal(&image->type, &x->type)) continue;
+        if (t->dtype != MIL_fp32 || t->rank != 4 || t->dim[1] != c.c_in || t->dim[2] * t->dim[3] != 1) continue;
+        if (t->dim[0] != 1 && t->dim[0] != c.n) continue;
+        g->layer.x = image;
+        g->layer.gate = gate;
+        g->ops[1] = op;
+        g->ops[0] = mul;
+        g->count = 2;
+        return;
+    }
 }
 
 static propane_status take_layer(growing *g, propane_error *err) {
@@ -192,6 +215,7 @@ propane_status cpu_plan_find_layers(planner *p, propane_error *err) {
         if (!is_layer(p->ops[i]) || p->nodes[i].kind != CPU_PLAN_NODE_OP) continue;
         growing g = {.p = p, .ops = {p->ops[i]}, .count = 1};
         g.layer = (cpu_plan_layer){.op = p->ops[i],
+                                   .x = mil_in(p->ops[i], "x"),
                                    .result = p->ops[i]->results[0],
                                    .map = -1,
                                    .least = -INFINITY,
@@ -199,11 +223,12 @@ propane_status cpu_plan_find_layers(planner *p, propane_error *err) {
                                    .high = INFINITY};
         mil_conv c;
         g.layer.depthwise = cpu_plan_is_image_conv(p->ops[i], &c) && c.groups > 1;
+        take_gate(&g);
         if (!g.layer.depthwise) take_sum(&g);
         take_function(&g);
         PROPANE_TRY(take_layer(&g, err));
     }
-    return PROPANE_OK;
+    return cpu_plan_find_blocks(p, err);
 }
 
 /* ---- places --------------------------------------------------------------------------------------------------------- */
@@ -254,7 +279,7 @@ propane_status cpu_plan_place_channels(planner *p, propane_error *err) {
         const cpu_plan_node *n = &p->nodes[p->order[i]];
         mil_conv c;
         if (n->kind == CPU_PLAN_NODE_LAYER && n->layer->op->info->code == MIL_OP_conv)
-            PROPANE_TRY(place(p, n->layer->result, err));
+            PROPANE_TRY(place(p, n->layer->last ? n->layer->last->result : n->layer->result, err));
         else if (n->kind == CPU_PLAN_NODE_TILE)
             PROPANE_TRY(place_tile(p, n, err));
         else if (n->kind == CPU_PLAN_NODE_OP && cpu_plan_is_image_pool(n->ops[0], &c) &&
@@ -306,7 +331,24 @@ cpu_channels_finish cpu_plan_finish_of(const cpu_plan_layer *l) {
     return (cpu_channels_finish){l->swish, (float)l->least, (float)l->p, (float)l->q, (float)l->low, (float)l->high};
 }
 
+propane_status cpu_channels_plan_end(planner *p, const cpu_plan_layer *l, int64_t channels, int64_t multiple,
+                                     cpu_channels_end *out, propane_error *err) {
+    const mil_value *bias = mil_in(l->op, "bias");
+    float *to;
+    out->finish = cpu_plan_finish_of(l);
+    out->map = l->map >= 0 ? cpu_map_table_of(p->options.isa)->unary[l->map] : NULL;
+    out->p = (float)l->p, out->q = (float)l->q;
+    if (!bias) return PROPANE_OK;
+    out->has_bias = true;
+    PROPANE_TRY(
+        cpu_plan_channels_constant(p, (channels + multiple - 1) / multiple * multiple, &to, &out->bias, err));
+    const int64_t step = mil_type_count(&bias->type) == 1 ? 0 : 1; /* one for all is allowed */
+    for (int64_t c = 0; c < channels; c++) to[c] = ((const float *)bias->konst->data)[c * step];
+    return PROPANE_OK;
+}
+
 propane_status cpu_plan_emit_layer(planner *p, const cpu_plan_node *node, propane_error *err) {
+    if (node->layer->first) return cpu_channels_emit_block(p, node->layer, err);
     if (node->layer->depthwise) return cpu_channels_emit_depthwise(p, node->layer, err);
     return cpu_channels_emit_dense(p, node->layer, err);
 }

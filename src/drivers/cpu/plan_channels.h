@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the planning of layers with constant weights shares: plan_channels.c finds them, channels_dense.c and
- * channels_window.c make their steps.
+ * What the planning of layers with constant weights shares: plan_channels.c finds them, plan_block.c joins
+ * some, the channels_*.c make their steps.
  */
 #ifndef DRIVERS_CPU_PLAN_CHANNELS_H
 #define DRIVERS_CPU_PLAN_CHANNELS_H
@@ -13,12 +13,24 @@
 /* A layer and what is done to its results before they are stored: see cpu_channels_finish; then `map`. */
 typedef struct cpu_plan_layer {
     const mil_op *op;        /* conv or linear */
+    const mil_value *x;      /* what it reads, */
+    const mil_value *gate;   /* times this, a factor for each channel of it, [N or 1, C, 1, 1]; NULL: nothing */
     const mil_value *other;  /* added to it; NULL: nothing */
     const mil_value *result; /* of the last operation */
     bool depthwise, swish;
     int map; /* cpu_map_code; -1: none */
     double least, p, q, low, high;
+    /* A depthwise layer that is a step together with others (plan_block.c): the convolution that makes x (NULL: alone),
+     * the 1x1 convolution of its results and their mean over lines and columns (NULL: not wanted). */
+    const struct cpu_plan_layer *first, *last;
+    const mil_value *mean;
 } cpu_plan_layer;
+
+/* Up to `most` operations that read the value; -1: more, or it is a result of the function. */
+int cpu_plan_readers(const planner *p, const mil_value *v, const mil_op **out, int most);
+/* An elementwise operation or a reduction that is not part of something yet. */
+bool cpu_plan_op_is_free(const planner *p, const mil_op *op);
+PROPANE_CHECK propane_status cpu_plan_find_blocks(planner *p, propane_error *err);
 
 /* A convolution of images with constant weights that the kernels take, a pool that they take. */
 bool cpu_plan_is_image_conv(const mil_op *op, mil_conv *c);
@@ -44,5 +56,8 @@ PROPANE_CHECK propane_status cpu_channels_emit_filter(planner *p, const cpu_plan
                                                       propane_error *err);
 PROPANE_CHECK propane_status cpu_channels_emit_depthwise(planner *p, const cpu_plan_layer *l, propane_error *err);
 PROPANE_CHECK propane_status cpu_channels_emit_pool(planner *p, const mil_op *op, propane_error *err);
+/* A convolution and the depthwise one behind it, with or without a 1x1 convolution (`last`), as one step. */
+bool cpu_channels_block_pays(const planner *p, const mil_conv *first, const mil_conv *window, bool last);
+PROPANE_CHECK propane_status cpu_channels_emit_block(planner *p, const cpu_plan_layer *l, propane_error *err);
 
 #endif
