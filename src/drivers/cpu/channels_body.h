@@ -58,16 +58,25 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
         __builtin_prefetch(t->c[h] + (r) * t->c_row + (j) * VL, 1);                                                    \
         if (t->other[h]) __builtin_prefetch(t->other[h] + (r) * t->other_row + (j) * VL);                              \
     }
-#define CH_KEEP(h, r, j) v_store(sums[h][r] + (j) * VL, c##h##_##r##_##j);
+/* The same in the last panel of a layer, of which not all columns are there: n0, n1, .. of each vector. */
+#define CH_OTHER_N(h, r, j)                                                                                            \
+    c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load_n(t->other[h] + (r) * t->other_row + (j) * VL, n[j]));
+#define CH_STORE_N(h, r, j)                                                                                            \
+    v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, channels_finish(&f, c##h##_##r##_##j), n[j]);
+#define CH_GO_ON_N(h, r, j) c##h##_##r##_##j = v_load_n(t->c[h] + (r) * t->c_row + (j) * VL, n[j]);
+#define CH_RAW_N(h, r, j)   v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, c##h##_##r##_##j, n[j]);
 
 #define CH_ROW_ZERO(h, r, g, m)  CH_COLS(CH_ZERO, h, r)
 #define CH_ROW_BIAS(h, r, g, m)  CH_COLS(CH_BIAS, h, r)
 #define CH_ROW_OTHER(h, r, g, m) CH_COLS(CH_OTHER, h, r)
 #define CH_ROW_STORE(h, r, g, m) CH_COLS(CH_STORE, h, r)
-#define CH_ROW_KEEP(h, r, g, m)  CH_COLS(CH_KEEP, h, r)
 #define CH_ROW_GO_ON(h, r, g, m) CH_COLS(CH_GO_ON, h, r)
 #define CH_ROW_RAW(h, r, g, m)   CH_COLS(CH_RAW, h, r)
 #define CH_ROW_SOON(h, r, g, m)  CH_COLS(CH_SOON, h, r)
+#define CH_ROW_OTHER_N(h, r, g, m) CH_COLS(CH_OTHER_N, h, r)
+#define CH_ROW_STORE_N(h, r, g, m) CH_COLS(CH_STORE_N, h, r)
+#define CH_ROW_GO_ON_N(h, r, g, m) CH_COLS(CH_GO_ON_N, h, r)
+#define CH_ROW_RAW_N(h, r, g, m)   CH_COLS(CH_RAW_N, h, r)
 #define CH_ROW_FMA(h, r, g, m)                                                                                         \
     {                                                                                                                  \
         vf x = v_set(p##h##_##g[(m) * s + step]);                                                                      \
@@ -89,25 +98,10 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
     }
 #define CH_NEXT(n) gate += (n), b += (n) * CHANNELS_NR, p0_0 += (n), p0_1 += (n), p0_2 += (n), p1_0 += (n), p1_1 += (n), p1_2 += (n)
 
-/* The last panel of a layer, of which not all columns are there. */
-static VTARGET void channels_partial(const cpu_channels_tile *t, const float *sums, int h, int rows) {
-    for (int r = 0; r < rows; r++, sums += CHANNELS_NR)
-        for (int64_t j = 0; j < t->cols; j += VL) {
-            const int64_t n = t->cols - j < VL ? t->cols - j : VL;
-            vf v = v_load(sums + j);
-            if (t->add) v = v_add(v, v_load_n(t->c[h] + r * t->c_row + j, n));
-            if (!t->finish) {
-                v_store_n(t->c[h] + r * t->c_row + j, v, n);
-                continue;
-            }
-            if (t->bias) v = v_add(v, v_load(t->bias + j));
-            if (t->other[h]) v = v_add(v, v_load_n(t->other[h] + r * t->other_row + j, n));
-            v_store_n(t->c[h] + r * t->c_row + j, channels_finish(t->finish, v), n);
-        }
-}
+VFN int64_t channels_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
 
 /* Four steps a turn: short code is decoded as fast as it runs. */
-#define CH_TILE(NAME, FIRST, SECOND, COUNT0, COUNT1, GATED)                                                                   \
+#define CH_TILE(NAME, FIRST, SECOND, GATED)                                                                   \
     static VTARGET void NAME(const cpu_channels_tile *t) {                                                             \
         FIRST(CH_ROW_ZERO, 0)                                                                                          \
         SECOND(CH_ROW_ZERO, 1)                                                                                         \
@@ -117,9 +111,15 @@ static VTARGET void channels_partial(const cpu_channels_tile *t, const float *su
         const char *later = t->later;                                                                                  \
         FIRST(CH_ROW_SOON, 0)                                                                                          \
         SECOND(CH_ROW_SOON, 1)                                                                                         \
-        if (t->add && t->cols == CHANNELS_NR) {                                                                        \
+        const bool whole = t->cols >= CH_WIDTH;                                                                        \
+        int64_t n[CHANNELS_NRV];                                                                                       \
+        for (int j = 0; j < CHANNELS_NRV; j++) n[j] = channels_clip(t->cols - j * VL);                                 \
+        if (t->add && whole) {                                                                                         \
             FIRST(CH_ROW_GO_ON, 0)                                                                                     \
             SECOND(CH_ROW_GO_ON, 1)                                                                                    \
+        } else if (t->add) {                                                                                           \
+            FIRST(CH_ROW_GO_ON_N, 0)                                                                                   \
+            SECOND(CH_ROW_GO_ON_N, 1)                                                                                  \
         }                                                                                                              \
         for (int tap = 0; tap < t->taps; tap++) {                                                                      \
             const float *p0_0 = t->a[0] + t->tap[tap], *p0_1 = p0_0 + 3 * s, *p0_2 = p0_0 + 6 * s;                     \
@@ -137,23 +137,29 @@ static VTARGET void channels_partial(const cpu_channels_tile *t, const float *su
             }                                                                                                          \
             for (; k > 0; k--, CH_NEXT(1)) CH_STEP(FIRST, SECOND, GATED, 0)                                                   \
         }                                                                                                              \
-        if (t->cols < CHANNELS_NR) {                                                                                   \
-            float sums[2][CHANNELS_HALF][CHANNELS_NR];                                                                 \
-            FIRST(CH_ROW_KEEP, 0)                                                                                      \
-            SECOND(CH_ROW_KEEP, 1)                                                                                     \
-            channels_partial(t, sums[0][0], 0, COUNT0);                                                                \
-            if (COUNT1) channels_partial(t, sums[1][0], 1, COUNT1);                                                    \
+        if (!t->finish && whole) {                                                                                     \
+            FIRST(CH_ROW_RAW, 0)                                                                                       \
+            SECOND(CH_ROW_RAW, 1)                                                                                      \
             return;                                                                                                    \
         }                                                                                                              \
         if (!t->finish) {                                                                                              \
-            FIRST(CH_ROW_RAW, 0)                                                                                       \
-            SECOND(CH_ROW_RAW, 1)                                                                                      \
+            FIRST(CH_ROW_RAW_N, 0)                                                                                     \
+            SECOND(CH_ROW_RAW_N, 1)                                                                                    \
             return;                                                                                                    \
         }                                                                                                              \
         const cpu_channels_finish f = *t->finish;                                                                      \
         if (t->bias) {                                                                                                 \
             FIRST(CH_ROW_BIAS, 0)                                                                                      \
             SECOND(CH_ROW_BIAS, 1)                                                                                     \
+        }                                                                                                              \
+        if (!whole) {                                                                                                  \
+            if (t->other[0]) {                                                                                         \
+                FIRST(CH_ROW_OTHER_N, 0)                                                                               \
+                SECOND(CH_ROW_OTHER_N, 1)                                                                              \
+            }                                                                                                          \
+            FIRST(CH_ROW_STORE_N, 0)                                                                                   \
+            SECOND(CH_ROW_STORE_N, 1)                                                                                  \
+            return;                                                                                                    \
         }                                                                                                              \
         if (t->other[0]) {                                                                                             \
             FIRST(CH_ROW_OTHER, 0)                                                                                     \
@@ -164,11 +170,11 @@ static VTARGET void channels_partial(const cpu_channels_tile *t, const float *su
     }
 
 #define CH_SINGLE_NAMED(n, width)                                                                                      \
-    CH_TILE(channels_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, n, 0, 0)                                            \
-    CH_TILE(channels_single_##n##_gated_##width, CH_ROWS_##n, CH_ROWS_0, n, 0, 1)
+    CH_TILE(channels_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, 0)                                            \
+    CH_TILE(channels_single_##n##_gated_##width, CH_ROWS_##n, CH_ROWS_0, 1)
 #define CH_PAIR_NAMED(n, width)                                                                                        \
-    CH_TILE(channels_pair_##width, CH_ROWS_##n, CH_ROWS_##n, n, n, 0)                                                  \
-    CH_TILE(channels_pair_gated_##width, CH_ROWS_##n, CH_ROWS_##n, n, n, 1)
+    CH_TILE(channels_pair_##width, CH_ROWS_##n, CH_ROWS_##n, 0)                                                  \
+    CH_TILE(channels_pair_gated_##width, CH_ROWS_##n, CH_ROWS_##n, 1)
 #define CH_PAIR(n, width) CH_PAIR_NAMED(n, width)
 #if CHANNELS_HALF == 2
 #define CH_ALL(op, width) op(1, width) op(2, width)
@@ -179,11 +185,14 @@ static VTARGET void channels_partial(const cpu_channels_tile *t, const float *su
 #else
 #define CH_ALL(op, width) op(1, width) op(2, width) op(3, width) op(4, width) op(5, width) op(6, width) op(7, width)
 #endif
+#define CH_WIDTH CHANNELS_NR
 CH_PAIR(CHANNELS_HALF, whole)
 CH_ALL(CH_SINGLE_NAMED, whole)
 /* For panels of which no more than a vector is there. */
 #undef CH_COLS
-#define CH_COLS CH_COLS_1
+#undef CH_WIDTH
+#define CH_COLS  CH_COLS_1
+#define CH_WIDTH VL
 CH_PAIR(CHANNELS_HALF, narrow)
 CH_ALL(CH_SINGLE_NAMED, narrow)
 #define CH_ENTRY(n, width) channels_single_##n##_##width,
@@ -268,10 +277,54 @@ VFN void channels_four(const cpu_channels_line *l, int64_t at, int64_t c, int64_
     channels_out(l, at + 3, c, n, s3);
 }
 
+enum { CHANNELS_SEVEN = 7 };
+
+/* Seven results, three or five taps wide, one or two points apart: each point is read once and serves all its taps. */
+VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, const int kernel, const int step) {
+    vf s[CHANNELS_SEVEN];
+    for (int r = 0; r < CHANNELS_SEVEN; r++) s[r] = channels_start(l, c, CPU_CHANNELS_WEIGHTS);
+    for (int64_t i = l->from; i < l->to; i++) {
+        const float *x = l->x + i * l->row + (at * step - l->before) * l->col + c, *w = l->w + i * kernel * l->w_row + c;
+        vf k[5];
+        for (int j = 0; j < 5; j++) k[j] = v_load(w + (j < kernel ? j : 0) * l->w_row);
+#define CH_TAP(u, j)                                                                                                   \
+    if ((j) < kernel && (u) >= (j) && ((u) - (j)) % step == 0 && ((u) - (j)) / step < CHANNELS_SEVEN)                  \
+        s[((u) - (j)) / step % CHANNELS_SEVEN] = v_fma(v, k[j], s[((u) - (j)) / step % CHANNELS_SEVEN]);
+#define CH_POINT(u)                                                                                                    \
+    if ((u) < (CHANNELS_SEVEN - 1) * step + kernel) {                                                                  \
+        const vf v = n >= VL ? v_load(x) : v_load_n(x, n);                                                             \
+        CH_TAP(u, 4) CH_TAP(u, 3) CH_TAP(u, 2) CH_TAP(u, 1) CH_TAP(u, 0)                                               \
+        x += l->col;                                                                                                   \
+    }
+        CH_POINT(0) CH_POINT(1) CH_POINT(2) CH_POINT(3) CH_POINT(4) CH_POINT(5) CH_POINT(6)
+        CH_POINT(7) CH_POINT(8) CH_POINT(9) CH_POINT(10) CH_POINT(11) CH_POINT(12)
+        CH_POINT(13) CH_POINT(14) CH_POINT(15) CH_POINT(16)
+    }
+    for (int r = 0; r < CHANNELS_SEVEN; r++) channels_out(l, at + r, c, n, s[r]);
+}
+
+VFN bool channels_sevens(const cpu_channels_line *l, const cpu_channels_kind kind) {
+    return kind == CPU_CHANNELS_WEIGHTS && l->dilation == 1 && (l->kernel == 3 || l->kernel == 5) && l->step <= 2;
+}
+
+VFN void channels_seven_of(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n) {
+    if (l->kernel == 3 && l->step == 1) channels_seven(l, at, c, n, 3, 1);
+    if (l->kernel == 3 && l->step == 2) channels_seven(l, at, c, n, 3, 2);
+    if (l->kernel == 5 && l->step == 1) channels_seven(l, at, c, n, 5, 1);
+    if (l->kernel == 5 && l->step == 2) channels_seven(l, at, c, n, 5, 2);
+}
+
 VFN void channels_line(const cpu_channels_line *l, const cpu_channels_kind kind) {
     const int64_t reach = (l->kernel - 1) * l->dilation, whole = l->channels / VL * VL;
     for (int64_t at = 0; at < l->count;) {
         const int64_t first = at * l->step - l->before;
+        if (channels_sevens(l, kind) && at + CHANNELS_SEVEN <= l->count && first >= 0 &&
+            first + (CHANNELS_SEVEN - 1) * l->step + reach < l->in) {
+            for (int64_t c = 0; c < whole; c += VL) channels_seven_of(l, at, c, VL);
+            if (whole < l->channels) channels_seven_of(l, at, whole, l->channels - whole);
+            at += CHANNELS_SEVEN;
+            continue;
+        }
         if (at + 4 <= l->count && first >= 0 && first + 3 * l->step + reach < l->in) {
             for (int64_t c = 0; c < whole; c += VL) channels_four(l, at, c, VL, kind);
             if (whole < l->channels) channels_four(l, at, whole, l->channels - whole, kind);
