@@ -58,7 +58,7 @@ static void print_rate(double amount, double us) {
 
 static void print_steps(const session *s, double total, bool stages, kind_time *kinds, int *kind_count) {
     const driver_program *p = &s->program->p;
-    printf("%4s  %-22s %-36s %-10s%s %9s %6s %9s %9s\n", "step", "operation", "value", "kernel",
+    printf("%4s  %-22s %-36s %-20s%s %9s %6s %9s %9s\n", "step", "operation", "value", "kernel",
            stages ? " stage       " : "", "us", "share", "GFLOP/s", "GB/s");
     for (int i = 0; i < cpu_profile_count(p); i++) {
         cpu_profile_row r;
@@ -66,7 +66,7 @@ static void print_steps(const session *s, double total, bool stages, kind_time *
         const char *operation = operation_of(s, &r);
         const double us = us_of(&r);
         add_kind(kinds, kind_count, operation, us);
-        printf("%4d  %-22.22s %-36.36s %-10.10s", i, operation, r.name, r.kind);
+        printf("%4d  %-22.22s %-36.36s %-20.20s", i, operation, r.name, r.kind);
         if (stages) printf(" %-12.12s", r.stage ? r.stage : "");
         printf(" %9.1f %5.1f%%", us, total > 0 ? 100 * us / total : 0);
         print_rate(r.flops, us);

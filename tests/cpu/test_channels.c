@@ -12,7 +12,21 @@
 #include "support/test.h"
 
 typedef enum act { NONE, RELU, RELU6, CLIP, HARD_SWISH, THRESHOLD, SWISH, SILU, GELU, TANH } act;
-typedef enum tail { ALONE, MAX_POOL, AVG_POOL, DEPTHWISE, MEAN, SQUEEZE, CONCAT, TURNED, SECOND } tail;
+typedef enum tail {
+    ALONE,
+    MAX_POOL,
+    AVG_POOL,
+    DEPTHWISE,
+    MEAN,
+    SQUEEZE,
+    CONCAT,
+    TURNED,
+    SECOND,
+    PROJECT,
+    PROJECT_ADD,
+    EXCITE,
+    EXCITE_2
+} tail;
 
 typedef struct net {
     int64_t n, c, h, w, out; /* linear: h = 0, w rows */
@@ -40,6 +54,17 @@ static const net nets[] = {
     {1, 64, 14, 14, 64, 3, 1, 1, 1, true, false, RELU, ALONE}, /* minimal filtering */
     {2, 67, 9, 11, 81, 3, 1, 0, 1, false, true, SILU, MEAN},
     {1, 80, 10, 13, 64, 3, 1, 2, 1, true, true, HARD_SWISH, SECOND},
+    /* steps of several layers: their images are large where a 1x1 convolution comes in */
+    {1, 17, 23, 29, 40, 1, 1, 0, 1, true, false, RELU, DEPTHWISE},
+    {1, 16, 60, 61, 64, 1, 1, 0, 1, true, false, RELU, PROJECT},
+    {2, 9, 53, 62, 73, 1, 1, 0, 1, false, false, SILU, PROJECT},
+    {1, 3, 113, 127, 64, 3, 2, 1, 1, true, false, HARD_SWISH, PROJECT_ADD},
+    {2, 5, 57, 63, 65, 3, 1, 1, 1, false, false, TANH, PROJECT_ADD},
+    {1, 24, 14, 14, 72, 1, 1, 0, 1, true, false, RELU, EXCITE},
+    {2, 20, 28, 9, 45, 1, 1, 0, 1, true, false, HARD_SWISH, EXCITE},
+    {1, 40, 7, 7, 130, 1, 1, 0, 1, true, false, GELU, EXCITE},
+    {1, 256, 9, 7, 33, 1, 1, 0, 1, true, false, RELU, EXCITE_2},
+    {2, 4, 41, 39, 24, 5, 2, 2, 1, true, false, RELU, EXCITE_2},
     {1, 48, 0, 4, 96, 0, 0, 0, 0, true, false, GELU, ALONE},
     {1, 2048, 0, 29, 72, 0, 0, 0, 0, true, true, GELU, ALONE},
     {3, 50, 0, 13, 33, 0, 0, 0, 0, false, true, HARD_SWISH, ALONE},
@@ -120,10 +145,23 @@ static mil_value *pool(mil_builder *b, mil_opcode code, mil_value *x) {
     return only(mil_build_op(b, code, NULL, in, code == MIL_OP_avg_pool ? 5 : 4));
 }
 
+/* Squeeze and excitation, and the convolution that reads what it makes. */
+static mil_value *excited(mil_builder *b, rng *r, mil_value *y, int64_t out) {
+    const net one = {.kernel = 1, .stride = 1, .dilation = 1};
+    const int64_t axes[2] = {2, 3}, channels = y->type.dim[1];
+    mil_value *g = mil_build_reduce(b, MIL_OP_reduce_mean, y, axes, 2, true);
+    g = function(b, RELU, conv(b, r, g, &one, 11, 1, true));
+    g = with_numbers(b, MIL_OP_sigmoid_hard, conv(b, r, g, &one, channels, 1, true), 1, 0.2);
+    return function(b, RELU, conv(b, r, mil_build_binary(b, MIL_OP_mul, g, y), &one, out, 1, true));
+}
+
 static void build_tail(mil_builder *b, rng *r, const net *t, mil_value *y) {
     const int64_t axes[2] = {2, 3};
     const net five = {.kernel = 5, .stride = 2, .pad = 2, .dilation = 1},
-              three = {.kernel = 3, .stride = 1, .pad = 1, .dilation = 1};
+              three = {.kernel = 3, .stride = 1, .pad = 1, .dilation = 1},
+              wide = {.kernel = 5, .stride = 1, .pad = 2, .dilation = 1},
+              two = {.kernel = 3, .stride = 2, .pad = 0, .dilation = 1},
+              one = {.kernel = 1, .stride = 1, .dilation = 1};
     mil_value *parts[2] = {y, NULL};
     switch (t->tail) {
     case MAX_POOL: y = pool(b, MIL_OP_max_pool, y); break;
@@ -147,6 +185,13 @@ static void build_tail(mil_builder *b, rng *r, const net *t, mil_value *y) {
         mil_build_result(b, y);
         y = mil_build_binary(b, MIL_OP_add, conv(b, r, y, &three, t->out, 1, true), y);
         break;
+    case PROJECT: y = conv(b, r, conv(b, r, y, &five, t->out, t->out, true), &one, 24, 1, true); break;
+    case PROJECT_ADD:
+        parts[1] = function(b, RELU, conv(b, r, y, &three, t->out, t->out, false));
+        y = mil_build_binary(b, MIL_OP_add, y, conv(b, r, parts[1], &one, t->out, 1, true));
+        break;
+    case EXCITE: y = excited(b, r, function(b, HARD_SWISH, conv(b, r, y, &wide, t->out, t->out, true)), 37); break;
+    case EXCITE_2: y = excited(b, r, function(b, GELU, conv(b, r, y, &two, t->out, t->out, false)), 16); break;
     default: break;
     }
     mil_build_result(b, y);
@@ -193,17 +238,23 @@ static void run(const mil_function *f, cpu_isa isa, int threads, const mil_tenso
     arena_free(a);
 }
 
+/* Random input of a function of one parameter. */
+static mil_tensor input_of(const mil_function *f, arena *a) {
+    const mil_type type = f->params[0]->type;
+    const mil_tensor in = {type, arena_array(a, (size_t)mil_type_count(&type), sizeof(double))};
+    rng r;
+    rng_init(&r, 9);
+    for (int64_t i = 0; i < mil_type_count(&type); i++) in.data[i] = mil_round(MIL_fp32, 2 * rng_unit(&r) - 1);
+    return in;
+}
+
 static void check(const net *t, size_t index, cpu_isa isa, double *worst) {
     mil_builder b = {0};
     propane_error err = {0};
     mil_module *m = make(t, &b);
     EXPECT_OK(mil_build_end(&b, &err));
     arena *a = arena_create();
-    const mil_type type = b.function->params[0]->type;
-    mil_tensor in = {type, arena_array(a, (size_t)mil_type_count(&type), sizeof(double))}, *want = NULL;
-    rng r;
-    rng_init(&r, 9);
-    for (int64_t i = 0; i < mil_type_count(&type); i++) in.data[i] = mil_round(MIL_fp32, 2 * rng_unit(&r) - 1);
+    mil_tensor in = input_of(b.function, a), *want = NULL;
     EXPECT_OK(mil_eval_function(b.function, &in, false, a, &want, &err));
     float *one[2] = {0}, *all[2] = {0};
     int steps;
@@ -243,8 +294,7 @@ static int steps_of(net t) {
     mil_module *m = make(&t, &b);
     EXPECT_OK(mil_build_end(&b, &err));
     arena *a = arena_create();
-    const mil_type type = b.function->params[0]->type;
-    mil_tensor in = {type, arena_array(a, (size_t)mil_type_count(&type), sizeof(double))};
+    mil_tensor in = input_of(b.function, a);
     float *out[2] = {0};
     int steps;
     run(b.function, cpu_isa_best(), 0, &in, out, &steps);
@@ -265,6 +315,16 @@ TEST(a_layer_is_one_step) {
     EXPECT(steps_of((net){1, 16, 0, 8, 32, 0, 0, 0, 0, true, true, GELU, ALONE}) == 2); /* the other layer, with abs */
 }
 
+/* With the copy behind, as above. */
+TEST(layers_behind_one_another_are_one_step) {
+    EXPECT(steps_of((net){1, 16, 9, 8, 32, 1, 1, 0, 1, true, false, RELU, DEPTHWISE}) == 3);
+    EXPECT(steps_of((net){1, 16, 9, 8, 32, 1, 1, 0, 1, true, false, RELU, PROJECT}) == 3); /* small */
+    EXPECT(steps_of((net){1, 16, 60, 61, 64, 1, 1, 0, 1, true, false, RELU, PROJECT}) == 2);
+    EXPECT(steps_of((net){1, 3, 113, 127, 64, 3, 2, 1, 1, true, false, RELU, PROJECT_ADD}) == 2);
+    /* the mean with the layers, two products, two functions, the factors with the convolution */
+    EXPECT(steps_of((net){1, 24, 14, 14, 72, 1, 1, 0, 1, true, false, RELU, EXCITE}) == 7);
+}
+
 /* Attention of an image: every row sees all keys. */
 TEST(open_attention_is_one_step) {
     mil_builder b = {0};
@@ -277,11 +337,7 @@ TEST(open_attention_is_one_step) {
     mil_build_result(&b, mil_build_matmul(&b, p, mil_build_unary(&b, MIL_OP_abs, x), false, false));
     EXPECT_OK(mil_build_end(&b, &err));
     arena *a = arena_create();
-    const mil_type type = b.function->params[0]->type;
-    mil_tensor in = {type, arena_array(a, (size_t)mil_type_count(&type), sizeof(double))}, *want = NULL;
-    rng r;
-    rng_init(&r, 9);
-    for (int64_t i = 0; i < mil_type_count(&type); i++) in.data[i] = mil_round(MIL_fp32, 2 * rng_unit(&r) - 1);
+    mil_tensor in = input_of(b.function, a), *want = NULL;
     EXPECT_OK(mil_eval_function(b.function, &in, false, a, &want, &err));
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         float *out[2] = {0};
@@ -289,7 +345,7 @@ TEST(open_attention_is_one_step) {
         if (!cpu_isa_available((cpu_isa)isa)) continue;
         run(b.function, (cpu_isa)isa, 0, &in, out, &steps);
         EXPECT_MSG(steps == 2, "%s: %d steps", cpu_isa_name((cpu_isa)isa), steps); /* the two functions are the other */
-        for (int64_t i = 0; i < mil_type_count(&type); i++)
+        for (int64_t i = 0; i < mil_type_count(&in.type); i++)
             EXPECT_MSG(fabs((double)out[0][i] - want[0].data[i]) <= 1e-6, "%s: element %lld", /* seen: 2.1e-7 */
                        cpu_isa_name((cpu_isa)isa), (long long)i);
         mem_free(out[0]);
@@ -298,4 +354,5 @@ TEST(open_attention_is_one_step) {
     mil_module_free(m);
 }
 
-SUITE("cpu/channels", T(networks_agree_with_the_meanings), T(a_layer_is_one_step), T(open_attention_is_one_step))
+SUITE("cpu/channels", T(networks_agree_with_the_meanings), T(a_layer_is_one_step),
+      T(layers_behind_one_another_are_one_step), T(open_attention_is_one_step))

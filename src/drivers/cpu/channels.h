@@ -85,7 +85,7 @@ typedef struct cpu_channels_kernels {
     /* [whether gated][whether no more than `lanes` columns are there] */
     void (*pair[2][2])(const cpu_channels_tile *t);                      /* both runs have `half` points */
     void (*single[2][2][CPU_CHANNELS_HALF])(const cpu_channels_tile *t); /* [points - 1], the second run is empty */
-    void (*line[3])(const cpu_channels_line *l);                      /* by kind */
+    void (*line[3])(const cpu_channels_line *l);                         /* by kind */
 } cpu_channels_kernels;
 
 extern const cpu_channels_kernels cpu_channels_kernels_plain;

@@ -15,11 +15,12 @@
 #include "drivers/cpu/channels_layers.h"
 
 enum {
-    LEAST_CHANNELS = 32,         /* of a chunk */
-    BAND_BYTES = 560 << 10,      /* what a band may take of the second cache */
-    LARGE_BYTES = 768 << 10,     /* images between layers that do not stay there: the 1x1 convolution comes in */
-    TASKS_A_THREAD = 4,          /* wanted */
-    TWICE = 8, MOST_TWICE = 4,   /* one of so many lines may be made twice for more tasks; for small bands */
+    LEAST_CHANNELS = 32,     /* of a chunk */
+    BAND_BYTES = 560 << 10,  /* what a band may take of the second cache */
+    LARGE_BYTES = 768 << 10, /* images between layers that do not stay there: the 1x1 convolution comes in */
+    TASKS_A_THREAD = 4,      /* wanted */
+    TWICE = 8,
+    MOST_TWICE = 4, /* one of so many lines may be made twice for more tasks; for small bands */
 };
 
 typedef struct block_args {
@@ -29,7 +30,7 @@ typedef struct block_args {
     int64_t channels, band_lines, bands, chunk_panels, chunks;
     int64_t mid_col, mid_before, mid_line, out_line; /* between the layers */
     int64_t plane_floats, mid_floats, out_floats;    /* of a thread */
-    float count; /* mean: points of an image */
+    float count;                                     /* mean: points of an image */
     cpu_plan_ref x, y, other, scratch, sums, mean;
 } block_args;
 
@@ -76,8 +77,7 @@ static void make_lines(const block_call *call, int64_t image, int64_t from, int6
     cpu_channels_dense_call part = call->first;
     for (int64_t i = 0; i < to - from; i++) {
         memset(mid + i * a->mid_line, 0, (size_t)before * sizeof *mid);
-        memset(mid + i * a->mid_line + before + inside, 0,
-               (size_t)(a->mid_line - before - inside) * sizeof *mid);
+        memset(mid + i * a->mid_line + before + inside, 0, (size_t)(a->mid_line - before - inside) * sizeof *mid);
     }
     part.y = mid - from * a->mid_line + before - panel * d->k->width;
     if (d->copied) {
@@ -165,8 +165,8 @@ static bool divide(const cpu_channels_kernels *k, const mil_conv *first, const m
     const int64_t line = (width * channels + (whole ? copied : 0)) * (int64_t)sizeof(float);
     const int64_t more = whole ? c->out[1] * channels * (int64_t)sizeof(float) : 0;
     const int64_t fits = most(1, (BAND_BYTES - overlap * line) / (c->stride[0] * line + more));
-    const int64_t wanted = least(div_up(TASKS_A_THREAD * threads, out->chunks),
-                                 overlap ? 1 + c->in[0] / (TWICE * overlap) : c->out[0]);
+    const int64_t wanted =
+        least(div_up(TASKS_A_THREAD * threads, out->chunks), overlap ? 1 + c->in[0] / (TWICE * overlap) : c->out[0]);
     int64_t bands = most(div_up(c->out[0], fits), threads > 1 ? wanted : 1);
     out->band_lines = div_up(c->out[0], bands);
     out->bands = div_up(c->out[0], out->band_lines);

@@ -61,18 +61,17 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
 /* The same in the last panel of a layer, of which not all columns are there: n0, n1, .. of each vector. */
 #define CH_OTHER_N(h, r, j)                                                                                            \
     c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load_n(t->other[h] + (r) * t->other_row + (j) * VL, n[j]));
-#define CH_STORE_N(h, r, j)                                                                                            \
-    v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, channels_finish(&f, c##h##_##r##_##j), n[j]);
+#define CH_STORE_N(h, r, j) v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, channels_finish(&f, c##h##_##r##_##j), n[j]);
 #define CH_GO_ON_N(h, r, j) c##h##_##r##_##j = v_load_n(t->c[h] + (r) * t->c_row + (j) * VL, n[j]);
 #define CH_RAW_N(h, r, j)   v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, c##h##_##r##_##j, n[j]);
 
-#define CH_ROW_ZERO(h, r, g, m)  CH_COLS(CH_ZERO, h, r)
-#define CH_ROW_BIAS(h, r, g, m)  CH_COLS(CH_BIAS, h, r)
-#define CH_ROW_OTHER(h, r, g, m) CH_COLS(CH_OTHER, h, r)
-#define CH_ROW_STORE(h, r, g, m) CH_COLS(CH_STORE, h, r)
-#define CH_ROW_GO_ON(h, r, g, m) CH_COLS(CH_GO_ON, h, r)
-#define CH_ROW_RAW(h, r, g, m)   CH_COLS(CH_RAW, h, r)
-#define CH_ROW_SOON(h, r, g, m)  CH_COLS(CH_SOON, h, r)
+#define CH_ROW_ZERO(h, r, g, m)    CH_COLS(CH_ZERO, h, r)
+#define CH_ROW_BIAS(h, r, g, m)    CH_COLS(CH_BIAS, h, r)
+#define CH_ROW_OTHER(h, r, g, m)   CH_COLS(CH_OTHER, h, r)
+#define CH_ROW_STORE(h, r, g, m)   CH_COLS(CH_STORE, h, r)
+#define CH_ROW_GO_ON(h, r, g, m)   CH_COLS(CH_GO_ON, h, r)
+#define CH_ROW_RAW(h, r, g, m)     CH_COLS(CH_RAW, h, r)
+#define CH_ROW_SOON(h, r, g, m)    CH_COLS(CH_SOON, h, r)
 #define CH_ROW_OTHER_N(h, r, g, m) CH_COLS(CH_OTHER_N, h, r)
 #define CH_ROW_STORE_N(h, r, g, m) CH_COLS(CH_STORE_N, h, r)
 #define CH_ROW_GO_ON_N(h, r, g, m) CH_COLS(CH_GO_ON_N, h, r)
@@ -87,21 +86,19 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
 #define CH_GATE_1                                                                                                      \
     const vf g = v_set(gate[step]);                                                                                    \
     CH_COLS(CH_GATE, 0, 0)
-#define CH_STEP(FIRST, SECOND, GATED, o)                                                                                      \
+#define CH_STEP(FIRST, SECOND, GATED, o)                                                                               \
     {                                                                                                                  \
         enum { step = (o) };                                                                                           \
         CH_COLS(CH_LOAD, 0, 0)                                                                                         \
-        CH_GATE_##GATED                                                                                                \
-        CH_COLS(CH_AHEAD, 0, 0)                                                                                        \
-        FIRST(CH_ROW_FMA, 0)                                                                                           \
-        SECOND(CH_ROW_FMA, 1)                                                                                          \
+        CH_GATE_##GATED CH_COLS(CH_AHEAD, 0, 0) FIRST(CH_ROW_FMA, 0) SECOND(CH_ROW_FMA, 1)                             \
     }
-#define CH_NEXT(n) gate += (n), b += (n) * CHANNELS_NR, p0_0 += (n), p0_1 += (n), p0_2 += (n), p1_0 += (n), p1_1 += (n), p1_2 += (n)
+#define CH_NEXT(n)                                                                                                     \
+    gate += (n), b += (n) * CHANNELS_NR, p0_0 += (n), p0_1 += (n), p0_2 += (n), p1_0 += (n), p1_1 += (n), p1_2 += (n)
 
 VFN int64_t channels_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
 
 /* Four steps a turn: short code is decoded as fast as it runs. */
-#define CH_TILE(NAME, FIRST, SECOND, GATED)                                                                   \
+#define CH_TILE(NAME, FIRST, SECOND, GATED)                                                                            \
     static VTARGET void NAME(const cpu_channels_tile *t) {                                                             \
         FIRST(CH_ROW_ZERO, 0)                                                                                          \
         SECOND(CH_ROW_ZERO, 1)                                                                                         \
@@ -127,15 +124,15 @@ VFN int64_t channels_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
             int64_t k = t->k;                                                                                          \
             (void)p0_1, (void)p0_2, (void)p1_0, (void)p1_1, (void)p1_2;                                                \
             for (; k >= 4; k -= 4, CH_NEXT(4)) {                                                                       \
-                CH_STEP(FIRST, SECOND, GATED, 0)                                                                              \
-                CH_STEP(FIRST, SECOND, GATED, 1)                                                                              \
+                CH_STEP(FIRST, SECOND, GATED, 0)                                                                       \
+                CH_STEP(FIRST, SECOND, GATED, 1)                                                                       \
                 __builtin_prefetch(later, 0, 2);                                                                       \
                 __builtin_prefetch(later + 64, 0, 2);                                                                  \
                 later += 128;                                                                                          \
-                CH_STEP(FIRST, SECOND, GATED, 2)                                                                              \
-                CH_STEP(FIRST, SECOND, GATED, 3)                                                                              \
+                CH_STEP(FIRST, SECOND, GATED, 2)                                                                       \
+                CH_STEP(FIRST, SECOND, GATED, 3)                                                                       \
             }                                                                                                          \
-            for (; k > 0; k--, CH_NEXT(1)) CH_STEP(FIRST, SECOND, GATED, 0)                                                   \
+            for (; k > 0; k--, CH_NEXT(1)) CH_STEP(FIRST, SECOND, GATED, 0)                                            \
         }                                                                                                              \
         if (!t->finish && whole) {                                                                                     \
             FIRST(CH_ROW_RAW, 0)                                                                                       \
@@ -170,10 +167,10 @@ VFN int64_t channels_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
     }
 
 #define CH_SINGLE_NAMED(n, width)                                                                                      \
-    CH_TILE(channels_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, 0)                                            \
+    CH_TILE(channels_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, 0)                                                  \
     CH_TILE(channels_single_##n##_gated_##width, CH_ROWS_##n, CH_ROWS_0, 1)
 #define CH_PAIR_NAMED(n, width)                                                                                        \
-    CH_TILE(channels_pair_##width, CH_ROWS_##n, CH_ROWS_##n, 0)                                                  \
+    CH_TILE(channels_pair_##width, CH_ROWS_##n, CH_ROWS_##n, 0)                                                        \
     CH_TILE(channels_pair_gated_##width, CH_ROWS_##n, CH_ROWS_##n, 1)
 #define CH_PAIR(n, width) CH_PAIR_NAMED(n, width)
 #if CHANNELS_HALF == 2
@@ -280,11 +277,13 @@ VFN void channels_four(const cpu_channels_line *l, int64_t at, int64_t c, int64_
 enum { CHANNELS_SEVEN = 7 };
 
 /* Seven results, three or five taps wide, one or two points apart: each point is read once and serves all its taps. */
-VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, const int kernel, const int step) {
+VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, const int kernel,
+                        const int step) {
     vf s[CHANNELS_SEVEN];
     for (int r = 0; r < CHANNELS_SEVEN; r++) s[r] = channels_start(l, c, CPU_CHANNELS_WEIGHTS);
     for (int64_t i = l->from; i < l->to; i++) {
-        const float *x = l->x + i * l->row + (at * step - l->before) * l->col + c, *w = l->w + i * kernel * l->w_row + c;
+        const float *x = l->x + i * l->row + (at * step - l->before) * l->col + c,
+                    *w = l->w + i * kernel * l->w_row + c;
         vf k[5];
         for (int j = 0; j < 5; j++) k[j] = v_load(w + (j < kernel ? j : 0) * l->w_row);
 #define CH_TAP(u, j)                                                                                                   \
@@ -293,12 +292,11 @@ VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64
 #define CH_POINT(u)                                                                                                    \
     if ((u) < (CHANNELS_SEVEN - 1) * step + kernel) {                                                                  \
         const vf v = n >= VL ? v_load(x) : v_load_n(x, n);                                                             \
-        CH_TAP(u, 4) CH_TAP(u, 3) CH_TAP(u, 2) CH_TAP(u, 1) CH_TAP(u, 0)                                               \
-        x += l->col;                                                                                                   \
+        CH_TAP(u, 4) CH_TAP(u, 3) CH_TAP(u, 2) CH_TAP(u, 1) CH_TAP(u, 0) x += l->col;                                  \
     }
-        CH_POINT(0) CH_POINT(1) CH_POINT(2) CH_POINT(3) CH_POINT(4) CH_POINT(5) CH_POINT(6)
-        CH_POINT(7) CH_POINT(8) CH_POINT(9) CH_POINT(10) CH_POINT(11) CH_POINT(12)
-        CH_POINT(13) CH_POINT(14) CH_POINT(15) CH_POINT(16)
+        CH_POINT(0)
+        CH_POINT(1) CH_POINT(2) CH_POINT(3) CH_POINT(4) CH_POINT(5) CH_POINT(6) CH_POINT(7) CH_POINT(8) CH_POINT(9)
+            CH_POINT(10) CH_POINT(11) CH_POINT(12) CH_POINT(13) CH_POINT(14) CH_POINT(15) CH_POINT(16)
     }
     for (int r = 0; r < CHANNELS_SEVEN; r++) channels_out(l, at + r, c, n, s[r]);
 }

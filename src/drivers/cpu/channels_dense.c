@@ -88,7 +88,9 @@ static place place_after(const cpu_channels_dense *a, place at) {
     return at;
 }
 
-static int64_t place_points(const cpu_channels_dense *a, const place *at) { return least(a->k->half, a->out_w - at->col); }
+static int64_t place_points(const cpu_channels_dense *a, const place *at) {
+    return least(a->k->half, a->out_w - at->col);
+}
 
 static void set_run(const cpu_channels_dense_call *call, const place *at, int64_t first, int64_t k, int h,
                     cpu_channels_tile *t) {
@@ -222,7 +224,8 @@ static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil
 }
 
 /* [c_out][c_in][taps] to panels of [taps][c_in][width]. */
-static propane_status pack_weights(planner *p, cpu_channels_dense *a, const mil_op *op, int64_t taps, propane_error *err) {
+static propane_status pack_weights(planner *p, cpu_channels_dense *a, const mil_op *op, int64_t taps,
+                                   propane_error *err) {
     const float *w = mil_in(op, "weight")->konst->data;
     const int64_t width = a->k->width;
     float *to;
@@ -331,8 +334,7 @@ static propane_status emit(planner *p, const cpu_plan_layer *l, const mil_conv *
     if (!b) return cpu_plan_no_memory(p, err);
     cpu_channels_dense *a = &b->d;
     PROPANE_TRY(cpu_channels_plan_dense(p, l, c, x, other, y, a, err));
-    if (a->copied)
-        PROPANE_TRY(cpu_plan_scratch(p, a->images * a->a_image * (int64_t)sizeof(float), &b->plane, err));
+    if (a->copied) PROPANE_TRY(cpu_plan_scratch(p, a->images * a->a_image * (int64_t)sizeof(float), &b->plane, err));
     if (!a->has_gate || a->images == 1) join_lines(a);
     divide_runs(a);
     divide_work(b, p->threads);

@@ -108,8 +108,7 @@ static void task_out(void *context, int task, int worker) {
                                  .finish = &a->end.finish};
         if (call->other) s.other = call->other + image * a->other_image + row * a->other_line + col * a->other_col;
         a->k->square_out(&s);
-        for (int64_t i = 0; i < s.bottom; i++)
-            cpu_channels_map(&a->end, s.y + i * s.y_row, s.y_col, s.right, c->c_out);
+        for (int64_t i = 0; i < s.bottom; i++) cpu_channels_map(&a->end, s.y + i * s.y_row, s.y_col, s.right, c->c_out);
     }
 }
 

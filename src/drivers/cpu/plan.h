@@ -7,7 +7,7 @@
  *   causal    where a causal mask makes zeros that products can leave out (plan_causal.c)
  *   attention the products and the softmax of an attention, forward or backward, to one node (plan_attention.c)
  *   layers    convolutions and linear layers with constant weights, what is added to them and the function behind it, to one
- *             node, and which images have their channels innermost (plan_channels.c)
+ *             node, several of them to one (plan_block.c), and which images have their channels innermost (plan_channels.c)
  *   fuse      operations to nodes: chains and trees of elementwise operations, reductions and softmax of one shape become
  *             one tile program; a product and the sum behind it one gemm (plan_fuse.c)
  *   weights   products that read weights as they are stored, in few bits (plan_weights.c)

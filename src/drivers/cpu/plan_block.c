@@ -53,8 +53,8 @@ static propane_status join(planner *p, const mil_op *const *nodes, int count, co
         n->op_count = 0;
     }
     for (int i = 0; i < total; i++) p->node_of[p->op_of[ops[i]->results[0]->id]] = into;
-    p->nodes[into] = (cpu_plan_node){
-        .kind = CPU_PLAN_NODE_LAYER, .op_count = total, .ops = ops, .last = most, .layer = layer};
+    p->nodes[into] =
+        (cpu_plan_node){.kind = CPU_PLAN_NODE_LAYER, .op_count = total, .ops = ops, .last = most, .layer = layer};
     return PROPANE_OK;
 }
 

@@ -116,7 +116,9 @@ static bool take_product(growing *g, const mil_value *v, const mil_op **users) {
     if ((code != CPU_MAP_sigmoid_hard && code != CPU_MAP_sigmoid) || mul->info->code != MIL_OP_mul) return false;
     const mil_value *x = mil_in(mul, "x"), *y = mil_in(mul, "y"), *s = gate->results[0];
     if (!((x == v && y == s) || (x == s && y == v)) || cpu_plan_readers(g->p, s, only, 1) != 1) return false;
-    if (!cpu_plan_op_is_free(g->p, gate) || !cpu_plan_op_is_free(g->p, mul) || !same_type(gate, v) || !same_type(mul, v)) return false;
+    if (!cpu_plan_op_is_free(g->p, gate) || !cpu_plan_op_is_free(g->p, mul) || !same_type(gate, v) ||
+        !same_type(mul, v))
+        return false;
     set_function(&g->layer, gate, code);
     g->layer.map = code == CPU_MAP_sigmoid ? CPU_MAP_silu : -1;
     g->layer.swish = code == CPU_MAP_sigmoid_hard;
@@ -135,7 +137,9 @@ static void take_threshold(growing *g, const mil_value *v, const mil_op **users)
     if (!alpha->konst || mil_type_count(&alpha->type) != 1 || !zero->konst || mil_type_count(&zero->type) != 1) return;
     if (mil_const_f64(zero->konst, 0) != 0 || mil_in(select, "cond") != less->results[0] || mil_in(select, "b") != v)
         return;
-    if (cpu_plan_readers(g->p, less->results[0], next, 1) != 1 || !cpu_plan_op_is_free(g->p, less) || !cpu_plan_op_is_free(g->p, select)) return;
+    if (cpu_plan_readers(g->p, less->results[0], next, 1) != 1 || !cpu_plan_op_is_free(g->p, less) ||
+        !cpu_plan_op_is_free(g->p, select))
+        return;
     if (!same_type(select, v) || cpu_plan_readers(g->p, y, next, 2) != 2) return;
     g->ops[g->count++] = less;
     g->ops[g->count++] = select;
@@ -162,7 +166,8 @@ static void take_sum(growing *g) {
     const mil_op *users[1];
     if (cpu_plan_readers(g->p, v, users, 1) != 1 || users[0]->info->code != MIL_OP_add) return;
     const mil_value *x = mil_in(users[0], "x"), *y = mil_in(users[0], "y"), *other = x == v ? y : x;
-    if (other == v || other->konst || !mil_type_equal(&other->type, &v->type) || !cpu_plan_op_is_free(g->p, users[0])) return;
+    if (other == v || other->konst || !mil_type_equal(&other->type, &v->type) || !cpu_plan_op_is_free(g->p, users[0]))
+        return;
     g->layer.other = other;
     g->ops[g->count++] = users[0];
     g->layer.result = users[0]->results[0];
@@ -174,7 +179,8 @@ static void take_gate(growing *g) {
     const mil_op *op = g->layer.op, *only[1];
     const mil_value *x = mil_in(op, "x");
     mil_conv c;
-    if (!cpu_plan_is_image_conv(op, &c) || c.groups != 1 || c.kernel[0] * c.kernel[1] != 1 || p->op_of[x->id] < 0) return;
+    if (!cpu_plan_is_image_conv(op, &c) || c.groups != 1 || c.kernel[0] * c.kernel[1] != 1 || p->op_of[x->id] < 0)
+        return;
     mil_op *mul = p->ops[p->op_of[x->id]];
     if (mul->info->code != MIL_OP_mul || !cpu_plan_op_is_free(p, mul) || cpu_plan_readers(p, x, only, 1) != 1) return;
     for (int turn = 0; turn < 2; turn++) {
@@ -340,8 +346,7 @@ propane_status cpu_channels_plan_end(planner *p, const cpu_plan_layer *l, int64_
     out->p = (float)l->p, out->q = (float)l->q;
     if (!bias) return PROPANE_OK;
     out->has_bias = true;
-    PROPANE_TRY(
-        cpu_plan_channels_constant(p, (channels + multiple - 1) / multiple * multiple, &to, &out->bias, err));
+    PROPANE_TRY(cpu_plan_channels_constant(p, (channels + multiple - 1) / multiple * multiple, &to, &out->bias, err));
     const int64_t step = mil_type_count(&bias->type) == 1 ? 0 : 1; /* one for all is allowed */
     for (int64_t c = 0; c < channels; c++) to[c] = ((const float *)bias->konst->data)[c * step];
     return PROPANE_OK;
