@@ -2,6 +2,7 @@
  * The matrix kernels in terms of vec_*.h; included once by each kernels_*.c, after these are defined:
  *   GEMM_NAME            the table's name
  *   GEMM_HEIGHTS(X)      X(height, H macro) for each height of a tile, ascending by the step
+ *   GEMM_HEIGHTS_IN_C(X) those that are made here; the others are there already. Not defined: all
  *   GEMM_STEP, GEMM_MR   smallest and largest height
  *   GEMM_NRV             vectors in a row of a tile (1 to 4)
  *   GEMM_PAIR            1, or 2 with GEMM_DOT, gemm_pack_along, gemm_pack_across for bfloat16 pairs
@@ -18,6 +19,10 @@
 #include "drivers/cpu/gemm_kernels.h"
 
 enum { GEMM_NR = GEMM_NRV * VL };
+
+#ifndef GEMM_HEIGHTS_IN_C
+#define GEMM_HEIGHTS_IN_C GEMM_HEIGHTS
+#endif
 
 /* ---- loading -------------------------------------------------------------------------------------------------------- */
 
@@ -272,14 +277,14 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
 /* A as [k][height]. */
 #define A_WORD(r) a[at_k * height + (r)]
 #define A_STEP    height
-GEMM_HEIGHTS(TILE)
+GEMM_HEIGHTS_IN_C(TILE)
 #undef A_WORD
 #undef A_STEP
 
 /* A as [k / GEMM_QUAD][height][GEMM_QUAD]. */
 #define A_WORD(r) a[at_k / GEMM_QUAD * GEMM_QUAD * height + at_k % GEMM_QUAD + (r) * GEMM_QUAD]
 #define A_STEP    1
-GEMM_HEIGHTS(TILE_ROWS)
+GEMM_HEIGHTS_IN_C(TILE_ROWS)
 #undef A_WORD
 #undef A_STEP
 

@@ -6,12 +6,15 @@
 
 #include "drivers/cpu/vec_common.h"
 
-#define GEMM_NAME       gemm_kernels_avx512
-#define GEMM_HEIGHTS(X) X(2) X(4) X(6) X(8) X(10) X(12) X(14)
-#define GEMM_STEP       2
-#define GEMM_MR         14
-#define GEMM_NRV        2
-#define GEMM_PAIR       1
+#include "drivers/cpu/gemm_tile_avx512.h"
+
+#define GEMM_NAME            gemm_kernels_avx512
+#define GEMM_HEIGHTS_IN_C(X) X(2) X(4) X(6) X(8) X(10) X(12)
+#define GEMM_HEIGHTS(X)      GEMM_HEIGHTS_IN_C(X) X(14)
+#define GEMM_STEP            2
+#define GEMM_MR              14
+#define GEMM_NRV             2
+#define GEMM_PAIR            1
 #include "drivers/cpu/gemm_body.h"
 
 #define ATTENTION_NAME attention_kernels_avx512
