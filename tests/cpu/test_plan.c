@@ -161,6 +161,99 @@ TEST(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each) {
     end(&t);
 }
 
+/* A matrix that changes over halves of `n` lines and gives one of them the other sign. */
+static mil_value *turn(plan_test *t, mil_dtype dtype, int64_t n) {
+    double *data = arena_array(t->arena, (size_t)(n * n), sizeof *data);
+    mil_type type = mil_type_tensor(dtype, 4, (const int64_t[]){1, 1, n, n});
+    for (int64_t i = 0; i < n / 2; i++) {
+        data[i * n + i + n / 2] = -1;
+        data[(i + n / 2) * n + i] = 1;
+    }
+    return mil_build_const_f64(&t->b, "turn", &type, data);
+}
+
+static mil_value *table(plan_test *t, mil_dtype dtype, int64_t n, int64_t length) {
+    double *data = arena_array(t->arena, (size_t)(n * length), sizeof *data);
+    mil_type type = mil_type_tensor(dtype, 4, (const int64_t[]){1, 1, n, length});
+    for (int64_t i = 0; i < n * length; i++) data[i] = (double)(i % 19) / 16 - 0.5;
+    return mil_build_const_f64(&t->b, "table", &type, data);
+}
+
+/* RoPE and its gradient, of a scaled operand that others read, too; `bad`: the matrix does more than pick. */
+static void build_rope(plan_test *t, mil_dtype dtype, int64_t length, bool bad) {
+    mil_builder *b = &t->b;
+    mil_value *h = param(t, "h", dtype, SHAPE(2, 3, 12, length)), *d = param(t, "d", dtype, SHAPE(2, 3, 12, length));
+    mil_value *r = turn(t, dtype, 12), *c = table(t, dtype, 12, length), *s = table(t, dtype, 12, length);
+    if (bad) r = mil_build_binary_scalar(b, MIL_OP_mul, r, 0.5);
+    mil_value *turned = mil_build_matmul(b, r, h, false, false);
+    mil_build_result(b, mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, h, c),
+                                         mil_build_binary(b, MIL_OP_mul, turned, s)));
+    mil_value *scaled = mil_build_binary_scalar(b, MIL_OP_mul, d, 0.25);
+    turned = mil_build_matmul(b, r, mil_build_binary(b, MIL_OP_mul, scaled, s), true, false);
+    mil_build_result(b, mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, scaled, c), turned));
+}
+
+TEST(products_that_pick_lines_are_elementwise) {
+    static const struct {
+        mil_dtype dtype;
+        int64_t length;
+        bool bad;
+        int steps, products;
+    } cases[] = {{MIL_fp32, 40, false, 2, 0},
+                 {MIL_fp32, 1300, false, 2, 0},
+                 {MIL_fp16, 33, false, 2, 0},
+                 {MIL_fp32, 40, true, 4, 2},
+                 {MIL_fp32, 1, false, 4, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        plan_test t;
+        begin(&t);
+        build_rope(&t, cases[i].dtype, cases[i].length, cases[i].bad);
+        compile(&t, true);
+        EXPECT_MSG(t.program->step_count == cases[i].steps && t.program->gemm_count == cases[i].products,
+                   "case %zu: %d steps, %d products", i, t.program->step_count, t.program->gemm_count);
+        fill_inputs(&t, 20 + i);
+        run(&t);
+        check(&t, cases[i].dtype == MIL_fp16 ? 1e-3 : 2e-7, "picked lines"); /* observed 2.4e-4, 5.4e-8 */
+        end(&t);
+    }
+}
+
+/* Sums that need sums, longer than a chunk, beside weights that repeat along lines; the results go over an operand. */
+TEST(columns_go_over_their_fold_in_passes) {
+    static const int64_t widths[] = {1, 7, 40, 70, 300};
+    for (size_t i = 0; i < sizeof widths / sizeof widths[0]; i++) {
+        plan_test t;
+        begin(&t);
+        mil_builder *b = &t.b;
+        mil_value *x = param(&t, "x", MIL_fp32, SHAPE(2, 301, 1, widths[i]));
+        mil_value *w = param(&t, "w", MIL_fp32, SHAPE(1, 301, 1, 1)),
+                  *d = param(&t, "d", MIL_fp32, SHAPE(2, 301, 1, widths[i]));
+        mil_value *half = param(&t, "half", MIL_fp16, SHAPE(1, 301, 1, 1));
+        const int64_t axis[] = {1};
+        mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_mean, x, axis, 1, true);
+        mil_value *centred = mil_build_binary(b, MIL_OP_sub, x, mean);
+        mil_value *spread =
+            mil_build_reduce(b, MIL_OP_reduce_mean, mil_build_unary(b, MIL_OP_square, centred), axis, 1, true);
+        mil_value *root = mil_build_unary(b, MIL_OP_rsqrt, mil_build_binary_scalar(b, MIL_OP_add, spread, 1e-3));
+        mil_value *normed = mil_build_binary(b, MIL_OP_mul, centred, root);
+        mil_value *dn =
+            mil_build_binary(b, MIL_OP_mul, mil_build_binary(b, MIL_OP_mul, d, w), mil_build_cast(b, half, MIL_fp32));
+        mil_value *dot =
+            mil_build_reduce(b, MIL_OP_reduce_mean, mil_build_binary(b, MIL_OP_mul, dn, normed), axis, 1, true);
+        mil_value *rest = mil_build_binary(b, MIL_OP_sub, dn, mil_build_binary(b, MIL_OP_mul, normed, dot));
+        mil_build_result(b, mil_build_binary(b, MIL_OP_mul, rest, root));
+        mil_build_result(b, mil_build_binary(b, MIL_OP_mul, normed, w));
+        mil_build_result(b, mean);
+        mil_build_result(b, dot);
+        compile(&t, true);
+        EXPECT(t.program->step_count == 2); /* the cast of a vector is its own */
+        fill_inputs(&t, 30 + i);
+        run(&t);
+        check(&t, 1e-6, "passes"); /* observed 1.5e-7 */
+        end(&t);
+    }
+}
+
 /* Attention with its gradient, heads of one group behind one another; `hole`: the mask lets one later position through. */
 static void build_attention(plan_test *t, int64_t s, int64_t group, bool hole) {
     mil_builder *b = &t->b;
@@ -486,6 +579,17 @@ static mil_value *partner(maker *m, const mil_value *x) {
 
 static mil_value *calm(maker *m, mil_value *x) { return mil_build_unary(&m->t->b, MIL_OP_tanh, x); }
 
+/* The lines of the last dimension but one in another order, with signs. */
+static mil_value *picked(maker *m, mil_value *x) {
+    const int64_t n = x->type.dim[x->type.rank - 2], by = (int64_t)rng_below(&m->r, (uint64_t)n);
+    double *data = arena_array(m->t->arena, (size_t)(n * n), sizeof *data);
+    mil_type type = mil_type_tensor(x->type.dtype, 2, (const int64_t[]){n, n});
+    for (int64_t i = 0; i < n; i++) data[i * n + (i * (n > 2 && n % 2 ? 2 : 1) + by) % n] = i % 3 ? 1 : -1;
+    mil_value *p = mil_build_const_f64(&m->t->b, "pick", &type, data);
+    mil_value *scaled = by % 2 ? mil_build_binary_scalar(&m->t->b, MIL_OP_mul, x, 0.5) : x;
+    return mil_build_matmul(&m->t->b, p, scaled, by % 3 == 0, false);
+}
+
 static mil_value *random_op(maker *m) {
     static const mil_opcode unary[] = {MIL_OP_tanh, MIL_OP_sigmoid, MIL_OP_silu,
                                        MIL_OP_abs,  MIL_OP_relu,    MIL_OP_softsign};
@@ -497,7 +601,7 @@ static mil_value *random_op(maker *m) {
     int rank = x->type.rank;
     int64_t axis = (int64_t)rng_below(&m->r, (uint64_t)rank), dim[MIL_MAX_RANK], begin_at[MIL_MAX_RANK] = {0};
     memcpy(dim, x->type.dim, sizeof dim);
-    switch (rng_below(&m->r, 13)) {
+    switch (rng_below(&m->r, 15)) {
     case 0:
     case 1: return mil_build_unary(b, unary[rng_below(&m->r, 6)], x);
     case 2:
@@ -522,6 +626,8 @@ static mil_value *random_op(maker *m) {
         both[0] = x;
         both[1] = rng_below(&m->r, 2) ? mil_build_unary(b, MIL_OP_sigmoid, x) : x;
         return mil_type_count(&x->type) > 3000 ? x : mil_build_concat(b, both, 2, (int)axis);
+    case 13: return picked(m, x);
+    case 14: return mil_build_binary(b, MIL_OP_add, x, mil_build_unary(b, MIL_OP_tanh, picked(m, x)));
     case 11: { /* the sum of two products */
         mil_value *y = mil_build_matmul(b, mil_build_unary(b, MIL_OP_relu, x), x, false, true);
         if (mil_type_count(&y->type) > 6000) return y;
@@ -582,6 +688,7 @@ TEST(random_programs) {
 }
 
 SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each),
+      T(products_that_pick_lines_are_elementwise), T(columns_go_over_their_fold_in_passes),
       T(products_leave_out_what_a_causal_mask_makes_zero), T(taps_are_stored_by_the_step_that_makes_them),
       T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps), T(products_take_the_sum_behind_them),
       T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),

@@ -29,6 +29,7 @@ static const struct {
 
 const cpu_plan_binding *cpu_plan_binding_of(const mil_op *op) {
     const cpu_plan_binding *b = bindings[op->info->code].binding;
+    if (b == &cpu_bind_matmul && cpu_plan_picks_lines(op)) return &cpu_bind_pick;
     if (b->takes && !b->takes(op)) return &cpu_bind_reference;
     if (b->tile && !b->tile(op)) return cpu_plan_takes_scalar(op) ? &cpu_bind_scalar : &cpu_bind_reference;
     return b->tile || b->view || b->emit ? b : &cpu_bind_reference;
@@ -453,6 +454,7 @@ static propane_status cpu_plan_function(planner *p, const mil_function *f, propa
     PROPANE_TRY(copy_function(p, f, err));
     PROPANE_TRY(pass_run(p->f, &pass_all, err));
     PROPANE_TRY(cpu_plan_lower(p->f, err));
+    PROPANE_TRY(cpu_plan_push_picks(p->f, err));
     PROPANE_TRY(fold_constants(p, err));
     PROPANE_TRY(list_ops(p, err));
     PROPANE_TRY(list_io(p, f, err));

@@ -4,6 +4,7 @@
  *
  * The way of a function through the planner (plan.c lists it):
  *   copy      into a module of the planner's own, passes, composite operations written out in simple ones (plan_lower.c)
+ *   picks     products that only pick lines of an operand, in front of what they are multiplied by (plan_pick.c)
  *   causal    where a causal mask makes zeros that products can leave out (plan_causal.c)
  *   attention the products and the softmax of an attention, forward or backward, to one node (plan_attention.c)
  *   layers    convolutions and linear layers with constant weights, what is added to them and the function behind it, to one
@@ -194,6 +195,12 @@ typedef struct cpu_plan_attention {
     const mil_value *mask; /* an input [.., period, keys] that is added to the scores; NULL: the mask is a constant */
 } cpu_plan_attention;
 
+/* A line of a product that only picks lines: which one, and 1 or -1 (plan_pick.c). */
+typedef struct cpu_plan_pick {
+    int32_t line;
+    float sign;
+} cpu_plan_pick;
+
 struct planner {
     arena *arena; /* the program's */
     arena *work;  /* the planner's: gone after planning */
@@ -273,6 +280,7 @@ propane_status cpu_plan_no_memory(planner *p, propane_error *err);
 
 /* The stages, each in its own file. */
 PROPANE_CHECK propane_status cpu_plan_lower(mil_function *f, propane_error *err);
+PROPANE_CHECK propane_status cpu_plan_push_picks(mil_function *f, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_causal(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_fuse(planner *p, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_find_attention(planner *p, propane_error *err);
@@ -290,6 +298,10 @@ PROPANE_CHECK propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node 
 PROPANE_CHECK propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_plan_emit_reference(planner *p, const mil_op *op, propane_error *err);
 bool cpu_plan_is_product(const mil_op *op);
+/* A product with a constant that picks lines of the other operand: elementwise, but its operand lies outside of its node. */
+bool cpu_plan_picks_lines(const mil_op *op);
+bool cpu_plan_node_picks(const cpu_plan_node *n);
+const cpu_plan_pick *cpu_plan_read_picks(arena *a, const mil_op *op); /* one for each line; NULL: no memory */
 bool cpu_plan_is_row_softmax(const mil_op *op);
 /* Rows of the causal mask that the sum adds; 0: it adds none. `exact`: what it adds where it does not mask is 0. */
 int64_t cpu_plan_adds_mask(const mil_op *op, bool exact);
@@ -304,7 +316,7 @@ unsigned cpu_plan_tile_axes(const mil_op *op);
 
 extern const cpu_plan_binding cpu_bind_none, cpu_bind_fold, cpu_bind_reference, cpu_bind_map, cpu_bind_select,
     cpu_bind_gelu, cpu_bind_cast, cpu_bind_reduce, cpu_bind_softmax, cpu_bind_view, cpu_bind_concat, cpu_bind_copy,
-    cpu_bind_gather, cpu_bind_matmul, cpu_bind_linear, cpu_bind_conv, cpu_bind_lower_layer_norm,
+    cpu_bind_gather, cpu_bind_matmul, cpu_bind_pick, cpu_bind_linear, cpu_bind_conv, cpu_bind_lower_layer_norm,
     cpu_bind_lower_batch_norm, cpu_bind_lower_instance_norm, cpu_bind_lower_l2_norm, cpu_bind_lower_sdpa,
     cpu_bind_lower_activation, cpu_bind_lower_layout, cpu_bind_lower_transposed, cpu_bind_pool, cpu_bind_resize,
     cpu_bind_recurrent, cpu_bind_update, cpu_bind_rows, cpu_bind_scatter, cpu_bind_along, cpu_bind_sort,

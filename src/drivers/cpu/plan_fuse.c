@@ -114,14 +114,17 @@ static bool operands_fit(const planner *p, int a, int b, const mil_type *shape, 
     mil_type reduced = reduced_shape(shape, axes);
     for (int n = 0; n < 2; n++) {
         const cpu_plan_node *node = &p->nodes[n ? b : a];
-        for (int i = 0; i < node->op_count; i++)
+        for (int i = 0; i < node->op_count; i++) {
+            const bool picks = cpu_plan_picks_lines(node->ops[i]);
             for (int k = 0; k < node->ops[i]->info->param_count; k++)
                 for (int j = 0; j < node->ops[i]->operands[k].count; j++) {
                     const mil_value *v = node->ops[i]->operands[k].values[j];
                     int m = maker(p, v);
                     if (m < 0 || (p->node_of[m] != a && p->node_of[m] != b)) continue;
+                    if (picks) return false; /* other lines than the tile at hand has */
                     if (!mil_shape_equal(&v->type, shape) && !mil_shape_equal(&v->type, &reduced)) return false;
                 }
+        }
     }
     return true;
 }
@@ -153,6 +156,7 @@ static propane_status try_merge(planner *p, search *s, int into, int from, propa
     if (a->kind != CPU_PLAN_NODE_TILE || b->kind != CPU_PLAN_NODE_TILE) return PROPANE_OK;
     if (a->op_count + b->op_count > MAX_OPS_A_NODE || !joint_space(a, b, &shape, &axes)) return PROPANE_OK;
     if (axes && !cpu_plan_tile_fits(&shape, axes) && two_phases(p, a, b, &shape)) return PROPANE_OK;
+    if (axes && (cpu_plan_node_picks(a) || cpu_plan_node_picks(b))) return PROPANE_OK;
     if (!operands_fit(p, into, from, &shape, axes) || path_outside(s, into, from)) return PROPANE_OK;
     return merge(p, into, from, &shape, axes, err);
 }

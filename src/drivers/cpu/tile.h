@@ -8,7 +8,9 @@
  *   no axes           [rows, 1, width]   strips of a plain map
  *   last axis folded  [rows, fold, 1]    rows of a softmax
  *   another axis      [1, fold, width]   columns of an RMSNorm over channels
- * A register is FULL (a float for each element of the tile), REDUCED (one for each of rows x width) or SCALAR.
+ * A register is FULL (a float for each element of the tile), REDUCED (one for each of rows x width), LINE (one for each
+ * line) or SCALAR. FULL ones are lines: [fold][width] where there are columns, else [rows][fold * width]; they lie one
+ * behind another in scratch memory, or apart by what the tensor's strides say where its own memory serves.
  */
 #ifndef DRIVERS_CPU_TILE_H
 #define DRIVERS_CPU_TILE_H
@@ -20,14 +22,17 @@
 #define TILE_MAX_REGISTERS 160
 #define TILE_MAX_RANK      MIL_MAX_RANK
 
-typedef enum tile_class { TILE_FULL, TILE_REDUCED, TILE_SCALAR } tile_class;
+#define TILE_MAX_PASSES   8
+#define TILE_CHUNK_FLOATS 8192 /* folded elements of a row at a time */
+
+typedef enum tile_class { TILE_FULL, TILE_REDUCED, TILE_SCALAR, TILE_LINE } tile_class;
 
 typedef enum tile_kind {
     TILE_LOAD,
     TILE_UNARY,
     TILE_BINARY,
     TILE_SELECT,
-    TILE_SPREAD, /* REDUCED or SCALAR to FULL */
+    TILE_SPREAD, /* to FULL, or SCALAR to REDUCED */
     TILE_REDUCE,
     TILE_LOG_SUM_EXP,
     TILE_SOFTMAX,
@@ -37,7 +42,6 @@ typedef enum tile_kind {
 typedef struct tile_instr {
     unsigned char kind, code;
     unsigned char klass; /* of the result */
-    unsigned char late;  /* depends on a reduction of the whole fold: runs after the last chunk */
     short dst, src[3];   /* registers */
     short view;          /* loads and stores */
     float p, q;
@@ -46,7 +50,9 @@ typedef struct tile_instr {
 typedef struct tile_view {
     cpu_plan_ref at;
     mil_dtype dtype;
-    int element;                                              /* bytes */
+    unsigned char klass;       /* of what is loaded or stored */
+    int element;               /* bytes */
+    const cpu_plan_pick *pick; /* not NULL: index i of the last outer dimension is line pick[i].line, with that sign */
     int64_t outer[TILE_MAX_RANK], fold[TILE_MAX_RANK], inner; /* strides in elements */
 } tile_view;
 
@@ -57,6 +63,11 @@ typedef struct tile_register {
     short direct; /* >= 0: computed straight into that store's memory where its tile is dense fp32 */
 } tile_register;
 
+/* Over the fold once: instructions [once, chunk) before it, [chunk, end) for each chunk. */
+typedef struct tile_pass {
+    int once, chunk, end;
+} tile_pass;
+
 typedef struct tile_program {
     const cpu_map_table *map;
     const cpu_rows_table *table;
@@ -65,7 +76,8 @@ typedef struct tile_program {
     int64_t rows, width; /* of a tile */
     int64_t chunk;       /* of fold[0] */
     bool columns;        /* REDUCED lies along the inner dimension */
-    int view_count, instr_count, register_count;
+    int view_count, instr_count, register_count, pass_count;
+    tile_pass passes[TILE_MAX_PASSES];
     tile_view *views;
     tile_instr *instrs;
     tile_register *registers;

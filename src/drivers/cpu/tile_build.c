@@ -1,42 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * From a node of elementwise operations, reductions and softmax to a tile program: instructions, the order in which they
- * run (what needs a whole reduction last, stores behind all that reads), the iteration space with as few dimensions as its
- * views allow, the tile's size, scratch slots for the registers.
+ * From a node of elementwise operations, reductions and softmax to a tile program: instructions, the iteration space with
+ * as few dimensions as its views allow, the tile's size. The order of the instructions is tile_order.c's.
  */
 #include <assert.h>
 #include <string.h>
 
-#include "drivers/cpu/tile.h"
+#include "drivers/cpu/tile_build.h"
 
 #define ROWS_LIMIT     32768 /* folded elements that one tile holds whole */
 #define COLUMNS_LIMIT  4096
-#define COLUMN_FLOATS  24576   /* of one register of a column tile: it lives in the second-level cache */
-#define CHUNK_FLOATS   8192    /* of a chunk where nothing needs the fold whole: first-level cache */
+#define COLUMN_FLOATS  24576 /* of one register of a column tile: it lives in the second-level cache */
+#define COLUMN_CHUNK   4096  /* of one register of a column tile that goes over the fold in passes: first-level cache */
+#define COLUMN_TILES   4     /* wide tiles read memory in long lines, but every core wants one */
 #define TASK_WORK      16384.0 /* element operations that are worth a task */
 #define TASKS_A_THREAD 8
-#define MAX_INSTRS     320
-
-typedef struct raw_view {
-    cpu_view view;
-    int64_t stride[TILE_MAX_RANK]; /* over the node's shape */
-    bool store;
-} raw_view;
-
-typedef struct tile_builder {
-    planner *p;
-    const cpu_plan_node *node;
-    propane_error *err;
-    propane_status status;
-    bool has_axes;
-    int instr_count, view_count, register_count, value_count;
-    tile_instr instrs[MAX_INSTRS];
-    raw_view views[TILE_MAX_REGISTERS];
-    tile_register registers[TILE_MAX_REGISTERS];
-    bool late[TILE_MAX_REGISTERS];
-    const mil_value *values[TILE_MAX_REGISTERS]; /* what register_of knows */
-    int registers_of[TILE_MAX_REGISTERS];
-    double work; /* flops of an element */
-} tile_builder;
 
 /* ---- what fits -------------------------------------------------------------------------------------------------------- */
 
@@ -71,10 +48,10 @@ static int new_register(tile_builder *t, tile_class klass) {
 }
 
 static tile_instr *new_instr(tile_builder *t, tile_kind kind, int code, tile_class klass) {
-    if (t->instr_count == MAX_INSTRS) {
+    if (t->instr_count == TILE_MAX_INSTRS) {
         if (!t->status)
             t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT,
-                                    "more than %d instructions in one fused step", MAX_INSTRS);
+                                    "more than %d instructions in one fused step", TILE_MAX_INSTRS);
         return &t->instrs[0];
     }
     tile_instr *i = &t->instrs[t->instr_count++];
@@ -87,19 +64,15 @@ static tile_instr *new_instr(tile_builder *t, tile_kind kind, int code, tile_cla
     return i;
 }
 
-static void read_register(tile_builder *t, tile_instr *i, int slot, int reg) {
-    i->src[slot] = (short)reg;
-    i->late |= t->late[reg];
-}
+static void read_register(tile_instr *i, int slot, int reg) { i->src[slot] = (short)reg; }
 
 static int unary(tile_builder *t, int code, tile_class klass, int x, double p, double q) {
     tile_instr *i = new_instr(t, TILE_UNARY, code, klass);
-    read_register(t, i, 0, x);
+    read_register(i, 0, x);
     i->p = (float)p;
     i->q = (float)q;
     int dst = new_register(t, klass);
     i->dst = (short)dst;
-    t->late[dst] = i->late;
     return dst;
 }
 
@@ -123,6 +96,13 @@ static int64_t fold_stride_sum(const tile_builder *t, const int64_t *stride) {
     return n;
 }
 
+/* One number for each line of a tile: a weight beside its channel's positions. */
+static bool repeats_along_lines(const tile_builder *t, const int64_t *stride) {
+    for (int d = t->node->shape.rank - 1; d >= 0; d--)
+        if (t->node->shape.dim[d] != 1) return !(t->has_axes && t->node->axes >> d & 1) && stride[d] == 0;
+    return false;
+}
+
 static int load(tile_builder *t, const mil_value *v) {
     raw_view *raw = &t->views[t->view_count];
     if (t->view_count == TILE_MAX_REGISTERS ||
@@ -134,12 +114,24 @@ static int load(tile_builder *t, const mil_value *v) {
     raw->store = false;
     int64_t any = 0;
     for (int d = 0; d < shape->rank; d++) any |= raw->stride[d];
-    tile_class klass = !any ? TILE_SCALAR : t->has_axes && !fold_stride_sum(t, raw->stride) ? TILE_REDUCED : TILE_FULL;
+    tile_class klass = !any                                              ? TILE_SCALAR
+                       : t->has_axes && !fold_stride_sum(t, raw->stride) ? TILE_REDUCED
+                       : repeats_along_lines(t, raw->stride)             ? TILE_LINE
+                                                                         : TILE_FULL;
     tile_instr *i = new_instr(t, TILE_LOAD, 0, klass);
     i->view = (short)t->view_count++;
     int dst = new_register(t, klass);
     i->dst = (short)dst;
     return dst;
+}
+
+/* The operand's lines, picked: a load of its own. */
+static int build_pick(tile_builder *t, const mil_op *op) {
+    int view = t->view_count, reg = load(t, mil_in(op, "y"));
+    if (t->status) return reg;
+    t->views[view].pick = cpu_plan_read_picks(t->p->arena, op);
+    if (!t->views[view].pick) t->status = cpu_plan_no_memory(t->p, t->err);
+    return reg;
 }
 
 static int register_of(tile_builder *t, const mil_value *v) {
@@ -153,10 +145,9 @@ static int register_of(tile_builder *t, const mil_value *v) {
 static int spread(tile_builder *t, int x, tile_class klass) {
     if (t->registers[x].klass == klass) return x;
     tile_instr *i = new_instr(t, TILE_SPREAD, 0, klass);
-    read_register(t, i, 0, x);
+    read_register(i, 0, x);
     int dst = new_register(t, klass);
     i->dst = (short)dst;
-    t->late[dst] = i->late;
     return dst;
 }
 
@@ -167,11 +158,10 @@ static tile_class class_of(const tile_builder *t, const mil_value *result) {
 static int binary(tile_builder *t, int code, tile_class klass, int x, int y) {
     if (t->registers[x].klass != klass && t->registers[y].klass != klass) x = spread(t, x, klass);
     tile_instr *i = new_instr(t, TILE_BINARY, code, klass);
-    read_register(t, i, 0, x);
-    read_register(t, i, 1, y);
+    read_register(i, 0, x);
+    read_register(i, 1, y);
     int dst = new_register(t, klass);
     i->dst = (short)dst;
-    t->late[dst] = i->late;
     return dst;
 }
 
@@ -183,10 +173,9 @@ static int build_select(tile_builder *t, const mil_op *op, tile_class klass) {
         if (t->registers[src[k]].klass != TILE_SCALAR) src[k] = spread(t, src[k], klass);
     }
     tile_instr *i = new_instr(t, TILE_SELECT, 0, klass);
-    for (int k = 0; k < 3; k++) read_register(t, i, k, src[k]);
+    for (int k = 0; k < 3; k++) read_register(i, k, src[k]);
     int dst = new_register(t, klass);
     i->dst = (short)dst;
-    t->late[dst] = i->late;
     return dst;
 }
 
@@ -237,10 +226,9 @@ static int build_reduce(tile_builder *t, const mil_op *op, int fold) {
     int x = spread(t, register_of(t, mil_in(op, "x")), TILE_FULL);
     tile_instr *i =
         new_instr(t, fold == CPU_FOLD_log_sum_exp ? TILE_LOG_SUM_EXP : TILE_REDUCE, codes[fold], TILE_REDUCED);
-    read_register(t, i, 0, x);
+    read_register(i, 0, x);
     int dst = new_register(t, TILE_REDUCED);
     i->dst = (short)dst;
-    t->late[dst] = true;
     double n = (double)fold_count(&t->node->shape, t->node->axes);
     if (fold == CPU_FOLD_mean) return unary(t, CPU_MAP_affine, TILE_REDUCED, dst, 1 / n, 0);
     if (fold == CPU_FOLD_l2) return unary(t, CPU_MAP_sqrt, TILE_REDUCED, dst, 0, 0);
@@ -251,10 +239,9 @@ static int build_reduce(tile_builder *t, const mil_op *op, int fold) {
 static int build_softmax(tile_builder *t, const mil_op *op) {
     int x = spread(t, register_of(t, mil_in(op, "x")), TILE_FULL);
     tile_instr *i = new_instr(t, TILE_SOFTMAX, 0, TILE_FULL);
-    read_register(t, i, 0, x);
+    read_register(i, 0, x);
     int dst = new_register(t, TILE_FULL);
     i->dst = (short)dst;
-    t->late[dst] = true;
     return dst;
 }
 
@@ -273,6 +260,8 @@ static void build_op(tile_builder *t, const mil_op *op) {
         reg = build_gelu(t, op, klass);
     else if (b == &cpu_bind_cast)
         reg = build_cast(t, op, klass);
+    else if (b == &cpu_bind_pick)
+        reg = build_pick(t, op);
     else
         reg = build_map(t, op, cpu_plan_code_of(op), klass);
     if (t->p->options.round_each && v->type.dtype == MIL_fp16)
@@ -321,48 +310,8 @@ static void store(tile_builder *t, const mil_value *v) {
     tile_class klass = t->registers[reg].klass;
     assert(klass != TILE_SCALAR);
     tile_instr *i = new_instr(t, TILE_STORE, 0, klass);
-    read_register(t, i, 0, reg);
+    read_register(i, 0, reg);
     i->view = (short)t->view_count++;
-}
-
-/* ---- the order of instructions ---------------------------------------------------------------------------------------- */
-
-/* First what can run chunk by chunk, then what needs the reductions; stores last in their part. Where the fold is not cut
- * in chunks all stores are last of all, so that a value may be stored over an operand. */
-static void order_instrs(tile_builder *t, bool chunked) {
-    static const struct {
-        bool late, store;
-    } parts[] = {{false, false}, {false, true}, {true, false}, {true, true}};
-    tile_instr sorted[MAX_INSTRS];
-    int n = 0;
-    for (int i = 0; i < t->instr_count; i++)
-        if (!chunked && t->instrs[i].kind == TILE_STORE) t->instrs[i].late = true;
-    for (int part = 0; part < 4; part++)
-        for (int i = 0; i < t->instr_count; i++)
-            if (t->instrs[i].late == parts[part].late && (t->instrs[i].kind == TILE_STORE) == parts[part].store)
-                sorted[n++] = t->instrs[i];
-    memcpy(t->instrs, sorted, (size_t)n * sizeof *sorted);
-}
-
-/* Registers that may be computed straight in the memory they are stored to: nothing that runs later may read a load, whose
- * memory could be the same. */
-static void find_direct(tile_builder *t) {
-    bool is_load[TILE_MAX_REGISTERS] = {false};
-    int last_read_of_load = -1;
-    for (int i = 0; i < t->instr_count; i++) {
-        const tile_instr *in = &t->instrs[i];
-        if (in->kind == TILE_LOAD) is_load[in->dst] = true;
-        for (int k = 0; k < 3; k++)
-            if (in->src[k] >= 0 && is_load[in->src[k]]) last_read_of_load = i;
-    }
-    for (int i = 0; i < t->instr_count; i++) {
-        const tile_instr *in = &t->instrs[i];
-        if (in->kind != TILE_STORE || t->views[in->view].view.dtype != MIL_fp32) continue;
-        for (int j = 0; j < t->instr_count; j++)
-            if (t->instrs[j].dst == in->src[0] && j >= last_read_of_load && t->instrs[j].kind != TILE_LOAD &&
-                t->instrs[j].kind != TILE_REDUCE)
-                t->registers[in->src[0]].direct = in->view;
-    }
 }
 
 /* ---- the iteration space ------------------------------------------------------------------------------------------------ */
@@ -374,6 +323,9 @@ typedef struct space {
 } space;
 
 static bool mergeable(const tile_builder *t, int a, int b, int64_t below) {
+    const int lines = t->node->shape.rank - 2;
+    for (int v = 0; v < t->view_count; v++)
+        if (t->views[v].pick && (a == lines || b == lines)) return false;
     for (int v = 0; v < t->view_count; v++)
         if (t->views[v].stride[a] != t->views[v].stride[b] * below) return false;
     return true;
@@ -426,8 +378,16 @@ static int64_t at_least(int64_t x, int64_t low) { return x < low ? low : x; }
 
 static int64_t at_most(int64_t x, int64_t high) { return x > high ? high : x; }
 
+/* Columns side by side in a tile that goes over the fold in passes. */
+static int64_t column_width(const tile_program *t) {
+    int64_t width = 256, others = 1;
+    for (int d = 0; d < t->outer_rank; d++) others *= t->outer[d];
+    while (width > 64 && others * ((t->inner + width - 1) / width) < COLUMN_TILES) width /= 2;
+    return width;
+}
+
 /* Rows, width and chunk of a tile. They depend on shapes alone, never on the number of threads. */
-static void choose_tile(tile_program *out, bool has_axes, bool whole) {
+static void choose_tile(tile_program *out, bool has_axes, bool passes) {
     int64_t fold = 1, below = 1, rows = out->outer_rank ? out->outer[out->outer_rank - 1] : 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
     for (int d = 1; d < out->fold_rank; d++) below *= out->fold[d];
@@ -439,13 +399,26 @@ static void choose_tile(tile_program *out, bool has_axes, bool whole) {
         out->width = at_most(out->inner, 1024);
         if (out->width == out->inner) out->rows = at_most(at_least(1024 / out->width, 1), rows);
     } else if (out->columns) {
-        int64_t width = whole ? COLUMN_FLOATS / fold / 16 * 16 : 128;
+        int64_t width = passes ? column_width(out) : COLUMN_FLOATS / fold / 16 * 16;
         out->width = at_most(at_least(at_most(width, 512), 16), out->inner);
-        if (!whole) out->chunk = at_most(at_least(CHUNK_FLOATS / (below * out->width), 1), whole_chunk);
+        if (passes) out->chunk = at_most(at_least(COLUMN_CHUNK / (below * out->width), 1), whole_chunk);
     } else {
-        if (!whole && fold > CHUNK_FLOATS) out->chunk = at_most(at_least(CHUNK_FLOATS / below, 1), whole_chunk);
+        if (passes) out->chunk = at_most(at_least(TILE_CHUNK_FLOATS / below, 1), whole_chunk);
         out->rows = at_most(at_least(1024 / fold, 1), rows);
     }
+}
+
+/* What repeats along lines of the node's shape does so in the tile, too, unless its axes were changed over. */
+static void check_lines(tile_builder *t, tile_program *out) {
+    for (int i = 0; i < t->instr_count; i++) {
+        tile_instr *in = &t->instrs[i];
+        if (in->kind != TILE_LOAD || in->klass != TILE_LINE) continue;
+        if ((out->columns || !t->has_axes) && out->views[in->view].inner == 0) continue;
+        in->klass = TILE_FULL;
+        t->registers[in->dst].klass = TILE_FULL;
+    }
+    for (int i = 0; i < t->instr_count; i++)
+        if (t->instrs[i].view >= 0) out->views[t->instrs[i].view].klass = t->instrs[i].klass;
 }
 
 static propane_status fill_space(tile_builder *t, tile_program *out, propane_error *err) {
@@ -466,52 +439,12 @@ static propane_status fill_space(tile_builder *t, tile_program *out, propane_err
         to->at = cpu_view_ref(&from->view);
         to->dtype = from->view.dtype;
         to->element = cpu_plan_dtype_bytes(from->view.dtype);
+        to->pick = from->pick;
         for (int d = 0; d < s.rank[0]; d++) to->outer[d] = from->stride[s.axis[0][d]];
         for (int d = 0; d < s.rank[1]; d++) to->fold[d] = from->stride[s.axis[1][d]];
         to->inner = s.rank[2] ? from->stride[s.axis[2][0]] : 0;
     }
     return PROPANE_OK;
-}
-
-/* ---- scratch ---------------------------------------------------------------------------------------------------------------- */
-
-/* Slots are handed on from a register that is read for the last time to the next one of its class. What a chunked
- * reduction has gathered keeps its slot through all chunks. */
-static int64_t give_slots(tile_builder *t, const tile_program *out) {
-    int64_t fold = 1;
-    for (int d = 0; d < out->fold_rank; d++) fold *= d ? out->fold[d] : out->chunk;
-    int64_t size[3];
-    size[TILE_REDUCED] = (out->rows * out->width * 2 + 15) / 16 * 16;
-    size[TILE_FULL] = (out->rows * out->width * fold + 15) / 16 * 16;
-    size[TILE_SCALAR] = 16;
-    int last[TILE_MAX_REGISTERS];
-    for (int r = 0; r < t->register_count; r++) last[r] = -1;
-    for (int i = 0; i < t->instr_count; i++)
-        for (int k = 0; k < 3; k++)
-            if (t->instrs[i].src[k] >= 0) last[t->instrs[i].src[k]] = i;
-    int64_t free_slots[3][TILE_MAX_REGISTERS], end = 0;
-    int free_count[3] = {0, 0, 0};
-    bool keep[TILE_MAX_REGISTERS] = {false};
-    for (int i = 0; i < t->instr_count; i++) {
-        const tile_instr *in = &t->instrs[i];
-        for (int k = 0; k < 3; k++) {
-            int r = in->src[k];
-            if (r < 0 || last[r] != i || t->registers[r].slot < 0 || keep[r]) continue;
-            bool twice = (k > 0 && in->src[0] == r) || (k > 1 && in->src[1] == r);
-            tile_class c = t->registers[r].klass;
-            if (!twice) free_slots[c][free_count[c]++] = t->registers[r].slot;
-        }
-        if (in->dst < 0) continue;
-        tile_register *r = &t->registers[in->dst];
-        keep[in->dst] = in->kind == TILE_REDUCE;
-        if (!keep[in->dst] && free_count[r->klass]) {
-            r->slot = free_slots[r->klass][--free_count[r->klass]];
-        } else {
-            r->slot = end;
-            end += size[r->klass];
-        }
-    }
-    return end * (int64_t)sizeof(float);
 }
 
 /* ---- emission ------------------------------------------------------------------------------------------------------------ */
@@ -529,10 +462,12 @@ static propane_status tell_sharing(tile_builder *t) {
         if (!t->views[s].store) continue;
         for (int l = 0; l < t->view_count; l++) {
             const cpu_view *from = &t->views[l].view;
-            if (t->views[l].store || !same_layout(from, &t->views[s].view)) continue;
+            if (t->views[l].store || t->views[l].pick || !same_layout(from, &t->views[s].view)) continue;
             bool only = true;
             for (int o = 0; o < t->view_count; o++)
-                if (t->views[o].view.buffer == from->buffer && !cpu_view_equal(&t->views[o].view, from)) only = false;
+                if (t->views[o].view.buffer == from->buffer &&
+                    (t->views[o].pick || !cpu_view_equal(&t->views[o].view, from)))
+                    only = false;
             if (only) PROPANE_TRY(cpu_plan_may_share(t->p, from, &t->views[s].view, t->err));
         }
     }
@@ -550,17 +485,17 @@ static void split_tasks(const tile_builder *t, tile_program *out, int64_t count)
     out->tiles_a_task = at_least((out->tiles + tasks - 1) / tasks, 1);
 }
 
-static propane_status finish(tile_builder *t, bool whole, propane_error *err) {
+static propane_status finish(tile_builder *t, propane_error *err) {
     planner *p = t->p;
     tile_program *out = ARENA_NEW(p->arena, tile_program);
     if (!out) return cpu_plan_no_memory(p, err);
     out->map = cpu_map_table_of(p->options.isa);
     out->table = cpu_rows_table_of(p->options.isa);
     PROPANE_TRY(fill_space(t, out, err));
-    choose_tile(out, t->has_axes, whole);
-    order_instrs(t, out->fold_rank && out->chunk < out->fold[0]);
-    find_direct(t);
-    out->scratch_bytes = (give_slots(t, out) + 63) / 64 * 64;
+    check_lines(t, out);
+    bool passes = cpu_tile_order(t, out);
+    choose_tile(out, t->has_axes, passes);
+    out->scratch_bytes = (cpu_tile_registers(t, out) + 63) / 64 * 64;
     int64_t count = mil_type_count(&t->node->shape);
     split_tasks(t, out, count);
     out->instr_count = t->instr_count;
@@ -581,17 +516,6 @@ static propane_status finish(tile_builder *t, bool whole, propane_error *err) {
     return cpu_plan_emit(p, cpu_tile_run, out, "tile", last->results[0], t->work * (double)count, bytes, err);
 }
 
-/* Softmax, log-sum-exp and whatever goes over the elements again with a reduced value need the whole fold at once. */
-static bool needs_whole(const tile_builder *t) {
-    for (int i = 0; i < t->instr_count; i++) {
-        const tile_instr *in = &t->instrs[i];
-        if (in->kind == TILE_SOFTMAX || in->kind == TILE_LOG_SUM_EXP) return true;
-        if (in->late && in->klass == TILE_FULL) return true;
-        if (in->kind == TILE_REDUCE && in->late) return true;
-    }
-    return false;
-}
-
 /* Images whose channels lie innermost: the iteration space is walked in that order, too. */
 static propane_status turn_channels(tile_builder *t) {
     static const int order[4] = {0, 2, 3, 1};
@@ -606,7 +530,7 @@ static propane_status turn_channels(tile_builder *t) {
         else
             other++;
     }
-    if (so <= other) return PROPANE_OK;
+    if (so <= other || cpu_plan_node_picks(t->node)) return PROPANE_OK;
     turned->axes = 0;
     for (int d = 0; d < 4; d++) {
         turned->shape.dim[d] = t->node->shape.dim[order[d]];
@@ -635,5 +559,5 @@ propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane
         if (read_outside(t, node->ops[i]->results[0])) store(t, node->ops[i]->results[0]);
     if (t->status) return t->status;
     PROPANE_TRY(turn_channels(t));
-    return finish(t, needs_whole(t), err);
+    return finish(t, err);
 }
