@@ -17,7 +17,7 @@
 #include "drivers/cpu/gemm.h"
 #include "infer/generate.h"
 
-enum { TOKENS = 16, PROMPT = 512, MOST = 5 };
+enum { TOKENS = 16, PROMPT = 512, MOST = 6 };
 
 static propane_error err;
 
@@ -113,6 +113,7 @@ typedef struct contender {
 
 static contender contenders[MOST] = {{.name = "fp32", .dtype = MIL_fp32, .packing = MODEL_UNPACKED},
                                      {.name = "fp16", .dtype = MIL_fp32, .packing = MODEL_FP16},
+                                     {.name = "bf16", .dtype = MIL_fp32, .packing = MODEL_BF16},
                                      {.name = "int8", .dtype = MIL_fp32, .packing = MODEL_INT8},
                                      {.name = "int4", .dtype = MIL_fp32, .packing = MODEL_INT4},
                                      {.name = "fp16*", .dtype = MIL_fp16, .packing = MODEL_UNPACKED}};

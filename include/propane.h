@@ -136,7 +136,8 @@ typedef enum propane_dtype {
     PROPANE_INT8,
     PROPANE_UINT8,
     PROPANE_INT16,
-    PROPANE_UINT16
+    PROPANE_UINT16,
+    PROPANE_BF16 /* of inputs; engines are not known to take it */
 } propane_dtype;
 
 #define PROPANE_MAX_RANK 8

@@ -77,12 +77,11 @@ static propane_status write_gradients(eval_job *j, propane_error *err) {
 }
 
 static propane_status eval(eval_job *j, propane_error *err) {
-    const infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                   .context = j->context,
-                                   .weights = form_of(j->form)};
+    infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, .context = j->context};
     double mean = 0;
     int64_t predictions = 0;
     PROPANE_TRY(run_model(j->model, j->adapter, &j->weights, err));
+    options.weights = form_of(j->form, j->device, options.dtype, j->weights);
     PROPANE_TRY(read_ids(j, err));
     PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
     PROPANE_TRY(infer_create(j->opened, j->weights, &options, &j->machine, err));
@@ -106,7 +105,7 @@ static propane_status eval(eval_job *j, propane_error *err) {
 }
 
 int cmd_eval(int argc, char **argv) {
-    eval_job j = {.device = "cpu", .precision = "fp32", .form = "fp32", .plan = "layer"};
+    eval_job j = {.device = "cpu", .precision = "fp32", .form = "auto", .plan = "layer"};
     int64_t threads = 0;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model,

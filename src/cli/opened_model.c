@@ -17,9 +17,10 @@ propane_status opened_model_tokenizer(opened_model *o, propane_error *err) {
 }
 
 propane_status opened_model_start(opened_model *o, propane_error *err) {
-    const infer_options options = {.dtype = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+    const mil_dtype dtype = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32;
+    const infer_options options = {.dtype = dtype,
                                    .context = o->context,
-                                   .weights = form_of(o->form),
+                                   .weights = form_of(o->form, o->device, dtype, o->weights),
                                    .sequences = (int)o->parallel};
     PROPANE_TRY(propane_device_open(o->device, &o->opened, err));
     return infer_create(o->opened, o->weights, &options, &o->machine, err);

@@ -19,7 +19,7 @@ typedef struct opened_model {
     infer *machine;
 } opened_model;
 
-#define OPENED_MODEL_STANDARD .device = "cpu", .precision = "fp32", .form = "fp32"
+#define OPENED_MODEL_STANDARD .device = "cpu", .precision = "fp32", .form = "auto"
 
 /* The rows of these flags; `o`: the opened_model. */
 #define OPENED_MODEL_FLAG(o)                                                                                           \

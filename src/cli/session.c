@@ -236,7 +236,9 @@ static void shape_text(char out[160], int rank, const int64_t *dim) {
     snprintf(out + used, (size_t)(160 - used), "]");
 }
 
-static bool is_float(propane_dtype dtype) { return dtype == PROPANE_FP16 || dtype == PROPANE_FP32; }
+static bool is_float(propane_dtype dtype) {
+    return dtype == PROPANE_FP16 || dtype == PROPANE_FP32 || dtype == PROPANE_BF16;
+}
 
 /* Through fp32 for floats and int32 for the rest: the buffer knows the element type. */
 static propane_status write_values(propane_buffer *buffer, const propane_io *io, double (*value)(const void *, int64_t),

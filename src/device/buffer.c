@@ -92,6 +92,7 @@ static const element_kind kinds[] = {
     [PROPANE_UINT8] = {"uint8", 1, false, 0, UINT8_MAX},
     [PROPANE_INT16] = {"int16", 2, false, INT16_MIN, INT16_MAX},
     [PROPANE_UINT16] = {"uint16", 2, false, 0, UINT16_MAX},
+    [PROPANE_BF16] = {"bf16", 2, true, 0, 0},
 };
 
 static const element_kind *kind_of(propane_dtype dtype) {
@@ -113,6 +114,7 @@ static double load(propane_dtype dtype, const uint8_t *p) {
     case PROPANE_UINT8: return *p;
     case PROPANE_INT16: memcpy(&s, p, 2); return s;
     case PROPANE_UINT16: memcpy(&h, p, 2); return h;
+    case PROPANE_BF16: memcpy(&h, p, 2); return bf16_to_f32(h);
     }
     return 0;
 }
@@ -134,6 +136,10 @@ static void store(propane_dtype dtype, uint8_t *p, double value) {
     case PROPANE_INT32:
         i = (int32_t)value;
         memcpy(p, &i, 4);
+        return;
+    case PROPANE_BF16:
+        h = bf16_from_f32((float)value);
+        memcpy(p, &h, 2);
         return;
     case PROPANE_BOOL:
     case PROPANE_INT8:
@@ -161,6 +167,11 @@ static propane_status convert_run(propane_dtype to, uint8_t *target, propane_dty
     }
     if (aligned && to == PROPANE_FP32 && from == PROPANE_FP16) {
         fp16_to_f32_array((float *)(void *)target, (const uint16_t *)(const void *)source, (size_t)count);
+        return PROPANE_OK;
+    }
+    if (aligned && to == PROPANE_BF16 && from == PROPANE_FP32) {
+        for (int64_t i = 0; i < count; i++)
+            ((uint16_t *)(void *)target)[i] = bf16_from_f32(((const float *)(const void *)source)[i]);
         return PROPANE_OK;
     }
     for (int64_t i = 0; i < count; i++) {

@@ -12,16 +12,18 @@ static const struct {
     mil_dtype from;
     propane_dtype to;
 } io_dtypes[] = {
+    {MIL_bf16, PROPANE_BF16}, /* the first one: inputs alone */
     {MIL_fp16, PROPANE_FP16}, {MIL_fp32, PROPANE_FP32},   {MIL_int32, PROPANE_INT32}, {MIL_bool, PROPANE_BOOL},
     {MIL_int8, PROPANE_INT8}, {MIL_uint8, PROPANE_UINT8}, {MIL_int16, PROPANE_INT16}, {MIL_uint16, PROPANE_UINT16},
 };
 
-static propane_status io_dtype(const mil_value *v, const char *role, propane_dtype *out, propane_error *err) {
+static propane_status io_dtype(const mil_value *v, bool input, propane_dtype *out, propane_error *err) {
+    const char *role = input ? "input" : "output";
     if (v->type.shell == MIL_STATE)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s '%s' is a state: make states inputs and outputs first (propane run does)", role,
                             v->name);
-    for (size_t k = 0; v->type.shell == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
+    for (size_t k = input ? 0 : 1; v->type.shell == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
         if (io_dtypes[k].from != v->type.dtype) continue;
         *out = io_dtypes[k].to;
         return PROPANE_OK;
@@ -34,8 +36,8 @@ static propane_status io_dtype(const mil_value *v, const char *role, propane_dty
 
 static propane_status check_types(const mil_function *f, propane_error *err) {
     propane_dtype dtype;
-    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(io_dtype(f->params[i], "input", &dtype, err));
-    for (int i = 0; i < f->result_count; i++) PROPANE_TRY(io_dtype(f->results[i], "output", &dtype, err));
+    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(io_dtype(f->params[i], true, &dtype, err));
+    for (int i = 0; i < f->result_count; i++) PROPANE_TRY(io_dtype(f->results[i], false, &dtype, err));
     return PROPANE_OK;
 }
 

@@ -27,6 +27,8 @@ typedef struct infer_options {
  * must outlive it too. */
 PROPANE_CHECK propane_status infer_create(propane_device *device, const model_weights *weights,
                                           const infer_options *options, infer **out, propane_error *err);
+/* The fewest bits of a matrix's numbers that hold all of them as they are: BF16, FP16 or UNPACKED. */
+model_packing infer_exact_packing(const model_weights *weights);
 void infer_free(infer *m);
 int64_t infer_context(const infer *m);
 int infer_vocab(const infer *m);

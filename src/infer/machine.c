@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/half.h"
 #include "base/memory.h"
 
 enum { SHORTEST_REACH = 64, CHUNK = 512 };
@@ -242,6 +243,38 @@ propane_status infer_need_head(infer *m, infer_set *s, propane_error *err) {
     PROPANE_TRY(buffer_for(m, s->head, "logits", &s->logits, err));
     const propane_binding own[] = {{"x", s->x}, {"logits", s->logits}};
     return request(m, s->head, INFER_HEAD, own, 2, m->layers[2 * infer_layers(m)], &s->head_request, err);
+}
+
+/* ---- forms -------------------------------------------------------------------------------------------------------------------------- */
+
+static bool holds(model_packing packing, const float *w, int64_t count) {
+    enum { PIECE = 1024 };
+    uint16_t half[PIECE];
+    float back[PIECE];
+    for (int64_t at = 0; at < count; at += PIECE) {
+        size_t n = (size_t)(count - at < PIECE ? count - at : PIECE);
+        if (packing == MODEL_FP16) {
+            fp16_from_f32_array(half, w + at, n);
+            fp16_to_f32_array(back, half, n);
+        } else {
+            for (size_t i = 0; i < n; i++) back[i] = bf16_to_f32(bf16_from_f32(w[at + (int64_t)i]));
+        }
+        if (memcmp(back, w + at, n * sizeof *w) != 0) return false;
+    }
+    return true;
+}
+
+model_packing infer_exact_packing(const model_weights *weights) {
+    static const model_packing forms[] = {MODEL_BF16, MODEL_FP16};
+    for (int f = 0; f < 2; f++) {
+        bool all = true;
+        for (int i = 0; all && i < weights->count; i++) {
+            const model_tensor *t = &weights->tensors[i];
+            all = t->rank < 2 || t->part == MODEL_EMBED || holds(forms[f], model_weights_data(weights, t), t->count);
+        }
+        if (all) return forms[f];
+    }
+    return MODEL_UNPACKED;
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------------------------------- */

@@ -10,12 +10,13 @@
 enum { BLOCK = 32 };
 
 model_packing model_packing_for(model_packing wanted, int64_t in) {
-    return wanted > MODEL_FP16 && in % BLOCK ? MODEL_FP16 : wanted;
+    return wanted >= MODEL_INT8 && in % BLOCK ? MODEL_FP16 : wanted;
 }
 
 int64_t model_pack_bytes(model_packing packing, int64_t out, int64_t in) {
     switch (packing) {
-    case MODEL_FP16: return out * in * 2;
+    case MODEL_FP16:
+    case MODEL_BF16: return out * in * 2;
     case MODEL_INT8: return out * in / BLOCK * (BLOCK + 2);
     case MODEL_INT4: return out * in / BLOCK * (BLOCK / 2 + 2);
     default: return out * in * 4;
@@ -54,7 +55,8 @@ static void pack_int4(const float *w, uint8_t *q, uint16_t *scale) {
 void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, void *data, uint16_t *scales) {
     int64_t blocks = out * in / BLOCK;
     if (packing == MODEL_FP16) fp16_from_f32_array(data, w, (size_t)(out * in));
-    for (int64_t b = 0; packing > MODEL_FP16 && b < blocks; b++) {
+    for (int64_t i = 0; packing == MODEL_BF16 && i < out * in; i++) ((uint16_t *)data)[i] = bf16_from_f32(w[i]);
+    for (int64_t b = 0; packing >= MODEL_INT8 && b < blocks; b++) {
         if (packing == MODEL_INT8)
             pack_int8(w + b * BLOCK, (int8_t *)data + b * BLOCK, scales + b);
         else
@@ -78,7 +80,8 @@ mil_value *model_pack_build(mil_builder *b, model_packing packing, mil_dtype dty
     const int64_t shape[] = {out, in};
     packing = model_packing_for(packing, in);
     if (packing == MODEL_UNPACKED) return param(b, name, dtype, out, in, 0);
-    if (packing == MODEL_FP16) return cast(b, param(b, name, MIL_fp16, out, in, 0), dtype);
+    if (packing < MODEL_INT8)
+        return cast(b, param(b, name, packing == MODEL_BF16 ? MIL_bf16 : MIL_fp16, out, in, 0), dtype);
     bool four = packing == MODEL_INT4;
     mil_value *q = param(b, name, four ? MIL_uint8 : MIL_int8, out, in / BLOCK, four ? BLOCK / 2 : BLOCK);
     const char *scale_name = arena_printf(b->module->arena, "%s_scale", name);

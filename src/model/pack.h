@@ -2,6 +2,7 @@
  * Weights in fewer bits, for programs that only read them. A matrix [O, I] becomes
  *
  *   fp16   NAME [O, I] fp16
+ *   bf16   NAME [O, I] bf16
  *   int8   NAME [O, I/32, 32] int8     and NAME_scale [O, I/32, 1] fp16:  w = q * scale         (GGUF's Q8_0)
  *   int4   NAME [O, I/32, 16] uint8    and NAME_scale [O, I/32, 1] fp16:  w = (q - 8) * scale   (GGUF's Q4_0)
  *
@@ -14,7 +15,7 @@
 
 #include "mil/build.h"
 
-typedef enum model_packing { MODEL_UNPACKED, MODEL_FP16, MODEL_INT8, MODEL_INT4 } model_packing;
+typedef enum model_packing { MODEL_UNPACKED, MODEL_FP16, MODEL_BF16, MODEL_INT8, MODEL_INT4 } model_packing;
 
 /* What it is for rows of `in` weights. */
 model_packing model_packing_for(model_packing wanted, int64_t in);

@@ -156,8 +156,8 @@ static double check_product(cpu_isa isa, cpu_weights format, int64_t m, int64_t 
 }
 
 TEST(products_make_rows_while_they_pack) {
-    static const int64_t shapes[][3] = {{16, 32, 9},    {1, 64, 20},      {33, 96, 70},
-                                        {40, 1056, 17}, {130, 2080, 100}, {70, 33, 12}};
+    static const int64_t shapes[][3] = {{16, 32, 9},      {1, 64, 20},  {33, 96, 70}, {40, 1056, 17},
+                                        {130, 2080, 100}, {70, 33, 12}, {6, 2, 9}};
     static const cpu_weights formats[] = {CPU_WEIGHTS_BF16, CPU_WEIGHTS_INT8, CPU_WEIGHTS_INT4};
     rng r;
     rng_init(&r, 8);
@@ -234,8 +234,8 @@ static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int
 }
 
 TEST(plans_read_what_is_stored) {
-    static const model_packing packings[] = {MODEL_UNPACKED, MODEL_FP16, MODEL_INT8, MODEL_INT4};
-    for (int i = 0; i < 4; i++)
+    static const model_packing packings[] = {MODEL_UNPACKED, MODEL_FP16, MODEL_BF16, MODEL_INT8, MODEL_INT4};
+    for (int i = 0; i < 5; i++)
         for (int half = 0; half < 2; half++) {
             mil_dtype dtype = half ? MIL_fp16 : MIL_fp32;
             check_program(packings[i], dtype, 48, 96, 1, 1);

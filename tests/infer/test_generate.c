@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/file.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "model/llama2c.h"
 #include "support/test.h"
@@ -420,15 +421,16 @@ TEST(reaches_and_forms_do_not_change_the_logits) {
     EXPECT_OK(infer_score(one, ids, 300, want, &err));
     static const struct {
         model_packing form;
-        double tolerance; /* of the mean loss, about 4; seen: 1e-7, 2e-5, 2e-4, 4e-3 */
-    } forms[] = {{MODEL_UNPACKED, 1e-5}, {MODEL_FP16, 1e-3}, {MODEL_INT8, 5e-3}, {MODEL_INT4, 5e-2}};
+        double tolerance; /* of the mean loss, about 4; seen: 1e-7, 2e-5, 2e-4, 2e-4, 4e-3 */
+    } forms[] = {
+        {MODEL_UNPACKED, 1e-5}, {MODEL_FP16, 1e-3}, {MODEL_BF16, 5e-3}, {MODEL_INT8, 5e-3}, {MODEL_INT4, 5e-2}};
     int64_t bytes = 1 << 30;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 5; k++) {
         infer *m;
         const infer_options o = {.dtype = MIL_fp32, .weights = forms[k].form};
         double mean[2] = {0, 0};
         EXPECT_OK(infer_create(d, w, &o, &m, &err));
-        EXPECT(infer_weight_bytes(m) < bytes);
+        EXPECT(infer_weight_bytes(m) < bytes || forms[k].form == MODEL_BF16);
         bytes = infer_weight_bytes(m);
         for (int round = 0; round < 2; round++) {
             EXPECT_OK(infer_score(m, ids, 300, got, &err));
@@ -452,6 +454,51 @@ TEST(reaches_and_forms_do_not_change_the_logits) {
     infer_free(one);
     propane_device_close(d);
     model_weights_free(w);
+}
+
+/* bf16 where all matrices are, else fp16 where all fit into that, else neither; and then nothing changes. */
+TEST(models_that_fit_into_fewer_bits_are_found) {
+    model_config c;
+    model_config_default(&c);
+    c.hidden_size = 64;
+    c.intermediate_size = 96;
+    c.num_hidden_layers = 2;
+    c.num_attention_heads = c.num_key_value_heads = 4;
+    c.head_dim = 16;
+    c.vocab_size = 50;
+    c.max_position_embeddings = 64;
+    propane_device *d = device_of();
+    int32_t ids[40];
+    float logits[2][50];
+    for (int i = 0; i < 40; i++) ids[i] = i * 7 % 50;
+    for (int form = MODEL_FP16; form <= MODEL_BF16; form++) {
+        model_weights *w;
+        EXPECT_OK(model_weights_create(&c, &w, &err));
+        model_weights_init(w, 9, 0.15);
+        EXPECT(infer_exact_packing(w) == MODEL_UNPACKED);
+        for (int i = 0; i < w->count; i++) {
+            float *x = model_weights_data(w, &w->tensors[i]);
+            for (int64_t k = 0; w->tensors[i].rank == 2 && k < w->tensors[i].count; k++)
+                x[k] = form == MODEL_FP16 ? fp16_to_f32(fp16_from_f32(x[k])) : bf16_to_f32(bf16_from_f32(x[k]));
+        }
+        EXPECT((int)infer_exact_packing(w) == form);
+        for (int k = 0; k < 2; k++) {
+            infer *m;
+            const infer_options o = {.dtype = MIL_fp32, .weights = k ? infer_exact_packing(w) : MODEL_UNPACKED};
+            EXPECT_OK(infer_create(d, w, &o, &m, &err));
+            EXPECT_OK(infer_read(m, ids, 39, logits[k], &err)); /* a chunk, then a token */
+            EXPECT_OK(infer_read(m, ids + 39, 1, logits[k], &err));
+            infer_free(m);
+        }
+        for (int i = 0; i < 50; i++) /* seen: equal to the bit */
+            EXPECT_MSG(fabsf(logits[0][i] - logits[1][i]) < 1e-5f, "%g, want %g", (double)logits[1][i],
+                       (double)logits[0][i]);
+        float *last = model_weights_data(w, model_weights_param(w, MODEL_FFN, 1, "down_proj"));
+        last[5] = 0.1f; /* neither bf16 nor fp16 */
+        EXPECT(infer_exact_packing(w) == MODEL_UNPACKED);
+        model_weights_free(w);
+    }
+    propane_device_close(d);
 }
 
 /* The next id after each of `count` sequences that were read, drawn greedily, `rounds` times; as they would come alone. */
@@ -542,4 +589,4 @@ SUITE("infer/generate", T(sequences_read_together_give_what_each_gives_alone), T
       T(generation_ends_where_it_should), T(wrong_input_is_refused), T(memory_that_runs_out_is_an_error_everywhere),
       T(draws_have_the_right_probabilities), T(cuts_keep_what_a_full_sort_keeps),
       T(penalties_change_logits_as_they_say), T(what_was_read_is_not_read_again),
-      T(reaches_and_forms_do_not_change_the_logits))
+      T(reaches_and_forms_do_not_change_the_logits), T(models_that_fit_into_fewer_bits_are_found))

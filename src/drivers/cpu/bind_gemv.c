@@ -29,7 +29,7 @@ static propane_status gemv_step(const cpu_run *run, const void *args, propane_er
     return PROPANE_OK;
 }
 
-static bool is_float(const cpu_view *v) { return v->dtype == MIL_fp32 || v->dtype == MIL_fp16; }
+static bool is_float(const cpu_view *v) { return v->dtype == MIL_fp32 || v->dtype == MIL_fp16 || v->dtype == MIL_bf16; }
 
 bool cpu_plan_gemv_takes(const planner *p, const cpu_plan_gemv *v) {
     if (v->format >= CPU_WEIGHTS_INT8) return v->n <= CPU_GEMV_COLUMNS;

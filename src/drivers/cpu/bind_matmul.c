@@ -343,7 +343,6 @@ static propane_status share_residual(planner *p, const product *r, propane_error
 /* Weights and a few vectors. *done: that is what it was. */
 static propane_status emit_vectors(planner *p, const product *r, const cpu_plan_weights *w, const mil_value *makes,
                                    bool *done, propane_error *err) {
-    bool quantised = w->data && w->format >= CPU_WEIGHTS_INT8;
     cpu_plan_gemv v = {.format = r->view[0].dtype == MIL_fp16 ? CPU_WEIGHTS_F16 : CPU_WEIGHTS_F32,
                        .m = r->m,
                        .k = r->k,
@@ -358,7 +357,7 @@ static propane_status emit_vectors(planner *p, const product *r, const cpu_plan_
                        .c_matrix = matrix_of(r, 2),
                        .residual_matrix = matrix_of(r, 3),
                        .has_residual = r->residual};
-    if (quantised) {
+    if (w->data) {
         v.format = (cpu_weights)w->format;
         v.scales = w->scales;
     }

@@ -324,6 +324,7 @@ static propane_status io_dtype(const char *function, const mil_value *v, propane
     case MIL_uint8: *out = PROPANE_UINT8; return PROPANE_OK;
     case MIL_int16: *out = PROPANE_INT16; return PROPANE_OK;
     case MIL_uint16: *out = PROPANE_UINT16; return PROPANE_OK;
+    case MIL_bf16: *out = PROPANE_BF16; return PROPANE_OK;
     default:
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "function '%s': the cpu driver has no inputs or outputs of type %s ('%s'); cast it",

@@ -4,7 +4,8 @@
  * computed: of a few columns, its kernel reads what is stored (gemv.h); of many, rows are made while they are packed.
  *
  * What is recognised, each value with one reader only:
- *   fp16   cast(w)
+ *   fp16   cast(w), to fp32
+ *   bf16   cast(w)
  *   int8   mul(cast(w [O, K/32, 32]), s [O, K/32, 1])
  *   int4   mul(sub(concat(low, high), 8), s)     f = cast(w [O, K/32, 16]), high = floor(f * 1/16), low = f - high * 16
  * with reshapes behind; s an fp16 input, or its cast.
@@ -113,7 +114,10 @@ static void match(chain *c, const mil_value *v, int64_t out, int64_t in) {
     const mil_op *last = v && v->def && !v->konst ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
         c->found = (cpu_plan_weights){.data = without_cast(c, v), .format = CPU_WEIGHTS_F16};
-        c->good &= v->type.dtype == MIL_fp32 && is_stored(c->found.data, MIL_fp16, out, 0, 0);
+        if (is_stored(c->found.data, MIL_bf16, out, 0, 0))
+            c->found.format = CPU_WEIGHTS_BF16;
+        else
+            c->good &= v->type.dtype == MIL_fp32 && is_stored(c->found.data, MIL_fp16, out, 0, 0);
         return;
     }
     const mil_op *scaled = in % CPU_GEMV_BLOCK == 0 ? made_by(c, v, MIL_OP_mul, 1) : NULL;

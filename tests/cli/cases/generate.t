@@ -76,12 +76,13 @@ $ awk 'BEGIN { for (i = 0; i < 40; i++) printf "line %d of ", i * 7919; print ""
 $ propane eval m --data ids --json | sed -n 's/.*"loss":\([0-9.]*\),"perplexity":\([0-9.]*\).*/\1 \2/p' | awk '{ d = exp($1) - $2; print (d < 1e-3 && d > -1e-3) ? "good" : "bad" }'
 > good
 = 0
-$ full=$(propane eval m --data ids --json | sed 's/.*"loss":\([0-9.]*\).*/\1/'); for w in fp16 int8 int4; do propane eval m --data ids --json --weights $w | sed 's/.*"loss":\([0-9.]*\).*/\1/' | awk -v w=$w -v a=$full '{ d = $1 - a; t = w == "fp16" ? 1e-3 : w == "int8" ? 1e-2 : 2e-1; print w, (d < t && d > -t) ? "close" : d }'; done
+$ full=$(propane eval m --data ids --json | sed 's/.*"loss":\([0-9.]*\).*/\1/'); for w in fp16 bf16 int8 int4; do propane eval m --data ids --json --weights $w | sed 's/.*"loss":\([0-9.]*\).*/\1/' | awk -v w=$w -v a=$full '{ d = $1 - a; t = w == "fp16" ? 1e-3 : w == "int8" || w == "bf16" ? 1e-2 : 2e-1; print w, (d < t && d > -t) ? "close" : d }'; done
 > fp16 close
+> bf16 close
 > int8 close
 > int4 close
 = 0
 $ propane generate m --prompt 'line 1' --count 5 --weights int2
-2> propane generate: --weights: 'int2' is not one of fp32|fp16|int8|int4
+2> propane generate: --weights: 'int2' is not one of auto|fp32|bf16|fp16|int8|int4
 2> Try 'propane generate --help'.
 = 2
