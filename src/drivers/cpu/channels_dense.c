@@ -17,6 +17,7 @@ enum {
     TASKS_A_THREAD = 4,
     ALIASING = 4096, /* points that many bytes apart fall in the same lines */
     PITCH_MORE = 16, /* floats, against that */
+    MOST_APART = 8,  /* channels that are read as they lie apart from one another: pictures */
 };
 
 /* The step of one layer: runs in blocks, panels in chunks. */
@@ -47,6 +48,12 @@ void cpu_channels_copy_line(const cpu_channels_dense_call *call, int64_t image, 
     }
     const int64_t count = least(a->in_w, a->plane_w - a->before_w);
     const float *from = call->x + image * a->x_image + h * a->x_line;
+    for (int64_t c = 0; a->apart && c < a->c_in; c++, from += a->x_channel, to += a->plane_w) {
+        memset(to, 0, (size_t)a->before_w * sizeof *to);
+        memcpy(to + a->before_w, from, (size_t)count * sizeof *to);
+        memset(to + a->before_w + count, 0, (size_t)(a->plane_w - a->before_w - count) * sizeof *to);
+    }
+    if (a->apart) return;
     memset(to, 0, (size_t)(a->before_w * a->pitch) * sizeof *to);
     to += a->before_w * a->pitch;
     if (a->x_channel == 1 && a->pitch == a->c_in && a->x_col == a->c_in)
@@ -189,12 +196,27 @@ static void join_lines(cpu_channels_dense *a) {
     a->a_line = a->y_line = a->other_line = 0;
 }
 
+/* Each line of each channel is a tap of the elements that follow one another there. */
+static propane_status channels_apart(planner *p, cpu_channels_dense *a, const mil_conv *c, int64_t channel,
+                                     int64_t line, propane_error *err) {
+    int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * a->c_in, int64_t);
+    if (!tap) return cpu_plan_no_memory(p, err);
+    for (int64_t i = 0; i < c->kernel[0]; i++)
+        for (int64_t k = 0; k < a->c_in; k++) tap[a->taps++] = i * c->dilation[0] * line + k * channel;
+    a->tap = tap;
+    a->depth = c->kernel[1];
+    return PROPANE_OK;
+}
+
 /* Whether the tiles can read the operand where it lies, and what else they read. */
-static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil_conv *c, propane_error *err) {
+static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil_conv *c, bool gated,
+                                    propane_error *err) {
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
     bool padded = false;
     for (int d = 0; d < 2; d++) padded |= c->before[d] || c->after[d];
-    a->copied = padded || (a->c_in > 1 && a->x_channel != 1) ||
+    a->apart = a->c_in > 1 && a->c_in <= MOST_APART && a->x_channel != 1 && a->x_col == 1 && c->dilation[1] == 1 &&
+               !gated;
+    a->copied = padded || (a->c_in > 1 && a->x_channel != 1 && !a->apart) ||
                 (a->out_w > 1 && a->stride_w * a->x_col * (int64_t)sizeof(float) % ALIASING == 0);
     const int64_t reach_h = (c->out[0] - 1) * c->stride[0] + (c->kernel[0] - 1) * c->dilation[0] + 1;
     const int64_t reach_w = (c->out[1] - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilation[1] + 1;
@@ -211,7 +233,8 @@ static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil
     }
     a->a_image = a->copied ? a->plane_h * line : a->x_image;
     a->a_line = a->stride_h * line;
-    a->a_col = a->stride_w * col;
+    a->a_col = a->stride_w * (a->apart ? 1 : col);
+    if (a->apart) return channels_apart(p, a, c, a->copied ? a->plane_w : a->x_channel, line, err);
     const bool joined = col == a->c_in && c->dilation[1] == 1; /* a row of taps is one run of elements */
     const int64_t across = joined ? 1 : c->kernel[1];
     int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * across, int64_t);
@@ -223,19 +246,21 @@ static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil
     return PROPANE_OK;
 }
 
-/* [c_out][c_in][taps] to panels of [taps][c_in][width]. */
-static propane_status pack_weights(planner *p, cpu_channels_dense *a, const mil_op *op, int64_t taps,
+/* [c_out][c_in][taps] to panels of [taps][c_in][width]; of channels that lie apart [lines of taps][c_in][taps][width]. */
+static propane_status pack_weights(planner *p, cpu_channels_dense *a, const mil_op *op, int64_t taps, int64_t across,
                                    propane_error *err) {
     const float *w = mil_in(op, "weight")->konst->data;
     const int64_t width = a->k->width;
     float *to;
+    if (!a->apart) across = 1;
     a->panels = div_up(a->c_out, width);
     a->panel_floats = taps * a->c_in * width;
     PROPANE_TRY(cpu_plan_channels_constant(p, a->panels * a->panel_floats + 64 * width, &to, &a->weights, err));
     for (int64_t o = 0; o < a->c_out; o++) {
         float *column = to + o / width * a->panel_floats + o % width;
         for (int64_t c = 0; c < a->c_in; c++)
-            for (int64_t t = 0; t < taps; t++) column[(t * a->c_in + c) * width] = *w++;
+            for (int64_t t = 0; t < taps; t++)
+                column[((t / across * a->c_in + c) * across + t % across) * width] = *w++;
     }
     return PROPANE_OK;
 }
@@ -312,8 +337,8 @@ propane_status cpu_channels_plan_dense(planner *p, const cpu_plan_layer *l, cons
     set_strides(y, &a->y_image, &a->y_line, &a->y_col, NULL);
     a->has_other = other != NULL;
     if (other) set_strides(other, &a->other_image, &a->other_line, &a->other_col, NULL);
-    PROPANE_TRY(choose_points(p, a, c, err));
-    PROPANE_TRY(pack_weights(p, a, l->op, c->kernel[0] * c->kernel[1], err));
+    PROPANE_TRY(choose_points(p, a, c, l->gate != NULL, err));
+    PROPANE_TRY(pack_weights(p, a, l->op, c->kernel[0] * c->kernel[1], c->kernel[1], err));
     PROPANE_TRY(cpu_channels_plan_end(p, l, a->c_out, a->k->width, &a->end, err));
     divide_runs(a);
     p->program->gemm_count++;
