@@ -279,13 +279,13 @@ enum { CHANNELS_SEVEN = 7 };
 /* Seven results, three or five taps wide, one or two points apart: each point is read once and serves all its taps. */
 VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, const int kernel,
                         const int step) {
-    vf s[CHANNELS_SEVEN];
-    for (int r = 0; r < CHANNELS_SEVEN; r++) s[r] = channels_start(l, c, CPU_CHANNELS_WEIGHTS);
+    const vf start = channels_start(l, c, CPU_CHANNELS_WEIGHTS);
+    vf s[CHANNELS_SEVEN] = {start, start, start, start, start, start, start}; /* no loops: they stay in registers */
     for (int64_t i = l->from; i < l->to; i++) {
         const float *x = l->x + i * l->row + (at * step - l->before) * l->col + c,
                     *w = l->w + i * kernel * l->w_row + c;
-        vf k[5];
-        for (int j = 0; j < 5; j++) k[j] = v_load(w + (j < kernel ? j : 0) * l->w_row);
+        const vf k[5] = {v_load(w), v_load(w + l->w_row), v_load(w + 2 * l->w_row),
+                         kernel > 3 ? v_load(w + 3 * l->w_row) : start, kernel > 3 ? v_load(w + 4 * l->w_row) : start};
 #define CH_TAP(u, j)                                                                                                   \
     if ((j) < kernel && (u) >= (j) && ((u) - (j)) % step == 0 && ((u) - (j)) / step < CHANNELS_SEVEN)                  \
         s[((u) - (j)) / step % CHANNELS_SEVEN] = v_fma(v, k[j], s[((u) - (j)) / step % CHANNELS_SEVEN]);
@@ -295,10 +295,18 @@ VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64
         CH_TAP(u, 4) CH_TAP(u, 3) CH_TAP(u, 2) CH_TAP(u, 1) CH_TAP(u, 0) x += l->col;                                  \
     }
         CH_POINT(0)
-        CH_POINT(1) CH_POINT(2) CH_POINT(3) CH_POINT(4) CH_POINT(5) CH_POINT(6) CH_POINT(7) CH_POINT(8) CH_POINT(9)
-            CH_POINT(10) CH_POINT(11) CH_POINT(12) CH_POINT(13) CH_POINT(14) CH_POINT(15) CH_POINT(16)
+        CH_POINT(1)
+        CH_POINT(2) CH_POINT(3) CH_POINT(4) CH_POINT(5) CH_POINT(6) CH_POINT(7) CH_POINT(8) CH_POINT(9) CH_POINT(10)
+            CH_POINT(11) CH_POINT(12) CH_POINT(13) CH_POINT(14) CH_POINT(15) CH_POINT(16)
     }
-    for (int r = 0; r < CHANNELS_SEVEN; r++) channels_out(l, at + r, c, n, s[r]);
+    const cpu_channels_finish f = *l->finish;
+    float *to = l->y + at * l->y_col + c;
+#define CH_OUT(r)                                                                                                      \
+    if (n >= VL)                                                                                                       \
+        v_store(to + (r) * l->y_col, channels_finish(&f, s[r]));                                                       \
+    else                                                                                                               \
+        v_store_n(to + (r) * l->y_col, channels_finish(&f, s[r]), n);
+    CH_OUT(0) CH_OUT(1) CH_OUT(2) CH_OUT(3) CH_OUT(4) CH_OUT(5) CH_OUT(6)
 }
 
 VFN bool channels_sevens(const cpu_channels_line *l, const cpu_channels_kind kind) {

@@ -214,8 +214,8 @@ static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
     bool padded = false;
     for (int d = 0; d < 2; d++) padded |= c->before[d] || c->after[d];
-    a->apart = a->c_in > 1 && a->c_in <= MOST_APART && a->x_channel != 1 && a->x_col == 1 && c->dilation[1] == 1 &&
-               !gated;
+    a->apart =
+        a->c_in > 1 && a->c_in <= MOST_APART && a->x_channel != 1 && a->x_col == 1 && c->dilation[1] == 1 && !gated;
     a->copied = padded || (a->c_in > 1 && a->x_channel != 1 && !a->apart) ||
                 (a->out_w > 1 && a->stride_w * a->x_col * (int64_t)sizeof(float) % ALIASING == 0);
     const int64_t reach_h = (c->out[0] - 1) * c->stride[0] + (c->kernel[0] - 1) * c->dilation[0] + 1;

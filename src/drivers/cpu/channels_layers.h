@@ -32,9 +32,9 @@ typedef struct cpu_channels_dense {
     const cpu_channels_kernels *k;
     int64_t images, c_in, c_out, in_h, in_w, out_h, out_w, stride_h, stride_w, before_h, before_w;
     int64_t x_image, x_line, x_col, x_channel; /* of the operand */
-    bool copied, apart; /* apart: the tiles read each channel's lines by themselves */
-    int64_t plane_h, plane_w, pitch, reach_h; /* reach: lines that a line of results reads */
-    int64_t a_image, a_line, a_col;           /* what the tiles read: from result to result */
+    bool copied, apart;                        /* apart: the tiles read each channel's lines by themselves */
+    int64_t plane_h, plane_w, pitch, reach_h;  /* reach: lines that a line of results reads */
+    int64_t a_image, a_line, a_col;            /* what the tiles read: from result to result */
     int taps;
     const int64_t *tap;
     int64_t depth, pass; /* elements of a tap; how many of them at once */
