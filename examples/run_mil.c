@@ -24,16 +24,10 @@ static const propane_io *io_at(const run *r, int i) {
     return i < r->inputs ? propane_program_input(r->program, i) : propane_program_output(r->program, i - r->inputs);
 }
 
-static int64_t count_of(const propane_io *io) {
-    int64_t count = 1;
-    for (int i = 0; i < io->rank; i++) count *= io->dim[i];
-    return count;
-}
-
 /* Any type of element can be written from whole numbers. */
 static propane_status fill(const run *r, int i, propane_error *err) {
     const propane_io *io = io_at(r, i);
-    int64_t count = count_of(io);
+    int64_t count = propane_io_count(io);
     int32_t *values = malloc((size_t)count * sizeof *values);
     if (!values) return PROPANE_ERR_MEMORY;
     for (int64_t k = 0; k < count; k++) values[k] = (int32_t)(k % (io->dtype == PROPANE_BOOL ? 2 : 100));
@@ -45,7 +39,7 @@ static propane_status fill(const run *r, int i, propane_error *err) {
 /* And read as fp32. */
 static propane_status print(const run *r, int i, propane_error *err) {
     const propane_io *io = io_at(r, i);
-    int64_t count = count_of(io);
+    int64_t count = propane_io_count(io);
     float *values = malloc((size_t)count * sizeof *values);
     if (!values) return PROPANE_ERR_MEMORY;
     propane_status status = propane_buffer_read(r->bindings[i].buffer, io, PROPANE_FP32, values, count, err);

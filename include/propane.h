@@ -186,6 +186,8 @@ const propane_io *propane_program_input(const propane_program *program, int inde
 const propane_io *propane_program_output(const propane_program *program, int index);
 /* NULL if there is no input or output of that name. */
 const propane_io *propane_program_find(const propane_program *program, const char *name);
+/* Its elements: the product of its dimensions. */
+int64_t propane_io_count(const propane_io *io);
 
 /* ---- buffers: memory that the host and the device share ---------------------------------------------------------- */
 

@@ -98,3 +98,11 @@ const char *text_duration(char out[32], double seconds) {
         snprintf(out, 32, "%ldm%02lds", s / 60, s % 60);
     return out;
 }
+
+const char *text_shape(char out[160], int rank, const int64_t *dim) {
+    int used = snprintf(out, 160, "[");
+    for (int i = 0; i < rank && used < 136; i++)
+        used += snprintf(out + used, (size_t)(160 - used), "%s%lld", i ? ", " : "", (long long)dim[i]);
+    snprintf(out + used, (size_t)(160 - used), "]");
+    return out;
+}

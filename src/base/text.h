@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -27,6 +28,7 @@ bool text_ends_with(const char *string, const char *end);
 /* For people: "70.4 KB" (of 1000), "1h02m", "3m07s". The results live in `out`. */
 const char *text_bytes(char out[32], double bytes);
 const char *text_duration(char out[32], double seconds);
+const char *text_shape(char out[160], int rank, const int64_t *dim); /* "[1, 3, 224, 224]" */
 
 /* The string for a message: control bytes as \xNN, cut at 60 bytes with "...". The result lives in `out`. */
 const char *text_quote(char out[80], const char *bytes, size_t length);

@@ -113,29 +113,11 @@ static propane_status count_bytes(train_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-static bool in_folder(const char *dir, const char *name) {
-    char *path = run_path(dir, name);
-    bool there = path && file_exists(path);
-    mem_free(path);
-    return there;
-}
-
-/* A fresh run gets a folder of its own and overwrites no model; a run that died before its first checkpoint is no loss. A
- * resumed one must have a checkpoint. Nobody else may train there meanwhile. */
 static propane_status prepare_folder(train_job *j, propane_error *err) {
     const char *dir = j->options.run_dir;
-    bool run = in_folder(dir, TRAIN_CHECKPOINT);
-    if (j->options.resume && !run)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
-    if (!j->options.resume && run)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s already holds a run: go on with --resume, or give another --run", dir);
-    if (!j->options.resume &&
-        (in_folder(dir, TRAIN_MODEL) || (in_folder(dir, TRAIN_CONFIG) && !in_folder(dir, RUN_TOKENIZER))))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s already holds a model, which this run would overwrite: give another --run", dir);
-    return run_lock(dir, &j->lock, err);
+    bool unfinished = run_holds(dir, TRAIN_CONFIG) && run_holds(dir, RUN_TOKENIZER); /* no checkpoint was written */
+    return run_begin(dir, j->options.resume,
+                     run_holds(dir, TRAIN_MODEL) || (run_holds(dir, TRAIN_CONFIG) && !unfinished), &j->lock, err);
 }
 
 /* A model that is trained further brings its tokenizer and its way to talk. */
@@ -162,11 +144,6 @@ static propane_status save_tokenizer(const train_job *j, propane_error *err) {
 
 /* ---- what the run tells ---------------------------------------------------------------------------------------------------- */
 
-/* Nobody reads any more, or the disk is full: the run ends as after Ctrl-C, with a checkpoint. */
-static void flush(void) {
-    if (!cli_flush()) cli_interrupted = true;
-}
-
 /* "sim:m4?table=0": the model's roof of that chip against what the step's kernels did on it. */
 static void tell_simulated(const char *uri, const train_report *r, progress_step *s) {
     char name[40];
@@ -183,18 +160,15 @@ static void tell_simulated(const char *uri, const train_report *r, progress_step
 
 static void on_step(void *context, const train_report *r) {
     train_job *j = context;
-    double seconds = (double)(clock_ns() - j->start_ns) / 1e9, done = (double)(r->step - j->first_step);
-    progress_step s = {r->step,         r->loss,
-                       r->lr,           r->loss_scale,
-                       r->tokens_per_s, r->device_ms,
-                       r->host_ms,      done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
+    double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
+    progress_step s = progress_of(r, seconds, j->first_step, j->options.steps);
     energy_reading used;
     propane_error ignored;
     if (j->meter && energy_read(j->meter, &used, &ignored) == PROPANE_OK) s.power = &used;
     if (r->simulated.simulated) tell_simulated(j->options.device, r, &s);
     telemetry_step(&j->telemetry, r, seconds, s.power);
     progress_show(&j->progress, &s);
-    flush();
+    progress_flush();
 }
 
 static void on_evaluation(void *context, const train_evaluation *e) {
@@ -212,13 +186,13 @@ static void on_evaluation(void *context, const train_evaluation *e) {
     } else {
         progress_line(&j->progress, "step %" PRId64 "  validation: %.4f nats per token", e->step, e->val_loss);
     }
-    flush();
+    progress_flush();
 }
 
 static void on_checkpoint(void *context, int64_t step, const char *path) {
     train_job *j = context;
     progress_checkpoint(&j->progress, step, path, !j->options.checkpoint_interval || step == j->options.steps);
-    flush();
+    progress_flush();
 }
 
 static void tell_start(const train_job *j) {
@@ -255,7 +229,7 @@ static void tell_start(const train_job *j) {
                j->options.batch / mpi_size(j->options.mpi), j->options.wire,
                j->options.shard ? ", moments sharded" : "");
     if (trainer_step(j->trainer) > 0) printf("resumed after step %" PRId64 "\n", trainer_step(j->trainer));
-    flush();
+    progress_flush();
 }
 
 /* A row for each kernel of the plan; what is no kernel (loss, embedding, AdamW, validation's part of them) is the rest. */
@@ -424,7 +398,7 @@ static void job_deinit(train_job *j) {
 
 /* A resumed run takes up the options that it was begun with, as far as there is a run. */
 static propane_status recall(train_job *j, propane_error *err) {
-    if (!in_folder(j->options.run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK; /* told later */
+    if (!run_holds(j->options.run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK; /* told later */
     char *path = run_path(j->options.run_dir, TRAIN_CHECKPOINT);
     j->arena = arena_create();
     propane_status status =

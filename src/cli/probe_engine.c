@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the questions about the ane driver's ground: the order of symbols, dialects, limits, surfaces.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/probe.h"
@@ -63,6 +64,16 @@ static propane_status ask_dialect(probe_target *t, json_t *out, propane_error *e
     return PROPANE_OK;
 }
 
+/* y = x * factor; a program of its own for each factor. */
+static propane_status times(int factor, propane_module **out, propane_error *err) {
+    char body[400];
+    snprintf(body, sizeof body,
+             T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(%d)];\n        " T
+               " y = mul(x = x, y = c)[name = string(\"y\")];\n    } -> (y);\n",
+             factor);
+    return rig_module(body, out, err);
+}
+
 /* Small programs that differ, until one is refused. `keep`: those before stay loaded. */
 static propane_status count_compiles(probe_target *t, const char *route, bool keep, json_t *out, propane_error *err) {
     propane_program *kept[COMPILES] = {NULL};
@@ -73,16 +84,8 @@ static propane_status count_compiles(probe_target *t, const char *route, bool ke
     PROPANE_TRY(propane_device_open(probe_uri(t, route, "budget=0&pause=0", uri), &d, err));
     propane_status status = PROPANE_OK;
     while (done < COMPILES && status == PROPANE_OK) {
-        text source = {0};
         propane_module *m = NULL;
-        text_printf(&source,
-                    "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
-                    "    func main<ios18>(" T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(%d)];\n"
-                    "        " T " y = mul(x = x, y = c)[name = string(\"y\")];\n    } -> (y);\n}\n",
-                    done + 2);
-        status = source.failed ? propane_fail_memory(&why, 0)
-                               : propane_module_parse(source.data, source.length, "limit", NULL, &m, &why);
-        text_deinit(&source);
+        status = times(done + 2, &m, &why);
         if (status == PROPANE_OK) status = propane_program_compile(d, m, NULL, &kept[done], &why);
         propane_module_free(m);
         if (status != PROPANE_OK) break;
@@ -177,16 +180,8 @@ static propane_status compile_three(const char *uri, propane_compile_report *rep
     propane_device *d = NULL;
     propane_status status = propane_device_open(uri, &d, err);
     for (int k = 0; k < 3 && status == PROPANE_OK; k++) {
-        text source = {0};
-        text_printf(&source,
-                    "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}})]\n{\n"
-                    "    func main<ios18>(" T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(%d)];\n"
-                    "        " T " y = mul(x = x, y = c)[name = string(\"y\")];\n    } -> (y);\n}\n",
-                    k + 2);
-        status = source.failed ? propane_fail_memory(err, 0)
-                               : propane_module_parse(source.data, source.length, "three", NULL, &modules[k], err);
+        status = times(k + 2, &modules[k], err);
         items[k].module = modules[k];
-        text_deinit(&source);
     }
     if (status == PROPANE_OK) status = propane_program_compile_all(d, items, 3, NULL, report, err);
     for (int k = 0; k < 3; k++) {

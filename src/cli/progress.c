@@ -17,6 +17,22 @@
 
 enum { PLOT_COLUMNS = 24, PLOT_LEAST = 6 };
 
+progress_step progress_of(const train_report *r, double seconds, int64_t first, int64_t steps) {
+    const double done = (double)(r->step - first);
+    return (progress_step){.step = r->step,
+                           .loss = r->loss,
+                           .lr = r->lr,
+                           .loss_scale = r->loss_scale,
+                           .tokens_per_s = r->tokens_per_s,
+                           .device_ms = r->device_ms,
+                           .host_ms = r->host_ms,
+                           .seconds_left = done > 0 ? seconds / done * (double)(steps - r->step) : 0};
+}
+
+void progress_flush(void) {
+    if (!cli_flush()) cli_interrupted = true;
+}
+
 void progress_init(progress *p, bool json, int64_t steps) {
     *p = (progress){.json = json,
                     .terminal = !json && cli_is_terminal(STDOUT_FILENO),

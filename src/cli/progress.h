@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/energy.h"
+#include "train/trainer.h"
 
 #define PROGRESS_HISTORY 512
 
@@ -32,6 +33,8 @@ typedef struct progress_step {
     const energy_reading *power;  /* what the machine used since the step before; NULL: not asked for */
 } progress_step;
 
+/* Of a run that took `seconds` since its step `first` and ends with step `steps`. */
+progress_step progress_of(const train_report *r, double seconds, int64_t first, int64_t steps);
 void progress_init(progress *p, bool json, int64_t steps);
 void progress_show(progress *p, const progress_step *s);
 /* A line of its own: an evaluation, a checkpoint. In JSON mode the caller prints its own object instead. */
@@ -42,6 +45,8 @@ void progress_checkpoint(progress *p, int64_t step, const char *path, bool quiet
 void progress_energy(const energy_reading *r);
 /* Prints ,"name":value; JSON has no NaN, it is null there. */
 void progress_number(const char *name, double value);
+/* What was told so far becomes visible. Nobody reads any more, or the disk is full: the run ends as after Ctrl-C. */
+void progress_flush(void);
 /* Ends the redrawn line. */
 void progress_end(progress *p);
 

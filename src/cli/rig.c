@@ -17,12 +17,6 @@ const propane_io *rig_io(const rig *r, int index) {
     return index < r->in ? propane_program_input(r->program, index) : propane_program_output(r->program, index - r->in);
 }
 
-int64_t rig_count(const propane_io *io) {
-    int64_t count = 1;
-    for (int k = 0; k < io->rank; k++) count *= io->dim[k];
-    return count;
-}
-
 propane_status rig_open(rig *r, const char *uri, const mil_module *m, propane_error *err) {
     propane_binding bindings[RIG_MAX_IO];
     *r = (rig){0};
@@ -40,18 +34,23 @@ propane_status rig_open(rig *r, const char *uri, const mil_module *m, propane_er
     return propane_request_create(r->program, bindings, r->in + r->out, &r->request, err);
 }
 
-propane_status rig_open_text(rig *r, const char *uri, const char *body, propane_error *err) {
+propane_status rig_module(const char *body, mil_module **out, propane_error *err) {
     text t = {0};
-    mil_module *m = NULL;
-    *r = (rig){0};
     text_printf(&t,
                 "program(1.3)\n[buildInfo = dict<string, string>({{\"coremlc-component-MIL\", \"3510.2.1\"}, "
                 "{\"coremlc-version\", \"3505.4.1\"}})]\n{\n    func main<ios18>(%s}\n",
                 body);
     propane_status status = t.failed ? propane_fail_memory(err, t.length)
-                                     : propane_module_parse(t.data, t.length, "question", NULL, &m, err);
+                                     : propane_module_parse(t.data, t.length, "question", NULL, out, err);
     text_deinit(&t);
-    if (status == PROPANE_OK) status = rig_open(r, uri, m, err);
+    return status;
+}
+
+propane_status rig_open_text(rig *r, const char *uri, const char *body, propane_error *err) {
+    mil_module *m = NULL;
+    *r = (rig){0};
+    PROPANE_TRY(rig_module(body, &m, err));
+    propane_status status = rig_open(r, uri, m, err);
     mil_module_free(m);
     return status;
 }
@@ -77,7 +76,7 @@ const char *rig_statistics_uri(const char *uri, char out[300]) {
 
 propane_status rig_put(rig *r, int input, const float *values, propane_error *err) {
     const propane_io *io = rig_io(r, input);
-    int64_t count = rig_count(io);
+    int64_t count = propane_io_count(io);
     if (values) return propane_buffer_write(r->buffers[input], io, PROPANE_FP32, values, count, err);
     float *pattern = mem_array((size_t)count, sizeof *pattern);
     if (!pattern) return propane_fail_memory(err, (size_t)count * sizeof *pattern);
@@ -89,7 +88,7 @@ propane_status rig_put(rig *r, int input, const float *values, propane_error *er
 
 propane_status rig_take(rig *r, int output, float *values, propane_error *err) {
     const propane_io *io = rig_io(r, r->in + output);
-    return propane_buffer_read(r->buffers[r->in + output], io, PROPANE_FP32, values, rig_count(io), err);
+    return propane_buffer_read(r->buffers[r->in + output], io, PROPANE_FP32, values, propane_io_count(io), err);
 }
 
 static propane_status run(rig *r, propane_completion *done, propane_error *err) {

@@ -18,11 +18,12 @@ typedef struct rig {
 
 /* Opens `uri` and compiles. Whatever the status: rig_close. The module stays the caller's. */
 PROPANE_CHECK propane_status rig_open(rig *r, const char *uri, const mil_module *m, propane_error *err);
-/* The same from MIL text; `body` is what stands between func main<ios18>( and the closing brace. */
+/* A program of one function; `body` is what stands between func main<ios18>( and the closing brace. propane_module_free it. */
+PROPANE_CHECK propane_status rig_module(const char *body, mil_module **out, propane_error *err);
+/* rig_open of such a program. */
 PROPANE_CHECK propane_status rig_open_text(rig *r, const char *uri, const char *body, propane_error *err);
 void rig_close(rig *r);
 const propane_io *rig_io(const rig *r, int index);
-int64_t rig_count(const propane_io *io); /* elements */
 /* Dense fp32 values; `values` NULL: a pattern of small numbers. */
 PROPANE_CHECK propane_status rig_put(rig *r, int input, const float *values, propane_error *err);
 PROPANE_CHECK propane_status rig_take(rig *r, int output, float *values, propane_error *err);

@@ -16,12 +16,20 @@
 #include "base/text.h"
 #include "model/folder.h"
 #include "model/store.h"
+#include "train/trainer.h"
 
 char *run_path(const char *dir, const char *name) {
     size_t bytes = strlen(dir) + strlen(name) + 2;
     char *path = mem_alloc(bytes);
     if (path) snprintf(path, bytes, "%s/%s", dir, name);
     return path;
+}
+
+bool run_holds(const char *dir, const char *name) {
+    char *path = run_path(dir, name);
+    bool there = path && file_exists(path);
+    mem_free(path);
+    return there;
 }
 
 /* In a model's folder, or beside a model's file. */
@@ -67,15 +75,8 @@ propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *
                             : "");
 }
 
-static bool model_is_there(const char *dir) {
-    char *path = run_path(dir, "model.safetensors");
-    bool there = path && file_exists(path);
-    mem_free(path);
-    return there;
-}
-
 propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err) {
-    if (!adapter && model_adapter_is(model) && !model_is_there(model))
+    if (!adapter && model_adapter_is(model) && !run_holds(model, "model.safetensors"))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s holds an adapter and no model; give the model that it is for, and --adapter %s", model,
                             model);
@@ -109,6 +110,20 @@ propane_status run_copy_chat(const char *model, const char *dir, propane_error *
         mem_free(to);
     }
     return status;
+}
+
+propane_status run_begin(const char *dir, bool resume, bool holds_model, int *lock, propane_error *err) {
+    bool run = run_holds(dir, TRAIN_CHECKPOINT);
+    if (resume && !run)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
+    if (!resume && run)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s already holds a run: go on with --resume, or give another --run", dir);
+    if (!resume && holds_model)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s already holds a model, which this run would overwrite: give another --run", dir);
+    return run_lock(dir, lock, err);
 }
 
 propane_status run_lock(const char *dir, int *lock, propane_error *err) {

@@ -4,6 +4,8 @@
 #ifndef CLI_RUNFOLDER_H
 #define CLI_RUNFOLDER_H
 
+#include <stdbool.h>
+
 #include "model/tokenizer.h"
 #include "model/weights.h"
 
@@ -26,6 +28,10 @@ PROPANE_CHECK propane_status run_model(const char *model, const char *adapter, m
  * its file, into the run's; what is not there is left out. */
 PROPANE_CHECK propane_status run_copy_chat(const char *model, const char *dir, propane_error *err);
 
+bool run_holds(const char *dir, const char *name);
+/* A fresh run gets a folder of its own and overwrites no model; a run that died before its first checkpoint is no loss. A
+ * resumed one must have a checkpoint. Nobody else may train there meanwhile: run_lock. */
+PROPANE_CHECK propane_status run_begin(const char *dir, bool resume, bool holds_model, int *lock, propane_error *err);
 /* Makes the folder where there is none and keeps other runs out of it until the process ends or unlocks it. */
 PROPANE_CHECK propane_status run_lock(const char *dir, int *lock, propane_error *err);
 /* A folder in which nothing was written is removed again. -1: does nothing. */

@@ -223,19 +223,6 @@ void session_close(session *s) {
 
 /* ---- filling ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t count_of(const propane_io *io) {
-    int64_t count = 1;
-    for (int i = 0; i < io->rank; i++) count *= io->dim[i];
-    return count;
-}
-
-static void shape_text(char out[160], int rank, const int64_t *dim) {
-    int used = snprintf(out, 160, "[");
-    for (int i = 0; i < rank && used < 140; i++)
-        used += snprintf(out + used, (size_t)(160 - used), "%s%lld", i ? ", " : "", (long long)dim[i]);
-    snprintf(out + used, (size_t)(160 - used), "]");
-}
-
 static bool is_float(propane_dtype dtype) {
     return dtype == PROPANE_FP16 || dtype == PROPANE_FP32 || dtype == PROPANE_BF16;
 }
@@ -243,7 +230,7 @@ static bool is_float(propane_dtype dtype) {
 /* Through fp32 for floats and int32 for the rest: the buffer knows the element type. */
 static propane_status write_values(propane_buffer *buffer, const propane_io *io, double (*value)(const void *, int64_t),
                                    const void *from, propane_error *err) {
-    const int64_t count = count_of(io);
+    const int64_t count = propane_io_count(io);
     void *copy = mem_array((size_t)count + 1, 4);
     if (!copy) return propane_fail_memory(err, (size_t)count * 4);
     const bool real = is_float(io->dtype);
@@ -282,7 +269,7 @@ static propane_status fill_picture(const session *s, int index, const session_in
     const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, io->name) : NULL;
     char shape[160];
     npy fitted = {0};
-    shape_text(shape, io->rank, io->dim);
+    text_shape(shape, io->rank, io->dim);
     const int channels = io->rank == 4 ? (int)io->dim[1] : 0;
     if (io->rank != 4 || io->dim[0] != 1 || (channels != 1 && channels != 3))
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -323,10 +310,10 @@ static propane_status fill_array(const session *s, int index, const session_inpu
         part.data = (uint8_t *)part.data + step * part.count * part.size;
         return write_values(s->bindings[index].buffer, io, array_value, &part, err);
     }
-    bool same = io->rank == in->array.rank || (count_of(io) == 1 && in->array.count == 1);
+    bool same = io->rank == in->array.rank || (propane_io_count(io) == 1 && in->array.count == 1);
     for (int i = 0; same && i < io->rank && io->rank == in->array.rank; i++) same = io->dim[i] == in->array.dim[i];
-    shape_text(want, io->rank, io->dim);
-    shape_text(have, in->array.rank, in->array.dim);
+    text_shape(want, io->rank, io->dim);
+    text_shape(have, in->array.rank, in->array.dim);
     if (!same)
         return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' is %s; the array is %s", io->name, want, have);
     return write_values(s->bindings[index].buffer, io, array_value, &in->array, err);
@@ -417,7 +404,7 @@ propane_status session_fill(session *s, const session_inputs *in, int64_t seed, 
             PROPANE_TRY(write_values(s->bindings[i].buffer, io, random_value, &d, err));
         else if (used < sizeof missing - 230) {
             char shape[160];
-            shape_text(shape, io->rank, io->dim);
+            text_shape(shape, io->rank, io->dim);
             used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%.60s %s", used ? ", " : "", io->name,
                                      shape);
         }
@@ -479,7 +466,7 @@ propane_status session_run(session *s, int64_t *ns, propane_error *err) {
 propane_status session_output(session *s, int index, const propane_io **io, float **out, int64_t *count,
                               propane_error *err) {
     *io = io_at(s, s->inputs + index);
-    *count = count_of(*io);
+    *count = propane_io_count(*io);
     *out = mem_array((size_t)*count + 1, sizeof **out);
     if (!*out) return propane_fail_memory(err, (size_t)*count * sizeof **out);
     propane_status status =
@@ -495,7 +482,8 @@ static void npy_of(const propane_io *io, npy *out) {
     } types[] = {
         [PROPANE_FP16] = {'f', 2}, [PROPANE_FP32] = {'f', 4},  [PROPANE_INT32] = {'i', 4}, [PROPANE_BOOL] = {'b', 1},
         [PROPANE_INT8] = {'i', 1}, [PROPANE_UINT8] = {'u', 1}, [PROPANE_INT16] = {'i', 2}, [PROPANE_UINT16] = {'u', 2}};
-    *out = (npy){.kind = types[io->dtype].kind, .size = types[io->dtype].size, .rank = io->rank, .count = count_of(io)};
+    *out = (npy){
+        .kind = types[io->dtype].kind, .size = types[io->dtype].size, .rank = io->rank, .count = propane_io_count(io)};
     for (int i = 0; i < io->rank; i++) out->dim[i] = io->dim[i];
 }
 

@@ -55,30 +55,14 @@ bool tune_asked(int argc, char **argv) {
 
 /* ---- the run's folder ----------------------------------------------------------------------------------------------------- */
 
-static bool in_folder(const char *dir, const char *name) {
-    char *path = run_path(dir, name);
-    const bool there = path && file_exists(path);
-    mem_free(path);
-    return there;
-}
-
 static propane_status prepare_folder(tune_job *j, propane_error *err) {
     const char *dir = j->options.run_dir;
-    const bool run = in_folder(dir, TRAIN_CHECKPOINT);
-    if (j->options.resume && !run)
-        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                            "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
-    if (!j->options.resume && run)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s already holds a run: go on with --resume, or give another --run", dir);
-    if (!j->options.resume && (in_folder(dir, TUNE_PACKAGE) || in_folder(dir, TRAIN_MODEL)))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "%s already holds a model, which this run would overwrite: give another --run", dir);
-    return run_lock(dir, &j->lock, err);
+    return run_begin(dir, j->options.resume, run_holds(dir, TUNE_PACKAGE) || run_holds(dir, TRAIN_MODEL), &j->lock,
+                     err);
 }
 
 static propane_status recall(tune_job *j, propane_error *err) {
-    if (!in_folder(j->options.run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK; /* told later */
+    if (!run_holds(j->options.run_dir, TRAIN_CHECKPOINT)) return PROPANE_OK; /* told later */
     char *path = run_path(j->options.run_dir, TRAIN_CHECKPOINT);
     j->arena = arena_create();
     propane_status status =
@@ -90,24 +74,13 @@ static propane_status recall(tune_job *j, propane_error *err) {
 
 /* ---- what the run tells --------------------------------------------------------------------------------------------------- */
 
-static void flush(void) {
-    if (!cli_flush()) cli_interrupted = true;
-}
-
 static void on_step(void *context, const train_report *r) {
     tune_job *j = context;
-    const double seconds = (double)(clock_ns() - j->start_ns) / 1e9, done = (double)(r->step - j->first_step);
-    const progress_step s = {.step = r->step,
-                             .loss = r->loss,
-                             .lr = r->lr,
-                             .loss_scale = 1,
-                             .tokens_per_s = r->tokens_per_s,
-                             .device_ms = r->device_ms,
-                             .host_ms = r->host_ms,
-                             .seconds_left = done > 0 ? seconds / done * (double)(j->options.steps - r->step) : 0};
+    const double seconds = (double)(clock_ns() - j->start_ns) / 1e9;
+    const progress_step s = progress_of(r, seconds, j->first_step, j->options.steps);
     telemetry_step(&j->telemetry, r, seconds, NULL);
     progress_show(&j->progress, &s);
-    flush();
+    progress_flush();
 }
 
 static void on_evaluation(void *context, const tune_evaluation *e) {
@@ -126,13 +99,13 @@ static void on_evaluation(void *context, const tune_evaluation *e) {
     } else {
         progress_line(&j->progress, "step %" PRId64 "  validation: loss %.6g", e->step, e->loss);
     }
-    flush();
+    progress_flush();
 }
 
 static void on_checkpoint(void *context, int64_t step, const char *path) {
     tune_job *j = context;
     progress_checkpoint(&j->progress, step, path, !j->options.checkpoint_interval || step == j->options.steps);
-    flush();
+    progress_flush();
 }
 
 static void tell_start(const tune_job *j) {
@@ -157,7 +130,7 @@ static void tell_start(const tune_job *j) {
                tune_step_samples(tune_machine(j->run)) == 1 ? "" : "s");
     printf("device %s, threads %d\n", j->options.device, pool_threads());
     if (tune_steps_done(j->run) > 0) printf("resumed after step %" PRId64 "\n", tune_steps_done(j->run));
-    flush();
+    progress_flush();
 }
 
 static void tell_end(tune_job *j) {

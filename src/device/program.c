@@ -214,6 +214,12 @@ const propane_io *propane_program_output(const propane_program *program, int ind
     return index >= 0 && index < program->p.output_count ? &program->p.outputs[index] : NULL;
 }
 
+int64_t propane_io_count(const propane_io *io) {
+    int64_t count = 1;
+    for (int d = 0; d < io->rank; d++) count *= io->dim[d];
+    return count;
+}
+
 const propane_io *propane_program_find(const propane_program *program, const char *name) {
     for (int i = 0; i < program->p.input_count; i++)
         if (strcmp(program->p.inputs[i].name, name) == 0) return &program->p.inputs[i];

@@ -41,22 +41,16 @@ int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count) {
 
 /* ---- running -------------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t elements(const propane_io *io) {
-    int64_t count = 1;
-    for (int i = 0; i < io->rank; i++) count *= io->dim[i];
-    return count;
-}
-
 static propane_status put(const propane_program *p, const char *name, propane_buffer *buffer, const float *data,
                           propane_error *err) {
     const propane_io *io = propane_program_find(p, name);
-    return propane_buffer_write(buffer, io, PROPANE_FP32, data, elements(io), err);
+    return propane_buffer_write(buffer, io, PROPANE_FP32, data, propane_io_count(io), err);
 }
 
 static propane_status take(const propane_program *p, const char *name, propane_buffer *buffer, float *data,
                            propane_error *err) {
     const propane_io *io = propane_program_find(p, name);
-    return propane_buffer_read(buffer, io, PROPANE_FP32, data, elements(io), err);
+    return propane_buffer_read(buffer, io, PROPANE_FP32, data, propane_io_count(io), err);
 }
 
 static propane_status execute(propane_request *r, propane_error *err) {

@@ -89,13 +89,6 @@ static const npy *array_named(const npz *z, const char *name) {
 
 /* ---- checking ------------------------------------------------------------------------------------------------------------- */
 
-static void shape_text(char out[160], int rank, const int64_t *dim) {
-    int used = snprintf(out, 160, "[");
-    for (int i = 0; i < rank && used < 140; i++)
-        used += snprintf(out + used, (size_t)(160 - used), "%s%lld", i ? ", " : "", (long long)dim[i]);
-    snprintf(out + used, (size_t)(160 - used), "]");
-}
-
 /* A sample's shape against the program's: ones in front do not count. */
 static bool same_shape(int rank, const int64_t *dim, int other_rank, const int64_t *other) {
     while (rank > 0 && dim[0] == 1) rank--, dim++;
@@ -108,8 +101,8 @@ static bool same_shape(int rank, const int64_t *dim, int other_rank, const int64
 static propane_status check_array(const char *source, const char *name, const npy *a, const mil_type *type, bool whole,
                                   int64_t count, propane_error *err) {
     char want[160], have[160];
-    shape_text(want, type->rank, type->dim);
-    shape_text(have, a->rank, a->dim);
+    text_shape(want, type->rank, type->dim);
+    text_shape(have, a->rank, a->dim);
     if (a->rank < 1 || a->dim[0] < 1)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s %s holds no samples", source, name, have);
     if (!same_shape(a->rank - 1, a->dim + 1, type->rank, type->dim))

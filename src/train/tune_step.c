@@ -16,9 +16,16 @@
 enum { ALIGN_FLOATS = 16, PROOF = 4 };
 #define PROOF_ERROR 1e-3 /* of the largest number; sums in another order differ by less than 1e-5 */
 
+/* What an input or an output of a program is to the host; index: of the weight or the input. */
+typedef struct role {
+    enum { ROLE_OUTPUT, ROLE_WEIGHT, ROLE_INPUT, ROLE_TARGET, ROLE_SEED, ROLE_GRADIENT, ROLE_LOSS } kind;
+    int index;
+} role;
+
 typedef struct unit {
     propane_program *program;
     propane_binding *bindings;
+    role *roles; /* of each binding */
     int inputs, count;
     propane_request *request;
 } unit;
@@ -62,17 +69,31 @@ static int weight_named(const tune_step *s, const char *name) {
     return -1;
 }
 
+static role role_of(const tune_step *s, const char *name, bool output) {
+    const mil_function *base = s->model->base;
+    int i;
+    if (output) {
+        if (strcmp(name, TUNE_LOSS) == 0) return (role){ROLE_LOSS, 0};
+        i = strncmp(name, "d_", 2) == 0 ? weight_named(s, name + 2) : -1;
+        return i >= 0 ? (role){ROLE_GRADIENT, i} : (role){ROLE_OUTPUT, 0};
+    }
+    if ((i = weight_named(s, name)) >= 0) return (role){ROLE_WEIGHT, i};
+    if (strcmp(name, TUNE_TARGET) == 0) return (role){ROLE_TARGET, 0};
+    for (i = 0; i < base->param_count; i++)
+        if (strcmp(base->params[i]->name, name) == 0) return (role){ROLE_INPUT, i};
+    return (role){ROLE_SEED, 0};
+}
+
 /* The host's memory for weights and gradients; NULL: it has a buffer of its own. */
-static float *memory_of(const tune_step *s, const char *name, bool output) {
-    int i = -1;
-    if (output && strncmp(name, "d_", 2) == 0) i = weight_named(s, name + 2);
-    if (!output) i = weight_named(s, name);
-    return i < 0 ? NULL : (output ? s->fresh : s->weights) + s->place[i];
+static float *memory_of(const tune_step *s, role r) {
+    if (r.kind != ROLE_WEIGHT && r.kind != ROLE_GRADIENT) return NULL;
+    return (r.kind == ROLE_GRADIENT ? s->fresh : s->weights) + s->place[r.index];
 }
 
 static propane_status make_buffer(tune_step *s, unit *u, int i, propane_error *err) {
     const propane_io *io = io_at(u, i);
-    float *memory = memory_of(s, io->name, i >= u->inputs);
+    u->roles[i] = role_of(s, io->name, i >= u->inputs);
+    float *memory = memory_of(s, u->roles[i]);
     u->bindings[i].name = io->name;
     if (memory && s->host) {
         const propane_status status = propane_buffer_wrap(s->device, memory, io->bytes, &u->bindings[i].buffer, err);
@@ -88,7 +109,8 @@ static propane_status unit_open(tune_step *s, const mil_function *f, unit *u, pr
     u->inputs = propane_program_input_count(u->program);
     u->count = u->inputs + propane_program_output_count(u->program);
     u->bindings = mem_array((size_t)u->count, sizeof *u->bindings);
-    if (!u->bindings) return propane_fail_memory(err, (size_t)u->count * sizeof *u->bindings);
+    u->roles = mem_array((size_t)u->count, sizeof *u->roles);
+    if (!u->bindings || !u->roles) return propane_fail_memory(err, (size_t)u->count * sizeof *u->bindings);
     for (int i = 0; i < u->count; i++) PROPANE_TRY(make_buffer(s, u, i, err));
     return propane_request_create(u->program, u->bindings, u->count, &u->request, err);
 }
@@ -97,38 +119,25 @@ static void unit_close(unit *u) {
     propane_request_free(u->request);
     for (int i = 0; u->bindings && i < u->count; i++) propane_buffer_free(u->bindings[i].buffer);
     mem_free(u->bindings);
+    mem_free(u->roles);
     propane_program_free(u->program);
     *u = (unit){0};
 }
 
-static int64_t count_of(const propane_io *io) {
-    int64_t count = 1;
-    for (int d = 0; d < io->rank; d++) count *= io->dim[d];
-    return count;
-}
-
-/* What the program calls by another name than the host: inputs from the staging arrays, weights where they are copied. */
+/* Inputs from the staging arrays, weights where they are copied. */
 static propane_status fill(tune_step *s, unit *u, propane_error *err) {
+    static const float one = 1;
     for (int i = 0; i < u->inputs; i++) {
+        const role r = u->roles[i];
+        const void *from = r.kind == ROLE_WEIGHT   ? tune_step_weight(s, r.index)
+                           : r.kind == ROLE_TARGET ? s->target
+                           : r.kind == ROLE_INPUT  ? s->stage[r.index]
+                                                   : (const void *)&one;
+        const bool whole = r.kind == ROLE_INPUT && !mil_dtype_is_float(s->model->base->params[r.index]->type.dtype);
         const propane_io *io = io_at(u, i);
-        propane_buffer *to = u->bindings[i].buffer;
-        const int weight = weight_named(s, io->name);
-        if (weight >= 0) {
-            if (!s->host)
-                PROPANE_TRY(propane_buffer_write(to, io, PROPANE_FP32, tune_step_weight(s, weight), count_of(io), err));
-            continue;
-        }
-        const float one = 1;
-        if (strcmp(io->name, TUNE_TARGET) == 0)
-            PROPANE_TRY(propane_buffer_write(to, io, PROPANE_FP32, s->target, count_of(io), err));
-        else if (strcmp(io->name, TUNE_SEED) == 0)
-            PROPANE_TRY(propane_buffer_write(to, io, PROPANE_FP32, &one, 1, err));
-        for (int k = 0; k < s->model->base->param_count; k++) {
-            const mil_value *p = s->model->base->params[k];
-            const propane_dtype dtype = mil_dtype_is_float(p->type.dtype) ? PROPANE_FP32 : PROPANE_INT32;
-            if (strcmp(p->name, io->name) == 0)
-                PROPANE_TRY(propane_buffer_write(to, io, dtype, s->stage[k], count_of(io), err));
-        }
+        if (r.kind != ROLE_WEIGHT || !s->host)
+            PROPANE_TRY(propane_buffer_write(u->bindings[i].buffer, io, whole ? PROPANE_INT32 : PROPANE_FP32, from,
+                                             propane_io_count(io), err));
     }
     return PROPANE_OK;
 }
@@ -197,11 +206,9 @@ propane_status tune_step_run(tune_step *s, bool first, double *loss, int64_t *co
     PROPANE_TRY(run(s, u, device_ns, err));
     for (int i = u->inputs; i < u->count; i++) {
         const propane_io *io = io_at(u, i);
-        float *to = memory_of(s, io->name, true);
-        if (strcmp(io->name, TUNE_LOSS) == 0)
-            PROPANE_TRY(propane_buffer_read(u->bindings[i].buffer, io, PROPANE_FP32, &sum, 1, err));
-        else if (!s->host && to)
-            PROPANE_TRY(propane_buffer_read(u->bindings[i].buffer, io, PROPANE_FP32, to, count_of(io), err));
+        float *to = u->roles[i].kind == ROLE_LOSS ? &sum : s->host ? NULL : memory_of(s, u->roles[i]);
+        if (to)
+            PROPANE_TRY(propane_buffer_read(u->bindings[i].buffer, io, PROPANE_FP32, to, propane_io_count(io), err));
     }
     *loss = (double)sum;
     if (!first && !s->sums) return propane_fail(err, PROPANE_ERR_INVALID, "gradients were not to be added up");
@@ -211,7 +218,7 @@ propane_status tune_step_run(tune_step *s, bool first, double *loss, int64_t *co
 
 static propane_status read_output(tune_step *s, unit *u, float *out, propane_error *err) {
     const propane_io *io = io_at(u, u->inputs);
-    return propane_buffer_read(u->bindings[u->inputs].buffer, io, PROPANE_FP32, out, count_of(io), err);
+    return propane_buffer_read(u->bindings[u->inputs].buffer, io, PROPANE_FP32, out, propane_io_count(io), err);
 }
 
 static void judge_position(const tune_step *s, int64_t p, int64_t inner, double *loss, int64_t *right) {

@@ -126,6 +126,11 @@ TEST(text_for_people) {
         EXPECT_TEXT(text_bytes(out, sizes[i].bytes), sizes[i].text);
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
         EXPECT_TEXT(text_duration(out, times[i].seconds), times[i].text);
+    char shape[160];
+    static const int64_t dim[] = {1, 3, 224, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, 5};
+    EXPECT_TEXT(text_shape(shape, 3, dim), "[1, 3, 224]");
+    EXPECT_TEXT(text_shape(shape, 0, dim), "[]");
+    EXPECT(strlen(text_shape(shape, 10, dim)) < sizeof shape && shape[strlen(shape) - 1] == ']');
     EXPECT(text_ends_with("m.gguf", ".gguf") && text_ends_with("M.GGUF", ".gguf") && text_ends_with(".gguf", ".gguf"));
     EXPECT(!text_ends_with("gguf", ".gguf") && !text_ends_with("m.gguf.old", ".gguf"));
 }

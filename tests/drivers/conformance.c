@@ -102,12 +102,6 @@ static propane_event *event_create(propane_device *d) {
     return event;
 }
 
-static int64_t count_of(const propane_io *io) {
-    int64_t count = 1;
-    for (int i = 0; i < io->rank; i++) count *= io->dim[i];
-    return count;
-}
-
 /* The add program with its buffers: x = first, first+1, ...; y = 10, 20, ... */
 typedef struct adder {
     propane_device *device;
@@ -179,7 +173,8 @@ void conformance_run(const char *text, const float *const *inputs, float *output
         const propane_io *io = i < in ? propane_program_input(p, i) : propane_program_output(p, i - in);
         bindings[i] = (propane_binding){io->name, buffer_for(d, io)};
         if (i < in)
-            EXPECT_OK(propane_buffer_write(bindings[i].buffer, io, PROPANE_FP32, inputs[i], count_of(io), &err));
+            EXPECT_OK(
+                propane_buffer_write(bindings[i].buffer, io, PROPANE_FP32, inputs[i], propane_io_count(io), &err));
     }
     propane_request *request = NULL;
     EXPECT_OK(propane_request_create(p, bindings, in + out, &request, &err));

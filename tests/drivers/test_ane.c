@@ -89,12 +89,6 @@ typedef struct job {
     int in, out;
 } job;
 
-static int64_t elements(const propane_io *io) {
-    int64_t n = 1;
-    for (int k = 0; k < io->rank; k++) n *= io->dim[k];
-    return n;
-}
-
 static const propane_io *io_at(const job *j, int i) {
     return i < j->in ? propane_program_input(j->program, i) : propane_program_output(j->program, i - j->in);
 }
@@ -128,13 +122,14 @@ static propane_status once(job *j) {
 
 static void put(job *j, int i, float first, float step) {
     float values[40000];
-    int64_t n = elements(io_at(j, i));
+    int64_t n = propane_io_count(io_at(j, i));
     for (int64_t k = 0; k < n; k++) values[k] = first + step * (float)k;
     EXPECT_OK(propane_buffer_write(j->buffers[i], io_at(j, i), PROPANE_FP32, values, n, &err));
 }
 
 static void take(job *j, int i, float *values) {
-    EXPECT_OK(propane_buffer_read(j->buffers[i], io_at(j, i), PROPANE_FP32, values, elements(io_at(j, i)), &err));
+    EXPECT_OK(
+        propane_buffer_read(j->buffers[i], io_at(j, i), PROPANE_FP32, values, propane_io_count(io_at(j, i)), &err));
 }
 
 static void end(job *j) {

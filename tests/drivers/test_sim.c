@@ -34,10 +34,8 @@ static void run_on(const char *uri, const char *text, const float *const *inputs
     int n = 0;
     for (int i = 0; i < propane_program_input_count(p); i++, n++) {
         const propane_io *io = propane_program_input(p, i);
-        int64_t elements = 1;
-        for (int k = 0; k < io->rank; k++) elements *= io->dim[k];
         EXPECT_OK(propane_buffer_create(d, io->bytes, &buffers[n], &err));
-        EXPECT_OK(propane_buffer_write(buffers[n], io, PROPANE_FP32, inputs[i], elements, &err));
+        EXPECT_OK(propane_buffer_write(buffers[n], io, PROPANE_FP32, inputs[i], propane_io_count(io), &err));
         bindings[n] = (propane_binding){io->name, buffers[n]};
     }
     const propane_io *out = propane_program_output(p, 0);
