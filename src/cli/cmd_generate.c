@@ -197,7 +197,9 @@ static propane_status item_begin(item *it, int sequence, propane_error *err) {
                              .stop_count = j->stops.count,
                              .logprobs = (int)j->logprobs,
                              .sampling = j->sampling};
-    return infer_job_begin(j->m.machine, sequence, &task, on_step, it, &it->job, err);
+    PROPANE_TRY(infer_job_begin(j->m.machine, sequence, &task, on_step, it, &it->job, err));
+    while (!infer_job_is_ready(it->job)) PROPANE_TRY(infer_job_read(it->job, err));
+    return PROPANE_OK;
 }
 
 static propane_status item_end(item *it, propane_error *err) {

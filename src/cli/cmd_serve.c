@@ -60,7 +60,7 @@ static propane_status serve(serve_job *j, propane_error *err) {
 }
 
 int cmd_serve(int argc, char **argv) {
-    serve_job j = {.m = {OPENED_MODEL_STANDARD, .parallel = 8}, .options = {.host = "127.0.0.1"}};
+    serve_job j = {.m = {OPENED_MODEL_STANDARD, .parallel = 8, .chunk = 256}, .options = {.host = "127.0.0.1"}};
     int64_t port = 8080, body = 4, queue = 512, connections = 1024;
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
@@ -74,6 +74,7 @@ int cmd_serve(int argc, char **argv) {
         {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
         OPENED_WORK_FLAGS(j.m),
         {"--parallel", CLI_INT, &j.m.parallel, 1, INFER_MAX_SEQUENCES, "N", "requests answered at the same time"},
+        {"--chunk", CLI_INT, &j.m.chunk, 1, 4096, "N", "positions that a prompt is read by; others go on in between"},
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
         {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},
         {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "at the same time"},

@@ -20,6 +20,7 @@ propane_status opened_model_start(opened_model *o, propane_error *err) {
     const mil_dtype dtype = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32;
     const infer_options options = {.dtype = dtype,
                                    .context = o->context,
+                                   .chunk = o->chunk,
                                    .weights = form_of(o->form, o->device, dtype, o->weights),
                                    .sequences = (int)o->parallel};
     PROPANE_TRY(propane_device_open(o->device, &o->opened, err));

@@ -12,7 +12,7 @@
 
 typedef struct opened_model {
     const char *model, *adapter, *vocabulary, *device, *precision, *form; /* adapter, vocabulary: may be NULL */
-    int64_t context, threads, parallel;                                   /* parallel: sequences at once; 0: 1 */
+    int64_t context, threads, parallel, chunk; /* parallel: sequences at once; 0: 1; chunk: as infer_options says */
     tokenizer *tokenizer;
     model_weights *weights;
     propane_device *opened;

@@ -133,6 +133,7 @@ struct infer_job {
     infer_sampler sampler;
     float *logits; /* that the next id is drawn from */
     int64_t made, reused;
+    int64_t read; /* of the prompt, what was there already included */
     bool done;
 };
 
@@ -143,7 +144,8 @@ static propane_status prepare(infer_job *j, propane_error *err) {
     j->logits = mem_array((size_t)infer_vocab(j->machine), sizeof *j->logits);
     if (!j->logits) return propane_fail_memory(err, (size_t)infer_vocab(j->machine) * sizeof *j->logits);
     j->reused = infer_reuse(j->machine, t->prompt, t->prompt_count - 1);
-    PROPANE_TRY(infer_read(j->machine, t->prompt + j->reused, t->prompt_count - j->reused, j->logits, err));
+    PROPANE_TRY(infer_check(j->machine, t->prompt + j->reused, t->prompt_count - j->reused, err));
+    j->read = j->reused;
     for (int64_t i = 0; i < t->prompt_count; i++) infer_sampler_see(&j->sampler, t->prompt[i]);
     j->done = t->count < 1;
     return PROPANE_OK;
@@ -165,6 +167,18 @@ propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, i
         *out = j;
     return status;
 }
+
+propane_status infer_job_read(infer_job *j, propane_error *err) {
+    int64_t now, left = infer_job_left(j);
+    if (!left) return PROPANE_OK;
+    infer_select(j->machine, j->sequence);
+    PROPANE_TRY(infer_read_part(j->machine, j->task.prompt + j->read, left, j->logits, &now, err));
+    j->read += now;
+    return PROPANE_OK;
+}
+
+int64_t infer_job_left(const infer_job *j) { return j->task.prompt_count - j->read; }
+bool infer_job_is_ready(const infer_job *j) { return infer_job_left(j) == 0; }
 
 void infer_job_free(infer_job *j) {
     if (!j) return;
@@ -207,7 +221,7 @@ propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propan
     float *logits[INFER_MAX_SEQUENCES];
     for (int i = 0; i < count; i++) {
         infer_job *j = jobs[i];
-        if (j->done || !draw(j, &ids[n])) continue;
+        if (j->done || !infer_job_is_ready(j) || !draw(j, &ids[n])) continue;
         if (j->c.held.failed) return propane_fail_memory(err, j->c.held.capacity);
         sequences[n] = j->sequence;
         logits[n++] = j->logits;
@@ -221,6 +235,7 @@ propane_status infer_complete(infer *m, const infer_task *task, infer_on_step ca
     *result = (infer_result){0};
     PROPANE_TRY(infer_job_begin(m, 0, task, callback, context, &j, err));
     propane_status status = PROPANE_OK;
+    while (!status && !j->done && !infer_job_is_ready(j)) status = infer_job_read(j, err);
     while (!status && !j->done) status = infer_advance(m, &j, 1, err);
     if (!status && j->c.held.failed) status = propane_fail_memory(err, j->c.held.capacity);
     *result = infer_job_result(j);

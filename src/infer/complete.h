@@ -58,10 +58,16 @@ typedef struct infer_result {
 /* A text that is being written, in a sequence of its own: several go on at once, each as it would alone. What the task
  * points to must stay until it is freed. */
 typedef struct infer_job infer_job;
-/* Reads the prompt. `sequence`: 0 .. infer_sequences(m) - 1; no other unfinished job has it. */
+/* Checks the prompt. `sequence`: 0 .. infer_sequences(m) - 1; no other unfinished job has it. */
 PROPANE_CHECK propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, infer_on_step callback,
                                              void *context, infer_job **out, propane_error *err);
-/* Draws one id for each job that is not done, and reads these together. After an error the jobs can only be freed. */
+/* Reads as much of the prompt as one pass takes. Nothing is drawn before all of it was read; other jobs may go on between
+ * two parts. */
+PROPANE_CHECK propane_status infer_job_read(infer_job *j, propane_error *err);
+int64_t infer_job_left(const infer_job *j);  /* ids of the prompt that are still to be read */
+bool infer_job_is_ready(const infer_job *j); /* there are none */
+/* Draws one id for each job that is ready and not done, and reads these together. After an error the jobs can only be
+ * freed. */
 PROPANE_CHECK propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propane_error *err);
 bool infer_job_is_done(const infer_job *j);
 int infer_job_sequence(const infer_job *j);

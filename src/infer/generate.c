@@ -237,21 +237,34 @@ static infer_set *choose_set(infer *m, int64_t left, wanted want) {
 }
 
 /* nll NULL: only the last logits are wanted; else there is one more id, which is only predicted. */
+static propane_status read_part(infer *m, const int32_t *ids, int64_t left, float *logits, double *nll, int64_t *read,
+                                propane_error *err) {
+    int vocab = (int)m->config.vocab_size;
+    infer_set *s = choose_set(m, left, nll ? ALL_LOGITS : NO_LOGITS);
+    int64_t now = left < s->positions ? left : s->positions;
+    bool last = now == left;
+    PROPANE_TRY(run_chunk(m, s, ids, now, nll ? ALL_LOGITS : last && logits ? LAST_LOGITS : NO_LOGITS, err));
+    for (int64_t t = 0; nll && t < now; t++) nll[t] = infer_nll(m->logits + t, vocab, s->positions, ids[t + 1]);
+    if (logits && last) memcpy(logits, m->logits, (size_t)vocab * sizeof *logits);
+    *read = now;
+    return PROPANE_OK;
+}
+
 static propane_status read_all(infer *m, const int32_t *ids, int64_t count, float *logits, double *nll,
                                propane_error *err) {
-    int vocab = (int)m->config.vocab_size;
-    for (int64_t done = 0; done < count;) {
-        int64_t left = count - done;
-        infer_set *s = choose_set(m, left, nll ? ALL_LOGITS : NO_LOGITS);
-        int64_t now = left < s->positions ? left : s->positions;
-        bool last = done + now == count;
-        PROPANE_TRY(run_chunk(m, s, ids + done, now, nll ? ALL_LOGITS : last && logits ? LAST_LOGITS : NO_LOGITS, err));
-        for (int64_t t = 0; nll && t < now; t++)
-            nll[done + t] = infer_nll(m->logits + t, vocab, s->positions, ids[done + t + 1]);
-        if (logits && last) memcpy(logits, m->logits, (size_t)vocab * sizeof *logits);
-        done += now;
-    }
+    for (int64_t done = 0, now; done < count; done += now)
+        PROPANE_TRY(read_part(m, ids + done, count - done, logits, nll ? nll + done : NULL, &now, err));
     return PROPANE_OK;
+}
+
+propane_status infer_check(const infer *m, const int32_t *ids, int64_t count, propane_error *err) {
+    return check_ids(m, ids, count, 0, err);
+}
+
+propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, float *logits, int64_t *read,
+                               propane_error *err) {
+    PROPANE_TRY(check_ids(m, ids, count, 0, err));
+    return read_part(m, ids, count, logits, NULL, read, err);
 }
 
 propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count, float *const *logits,

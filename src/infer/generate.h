@@ -47,6 +47,11 @@ int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count);
 /* Reads ids at the end of the sequence. `logits` [vocab] (may be NULL): after the last one. An id outside the vocabulary
  * and a sequence longer than the context are errors; then nothing was read. */
 PROPANE_CHECK propane_status infer_read(infer *m, const int32_t *ids, int64_t count, float *logits, propane_error *err);
+/* What infer_read would say of these ids before it reads any. */
+PROPANE_CHECK propane_status infer_check(const infer *m, const int32_t *ids, int64_t count, propane_error *err);
+/* infer_read in parts: as many of the ids as one pass takes, which *read tells; `logits` are filled by the last part. */
+PROPANE_CHECK propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, float *logits, int64_t *read,
+                                             propane_error *err);
 /* One id at the end of each of these different sequences, all at once: the weights are read once for all. logits[i] [vocab]:
  * after the i-th; NULL: nobody asks for them. */
 PROPANE_CHECK propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count,

@@ -285,17 +285,45 @@ answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet 
     return a;
 }
 
+/* Whose prompt is read next; NULL: nobody's. Answers that nobody wants any more end here. */
+static answer *next_reader(serve_engine *e, answer *const *answers, int count) {
+    answer *next = NULL;
+    for (int i = 0; i < count; i++) {
+        answer *a = answers[i];
+        serve_problem p = {0};
+        if (!a->job || infer_job_is_ready(a->job)) continue;
+        if (!a->out.wanted(a->out.context)) {
+            a->gone = true;
+            end(a, &p);
+        } else if (!next || (e->shortest && infer_job_left(a->job) < infer_job_left(next->job))) {
+            next = a;
+        }
+    }
+    return next;
+}
+
+/* Only the answer whose prompt cannot be read ends. */
+static void read_prompt(serve_engine *e, answer *const *answers, int count) {
+    answer *a = next_reader(e, answers, count);
+    propane_error err = {0};
+    serve_problem p = {0};
+    e->shortest = !e->shortest;
+    if (!a || infer_job_read(a->job, &err) == PROPANE_OK) return;
+    serve_refuse(&p, 500, "server_error", NULL, NULL, "%s", err.text);
+    end(a, &p);
+}
+
 void serve_advance(serve_engine *e, answer *const *answers, int count) {
     infer_job *jobs[INFER_MAX_SEQUENCES] = {NULL};
     propane_error err = {0};
     int n = 0;
     for (int i = 0; i < count; i++)
-        if (answers[i]->job) jobs[n++] = answers[i]->job;
+        if (answers[i]->job && infer_job_is_ready(answers[i]->job)) jobs[n++] = answers[i]->job;
     propane_status status = infer_advance(e->machine, jobs, n, &err);
     for (int i = 0; i < count; i++) {
         answer *a = answers[i];
         serve_problem p = {0};
-        if (!a->job) continue;
+        if (!a->job || !infer_job_is_ready(a->job)) continue;
         if (status) {
             serve_refuse(&p, 500, "server_error", NULL, NULL, "%s", err.text);
             end(a, &p);
@@ -309,6 +337,7 @@ void serve_advance(serve_engine *e, answer *const *answers, int count) {
                 end(a, &p);
         }
     }
+    read_prompt(e, answers, count);
 }
 
 bool serve_is_done(const answer *a) { return a->done; }

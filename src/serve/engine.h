@@ -16,6 +16,7 @@ typedef struct serve_engine {
     int64_t created;    /* when it was loaded, seconds since 1970 */
     uint64_t next_seed; /* for requests without one */
     bool busy[INFER_MAX_SEQUENCES];
+    bool shortest; /* whose prompt is read next: what has least left, or what began first, in turns */
 } serve_engine;
 
 /* Where an answer goes. The first call of `begin` decides about the status; then come bytes. */
@@ -31,7 +32,9 @@ typedef struct serve_answer serve_answer;
 /* Begins one; fewer than infer_sequences(e->machine) are on their way. `r` and what `out` names must stay until it is
  * freed. NULL: no memory; that was answered. */
 serve_answer *serve_begin(serve_engine *e, const serve_request *r, const serve_outlet *out);
-/* A token further, all of them. */
+/* A token further, all of them whose prompt was read; then one part of one prompt (infer_job_read), in turns
+ * of the answer that began first and of the one that has least left: so a long prompt holds up the others, those that have a
+ * short one to read included, by one part at a time. */
 void serve_advance(serve_engine *e, serve_answer *const *answers, int count);
 bool serve_is_done(const serve_answer *a); /* all was handed out */
 void serve_free(serve_answer *a);

@@ -29,7 +29,7 @@ typedef struct bench {
 
 static bench b;
 
-static void set_up_with(int queue, int sequences) {
+static void set_up_chunk(int queue, int sequences, int64_t chunk) {
     model_config c;
     model_config_default(&c);
     c.hidden_size = c.intermediate_size = 32;
@@ -41,7 +41,8 @@ static void set_up_with(int queue, int sequences) {
     EXPECT_OK(model_weights_create(&c, &b.w, &err));
     model_weights_init(b.w, 11, 0.3);
     EXPECT_OK(propane_device_open("cpu", &b.d, &err));
-    EXPECT_OK(infer_create(b.d, b.w, &(infer_options){.dtype = MIL_fp32, .sequences = sequences}, &b.m, &err));
+    EXPECT_OK(infer_create(b.d, b.w, &(infer_options){.dtype = MIL_fp32, .sequences = sequences, .chunk = chunk}, &b.m,
+                           &err));
     EXPECT_OK(tokenizer_create_bytes(&b.t, &err));
     EXPECT_OK(infer_chat_open("nowhere", b.t, "plain", &b.chat, &err));
     b.engine = (serve_engine){.machine = b.m, .tokenizer = b.t, .chat = &b.chat, .name = "tiny", .next_seed = 1};
@@ -50,6 +51,8 @@ static void set_up_with(int queue, int sequences) {
     b.port = serve_port(b.server);
     EXPECT(b.port > 0);
 }
+
+static void set_up_with(int queue, int sequences) { set_up_chunk(queue, sequences, 0); }
 
 static void set_up(int queue) { set_up_with(queue, 1); }
 
@@ -459,6 +462,75 @@ TEST(requests_that_come_together_are_answered_as_alone) {
     tear_down();
 }
 
+/* What an outlet got, as a count of what both got before. */
+typedef struct told {
+    int *clock, writes, first, last; /* moments of the first and last write */
+    bool gone;
+} told;
+
+static void told_begin(void *context, int http, bool stream) {
+    const told *t = context;
+    (void)stream;
+    EXPECT(http == (t->gone ? 503 : 200));
+}
+
+static bool told_write(void *context, const char *bytes, size_t length) {
+    told *t = context;
+    (void)bytes, (void)length;
+    if (!t->writes++) t->first = *t->clock;
+    t->last = *t->clock;
+    return true;
+}
+
+static bool told_wanted(void *context) { return !((const told *)context)->gone; }
+
+static serve_answer *begin_told(serve_request *request, const char *body, told *t) {
+    const serve_outlet out = {t, told_begin, told_write, told_wanted};
+    serve_problem p;
+    EXPECT(serve_request_parse(body, strlen(body), false, request, &p));
+    serve_answer *a = serve_begin(&b.engine, request, &out);
+    EXPECT(a && !serve_is_done(a));
+    return a;
+}
+
+/* A long prompt is read in parts: an answer that is being written goes on by a token with each of them, a short prompt that
+ * comes later waits for one part of it, and what nobody wants any more ends at once. */
+TEST(a_long_prompt_delays_others_by_one_part) {
+    set_up_chunk(10, 4, 32);
+    char body[4000];
+    size_t n = (size_t)snprintf(body, sizeof body, "{\"prompt\":\"");
+    for (int i = 0; i < 290; i++) body[n++] = (char)('a' + i * 7 % 26);
+    snprintf(body + n, sizeof body - n, "\",\"max_tokens\":3,\"stream\":true,\"temperature\":0,\"logprobs\":0}");
+    static const char brief[] =
+        "{\"prompt\":\"ab\",\"max_tokens\":40,\"stream\":true,\"temperature\":0,\"logprobs\":0}";
+    enum { WRITING, LONG, GONE, SHORT };
+    int clock = 0, count = 1;
+    told t[4] = {{.clock = &clock}, {.clock = &clock}, {.clock = &clock}, {.clock = &clock}};
+    serve_request requests[4];
+    serve_answer *a[4] = {begin_told(&requests[WRITING], brief, &t[WRITING])};
+    for (; clock < 4; clock++) serve_advance(&b.engine, a, count);
+    EXPECT(t[WRITING].writes == 3); /* its own prompt, then a token with each */
+    for (; count < 3; count++) a[count] = begin_told(&requests[count], body, &t[count]);
+    for (; !serve_is_done(a[LONG]); clock++) {
+        int before = t[WRITING].writes;
+        EXPECT_MSG(clock < 30, "moment %d", clock);
+        if (clock == 6) t[GONE].gone = true; /* in the middle of the prompts */
+        if (clock == 8) a[count++] = begin_told(&requests[SHORT], brief, &t[SHORT]);
+        serve_advance(&b.engine, a, count);
+        EXPECT(serve_is_done(a[GONE]) == (clock >= 6));
+        EXPECT_MSG(t[WRITING].writes == before + 1, "moment %d: %d more", clock, t[WRITING].writes - before);
+    }
+    EXPECT_MSG(t[SHORT].first <= 10, "a part of the long one, its own, a token: %d", t[SHORT].first);
+    EXPECT_MSG(t[LONG].first == 4 + 10 + 1, "290 = 9 * 32 + 2, and the short one's part: %d", t[LONG].first);
+    EXPECT(t[LONG].last == t[LONG].first + 2 && t[WRITING].last > t[LONG].first);
+    while (!serve_is_done(a[WRITING]) || !serve_is_done(a[SHORT])) serve_advance(&b.engine, a, count);
+    for (int i = 0; i < count; i++) {
+        serve_free(a[i]);
+        serve_request_deinit(&requests[i]);
+    }
+    tear_down();
+}
+
 TEST(slow_and_aborted_clients_hold_up_nobody) {
     set_up(100);
     char byte;
@@ -559,5 +631,6 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 
 SUITE("serve/serve", T(completions_are_answered), T(streams_add_up_to_the_answer), T(models_and_health_are_told),
       T(wrong_requests_are_told_what_is_wrong), T(malformed_http_is_refused), T(two_hundred_connections_at_once),
-      T(requests_that_come_together_are_answered_as_alone), T(slow_and_aborted_clients_hold_up_nobody),
-      T(a_full_queue_says_so), T(the_end_is_clean), T(addresses_that_cannot_be_had_are_errors))
+      T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
+      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(the_end_is_clean),
+      T(addresses_that_cannot_be_had_are_errors))
