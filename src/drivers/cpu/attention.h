@@ -50,7 +50,7 @@ size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads);
 /* scratch: 64-byte aligned, for pool_threads(). */
 void cpu_attention_run(const cpu_attention *a, void *scratch);
 
-/* ---- one row of scores, for each instruction set (attention_body.h) -------------------------------------------------- */
+/* ---- scores, for each instruction set (attention_body.h) -------------------------------------------------------------- */
 
 /* Columns lie in panels of `nr` columns, `step` floats apart; in a first operand in its second form, of 4. */
 typedef struct attention_row {
@@ -59,11 +59,14 @@ typedef struct attention_row {
 } attention_row;
 
 typedef struct attention_kernels {
-    /* p = exp(s - max) for the first `count` columns, 0 up to `width`; returns 1 / sum. p is in panels of 4. */
-    float (*exponentials)(attention_row s, attention_row p, int64_t count, int64_t width);
-    /* s becomes the probabilities, dp the scores' gradient, which is also written to `copy`, in panels of 4. */
+    /* s [rows][nr], a query row in each column, which sees row j if j <= first + column: s = exp(s - the largest that it
+     * sees), 0 for what it does not see; inverse [nr] = 1 / sum. */
+    void (*columns)(float *s, int64_t rows, int64_t first, float *inverse);
+    /* to [width][cols] (rows `step` apart, may be `from`) = from [width][nr], each column times its factor */
+    void (*scale)(float *to, int64_t step, const float *from, const float *factor, int64_t width, int64_t cols);
+    /* A row: s becomes the probabilities of the first `count` columns, dp the scores' gradient, which is also written to
+     * `copy`, in panels of 4; zeros up to `width`. */
     void (*gradient)(attention_row s, attention_row dp, attention_row copy, int64_t count, int64_t width);
-    void (*scale)(float *x, float factor, int64_t count);
 } attention_kernels;
 
 extern const attention_kernels attention_kernels_plain;
