@@ -24,6 +24,7 @@ typedef struct plan {
     layout a, b, c;
     cpu_dtype a_type, b_type, c_type;
     float alpha;
+    bool own_residual; /* C itself is what is added */
     bool accumulate, row_bias, col_bias, residual, apply, bf16, pointers, share_a, share_b, pack_a, pack_b;
 } plan;
 
@@ -91,6 +92,7 @@ typedef struct work {
     storage a, b, c, residual;
     float *row_bias, *col_bias, factor;
     void *before; /* C's memory as it was */
+    bool own_residual;
 } work;
 
 /* Largest error as a part of its bound; elements between C's must not change. */
@@ -115,7 +117,9 @@ static double check(const cpu_gemm *g, const work *w, const char *what) {
                 double was = (double)(size == 2 ? fp16_to_f32(((uint16_t *)w->before)[at]) : ((float *)w->before)[at]);
                 double terms[4] = {g->accumulate ? was : 0, w->row_bias ? (double)w->row_bias[i] : 0,
                                    w->col_bias ? (double)w->col_bias[j] : 0,
-                                   g->epilogue.residual ? (double)load(&w->residual.matrix, item, i, j) : 0};
+                                   w->own_residual        ? was
+                                   : g->epilogue.residual ? (double)load(&w->residual.matrix, item, i, j)
+                                                          : 0};
                 for (int t = 0; t < 4; t++) sum += terms[t], magnitude += fabs(terms[t]);
                 if (g->epilogue.apply) {
                     sum = sum * (double)w->factor + (double)((item + 3 * i + j) % 7);
@@ -176,6 +180,8 @@ static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, bool verify, doub
         make(&w.residual, &r, p->m, p->n, p->batch, p->c, p->a_type, false, false, true);
         g.epilogue.residual = &w.residual.matrix;
     }
+    cpu_matrix own = g.c;
+    if (p->own_residual) g.epilogue.residual = &own, w.own_residual = true;
     if (p->apply) g.epilogue.apply = apply, g.epilogue.context = &w.factor;
     size_t size = g.c.dtype == CPU_F16 ? 2 : 4, pack_bytes[2] = {0, 0};
     w.before = mem_array((size_t)w.c.elements, 4);
@@ -312,6 +318,36 @@ TEST(long_sums) {
                             .bf16 = form % 6 == 5,
                             .pack_a = form % 8 == 1 && form % 3 != 2,
                             .pack_b = form % 8 == 3 && form % 3 != 2};
+    with_threads(p, count);
+}
+
+/* What is added in the first block of k as the tiles write C: whole tiles and edges, one block of k and several, items by
+ * stride and by pointer, C itself; and what cannot be added like that (alpha, fp16). */
+TEST(residuals) {
+    static const int64_t m[] = {12, 14, 28, 45}, n[] = {32, 37, 64}, k[] = {3, 64, 1030, 2100};
+    plan p[4 * 3 * 4 + 4];
+    int count = 0;
+    for (int i = 0; i < 4 * 3 * 4; i++)
+        p[count++] = (plan){.m = m[i % 4],
+                            .n = n[i / 4 % 3],
+                            .k = k[i / 12],
+                            .batch = 1 + i % 3 % 2,
+                            .alpha = 1,
+                            .a = i & 1 ? COLS : ROWS,
+                            .share_a = i % 5 == 0,
+                            .pointers = i % 7 < 3,
+                            .residual = i % 4 != 3,
+                            .own_residual = i % 4 == 3};
+    for (int i = 0; i < 4; i++)
+        p[count++] = (plan){.m = 30,
+                            .n = 70,
+                            .k = 1500,
+                            .batch = 2,
+                            .alpha = i == 0 ? 0.5f : 1,
+                            .a_type = i == 1 ? CPU_F16 : CPU_F32,
+                            .c = i == 2 ? COLS : ROWS,
+                            .accumulate = i == 3,
+                            .residual = true};
     with_threads(p, count);
 }
 
@@ -527,5 +563,5 @@ TEST(pieces) {
             check_pieces((cpu_isa)isa, sizes[i % 4], sizes[i / 4 % 4], i & 16 ? 96 : 512, i & 32, i & 8);
 }
 
-SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(blocks), T(vectors), T(empty), T(infinities), T(bands),
-      T(pieces), T(instruction_sets))
+SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(vectors), T(empty),
+      T(infinities), T(bands), T(pieces), T(instruction_sets))

@@ -64,7 +64,8 @@ static void check_tile(int64_t rows, int64_t cols, int64_t k, bool turn_a, bool 
     t->pack(pa, height, a, dtype, turn_a ? 1 : k, turn_a ? rows : 1, rows, 0, k, true);
     t->pack(pb, t->nr, b, dtype, turn_b ? k : 1, turn_b ? 1 : cols, cols, 0, k, true);
     float c[16 * 64];
-    t->tiles[height / t->row_step - 1](pa, pb, kw, c, t->nr, 1, false, &(gemm_next){(const char *)a, 0, 0, NULL, 0});
+    t->tiles[height / t->row_step - 1](pa, pb, kw, c, t->nr, 1, false,
+                                       &(gemm_next){(const char *)a, 0, 0, NULL, 0, NULL});
     for (int64_t i = 0; i < height; i++)
         for (int64_t j = 0; j < t->nr; j++) {
             double want = 0, magnitude = 0;

@@ -198,7 +198,7 @@ static void forward_columns(const run *r, float *m, int64_t item, bool v_form, i
     const room *o = &r->room;
     const cpu_attention_operand *q = &a->at[CPU_ATTENTION_Q];
     int64_t nr = r->g->nr, mr = r->g->mr, count = seen(a, local + cols - 1), depth = round_up(a->keys, GEMM_BLOCK);
-    gemm_next none = {(const char *)(m + o->q), 0, 0, NULL, 0};
+    gemm_next none = {(const char *)(m + o->q), 0, 0, NULL, 0, NULL};
     r->g->pack(m + o->q, (int)nr, item_of(q, item) + first * q->row * size_of(q->dtype), q->dtype, q->row, q->col, cols,
                0, a->width, false);
     for (int64_t j = 0; j < count; j += mr)
@@ -238,7 +238,7 @@ static void backward_panel(const run *r, float *m, int64_t item, int64_t first, 
     int64_t nr = r->g->nr, height = height_of(r, rows), step = (o->block + r->g->mr) * nr;
     int64_t count = seen(a, local + i + rows - 1), panels = div_up(count, nr);
     float *s = m + o->s + i * nr, *d = m + o->d + i * nr;
-    gemm_next none = {(const char *)(m + o->q), 0, 0, NULL, 0};
+    gemm_next none = {(const char *)(m + o->q), 0, 0, NULL, 0, NULL};
     pack_rows_of(r, &a->at[CPU_ATTENTION_Q], item, m + o->q, first + i, rows);
     pack_rows_of(r, &a->at[CPU_ATTENTION_O], item, m + o->o, first + i, rows);
     gemm_tile tile = tile_of(r, rows, false);
@@ -287,7 +287,7 @@ static void add_over_rows(const run *r, const float *turned, bool form, const fl
         for (int64_t c = 0; c < a->width; c += mr) {
             int64_t count = min_i64(mr, a->width - c);
             float *to = sum->at + c * sum->step + j * nr;
-            gemm_next next = {(const char *)turned, 0, 0, to, sum->step};
+            gemm_next next = {(const char *)turned, 0, 0, to, sum->step, NULL};
             tile_of(r, count, form)(turned + c * depth + from * height_of(r, count), scores + j * step + from * nr,
                                     rows - from, to, sum->step, scale, j < begun, &next);
         }

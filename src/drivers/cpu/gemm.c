@@ -59,6 +59,7 @@ typedef struct gemm_plan {
     int64_t k_blocks, k_block;
     int64_t moving_blocks; /* tasks of an item */
     bool needs_partial;    /* C cannot hold partial sums */
+    bool residual_first;   /* the residual is all that happens to C, and tiles can add to it as they write C */
     size_t standing_bytes, partial_bytes, worker_bytes;
 } gemm_plan;
 
@@ -192,6 +193,10 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
     }
     bool plain_c = g->c.dtype == CPU_F32 && g->c.col_stride == 1;
     p->needs_partial = p->k_blocks > 1 && !plain_c;
+    const cpu_epilogue *e = &g->epilogue;
+    p->residual_first = e->residual && !e->row_bias && !e->col_bias && !e->apply && !g->accumulate && g->alpha == 1 &&
+                        plain_c && e->residual->dtype == CPU_F32 && e->residual->col_stride == 1 &&
+                        e->residual->row_stride == g->c.row_stride;
     if (p->needs_partial) p->partial_bytes = round_bytes(g->m * g->n) * (p->by_item ? 1 : (size_t)g->batch);
     cpu_plan_moving(p);
 }
@@ -358,10 +363,11 @@ static ahead ahead_of(const gemm_plan *p, const gemm_view *v, bool is_a, int64_t
 static gemm_next ahead_next(ahead *h, const void *own) {
     int64_t tile = h->tile++, pairs = max_i64(1, div_up(h->lines, 2));
     if (h->base && h->along && 2 * tile < h->lines)
-        return (gemm_next){h->base + 2 * tile * h->step, 64, 2 * tile + 1 < h->lines ? h->step : 0, NULL, 0};
+        return (gemm_next){h->base + 2 * tile * h->step, 64, 2 * tile + 1 < h->lines ? h->step : 0, NULL, 0, NULL};
     if (h->base && !h->along && tile / pairs * h->share < h->k)
-        return (gemm_next){h->base + tile / pairs * h->share * h->step + tile % pairs * 128, h->step, 64, NULL, 0};
-    return (gemm_next){own, 0, 0, NULL, 0};
+        return (gemm_next){
+            h->base + tile / pairs * h->share * h->step + tile % pairs * 128, h->step, 64, NULL, 0, NULL};
+    return (gemm_next){own, 0, 0, NULL, 0, NULL};
 }
 
 static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
@@ -383,12 +389,15 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
     gemm_tile tile = ia == p->a_panels - 1 ? p->last_tile : p->tile;
     const cpu_epilogue *e = &p->g.epilogue;
     bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
-    bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->residual && !e->apply;
+    bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->apply;
+    done_in_c &= !e->residual || f->residual_first;
     if (rows == height && cols == k->nr && (done_in_c || !f->last)) {
         bool in_c = plain_c;
         float *to = in_c ? (float *)(uintptr_t)f->c.data : f->partial;
         int64_t stride = in_c ? f->c.row_stride : f->partial_stride;
-        bool add = f->first ? in_c && p->g.accumulate : true;
+        bool add = f->first ? in_c && (p->g.accumulate || f->residual_first) : true;
+        if (f->first && f->residual_first)
+            fetch.addend = (const float *)element(&f->residual, i * f->residual.row_stride + j);
         fetch.row = to + i * stride + j;
         fetch.row_step = stride;
         tile(aw, bw, kw, to + i * stride + j, stride, p->g.alpha, add, &fetch);
@@ -407,6 +416,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
 static gemm_finish finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1) {
     const gemm_plan *p = r->p;
     gemm_finish f = {.g = &p->g, .item = item, .c = view_of(&p->g.c, item), .first = k0 == 0, .last = k1 >= p->g.k};
+    f.residual_first = p->residual_first;
     if (p->g.epilogue.residual) f.residual = view_of(p->g.epilogue.residual, item);
     if (p->needs_partial) {
         f.partial =

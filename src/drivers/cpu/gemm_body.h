@@ -196,10 +196,11 @@ static VTARGET void gemm_pack_rows(float *target, int height, const void *data, 
 #define TILE_LOAD(r, j)  vf b##j = v_load(b + at_b + (j) * VL);
 #define TILE_FMA(r, j)   c##r##_##j = GEMM_DOT(x, b##j, c##r##_##j);
 #define TILE_STORE(r, j) v_store(c + (r) * ldc + (j) * VL, v_mul(c##r##_##j, scale));
-#define TILE_ADD(r, j)   v_store(c + (r) * ldc + (j) * VL, v_fma(c##r##_##j, scale, v_load(c + (r) * ldc + (j) * VL)));
-#define ROW_ZERO(r)      COLS(TILE_ZERO, r)
-#define ROW_STORE(r)     COLS(TILE_STORE, r)
-#define ROW_ADD(r)       COLS(TILE_ADD, r)
+#define TILE_ADD(r, j)                                                                                                 \
+    v_store(c + (r) * ldc + (j) * VL, v_fma(c##r##_##j, scale, v_load(c + behind + (r) * ldc + (j) * VL)));
+#define ROW_ZERO(r)  COLS(TILE_ZERO, r)
+#define ROW_STORE(r) COLS(TILE_STORE, r)
+#define ROW_ADD(r)   COLS(TILE_ADD, r)
 #define TILE_AHEAD(r, j)                                                                                               \
     if ((j) * VL % 16 == 0) __builtin_prefetch(b + ahead_b + at_b + (j) * VL);
 #define ROW_FMA(r)                                                                                                     \
@@ -243,6 +244,7 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
         enum { height = HEIGHT };                                                                                      \
         const float *row = fetch->row;                                                                                 \
         const char *now = fetch->at, *then = now + fetch->second;                                                      \
+        int64_t behind = !fetch->addend ? 0 : (int64_t)((uintptr_t)fetch->addend - (uintptr_t)c) / 4;                  \
         int64_t next = fetch->step, row_step = fetch->row_step, ahead_a = AHEAD_A * HEIGHT,                            \
                 ahead_b = AHEAD_B * GEMM_NR;                                                                           \
         TURN_BEGIN                                                                                                     \
@@ -254,6 +256,7 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
             now = then, then = after;                                                                                  \
             if (kw <= (HEIGHT) * GEMM_BLOCK && row && !(kw & (GEMM_BLOCK - GEMM_TURN))) {                              \
                 for (int j = 0; j < GEMM_NR; j += 16) __builtin_prefetch(row + j);                                     \
+                for (int j = 0; behind && j < GEMM_NR; j += 16) __builtin_prefetch(row + behind + j);                  \
                 row += row_step;                                                                                       \
             }                                                                                                          \
         }                                                                                                              \
@@ -342,13 +345,14 @@ static VTARGET void gemm_finish_tile(const gemm_finish *f, float *tile, int64_t 
         if (!f->first) add_row(tile, &partial, i + r, j, cols);
         /* where the partial sums are C itself, what C held is in them after the first block */
         if (f->g->accumulate && (f->partial == f->c.data ? f->first : f->last)) add_row(tile, &f->c, i + r, j, cols);
+        if (f->first && f->residual_first) add_row(tile, &f->residual, i + r, j, cols);
         if (!f->last) {
             store_row(&partial, tile, i + r, j, cols);
             continue;
         }
         if (e->row_bias) add_bias(tile, NULL, e->row_bias + i + r, cols);
         if (e->col_bias) add_bias(tile, e->col_bias + j, NULL, cols);
-        if (e->residual) add_row(tile, &f->residual, i + r, j, cols);
+        if (e->residual && !f->residual_first) add_row(tile, &f->residual, i + r, j, cols);
         if (e->apply) e->apply(e->context, tile, f->item, i + r, j, cols);
         store_row(&f->c, tile, i + r, j, cols);
     }

@@ -39,7 +39,8 @@ typedef struct gemm_finish {
     gemm_view c, residual;
     float *partial; /* sums of the k blocks before, fp32; C itself or scratch; NULL: there is one k block only */
     int64_t partial_stride;
-    bool first, last; /* k blocks */
+    bool first, last;    /* k blocks */
+    bool residual_first; /* added in the first of them */
 } gemm_finish;
 
 /* Memory that is wanted soon, fetched line by line while a tile is computed: two streams of `step` bytes in turn. */
@@ -48,9 +49,10 @@ typedef struct gemm_next {
     int64_t step, second; /* where the second stream begins, behind the first */
     const float *row;     /* and the first row of what the tile's sums are added to or written over, */
     int64_t row_step;     /* floats to the next */
+    const float *addend;  /* what the sums are added to, with C's stride; NULL: C itself */
 } gemm_next;
 
-/* c[r * ldc + j] = alpha * sum (+ c) for `height` rows and nr columns */
+/* c[r * ldc + j] = alpha * sum (+ c, or the addend) for `height` rows and nr columns */
 typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add,
                           const gemm_next *fetch);
 

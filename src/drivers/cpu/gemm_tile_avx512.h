@@ -18,6 +18,7 @@ typedef struct tile_call {
     int64_t c_row;                 /* 24: bytes */
     int64_t add;                   /* 32 */
     float alpha;                   /* 40 */
+    int64_t addend;                /* 48: bytes behind C of what is added */
 } tile_call;
 
 enum { FETCHING = 28 };
@@ -80,8 +81,8 @@ enum { FETCHING = 28 };
     "vmovups %%zmm" #s1 ", 64(%[a])\n\t"                          \
     "add %[b], %[a]\n\t"
 #define TILE_SUM(s0, s1)                                          \
-    "vfmadd213ps (%[a]), %%zmm0, %%zmm" #s0 "\n\t"                \
-    "vfmadd213ps 64(%[a]), %%zmm0, %%zmm" #s1 "\n\t"              \
+    "vfmadd213ps (%[a],%[addend]), %%zmm0, %%zmm" #s0 "\n\t"                \
+    "vfmadd213ps 64(%[a],%[addend]), %%zmm0, %%zmm" #s1 "\n\t"              \
     "vmovups %%zmm" #s0 ", (%[a])\n\t"                            \
     "vmovups %%zmm" #s1 ", 64(%[a])\n\t"                          \
     "add %[b], %[a]\n\t"
@@ -91,7 +92,8 @@ enum { FETCHING = 28 };
     static VTARGET void NAME(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add, \
                              const gemm_next *fetch) {            \
         int64_t turns = kw / 4, late = !fetch->row ? 0 : turns < FETCHING ? turns & ~(int64_t)1 : FETCHING; \
-        tile_call call = {late, kw % 4, c, ldc * 4, add, alpha};  \
+        uintptr_t addend = (uintptr_t)(fetch->addend ? fetch->addend : c); \
+        tile_call call = {late, kw % 4, c, ldc * 4, add, alpha, (int64_t)(addend - (uintptr_t)c)}; \
         const char *now = fetch->at, *then = now + fetch->second, *line = (const char *)fetch->row, *free; \
         turns -= late;                                            \
         __asm__ volatile(                                         \
@@ -105,12 +107,14 @@ enum { FETCHING = 28 };
             "jg 1b\n"                                             \
             "2:\n\t"                                              \
             "mov (%[call]), %[turns]\n\t"                         \
+            "mov 48(%[call]), %[addend]\n\t"                      \
             "test %[turns], %[turns]\n\t"                         \
             "jle 4f\n\t"                                          \
             ".p2align 6\n"                                        \
             "3:\n\t"                                              \
             TILE_TURN_OF(STEP, ROW)                               \
             "prefetcht0 (%[line])\n\t" /* a row is two lines */   \
+            "prefetcht0 (%[line],%[addend])\n\t"                  \
             "lea (%[line],%[line_step]), %[free]\n\t"             \
             "lea 64(%[line]), %[line]\n\t"                        \
             "test $1, %[turns]\n\t"                               \
@@ -139,7 +143,7 @@ enum { FETCHING = 28 };
             TILE_EACH(TILE_SUM)                                   \
             "8:\n\t"                                              \
             : [a] "+r"(a), [b] "+r"(b), [turns] "+r"(turns), [now] "+r"(now), [then] "+r"(then), [line] "+r"(line), \
-              [free] "=&r"(free)                                  \
+              [free] "=&r"(free), [addend] "=&r"(addend)          \
             : [next] "r"(fetch->step), [line_step] "r"(fetch->row_step * 4 - 64), [call] "r"(&call) \
             : "cc", "memory", "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", \
               "zmm11", "zmm12", "zmm13", "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", \
