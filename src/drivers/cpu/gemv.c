@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the split of a weights-times-vectors product: the vectors are gathered once, tasks take stretches of rows.
+ * Owns the split of weights-times-vectors products: the vectors are gathered once, tasks take stretches of rows, of one matrix
+ * or of several that read the same vectors.
  */
 #include "drivers/cpu/gemv.h"
 
@@ -10,7 +11,8 @@
 #include "base/pool.h"
 #include "drivers/cpu/gemv_dots.h"
 
-enum { TASK_BYTES = 1 << 16, INLINE_BYTES = 1 << 15, ROW_STEP = 4, ALIGN = 64 };
+/* A task reads about so many bytes, TASKS of them for each thread where there are enough: one that ends early takes more. */
+enum { TASK_MOST = 1 << 16, TASK_LEAST = 1 << 13, TASKS = 8, INLINE_BYTES = 1 << 15, ROW_STEP = 4, ALIGN = 64 };
 
 static const cpu_gemv_kernels *kernels_of(cpu_isa isa) {
     switch (isa) {
@@ -99,7 +101,8 @@ static void gather(const cpu_gemv *g, float *x, int columns) {
 }
 
 typedef struct gemv_run {
-    const cpu_gemv *g;
+    const cpu_gemv *g;             /* all of them alike, but for w, scales, m, c and residual */
+    int first[CPU_GEMV_GROUP + 1]; /* task of each product */
     const cpu_gemv_kernels *kernels;
     const cpu_gemv_dots *dots; /* NULL: fp32 */
     const float *x;
@@ -127,6 +130,10 @@ static void put_rows(const cpu_gemv *g, const float *y, int64_t i, int rows, int
 static void task_rows(void *context, int task, int worker) {
     const gemv_run *r = context;
     const cpu_gemv *g = r->g;
+    int which = 0;
+    while (task >= r->first[which + 1]) which++;
+    g += which;
+    task -= r->first[which];
     int64_t from = task * r->chunk, to = from + r->chunk < g->m ? from + r->chunk : g->m;
     int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), blocks = g->k / CPU_GEMV_BLOCK;
     int several = r->dots ? r->dots->rows[r->log2] : r->kernels->rows[r->log2];
@@ -147,9 +154,22 @@ static void task_rows(void *context, int task, int worker) {
     }
 }
 
-void cpu_gemv_run(const cpu_gemv *g, void *scratch) {
+/* Tasks of all products, for so many bytes of weights. */
+static int split(gemv_run *r, int count, int64_t bytes, int64_t row_bytes) {
+    int64_t part = bytes / ((int64_t)pool_threads() * TASKS);
+    part = part < TASK_LEAST ? TASK_LEAST : part > TASK_MOST ? TASK_MOST : part;
+    r->chunk = part / (row_bytes ? row_bytes : 1) / ROW_STEP * ROW_STEP;
+    if (r->chunk < ROW_STEP) r->chunk = ROW_STEP;
+    for (int i = 0; i < count; i++) r->first[i + 1] = r->first[i] + (int)((r->g[i].m + r->chunk - 1) / r->chunk);
+    return r->first[count];
+}
+
+void cpu_gemv_run(const cpu_gemv *g, void *scratch) { cpu_gemv_run_group(g, 1, scratch); }
+
+void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch) {
     gemv_run r = {.g = g, .kernels = kernels_of(g->isa), .dots = dots_of(g), .x = scratch, .log2 = log2_columns(g->n)};
-    int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k);
+    int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), bytes = 0;
+    assert(count >= 1 && count <= CPU_GEMV_GROUP);
     assert(g->n >= 1 && g->n <= CPU_GEMV_COLUMNS && (uintptr_t)scratch % ALIGN == 0);
     assert(!g->scales || g->k % CPU_GEMV_BLOCK == 0);
     r.columns = 1 << r.log2;
@@ -160,11 +180,10 @@ void cpu_gemv_run(const cpu_gemv *g, void *scratch) {
             r.dots->prepare(whole + (size_t)j * cpu_gemv_column_bytes(g->k), r.x + j * step_of(g->k), g->k, g->format);
         r.whole = whole;
     }
-    r.chunk = TASK_BYTES / (row_bytes ? row_bytes : 1) / ROW_STEP * ROW_STEP;
-    if (r.chunk < ROW_STEP) r.chunk = ROW_STEP;
-    int64_t tasks = (g->m + r.chunk - 1) / r.chunk;
-    if (g->m * row_bytes <= INLINE_BYTES)
-        for (int64_t i = 0; i < tasks; i++) task_rows(&r, (int)i, 0);
+    for (int i = 0; i < count; i++) bytes += g[i].m * row_bytes;
+    int tasks = split(&r, count, bytes, row_bytes);
+    if (bytes <= INLINE_BYTES)
+        for (int i = 0; i < tasks; i++) task_rows(&r, i, 0);
     else
-        pool_run(task_rows, &r, (int)tasks);
+        pool_run(task_rows, &r, tasks);
 }

@@ -22,7 +22,7 @@ typedef enum cpu_weights {
     CPU_WEIGHTS_COUNT
 } cpu_weights;
 
-enum { CPU_GEMV_COLUMNS = 8, CPU_GEMV_BLOCK = 32 };
+enum { CPU_GEMV_COLUMNS = 8, CPU_GEMV_BLOCK = 32, CPU_GEMV_GROUP = 4 };
 
 /* C = W X (+ R): W [m, k], X [k, n], n <= CPU_GEMV_COLUMNS. With scales, k is a multiple of CPU_GEMV_BLOCK. */
 typedef struct cpu_gemv {
@@ -38,7 +38,9 @@ typedef struct cpu_gemv {
 } cpu_gemv;
 
 size_t cpu_gemv_scratch_bytes(const cpu_gemv *g);
-void cpu_gemv_run(const cpu_gemv *g, void *scratch);          /* 64-byte aligned */
+void cpu_gemv_run(const cpu_gemv *g, void *scratch); /* 64-byte aligned */
+/* Up to CPU_GEMV_GROUP products of the same vectors (k, n, x, format, isa) in one parallel loop. */
+void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch);
 int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k); /* scales not counted */
 /* Weights of m rows as the A of a product of many columns; `data` and `scales` are the caller's to fill. */
 cpu_stored cpu_weights_stored(cpu_isa isa, cpu_weights format, int64_t k);
