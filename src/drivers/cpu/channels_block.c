@@ -18,9 +18,10 @@ enum {
     LEAST_CHANNELS = 32,     /* of a chunk */
     BAND_BYTES = 560 << 10,  /* what a band may take of the second cache */
     LARGE_BYTES = 768 << 10, /* images between layers that do not stay there: the 1x1 convolution comes in */
+    ALIASED = 256,           /* channels of which a multiple may lie so that they are copied (channels_dense.c) */
     TASKS_A_THREAD = 4,      /* wanted */
-    TWICE = 8,
-    MOST_TWICE = 4, /* one of so many lines may be made twice for more tasks; for small bands */
+    TWICE = 8,               /* one of so many lines may be made twice, so that there are tasks for all threads, */
+    MOST_TWICE = 4,          /* or so that a band fits */
 };
 
 typedef struct block_args {
@@ -31,7 +32,7 @@ typedef struct block_args {
     int64_t mid_col, mid_before, mid_line, out_line; /* between the layers */
     int64_t plane_floats, mid_floats, out_floats;    /* of a thread */
     float count;                                     /* mean: points of an image */
-    cpu_plan_ref x, y, other, scratch, sums, mean;
+    cpu_plan_ref x, y, scratch, sums, mean;
 } block_args;
 
 typedef struct block_call {
@@ -153,17 +154,23 @@ typedef struct division {
     int64_t band_lines, bands, chunk_panels, chunks, mid_lines;
 } division;
 
-/* Into bands and chunks; false: too many lines would be made twice. `line_floats`: of the image between, of all
- * channels; `more_floats`: of the results in front of a 1x1 convolution, of a copied line. */
-static bool divide(const cpu_channels_kernels *k, const mil_conv *first, const mil_conv *c, bool whole, int threads,
+/* Whether a task makes all channels: a 1x1 convolution reads them, or the first one works on a copy of its lines, which
+ * would be made for each chunk anew. */
+static bool takes_whole(const mil_conv *first, bool last) {
+    return last || first->kernel[0] * first->kernel[1] > 1 || first->c_in % ALIASED == 0;
+}
+
+/* Into bands and chunks; false: too many lines would be made twice. */
+static bool divide(const cpu_channels_kernels *k, const mil_conv *first, const mil_conv *c, bool last, int threads,
                    division *out) {
+    const bool whole = takes_whole(first, last);
     const int64_t panels = div_up(c->c_out, k->width), reach = (c->kernel[0] - 1) * c->dilation[0] + 1;
     const int64_t overlap = most(0, reach - c->stride[0]), width = c->in[1] + c->before[1] + c->after[1];
     out->chunk_panels = whole ? panels : least(panels, div_up(LEAST_CHANNELS, k->width));
     out->chunks = div_up(panels, out->chunk_panels);
     const int64_t channels = out->chunk_panels * k->width, copied = first->stride[0] * first->in[1] * first->c_in;
     const int64_t line = (width * channels + (whole ? copied : 0)) * (int64_t)sizeof(float);
-    const int64_t more = whole ? c->out[1] * channels * (int64_t)sizeof(float) : 0;
+    const int64_t more = last ? c->out[1] * channels * (int64_t)sizeof(float) : 0;
     const int64_t fits = most(1, (BAND_BYTES - overlap * line) / (c->stride[0] * line + more));
     const int64_t wanted =
         least(div_up(TASKS_A_THREAD * threads, out->chunks), overlap ? 1 + c->in[0] / (TWICE * overlap) : c->out[0]);
@@ -178,8 +185,7 @@ bool cpu_channels_block_pays(const planner *p, const mil_conv *first, const mil_
     division d;
     const int64_t bytes = window->c_in * window->in[0] * window->in[1] * (int64_t)sizeof(float);
     if (last && bytes < LARGE_BYTES) return false;
-    const bool whole = last || first->kernel[0] * first->kernel[1] > 1 || first->c_in % 256 == 0;
-    return divide(cpu_channels_kernels_of(p->options.isa), first, window, whole, p->threads, &d);
+    return divide(cpu_channels_kernels_of(p->options.isa), first, window, last, p->threads, &d);
 }
 
 /* An image of the thread's memory: strides alone. */
@@ -230,9 +236,7 @@ propane_status cpu_channels_emit_block(planner *p, const cpu_plan_layer *l, prop
     mil_conv *c = &a->window.c;
     a->channels = c->c_out;
     a->mid_before = c->before[1];
-    /* What the copy needs is known after the layer is planned; the layer needs to know the strides that it writes. */
-    const bool whole = l->last || first.kernel[0] * first.kernel[1] > 1 || first.c_in % 256 == 0;
-    (void)divide(k, &first, c, whole, p->threads, &d);
+    (void)divide(k, &first, c, l->last != NULL, p->threads, &d);
     a->mid_col = least(d.chunk_panels * k->width, a->window.w_row);
     a->mid_line = (c->before[1] + c->in[1] + c->after[1]) * a->mid_col;
     a->out_line = c->out[1] * a->channels;
