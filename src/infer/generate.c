@@ -3,6 +3,7 @@
  *
  *     host: embed, tables of angles, mask  ->  per layer: [attn] host: add  [ffn] host: add  ->  [head]
  *
+ * or, where the programs add to the residual stream themselves (machine.h), one chain of all of these.
  * Where there are fewer positions than the programs have columns, the rest is filled up with the last one over again, which
  * writes the same keys and values into the same row.
  */
@@ -58,6 +59,9 @@ static propane_status execute(propane_request *r, propane_error *err) {
     return propane_wait(r, NULL, err);
 }
 
+/* Which logits a chunk is read for. */
+typedef enum wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS } wanted;
+
 /* One half of a layer: stream += f(stream). */
 static propane_status run_half(infer *m, const infer_set *s, const propane_program *p, const char *result,
                                propane_request *r, propane_error *err) {
@@ -66,6 +70,32 @@ static propane_status run_half(infer *m, const infer_set *s, const propane_progr
     PROPANE_TRY(take(p, result, s->out, m->result, err));
     for (int64_t i = 0; i < m->config.hidden_size * s->positions; i++) m->stream[i] += m->result[i];
     return PROPANE_OK;
+}
+
+/* All layers, and the head where it reads what comes out of them as it is. *told: the logits are there. */
+static propane_status run_chain(infer *m, infer_set *s, const infer_reach *r, wanted want, bool *told,
+                                propane_error *err) {
+    enum { AT_ONCE = 64 }; /* requests; a device takes 127 */
+    int64_t layers = infer_layers(m);
+    int count = 0;
+    *told = want == ALL_LOGITS || (want && s->positions == 1);
+    if (*told) PROPANE_TRY(infer_need_head(m, s, err));
+    for (int64_t i = 0; i < layers; i++) {
+        m->chain[count++] = r->attn[i];
+        m->chain[count++] = s->ffn_requests[i];
+    }
+    if (*told) m->chain[count++] = s->head_request;
+    PROPANE_TRY(put(r->program, "x", s->x, m->stream, err));
+    for (int from = 0; from < count; from += AT_ONCE) {
+        int n = count - from < AT_ONCE ? count - from : AT_ONCE;
+        PROPANE_TRY(propane_submit(m->chain + from, n, err));
+        propane_status last = propane_wait(m->chain[from + n - 1], NULL, err); /* then the others are done, too */
+        for (int i = 0; i + 1 < n; i++) PROPANE_TRY(propane_wait(m->chain[from + i], NULL, err));
+        PROPANE_TRY(last);
+    }
+    if (!*told) return want ? take(r->program, "x", s->x, m->stream, err) : PROPANE_OK;
+    PROPANE_TRY(infer_room(&m->logits, &m->logit_room, m->config.vocab_size * s->positions, err));
+    return take(s->head, "logits", s->logits, m->logits, err);
 }
 
 /* The new rows go to their places in the cache. Both have the same element type: bytes are moved. */
@@ -138,9 +168,6 @@ static void embed(infer *m, int64_t n) {
     }
 }
 
-/* Which logits a chunk is read for. */
-typedef enum wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS } wanted;
-
 /* m->logits: of the last position [V], or of all [V, positions]. */
 static propane_status run_head(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
     int64_t d = m->config.hidden_size, n = s->positions;
@@ -180,7 +207,9 @@ static propane_status run_columns(infer *m, infer_set *s, int64_t count, wanted 
     PROPANE_TRY(infer_need_ffn(m, s, err));
     embed(m, s->positions);
     PROPANE_TRY(put_positions(m, s, r, count, err));
-    for (int64_t i = 0; i < infer_layers(m); i++) {
+    bool told = false;
+    if (m->chained) PROPANE_TRY(run_chain(m, s, r, want, &told, err));
+    for (int64_t i = 0; !m->chained && i < infer_layers(m); i++) {
         PROPANE_TRY(run_half(m, s, r->program, "o", r->attn[i], err));
         if (!m->in_place) {
             PROPANE_TRY(store(m, r->program, "k_new", s->k_new, "k_cache", m->k_cache[i], count, err));
@@ -188,7 +217,7 @@ static propane_status run_columns(infer *m, infer_set *s, int64_t count, wanted 
         }
         PROPANE_TRY(run_half(m, s, s->ffn, "y", s->ffn_requests[i], err));
     }
-    if (want) PROPANE_TRY(run_head(m, s, count, want, err));
+    if (want && !told) PROPANE_TRY(run_head(m, s, count, want, err));
     for (int64_t n = 0; n < count; n++) {
         infer_sequence *q = m->columns[n].sequence;
         q->history[m->columns[n].position] = m->columns[n].id;

@@ -16,7 +16,8 @@ static const model_part part_of[INFER_PARTS] = {MODEL_ATTN, MODEL_FFN, MODEL_HEA
 
 static propane_status build(const infer *m, mil_module *module, int part, int64_t positions, int64_t cache,
                             propane_error *err) {
-    model_build_options o = {.batch = 1, .sequence = positions, .dtype = m->dtype, .packing = m->packing};
+    model_build_options o = {
+        .batch = 1, .sequence = positions, .dtype = m->dtype, .packing = m->packing, .residual = m->chained};
     mil_function *f;
     if (part == INFER_ATTN && m->in_place)
         return model_build_attn_cached(module, "attn", &m->config, &o, 0, cache, &f, err);
@@ -228,7 +229,7 @@ propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err) {
     PROPANE_TRY(check_weights(m, INFER_FFN, m->sets[0].ffn, s->ffn, err));
     PROPANE_TRY(buffer_for(m, s->ffn, "x", &s->x, err));
     PROPANE_TRY(buffer_for(m, s->ffn, "y", &s->out, err));
-    const propane_binding own[] = {{"x", s->x}, {"y", s->out}};
+    const propane_binding own[] = {{"x", m->chained ? s->out : s->x}, {"y", m->chained ? s->x : s->out}};
     for (int64_t i = 0; i < layers; i++)
         if (!s->ffn_requests[i])
             PROPANE_TRY(request(m, s->ffn, INFER_FFN, own, 2, m->layers[2 * i + 1], &s->ffn_requests[i], err));
@@ -309,6 +310,7 @@ static propane_status allocate(infer *m, propane_error *err) {
     m->layers = arena_array(m->arena, (size_t)(2 * layers + 1), sizeof *m->layers);
     m->k_cache = ARENA_ARRAY(m->arena, layers, propane_buffer *);
     m->v_cache = ARENA_ARRAY(m->arena, layers, propane_buffer *);
+    m->chain = ARENA_ARRAY(m->arena, 2 * layers + 1, propane_request *);
     m->stream = ARENA_ARRAY(m->arena, m->config.hidden_size * m->chunk, float);
     m->result = ARENA_ARRAY(m->arena, m->config.hidden_size * m->chunk, float);
     m->table_cos = ARENA_ARRAY(m->arena, positions * hd, float);
@@ -316,7 +318,7 @@ static propane_status allocate(infer *m, propane_error *err) {
     m->angles = ARENA_ARRAY(m->arena, hd * m->chunk, float);
     m->columns = arena_array(m->arena, (size_t)m->chunk, sizeof *m->columns);
     m->numbers = ARENA_ARRAY(m->arena, m->chunk, int32_t);
-    bool ok = tables && m->layers && m->k_cache && m->v_cache && m->stream && m->result && m->table_cos &&
+    bool ok = tables && m->chain && m->layers && m->k_cache && m->v_cache && m->stream && m->result && m->table_cos &&
               m->table_sin && m->angles && m->columns && m->numbers;
     if (ok) {
         model_rope_tables(&m->config, 0, positions, tables, tables + hd * positions);
@@ -367,13 +369,14 @@ static bool can_write_in_place(const infer *m, propane_program *p) {
 /* In place where the device can, else with copies; told from the first program. */
 static propane_status first_reach(infer *m, infer_set *s, infer_reach **out, propane_error *err) {
     m->in_place = true;
+    m->chained = m->dtype == MIL_fp32;
     propane_status status = infer_need_reach(m, s, 0, out, err);
     if (status == PROPANE_OK && can_write_in_place(m, (*out)->program)) return PROPANE_OK;
     if (status != PROPANE_OK && status != PROPANE_ERR_UNSUPPORTED && status != PROPANE_ERR_LIMIT) return status;
     for (int i = 0; i < s->reach_count; i++) propane_program_free(s->reaches[i].program);
     memset(s->reaches, 0, sizeof s->reaches);
     s->reach_count = 0;
-    m->in_place = false;
+    m->in_place = m->chained = false;
     return infer_need_reach(m, s, 0, out, err);
 }
 

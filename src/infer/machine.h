@@ -7,7 +7,9 @@
  * The cache has rows, each for one position of one sequence; a sequence takes blocks of rows as it grows, the first free
  * ones, and a mask tells each position which rows it sees. So positions of different sequences are read together, and a
  * shorter reach is the beginning of the same buffer. Devices that can write into a tensor in place do so
- * (model_build_attn_cached); for the others the host copies the new rows (model_build_attn_decode).
+ * (model_build_attn_cached); for the others the host copies the new rows (model_build_attn_decode). Where the former compute
+ * in fp32, the residual stream stays with them, too: attention writes it from x to out, feed-forward from out to x, and all
+ * layers are one chain of requests.
  */
 #ifndef INFER_MACHINE_H
 #define INFER_MACHINE_H
@@ -73,7 +75,7 @@ struct infer {
     model_config config;
     mil_dtype dtype;
     model_packing packing;
-    bool in_place;
+    bool in_place, chained;
     int64_t context, chunk, rows; /* rows: of the cache */
     infer_sequence *sequences, *current;
     int sequence_count;
@@ -85,6 +87,7 @@ struct infer {
     propane_buffer *(*layers)[INFER_MAX_SLOTS]; /* [2 * layers + 1]: attn 0, ffn 0, attn 1, ..., head; as the slots */
     int64_t weight_bytes;
     propane_buffer **k_cache, **v_cache; /* [layers] */
+    propane_request **chain;             /* [2 * layers + 1] */
     float *stream;                       /* [D, chunk]: the residual stream */
     float *result;                       /* [D, chunk] */
     float *logits;                       /* [logit_room] */

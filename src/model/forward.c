@@ -502,6 +502,10 @@ static propane_status end(context *x, mil_function **out, propane_error *err) {
     return status;
 }
 
+static mil_value *with_residual(context *x, mil_value *in, mil_value *y) {
+    return x->o->residual ? mil_build_binary(&x->b, MIL_OP_add, in, y) : y;
+}
+
 propane_status model_build_attn(mil_module *m, const char *name, const model_config *c, const model_build_options *o,
                                 int layer, mil_function **out, propane_error *err) {
     context x;
@@ -520,7 +524,7 @@ propane_status model_build_ffn(mil_module *m, const char *name, const model_conf
     PROPANE_TRY(begin(&x, m, name, c, o, MODEL_FFN, layer, err));
     mil_value *in = activation(&x);
     part_weights w = declare(&x);
-    mil_build_result(&x.b, named(&x, ffn_body(&x, in, &w), "y"));
+    mil_build_result(&x.b, named(&x, with_residual(&x, in, ffn_body(&x, in, &w)), "y"));
     return end(&x, out, err);
 }
 
@@ -595,7 +599,7 @@ mil_value *model_build_layers(mil_builder *b, const model_config *c, const model
 /* What both forms of attention for generation have in common: inputs, and new queries, keys and values. */
 typedef struct decode {
     context x;
-    mil_value *k_cache, *v_cache, *mask, *q, *k, *v; /* q, k by heads and turned; v by heads; [B,heads,HD,N] */
+    mil_value *in, *k_cache, *v_cache, *mask, *q, *k, *v; /* q, k by heads and turned; v by heads; [B,heads,HD,N] */
     part_weights w;
 } decode;
 
@@ -608,7 +612,7 @@ static propane_status begin_decode(decode *d, mil_module *m, const char *name, c
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: a cache of %lld positions; it must be from 1 to 16777216",
                             name, (long long)cache);
     int64_t batch = o->batch, n = o->sequence, hd = c->head_dim, kv = c->num_key_value_heads;
-    mil_value *in = activation(x);
+    mil_value *in = d->in = activation(x);
     d->k_cache = input(x, "k_cache", batch, cache, kv, hd);
     d->v_cache = input(x, "v_cache", batch, cache, kv, hd);
     if (rows) *rows = mil_build_param(&x->b, "rows", mil_type_tensor(MIL_int32, 1, &n));
@@ -635,7 +639,8 @@ static propane_status end_decode(decode *d, mil_value *mix, mil_value *k_out, mi
                                  propane_error *err) {
     context *x = &d->x;
     stage(x, "out");
-    mil_build_result(&x->b, named(x, linear(x, &d->w, "o_proj", "o_bias", mix, "attn"), "o"));
+    mil_value *y = linear(x, &d->w, "o_proj", "o_bias", mix, "attn");
+    mil_build_result(&x->b, named(x, with_residual(x, d->in, y), "o"));
     mil_build_result(&x->b, k_out);
     mil_build_result(&x->b, v_out);
     return end(x, out, err);

@@ -32,6 +32,7 @@ typedef struct model_build_options {
     model_weight baked; /* NULL: weights are parameters ("inputs"); else constants */
     void *baked_context;
     int64_t first_position; /* of the sequence, for RoPE; usually 0 */
+    bool residual;          /* attn_cached and ffn: the result is x and what they make of it */
     model_packing packing;  /* of matrices that are parameters; needs scales as model/pack.h says */
     const model_lora *lora; /* NULL: none; else the adapters are parameters, whatever the other weights are */
     bool
