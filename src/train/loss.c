@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Owns the cross-entropy. Its one idea: the vocabulary runs along the slow axis, so a task takes LANES neighbouring
  * positions and walks down the vocabulary in chunks that stay in the first cache, each lane keeping a running maximum
- * and a sum that is rescaled when the maximum grows. A second walk writes the gradient.
+ * and a sum that is rescaled when the maximum grows. A second walk writes the gradient. What is done to a chunk is
+ * loss_body.h's, once for each instruction set.
  */
 #include "train/loss.h"
 
@@ -11,9 +12,9 @@
 #include "base/half.h"
 #include "base/pool.h"
 
-#define LANES  32
-#define CHUNK  64                                           /* rows of the vocabulary at a time */
-#define INLINE static inline __attribute__((always_inline)) /* compiled once for each instruction set, see the end */
+#define LANES  64
+#define CHUNK  32 /* rows of the vocabulary at a time */
+#define INLINE static inline __attribute__((always_inline))
 
 typedef struct loss_context {
     const train_logits *logits;
@@ -25,29 +26,6 @@ typedef struct loss_context {
     bool add, write;             /* pieces: their sums, or the gradient is wanted */
     int groups;                  /* of LANES positions in a sequence */
 } loss_context;
-
-/* exp for x <= 0, relative error below 2e-7 (2^(x/ln 2): a polynomial of degree 6 on [-0.5, 0.5] and the exponent's
- * bits); below -87 it is 0. Straight code that compilers turn into vectors. */
-INLINE float exp_negative(float x) {
-    float clamped = x < -87.0f ? -87.0f : x;
-    float n = clamped * 1.44269504f + 12582912.0f; /* rounds to a whole number in the low bits */
-    uint32_t bits;
-    memcpy(&bits, &n, 4);
-    n -= 12582912.0f;
-    float r = clamped - n * 0.693145752f; /* ln 2 in two parts */
-    r = r - n * 1.42860677e-6f;
-    float p = 1.38888889e-3f;
-    p = p * r + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    uint32_t power = (bits + 127u) << 23;
-    float scale;
-    memcpy(&scale, &power, 4);
-    return x < -87.0f ? 0.0f : p * scale;
-}
 
 static char *row_of(const train_logits *l, int b, int v, int s) {
     return (char *)l->data + b * l->batch_stride + v * l->row_stride + (int64_t)s * (l->dtype == PROPANE_FP16 ? 2 : 4);
@@ -79,26 +57,6 @@ INLINE void store_chunk(const train_logits *l, int b, int v, int rows, int s, in
     }
 }
 
-/* Adds a chunk to the running maximum and sum of each lane. */
-INLINE void chunk_sum(float block[CHUNK][LANES], int rows, float top[LANES], double sum[LANES]) {
-    float peak[LANES], part[LANES] = {0};
-    memcpy(peak, top, sizeof peak);
-    for (int r = 0; r < rows; r++)
-        for (int i = 0; i < LANES; i++) peak[i] = block[r][i] > peak[i] ? block[r][i] : peak[i];
-    for (int r = 0; r < rows; r++)
-        for (int i = 0; i < LANES; i++) part[i] += exp_negative(block[r][i] - peak[i]);
-    for (int i = 0; i < LANES; i++) {
-        if (peak[i] > top[i]) sum[i] *= exp((double)top[i] - (double)peak[i]);
-        sum[i] += (double)part[i];
-        top[i] = peak[i];
-    }
-}
-
-INLINE void chunk_gradient(float block[CHUNK][LANES], int rows, const float top[LANES], const float factor[LANES]) {
-    for (int r = 0; r < rows; r++)
-        for (int i = 0; i < LANES; i++) block[r][i] = exp_negative(block[r][i] - top[i]) * factor[i];
-}
-
 /* A group of up to LANES positions of one sequence. */
 typedef struct group {
     int b, s, count;
@@ -110,45 +68,6 @@ typedef struct group {
 /* The target's row in these logits; -1: it counts for nothing or is another piece's. */
 INLINE int row_in(const loss_context *c, int32_t target) {
     return target >= c->first && target - c->first < c->logits->vocab ? target - c->first : -1;
-}
-
-/* The targets' logits are read before the gradient takes their place. */
-INLINE void group_sum(const loss_context *c, group *g) {
-    const train_logits *l = c->logits;
-    float block[CHUNK][LANES];
-    for (int i = 0; i < g->count; i++) {
-        int row = row_in(c, g->targets[i]);
-        uint16_t half;
-        if (row < 0) continue;
-        const char *at = row_of(l, g->b, row, g->s + i);
-        memcpy(&half, at, 2);
-        if (l->dtype == PROPANE_FP16)
-            g->goal[i] = fp16_to_f32(half);
-        else
-            memcpy(&g->goal[i], at, 4);
-    }
-    for (int v = 0; v < l->vocab; v += CHUNK) {
-        int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
-        load_chunk(l, g->b, v, rows, g->s, g->count, block);
-        chunk_sum(block, rows, g->top, g->sum);
-    }
-}
-
-INLINE void group_gradient(const loss_context *c, group *g) {
-    const train_logits *l = c->logits;
-    float block[CHUNK][LANES];
-    for (int i = 0; i < LANES; i++)
-        g->factor[i] = i < g->count && g->targets[i] >= 0 ? (float)((double)c->gradient / g->sum[i]) : 0;
-    for (int v = 0; v < l->vocab; v += CHUNK) {
-        int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
-        load_chunk(l, g->b, v, rows, g->s, g->count, block);
-        chunk_gradient(block, rows, g->top, g->factor);
-        for (int i = 0; i < g->count; i++) {
-            int row = row_in(c, g->targets[i]);
-            if (row >= v && row < v + rows) block[row - v][i] -= c->gradient;
-        }
-        store_chunk(l, g->b, v, rows, g->s, g->count, block);
-    }
 }
 
 INLINE void group_load(const train_loss_sums *sums, int64_t at, group *g) {
@@ -167,45 +86,59 @@ INLINE void group_store(const train_loss_sums *sums, int64_t at, const group *g)
     }
 }
 
-INLINE void loss_work(void *context, int task) {
-    const loss_context *c = context;
-    const train_logits *l = c->logits;
-    group g = {.b = task / c->groups, .s = task % c->groups * LANES};
-    int64_t at = (int64_t)g.b * l->context + g.s;
-    g.count = l->context - g.s < LANES ? l->context - g.s : LANES;
-    g.targets = c->targets + at;
-    for (int i = 0; i < LANES; i++) g.top[i] = -INFINITY;
-    if (c->sums && (!c->add || c->first > 0)) group_load(c->sums, at, &g);
-    if (!c->sums || c->add) group_sum(c, &g);
-    if (c->sums && c->add) group_store(c->sums, at, &g);
-    for (int i = 0; !c->sums && i < g.count; i++)
-        c->nats[at + i] = g.targets[i] >= 0 ? log(g.sum[i]) + (double)g.top[i] - (double)g.goal[i] : 0;
-    if (c->write) group_gradient(c, &g);
-}
+/* A statement for each of four vectors. */
+#define EACH(statement)                                                                                                \
+    do {                                                                                                               \
+        {                                                                                                              \
+            enum { k = 0 };                                                                                            \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        {                                                                                                              \
+            enum { k = 1 };                                                                                            \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        {                                                                                                              \
+            enum { k = 2 };                                                                                            \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        {                                                                                                              \
+            enum { k = 3 };                                                                                            \
+            statement;                                                                                                 \
+        }                                                                                                              \
+    } while (0)
 
 /* The same C for each instruction set; without contraction to fused multiply-adds all give the same bits. */
-static void loss_task(void *context, int task, int worker) {
-    (void)worker;
-    loss_work(context, task);
-}
+#define LOSS_NAME(name) name##_plain
+#define LOSS_TARGET
+#define LOSS_BYTES 16
+#include "train/loss_body.h"
+#undef LOSS_NAME
+#undef LOSS_TARGET
+#undef LOSS_BYTES
 
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) static void loss_task_avx2(void *context, int task, int worker) {
-    (void)worker;
-    loss_work(context, task);
-}
+#define LOSS_NAME(name) name##_avx2
+#define LOSS_TARGET     __attribute__((target("avx2")))
+#define LOSS_BYTES      32
+#include "train/loss_body.h"
+#undef LOSS_NAME
+#undef LOSS_TARGET
+#undef LOSS_BYTES
 
-__attribute__((target("avx512f"))) static void loss_task_avx512(void *context, int task, int worker) {
-    (void)worker;
-    loss_work(context, task);
-}
+#define LOSS_NAME(name) name##_avx512
+#define LOSS_TARGET     __attribute__((target("avx512f")))
+#define LOSS_BYTES      64
+#include "train/loss_body.h"
+#undef LOSS_NAME
+#undef LOSS_TARGET
+#undef LOSS_BYTES
 
 static pool_task best_task(void) {
     if (__builtin_cpu_supports("avx512f")) return loss_task_avx512;
-    return __builtin_cpu_supports("avx2") ? loss_task_avx2 : loss_task;
+    return __builtin_cpu_supports("avx2") ? loss_task_avx2 : loss_task_plain;
 }
 #else
-static pool_task best_task(void) { return loss_task; }
+static pool_task best_task(void) { return loss_task_plain; }
 #endif
 
 static propane_status check(const train_logits *l, int vocab, const int32_t *targets, int64_t *counted,

@@ -185,6 +185,19 @@ TEST(embedding_gathers_and_scatters) {
     for (int i = 0; i < V * D; i++) EXPECT(fabs((double)gradient[i / D][i % D] - want[i / D][i % D]) < 2e-6);
 }
 
-SUITE("train/loss", T(fp32_equals_the_reference), T(fp16_equals_the_reference), T(scale_zero_leaves_the_logits_alone),
-      T(infinite_logits_give_a_loss_that_is_not_finite), T(refuses_a_token_outside_the_vocabulary),
-      T(what_is_not_a_target_counts_for_nothing), T(does_not_depend_on_threads), T(embedding_gathers_and_scatters))
+/* A logit that is no number is told of, by its position alone; far below the largest one the gradient is 0. */
+TEST(what_is_no_number_stays_so) {
+    propane_error err = {0};
+    draw(&p, 1, 70, 3, 0, 1);
+    p.values[20 * 3 + 1] = NAN;
+    p.values[30 * 3 + 2] = -95;
+    EXPECT_OK(run(&p, PROPANE_FP32, 1, &err));
+    EXPECT(isfinite(p.nats[0]) && isnan(p.nats[1]) && isfinite(p.nats[2]) && isnan(p.mean));
+    EXPECT(isfinite(p.gradient[20 * 3]) && isnan(p.gradient[20 * 3 + 1]));
+    EXPECT(p.targets[2] == 30 || p.gradient[30 * 3 + 2] == 0);
+}
+
+SUITE("train/loss", T(what_is_no_number_stays_so), T(fp32_equals_the_reference), T(fp16_equals_the_reference),
+      T(scale_zero_leaves_the_logits_alone), T(infinite_logits_give_a_loss_that_is_not_finite),
+      T(refuses_a_token_outside_the_vocabulary), T(what_is_not_a_target_counts_for_nothing),
+      T(does_not_depend_on_threads), T(embedding_gathers_and_scatters))

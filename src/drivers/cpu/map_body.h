@@ -48,8 +48,6 @@ UNARY(sin, v_sin(x))
 UNARY(cos, v_cos(x))
 UNARY(tanh, v_tanh(x))
 UNARY(erf, v_erf(x))
-UNARY(sigmoid, v_sigmoid(x))
-UNARY(silu, v_silu(x))
 UNARY(silu_grad, v_silu_grad(x))
 UNARY(gelu, v_gelu(x))
 UNARY(gelu_tanh, v_gelu_tanh(x))
@@ -66,6 +64,42 @@ UNARY(not, v_bool(v_eq(x, v_set(0))))
 UNARY(to_bool, v_not_zero(x))
 UNARY(round_f16, v_round_f16(x))
 UNARY(round_bf16, v_round_bf16(x))
+
+#ifdef VEC_PLAIN
+UNARY(sigmoid, v_sigmoid(x))
+UNARY(silu, v_silu(x))
+#else
+static VTARGET void map_sigmoid(float *y, const float *x, int64_t count, float p, float q) {
+    int64_t i = 0;
+    (void)p, (void)q;
+    for (; i + 4 * VL <= count; i += 4 * VL) {
+        const vf a[4] = {v_load(x + i), v_load(x + i + VL), v_load(x + i + 2 * VL), v_load(x + i + 3 * VL)};
+        vf s[4];
+        v_sigmoid_four(s, a);
+        for (int k = 0; k < 4; k++) v_store(y + i + k * VL, s[k]);
+    }
+    for (; i < count; i += VL) {
+        const int64_t n = count - i < VL ? count - i : VL;
+        v_store_n(y + i, v_sigmoid(v_load_n(x + i, n)), n);
+    }
+}
+
+static VTARGET void map_silu(float *y, const float *x, int64_t count, float p, float q) {
+    int64_t i = 0;
+    const vf least = v_set(-200.0f);
+    (void)p, (void)q;
+    for (; i + 4 * VL <= count; i += 4 * VL) {
+        const vf a[4] = {v_load(x + i), v_load(x + i + VL), v_load(x + i + 2 * VL), v_load(x + i + 3 * VL)};
+        vf s[4];
+        v_sigmoid_four(s, a);
+        for (int k = 0; k < 4; k++) v_store(y + i + k * VL, v_mul(v_max(least, a[k]), s[k]));
+    }
+    for (; i < count; i += VL) {
+        const int64_t n = count - i < VL ? count - i : VL;
+        v_store_n(y + i, v_silu(v_load_n(x + i, n)), n);
+    }
+}
+#endif
 
 static VTARGET void map_fill(float *y, const float *x, int64_t count, float p, float q) { /* x may be NULL */
     int64_t i = 0;

@@ -3,6 +3,7 @@
  * as few dimensions as its views allow, the tile's size. The order of the instructions is tile_order.c's.
  */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "drivers/cpu/tile_build.h"
@@ -12,6 +13,7 @@
 #define COLUMN_FLOATS  24576 /* of one register of a column tile: it lives in the second-level cache */
 #define COLUMN_CHUNK   4096  /* of one register of a column tile that goes over the fold in passes: first-level cache */
 #define COLUMN_TILES   4     /* wide tiles read memory in long lines, but every core wants one */
+#define STRIP          2048  /* floats of an elementwise tile */
 #define TASK_WORK      16384.0 /* element operations that are worth a task */
 #define TASKS_A_THREAD 8
 
@@ -186,7 +188,25 @@ static double number(tile_builder *t, const mil_op *op, const char *name, double
     return value;
 }
 
+/* silu where the same step has the sigmoid of the same value, too (its gradient): one exponential for both. */
+static int build_silu(tile_builder *t, const mil_op *op, tile_class klass) {
+    const mil_value *v = mil_in(op, "x");
+    int sigmoid = -1, x = spread(t, register_of(t, v), klass);
+    for (int i = 0; i < t->node->op_count && sigmoid < 0; i++) {
+        const mil_op *other = t->node->ops[i];
+        if (other->info->code != MIL_OP_sigmoid || mil_in(other, "x") != v) continue;
+        for (int k = 0; k < t->value_count; k++)
+            if (t->values[k] == other->results[0]) sigmoid = t->registers_of[k];
+        if (sigmoid >= 0 || t->p->options.round_each) continue;
+        sigmoid = unary(t, CPU_MAP_sigmoid, klass, x, 0, 0);
+        remember(t, other->results[0], sigmoid);
+    }
+    if (sigmoid < 0) return unary(t, CPU_MAP_silu, klass, x, 0, 0);
+    return binary(t, CPU_MAP_mul, klass, unary(t, CPU_MAP_clip, klass, x, -200, (double)INFINITY), sigmoid);
+}
+
 static int build_map(tile_builder *t, const mil_op *op, int code, tile_class klass) {
+    if (code == CPU_MAP_silu) return build_silu(t, op, klass);
     int x = register_of(t, op->operands[0].values[0]);
     if (code >= CPU_MAP_UNARY_END) return binary(t, code, klass, x, register_of(t, op->operands[1].values[0]));
     bool has_alpha = mil_op_param(op->info, "alpha") >= 0;
@@ -250,6 +270,8 @@ static void build_op(tile_builder *t, const mil_op *op) {
     const mil_value *v = op->results[0];
     tile_class klass = class_of(t, v);
     int reg;
+    for (int i = 0; i < t->value_count; i++)
+        if (t->values[i] == v) return; /* made with another one */
     if (b == &cpu_bind_softmax)
         reg = build_softmax(t, op);
     else if (b == &cpu_bind_reduce)
@@ -396,8 +418,8 @@ static void choose_tile(tile_program *out, bool has_axes, bool passes) {
     out->width = 1;
     out->chunk = whole_chunk;
     if (!has_axes) {
-        out->width = at_most(out->inner, 1024);
-        if (out->width == out->inner) out->rows = at_most(at_least(1024 / out->width, 1), rows);
+        out->width = at_most(out->inner, STRIP);
+        if (out->width == out->inner) out->rows = at_most(at_least(STRIP / out->width, 1), rows);
     } else if (out->columns) {
         int64_t width = passes ? column_width(out) : COLUMN_FLOATS / fold / 16 * 16;
         out->width = at_most(at_least(at_most(width, 512), 16), out->inner);

@@ -192,6 +192,51 @@ VFN vf v_sigmoid(vf x) {
     return v_select(v_lt(x, v_set(0)), v_mul(e, r), r);
 }
 
+#ifndef VEC_PLAIN
+
+/* The same of four, step by step side by side: one chain of steps is so long that a processor that looks some hundred
+ * instructions ahead would wait for most of them. */
+#define SIGMOID_EACH(statement)                                                                                        \
+    do {                                                                                                               \
+        {                                                                                                              \
+            enum { k = 0 };                                                                                            \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        {                                                                                                              \
+            enum { k = 1 };                                                                                            \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        {                                                                                                              \
+            enum { k = 2 };                                                                                            \
+            statement;                                                                                                 \
+        }                                                                                                              \
+        {                                                                                                              \
+            enum { k = 3 };                                                                                            \
+            statement;                                                                                                 \
+        }                                                                                                              \
+    } while (0)
+
+VFN void v_sigmoid_four(vf y[4], const vf x[4]) {
+    vf a[4], n[4], r[4], q[4], e[4];
+    vm none[4];
+    SIGMOID_EACH(a[k] = v_neg(v_abs(x[k])));
+    SIGMOID_EACH(none[k] = v_lt(a[k], v_set(-104.0f)));
+    SIGMOID_EACH(a[k] = v_select(none[k], v_set(0), a[k]));
+    SIGMOID_EACH(n[k] = v_round(v_mul(a[k], v_set(0x1.715476p+0f))));
+    SIGMOID_EACH(r[k] = v_fnma(n[k], v_set(0x1.62e400p-1f), a[k]));
+    SIGMOID_EACH(r[k] = v_fnma(n[k], v_set(0x1.7f7d1cp-20f), r[k]));
+    SIGMOID_EACH(q[k] = v_fma(v_set(0x1.6db962p-10f), r[k], v_set(0x1.123bc0p-7f)));
+    SIGMOID_EACH(q[k] = v_fma(q[k], r[k], v_set(0x1.555458p-5f)));
+    SIGMOID_EACH(q[k] = v_fma(q[k], r[k], v_set(0x1.55548ep-3f)));
+    SIGMOID_EACH(q[k] = v_fma(q[k], r[k], v_set(0.5f)));
+    SIGMOID_EACH(q[k] = v_add(v_fma(v_mul(r[k], r[k]), q[k], r[k]), v_set(1)));
+    SIGMOID_EACH(e[k] = v_select(none[k], v_set(0), v_scale(q[k], n[k])));
+    SIGMOID_EACH(r[k] = v_div(v_set(1), v_add(v_set(1), e[k])));
+    SIGMOID_EACH(y[k] = v_select(v_lt(x[k], v_set(0)), v_mul(e[k], r[k]), r[k]));
+}
+
+#endif
+
 /* -infinity gives -0, the limit */
 VFN vf v_silu(vf x) { return v_mul(v_max(v_set(-200.0f), x), v_sigmoid(x)); }
 
