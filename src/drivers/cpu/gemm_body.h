@@ -70,28 +70,44 @@ VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_
 
 /* ---- packing -------------------------------------------------------------------------------------------------------- */
 
-/* The same for fp32 that is taken as it is, all columns there. */
-VFN void copy_across(float *target, int width, const float *data, int64_t stride, int64_t count) {
+/* The same where all columns are there. Inlined with what is known of width, dtype and round. */
+VFN void move_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t count,
+                     bool round) {
     int rest = width % VL;
-    for (int64_t k = 0; k < count; k++, target += width, data += stride) {
-        for (int c = 0; c < width; c += 16) __builtin_prefetch(data + GEMM_STRIP * stride + c, 0, 2);
+    for (int64_t k = 0; k < count; k++, target += width, data = at(data, dtype, stride)) {
+        for (int c = 0; c < width; c += 16) __builtin_prefetch(at(data, dtype, GEMM_STRIP * stride + c), 0, 2);
         int c = 0;
-        for (; c + VL <= width; c += VL) v_store(target + c, v_load(data + c));
-        if (rest) v_store_n(target + c, v_load_n(data + c, rest), rest);
+        for (; c + VL <= width; c += VL) {
+            vf v = load_any(at(data, dtype, c), dtype);
+            v_store(target + c, round ? v_round_bf16(v) : v);
+        }
+        if (rest) {
+            vf v = load_any_n(at(data, dtype, c), dtype, rest);
+            v_store_n(target + c, round ? v_round_bf16(v) : v, rest);
+        }
     }
 }
+
+#define MOVE_ACROSS(DTYPE, ROUND)                                                                                      \
+    if (width == GEMM_MR)                                                                                              \
+        move_across(target, GEMM_MR, first, DTYPE, stride, k1 - k0, ROUND);                                            \
+    else if (width == GEMM_NR)                                                                                         \
+        move_across(target, GEMM_NR, first, DTYPE, stride, k1 - k0, ROUND);                                            \
+    else                                                                                                               \
+        move_across(target, width, first, DTYPE, stride, k1 - k0, ROUND);
 
 /* [kw][width] from a source whose neighbours lie across: element (k, c) at k*stride + c. */
 static VTARGET void pack_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
                                 int64_t cols, int64_t k0, int64_t k1, bool round) {
-    if (GEMM_PAIR == 1 && dtype == CPU_F32 && !round && cols >= width) {
-        const float *first = (const float *)data + k0 * stride;
-        if (width == GEMM_MR)
-            copy_across(target, GEMM_MR, first, stride, k1 - k0);
-        else if (width == GEMM_NR)
-            copy_across(target, GEMM_NR, first, stride, k1 - k0);
-        else
-            copy_across(target, width, first, stride, k1 - k0);
+    if (GEMM_PAIR == 1 && cols >= width) {
+        const void *first = at(data, dtype, k0 * stride);
+        if (dtype == CPU_F16) {
+            MOVE_ACROSS(CPU_F16, round)
+        } else if (round) {
+            MOVE_ACROSS(CPU_F32, true)
+        } else {
+            MOVE_ACROSS(CPU_F32, false)
+        }
         return;
     }
     for (int64_t k = k0; k < k1; k += GEMM_PAIR, target += width) {
