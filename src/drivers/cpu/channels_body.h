@@ -288,16 +288,34 @@ VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64
                          kernel > 3 ? v_load(w + 3 * l->w_row) : start, kernel > 3 ? v_load(w + 4 * l->w_row) : start};
 #define CH_TAP(u, j)                                                                                                   \
     if ((j) < kernel && (u) >= (j) && ((u) - (j)) % step == 0 && ((u) - (j)) / step < CHANNELS_SEVEN)                  \
-        s[((u) - (j)) / step % CHANNELS_SEVEN] = v_fma(v, k[j], s[((u) - (j)) / step % CHANNELS_SEVEN]);
+    s[((u) - (j)) / step % CHANNELS_SEVEN] = v_fma(v, k[j], s[((u) - (j)) / step % CHANNELS_SEVEN])
 #define CH_POINT(u)                                                                                                    \
     if ((u) < (CHANNELS_SEVEN - 1) * step + kernel) {                                                                  \
         const vf v = n >= VL ? v_load(x) : v_load_n(x, n);                                                             \
-        CH_TAP(u, 4) CH_TAP(u, 3) CH_TAP(u, 2) CH_TAP(u, 1) CH_TAP(u, 0) x += l->col;                                  \
+        CH_TAP(u, 4);                                                                                                  \
+        CH_TAP(u, 3);                                                                                                  \
+        CH_TAP(u, 2);                                                                                                  \
+        CH_TAP(u, 1);                                                                                                  \
+        CH_TAP(u, 0);                                                                                                  \
+        x += l->col;                                                                                                   \
     }
-        CH_POINT(0)
-        CH_POINT(1)
-        CH_POINT(2) CH_POINT(3) CH_POINT(4) CH_POINT(5) CH_POINT(6) CH_POINT(7) CH_POINT(8) CH_POINT(9) CH_POINT(10)
-            CH_POINT(11) CH_POINT(12) CH_POINT(13) CH_POINT(14) CH_POINT(15) CH_POINT(16)
+        CH_POINT(0);
+        CH_POINT(1);
+        CH_POINT(2);
+        CH_POINT(3);
+        CH_POINT(4);
+        CH_POINT(5);
+        CH_POINT(6);
+        CH_POINT(7);
+        CH_POINT(8);
+        CH_POINT(9);
+        CH_POINT(10);
+        CH_POINT(11);
+        CH_POINT(12);
+        CH_POINT(13);
+        CH_POINT(14);
+        CH_POINT(15);
+        CH_POINT(16);
     }
     const cpu_channels_finish f = *l->finish;
     float *to = l->y + at * l->y_col + c;
@@ -305,8 +323,14 @@ VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64
     if (n >= VL)                                                                                                       \
         v_store(to + (r) * l->y_col, channels_finish(&f, s[r]));                                                       \
     else                                                                                                               \
-        v_store_n(to + (r) * l->y_col, channels_finish(&f, s[r]), n);
-    CH_OUT(0) CH_OUT(1) CH_OUT(2) CH_OUT(3) CH_OUT(4) CH_OUT(5) CH_OUT(6)
+        v_store_n(to + (r) * l->y_col, channels_finish(&f, s[r]), n)
+    CH_OUT(0);
+    CH_OUT(1);
+    CH_OUT(2);
+    CH_OUT(3);
+    CH_OUT(4);
+    CH_OUT(5);
+    CH_OUT(6);
 }
 
 VFN bool channels_sevens(const cpu_channels_line *l, const cpu_channels_kind kind) {
