@@ -16,19 +16,21 @@ fi
 # What single checks need besides; each says so itself where it is missing.
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q transformers tokenizers safetensors gguf openai peft tensorboard > build/python.log 2>&1
 [ -n "${CROSSCHECK_PYTHON:-}" ] || timeout 600 build/python/bin/pip install -q coremltools > build/python.log 2>&1
-good=0 bad=0 skipped=0
-run() { # run NAME COMMAND...
-    name=$1
-    shift
-    "$@" > build/crosscheck.log 2>&1
-    case $? in
-    0) good=$((good + 1)); echo "ok      $name: $(tail -1 build/crosscheck.log)" ;;
-    77) skipped=$((skipped + 1)); echo "skipped: $name: $(tail -1 build/crosscheck.log)" ;;
-    *) bad=$((bad + 1)); echo "FAILED  $name"; tail -20 build/crosscheck.log ;;
-    esac
-}
-for script in tools/*_check.py; do
-    [ -f "$script" ] && run "$(basename "$script" .py)" "$python" "$script" build/release/propane
-done
-echo "$good passed, $bad failed, $skipped skipped"
-[ $bad = 0 ]
+# As many at a time as there are cores, each on one of them.
+cores=$(getconf _NPROCESSORS_ONLN)
+export OMP_NUM_THREADS=1 PROPANE_THREADS=1
+rm -rf build/crosscheck
+mkdir -p build/crosscheck
+cat > build/crosscheck/one << 'INNER'
+name=$(basename "$2" .py) log=build/crosscheck/$(basename "$2" .py).log
+"$1" "$2" build/release/propane > "$log" 2>&1
+case $? in
+0) echo good > "$log.sum"; echo "ok      $name: $(tail -1 "$log")" ;;
+77) echo skipped > "$log.sum"; echo "skipped: $name: $(tail -1 "$log")" ;;
+*) echo bad > "$log.sum"; echo "FAILED  $name"; tail -20 "$log" ;;
+esac
+INNER
+ls tools/*_check.py | xargs -P "$cores" -I '{}' sh build/crosscheck/one "$python" '{}'
+count() { cat build/crosscheck/*.sum 2> /dev/null | grep -c "^$1$"; }
+echo "$(count good) passed, $(count bad) failed, $(count skipped) skipped"
+[ "$(count bad)" = 0 ]
