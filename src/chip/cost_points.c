@@ -238,6 +238,9 @@ static void read_point(char *const row[COL_COUNT], cost_point *p) {
     p->call = (cost_call){.chip = c->id, .path = (cost_path)path, .kind = (cost_kind)kind};
     read_call(row, &p->call);
     cost_call_time(&p->call, &p->time);
+    if (p->time.ms > 0 && isfinite(p->time.ms)) return;
+    p->covered = false;
+    p->reason = "sizes beyond what the model has numbers for";
 }
 
 static propane_status read_header(char *const *fields, int count, const char *name, int where[COL_COUNT],
