@@ -102,3 +102,11 @@ void fp16_to_f32_array(float *target, const uint16_t *source, size_t count) {
 #endif
     for (; i < count; i++) target[i] = fp16_to_f32(source[i]);
 }
+
+void bf16_from_f32_array(uint16_t *target, const float *source, size_t count) {
+    for (size_t i = 0; i < count; i++) target[i] = bf16_from_f32(source[i]);
+}
+
+void bf16_to_f32_array(float *target, const uint16_t *source, size_t count) {
+    for (size_t i = 0; i < count; i++) target[i] = bf16_to_f32(source[i]);
+}

@@ -17,5 +17,7 @@ float bf16_to_f32(uint16_t bits);
 /* Arrays; source and target must not overlap. The fastest instruction set of the machine is used. */
 void fp16_from_f32_array(uint16_t *target, const float *source, size_t count);
 void fp16_to_f32_array(float *target, const uint16_t *source, size_t count);
+void bf16_from_f32_array(uint16_t *target, const float *source, size_t count);
+void bf16_to_f32_array(float *target, const uint16_t *source, size_t count);
 
 #endif

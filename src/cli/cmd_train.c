@@ -115,9 +115,9 @@ static propane_status count_bytes(train_job *j, propane_error *err) {
 
 static propane_status prepare_folder(train_job *j, propane_error *err) {
     const char *dir = j->options.run_dir;
-    bool unfinished = run_holds(dir, TRAIN_CONFIG) && run_holds(dir, RUN_TOKENIZER); /* no checkpoint was written */
-    return run_begin(dir, j->options.resume,
-                     run_holds(dir, TRAIN_MODEL) || (run_holds(dir, TRAIN_CONFIG) && !unfinished), &j->lock, err);
+    /* A configuration beside a tokenizer is a run that ended before its first checkpoint. */
+    bool holds_model = run_holds(dir, TRAIN_MODEL) || (run_holds(dir, TRAIN_CONFIG) && !run_holds(dir, RUN_TOKENIZER));
+    return run_begin(dir, j->options.resume, holds_model, &j->lock, err);
 }
 
 /* A model that is trained further brings its tokenizer and its way to talk. */

@@ -170,8 +170,7 @@ static propane_status convert_run(propane_dtype to, uint8_t *target, propane_dty
         return PROPANE_OK;
     }
     if (aligned && to == PROPANE_BF16 && from == PROPANE_FP32) {
-        for (int64_t i = 0; i < count; i++)
-            ((uint16_t *)(void *)target)[i] = bf16_from_f32(((const float *)(const void *)source)[i]);
+        bf16_from_f32_array((uint16_t *)(void *)target, (const float *)(const void *)source, (size_t)count);
         return PROPANE_OK;
     }
     for (int64_t i = 0; i < count; i++) {

@@ -11,10 +11,11 @@
 static const struct {
     mil_dtype from;
     propane_dtype to;
+    bool input_only;
 } io_dtypes[] = {
-    {MIL_bf16, PROPANE_BF16}, /* the first one: inputs alone */
-    {MIL_fp16, PROPANE_FP16}, {MIL_fp32, PROPANE_FP32},   {MIL_int32, PROPANE_INT32}, {MIL_bool, PROPANE_BOOL},
-    {MIL_int8, PROPANE_INT8}, {MIL_uint8, PROPANE_UINT8}, {MIL_int16, PROPANE_INT16}, {MIL_uint16, PROPANE_UINT16},
+    {MIL_fp16, PROPANE_FP16, false},   {MIL_fp32, PROPANE_FP32, false},     {MIL_int32, PROPANE_INT32, false},
+    {MIL_bool, PROPANE_BOOL, false},   {MIL_int8, PROPANE_INT8, false},     {MIL_uint8, PROPANE_UINT8, false},
+    {MIL_int16, PROPANE_INT16, false}, {MIL_uint16, PROPANE_UINT16, false}, {MIL_bf16, PROPANE_BF16, true},
 };
 
 static propane_status io_dtype(const mil_value *v, bool input, propane_dtype *out, propane_error *err) {
@@ -23,8 +24,8 @@ static propane_status io_dtype(const mil_value *v, bool input, propane_dtype *ou
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s '%s' is a state: make states inputs and outputs first (propane run does)", role,
                             v->name);
-    for (size_t k = input ? 0 : 1; v->type.shell == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
-        if (io_dtypes[k].from != v->type.dtype) continue;
+    for (size_t k = 0; v->type.shell == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
+        if (io_dtypes[k].from != v->type.dtype || (io_dtypes[k].input_only && !input)) continue;
         *out = io_dtypes[k].to;
         return PROPANE_OK;
     }

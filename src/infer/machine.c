@@ -258,7 +258,8 @@ static bool holds(model_packing packing, const float *w, int64_t count) {
             fp16_from_f32_array(half, w + at, n);
             fp16_to_f32_array(back, half, n);
         } else {
-            for (size_t i = 0; i < n; i++) back[i] = bf16_to_f32(bf16_from_f32(w[at + (int64_t)i]));
+            bf16_from_f32_array(half, w + at, n);
+            bf16_to_f32_array(back, half, n);
         }
         if (memcmp(back, w + at, n * sizeof *w) != 0) return false;
     }

@@ -55,7 +55,7 @@ static void pack_int4(const float *w, uint8_t *q, uint16_t *scale) {
 void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, void *data, uint16_t *scales) {
     int64_t blocks = out * in / BLOCK;
     if (packing == MODEL_FP16) fp16_from_f32_array(data, w, (size_t)(out * in));
-    for (int64_t i = 0; packing == MODEL_BF16 && i < out * in; i++) ((uint16_t *)data)[i] = bf16_from_f32(w[i]);
+    if (packing == MODEL_BF16) bf16_from_f32_array(data, w, (size_t)(out * in));
     for (int64_t b = 0; packing >= MODEL_INT8 && b < blocks; b++) {
         if (packing == MODEL_INT8)
             pack_int8(w + b * BLOCK, (int8_t *)data + b * BLOCK, scales + b);

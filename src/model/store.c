@@ -313,7 +313,7 @@ static propane_status write_narrow(safetensors_writer *writer, const float *data
     for (int64_t at = 0; at < count; at += PIECE) {
         size_t n = (size_t)(count - at < PIECE ? count - at : PIECE);
         if (bf16)
-            for (size_t i = 0; i < n; i++) piece[i] = bf16_from_f32(data[at + (int64_t)i]);
+            bf16_from_f32_array(piece, data + at, n);
         else
             fp16_from_f32_array(piece, data + at, n);
         PROPANE_TRY(safetensors_writer_data(writer, piece, n * sizeof piece[0], err));

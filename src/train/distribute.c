@@ -114,7 +114,7 @@ static float fitting_scale(float most) {
 static void narrow(distribute_wire wire, char *target, const float *values, int64_t count, float scale) {
     uint16_t *half = (uint16_t *)(void *)target;
     if (wire == DISTRIBUTE_FP32) memcpy(target, values, (size_t)count * sizeof(float));
-    for (int64_t i = 0; wire == DISTRIBUTE_BF16 && i < count; i++) half[i] = bf16_from_f32(values[i]);
+    if (wire == DISTRIBUTE_BF16) bf16_from_f32_array(half, values, (size_t)count);
     for (int64_t i = 0; wire == DISTRIBUTE_FP16 && i < count; i++) half[i] = fp16_from_f32(values[i] * scale);
 }
 
@@ -123,7 +123,7 @@ static void widen(distribute_wire wire, float *values, const char *source, int64
     float scale = 1;
     if (wire == DISTRIBUTE_FP32) memcpy(values, source, (size_t)count * sizeof(float));
     if (wire == DISTRIBUTE_FP16) memcpy(&scale, source, sizeof scale);
-    for (int64_t i = 0; wire == DISTRIBUTE_BF16 && i < count; i++) values[i] = bf16_to_f32(half[i]);
+    if (wire == DISTRIBUTE_BF16) bf16_to_f32_array(values, half, (size_t)count);
     if (wire == DISTRIBUTE_FP16) fp16_to_f32_array(values, half, (size_t)count);
     for (int64_t i = 0; wire == DISTRIBUTE_FP16 && i < count; i++) values[i] /= scale;
 }

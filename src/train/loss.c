@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/each.h"
 #include "base/half.h"
 #include "base/pool.h"
 
@@ -85,27 +86,6 @@ INLINE void group_store(const train_loss_sums *sums, int64_t at, const group *g)
         sums->sum[at + i] = g->sum[i];
     }
 }
-
-/* A statement for each of four vectors. */
-#define EACH(statement)                                                                                                \
-    do {                                                                                                               \
-        {                                                                                                              \
-            enum { k = 0 };                                                                                            \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        {                                                                                                              \
-            enum { k = 1 };                                                                                            \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        {                                                                                                              \
-            enum { k = 2 };                                                                                            \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        {                                                                                                              \
-            enum { k = 3 };                                                                                            \
-            statement;                                                                                                 \
-        }                                                                                                              \
-    } while (0)
 
 /* The same C for each instruction set; without contraction to fused multiply-adds all give the same bits. */
 #define LOSS_NAME(name) name##_plain

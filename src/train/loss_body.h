@@ -14,23 +14,24 @@ LOSS_TARGET INLINE void LOSS_NAME(exp_lanes)(float *e, const float *x, const flo
     for (int at = 0; at < LANES; at += SIDE * VECTOR) {
         LOSS_NAME(floats) r[SIDE], n[SIDE], p[SIDE];
         LOSS_NAME(whole) none[SIDE], bits[SIDE];
-        EACH(r[k] = *(const LOSS_NAME(floats) *)(x + at + k * VECTOR) -
-                    *(const LOSS_NAME(floats) *)(top + at + k * VECTOR));
-        EACH(none[k] = r[k] < -87.0f); /* NaN stays */
-        EACH(r[k] = (LOSS_NAME(floats))((LOSS_NAME(whole))r[k] & ~none[k]));
-        EACH(n[k] = r[k] * 1.44269504f + 12582912.0f); /* rounds to a whole number in the low bits */
-        EACH(bits[k] = (LOSS_NAME(whole))n[k]);
-        EACH(n[k] = n[k] - 12582912.0f);
-        EACH(r[k] = r[k] - n[k] * 0.693145752f); /* ln 2 in two parts */
-        EACH(r[k] = r[k] - n[k] * 1.42860677e-6f);
-        EACH(p[k] = r[k] * 1.38888889e-3f + 8.33333333e-3f);
-        EACH(p[k] = p[k] * r[k] + 4.16666667e-2f);
-        EACH(p[k] = p[k] * r[k] + 1.66666667e-1f);
-        EACH(p[k] = p[k] * r[k] + 0.5f);
-        EACH(p[k] = p[k] * r[k] + 1.0f);
-        EACH(p[k] = p[k] * r[k] + 1.0f);
-        EACH(p[k] = p[k] * (LOSS_NAME(floats))((bits[k] + 127) << 23));
-        EACH(*(LOSS_NAME(floats) *)(e + at + k * VECTOR) = (LOSS_NAME(floats))((LOSS_NAME(whole))p[k] & ~none[k]));
+        EACH_OF_FOUR(r[k] = *(const LOSS_NAME(floats) *)(x + at + k * VECTOR) -
+                            *(const LOSS_NAME(floats) *)(top + at + k * VECTOR));
+        EACH_OF_FOUR(none[k] = r[k] < -87.0f); /* NaN stays */
+        EACH_OF_FOUR(r[k] = (LOSS_NAME(floats))((LOSS_NAME(whole))r[k] & ~none[k]));
+        EACH_OF_FOUR(n[k] = r[k] * 1.44269504f + 12582912.0f); /* rounds to a whole number in the low bits */
+        EACH_OF_FOUR(bits[k] = (LOSS_NAME(whole))n[k]);
+        EACH_OF_FOUR(n[k] = n[k] - 12582912.0f);
+        EACH_OF_FOUR(r[k] = r[k] - n[k] * 0.693145752f); /* ln 2 in two parts */
+        EACH_OF_FOUR(r[k] = r[k] - n[k] * 1.42860677e-6f);
+        EACH_OF_FOUR(p[k] = r[k] * 1.38888889e-3f + 8.33333333e-3f);
+        EACH_OF_FOUR(p[k] = p[k] * r[k] + 4.16666667e-2f);
+        EACH_OF_FOUR(p[k] = p[k] * r[k] + 1.66666667e-1f);
+        EACH_OF_FOUR(p[k] = p[k] * r[k] + 0.5f);
+        EACH_OF_FOUR(p[k] = p[k] * r[k] + 1.0f);
+        EACH_OF_FOUR(p[k] = p[k] * r[k] + 1.0f);
+        EACH_OF_FOUR(p[k] = p[k] * (LOSS_NAME(floats))((bits[k] + 127) << 23));
+        EACH_OF_FOUR(*(LOSS_NAME(floats) *)(e + at + k * VECTOR) =
+                         (LOSS_NAME(floats))((LOSS_NAME(whole))p[k] & ~none[k]));
     }
 }
 

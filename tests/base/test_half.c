@@ -4,6 +4,7 @@
 #include "base/half.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "support/test.h"
@@ -103,6 +104,11 @@ TEST(arrays_give_the_bits_of_the_scalar_code) {
 TEST(bf16_rounds_to_nearest_even) {
     for (unsigned h = 0; h < 65536; h++) {
         float f = bf16_to_f32((uint16_t)h);
+        float wide;
+        uint16_t narrow;
+        bf16_to_f32_array(&wide, &(uint16_t){(uint16_t)h}, 1);
+        bf16_from_f32_array(&narrow, &f, 1);
+        EXPECT(memcmp(&wide, &f, sizeof f) == 0 && narrow == bf16_from_f32(f));
         if (isnan(f))
             EXPECT(isnan(bf16_to_f32(bf16_from_f32(f))));
         else

@@ -176,6 +176,25 @@ TEST(products_make_rows_while_they_pack) {
     }
 }
 
+/* A random value of its type for each input, as stored and as the reference reads it; what is behind the third is `scale` times
+ * as large. */
+static void random_inputs(const mil_function *f, arena *a, uint64_t seed, double scale, mil_tensor *in, void **inputs) {
+    rng r;
+    rng_init(&r, seed);
+    for (int i = 0; i < f->param_count; i++) {
+        const mil_type *t = &f->params[i]->type;
+        int64_t count = mil_type_count(t);
+        in[i] = (mil_tensor){.type = *t, .data = ARENA_ARRAY(a, count, double)};
+        for (int64_t e = 0; e < count; e++)
+            in[i].data[e] = t->dtype == MIL_int8    ? (double)rng_below(&r, 256) - 128
+                            : t->dtype == MIL_uint8 ? (double)rng_below(&r, 256)
+                                                    : rng_normal(&r) * (i > 2 ? scale : 1);
+        inputs[i] = arena_alloc(a, (size_t)mil_type_bytes(t) + 64);
+        mil_pack_f64(inputs[i], t->dtype, in[i].data, count);
+        mil_unpack_f64(in[i].data, t->dtype, inputs[i], count);
+    }
+}
+
 /* y = W x + z with W packed, as a program: the plan reads what is stored, and gives what the operations mean. */
 static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int64_t k, int64_t n, int gemvs) {
     mil_module *module = mil_module_create("test");
@@ -197,23 +216,9 @@ static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int
     EXPECT_OK(cpu_plan_compile(f, &options, a, &p, &err));
     EXPECT_MSG(p->gemv_count == gemvs && p->reference_count == 0 && p->tile_count == 0,
                "%d products of weights, %d tiles, %d references", p->gemv_count, p->tile_count, p->reference_count);
-    rng r;
-    rng_init(&r, 3);
     mil_tensor *in = ARENA_ARRAY(a, f->param_count, mil_tensor), *want;
     void *inputs[8];
-    for (int i = 0; i < f->param_count; i++) {
-        const mil_type *t = &f->params[i]->type;
-        int64_t count = mil_type_count(t);
-        in[i].type = *t;
-        in[i].data = ARENA_ARRAY(a, count, double);
-        for (int64_t e = 0; e < count; e++)
-            in[i].data[e] = t->dtype == MIL_int8    ? (double)rng_below(&r, 256) - 128
-                            : t->dtype == MIL_uint8 ? (double)rng_below(&r, 256)
-                                                    : rng_normal(&r) * (i > 2 ? 0.02 : 1);
-        inputs[i] = arena_alloc(a, (size_t)mil_type_bytes(t) + 64);
-        mil_pack_f64(inputs[i], t->dtype, in[i].data, count);
-        mil_unpack_f64(in[i].data, t->dtype, inputs[i], count);
-    }
+    random_inputs(f, a, 3, 0.02, in, inputs);
     void *out = arena_alloc(a, (size_t)(m * n) * 4), *block = mem_pages_alloc((size_t)p->block_bytes + 64);
     double *got = ARENA_ARRAY(a, m * n, double);
     EXPECT_OK(mil_eval_function(f, in, false, a, &want, &err));
@@ -271,18 +276,9 @@ TEST(products_of_the_same_vectors_are_one_step) {
     const cpu_plan_options options = {.isa = isa, .fuse = true};
     EXPECT_OK(cpu_plan_compile(f, &options, a, &p, &err));
     EXPECT_MSG(p->gemv_count == 5 && p->step_count == 3, "%d products in %d steps", p->gemv_count, p->step_count);
-    rng r;
-    rng_init(&r, 4);
     mil_tensor *in = ARENA_ARRAY(a, f->param_count, mil_tensor), *want;
     void *inputs[8], *outputs[5];
-    for (int i = 0; i < f->param_count; i++) {
-        int64_t count = mil_type_count(&f->params[i]->type);
-        in[i] = (mil_tensor){.type = f->params[i]->type, .data = ARENA_ARRAY(a, count, double)};
-        for (int64_t e = 0; e < count; e++) in[i].data[e] = rng_normal(&r);
-        inputs[i] = arena_alloc(a, (size_t)count * 4 + 64);
-        mil_pack_f64(inputs[i], in[i].type.dtype, in[i].data, count);
-        mil_unpack_f64(in[i].data, in[i].type.dtype, inputs[i], count);
-    }
+    random_inputs(f, a, 4, 1, in, inputs);
     for (int i = 0; i < 5; i++) outputs[i] = arena_alloc(a, MOST * N * 4);
     void *block = mem_pages_alloc((size_t)p->block_bytes + 64);
     EXPECT_OK(mil_eval_function(f, in, false, a, &want, &err));

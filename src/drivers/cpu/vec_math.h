@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "base/each.h"
+
 /* x per lane through a C function: for what is rare. */
 VFN vf v_each(float (*f)(float), vf x) {
     float lanes[VL];
@@ -38,11 +40,21 @@ VFN vf v_cos(vf x) { return cosf(x); }
 
 #else
 
+/* exp(x) is 0 below EXP_LEAST; ln 2 in two parts; q from its highest power on. */
+#define EXP_LEAST    (-104.0f)
+#define EXP_ONE_LN2  0x1.715476p+0f
+#define EXP_LN2_HIGH 0x1.62e400p-1f
+#define EXP_LN2_LOW  0x1.7f7d1cp-20f
+#define EXP_Q5       0x1.6db962p-10f
+#define EXP_Q4       0x1.123bc0p-7f
+#define EXP_Q3       0x1.555458p-5f
+#define EXP_Q2       0x1.55548ep-3f
+
 /* exp(r) for |r| <= ln2/2: 1 + r + r^2 q(r) */
 VFN vf exp_core(vf r) {
-    vf q = v_fma(v_set(0x1.6db962p-10f), r, v_set(0x1.123bc0p-7f));
-    q = v_fma(q, r, v_set(0x1.555458p-5f));
-    q = v_fma(q, r, v_set(0x1.55548ep-3f));
+    vf q = v_fma(v_set(EXP_Q5), r, v_set(EXP_Q4));
+    q = v_fma(q, r, v_set(EXP_Q3));
+    q = v_fma(q, r, v_set(EXP_Q2));
     q = v_fma(q, r, v_set(0.5f));
     return v_add(v_fma(v_mul(r, r), q, r), v_set(1));
 }
@@ -50,11 +62,11 @@ VFN vf exp_core(vf r) {
 VFN vf v_exp(vf x) {
     /* Beyond these: infinity and 0. What gives 0 (masked scores) must not reach v_scale: a result that underflows costs
      * the processor a hundred cycles. */
-    vm none = v_lt(x, v_set(-104.0f));
+    vm none = v_lt(x, v_set(EXP_LEAST));
     x = v_select(none, v_set(0), v_min(v_set(89.0f), x));
-    vf n = v_round(v_mul(x, v_set(0x1.715476p+0f)));
-    vf r = v_fnma(n, v_set(0x1.62e400p-1f), x); /* ln 2 in two parts */
-    r = v_fnma(n, v_set(0x1.7f7d1cp-20f), r);
+    vf n = v_round(v_mul(x, v_set(EXP_ONE_LN2)));
+    vf r = v_fnma(n, v_set(EXP_LN2_HIGH), x);
+    r = v_fnma(n, v_set(EXP_LN2_LOW), r);
     return v_select(none, v_set(0), v_scale(exp_core(r), n));
 }
 
@@ -85,9 +97,9 @@ VFN vf v_log(vf x) {
     vf e = v_sub(v_from(vi_sar(bits, 23)), v_select(tiny, v_set(24), v_set(0)));
     vf f = v_sub(v_of_bits(vi_add(vi_and(bits, vi_set(0x7fffff)), vi_set(0x3f3504f3))), v_set(1));
     vf square = v_mul(f, f);
-    vf low = v_fma(v_mul(square, f), log_core(f), v_mul(e, v_set(0x1.7f7d1cp-20f)));
+    vf low = v_fma(v_mul(square, f), log_core(f), v_mul(e, v_set(EXP_LN2_LOW)));
     low = v_fnma(v_set(0.5f), square, low);
-    vf result = v_fma(e, v_set(0x1.62e400p-1f), v_add(f, low));
+    vf result = v_fma(e, v_set(EXP_LN2_HIGH), v_add(f, low));
     result = v_select(v_eq(x, v_set(INFINITY)), x, result);
     result = v_select(v_eq(x, v_set(0)), v_set(-INFINITY), result);
     return v_select(v_lt(x, v_set(0)), v_set(NAN), v_select(v_nan(x, x), x, result));
@@ -101,13 +113,13 @@ VFN vf v_log1p(vf x) {
 
 /* exp(x) - 1 for x <= 0 */
 VFN vf v_expm1(vf x) {
-    x = v_max(v_set(-104.0f), x);
-    vf n = v_round(v_mul(x, v_set(0x1.715476p+0f)));
-    vf r = v_fnma(n, v_set(0x1.62e400p-1f), x);
-    r = v_fnma(n, v_set(0x1.7f7d1cp-20f), r);
-    vf q = v_fma(v_set(0x1.6db962p-10f), r, v_set(0x1.123bc0p-7f));
-    q = v_fma(q, r, v_set(0x1.555458p-5f));
-    q = v_fma(q, r, v_set(0x1.55548ep-3f));
+    x = v_max(v_set(EXP_LEAST), x);
+    vf n = v_round(v_mul(x, v_set(EXP_ONE_LN2)));
+    vf r = v_fnma(n, v_set(EXP_LN2_HIGH), x);
+    r = v_fnma(n, v_set(EXP_LN2_LOW), r);
+    vf q = v_fma(v_set(EXP_Q5), r, v_set(EXP_Q4));
+    q = v_fma(q, r, v_set(EXP_Q3));
+    q = v_fma(q, r, v_set(EXP_Q2));
     q = v_fma(q, r, v_set(0.5f));
     vf m = v_fma(v_mul(r, r), q, r); /* exp(r) - 1 */
     vf power = v_scale(v_set(1), n);
@@ -196,43 +208,23 @@ VFN vf v_sigmoid(vf x) {
 
 /* The same of four, step by step side by side: one chain of steps is so long that a processor that looks some hundred
  * instructions ahead would wait for most of them. */
-#define SIGMOID_EACH(statement)                                                                                        \
-    do {                                                                                                               \
-        {                                                                                                              \
-            enum { k = 0 };                                                                                            \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        {                                                                                                              \
-            enum { k = 1 };                                                                                            \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        {                                                                                                              \
-            enum { k = 2 };                                                                                            \
-            statement;                                                                                                 \
-        }                                                                                                              \
-        {                                                                                                              \
-            enum { k = 3 };                                                                                            \
-            statement;                                                                                                 \
-        }                                                                                                              \
-    } while (0)
-
 VFN void v_sigmoid_four(vf y[4], const vf x[4]) {
     vf a[4], n[4], r[4], q[4], e[4];
     vm none[4];
-    SIGMOID_EACH(a[k] = v_neg(v_abs(x[k])));
-    SIGMOID_EACH(none[k] = v_lt(a[k], v_set(-104.0f)));
-    SIGMOID_EACH(a[k] = v_select(none[k], v_set(0), a[k]));
-    SIGMOID_EACH(n[k] = v_round(v_mul(a[k], v_set(0x1.715476p+0f))));
-    SIGMOID_EACH(r[k] = v_fnma(n[k], v_set(0x1.62e400p-1f), a[k]));
-    SIGMOID_EACH(r[k] = v_fnma(n[k], v_set(0x1.7f7d1cp-20f), r[k]));
-    SIGMOID_EACH(q[k] = v_fma(v_set(0x1.6db962p-10f), r[k], v_set(0x1.123bc0p-7f)));
-    SIGMOID_EACH(q[k] = v_fma(q[k], r[k], v_set(0x1.555458p-5f)));
-    SIGMOID_EACH(q[k] = v_fma(q[k], r[k], v_set(0x1.55548ep-3f)));
-    SIGMOID_EACH(q[k] = v_fma(q[k], r[k], v_set(0.5f)));
-    SIGMOID_EACH(q[k] = v_add(v_fma(v_mul(r[k], r[k]), q[k], r[k]), v_set(1)));
-    SIGMOID_EACH(e[k] = v_select(none[k], v_set(0), v_scale(q[k], n[k])));
-    SIGMOID_EACH(r[k] = v_div(v_set(1), v_add(v_set(1), e[k])));
-    SIGMOID_EACH(y[k] = v_select(v_lt(x[k], v_set(0)), v_mul(e[k], r[k]), r[k]));
+    EACH_OF_FOUR(a[k] = v_neg(v_abs(x[k])));
+    EACH_OF_FOUR(none[k] = v_lt(a[k], v_set(EXP_LEAST)));
+    EACH_OF_FOUR(a[k] = v_select(none[k], v_set(0), a[k]));
+    EACH_OF_FOUR(n[k] = v_round(v_mul(a[k], v_set(EXP_ONE_LN2))));
+    EACH_OF_FOUR(r[k] = v_fnma(n[k], v_set(EXP_LN2_HIGH), a[k]));
+    EACH_OF_FOUR(r[k] = v_fnma(n[k], v_set(EXP_LN2_LOW), r[k]));
+    EACH_OF_FOUR(q[k] = v_fma(v_set(EXP_Q5), r[k], v_set(EXP_Q4)));
+    EACH_OF_FOUR(q[k] = v_fma(q[k], r[k], v_set(EXP_Q3)));
+    EACH_OF_FOUR(q[k] = v_fma(q[k], r[k], v_set(EXP_Q2)));
+    EACH_OF_FOUR(q[k] = v_fma(q[k], r[k], v_set(0.5f)));
+    EACH_OF_FOUR(q[k] = v_add(v_fma(v_mul(r[k], r[k]), q[k], r[k]), v_set(1)));
+    EACH_OF_FOUR(e[k] = v_select(none[k], v_set(0), v_scale(q[k], n[k])));
+    EACH_OF_FOUR(r[k] = v_div(v_set(1), v_add(v_set(1), e[k])));
+    EACH_OF_FOUR(y[k] = v_select(v_lt(x[k], v_set(0)), v_mul(e[k], r[k]), r[k]));
 }
 
 #endif
