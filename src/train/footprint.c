@@ -12,10 +12,14 @@
 #include "model/lora.h"
 #include "train/plan.h"
 
+static bool has_patterns(const train_options *o) {
+    return (o->trainable && *o->trainable) || (o->freeze && *o->freeze);
+}
+
 /* Parameters that have a gradient and moments. Patterns of names are left to the run itself: the sums are a lower bound. */
 static double learnt(const model_config *c, const train_options *o, double parameters) {
     double sum = 0;
-    if (o->lora_rank == 0) return (o->trainable && *o->trainable) || (o->freeze && *o->freeze) ? 0 : parameters;
+    if (o->lora_rank == 0) return has_patterns(o) ? 0 : parameters;
     model_lora l = {.rank = o->lora_rank, .alpha = 1};
     if (model_lora_choose(&l, c, o->lora_targets, NULL) != PROPANE_OK) return 0;
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
@@ -25,35 +29,53 @@ static double learnt(const model_config *c, const train_options *o, double param
     return sum * (double)c->num_hidden_layers;
 }
 
-train_footprint train_footprint_of(const model_config *c, const train_options *o) {
+/* What lives when the logits are there: a layer keeps its halves' inputs, queries, keys and values, and what its activation
+ * reads; where whole matrices are learnt also what these read, the attention's result and the activation's. */
+static double alive(const model_config *c, const train_options *o, double element) {
     model_config split = *c;
     plan_split_head(&split, o->batch, o->context);
-    double d = (double)c->hidden_size, h = (double)c->intermediate_size;
-    double v = (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
+    double positions = (double)o->batch * (double)o->context, layers = (double)c->num_hidden_layers;
     double q = (double)c->num_attention_heads * (double)c->head_dim,
-           kv = (double)c->num_key_value_heads * (double)c->head_dim;
-    double layers = (double)c->num_hidden_layers, b = (double)o->batch, s = (double)o->context;
-    double parameters = (double)model_arch_parameters(c);
-    double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4;
-    /* A layer keeps its two halves' inputs and results, queries, keys and values, the attention's probabilities, and the
-     * hidden values of the feed-forward half. */
-    double layer =
-        b * s * (2 * 4 * d + element * (q + 2 * kv + h)) + element * b * (double)c->num_attention_heads * s * s;
-    bool copies = element < 4 || !o->device || strncmp(o->device, "cpu", 3) != 0; /* the cpu reads the master weights */
-    if (o->recompute) layer = b * s * 2 * 4 * d + layer / layers; /* the inputs of all halves, the rest of one layer */
-    return (train_footprint){.state = parameters * (4 + (copies ? element : 0)) + learnt(c, o, parameters) * 3 * 4,
-                             .activations = layers * layer + element * (b * s * v + s * s)};
+           kv = (double)c->num_key_value_heads * (double)c->head_dim, h = (double)c->intermediate_size;
+    double inputs = 2 * (o->recompute ? 4 : element) * (double)c->hidden_size; /* the stream itself is fp32 */
+    double rest = element * (q + 2 * kv + (model_arch_of(c)->mlp == ARCH_SILU_GATED ? 2 * h : h));
+    double logits = element * (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
+    if (o->lora_rank == 0 && !has_patterns(o)) rest += element * (q + h);
+    if (has_patterns(o)) layers = 1; /* the others may be frozen */
+    if (o->lora_rank > 0) layers--;  /* the first one's attention may be below all adapters */
+    /* The scores' gradient passes from kernel to kernel where a half is not one kernel; some of its layer is gone then. */
+    double scores = strcmp(o->plan, "layer") == 0
+                        ? 0
+                        : element * (double)c->num_attention_heads * (double)o->context - inputs - rest;
+    double brief = logits > scores ? logits : scores;
+    if (!o->recompute) return positions * (layers * (inputs + rest) + brief);
+    return positions * (layers * inputs + (rest > brief ? rest : brief)); /* of one layer */
+}
+
+train_footprint train_footprint_of(const model_config *c, const train_options *o) {
+    double parameters = (double)model_arch_parameters(c), moved = learnt(c, o, parameters);
+    double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = alive(c, o, element);
+    bool cpu = !o->device || strncmp(o->device, "cpu", 3) == 0; /* it reads the master weights */
+    train_footprint f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) + moved * 2 * 4,
+                         .batch = activations + 4 * moved};
+    if (cpu && !o->two_queues && o->accumulate <= 1) {
+        /* a gradient takes the place of activations whose last reader has run; a table's is made beside all of them */
+        double table = moved == parameters ? (double)c->vocab_size * (double)c->hidden_size : 0;
+        activations += 4 * table;
+        f.batch = activations > 4 * moved ? activations : 4 * moved;
+    }
+    return f;
 }
 
 propane_status train_footprint_check(const model_config *config, const train_options *options, propane_error *err) {
     double there = (double)mem_physical();
     train_footprint f = train_footprint_of(config, options);
-    char need[32], state[32], activations[32], has[32];
-    if (there <= 0 || f.state + f.activations <= there) return PROPANE_OK;
+    char need[32], state[32], batch[32], has[32];
+    if (there <= 0 || f.state + f.batch <= there) return PROPANE_OK;
     return propane_fail(
         err, PROPANE_ERR_LIMIT,
-        "this run needs at least %s of memory (weights and optimizer %s, a batch's activations %s), the "
+        "this run needs at least %s of memory (weights and moments %s, a batch's activations and gradients %s), the "
         "machine has %s; take a smaller %s",
-        text_bytes(need, f.state + f.activations), text_bytes(state, f.state), text_bytes(activations, f.activations),
-        text_bytes(has, there), f.state > f.activations ? "model" : "--batch or --context");
+        text_bytes(need, f.state + f.batch), text_bytes(state, f.state), text_bytes(batch, f.batch),
+        text_bytes(has, there), f.state > f.batch ? "model" : "--batch or --context");
 }

@@ -7,8 +7,8 @@
 #include "train/trainer.h"
 
 typedef struct train_footprint {
-    double state;       /* bytes: weights, moments, gradients, the device's copies */
-    double activations; /* bytes: what a batch leaves behind for its backward pass */
+    double state; /* bytes: weights, the device's copies of them, moments */
+    double batch; /* bytes: what a batch leaves behind for its backward pass, and gradients, which take its place */
 } train_footprint;
 
 train_footprint train_footprint_of(const model_config *config, const train_options *options);

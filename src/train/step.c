@@ -56,6 +56,7 @@ struct train_step {
     step_kernel *kernels;
     step_call *calls;
     propane_buffer **buffers; /* [wiring.buffer_count] */
+    void *block;              /* on one queue they lie in it */
     propane_buffer **copies;  /* [tensor]: weights that programs read as inputs; NULL: none does */
     propane_io *copy_layout;  /* [tensor] */
     propane_buffer *
@@ -63,10 +64,9 @@ struct train_step {
     propane_io *other_layout;   /* [tensor] */
     float *between;             /* the largest tensor of `others` */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
-    propane_buffer **gradients; /* [tensor] */
+    propane_buffer **gradients; /* [tensor]: of `buffers` */
     bool *trained;              /* [tensor] */
-    propane_buffer *sink; /* where a kernel that all layers share writes a gradient that this layer does not want */
-    int64_t *moment_at;   /* [tensor]: in the moments' blocks */
+    int64_t *moment_at;         /* [tensor]: in the moments' blocks */
     int64_t moment_floats;
     float *moments[2];
     int *learnt, learnt_count; /* tensors, in the optimiser's order */
@@ -77,8 +77,8 @@ struct train_step {
     train_piece *pieces;
     int piece_count;
     const train_reduce *reduce;
-    int *made_by; /* [tensor]: the call that writes its gradient last; call_count: the host, at the end */
     bool *handed; /* [tensor]: locked for `reduce` */
+    bool spent;   /* a forward pass has run over the gradients */
     double *nats;
     train_loss_sums sums; /* of a head in several pieces */
     bool stale;
@@ -396,17 +396,7 @@ static const packing *packing_of(const train_step *s, int call) {
     return s->kernels[s->wiring->calls[call].kernel].packing;
 }
 
-static propane_status find_sink(train_step *s, propane_buffer **out, propane_error *err) {
-    int64_t largest = 0;
-    for (int i = 0; i < total(s); i++)
-        if (s->weights->tensors[i].count > largest) largest = s->weights->tensors[i].count;
-    if (!s->sink)
-        PROPANE_TRY(propane_buffer_create(device_of(s, false), (size_t)largest * sizeof(float), &s->sink, err));
-    *out = s->sink;
-    return PROPANE_OK;
-}
-
-/* The buffer behind a name; weights and gradients are made when they are first asked for. */
+/* The buffer behind a name; weights' are made when they are first asked for. */
 static propane_status find_buffer(train_step *s, const wire_call *c, const propane_io *io, propane_buffer **out,
                                   propane_error *err) {
     wire_ref ref = wiring_resolve(s->wiring, c, io->name);
@@ -415,10 +405,7 @@ static propane_status find_buffer(train_step *s, const wire_call *c, const propa
         return PROPANE_OK;
     }
     if (ref.kind == WIRE_WEIGHT) return find_weight(s, ref.index, io, out, err);
-    if (!s->trained[ref.index]) return find_sink(s, out, err);
-    propane_buffer **slot = &s->gradients[ref.index];
-    if (!*slot) PROPANE_TRY(propane_buffer_create(device_of(s, false), io->bytes, slot, err));
-    *out = *slot;
+    *out = s->gradients[ref.index];
     return PROPANE_OK;
 }
 
@@ -464,6 +451,21 @@ static propane_status lay_out_packed(train_step *s, int call, propane_error *err
     return PROPANE_OK;
 }
 
+/* One queue means a cpu device, whose memory the host's is. */
+static propane_status make_buffers(train_step *s, propane_error *err) {
+    const wiring *w = s->wiring;
+    s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));
+    if (w->buffer_offset) s->block = mem_pages_alloc(w->block_bytes);
+    if (!s->buffers || (w->buffer_offset && !s->block)) return propane_fail_memory(err, w->block_bytes);
+    for (int b = 0; b < w->buffer_count; b++)
+        PROPANE_TRY(s->block ? propane_buffer_wrap(device_of(s, false), (unsigned char *)s->block + w->buffer_offset[b],
+                                                   w->buffer_bytes[b], &s->buffers[b], err)
+                             : propane_buffer_create(device_of(s, false), w->buffer_bytes[b], &s->buffers[b], err));
+    for (int i = 0; i < total(s); i++)
+        if (w->gradients[i].wanted) s->gradients[i] = s->buffers[w->gradients[i].buffer];
+    return PROPANE_OK;
+}
+
 static propane_status lay_out(train_step *s, propane_error *err) {
     wiring *w = s->wiring;
     for (int c = 0; c < w->call_count; c++)
@@ -474,21 +476,14 @@ static propane_status lay_out(train_step *s, propane_error *err) {
                 PROPANE_TRY(wiring_layout(w, &w->calls[c], io_at(p, i), err));
         }
     for (int c = 0; c < w->call_count; c++) PROPANE_TRY(lay_out_packed(s, c, err));
-    PROPANE_TRY(wiring_place(w, s->two_queues, err));
-    s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));
-    if (!s->buffers) return propane_fail_memory(err, 0);
-    for (int b = 0; b < w->buffer_count; b++)
-        PROPANE_TRY(propane_buffer_create(device_of(s, false), w->buffer_bytes[b], &s->buffers[b], err));
+    PROPANE_TRY(wiring_place(w, s->two_queues, s->options.accumulate, err));
+    PROPANE_TRY(make_buffers(s, err));
     for (int c = 0; c < w->call_count; c++)
         for (int form = 0; form < 2; form++) PROPANE_TRY(make_request(s, c, form, err));
     return PROPANE_OK;
 }
 
-size_t train_step_activation_bytes(const train_step *s) {
-    size_t sum = 0;
-    for (int b = 0; b < s->wiring->buffer_count; b++) sum += s->wiring->buffer_bytes[b];
-    return sum;
-}
+size_t train_step_activation_bytes(const train_step *s) { return wiring_value_bytes(s->wiring); }
 
 /* ---- the optimiser's view ---------------------------------------------------------------------------------------------- */
 
@@ -556,8 +551,17 @@ static propane_status lock_tensors(train_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
+static propane_status check_gradients(const train_step *s, propane_error *err) {
+    if (!s->spent) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "the gradients' memory was used by a forward pass since; run their batch again, or make the step "
+        "for accumulation");
+}
+
 propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err) {
     int64_t start = clock_ns();
+    PROPANE_TRY(check_gradients(s, err));
     PROPANE_TRY(lock_tensors(s, err));
     *norm = adamw_gradient_norm(s->own ? s->own : s->optimiser);
     unlock_tensors(s, s->learnt_count);
@@ -574,6 +578,7 @@ static bool bakes_what_is_learnt(const train_step *s) {
 
 propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
     int64_t start = clock_ns();
+    PROPANE_TRY(check_gradients(s, err));
     PROPANE_TRY(lock_tensors(s, err));
     adamw_update(s->own ? s->own : s->optimiser, how);
     unlock_tensors(s, s->learnt_count);
@@ -605,6 +610,7 @@ propane_status train_step_publish(train_step *s, propane_error *err) {
 
 propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {
     void *data = NULL;
+    PROPANE_TRY(check_gradients(s, err));
     PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], false, &data, err));
     memcpy(out, data, (size_t)s->weights->tensors[tensor].count * sizeof(float));
     propane_buffer_unlock(s->gradients[tensor]);
@@ -615,27 +621,11 @@ propane_status train_step_gradient(train_step *s, int tensor, float *out, propan
 
 void train_step_reduce(train_step *s, const train_reduce *reduce) { s->reduce = reduce; }
 
-static void find_makers(train_step *s) {
-    const wiring *w = s->wiring;
-    for (int i = 0; i < total(s); i++) s->made_by[i] = s->trained[i] ? w->call_count : -1;
-    for (int c = 0; c < w->call_count; c++) {
-        const mil_function *f = s->plan->kernels[w->calls[c].kernel].function;
-        for (int i = 0; i < f->result_count; i++) {
-            wire_ref ref = wiring_resolve(w, &w->calls[c], f->results[i]->name);
-            if (ref.kind == WIRE_GRADIENT && s->trained[ref.index]) s->made_by[ref.index] = c;
-        }
-    }
-    const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens"), *piece;
-    for (int k = 0; (piece = model_weights_piece(s->weights, table, k)); k++)
-        if (s->trained[piece - s->weights->tensors])
-            s->made_by[piece - s->weights->tensors] = w->call_count; /* scatter adds to it */
-}
-
 void train_step_gradient_order(const train_step *s, int *order) {
     int n = 0;
     for (int c = 0; c <= s->wiring->call_count; c++)
         for (int i = 0; i < s->learnt_count; i++)
-            if (s->made_by[s->learnt[i]] == c) order[n++] = i;
+            if (s->wiring->gradients[s->learnt[i]].made == c) order[n++] = i;
 }
 
 /* What `call` was the last to write. */
@@ -643,7 +633,7 @@ static propane_status hand_over(train_step *s, int call, propane_error *err) {
     for (int i = 0; s->reduce && i < s->learnt_count; i++) {
         void *gradient = NULL;
         int tensor = s->learnt[i];
-        if (s->made_by[tensor] != call) continue;
+        if (s->wiring->gradients[tensor].made != call) continue;
         PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], true, &gradient, err));
         s->handed[tensor] = true;
         PROPANE_TRY(s->reduce->ready(s->reduce->context, i, gradient, err));
@@ -843,6 +833,7 @@ static propane_status forward(train_step *s, const int32_t *inputs, propane_erro
         if (inputs[i] < 0 || inputs[i] >= s->weights->config.vocab_size)
             return propane_fail(err, PROPANE_ERR_INVALID, "token %d is outside the vocabulary of %lld", (int)inputs[i],
                                 (long long)s->weights->config.vocab_size);
+    s->spent = !s->options.accumulate;
     PROPANE_TRY(lock_value(s, 0, true, &stream, err));
     train_embed e = embed_layout(s, &x->io);
     const float *learned = positions ? model_weights_data(s->weights, positions) : NULL;
@@ -898,9 +889,8 @@ static propane_status add_up(train_step *s, const int32_t *targets, double gradi
 static propane_status clear_head(train_step *s, propane_error *err) {
     for (int i = 0; i < s->weights->count; i++) {
         const model_tensor *t = &s->weights->tensors[i];
-        bool head = t->part == MODEL_HEAD || (t->part == MODEL_EMBED && t->stored_rows != t->dim[0]);
         void *gradient = NULL;
-        if (!head || !s->gradients[i]) continue;
+        if (!s->gradients[i] || s->wiring->gradients[i].first != s->wiring->pieces[0].begin) continue;
         PROPANE_TRY(propane_buffer_lock(s->gradients[i], true, &gradient, err));
         memset(gradient, 0, (size_t)t->count * sizeof(float));
         propane_buffer_unlock(s->gradients[i]);
@@ -993,6 +983,7 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
     propane_status status = hand_over(s, s->wiring->call_count, err);
     if (s->reduce && status == PROPANE_OK) status = s->reduce->finish(s->reduce->context, err);
     take_back(s);
+    if (status == PROPANE_OK) s->spent = false;
     return status;
 }
 
@@ -1088,7 +1079,6 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->other_layout = mem_array(tensors, sizeof *s->other_layout);
     s->is_master = mem_array(tensors, sizeof *s->is_master);
     s->gradients = mem_array(tensors, sizeof(propane_buffer *));
-    s->made_by = mem_array(tensors, sizeof *s->made_by);
     s->handed = mem_array(tensors, sizeof *s->handed);
     s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
     size_t positions = (size_t)(s->plan->options.batch * s->plan->options.context);
@@ -1099,8 +1089,8 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->moments[0] = mem_pages_alloc(block);
     s->moments[1] = mem_pages_alloc(block);
     if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master &&
-        s->gradients && s->made_by && s->handed && s->nats && s->sums.top && s->sums.goal && s->sums.sum &&
-        s->moments[0] && s->moments[1])
+        s->gradients && s->handed && s->nats && s->sums.top && s->sums.goal && s->sums.sum && s->moments[0] &&
+        s->moments[1])
         return PROPANE_OK;
     return propane_fail_memory(err, 2 * block);
 }
@@ -1148,11 +1138,6 @@ static propane_status make_all(train_step *s, propane_error *err) {
     PROPANE_TRY(compile_shared(s, err));
     PROPANE_TRY(bake_all(s, err));
     PROPANE_TRY(lay_out(s, err));
-    find_makers(s);
-    for (int i = 0; i < total(s); i++) /* an embedding without a tied head: no kernel makes its gradient */
-        if (!s->gradients[i] && s->trained[i])
-            PROPANE_TRY(propane_buffer_create(device_of(s, false), (size_t)s->weights->tensors[i].count * sizeof(float),
-                                              &s->gradients[i], err));
     PROPANE_TRY(make_between(s, err));
     PROPANE_TRY(make_optimiser(s, err));
     PROPANE_TRY(train_step_publish(s, err));
@@ -1194,8 +1179,8 @@ void train_step_free(train_step *s) {
     free_buffers(s->buffers, s->wiring ? s->wiring->buffer_count : 0);
     free_buffers(s->copies, total(s));
     free_buffers(s->others, total(s));
-    free_buffers(s->gradients, total(s));
-    propane_buffer_free(s->sink);
+    mem_free(s->gradients);
+    if (s->block) mem_pages_free(s->block, s->wiring->block_bytes);
     mem_free(s->trained);
     mem_free(s->moment_at);
     mem_free(s->learnt);
@@ -1209,7 +1194,6 @@ void train_step_free(train_step *s) {
     adamw_free(s->optimiser);
     adamw_free(s->own);
     mem_free(s->pieces);
-    mem_free(s->made_by);
     mem_free(s->handed);
     mem_free(s->nats);
     mem_free(s->sums.top);

@@ -51,7 +51,7 @@ typedef struct train_piece {
 } train_piece;
 PROPANE_CHECK propane_status train_step_own(train_step *s, const train_piece *pieces, int count, propane_error *err);
 
-/* Forward and loss only; `nats` [B][S] may be NULL. */
+/* Forward and loss only; `nats` [B][S] may be NULL. Without `accumulate` the gradients of the batch before are gone then. */
 PROPANE_CHECK propane_status train_step_evaluate(train_step *s, const int32_t *inputs, const int32_t *targets,
                                                  double *nats, double *loss, propane_error *err);
 PROPANE_CHECK propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err);

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/fit.h"
 #include "base/memory.h"
 
 int wiring_layer(const wiring *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
@@ -53,6 +54,15 @@ static int call_value(const wiring *w, const wire_call *c, const char *name) {
     return is_again(w, c, name) ? find_value(w, c->instance, name, true) : wiring_value(w, c->instance, name);
 }
 
+/* "d_P" of one of the call's results; a kernel that adds also has a parameter "sum_P". */
+static const char *gradient_name(const wiring *w, const wire_call *call, const char *weight) {
+    const mil_function *f = w->plan->kernels[call->kernel].function;
+    int i = 0;
+    while (i < f->result_count && strcmp(f->results[i]->name + 2, weight) != 0) i++;
+    assert(i < f->result_count);
+    return f->results[i]->name;
+}
+
 wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name) {
     const plan_block *b = wiring_block(w, call->instance);
     const char *weight = strncmp(name, "sum_", 4) == 0 ? name + 4 : strncmp(name, "d_", 2) == 0 ? name + 2 : name;
@@ -60,7 +70,10 @@ wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name
         const model_tensor *t = model_weights_param(w->weights, b->part, wiring_layer(w, call->instance), weight);
         assert(t);
         if (call->instance > w->head && t->rank == 2) t += call->instance - w->head; /* the head's pieces follow */
-        return (wire_ref){weight == name ? WIRE_WEIGHT : WIRE_GRADIENT, (int)(t - w->weights->tensors)};
+        int tensor = (int)(t - w->weights->tensors);
+        if (weight == name) return (wire_ref){WIRE_WEIGHT, tensor};
+        if (w->gradients[tensor].wanted) return (wire_ref){WIRE_GRADIENT, tensor};
+        name = gradient_name(w, call, weight);
     }
     return (wire_ref){WIRE_VALUE, call_value(w, call, name)};
 }
@@ -69,8 +82,9 @@ wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name
 
 static void touch(wiring *w, int call, const char *name) {
     const wire_call *c = &w->calls[call];
-    if (wiring_resolve(w, c, name).kind != WIRE_VALUE) return;
-    int i = call_value(w, c, name);
+    wire_ref ref = wiring_resolve(w, c, name);
+    int i = ref.index;
+    if (ref.kind != WIRE_VALUE) return;
     if (i < 0) {
         assert(w->value_count < w->value_room);
         i = w->value_count++;
@@ -128,13 +142,35 @@ static int count_names(const plan *p) {
     return n;
 }
 
+/* Which calls make each gradient. The host adds the embedding's part at the end, and clears those of a head in pieces before
+ * the first of these. */
+static void find_makers(wiring *w) {
+    int pieces = w->instance_count - w->head;
+    for (int c = 0; c < w->call_count; c++) {
+        const mil_function *f = w->plan->kernels[w->calls[c].kernel].function;
+        for (int i = 0; i < f->result_count; i++) {
+            wire_ref ref = wiring_resolve(w, &w->calls[c], f->results[i]->name);
+            if (ref.kind != WIRE_GRADIENT) continue;
+            wire_gradient *g = &w->gradients[ref.index];
+            if (g->first < 0) g->first = pieces > 1 && c < w->pieces[pieces - 1].end ? w->pieces[0].begin : c;
+            g->made = c;
+        }
+    }
+    for (int i = 0; i < model_weights_total(w->weights); i++) {
+        wire_gradient *g = &w->gradients[i];
+        if (g->first < 0) g->first = w->call_count;
+        if (g->made < 0 || (i < w->weights->count && w->weights->tensors[i].part == MODEL_EMBED))
+            g->made = w->call_count;
+    }
+}
+
 propane_status wiring_create(const plan *p, const model_weights *weights, const bool *trained, bool recompute,
                              wiring **out, propane_error *err) {
     *out = NULL;
     arena *a = arena_create();
     wiring *w = a ? ARENA_NEW(a, wiring) : NULL;
     int pieces = (int)model_weights_pieces(&p->config), head = 2 * (int)p->config.num_hidden_layers;
-    int instances = head + pieces, room = 2 * instances * count_names(p) + 1;
+    int instances = head + pieces, room = 2 * instances * count_names(p) + 1, tensors = model_weights_total(weights);
     if (w) {
         *w = (wiring){.arena = a,
                       .plan = p,
@@ -146,12 +182,19 @@ propane_status wiring_create(const plan *p, const model_weights *weights, const 
                       .pieces = ARENA_ARRAY(a, pieces, wire_piece),
                       .value_room = room,
                       .calls = ARENA_ARRAY(a, 2 * instances * p->kernel_count, wire_call),
-                      .values = ARENA_ARRAY(a, room, wire_value)};
+                      .values = ARENA_ARRAY(a, room, wire_value),
+                      .gradients = ARENA_ARRAY(a, tensors, wire_gradient)};
     }
-    if (!w || !w->calls || !w->values || !w->pieces) {
+    if (!w || !w->calls || !w->values || !w->pieces || !w->gradients) {
         arena_free(a);
         return propane_fail_memory(err, (size_t)room * sizeof(wire_value));
     }
+    for (int i = 0; i < tensors; i++)
+        w->gradients[i] = (wire_gradient){.wanted = !trained || trained[i],
+                                          .first = -1,
+                                          .made = -1,
+                                          .bytes = (size_t)weights->tensors[i].count * sizeof(float),
+                                          .buffer = -1};
     while (!wiring_trains_embedding(w) && w->lowest < head && !learns(w, w->lowest, NULL)) w->lowest++;
     for (int i = 0; i < head; i++) add_calls(w, i, false);
     for (int i = 0; i < pieces; i++) {
@@ -178,6 +221,7 @@ propane_status wiring_create(const plan *p, const model_weights *weights, const 
         assert(last >= 0);
         w->values[last].last = w->call_count;
     }
+    find_makers(w);
     *out = w;
     return PROPANE_OK;
 }
@@ -188,6 +232,8 @@ void wiring_free(wiring *w) {
 
 propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io *io, propane_error *err) {
     wire_ref ref = wiring_resolve(w, call, io->name);
+    if (ref.kind == WIRE_GRADIENT && io->bytes > w->gradients[ref.index].bytes)
+        w->gradients[ref.index].bytes = io->bytes;
     if (ref.kind != WIRE_VALUE) return PROPANE_OK;
     wire_value *v = &w->values[ref.index];
     if (v->bytes == 0) {
@@ -210,14 +256,56 @@ propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io 
     return PROPANE_OK;
 }
 
-/* ---- buffers: a value takes a free one of its size ------------------------------------------------------------------- */
+/* ---- one queue: a block ------------------------------------------------------------------------------------------------ */
 
-/* `free_at[b]`: the call after which buffer b became free; call_count+1: in use. */
-static int take_buffer(wiring *w, size_t bytes, int *free_at, bool oldest) {
+#define ALIGN 64 /* as propane_buffer_wrap asks */
+
+static propane_status make_buffers(wiring *w, propane_error *err) {
+    int most = w->value_count + model_weights_total(w->weights);
+    w->buffer_bytes = ARENA_ARRAY(w->arena, most, size_t);
+    return w->buffer_bytes ? PROPANE_OK : propane_fail_memory(err, (size_t)most * sizeof(size_t));
+}
+
+static void add_span(wiring *w, fit_span *spans, int first, int last, size_t bytes, int *buffer) {
+    *buffer = w->buffer_count++;
+    w->buffer_bytes[*buffer] = bytes;
+    spans[*buffer] = (fit_span){.first = first, .last = last, .bytes = (int64_t)bytes};
+}
+
+static propane_status place_spans(wiring *w, bool accumulate, fit_span *spans, propane_error *err) {
+    int64_t bytes = 0;
+    for (int i = 0; i < w->value_count; i++) {
+        wire_value *v = &w->values[i];
+        add_span(w, spans, v->first, v->last, v->bytes, &v->buffer);
+    }
+    for (int i = 0; i < model_weights_total(w->weights); i++) {
+        wire_gradient *g = &w->gradients[i];
+        if (g->wanted) add_span(w, spans, accumulate ? -1 : g->first, w->call_count, g->bytes, &g->buffer);
+    }
+    PROPANE_TRY(fit_spans(spans, w->buffer_count, ALIGN, &bytes, err));
+    for (int b = 0; b < w->buffer_count; b++) w->buffer_offset[b] = (size_t)spans[b].offset;
+    w->block_bytes = (size_t)bytes;
+    return PROPANE_OK;
+}
+
+static propane_status place_in_block(wiring *w, bool accumulate, propane_error *err) {
+    size_t most = (size_t)(w->value_count + model_weights_total(w->weights));
+    fit_span *spans = mem_array(most, sizeof *spans);
+    w->buffer_offset = ARENA_ARRAY(w->arena, most, size_t);
+    propane_status status = spans && w->buffer_offset ? place_spans(w, accumulate, spans, err)
+                                                      : propane_fail_memory(err, most * sizeof *spans);
+    mem_free(spans);
+    return status;
+}
+
+/* ---- two queues: a value takes a free buffer of its size -------------------------------------------------------------- */
+
+/* `free_at[b]`: the call after which buffer b became free; call_count+1: in use. The one that is free for longest. */
+static int take_buffer(wiring *w, size_t bytes, int *free_at) {
     int found = -1;
     for (int b = 0; b < w->buffer_count; b++) {
         if (w->buffer_bytes[b] != bytes || free_at[b] > w->call_count) continue;
-        if (found < 0 || (oldest ? free_at[b] < free_at[found] : free_at[b] > free_at[found])) found = b;
+        if (found < 0 || free_at[b] < free_at[found]) found = b;
     }
     if (found < 0) {
         found = w->buffer_count++;
@@ -227,17 +315,29 @@ static int take_buffer(wiring *w, size_t bytes, int *free_at, bool oldest) {
     return found;
 }
 
-static void place_values(wiring *w, int *free_at, bool oldest) {
+static void place_values(wiring *w, int *free_at) {
     for (int c = -1; c < w->call_count; c++) {
         for (int i = 0; i < w->value_count; i++)
-            if (w->values[i].first == c) w->values[i].buffer = take_buffer(w, w->values[i].bytes, free_at, oldest);
+            if (w->values[i].first == c) w->values[i].buffer = take_buffer(w, w->values[i].bytes, free_at);
         for (int i = 0; i < w->value_count; i++)
             if (w->values[i].last == c) free_at[w->values[i].buffer] = c;
     }
 }
 
-/* Per buffer and queue: the ordinal of the last call that touched and that wrote it. Gradients count as buffers behind
- * those of the values. */
+static propane_status place_apart(wiring *w, propane_error *err) {
+    int *free_at = mem_array((size_t)w->value_count, sizeof *free_at);
+    if (!free_at) return propane_fail_memory(err, (size_t)w->value_count * sizeof *free_at);
+    place_values(w, free_at);
+    mem_free(free_at);
+    for (int i = 0; i < model_weights_total(w->weights); i++) {
+        if (!w->gradients[i].wanted) continue;
+        w->gradients[i].buffer = w->buffer_count;
+        w->buffer_bytes[w->buffer_count++] = w->gradients[i].bytes;
+    }
+    return PROPANE_OK;
+}
+
+/* Per buffer and queue: the ordinal of the last call that touched and that wrote it. */
 typedef struct traffic {
     int touched[2], written[2];
 } traffic;
@@ -245,7 +345,7 @@ typedef struct traffic {
 static void pass_name(const wiring *w, traffic *t, wire_call *c, const char *name, bool writes, bool record) {
     wire_ref ref = wiring_resolve(w, c, name);
     if (ref.kind == WIRE_WEIGHT) return; /* nobody writes them during a pass */
-    traffic *b = &t[ref.kind == WIRE_VALUE ? w->values[ref.index].buffer : w->buffer_count + ref.index];
+    traffic *b = &t[ref.kind == WIRE_VALUE ? w->values[ref.index].buffer : w->gradients[ref.index].buffer];
     int own = c->host, other = !c->host;
     if (record) {
         b->touched[own] = c->ordinal;
@@ -273,16 +373,21 @@ static void find_waits(wiring *w, traffic *t) {
     }
 }
 
-propane_status wiring_place(wiring *w, bool two_queues, propane_error *err) {
-    w->buffer_bytes = ARENA_ARRAY(w->arena, w->value_count, size_t);
-    int *free_at = mem_array((size_t)w->value_count, sizeof *free_at);
-    propane_status status = w->buffer_bytes && free_at ? PROPANE_OK : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK) place_values(w, free_at, two_queues);
-    mem_free(free_at);
-    if (status != PROPANE_OK || !two_queues) return status;
-    traffic *t = mem_array((size_t)(w->buffer_count + model_weights_total(w->weights)), sizeof *t);
+propane_status wiring_place(wiring *w, bool two_queues, bool accumulate, propane_error *err) {
+    PROPANE_TRY(make_buffers(w, err));
+    if (!two_queues) return place_in_block(w, accumulate, err);
+    PROPANE_TRY(place_apart(w, err));
+    traffic *t = mem_array((size_t)w->buffer_count, sizeof *t);
     if (!t) return propane_fail_memory(err, (size_t)w->buffer_count * sizeof *t);
     find_waits(w, t);
     mem_free(t);
     return PROPANE_OK;
+}
+
+size_t wiring_value_bytes(const wiring *w) {
+    size_t bytes = w->block_bytes;
+    for (int b = 0; b < w->buffer_count && !w->buffer_offset; b++) bytes += w->buffer_bytes[b];
+    for (int i = 0; i < model_weights_total(w->weights); i++)
+        if (w->gradients[i].wanted) bytes -= w->gradients[i].bytes;
+    return bytes;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The wiring of a step: every kernel of the plan for every layer, in order (the calls), and which memory each of their
- * inputs and results is. Values that never live at the same time share a buffer. Two queues (device and host) run their
- * calls in order; what a call of one needs from the other becomes a number to wait for.
+ * inputs and results is. Values and gradients that never live at the same time share memory: on one queue all lie in one
+ * block, so that a layer's gradients take what the layers above it have left. Two queues (device and host) run their calls
+ * in order; what a call of one needs from the other becomes a number to wait for.
  */
 #ifndef TRAIN_WIRING_H
 #define TRAIN_WIRING_H
@@ -25,6 +26,15 @@ typedef struct wire_value {
     propane_io io; /* how all kernels lay it out */
     int buffer;    /* after wiring_place */
 } wire_value;
+
+/* Of a tensor that is learnt. Without accumulation nothing is in its memory before the call `first`. */
+typedef struct wire_gradient {
+    bool wanted;
+    int first; /* the first call that writes or clears it, with call_count for the host's own code at the end */
+    int made;  /* the last that writes it */
+    size_t bytes;
+    int buffer; /* after wiring_place */
+} wire_gradient;
 
 typedef struct wire_call {
     int kernel;   /* of plan.kernels */
@@ -52,9 +62,12 @@ typedef struct wiring {
     int lowest;          /* the first instance whose backward pass runs; instance_count: none */
     wire_call *calls;
     int value_count, value_room;
-    wire_value *values; /* [0] is the embedded batch */
+    wire_value *values;       /* [0] is the embedded batch */
+    wire_gradient *gradients; /* [tensor] */
     int buffer_count;
     size_t *buffer_bytes;
+    size_t *buffer_offset; /* in a block of block_bytes; NULL: each buffer is memory of its own */
+    size_t block_bytes;
 } wiring;
 
 /* `trained` [tensor] (NULL: all of them) must outlive the wiring: backward calls that serve none are left out. */
@@ -66,11 +79,15 @@ int wiring_layer(const wiring *w, int instance);
 const plan_block *wiring_block(const wiring *w, int instance);
 /* The value of that name in an instance, seen through the joints between blocks (x is the previous block's out); -1. */
 int wiring_value(const wiring *w, int instance, const char *name);
+/* A gradient that nobody wants, which kernels of several layers make all the same, is a value. */
 wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name);
 /* Tells how a kernel lays out a value; two kernels that differ are an error. */
 PROPANE_CHECK propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io *io, propane_error *err);
-/* After all layouts: gives buffers. With `two_queues` also the waits, and buffers rest as long as possible before they
- * are used again. */
-PROPANE_CHECK propane_status wiring_place(wiring *w, bool two_queues, propane_error *err);
+/* After all layouts: gives buffers. On one queue they are parts of one block. With `two_queues` they are memory of their
+ * own, values of one size take turns and rest as long as possible in between, and there are waits. `accumulate`: gradients
+ * live on from one batch to the next; without it they are gone when the next forward pass begins. */
+PROPANE_CHECK propane_status wiring_place(wiring *w, bool two_queues, bool accumulate, propane_error *err);
+/* What the buffers take beyond the gradients. */
+size_t wiring_value_bytes(const wiring *w);
 
 #endif

@@ -59,8 +59,9 @@ static void check_slopes(const char *plan_title, bool tied, int heads, int kv_he
     train_step_options o = {
         .plan = {.name = plan_title, .precision = MIL_fp32, .batch = FD_BATCH, .context = FD_CONTEXT}, .device = "cpu"};
     EXPECT_OK(train_step_create(&o, w, &s, &err));
-    EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err));
     for (int i = 0; i < w->count; i++) {
+        EXPECT_OK(train_step_publish(s, &err));
+        EXPECT_OK(train_step_batch(s, inputs, targets, true, 1, &loss, &err)); /* evaluations take its gradients */
         const model_tensor *t = &w->tensors[i];
         size_t n = (size_t)t->count;
         float *data = model_weights_data(w, t), *kept = mem_array(n, 4), *way = mem_array(n, 4),

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Memory of a plan: which buffers may take over another's (in place), and where in one block each lies. Buffers that live
- * at the same time never overlap; the largest are placed first, each in the smallest gap that holds it.
+ * Memory of a plan: which buffers may take over another's (in place), and where in one block each lies (base/fit.h).
  */
-#include <stdlib.h>
-
-#include "base/memory.h"
+#include "base/fit.h"
 #include "drivers/cpu/plan.h"
 
 #define ALIGN 64
-
-static int64_t aligned(int64_t bytes) { return (bytes + ALIGN - 1) / ALIGN * ALIGN; }
 
 static int root_of(const cpu_plan_buffer *buffers, int b) {
     while (buffers[b].alias >= 0) b = buffers[b].alias;
@@ -57,59 +52,22 @@ static propane_status in_place(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
-typedef struct sized {
-    int64_t bytes;
-    int buffer;
-} sized;
-
-static int larger_first(const void *a, const void *b) {
-    const sized *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return x->buffer - y->buffer;
-}
-
 static bool together(const cpu_plan_buffer *a, const cpu_plan_buffer *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The smallest gap between the buffers that live at the same time. `placed` is kept in the order of offsets. */
-static int64_t best_fit(const cpu_plan_buffer *buffers, const int *placed, int count, const cpu_plan_buffer *b) {
-    int64_t best = -1, best_gap = INT64_MAX, end = 0;
-    for (int i = 0; i < count; i++) {
-        const cpu_plan_buffer *o = &buffers[placed[i]];
-        if (!together(o, b)) continue;
-        int64_t gap = o->offset - end;
-        if (gap >= b->bytes && gap < best_gap) {
-            best = end;
-            best_gap = gap;
-        }
-        if (aligned(o->offset + o->bytes) > end) end = aligned(o->offset + o->bytes);
-    }
-    return best >= 0 ? best : end;
-}
-
 static propane_status lay_out(planner *p, propane_error *err) {
-    sized *list = ARENA_ARRAY(p->work, p->buffer_count + 1, sized);
-    int *placed = ARENA_ARRAY(p->work, p->buffer_count + 1, int);
-    if (!list || !placed) return cpu_plan_no_memory(p, err);
-    int count = 0, done = 0;
+    fit_span *spans = ARENA_ARRAY(p->work, p->buffer_count + 1, fit_span);
+    int *of = ARENA_ARRAY(p->work, p->buffer_count + 1, int), count = 0;
+    if (!spans || !of) return cpu_plan_no_memory(p, err);
     for (int b = 0; b < p->buffer_count; b++) {
         const cpu_plan_buffer *o = &p->buffers[b];
-        if (o->place == CPU_PLAN_TEMP && o->alias < 0 && o->first <= o->last) list[count++] = (sized){o->bytes, b};
+        if (o->place != CPU_PLAN_TEMP || o->alias >= 0 || o->first > o->last) continue;
+        of[count] = b;
+        spans[count++] = (fit_span){.first = o->first, .last = o->last, .bytes = o->bytes};
     }
-    qsort(list, (size_t)count, sizeof *list, larger_first);
-    for (int i = 0; i < count; i++) {
-        cpu_plan_buffer *b = &p->buffers[list[i].buffer];
-        b->offset = best_fit(p->buffers, placed, done, b);
-        int at = done++;
-        while (at > 0 && p->buffers[placed[at - 1]].offset > b->offset) {
-            placed[at] = placed[at - 1];
-            at--;
-        }
-        placed[at] = list[i].buffer;
-        if (aligned(b->offset + b->bytes) > p->program->block_bytes)
-            p->program->block_bytes = aligned(b->offset + b->bytes);
-    }
+    PROPANE_TRY(fit_spans(spans, count, ALIGN, &p->program->block_bytes, err));
+    for (int i = 0; i < count; i++) p->buffers[of[i]].offset = spans[i].offset;
     for (int b = 0; b < p->buffer_count; b++)
         if (p->buffers[b].alias >= 0) p->buffers[b].offset = p->buffers[root_of(p->buffers, b)].offset;
     return PROPANE_OK;

@@ -132,13 +132,13 @@ $ tiny --no-steps
 = 2
 # sizes that no machine has: refused before anything is taken
 $ propane train --data text --width 65536 --layers 1000 --heads 512
-2~ propane train: this run needs at least 827 TB of memory (weights and optimizer 825 TB, a batch's activations * TB), the machine has * GB; take a smaller model
+2~ propane train: this run needs at least 825 TB of memory (weights and moments 619 TB, a batch's activations and gradients 206 TB), the machine has * GB; take a smaller model
 = 1
 $ tiny --batch 65536 --context 1000
-2~ propane train: this run needs at least 566 GB of memory (weights and optimizer 70.4 KB, a batch's activations 566 GB), the machine has * GB; take a smaller --batch or --context
+2~ propane train: this run needs at least 79.7 GB of memory (weights and moments * KB, a batch's activations and gradients 79.7 GB), the machine has * GB; take a smaller --batch or --context
 = 1
-$ tiny --context 1048576
-2~ propane train: this run needs at least * TB of memory (weights and optimizer * KB, a batch's activations * TB), the machine has * GB; take a smaller --batch or --context
+$ tiny --plan six --context 1048576
+2~ propane train: this run needs at least * TB of memory (weights and moments * KB, a batch's activations and gradients * TB), the machine has * GB; take a smaller --batch or --context
 = 1
 $ tiny --width 65536 --heads 2
 2> propane train: the model's sizes: key 'head_dim' is 32768; it must be from 2 to 4096

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT
+ * The memory that a run is said to need, beside what its step takes: never more, and not much less.
+ */
+#include <stdlib.h>
+
+#include "support/test.h"
+#include "train/footprint.h"
+#include "train/step.h"
+
+static propane_error err;
+
+typedef struct shape {
+    const char *plan_title, *precision, *architecture;
+    bool two_queues, recompute, untied;
+    int accumulate, rank, vocab, context; /* 0: 1, none, 512, 64 */
+    double part;                          /* at least this of what is taken is foreseen */
+} shape;
+
+static const shape shapes[] = {
+    {"layer", .part = 0.9},
+    {"layer", .untied = true, .part = 0.9},
+    {"layer", .accumulate = 2, .part = 0.9},
+    {"layer", .recompute = true, .part = 0.85},
+    {"layer", .rank = 4, .part = 0.85},
+    {"layer", .rank = 4, .recompute = true, .part = 0.9},
+    {"layer", "fp16", .part = 0.9},
+    {"six", "fp16", .part = 0.85},
+    {"layer", .architecture = "gpt2", .part = 0.9},
+    {"layer", .vocab = 65552, .part = 0.9},
+    {"six", .part = 0.9},
+    {"six", .context = 512, .part = 0.8},
+    {"layer", .context = 512, .part = 0.9},
+    {"six", .two_queues = true, .part = 0.9},
+    {"ten", .two_queues = true, .accumulate = 2, .part = 0.9},
+};
+
+static void check(const shape *h) {
+    model_config c;
+    model_weights *w = NULL;
+    train_step *s = NULL;
+    train_options o;
+    EXPECT_OK(model_config_default_of(&c, h->architecture ? h->architecture : "llama", &err));
+    c.hidden_size = 64, c.intermediate_size = 160, c.num_hidden_layers = 8, c.num_attention_heads = 4, c.head_dim = 16;
+    c.num_key_value_heads = h->architecture ? 4 : 2, c.vocab_size = h->vocab ? h->vocab : 512;
+    c.max_position_embeddings = 512, c.tie_word_embeddings = !h->untied;
+    train_options_default(&o);
+    o.batch = 4, o.context = h->context ? h->context : 64, o.accumulate = h->accumulate ? h->accumulate : 1,
+    o.plan = h->plan_title;
+    o.precision = h->precision ? h->precision : "fp32", o.two_queues = h->two_queues, o.recompute = h->recompute;
+    o.device = "cpu", o.lora_rank = h->rank, o.lora_targets = "q_proj,v_proj", o.lora_alpha = 8;
+    plan_split_head(&c, o.batch, o.context);
+    EXPECT_OK(model_weights_create(&c, &w, &err));
+    if (h->rank) {
+        model_lora l = {.rank = h->rank, .alpha = o.lora_alpha};
+        EXPECT_OK(model_lora_choose(&l, &c, o.lora_targets, &err));
+        EXPECT_OK(model_weights_add_lora(w, &l, &err));
+    }
+    mil_dtype precision = h->precision ? MIL_fp16 : MIL_fp32;
+    train_step_options how = {.plan = {.name = o.plan, .precision = precision, .batch = o.batch, .context = o.context},
+                              .device = o.device,
+                              .two_queues = o.two_queues,
+                              .accumulate = o.accumulate > 1,
+                              .recompute = o.recompute != 0};
+    EXPECT_OK(train_step_create(&how, w, &s, &err));
+    train_footprint f = train_footprint_of(&c, &o);
+    double taken = 4 * (double)w->parameters + (double)train_step_state_bytes(s) +
+                   (double)train_step_activation_bytes(s) + (h->precision ? 2 * (double)w->parameters : 0);
+    double part = (f.state + f.batch) / taken;
+    if (getenv("TEST_VERBOSE")) printf("shape %d: %.3f of %.0f bytes\n", (int)(h - shapes), part, taken);
+    EXPECT_MSG(part <= 1 && part >= h->part, "shape %d: %g of the %.0f bytes that are taken", (int)(h - shapes), part,
+               taken);
+    train_step_free(s);
+    model_weights_free(w);
+}
+
+TEST(what_is_foreseen_is_taken) {
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check(&shapes[i]);
+}
+
+SUITE("train/footprint", T(what_is_foreseen_is_taken))
