@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Prints the coefficients in src/drivers/cpu/vec_math.h. Needs mpmath; never needed to build or test.
+"""Prints the coefficients in src/drivers/cpu/vec_math.h and attention_body.h. Needs mpmath; never needed to build or test.
 
 Each function is interpolated at Chebyshev nodes of its interval, then the largest weighted error is levelled by a few
 exchange steps (Remez). Coefficients are rounded to float from the highest power down, the others fitted again each time.
@@ -69,9 +69,39 @@ def fit(name, f, weight, lo, hi, powers, fixed=()):
         print(f"    x^{p}: {float(c).hex()}f")
 
 
+def fit_from(name, f, weight, lo, hi, powers, fixed, rounds=150):
+    """Where powers all vanish inside the interval the exchange finds no level: weighted least squares, in which points
+    gain weight by their error (Lawson)."""
+    fixed, todo = list(fixed), sorted(powers, reverse=True)
+    points = [mpf(lo) + (mpf(hi) - mpf(lo)) * i / 200 for i in range(201)]
+    while todo:
+        target = [f(x) - sum(c * x**p for p, c in fixed) for x in points]
+        mass = [mpf(1)] * len(points)
+        for _ in range(rounds):
+            m = [w * weight(x) ** 2 for w, x in zip(mass, points)]
+            a = matrix(len(todo), len(todo))
+            b = matrix(len(todo), 1)
+            for i, p in enumerate(todo):
+                b[i] = sum(w * t * x**p for w, t, x in zip(m, target, points))
+                for j, q in enumerate(todo):
+                    a[i, j] = sum(w * x ** (p + q) for w, x in zip(m, points))
+            c = lu_solve(a, b)
+            e = [abs(t - sum(c[i] * x**p for i, p in enumerate(todo))) * weight(x) for x, t in zip(points, target)]
+            mass = [w * v for w, v in zip(mass, e)]
+            total = sum(mass)
+            mass = [w / total for w in mass]
+        fixed.append((todo.pop(0), to_float(c[0])))
+    last = max(abs(f(x) - sum(c * x**p for p, c in fixed)) * weight(x) for x in points)
+    print(f"{name}: rounded 2^{mp.nstr(log(last, 2), 4)}")
+    for p, c in sorted(fixed):
+        print(f"    x^{p}: {float(c).hex()}f")
+
+
 ln2 = log(mpf(2))
 # exp(x) = 1 + x + x^2 q(x), |x| <= ln2/2
 fit("exp", lambda x: (exp(x) - 1 - x) / x**2, lambda x: x**2, -0.3468, 0.3469, range(5))
+# 2^x = 1 + x q(x), |x| <= 1/2 (attention_body.h)
+fit_from("power", lambda x: mpf(2) ** x, lambda x: mpf(2) ** -x, -0.5, 0.5, range(1, 6), [(0, mpf(1))])
 # log(1 + x) = x - x^2/2 + x^3 q(x), sqrt(1/2) <= 1 + x <= sqrt(2)
 fit("log", lambda x: (log(1 + x) - x + x**2 / 2) / x**3, lambda x: x**3 / log(1 + x), sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1, range(9))
 # tanh(x) = x + x^3 q(x^2), |x| <= 0.625; here x stands for x^2
