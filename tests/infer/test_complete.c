@@ -7,23 +7,14 @@
 #include <math.h>
 
 #include "base/text.h"
+#include "support/small_model.h"
 #include "support/test.h"
 
 static propane_error err;
 
 static model_weights *byte_model(void) {
-    model_config c;
-    model_config_default(&c);
-    c.hidden_size = c.intermediate_size = 32;
-    c.num_hidden_layers = 1;
-    c.num_attention_heads = c.num_key_value_heads = 2;
-    c.head_dim = 16;
-    c.vocab_size = 256;
-    c.max_position_embeddings = 300;
-    model_weights *w;
-    EXPECT_OK(model_weights_create(&c, &w, &err));
-    model_weights_init(w, 11, 0.3);
-    return w;
+    static const small_model sizes = {32, 32, 1, 2, 2, 16, .vocabulary = 256, .positions = 300};
+    return small_model_make(&sizes, 11, 0.3);
 }
 
 typedef struct record {

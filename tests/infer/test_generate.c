@@ -11,6 +11,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "model/llama2c.h"
+#include "support/small_model.h"
 #include "support/test.h"
 
 static propane_error err;
@@ -115,20 +116,8 @@ TEST(stories260k_losses_equal_run_c) {
 }
 
 static model_weights *random_model(void) {
-    model_config c;
-    model_config_default(&c);
-    c.hidden_size = 32;
-    c.intermediate_size = 40;
-    c.num_hidden_layers = 2;
-    c.num_attention_heads = 4;
-    c.num_key_value_heads = 2;
-    c.head_dim = 8;
-    c.vocab_size = 23;
-    c.max_position_embeddings = 40;
-    model_weights *w;
-    EXPECT_OK(model_weights_create(&c, &w, &err));
-    model_weights_init(w, 7, 0.2);
-    return w;
+    static const small_model sizes = {32, 40, 2, 4, 2, 8, .vocabulary = 23, .positions = 40};
+    return small_model_make(&sizes, 7, 0.2);
 }
 
 TEST(chunks_do_not_change_the_logits) {
@@ -398,19 +387,8 @@ TEST(what_was_read_is_not_read_again) {
 /* What a position costs does not change what comes out: over the lengths that caches are compiled for, prompts of all
  * lengths and rows of every form. */
 TEST(reaches_and_forms_do_not_change_the_logits) {
-    model_config c;
-    model_config_default(&c);
-    c.hidden_size = 64;
-    c.intermediate_size = 96;
-    c.num_hidden_layers = 2;
-    c.num_attention_heads = 4;
-    c.num_key_value_heads = 2;
-    c.head_dim = 16;
-    c.vocab_size = 50;
-    c.max_position_embeddings = 300;
-    model_weights *w;
-    EXPECT_OK(model_weights_create(&c, &w, &err));
-    model_weights_init(w, 7, 0.15);
+    static const small_model sizes = {64, 96, 2, 4, 2, 16, .vocabulary = 50, .positions = 300};
+    model_weights *w = small_model_make(&sizes, 7, 0.15);
     propane_device *d = device_of();
     int32_t ids[300];
     rng r;
@@ -458,23 +436,13 @@ TEST(reaches_and_forms_do_not_change_the_logits) {
 
 /* bf16 where all matrices are, else fp16 where all fit into that, else neither; and then nothing changes. */
 TEST(models_that_fit_into_fewer_bits_are_found) {
-    model_config c;
-    model_config_default(&c);
-    c.hidden_size = 64;
-    c.intermediate_size = 96;
-    c.num_hidden_layers = 2;
-    c.num_attention_heads = c.num_key_value_heads = 4;
-    c.head_dim = 16;
-    c.vocab_size = 50;
-    c.max_position_embeddings = 64;
+    static const small_model sizes = {64, 96, 2, 4, 4, 16, .vocabulary = 50, .positions = 64};
     propane_device *d = device_of();
     int32_t ids[40];
     float logits[2][50];
     for (int i = 0; i < 40; i++) ids[i] = i * 7 % 50;
     for (int form = MODEL_FP16; form <= MODEL_BF16; form++) {
-        model_weights *w;
-        EXPECT_OK(model_weights_create(&c, &w, &err));
-        model_weights_init(w, 9, 0.15);
+        model_weights *w = small_model_make(&sizes, 9, 0.15);
         EXPECT(infer_exact_packing(w) == MODEL_UNPACKED);
         for (int i = 0; i < w->count; i++) {
             float *x = model_weights_data(w, &w->tensors[i]);

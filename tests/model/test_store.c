@@ -9,20 +9,13 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "support/small_model.h"
 #include "support/test.h"
 
-static model_weights *small_model(void) {
+static model_weights *random_model(void) {
     propane_error err = {0};
-    model_config c;
-    model_config_default(&c);
-    c.hidden_size = 32;
-    c.intermediate_size = 48;
-    c.num_hidden_layers = 2;
-    c.num_attention_heads = 4;
-    c.num_key_value_heads = 2;
-    c.head_dim = 8;
-    c.vocab_size = 50;
-    c.max_position_embeddings = 16;
+    static const small_model sizes = {32, 48, 2, 4, 2, 8, .vocabulary = 50, .positions = 16};
+    model_config c = small_model_config(&sizes);
     c.rms_norm_eps = 1e-5;
     model_weights *w = NULL;
     EXPECT_OK(model_weights_create(&c, &w, &err));
@@ -40,7 +33,7 @@ static void round_trip(const char *name, model_form form, safetensors_dtype dtyp
     propane_error err = {0};
     char *dir = test_temp_dir(), path[300];
     snprintf(path, sizeof path, "%s/%s", dir, name);
-    model_weights *w = small_model(), *back = NULL;
+    model_weights *w = random_model(), *back = NULL;
     EXPECT_OK(model_store_write(w, path, form, dtype, &err));
     model_form found;
     EXPECT_OK(model_store_form(path, &found, &err));
@@ -67,7 +60,7 @@ TEST(llama2c) { round_trip("m.bin", MODEL_FORM_LLAMA2C, ST_F32, 0); }
 TEST(refusals) {
     propane_error err = {0};
     char *dir = test_temp_dir(), path[300];
-    model_weights *w = small_model(), *back = NULL;
+    model_weights *w = random_model(), *back = NULL;
     snprintf(path, sizeof path, "%s/none", dir);
     EXPECT_FAIL(model_store_read(path, &back, &err), PROPANE_ERR_NOT_FOUND, "none");
     snprintf(path, sizeof path, "%s/text.bin", dir);
@@ -98,7 +91,7 @@ TEST(refusals) {
 TEST(weights_in_several_files) {
     propane_error err = {0};
     char *dir = test_temp_dir(), path[300];
-    model_weights *w = small_model(), *back = NULL;
+    model_weights *w = random_model(), *back = NULL;
     text index = {0};
     text_append(&index, "{\"metadata\":{},\"weight_map\":{");
     for (int part = 0; part < 2; part++) {

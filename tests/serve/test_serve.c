@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "support/small_model.h"
 #include "support/test.h"
 
 static propane_error err;
@@ -30,16 +31,8 @@ typedef struct bench {
 static bench b;
 
 static void set_up_chunk(int queue, int sequences, int64_t chunk) {
-    model_config c;
-    model_config_default(&c);
-    c.hidden_size = c.intermediate_size = 32;
-    c.num_hidden_layers = 1;
-    c.num_attention_heads = c.num_key_value_heads = 2;
-    c.head_dim = 16;
-    c.vocab_size = 256;
-    c.max_position_embeddings = 300;
-    EXPECT_OK(model_weights_create(&c, &b.w, &err));
-    model_weights_init(b.w, 11, 0.3);
+    static const small_model sizes = {32, 32, 1, 2, 2, 16, .vocabulary = 256, .positions = 300};
+    b.w = small_model_make(&sizes, 11, 0.3);
     EXPECT_OK(propane_device_open("cpu", &b.d, &err));
     EXPECT_OK(infer_create(b.d, b.w, &(infer_options){.dtype = MIL_fp32, .sequences = sequences, .chunk = chunk}, &b.m,
                            &err));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of channels.h in terms of vec_*.h; included once by each kernels_*.c, after these are defined:
+ * The kernels of channels.h in terms of vec_*.h; included once by each kernels_*_channels.c, after these are defined:
  *   CHANNELS_NAME       the table's name
  *   CHANNELS_HALF       points of a run: 2, 3, 4 or 7
  *   CHANNELS_NRV        vectors in a panel of weights: 2, 3 or 4
@@ -333,25 +333,37 @@ VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64
     CH_OUT(6);
 }
 
-VFN bool channels_sevens(const cpu_channels_line *l, const cpu_channels_kind kind) {
-    return kind == CPU_CHANNELS_WEIGHTS && l->dilation == 1 && (l->kernel == 3 || l->kernel == 5) && l->step <= 2;
-}
+/* Seven results of all channels. Functions of their own: compilers take far more than twice as long for twice as much. */
+#define CH_SEVENS(kernel, step)                                                                                        \
+    static VTARGET                                                                                                     \
+        __attribute__((noinline)) void channels_sevens_##kernel##_##step(const cpu_channels_line *l, int64_t at) {     \
+        const int64_t whole = l->channels / VL * VL;                                                                   \
+        for (int64_t c = 0; c < whole; c += VL) channels_seven(l, at, c, VL, kernel, step);                            \
+        if (whole < l->channels) channels_seven(l, at, whole, l->channels - whole, kernel, step);                      \
+    }
+CH_SEVENS(3, 1)
+CH_SEVENS(3, 2)
+CH_SEVENS(5, 1)
+CH_SEVENS(5, 2)
 
-VFN void channels_seven_of(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n) {
-    if (l->kernel == 3 && l->step == 1) channels_seven(l, at, c, n, 3, 1);
-    if (l->kernel == 3 && l->step == 2) channels_seven(l, at, c, n, 3, 2);
-    if (l->kernel == 5 && l->step == 1) channels_seven(l, at, c, n, 5, 1);
-    if (l->kernel == 5 && l->step == 2) channels_seven(l, at, c, n, 5, 2);
+typedef void channels_sevens(const cpu_channels_line *l, int64_t at);
+
+/* NULL: windows of another form. */
+VFN channels_sevens *channels_sevens_of(const cpu_channels_line *l, const cpu_channels_kind kind) {
+    if (kind != CPU_CHANNELS_WEIGHTS || l->dilation != 1 || l->step > 2) return NULL;
+    return l->kernel == 3   ? (l->step == 1 ? channels_sevens_3_1 : channels_sevens_3_2)
+           : l->kernel == 5 ? (l->step == 1 ? channels_sevens_5_1 : channels_sevens_5_2)
+                            : NULL;
 }
 
 VFN void channels_line(const cpu_channels_line *l, const cpu_channels_kind kind) {
     const int64_t reach = (l->kernel - 1) * l->dilation, whole = l->channels / VL * VL;
+    channels_sevens *sevens = channels_sevens_of(l, kind);
     for (int64_t at = 0; at < l->count;) {
         const int64_t first = at * l->step - l->before;
-        if (channels_sevens(l, kind) && at + CHANNELS_SEVEN <= l->count && first >= 0 &&
+        if (sevens && at + CHANNELS_SEVEN <= l->count && first >= 0 &&
             first + (CHANNELS_SEVEN - 1) * l->step + reach < l->in) {
-            for (int64_t c = 0; c < whole; c += VL) channels_seven_of(l, at, c, VL);
-            if (whole < l->channels) channels_seven_of(l, at, whole, l->channels - whole);
+            sevens(l, at);
             at += CHANNELS_SEVEN;
             continue;
         }

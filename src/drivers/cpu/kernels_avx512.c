@@ -26,11 +26,6 @@
 #define GEMV_NAME cpu_gemv_kernels_avx512
 #include "drivers/cpu/gemv_body.h"
 
-#define CHANNELS_NAME cpu_channels_kernels_avx512
-#define CHANNELS_HALF 7
-#define CHANNELS_NRV  2
-#include "drivers/cpu/channels_body.h"
-
 #define MAP_NAME cpu_map_table_avx512
 #include "drivers/cpu/map_body.h"
 

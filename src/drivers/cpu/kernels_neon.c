@@ -23,11 +23,6 @@
 #define GEMV_NAME cpu_gemv_kernels_neon
 #include "drivers/cpu/gemv_body.h"
 
-#define CHANNELS_NAME cpu_channels_kernels_neon
-#define CHANNELS_HALF 4
-#define CHANNELS_NRV  3
-#include "drivers/cpu/channels_body.h"
-
 #define MAP_NAME cpu_map_table_neon
 #include "drivers/cpu/map_body.h"
 

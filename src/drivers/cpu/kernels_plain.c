@@ -22,11 +22,6 @@
 #define GEMV_NAME cpu_gemv_kernels_plain
 #include "drivers/cpu/gemv_body.h"
 
-#define CHANNELS_NAME cpu_channels_kernels_plain
-#define CHANNELS_HALF 2
-#define CHANNELS_NRV  4
-#include "drivers/cpu/channels_body.h"
-
 #define MAP_NAME cpu_map_table_plain
 #include "drivers/cpu/map_body.h"
 

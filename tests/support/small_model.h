@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT
+ * Small models of random weights for tests.
+ */
+#ifndef TESTS_SUPPORT_SMALL_MODEL_H
+#define TESTS_SUPPORT_SMALL_MODEL_H
+
+#include "model/weights.h"
+
+typedef struct small_model {
+    int64_t width, hidden, layers, heads, kv_heads, head_dim, vocabulary, positions;
+} small_model;
+
+model_config small_model_config(const small_model *s);
+/* Its weights, drawn with `deviation` from `seed`; the caller's to model_weights_free. */
+model_weights *small_model_make(const small_model *s, uint64_t seed, double deviation);
+
+#endif
