@@ -56,6 +56,7 @@ typedef struct gemm_plan {
     int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
     int last_height;                      /* of the last panel of A */
     gemm_tile tile, last_tile;            /* for full panels of A, for the last one */
+    gemm_copy_tile copy_tile;             /* for full panels of a moving A, which the first tile packs; NULL: not */
     int64_t k_blocks, k_block;
     int64_t moving_blocks; /* tasks of an item */
     bool needs_partial;    /* C cannot hold partial sums */
@@ -154,6 +155,13 @@ static void cpu_plan_moving(gemm_plan *p) {
     p->worker_bytes = block + (p->path == PATH_ITEMS ? all : 0);
 }
 
+/* A can be packed by the way: its rows lie along k, in whole fours, in one piece, and all of k is wanted. */
+static gemm_copy_tile copy_tile_of(const gemm_plan *p) {
+    const cpu_matrix *a = &p->g.a;
+    const bool as_is = p->a_rows && !a->stored && !a->pieces && a->dtype == CPU_F32 && !p->round && !p->g.period;
+    return as_is && p->g.k && p->g.k % GEMM_QUAD == 0 ? p->kernels->copy_tile : NULL;
+}
+
 static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
     *p = (gemm_plan){.g = *g, .threads = threads, .kernels = kernels_of(g->isa, g->bf16)};
     if (wants_turn(g)) turn(&p->g, residual);
@@ -186,6 +194,7 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
         p->a_stands = g->a.packed != NULL;
     else
         p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
+    if (!p->a_stands) p->copy_tile = copy_tile_of(p);
     p->path = PATH_STANDING;
     if (!(p->a_stands ? a_shared : b_shared)) {
         p->by_item = item_flops > WHOLE_ITEM_FLOPS && g->batch < 2 * threads;
@@ -370,10 +379,27 @@ static gemm_next ahead_next(ahead *h, const void *own) {
     return (gemm_next){own, 0, 0, NULL, 0, NULL};
 }
 
+/* What a tile is computed from. */
+typedef struct tile_operands {
+    float *a;
+    const float *b, *source; /* source: where A's words are to be packed from; NULL: they are there */
+    int64_t kw;
+} tile_operands;
+
+static void compute(const gemm_plan *p, const tile_operands *t, int64_t panel, float *c, int64_t stride, bool add,
+                    const gemm_next *fetch) {
+    const cpu_matrix *a = &p->g.a;
+    if (t->source)
+        p->copy_tile(t->a, t->source, 4 * a->row_stride, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
+    else
+        (panel == p->a_panels - 1 ? p->last_tile : p->tile)(t->a, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
+}
+
+/* `source`: element (0, k0) of A, if this is the first tile of a panel that is not packed yet. */
 static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
-                     int64_t jb, int64_t kw, int64_t k0, int64_t k1, ahead *next) {
+                     int64_t jb, int64_t kw, int64_t k0, int64_t k1, const float *source, ahead *next) {
     const gemm_kernels *k = p->kernels;
-    const float *aw = a->words + (ia - a->first_panel) * a->panel_words;
+    float *aw = a->words + (ia - a->first_panel) * a->panel_words;
     const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
     int64_t i = ia * k->mr, j = jb * k->nr, rows = panel_rows(p, ia), cols = panel_cols(p, jb);
     int height = panel_height(p, ia);
@@ -386,7 +412,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
         kw = from < to ? div_up(to - k0, k->pair) - skipped : 0;
     }
     gemm_next fetch = ahead_next(next, aw);
-    gemm_tile tile = ia == p->a_panels - 1 ? p->last_tile : p->tile;
+    const tile_operands t = {aw, bw, source ? source + i * p->g.a.row_stride : NULL, kw};
     const cpu_epilogue *e = &p->g.epilogue;
     bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
     bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->apply;
@@ -400,7 +426,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
             fetch.addend = (const float *)element(&f->residual, i * f->residual.row_stride + j);
         fetch.row = to + i * stride + j;
         fetch.row_step = stride;
-        tile(aw, bw, kw, to + i * stride + j, stride, p->g.alpha, add, &fetch);
+        compute(p, &t, ia, to + i * stride + j, stride, add, &fetch);
         return;
     }
     _Alignas(ALIGN) float sums[GEMM_TILE_MAX];
@@ -409,7 +435,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
         fetch.row = (const float *)element(other, i * other->row_stride + j);
         fetch.row_step = other->row_stride;
     }
-    tile(aw, bw, kw, sums, k->nr, p->g.alpha, false, &fetch);
+    compute(p, &t, ia, sums, k->nr, false, &fetch);
     k->finish(f, sums, k->nr, i, j, rows, cols);
 }
 
@@ -436,13 +462,19 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
     int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
     int64_t from = panels * block / p->moving_blocks, to = panels * (block + 1) / p->moving_blocks;
+    int64_t whole = from; /* panels from `from` up to here are packed by the tiles that first read them */
+    const float *source = NULL;
     packed_view own;
     if (moving->packed)
         own = packed_whole(p, moving, !p->a_stands, k0, k1);
     else {
         gemm_view view = view_of(moving, item);
         own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
-        pack_panels(p, !p->a_stands, &view, own.words, from, to, k0, k1, k0, k1);
+        whole = p->copy_tile ? min_i64(to, p->g.m / p->kernels->mr) : from;
+        if (whole < to)
+            pack_panels(p, !p->a_stands, &view, own.words + (whole - from) * own.panel_words, whole, to, k0, k1, k0,
+                        k1);
+        if (p->copy_tile) source = element(&view, k0);
     }
     gemm_finish f = finish_of(r, item, k0, k1);
     int64_t kw = words_of(p, k0, k1);
@@ -455,10 +487,11 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     }
     if (p->a_stands) {
         for (int64_t i = 0; i < p->a_panels; i++)
-            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1, &next);
+            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1, NULL, &next);
     } else {
         for (int64_t j = 0; j < p->b_panels; j++)
-            for (int64_t i = from; i < to; i++) run_tile(p, &f, &own, standing, i, j, kw, k0, k1, &next);
+            for (int64_t i = from; i < to; i++)
+                run_tile(p, &f, &own, standing, i, j, kw, k0, k1, j == 0 && i < whole ? source : NULL, &next);
     }
 }
 

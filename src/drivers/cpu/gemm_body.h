@@ -5,6 +5,7 @@
  *   GEMM_HEIGHTS_IN_C(X) those that are made here; the others are there already. Not defined: all
  *   GEMM_STEP, GEMM_MR   smallest and largest height
  *   GEMM_NRV             vectors in a row of a tile (1 to 4)
+ *   GEMM_COPY_TILE       a tile that packs by the way; may be missing
  *   GEMM_PAIR            1, or 2 with GEMM_DOT, gemm_pack_along, gemm_pack_across for bfloat16 pairs
  *
  * A tile keeps height x NRV accumulators in registers; each step of k loads NRV vectors of B and broadcasts one word of
@@ -444,6 +445,9 @@ const gemm_kernels GEMM_NAME = {
     .pair = GEMM_PAIR,
     .tiles = {GEMM_HEIGHTS(TILE_ENTRY)},
     .row_tiles = {GEMM_HEIGHTS(TILE_ROWS_ENTRY)},
+#ifdef GEMM_COPY_TILE
+    .copy_tile = GEMM_COPY_TILE,
+#endif
     .pack = gemm_pack,
     .pack_rows = gemm_pack_rows,
     .finish = gemm_finish_tile,

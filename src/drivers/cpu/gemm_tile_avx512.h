@@ -5,6 +5,9 @@
  *
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k; it fetches the panels ahead and one line of what is
  * wanted soon; the last FETCHING turns also a line each of what the sums are added to or written over.
+ *
+ * copy_rows_14 packs its panel of A while it computes: each turn copies what the next one reads, in the time that loads and
+ * stores have left beside the multiply-adds.
  */
 #ifndef DRIVERS_CPU_GEMM_TILE_AVX512_H
 #define DRIVERS_CPU_GEMM_TILE_AVX512_H
@@ -19,6 +22,7 @@ typedef struct tile_call {
     int64_t add;                   /* 32 */
     float alpha;                   /* 40 */
     int64_t addend;                /* 48: bytes behind C of what is added */
+    int64_t back;                  /* 56: from the last row of a turn's source to the first of the next */
 } tile_call;
 
 enum { FETCHING = 28 };
@@ -55,18 +59,23 @@ enum { FETCHING = 28 };
     TILE_PAIR(at + 10 * row, at + 11 * row, 24, 25, 26, 27)       \
     TILE_PAIR(at + 12 * row, at + 13 * row, 28, 29, 30, 31)
 
-/* B is fetched 8 steps (of 128 bytes) ahead, A 24 (of 56). */
-#define TILE_TURN_OF(step, row)                                   \
+/* B is fetched 8 steps (of 128 bytes) ahead, A 24 (of 56). ONE to FOUR: what else is done beside each step. */
+#define TILE_TURN_WITH(step, row, ONE, TWO, THREE, FOUR)          \
     TILE_STEP_OF(0, row, 0, 64, 1344, 1024, 1088)                 \
+    ONE                                                           \
     TILE_STEP_OF(step, row, 128, 192, 1400, 1152, 1216)           \
+    TWO                                                           \
     TILE_STEP_OF(2 * step, row, 256, 320, 1456, 1280, 1344)       \
+    THREE                                                         \
     TILE_STEP_OF(3 * step, row, 384, 448, 1512, 1408, 1472)       \
+    FOUR                                                          \
     "add $224, %[a]\n\t"                                          \
     "add $512, %[b]\n\t"                                          \
     "prefetcht1 (%[now])\n\t"                                     \
     "lea (%[now],%[next]), %[free]\n\t"                           \
     "mov %[then], %[now]\n\t"                                     \
     "mov %[free], %[then]\n\t"
+#define TILE_TURN_OF(step, row) TILE_TURN_WITH(step, row, , , , )
 
 #define TILE_EACH(op)                                             \
     op(4, 5) op(6, 7) op(8, 9) op(10, 11) op(12, 13) op(14, 15) op(16, 17) \
@@ -86,6 +95,24 @@ enum { FETCHING = 28 };
     "vmovups %%zmm" #s0 ", (%[a])\n\t"                            \
     "vmovups %%zmm" #s1 ", 64(%[a])\n\t"                          \
     "add %[b], %[a]\n\t"
+
+/* Sums to C, times alpha, or added to what is there or elsewhere. */
+#define TILE_END \
+    "mov 48(%[call]), %[addend]\n\t" \
+    "vbroadcastss 40(%[call]), %%zmm0\n\t" \
+    "mov 16(%[call]), %[a]\n\t" \
+    "mov 24(%[call]), %[b]\n\t" \
+    "cmpq $0, 32(%[call])\n\t" \
+    "jne 7f\n\t" \
+    TILE_EACH(TILE_PUT) \
+    "jmp 8f\n" \
+    "7:\n\t" \
+    TILE_EACH(TILE_SUM) \
+    "8:\n\t"
+#define TILE_REGISTERS                                            \
+    "cc", "memory", "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", "zmm11", \
+        "zmm12", "zmm13", "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", "zmm22", "zmm23", \
+        "zmm24", "zmm25", "zmm26", "zmm27", "zmm28", "zmm29", "zmm30", "zmm31"
 
 /* STEP and ROW: bytes from a word of A to that of the next step, of the next row. */
 #define TILE_WRITTEN_OUT(NAME, STEP, ROW)                         \
@@ -132,23 +159,50 @@ enum { FETCHING = 28 };
             "dec %[turns]\n\t"                                    \
             "jg 5b\n"                                             \
             "6:\n\t"                                              \
-            "vbroadcastss 40(%[call]), %%zmm0\n\t"                \
-            "mov 16(%[call]), %[a]\n\t"                           \
-            "mov 24(%[call]), %[b]\n\t"                           \
-            "cmpq $0, 32(%[call])\n\t"                            \
-            "jne 7f\n\t"                                          \
-            TILE_EACH(TILE_PUT)                                   \
-            "jmp 8f\n"                                            \
-            "7:\n\t"                                              \
-            TILE_EACH(TILE_SUM)                                   \
-            "8:\n\t"                                              \
+            TILE_END                                              \
             : [a] "+r"(a), [b] "+r"(b), [turns] "+r"(turns), [now] "+r"(now), [then] "+r"(then), [line] "+r"(line), \
               [free] "=&r"(free), [addend] "=&r"(addend)          \
             : [next] "r"(fetch->step), [line_step] "r"(fetch->row_step * 4 - 64), [call] "r"(&call) \
-            : "cc", "memory", "zmm0", "zmm1", "zmm2", "zmm3", "zmm4", "zmm5", "zmm6", "zmm7", "zmm8", "zmm9", "zmm10", \
-              "zmm11", "zmm12", "zmm13", "zmm14", "zmm15", "zmm16", "zmm17", "zmm18", "zmm19", "zmm20", "zmm21", \
-              "zmm22", "zmm23", "zmm24", "zmm25", "zmm26", "zmm27", "zmm28", "zmm29", "zmm30", "zmm31"); \
+            : TILE_REGISTERS); \
     }
+
+/* Words of A that the next turn reads: four of each row, from where they lie to the panel, `to` bytes behind what this turn
+ * reads. A line of the row that comes some turns later is fetched. */
+#define COPY_ROW(row, to)                                         \
+    "vmovups (%[source]" row "), %%xmm2\n\t"                      \
+    "prefetcht0 256(%[source]" row ")\n\t"                        \
+    "vmovups %%xmm2, " TILE_PLACE(to) "(%[a])\n\t"
+#define COPY_ROWS_3(to) COPY_ROW("", to) COPY_ROW(",%[stride]", to + 16) COPY_ROW(",%[stride],2", to + 32)
+#define COPY_ROWS_4(to) COPY_ROWS_3(to) COPY_ROW(",%[three]", to + 48) "lea (%[source],%[stride],4), %[source]\n\t"
+#define COPY_FIRST(to)  COPY_ROWS_4(to)
+#define COPY_SECOND(to) COPY_ROWS_4(to + 64)
+#define COPY_THIRD(to)  COPY_ROWS_3(to + 128) "add %[three], %[source]\n\t"
+#define COPY_FOURTH(to) COPY_ROWS_3(to + 176) "add 56(%[call]), %[source]\n\t"
+
+static VTARGET void copy_rows_14(float *a, const float *source, int64_t stride, const float *b, int64_t kw, float *c, int64_t ldc,
+                                 float alpha, bool add, const gemm_next *fetch) {
+    int64_t turns = kw / 4 - 1;
+    uintptr_t addend = (uintptr_t)(fetch->addend ? fetch->addend : c);
+    tile_call call = {0, 0, c, ldc * 4, add, alpha, (int64_t)(addend - (uintptr_t)c), 16 - 11 * stride};
+    const char *now = fetch->at, *then = now + fetch->second, *free;
+    __asm__ volatile(
+        COPY_FIRST(0) COPY_SECOND(0) COPY_THIRD(0) COPY_FOURTH(0)
+        TILE_EACH(TILE_CLEAR)
+        "test %[turns], %[turns]\n\t"
+        "jle 2f\n\t"
+        ".p2align 6\n"
+        "1:\n\t"
+        TILE_TURN_WITH(4, 16, COPY_FIRST(224), COPY_SECOND(224), COPY_THIRD(224), COPY_FOURTH(224))
+        "dec %[turns]\n\t"
+        "jg 1b\n"
+        "2:\n\t"
+        TILE_TURN_OF(4, 16)
+        TILE_END
+        : [a] "+r"(a), [b] "+r"(b), [turns] "+r"(turns), [now] "+r"(now), [then] "+r"(then), [source] "+r"(source),
+          [free] "=&r"(free), [addend] "=&r"(addend)
+        : [next] "r"(fetch->step), [stride] "r"(stride), [three] "r"(3 * stride), [call] "r"(&call)
+        : TILE_REGISTERS);
+}
 
 TILE_WRITTEN_OUT(tile_14, 56, 4)      /* A as [k][14] */
 TILE_WRITTEN_OUT(tile_rows_14, 4, 16) /* A as [k / 4][14][4] */

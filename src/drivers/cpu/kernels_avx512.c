@@ -15,6 +15,7 @@
 #define GEMM_MR              14
 #define GEMM_NRV             2
 #define GEMM_PAIR            1
+#define GEMM_COPY_TILE       copy_rows_14
 #include "drivers/cpu/gemm_body.h"
 
 #define ATTENTION_NAME attention_kernels_avx512
