@@ -61,7 +61,8 @@ typedef struct gemm_plan {
     int64_t moving_blocks; /* tasks of an item */
     bool needs_partial;    /* C cannot hold partial sums */
     bool residual_first;   /* the residual is all that happens to C, and tiles can add to it as they write C */
-    size_t standing_bytes, partial_bytes, worker_bytes;
+    bool packs_ahead;      /* tasks pack their next block between the tiles of the one before */
+    size_t standing_bytes, partial_bytes, block_bytes, worker_bytes;
 } gemm_plan;
 
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -152,7 +153,9 @@ static void cpu_plan_moving(gemm_plan *p) {
     int64_t standing_width = p->a_stands ? p->a_height : p->b_panels * p->kernels->nr;
     size_t all = standing->packed ? 0 : round_bytes(standing_width * kw);
     p->standing_bytes = p->path == PATH_STANDING ? all : 0;
-    p->worker_bytes = block + (p->path == PATH_ITEMS ? all : 0);
+    p->block_bytes = block;
+    p->packs_ahead = p->path == PATH_STANDING && !p->a_stands && !moving->packed && !p->copy_tile;
+    p->worker_bytes = p->path == PATH_ITEMS ? block + all : (p->packs_ahead ? 2 * block : block) + ALIGN;
 }
 
 /* A can be packed by the way: its rows lie along k, in whole fours, in one piece, and all of k is wanted. */
@@ -314,6 +317,12 @@ static void pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float
     }
 }
 
+static void block_panels(const gemm_plan *p, int64_t block, int64_t *from, int64_t *to) {
+    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
+    *from = panels * block / p->moving_blocks;
+    *to = panels * (block + 1) / p->moving_blocks;
+}
+
 /* Where the pass's words are in an operand that was packed whole. */
 static packed_view packed_whole(const gemm_plan *p, const cpu_matrix *m, bool is_a, int64_t k0, int64_t k1) {
     int64_t width = is_a ? p->a_height : p->b_panels * p->kernels->nr;
@@ -347,26 +356,45 @@ static void narrow(const cpu_gemm *g, int64_t i, int64_t rows, int64_t j, int64_
     *to = max_i64(*to, *from);
 }
 
-/* What the next block will be packed from, and how much of it a tile can fetch: lines along k, two rows a tile, or lines
- * across, two of each k. */
+/* The block that this thread will most likely take next: tiles fetch what it is packed from, and between them it is packed, a
+ * few of its panels or of its k at a time, as they have come. A tile can fetch lines along k, two rows, or lines across, two
+ * of each k. */
 typedef struct ahead {
-    const char *base; /* NULL: nothing */
-    bool along;
+    const char *base; /* NULL: nothing is fetched */
+    bool along, is_a;
     int64_t step, lines, k; /* bytes to the next row or the next k; rows or lines of a k */
-    int64_t tile, share;    /* counts tiles; how many steps each of them takes */
+    int64_t tile, share;    /* counts tiles; how many k of two lines each of them takes */
+    gemm_view view;
+    int64_t from, to, k0, k1;
+    float *words;   /* where it is packed; NULL: not here */
+    int64_t packed; /* panels, or k, so far */
 } ahead;
 
 static ahead ahead_of(const gemm_plan *p, const gemm_view *v, bool is_a, int64_t from, int64_t to, int64_t k0,
-                      int64_t k1, int64_t kw) {
+                      int64_t k1, int64_t kw, float *words) {
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, size = v->dtype == CPU_F16 ? 2 : 4;
     int64_t across = is_a ? v->row_stride : v->col_stride, along = is_a ? v->col_stride : v->row_stride;
     int64_t count = min_i64(to * width, is_a ? p->g.m : p->g.n) - from * width;
-    ahead h = {.along = along == 1, .k = k1 - k0, .share = kw / GEMM_BLOCK};
+    ahead h = {.along = along == 1, .is_a = is_a, .k = k1 - k0, .share = kw / GEMM_BLOCK * 2, .view = *v};
     if (v->pieces || v->stored || (along != 1 && across != 1) || !h.share) return h;
     h.base = element(v, from * width * across + k0 * along);
     h.step = (h.along ? across : along) * size;
     h.lines = h.along ? count : div_up(count * size, 64);
+    h.from = from, h.to = to, h.k0 = k0, h.k1 = k1, h.words = words;
     return h;
+}
+
+/* Packs what has been fetched; `all`: what is left. */
+static void ahead_pack(const gemm_plan *p, ahead *h, bool all) {
+    if (!h->words) return;
+    int64_t width = h->is_a ? p->kernels->mr : p->kernels->nr, step = padded_words(p, h->k0, h->k1) * width;
+    int64_t end = h->along ? h->to - h->from : h->k;
+    if (!all) end = min_i64(end, h->along ? 2 * h->tile / width : h->tile / max_i64(1, div_up(h->lines, 2)) * h->share);
+    if (end <= h->packed) return;
+    int64_t from = h->along ? h->from + h->packed : h->from, to = h->along ? h->from + end : h->to;
+    int64_t part0 = h->along ? h->k0 : h->k0 + h->packed, part1 = h->along ? h->k1 : h->k0 + end;
+    pack_panels(p, h->is_a, &h->view, h->words + (from - h->from) * step, from, to, h->k0, h->k1, part0, part1);
+    h->packed = end;
 }
 
 static gemm_next ahead_next(ahead *h, const void *own) {
@@ -455,13 +483,14 @@ static gemm_finish finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_
     return f;
 }
 
-/* One moving block of one item against the whole standing operand. `memory`: for the packed block. */
+/* One moving block of one item against the whole standing operand. `memory`: for the packed block, or where it already is
+ * (`ready`); `later`: the block that is packed meanwhile. */
 static void run_block(const gemm_run *r, const packed_view *standing, int64_t item, int64_t block, char *memory,
-                      int64_t k0, int64_t k1) {
+                      bool ready, ahead *later, int64_t k0, int64_t k1) {
     const gemm_plan *p = r->p;
     const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
-    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
-    int64_t from = panels * block / p->moving_blocks, to = panels * (block + 1) / p->moving_blocks;
+    int64_t from, to;
+    block_panels(p, block, &from, &to);
     int64_t whole = from; /* panels from `from` up to here are packed by the tiles that first read them */
     const float *source = NULL;
     packed_view own;
@@ -471,28 +500,23 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
         gemm_view view = view_of(moving, item);
         own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
         whole = p->copy_tile ? min_i64(to, p->g.m / p->kernels->mr) : from;
-        if (whole < to)
+        if (whole < to && !ready)
             pack_panels(p, !p->a_stands, &view, own.words + (whole - from) * own.panel_words, whole, to, k0, k1, k0,
                         k1);
         if (p->copy_tile) source = element(&view, k0);
     }
     gemm_finish f = finish_of(r, item, k0, k1);
     int64_t kw = words_of(p, k0, k1);
-    ahead next = {0};
-    if (!moving->packed && block + p->threads < p->moving_blocks) { /* the one that this thread will most likely take */
-        gemm_view view = view_of(moving, item);
-        int64_t later = block + p->threads;
-        next = ahead_of(p, &view, !p->a_stands, panels * later / p->moving_blocks,
-                        panels * (later + 1) / p->moving_blocks, k0, k1, kw);
-    }
     if (p->a_stands) {
         for (int64_t i = 0; i < p->a_panels; i++)
-            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1, NULL, &next);
-    } else {
-        for (int64_t j = 0; j < p->b_panels; j++)
-            for (int64_t i = from; i < to; i++)
-                run_tile(p, &f, &own, standing, i, j, kw, k0, k1, j == 0 && i < whole ? source : NULL, &next);
+            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1, NULL, later);
+        return;
     }
+    for (int64_t j = 0; j < p->b_panels; j++)
+        for (int64_t i = from; i < to; i++) {
+            run_tile(p, &f, &own, standing, i, j, kw, k0, k1, j == 0 && i < whole ? source : NULL, later);
+            ahead_pack(p, later, false);
+        }
 }
 
 /* The standing operand is packed in parts along k where its rows are columns of memory, else in groups of panels. */
@@ -531,12 +555,40 @@ static packed_view standing_of(const gemm_run *r) {
     return packed_scratch(p, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
 }
 
+/* A worker's memory: two packed blocks in turn, and behind them which block the second is. */
+typedef struct worker_state {
+    int64_t ready; /* the task whose block lies packed in memory [turn]; -1: none */
+    int turn;
+} worker_state;
+
+static worker_state *state_of(const gemm_run *r, int worker) {
+    char *memory = r->worker_memory + r->p->worker_bytes * (size_t)worker;
+    return (worker_state *)(void *)(memory + r->p->worker_bytes - ALIGN);
+}
+
 static void task_block(void *context, int task, int worker) {
     const gemm_run *r = context;
+    const gemm_plan *p = r->p;
+    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
     packed_view standing = standing_of(r);
-    char *memory = r->worker_memory + r->p->worker_bytes * (size_t)worker;
-    run_block(r, &standing, r->first_item + task / r->p->moving_blocks, task % r->p->moving_blocks, memory, r->k0,
-              r->k1);
+    char *memory = r->worker_memory + p->worker_bytes * (size_t)worker;
+    worker_state *state = state_of(r, worker);
+    const bool ready = state->ready == task;
+    int64_t item = r->first_item + task / p->moving_blocks, block = task % p->moving_blocks, from, to;
+    char *mine = memory + (state->turn ? p->block_bytes : 0);
+    ahead later = {0};
+    state->ready = -1;
+    if (!moving->packed && block + p->threads < p->moving_blocks) {
+        gemm_view view = view_of(moving, item);
+        void *words = p->packs_ahead ? memory + (state->turn ? 0 : p->block_bytes) : NULL;
+        block_panels(p, block + p->threads, &from, &to);
+        later = ahead_of(p, &view, !p->a_stands, from, to, r->k0, r->k1, words_of(p, r->k0, r->k1), words);
+    }
+    run_block(r, &standing, item, block, mine, ready, &later, r->k0, r->k1);
+    if (!later.words) return;
+    ahead_pack(p, &later, true);
+    state->ready = task + p->threads;
+    state->turn = !state->turn;
 }
 
 /* An item by one thread: both operands are packed by it. */
@@ -551,7 +603,10 @@ static void task_item(void *context, int task, int worker) {
         int64_t k0 = b * p->k_block, k1 = min_i64(p->g.k, k0 + p->k_block);
         packed_view standing = packed_scratch(p, p->a_stands, memory, 0, k0, k1);
         pack_panels(p, p->a_stands, &view, standing.words, 0, p->a_stands ? p->a_panels : p->b_panels, k0, k1, k0, k1);
-        for (int64_t i = 0; i < p->moving_blocks; i++) run_block(r, &standing, task, i, block, k0, k1);
+        for (int64_t i = 0; i < p->moving_blocks; i++) {
+            ahead nothing = {0};
+            run_block(r, &standing, task, i, block, false, &nothing, k0, k1);
+        }
     }
 }
 
@@ -575,6 +630,7 @@ static void run_standing(gemm_run *r) {
             int64_t panels;
             bool along_k;
             if (!standing->packed) parallel(p, task_pack, r, pack_tasks(r, &panels, &along_k));
+            for (int i = 0; i < p->threads; i++) *state_of(r, i) = (worker_state){.ready = -1};
             parallel(p, task_block, r, r->items * p->moving_blocks);
         }
     }
