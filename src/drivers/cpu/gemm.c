@@ -10,6 +10,9 @@
  *     for each task: pack its block of the moving operand (fits L2) -> the worker's scratch
  *       for each standing panel, for each moving panel: one tile    (registers)
  *
+ * A moving A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k and there is
+ * such a tile, else between the tiles of the block before.
+ *
  * Items of a batch that share no operand are whole tasks, each packing for itself. Products with a single row or column
  * are bound by memory and skip packing altogether.
  */
