@@ -101,6 +101,7 @@ typedef struct train_simulated {
     double energy_j, flops;
 } train_simulated;
 train_simulated train_step_simulated(train_step *s);
+/* What values that pass between kernels take beyond the gradients, whose memory they may share. */
 size_t train_step_activation_bytes(const train_step *s);
 
 #endif

@@ -58,7 +58,9 @@ static int call_value(const wiring *w, const wire_call *c, const char *name) {
 static const char *gradient_name(const wiring *w, const wire_call *call, const char *weight) {
     const mil_function *f = w->plan->kernels[call->kernel].function;
     int i = 0;
-    while (i < f->result_count && strcmp(f->results[i]->name + 2, weight) != 0) i++;
+    while (i < f->result_count &&
+           !(strncmp(f->results[i]->name, "d_", 2) == 0 && strcmp(f->results[i]->name + 2, weight) == 0))
+        i++;
     assert(i < f->result_count);
     return f->results[i]->name;
 }

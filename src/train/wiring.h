@@ -30,8 +30,8 @@ typedef struct wire_value {
 /* Of a tensor that is learnt. Without accumulation nothing is in its memory before the call `first`. */
 typedef struct wire_gradient {
     bool wanted;
-    int first; /* the first call that writes or clears it, with call_count for the host's own code at the end */
-    int made;  /* the last that writes it */
+    int first; /* the first call that writes it, or before which the host clears it */
+    int made;  /* the last call that writes it; both are call_count where the host does, at the end */
     size_t bytes;
     int buffer; /* after wiring_place */
 } wire_gradient;
