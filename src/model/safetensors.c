@@ -276,6 +276,8 @@ propane_status safetensors_expect(const safetensors *s, const char *name, safete
     return status;
 }
 
+enum { PIECE = 1024 };
+
 propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t, float *out, propane_error *err) {
     switch (t->dtype) {
     case ST_F32:
@@ -283,10 +285,11 @@ propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t
         return PROPANE_OK;
     case ST_F16:
     case ST_BF16:
-        for (int64_t i = 0; i < t->count; i++) {
-            uint16_t h;
-            memcpy(&h, t->data + 2 * i, 2);
-            out[i] = t->dtype == ST_F16 ? fp16_to_f32(h) : bf16_to_f32(h);
+        for (int64_t at = 0; at < t->count; at += PIECE) { /* data may lie at any address */
+            uint16_t narrow[PIECE];
+            size_t n = (size_t)(t->count - at < PIECE ? t->count - at : PIECE);
+            memcpy(narrow, t->data + 2 * at, 2 * n);
+            (t->dtype == ST_F16 ? fp16_to_f32_array : bf16_to_f32_array)(out + at, narrow, n);
         }
         return PROPANE_OK;
     case ST_F64:

@@ -98,6 +98,13 @@ TEST(arrays_give_the_bits_of_the_scalar_code) {
         }
         fp16_from_f32_array(back, wide, 65536);
         for (int i = 0; i < 65536; i++) EXPECT_MSG(back[i] == fp16_from_f32(wide[i]), "%a", (double)wide[i]);
+        bf16_from_f32_array(back, wide, 65535); /* blocks and a rest */
+        for (int i = 0; i < 65535; i++) EXPECT_MSG(back[i] == bf16_from_f32(wide[i]), "%a", (double)wide[i]);
+        bf16_to_f32_array(wide, back, 65535);
+        for (int i = 0; i < 65535; i++) {
+            const float one = bf16_to_f32(back[i]);
+            EXPECT_MSG(memcmp(&wide[i], &one, sizeof one) == 0, "%04x", back[i]);
+        }
     }
 }
 
