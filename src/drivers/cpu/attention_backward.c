@@ -67,25 +67,37 @@ static void store_rows(const attention_run *r, const cpu_attention_operand *x, i
         cpu_tile_store(to + i * x->row * size_of(x->dtype), dtype, 1, &r->a->width, &x->col, from + i * r->room.width);
 }
 
-/* Sums over query rows, [width][keys]: in scratch, or in the operand's own memory where a tile can write it. */
+/* Sums over query rows: panels of nr keys, [width][nr] each, `panel` floats apart, in scratch; or in the operand's own
+ * memory where a tile can write it. With many keys its lines are far apart, where a tile's rows would push each other out of
+ * the nearest cache. */
 typedef struct row_sums {
     float *at;
-    int64_t step;
+    int64_t step, panel;
     bool direct;
 } row_sums;
 
 static row_sums sums_of(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *scratch) {
     const cpu_attention *a = r->a;
-    bool direct = x->dtype == CPU_F32 && x->row == 1 && a->keys % r->g->nr == 0 && a->width % r->g->row_step == 0;
-    if (direct) return (row_sums){(float *)(void *)attention_item(x, item), x->col, true};
-    return (row_sums){scratch, r->room.keys, false};
+    int64_t nr = r->g->nr;
+    bool direct = x->dtype == CPU_F32 && x->row == 1 && a->keys % nr == 0 && a->width % r->g->row_step == 0;
+    if (direct && a->keys <= r->room.span)
+        return (row_sums){(float *)(void *)attention_item(x, item), x->col, nr, true};
+    return (row_sums){scratch, nr, nr * r->room.tall, false};
 }
 
 static void store_sums(const attention_run *r, const cpu_attention_operand *x, int64_t item, const row_sums *sum) {
     mil_dtype dtype = x->dtype == CPU_F16 ? MIL_fp16 : MIL_fp32;
+    int64_t nr = r->g->nr, bytes = size_of(x->dtype);
     for (int64_t c = 0; c < r->a->width && !sum->direct; c++)
-        cpu_tile_store(attention_item(x, item) + c * x->col * size_of(x->dtype), dtype, 1, &r->a->keys, &x->row,
-                       sum->at + c * sum->step);
+        for (int64_t j = 0; j < r->a->keys; j += nr) {
+            int64_t count = min_i64(nr, r->a->keys - j);
+            unsigned char *to = attention_item(x, item) + (c * x->col + j * x->row) * bytes;
+            const float *from = sum->at + j / nr * sum->panel + c * nr;
+            if (x->row == 1 && x->dtype == CPU_F32)
+                memcpy(to, from, (size_t)count * sizeof(float));
+            else
+                cpu_tile_store(to, dtype, 1, &count, &x->row, from);
+        }
 }
 
 /* ---- a block of rows ---------------------------------------------------------------------------------------------------- */
@@ -125,12 +137,14 @@ static void begin_panel(const row_block *b, const key_block *k, int64_t i) {
     int64_t nr = r->g->nr, rows = min_i64(r->g->mr, b->rows - i), count = seen_of(b, k, i + rows - 1);
     gemm_tile tile = attention_tile(r, rows, false);
     float *q = b->m + o->q + i * a->width, *d = b->m + o->o + i * a->width;
-    gemm_next next = {.at = (const char *)q};
+    gemm_next next = {.at = (const char *)q, .row_step = nr};
     for (int64_t j = k->panel; j * nr < k->begin + count; j++) {
         attention_fetch(b->ahead, a->width, &next);
+        next.row = row_at(b, o->s, j, i).at;
         tile(q, b->m + o->k + j * nr * a->width, a->width, row_at(b, o->s, j, i).at, nr, a->scale * ATTENTION_LOG2_E,
              false, &next);
         attention_fetch(b->ahead, a->width, &next);
+        next.row = row_at(b, o->d, j, i).at;
         tile(d, b->m + o->v + j * nr * a->width, a->width, row_at(b, o->d, j, i).at, nr, 1, false, &next);
     }
     attention_row s = row_at(b, o->s, k->panel, i), dp = row_at(b, o->d, k->panel, i);
@@ -185,7 +199,7 @@ static void add_over_rows(const row_block *b, const key_block *k, const over_row
         int64_t from = r->a->causal ? max_i64(0, j * nr - b->local) / GEMM_QUAD * GEMM_QUAD : 0;
         for (int64_t c = 0; c < width; c += mr) {
             int64_t count = min_i64(mr, width - c);
-            float *to = x->sum.at + c * x->sum.step + j * nr;
+            float *to = x->sum.at + c * x->sum.step + j * x->sum.panel;
             next.row = to;
             attention_fetch(b->ahead, b->rows - from, &next);
             attention_tile(r, count, form)(turned + c * depth + from * attention_height(r, count),
@@ -211,6 +225,14 @@ static key_block key_block_at(const row_block *b, int64_t index) {
                        b->m + o->top + index * b->stride * ATTENTION_LANES};
 }
 
+/* What the next block of keys reads, instead of the next item. */
+static void want_next(const row_block *b, const float *x, const float *y, int64_t from, int64_t count) {
+    attention_ahead *f = b->ahead;
+    f->at[0] = (const char *)(x + from), f->at[1] = (const char *)(y + from);
+    f->lines[0] = f->lines[1] = count / 16;
+    f->count = 2;
+}
+
 void attention_backward_item(const attention_run *r, float *m, int64_t item, attention_ahead *ahead) {
     const cpu_attention *a = r->a;
     const attention_room *o = &r->room;
@@ -228,11 +250,13 @@ void attention_backward_item(const attention_run *r, float *m, int64_t item, att
         pack_block(&b);
         for (int64_t n = 0; n < spans; n++) {
             key_block k = key_block_at(&b, n);
+            if (n + 1 < spans) want_next(&b, m + o->k, m + o->v, (k.begin + o->span) * a->width, o->span * a->width);
             for (int64_t i = 0; i < rows; i += mr) begin_panel(&b, &k, i);
         }
         r->rows->join(key_block_at(&b, spans - 1).top, m + o->sums, m + o->totals, o->rows, rows);
         for (int64_t n = 0; n < spans; n++) {
             key_block k = key_block_at(&b, n);
+            if (n + 1 < spans) want_next(&b, m + o->s, m + o->d, (k.begin + o->span) * b.stride, o->span * b.stride);
             for (int64_t i = 0; i < rows; i += mr) finish_panel(&b, &k, i);
             add_over_rows(&b, &k, &dv, b.o_form, begun);
             add_over_rows(&b, &k, &dk, b.q_form, begun);
