@@ -118,17 +118,21 @@ static int64_t dense_bytes(const cpu_attention *a, int role) {
     return dense ? rows * a->width * size_of(x->dtype) : 0;
 }
 
+/* Lines of an operand's item; all: bytes so far, which may not become too many. */
+static void want_item(const attention_run *r, attention_ahead *f, int role, int64_t item, int64_t *all) {
+    int64_t bytes = dense_bytes(r->a, role);
+    if (!r->a->at[role].data || *all + bytes > MOST_AHEAD) return;
+    *all += bytes;
+    f->at[f->count] = (const char *)attention_item(&r->a->at[role], item);
+    f->lines[f->count++] = bytes / 64;
+}
+
 attention_ahead attention_look_ahead(const attention_run *r, int64_t item, int64_t end) {
     attention_ahead f = {.count = 0};
     int64_t all = 0;
-    for (int role = CPU_ATTENTION_Q; role <= CPU_ATTENTION_O && item < end; role++) {
-        int64_t bytes = dense_bytes(r->a, role);
-        if (!r->a->at[role].data || (role == CPU_ATTENTION_O && !r->a->backward)) continue;
-        all += bytes;
-        f.at[f.count] = (const char *)attention_item(&r->a->at[role], item);
-        f.lines[f.count++] = bytes / 64;
-    }
-    if (all > MOST_AHEAD) f.count = 0;
+    for (int role = CPU_ATTENTION_Q; role <= (r->a->backward ? CPU_ATTENTION_O : CPU_ATTENTION_V); role++)
+        if (item + 1 < end) want_item(r, &f, role, item + 1, &all);
+    want_item(r, &f, r->a->backward ? CPU_ATTENTION_DQ : CPU_ATTENTION_O, item, &all); /* the last is the first */
     return f;
 }
 
@@ -236,7 +240,7 @@ static void run_task(void *context, int task, int worker) {
     float *m = r->scratch + worker * r->room.floats;
     int64_t begin = task / r->chunks * r->together, end = min_i64(r->a->items, begin + r->together);
     for (int64_t item = begin; item < end; item++) {
-        attention_ahead ahead = attention_look_ahead(r, item + 1, end);
+        attention_ahead ahead = attention_look_ahead(r, item, end);
         if (r->a->backward)
             attention_backward_item(r, m, item, &ahead);
         else
