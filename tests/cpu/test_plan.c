@@ -301,6 +301,33 @@ TEST(products_leave_out_what_a_causal_mask_makes_zero) {
     }
 }
 
+/* y = W x for three W, and the gradients of two over a batch: x is packed once for each. What is added in between, with an
+ * operand of its own, has no part in it. */
+TEST(products_of_the_same_operand_pack_it_once) {
+    for (int64_t batch = 1; batch <= 2; batch++) {
+        plan_test t;
+        begin(&t);
+        mil_builder *b = &t.b;
+        mil_value *x = param(&t, "x", MIL_fp32, SHAPE(batch, 1, 32, 64)), *w[3], *d[2];
+        for (int i = 0; i < 3; i++) w[i] = param(&t, i ? i == 1 ? "w1" : "w2" : "w0", MIL_fp32, SHAPE(40 + 13 * i, 64));
+        for (int i = 0; i < 2; i++) d[i] = param(&t, i ? "d1" : "d0", MIL_fp32, SHAPE(batch, 1, 70 + 7 * i, 32));
+        mil_value *first =
+            mil_build_reshape(b, mil_build_slice(b, x, (const int64_t[]){0, 0, 0, 0}, (const int64_t[]){1, 1, 32, 64}),
+                              (const int64_t[]){32, 64}, 2);
+        for (int i = 0; i < 3; i++) mil_build_result(b, mil_build_matmul(b, w[i], first, false, true));
+        for (int i = 0; i < 2; i++)
+            mil_build_result(b, mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_matmul(b, d[i], x, false, false),
+                                                 (const int64_t[]){0}, 1, true));
+        compile(&t, true);
+        EXPECT_MSG(t.program->shared_count == 3, "%d products read what one before has packed",
+                   t.program->shared_count);
+        fill_inputs(&t, (uint64_t)batch);
+        run(&t);
+        check(&t, 4e-6, "shared operands"); /* seen: 1.3e-6 */
+        end(&t);
+    }
+}
+
 /* A value that is wanted outside of the step as well is stored and used. */
 TEST(taps_are_stored_by_the_step_that_makes_them) {
     plan_test t;
@@ -689,6 +716,7 @@ TEST(random_programs) {
 
 SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each),
       T(products_that_pick_lines_are_elementwise), T(columns_go_over_their_fold_in_passes),
+      T(products_leave_out_what_a_causal_mask_makes_zero), T(products_of_the_same_operand_pack_it_once),
       T(products_leave_out_what_a_causal_mask_makes_zero), T(taps_are_stored_by_the_step_that_makes_them),
       T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps), T(products_take_the_sum_behind_them),
       T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),

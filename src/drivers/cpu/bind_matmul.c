@@ -27,6 +27,8 @@ typedef struct gemm_args {
     cpu_plan_ref at[4];
     cpu_matrix residual;
     bool has_residual, packed_a, packed_b, has_stored;
+    bool packs_b, reads_b; /* packed_at[1] is made by this product; is what one before has made */
+    int step;
     cpu_stored stored; /* weights that A is made of */
     cpu_plan_ref scales;
     cpu_plan_ref packed_at[2];
@@ -58,6 +60,11 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
     }
     if (a->packed_a) g.a.packed = cpu_plan_at(run, a->packed_at[0]);
     if (a->packed_b) g.b.packed = cpu_plan_at(run, a->packed_at[1]);
+    if (a->packs_b) {
+        g.b.packed = NULL;
+        cpu_gemm_pack(&g, CPU_GEMM_B, cpu_plan_at(run, a->packed_at[1]));
+        g.b.packed = cpu_plan_at(run, a->packed_at[1]);
+    }
     if (a->has_residual) g.epilogue.residual = &residual;
     if (a->has_stored) {
         stored.data = g.a.data;
@@ -324,6 +331,56 @@ static propane_status pack_constant(planner *p, const product *r, gemm_args *a, 
     return PROPANE_OK;
 }
 
+static int64_t scratch_bytes(const planner *p, const gemm_args *a) {
+    cpu_gemm g = a->g;
+    if (a->has_stored) g.a.stored = &a->stored;
+    if (a->has_residual) g.epilogue.residual = &a->residual;
+    if (a->packed_a) g.a.packed = a; /* that it is, not where */
+    if (a->packed_b) g.b.packed = a;
+    return (int64_t)cpu_gemm_scratch_bytes(&g, p->threads);
+}
+
+/* Two products whose B is the same and the smaller operand. */
+static bool same_b(const gemm_args *x, const gemm_args *y) {
+    const cpu_matrix *b = &x->g.b, *c = &y->g.b;
+    const bool whole = x->g.batch == 1 && y->g.batch == 1 && x->rounds == 1 && y->rounds == 1;
+    const bool same = x->at[1].buffer == y->at[1].buffer && x->at[1].byte == y->at[1].byte && b->dtype == c->dtype &&
+                      b->row_stride == c->row_stride && b->col_stride == c->col_stride;
+    const bool shape = x->g.n == y->g.n && x->g.k == y->g.k && x->g.bf16 == y->g.bf16 && x->g.piece == y->g.piece;
+    if (!whole || !same || !shape || x->g.period || y->g.period) return false;
+    for (int64_t k = 0; x->g.piece && k < x->g.k / x->g.piece; k++)
+        if (b->pieces[k] != c->pieces[k]) return false;
+    return true;
+}
+
+/* B as the product before has packed it: X of q, k and v, of gate and up, and of their weights' gradients. The product
+ * before did not know when it was planned; now it packs B for both. */
+static propane_status share_packed(planner *p, gemm_args *a, propane_error *err) {
+    gemm_args *before = p->last_product;
+    p->last_product = a;
+    if (!before || a->packed_b || !same_b(before, a) || (before->packed_b && !before->packs_b && !before->reads_b))
+        return PROPANE_OK;
+    if (a->g.m < a->g.n || before->g.m < a->g.n || a->g.c.col_stride != 1 || before->g.c.col_stride != 1)
+        return PROPANE_OK;
+    size_t bytes = cpu_gemm_pack_bytes(&a->g, CPU_GEMM_B);
+    if (!bytes) return PROPANE_OK;
+    if (!before->packed_b) {
+        cpu_plan_ref at;
+        PROPANE_TRY(cpu_plan_scratch(p, (int64_t)bytes, &at, err));
+        p->buffers[at.buffer].first = before->step;
+        before->packed_at[1] = at;
+        before->packed_b = before->packs_b = true;
+        const int64_t scratch = scratch_bytes(p, before);
+        cpu_plan_buffer *room = &p->buffers[before->scratch.buffer];
+        if (room->bytes < scratch) room->bytes = scratch;
+    }
+    a->packed_at[1] = before->packed_at[1];
+    a->packed_b = a->reads_b = true;
+    cpu_plan_touch(p, a->packed_at[1].buffer);
+    p->program->shared_count++;
+    return PROPANE_OK;
+}
+
 static propane_status make_tables(planner *p, const product *r, gemm_args *a, propane_error *err) {
     for (int w = 0; w < 3 + r->residual; w++)
         if (!(a->offset[w] = item_offsets(p, r, w, a->g.batch))) return cpu_plan_no_memory(p, err);
@@ -419,10 +476,10 @@ static propane_status emit_product(planner *p, product *r, bool folded, const cp
         a->at[w] = cpu_view_ref(&r->view[w]);
         if (!(w == 0 && a->packed_a) && !(w == 1 && a->packed_b)) cpu_plan_touch(p, r->view[w].buffer);
     }
-    if (a->has_residual) a->g.epilogue.residual = &a->residual;
-    PROPANE_TRY(cpu_plan_scratch(p, (int64_t)cpu_gemm_scratch_bytes(&a->g, p->threads), &a->scratch, err));
-    a->g.epilogue.residual = NULL;
     a->g.a.stored = NULL;
+    a->step = p->step_count;
+    PROPANE_TRY(share_packed(p, a, err));
+    PROPANE_TRY(cpu_plan_scratch(p, scratch_bytes(p, a), &a->scratch, err));
     if (r->residual) PROPANE_TRY(share_residual(p, r, err));
     double flops = 2.0 * (double)r->m * (double)r->n * (double)r->k * (double)items, bytes = 0;
     for (int w = 0; w < 3 + r->residual; w++)

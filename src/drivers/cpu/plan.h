@@ -86,6 +86,7 @@ typedef struct cpu_program {
     bool poison; /* tests: fill dead memory with NaN before the run and after each step */
     int tile_count, gemm_count, attention_count, copy_count, reference_count, fused_ops; /* what the plan came to */
     int gemv_count;   /* products of weights and a few vectors */
+    int shared_count; /* products that read B as one before has packed it */
     int banded_count; /* products that leave out what a causal mask makes zero */
     int input_count, output_count;
     propane_io *inputs, *outputs;
@@ -237,6 +238,7 @@ struct planner {
     int pair_count, pair_capacity;
 
     cpu_program *program;
+    void *last_product;    /* the arguments of the step that is one (bind_matmul.c); NULL: none yet */
     const mil_op *current; /* for names of steps and messages */
 };
 
