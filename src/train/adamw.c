@@ -29,6 +29,7 @@ struct adamw {
     int tensor_count;
     piece *pieces;
     double *sums; /* [piece_count] squares */
+    int *unknown; /* [piece_count] pieces whose squares are to be summed */
     int piece_count;
 };
 
@@ -47,7 +48,8 @@ propane_status adamw_create(const adamw_tensor *tensors, int count, adamw **out,
     a->tensors = mem_array((size_t)count, sizeof *a->tensors);
     a->pieces = mem_array((size_t)pieces, sizeof *a->pieces);
     a->sums = mem_array((size_t)pieces, sizeof *a->sums);
-    if (!a->tensors || !a->pieces || !a->sums) {
+    a->unknown = mem_array((size_t)pieces, sizeof *a->unknown);
+    if (!a->tensors || !a->pieces || !a->sums || !a->unknown) {
         adamw_free(a);
         return propane_fail_memory(err, (size_t)pieces * sizeof(piece));
     }
@@ -68,6 +70,7 @@ void adamw_free(adamw *a) {
     mem_free(a->tensors);
     mem_free(a->pieces);
     mem_free(a->sums);
+    mem_free(a->unknown);
     mem_free(a);
 }
 
@@ -85,7 +88,7 @@ static inline __attribute__((always_inline)) void add_squares(double lane[8], co
 }
 
 static inline __attribute__((always_inline)) void norm_piece(adamw *a, int task) {
-    const piece *p = &a->pieces[task];
+    const piece *p = &a->pieces[a->unknown[task]];
     const float *g = a->tensors[p->tensor].gradient + p->begin;
     const int64_t count = p->end - p->begin, strand = count / SIDE / 8 * 8;
     double lane0[8] = {0}, lane1[8] = {0}, lane2[8] = {0}, lane3[8] = {0};
@@ -125,9 +128,14 @@ double adamw_gradient_norm(adamw *a) {
     else if (__builtin_cpu_supports("avx2"))
         norm = norm_task_avx2;
 #endif
-    pool_run(norm, a, a->piece_count);
+    int count = 0;
+    for (int i = 0; i < a->piece_count; i++)
+        if (!a->tensors[a->pieces[i].tensor].squared) a->unknown[count++] = i;
+    pool_run(norm, a, count);
     double sum = 0;
-    for (int i = 0; i < a->piece_count; i++) sum += a->sums[i];
+    for (int i = 0; i < count; i++) sum += a->sums[i];
+    for (int i = 0; i < a->tensor_count; i++)
+        if (a->tensors[i].squared) sum += a->tensors[i].squares;
     return sqrt(sum);
 }
 

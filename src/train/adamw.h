@@ -15,6 +15,8 @@ typedef struct adamw_tensor {
     float *weight; /* master, fp32 */
     float *moment1, *moment2;
     const float *gradient; /* sums, not yet divided by loss scale and so on */
+    bool squared;          /* the sum of their squares is known: */
+    double squares;
     int64_t count;
     bool decay;         /* false: norm weights */
     void *device;       /* the device's copy; NULL: it reads the master weight */
@@ -36,7 +38,7 @@ PROPANE_CHECK propane_status adamw_create(const adamw_tensor *tensors, int count
 void adamw_free(adamw *a);
 /* The caller locks the buffers again at another address: tell before the next sweep. */
 adamw_tensor *adamw_tensor_at(adamw *a, int index);
-/* Length of the vector of all gradients; not finite if one of them is not. */
+/* Length of the vector of all gradients; not finite if one of them is not. Goes over those whose squares are not known. */
 double adamw_gradient_norm(adamw *a);
 void adamw_update(adamw *a, const adamw_step *step);
 /* Only writes the device's copies from the master weights: after loading. */

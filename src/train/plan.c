@@ -198,6 +198,10 @@ static bool cut_again(void *context, const mil_op *op, int kernel) {
 
 bool plan_is_dropout(const char *param) { return strncmp(param, "drop_", 5) == 0; }
 
+const char *plan_squares_of(const char *result) {
+    return strncmp(result, TRAIN_SQUARES, strlen(TRAIN_SQUARES)) == 0 ? result + strlen(TRAIN_SQUARES) : NULL;
+}
+
 bool plan_is_weight(const plan_block *b, const char *param) {
     if (plan_is_dropout(param)) return false;
     for (int i = 1; i < b->forward->param_count; i++)
@@ -256,12 +260,21 @@ static void measure(plan_kernel *k) {
     for (int i = 0; i < f->result_count; i++) k->bytes += (double)mil_type_bytes(&f->results[i]->type);
 }
 
+/* A tied head makes only a part of the gradient: the embedding's share comes later. */
+static bool is_squared(const plan *p, const plan_block *b, const mil_value *param) {
+    const bool tied = b->part == MODEL_HEAD && p->config.tie_word_embeddings;
+    const int64_t least = p->options.squares;
+    return least > 0 && !tied && mil_type_count(&param->type) >= least && is_trained(p, b, param->name);
+}
+
 /* The function that is compiled: the host computes in fp32, and sums weight gradients. */
 static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k, propane_error *err) {
-    const char *sums[WEIGHTS_MAX];
-    int count = 0;
-    for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++)
+    const char *sums[WEIGHTS_MAX], *squares[WEIGHTS_MAX];
+    int count = 0, squared = 0;
+    for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++) {
         sums[count++] = b->forward->params[i]->name;
+        if (is_squared(p, b, b->forward->params[i])) squares[squared++] = sums[count - 1];
+    }
     mil_function *cut = k->function;
     if (k->place == PLAN_HOST && (k->weights || p->options.precision != MIL_fp32)) {
         const char *name = arena_printf(p->arena, "%s_host", k->name),
@@ -269,6 +282,10 @@ static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k
         if (!name || !more) return propane_fail_memory(err, 0);
         PROPANE_TRY(train_promote(cut, p->module, name, sums, k->weights ? count : 0, false, &k->function, err));
         if (k->weights) PROPANE_TRY(train_promote(cut, p->module, more, sums, count, true, &k->accumulate, err));
+    }
+    if (k->weights) {
+        PROPANE_TRY(train_add_squares(k->function, squares, squared, err));
+        PROPANE_TRY(train_add_squares(k->accumulate, squares, squared, err));
     }
     measure(k);
     return PROPANE_OK;

@@ -37,7 +37,11 @@ typedef struct plan_options {
     /* Does any layer train this parameter? Others get no gradient, and nothing is computed for one. NULL: all do. */
     bool (*trained)(const void *context, model_part part, const char *param);
     const void *trained_context;
+    /* Of gradients with at least that many elements the kernels also give the sum of the squares, results square_WEIGHT, so
+     * that the norm need not go over them again. 0: no kernel does. */
+    int64_t squares;
 } plan_options;
+#define PLAN_SQUARES 65536 /* less is read in no time */
 
 typedef struct plan_kernel {
     const char *name;
@@ -50,7 +54,8 @@ typedef struct plan_kernel {
     double flops, bytes;      /* of one run: arithmetic; parameters read and results written once */
 } plan_kernel;
 
-/* A block's values: x, weights, out (logits in the head), d_out, d_x, d_WEIGHT, and whatever passes between kernels. */
+/* A block's values: x, weights, out (logits in the head), d_out, d_x, d_WEIGHT, square_WEIGHT, and whatever passes between
+ * kernels. */
 typedef struct plan_block {
     model_part part;
     const char *name;   /* "attn", "ffn", "head" */
@@ -88,7 +93,8 @@ void plan_split_head(model_config *c, int64_t batch, int64_t context);
 int64_t plan_calls(const plan *p, const plan_kernel *k); /* of a kernel in one batch */
 /* One of the block's parameters other than x and the dropout that the host fills in. */
 bool plan_is_weight(const plan_block *b, const char *param);
-bool plan_is_dropout(const char *param); /* drop_PARAM: model/forward.h */
+const char *plan_squares_of(const char *result); /* P of square_P; NULL: it is not one */
+bool plan_is_dropout(const char *param);         /* drop_PARAM: model/forward.h */
 /* The chips that a plan is made for, as chip_listed takes them; "": none. */
 const char *plan_chips(const char *name, mil_dtype precision);
 /* Does the plan claim the chip, and does no known rule refuse one of its device kernels there, in the form that the weight

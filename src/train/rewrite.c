@@ -177,6 +177,23 @@ propane_status train_promote(const mil_function *f, mil_module *into, const char
     return rewrite_end(&r, out, err);
 }
 
+propane_status train_add_squares(mil_function *f, const char *const *names, int count, propane_error *err) {
+    static const int64_t axes[MIL_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    rewrite r = {.from = f};
+    const int results = f->result_count;
+    mil_build_resume(&r.b, f);
+    for (int i = 0; i < results && !r.b.err.status; i++) {
+        mil_value *gradient = f->results[i];
+        if (!is_sum(gradient->name, names, count)) continue;
+        mil_value *sum = mil_build_reduce(&r.b, MIL_OP_reduce_sum_square, gradient, axes, gradient->type.rank, true);
+        const char *name = arena_printf(f->module->arena, "%s%s", TRAIN_SQUARES, gradient->name + 2);
+        if (!name) return propane_fail_memory(err, 0);
+        give_result(&r, sum, name);
+    }
+    if (r.b.err.status && err) *err = r.b.err;
+    return r.b.err.status;
+}
+
 /* ---- parameters made otherwise ---------------------------------------------------------------------------------------- */
 
 /* With the parameters in the map: the ops, then the results under their names. */

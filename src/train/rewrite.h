@@ -7,6 +7,8 @@
 
 #include "mil/build.h"
 
+#define TRAIN_SQUARES "square_"
+
 /* `half` with its x and its result in fp32: x is cast to the half's type (stage "enter"); with `residual`, the result,
  * called "out", is x plus the half's (stage "residual"), otherwise it is the half's own, under its own name. */
 PROPANE_CHECK propane_status train_wrap(const mil_function *half, const char *name, bool residual, mil_function **out,
@@ -17,6 +19,11 @@ PROPANE_CHECK propane_status train_wrap(const mil_function *half, const char *na
 PROPANE_CHECK propane_status train_promote(const mil_function *f, mil_module *into, const char *name,
                                            const char *const *sums, int sum_count, bool accumulate, mil_function **out,
                                            propane_error *err);
+
+/* To `f`, for each of its results called d_P for a name P in `names`: a result square_P (TRAIN_SQUARES), fp32, the sum of the squares of all
+ * of d_P. */
+PROPANE_CHECK propane_status train_add_squares(mil_function *f, const char *const *names, int count,
+                                               propane_error *err);
 
 /* The dense data, in the parameter's type, of a parameter that shall become a constant; *data stays NULL if it is to
  * remain a parameter. */

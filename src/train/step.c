@@ -5,6 +5,8 @@
 #include "train/step.h"
 
 #include <assert.h>
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +67,7 @@ struct train_step {
     float *between;             /* the largest tensor of `others` */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
     propane_buffer **gradients; /* [tensor]: of `buffers` */
+    bool summed;                /* the gradients have been handed over and changed since */
     bool *trained;              /* [tensor] */
     int64_t *moment_at;         /* [tensor]: in the moments' blocks */
     int64_t moment_floats;
@@ -559,9 +562,26 @@ static propane_status check_gradients(const train_step *s, propane_error *err) {
         "for accumulation");
 }
 
+/* What the kernels say of a gradient. An infinity is no answer, and of squares that are hardly numbers any more too little is
+ * left: from the smallest mean that is one, what is lost is less than the rounding. */
+static propane_status read_squares(train_step *s, int index, propane_error *err) {
+    const wire_gradient *g = &s->wiring->gradients[s->learnt[index]];
+    adamw_tensor *t = adamw_tensor_at(s->optimiser, index);
+    void *data = NULL;
+    t->squared = false;
+    if (g->squares < 0 || s->summed || s->own) return PROPANE_OK;
+    propane_buffer *buffer = s->buffers[s->wiring->values[g->squares].buffer];
+    PROPANE_TRY(propane_buffer_lock(buffer, false, &data, err));
+    t->squares = (double)*(const float *)data;
+    t->squared = isfinite(t->squares) && t->squares >= (double)FLT_MIN * (double)t->count;
+    propane_buffer_unlock(buffer);
+    return PROPANE_OK;
+}
+
 propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err) {
     int64_t start = clock_ns();
     PROPANE_TRY(check_gradients(s, err));
+    for (int i = 0; i < s->learnt_count; i++) PROPANE_TRY(read_squares(s, i, err));
     PROPANE_TRY(lock_tensors(s, err));
     *norm = adamw_gradient_norm(s->own ? s->own : s->optimiser);
     unlock_tensors(s, s->learnt_count);
@@ -981,6 +1001,7 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
     PROPANE_TRY(run_calls(s, backward, s->wiring->call_count, !first, err));
     if (wiring_trains_embedding(s->wiring)) PROPANE_TRY(scatter(s, inputs, first, err));
     propane_status status = hand_over(s, s->wiring->call_count, err);
+    s->summed = s->reduce != NULL;
     if (s->reduce && status == PROPANE_OK) status = s->reduce->finish(s->reduce->context, err);
     take_back(s);
     if (status == PROPANE_OK) s->spent = false;

@@ -217,7 +217,8 @@ static propane_status make_machine(trainer *t, propane_error *err) {
     train_step_options how = {.plan = {.name = o->plan,
                                        .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
                                        .batch = t->share,
-                                       .context = o->context},
+                                       .context = o->context,
+                                       .squares = o->mpi ? 0 : PLAN_SQUARES}, /* ranks add up gradients first */
                               .device = o->device,
                               .two_queues = o->two_queues,
                               .weights = plan_weights_find(o->weights),

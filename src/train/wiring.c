@@ -151,9 +151,14 @@ static void find_makers(wiring *w) {
     for (int c = 0; c < w->call_count; c++) {
         const mil_function *f = w->plan->kernels[w->calls[c].kernel].function;
         for (int i = 0; i < f->result_count; i++) {
-            wire_ref ref = wiring_resolve(w, &w->calls[c], f->results[i]->name);
+            const char *name = f->results[i]->name, *of = plan_squares_of(name);
+            wire_ref ref = wiring_resolve(w, &w->calls[c], of ? gradient_name(w, &w->calls[c], of) : name);
             if (ref.kind != WIRE_GRADIENT) continue;
             wire_gradient *g = &w->gradients[ref.index];
+            if (of) {
+                g->squares = wiring_resolve(w, &w->calls[c], name).index;
+                continue;
+            }
             if (g->first < 0) g->first = pieces > 1 && c < w->pieces[pieces - 1].end ? w->pieces[0].begin : c;
             g->made = c;
         }
@@ -195,6 +200,7 @@ propane_status wiring_create(const plan *p, const model_weights *weights, const 
         w->gradients[i] = (wire_gradient){.wanted = !trained || trained[i],
                                           .first = -1,
                                           .made = -1,
+                                          .squares = -1,
                                           .bytes = (size_t)weights->tensors[i].count * sizeof(float),
                                           .buffer = -1};
     while (!wiring_trains_embedding(w) && w->lowest < head && !learns(w, w->lowest, NULL)) w->lowest++;
@@ -217,7 +223,7 @@ propane_status wiring_create(const plan *p, const model_weights *weights, const 
     for (int i = 1; i < pieces; i++) /* added to the first one's by the host */
         w->values[wiring_value(w, head + i, "d_x")].last = w->pieces[i].end - 1;
     for (int i = 0; i < w->value_count; i++) /* nothing takes its memory: the same dropout may serve several passes */
-        if (plan_is_dropout(w->values[i].name)) w->values[i].last = w->call_count;
+        if (plan_is_dropout(w->values[i].name) || plan_squares_of(w->values[i].name)) w->values[i].last = w->call_count;
     int last = wiring_value(w, 0, "d_x");
     if (wiring_trains_embedding(w)) {
         assert(last >= 0);

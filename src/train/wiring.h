@@ -30,8 +30,9 @@ typedef struct wire_value {
 /* Of a tensor that is learnt. Without accumulation nothing is in its memory before the call `first`. */
 typedef struct wire_gradient {
     bool wanted;
-    int first; /* the first call that writes it, or before which the host clears it */
-    int made;  /* the last call that writes it; both are call_count where the host does, at the end */
+    int first;   /* the first call that writes it, or before which the host clears it */
+    int made;    /* the last call that writes it; both are call_count where the host does, at the end */
+    int squares; /* the value that is the sum of its squares; -1: no kernel makes it */
     size_t bytes;
     int buffer; /* after wiring_place */
 } wire_gradient;

@@ -33,7 +33,9 @@ typedef struct gemm_args {
     cpu_plan_ref scales;
     cpu_plan_ref packed_at[2];
     cpu_plan_ref scratch, table;
-    int64_t *offset[4];       /* bytes of each batch item; NULL: strides */
+    int64_t *offset[4]; /* bytes of each batch item; NULL: strides */
+    cpu_plan_ref squares_at;
+    bool has_squares;
     int64_t rounds;           /* of a sum over the batch, one product after the other */
     int64_t *round_offset[2]; /* A, B */
 } gemm_args;
@@ -52,6 +54,7 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
     cpu_gemm g = a->g;
     cpu_matrix residual = a->residual;
     cpu_stored stored = a->stored;
+    double squares = 0;
     cpu_matrix *all[4] = {&g.a, &g.b, &g.c, &residual};
     (void)err;
     for (int w = 0; w < 3 + a->has_residual; w++) {
@@ -77,10 +80,12 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
             g.a.data = x + a->round_offset[0][r];
             g.b.data = y + a->round_offset[1][r];
         }
+        if (a->has_squares && r == a->rounds - 1) g.squares = &squares;
         cpu_gemm_run(&g, cpu_plan_at(run, a->scratch));
         g.accumulate = true;
         g.epilogue.residual = NULL;
     }
+    if (a->has_squares) *(float *)cpu_plan_at(run, a->squares_at) = (float)squares;
     return PROPANE_OK;
 }
 
@@ -337,6 +342,8 @@ static int64_t scratch_bytes(const planner *p, const gemm_args *a) {
     if (a->has_residual) g.epilogue.residual = &a->residual;
     if (a->packed_a) g.a.packed = a; /* that it is, not where */
     if (a->packed_b) g.b.packed = a;
+    double squares; /* the same */
+    if (a->has_squares) g.squares = &squares;
     return (int64_t)cpu_gemm_scratch_bytes(&g, p->threads);
 }
 
@@ -439,9 +446,20 @@ static propane_status take_stored(planner *p, const cpu_plan_weights *w, gemm_ar
     return PROPANE_OK;
 }
 
+static propane_status take_squares(planner *p, const mil_op *op, gemm_args *a, propane_error *err) {
+    cpu_view view;
+    PROPANE_TRY(cpu_plan_result(p, op->results[0], &view, err));
+    cpu_plan_touch(p, view.buffer);
+    a->squares_at = cpu_view_ref(&view);
+    a->has_squares = true;
+    p->program->squares_count++;
+    return PROPANE_OK;
+}
+
 /* `weights`: what A is made of; NULL, or without data: A is an operand as others. */
-static propane_status emit_product(planner *p, product *r, bool folded, const cpu_plan_weights *weights,
+static propane_status emit_product(planner *p, product *r, const cpu_plan_node *node, const cpu_plan_weights *weights,
                                    const mil_value *makes, propane_error *err) {
+    const bool folded = node->folded != NULL;
     gemm_args *a = ARENA_NEW(p->arena, gemm_args);
     if (!a) return cpu_plan_no_memory(p, err);
     int64_t items = 1;
@@ -476,6 +494,7 @@ static propane_status emit_product(planner *p, product *r, bool folded, const cp
         a->at[w] = cpu_view_ref(&r->view[w]);
         if (!(w == 0 && a->packed_a) && !(w == 1 && a->packed_b)) cpu_plan_touch(p, r->view[w].buffer);
     }
+    if (node->squares) PROPANE_TRY(take_squares(p, node->squares, a, err));
     a->g.a.stored = NULL;
     a->step = p->step_count;
     PROPANE_TRY(share_packed(p, a, err));
@@ -553,8 +572,9 @@ propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane
     }
     bool done = false;
     const cpu_plan_weights *weights = b == &cpu_bind_matmul ? &p->weights[mil_in(op, "x")->id] : NULL;
-    if (weights && !node->folded) PROPANE_TRY(emit_vectors(p, &r, weights, last->results[0], &done, err));
-    if (!done) PROPANE_TRY(emit_product(p, &r, node->folded != NULL, weights, last->results[0], err));
+    if (weights && !node->folded && !node->squares)
+        PROPANE_TRY(emit_vectors(p, &r, weights, last->results[0], &done, err));
+    if (!done) PROPANE_TRY(emit_product(p, &r, node, weights, last->results[0], err));
     if (direct) return PROPANE_OK;
     cpu_view dense = cpu_view_dense(&last->results[0]->type, c.buffer);
     return cpu_plan_copy(p, last->results[0], &dense, &target, err);

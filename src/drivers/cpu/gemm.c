@@ -19,6 +19,7 @@
 #include "drivers/cpu/gemm.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/pool.h"
 #include "drivers/cpu/gemm_kernels.h"
@@ -65,7 +66,7 @@ typedef struct gemm_plan {
     bool needs_partial;    /* C cannot hold partial sums */
     bool residual_first;   /* the residual is all that happens to C, and tiles can add to it as they write C */
     bool packs_ahead;      /* tasks pack their next block between the tiles of the one before */
-    size_t standing_bytes, partial_bytes, block_bytes, worker_bytes;
+    size_t standing_bytes, partial_bytes, squares_bytes, block_bytes, worker_bytes;
 } gemm_plan;
 
 static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -213,6 +214,8 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
                         plain_c && e->residual->dtype == CPU_F32 && e->residual->col_stride == 1 &&
                         e->residual->row_stride == g->c.row_stride;
     if (p->needs_partial) p->partial_bytes = round_bytes(g->m * g->n) * (p->by_item ? 1 : (size_t)g->batch);
+    if (g->squares && p->path == PATH_STANDING && plain_c)
+        p->squares_bytes = (size_t)(p->a_stands ? p->b_panels : p->a_panels) * GEMM_LANES * sizeof(double);
     cpu_plan_moving(p);
 }
 
@@ -220,7 +223,7 @@ size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads) {
     gemm_plan p;
     cpu_matrix residual;
     cpu_plan_make(&p, g, threads, &residual);
-    return p.standing_bytes + p.partial_bytes + p.worker_bytes * (size_t)threads;
+    return p.standing_bytes + p.partial_bytes + p.squares_bytes + p.worker_bytes * (size_t)threads;
 }
 
 /* ---- the run -------------------------------------------------------------------------------------------------------- */
@@ -229,7 +232,8 @@ typedef struct gemm_run {
     const gemm_plan *p;
     char *standing_memory, *partial_memory, *worker_memory;
     int64_t first_item, items;
-    int64_t k0, k1; /* this pass */
+    int64_t k0, k1;  /* this pass */
+    double *squares; /* as in gemm_finish, of all passes; NULL: not wanted */
 } gemm_run;
 
 /* A packed operand for one pass. */
@@ -410,6 +414,15 @@ static gemm_next ahead_next(ahead *h, const void *own) {
     return (gemm_next){own, 0, 0, NULL, 0, NULL};
 }
 
+/* Of a tile that C holds now. A moving panel belongs to one task, and its tiles follow each other in the order of the standing
+ * ones: the sums do not depend on who does what. */
+static void add_squares(const gemm_plan *p, const gemm_finish *f, int64_t i, int64_t j, int64_t rows, int64_t cols) {
+    if (!f->squares) return;
+    int64_t panel = p->a_stands ? j / p->kernels->nr : i / p->kernels->mr;
+    const float *c = (const float *)element(&f->c, i * f->c.row_stride + j);
+    p->kernels->squares(f->squares + panel * GEMM_LANES, c, f->c.row_stride, rows, cols);
+}
+
 /* What a tile is computed from. */
 typedef struct tile_operands {
     float *a;
@@ -458,6 +471,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
         fetch.row = to + i * stride + j;
         fetch.row_step = stride;
         compute(p, &t, ia, to + i * stride + j, stride, add, &fetch);
+        add_squares(p, f, i, j, rows, cols);
         return;
     }
     _Alignas(ALIGN) float sums[GEMM_TILE_MAX];
@@ -468,12 +482,14 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
     }
     compute(p, &t, ia, sums, k->nr, false, &fetch);
     k->finish(f, sums, k->nr, i, j, rows, cols);
+    add_squares(p, f, i, j, rows, cols);
 }
 
 static gemm_finish finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1) {
     const gemm_plan *p = r->p;
     gemm_finish f = {.g = &p->g, .item = item, .c = view_of(&p->g.c, item), .first = k0 == 0, .last = k1 >= p->g.k};
     f.residual_first = p->residual_first;
+    f.squares = f.last ? r->squares : NULL;
     if (p->g.epilogue.residual) f.residual = view_of(p->g.epilogue.residual, item);
     if (p->needs_partial) {
         f.partial =
@@ -694,6 +710,25 @@ static bool adds_to_itself(const cpu_gemm *g) {
            (g->batch == 1 || r->batch_stride == c->batch_stride);
 }
 
+static double sum_lanes(const double *lanes, size_t count) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i += GEMM_LANES)
+        for (size_t k = 0; k < GEMM_LANES; k++) sum += lanes[i + k];
+    return sum;
+}
+
+/* Where C is not written tile by tile, or not in rows. */
+static double sum_all(const cpu_gemm *g) {
+    const float *c = g->c.data;
+    double sum = 0;
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            double x = (double)c[i * g->c.row_stride + j * g->c.col_stride];
+            sum += x * x;
+        }
+    return sum;
+}
+
 void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     gemm_plan p;
     cpu_matrix residual;
@@ -706,13 +741,18 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     gemm_run r = {.p = &p, .items = p.g.batch, .standing_memory = scratch};
     assert((uintptr_t)scratch % ALIGN == 0);
     r.partial_memory = r.standing_memory + p.standing_bytes;
-    r.worker_memory = r.partial_memory + p.partial_bytes;
+    r.worker_memory = r.partial_memory + p.partial_bytes + p.squares_bytes;
+    if (p.squares_bytes) {
+        r.squares = (double *)(void *)(r.partial_memory + p.partial_bytes);
+        memset(r.squares, 0, p.squares_bytes);
+    }
     switch (p.path) {
     case PATH_NOTHING: break;
     case PATH_VECTOR: parallel(&p, task_vector, &r, p.g.batch * div_up(max_i64(p.g.m, p.g.n), vector_chunk(&p))); break;
     case PATH_STANDING: run_standing(&r); break;
     case PATH_ITEMS: parallel(&p, task_item, &r, p.g.batch); break;
     }
+    if (g->squares) *g->squares = r.squares ? sum_lanes(r.squares, p.squares_bytes / sizeof(double)) : sum_all(&p.g);
 }
 
 /* ---- packing beforehand --------------------------------------------------------------------------------------------- */

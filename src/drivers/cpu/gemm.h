@@ -79,6 +79,9 @@ typedef struct cpu_gemm {
     cpu_band a_band, b_band, c_band;
     int64_t period;        /* of the bands */
     cpu_epilogue epilogue; /* the biases are the same for all items of a batch */
+    /* Not NULL: becomes the sum of the squares of all that C holds in the end, which must be fp32 and of one item, without
+     * bands. Taken while it is in the nearest cache: in fp32 inside of a tile, in double over the tiles. */
+    double *squares;
 } cpu_gemm;
 
 /* Scratch for cpu_gemm_run with that many threads (pool_threads()); 0 is possible. */

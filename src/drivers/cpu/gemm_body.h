@@ -375,6 +375,34 @@ static VTARGET void gemm_finish_tile(const gemm_finish *f, float *tile, int64_t 
     }
 }
 
+#define SQUARE(r, j)                                                                                                   \
+    {                                                                                                                  \
+        vf x = v_load(c + (r) * stride + (j) * VL);                                                                    \
+        c##r##_##j = v_fma(x, x, c##r##_##j);                                                                          \
+    }
+#define SQUARE_JOIN(r, j) sum = v_add(sum, c##r##_##j);
+
+/* Full rows in pairs: as many chains as the units are deep. */
+static VTARGET void gemm_squares(double *lanes, const float *c, int64_t stride, int64_t rows, int64_t cols) {
+    float sums[VL];
+    vf sum = v_set(0);
+    COLS(TILE_ZERO, 0)
+    COLS(TILE_ZERO, 1)
+    for (; cols == GEMM_NR && rows > 1; rows -= 2, c += 2 * stride) {
+        COLS(SQUARE, 0)
+        COLS(SQUARE, 1)
+    }
+    COLS(SQUARE_JOIN, 0)
+    COLS(SQUARE_JOIN, 1)
+    for (int64_t r = 0; r < rows; r++, c += stride)
+        for (int64_t j = 0; j < cols; j += VL) {
+            vf x = v_load_n(c + j, cols - j < VL ? cols - j : VL);
+            sum = v_fma(x, x, sum);
+        }
+    v_store(sums, sum);
+    for (int i = 0; i < VL; i++) lanes[i] += (double)sums[i];
+}
+
 /* ---- matrix times vector -------------------------------------------------------------------------------------------- */
 
 enum { DOT_VECTORS = 4 };
@@ -451,6 +479,7 @@ const gemm_kernels GEMM_NAME = {
     .pack = gemm_pack,
     .pack_rows = gemm_pack_rows,
     .finish = gemm_finish_tile,
+    .squares = gemm_squares,
     .dot_rows = gemm_dot_rows,
     .sum_columns = gemm_sum_columns,
     .load_strided = gemm_load_strided,

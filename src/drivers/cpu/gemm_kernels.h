@@ -21,7 +21,8 @@ enum {
     GEMM_BLOCK = 16,
     GEMM_QUAD = 4,
     GEMM_STRIP = 16, /* elements of k that all panels pack before they go on to the next, where k is not contiguous */
-    GEMM_TILE_MAX = 16 * 64
+    GEMM_TILE_MAX = 16 * 64,
+    GEMM_LANES = 16 /* at least the lanes of a vector */
 };
 
 /* One item's matrix: where its element (0, 0) is. */
@@ -41,6 +42,7 @@ typedef struct gemm_finish {
     int64_t partial_stride;
     bool first, last;    /* k blocks */
     bool residual_first; /* added in the first of them */
+    double *squares;     /* GEMM_LANES sums for each moving panel; NULL: not wanted, or not in this pass */
 } gemm_finish;
 
 /* Memory that is wanted soon, fetched line by line while a tile is computed: two streams of `step` bytes in turn. */
@@ -76,6 +78,8 @@ typedef struct gemm_kernels {
                       int64_t k0, int64_t k1, bool round);
     /* tile: rows x cols sums (already times alpha) with row stride `stride`; overwritten */
     void (*finish)(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j, int64_t rows, int64_t cols);
+    /* Adds the squares of rows x cols elements to `lanes`. */
+    void (*squares)(double *lanes, const float *c, int64_t stride, int64_t rows, int64_t cols);
     /* y[r] = sum over k of w(r, :) x, for rows whose elements are neighbours in k (`along`) or across rows */
     void (*dot_rows)(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x, int64_t rows, int64_t k,
                      bool round);

@@ -85,9 +85,10 @@ typedef struct cpu_program {
     bool profile;
     bool poison; /* tests: fill dead memory with NaN before the run and after each step */
     int tile_count, gemm_count, attention_count, copy_count, reference_count, fused_ops; /* what the plan came to */
-    int gemv_count;   /* products of weights and a few vectors */
-    int shared_count; /* products that read B as one before has packed it */
-    int banded_count; /* products that leave out what a causal mask makes zero */
+    int gemv_count;    /* products of weights and a few vectors */
+    int shared_count;  /* products that read B as one before has packed it */
+    int squares_count; /* products that add up the squares of what they make */
+    int banded_count;  /* products that leave out what a causal mask makes zero */
     int input_count, output_count;
     propane_io *inputs, *outputs;
     bool *in_place;
@@ -181,6 +182,8 @@ typedef struct cpu_plan_node {
     bool dead;            /* merged into another one */
     const mil_op *folded; /* gemm: the reduce_sum over the batch behind the product; NULL: none */
     const mil_op *added;  /* gemm: the sum behind it; NULL: none */
+    const mil_op
+        *squares; /* gemm: the sum of the squares of all that it makes, which it makes, too; NULL: not asked for */
     const struct cpu_plan_attention *attention;
     const struct cpu_plan_layer *layer; /* plan_channels.h */
 } cpu_plan_node;

@@ -221,6 +221,51 @@ static bool is_taken(const planner *p, const mil_op *op) {
     return kind == CPU_PLAN_NODE_GEMM || kind == CPU_PLAN_NODE_ATTENTION || kind == CPU_PLAN_NODE_LAYER;
 }
 
+/* The sum of all squares of the product's result, or of another shape of it. */
+static const mil_op *squares_of(const planner *p, const mil_value *v) {
+    for (int i = p->op_of[v->id] + 1; i < p->op_count; i++) {
+        const mil_op *op = p->ops[i];
+        if (op->info->param_count == 0 || op->operands[0].count != 1 || op->operands[0].values[0] != v) continue;
+        if (op->info->code == MIL_OP_reduce_sum_square && mil_type_count(&op->results[0]->type) == 1) return op;
+        const mil_op *behind = cpu_plan_keeps_order(op) ? squares_of(p, op->results[0]) : NULL;
+        if (behind) return behind;
+    }
+    return NULL;
+}
+
+static void take_squares(planner *p, cpu_plan_node *node, const mil_op *product, const mil_value *result) {
+    const mil_type *t = &(node->folded ? node->folded : product)->results[0]->type;
+    if (product->info->code != MIL_OP_matmul || t->rank < 2 || result->type.dtype != MIL_fp32) return;
+    if (mil_type_count(t) != t->dim[t->rank - 1] * t->dim[t->rank - 2]) return; /* a batch */
+    node->squares = squares_of(p, result);
+    if (node->squares) p->nodes[p->node_of[op_index(p, node->squares)]].kind = CPU_PLAN_NODE_ABSORBED;
+}
+
+/* What is done to a product's result while it is there: the sum over the batch, then the sum with something else. Becomes
+ * the last value that the node makes. */
+static propane_status take_sums(planner *p, int index, const mil_op *op, const mil_value **result, propane_error *err) {
+    cpu_plan_node *node = &p->nodes[index];
+    const mil_value *v = op->results[0];
+    const mil_op *user = only_user(p, v);
+    if (user && op->info->code == MIL_OP_matmul && sums_the_batch(user, v)) {
+        PROPANE_TRY(take(p, index, user, err));
+        node->folded = user;
+        v = user->results[0];
+        user = only_user(p, v);
+    }
+    *result = v;
+    if (op->info->code != MIL_OP_matmul && mil_in(op, "bias")) return PROPANE_OK; /* the bias has taken that place */
+    const mil_op *add = user;
+    while (add && cpu_plan_keeps_order(add)) add = only_user(p, add->results[0]);
+    /* the first of two products takes their sum */
+    if (!add || !adds_same_shape(add) || is_taken(p, add)) return PROPANE_OK;
+    for (; user != add; user = only_user(p, user->results[0])) PROPANE_TRY(take(p, index, user, err));
+    PROPANE_TRY(take(p, index, add, err));
+    node->added = add;
+    *result = add->results[0];
+    return PROPANE_OK;
+}
+
 static propane_status fuse_products(planner *p, propane_error *err) {
     for (int i = 0; i < p->op_count; i++) {
         const mil_op *op = p->ops[i];
@@ -229,21 +274,9 @@ static propane_status fuse_products(planner *p, propane_error *err) {
             continue;
         node->kind = CPU_PLAN_NODE_GEMM;
         if (!p->options.fuse || p->options.round_each) continue;
-        const mil_value *v = op->results[0];
-        const mil_op *user = only_user(p, v);
-        if (user && op->info->code == MIL_OP_matmul && sums_the_batch(user, v)) {
-            PROPANE_TRY(take(p, p->node_of[i], user, err));
-            node->folded = user;
-            v = user->results[0];
-            user = only_user(p, v);
-        }
-        if (op->info->code != MIL_OP_matmul && mil_in(op, "bias")) continue; /* the bias has taken that place */
-        const mil_op *add = user;
-        while (add && cpu_plan_keeps_order(add)) add = only_user(p, add->results[0]);
-        if (!add || !adds_same_shape(add) || is_taken(p, add)) continue; /* the first of two products takes their sum */
-        for (; user != add; user = only_user(p, user->results[0])) PROPANE_TRY(take(p, p->node_of[i], user, err));
-        PROPANE_TRY(take(p, p->node_of[i], add, err));
-        node->added = add;
+        const mil_value *result = NULL;
+        PROPANE_TRY(take_sums(p, p->node_of[i], op, &result, err));
+        take_squares(p, node, op, result);
     }
     return PROPANE_OK;
 }
