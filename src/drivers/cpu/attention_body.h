@@ -233,9 +233,9 @@ static VTARGET void attention_strips(float *to, const float *from, int64_t step,
             float *out = to + i * depth + k * GEMM_MR;
             int c = 0;
             for (; c + VL <= GEMM_MR; c += VL) v_store(out + c, v_load(from + i + c));
-            if (REST && k + 1 < depth)
+            if (REST > 0 && k + 1 < depth)
                 v_store(out + c, v_load_n(from + i + c, REST));
-            else if (REST)
+            else if (REST > 0)
                 v_store_n(out + c, v_load_n(from + i + c, REST), REST);
         }
 }
