@@ -75,13 +75,6 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS)) -c $< -o $@
 
-# Kernels are thousands of accesses in unrolled code, which take compilers minutes if each is checked where it stands. Here a
-# function checks them, and that an address is good is left to AddressSanitizer.
-ifeq ($(MODE),asan)
-$(BUILD)/src/drivers/cpu/kernels_%.o: override CFLAGS += -fno-sanitize=null,alignment,object-size,pointer-overflow \
-    $(if $(findstring clang,$(CC)),-mllvm -asan-instrumentation-with-call-threshold=0,--param asan-instrumentation-with-call-threshold=0)
-endif
-
 $(GEN)/mil/coreml.pb-c.c $(GEN)/mil/coreml.pb-c.h: src/mil/coreml.proto
 	@mkdir -p $(GEN)/mil
 	$(Q)$(PROTOC) --c_out=$(GEN)/mil -Isrc/mil src/mil/coreml.proto
