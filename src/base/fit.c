@@ -6,13 +6,12 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "base/whole.h"
 
 typedef struct sized {
     int64_t bytes;
     int span;
 } sized;
-
-static int64_t aligned(int64_t bytes, int64_t align) { return (bytes + align - 1) / align * align; }
 
 static int larger_first(const void *a, const void *b) {
     const sized *x = a, *y = b;
@@ -31,7 +30,7 @@ static int64_t best_fit(const fit_span *spans, const int *placed, int count, con
             best = end;
             best_gap = gap;
         }
-        if (aligned(o->offset + o->bytes, align) > end) end = aligned(o->offset + o->bytes, align);
+        if (round_up(o->offset + o->bytes, align) > end) end = round_up(o->offset + o->bytes, align);
     }
     return best >= 0 ? best : end;
 }
@@ -47,7 +46,7 @@ static int64_t place(fit_span *spans, const sized *order, int count, int64_t ali
             at--;
         }
         placed[at] = order[i].span;
-        if (aligned(s->offset + s->bytes, align) > bytes) bytes = aligned(s->offset + s->bytes, align);
+        if (round_up(s->offset + s->bytes, align) > bytes) bytes = round_up(s->offset + s->bytes, align);
     }
     return bytes;
 }

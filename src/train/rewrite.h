@@ -20,8 +20,8 @@ PROPANE_CHECK propane_status train_promote(const mil_function *f, mil_module *in
                                            const char *const *sums, int sum_count, bool accumulate, mil_function **out,
                                            propane_error *err);
 
-/* To `f`, for each of its results called d_P for a name P in `names`: a result square_P (TRAIN_SQUARES), fp32, the sum of the squares of all
- * of d_P. */
+/* To `f`, for each of its results called d_P for a name P in `names`: a result square_P (TRAIN_SQUARES), fp32, the sum of
+ * the squares of all of d_P. */
 PROPANE_CHECK propane_status train_add_squares(mil_function *f, const char *const *names, int count,
                                                propane_error *err);
 

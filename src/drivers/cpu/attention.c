@@ -12,7 +12,6 @@
 
 #include "base/pool.h"
 #include "drivers/cpu/attention_parts.h"
-#include "drivers/cpu/tile.h"
 
 enum { SPAN = 256, MOST_AHEAD = 512 << 10 };
 
@@ -145,7 +144,6 @@ static void store_columns(const attention_run *r, float *m, float *out, int64_t 
     const cpu_attention_operand *x = &a->at[CPU_ATTENTION_O];
     const attention_room *o = &r->room;
     unsigned char *to = attention_item(x, item) + first * x->row * size_of(x->dtype);
-    mil_dtype dtype = x->dtype == CPU_F16 ? MIL_fp16 : MIL_fp32;
     if (x->row == 1 && x->dtype == CPU_F32) {
         r->rows->scale((float *)(void *)to, x->col, out, factor, a->width, cols);
         return;
@@ -153,11 +151,12 @@ static void store_columns(const attention_run *r, float *m, float *out, int64_t 
     r->rows->scale(out, r->g->nr, out, factor, a->width, cols);
     if (x->row == 1) {
         for (int64_t c = 0; c < a->width; c++)
-            cpu_tile_store(to + c * x->col * size_of(x->dtype), dtype, 1, &cols, &x->row, out + c * r->g->nr);
+            cpu_tile_store(to + c * x->col * size_of(x->dtype), mil_of(x->dtype), 1, &cols, &x->row,
+                           out + c * r->g->nr);
         return;
     }
     r->g->pack(m + o->turned, (int)a->width, out, CPU_F32, r->g->nr, 1, a->width, 0, cols, false);
-    cpu_tile_store(to, dtype, 2, (int64_t[]){cols, a->width}, (int64_t[]){x->row, x->col}, m + o->turned);
+    cpu_tile_store(to, mil_of(x->dtype), 2, (int64_t[]){cols, a->width}, (int64_t[]){x->row, x->col}, m + o->turned);
 }
 
 /* A panel of a group: its query rows, and where its part of the room is. */

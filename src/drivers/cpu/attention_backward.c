@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "drivers/cpu/attention_parts.h"
-#include "drivers/cpu/tile.h"
 
 enum { SPAN = 256, MOST_ROWS = 128 };
 
@@ -53,18 +52,18 @@ static void pack_columns(const attention_run *r, const cpu_attention_operand *x,
 static void store_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, const float *from,
                        float *turned, int64_t first, int64_t rows) {
     unsigned char *to = attention_item(x, item) + first * x->row * size_of(x->dtype);
-    mil_dtype dtype = x->dtype == CPU_F16 ? MIL_fp16 : MIL_fp32;
     if (x->row == 1 && x->dtype == CPU_F32) {
         r->rows->turn((float *)(void *)to, x->col, from, r->room.width, rows, r->a->width);
         return;
     }
     if (x->row == 1) {
         r->g->pack(turned, (int)rows, from, CPU_F32, r->room.width, 1, rows, 0, r->a->width, false);
-        cpu_tile_store(to, dtype, 2, (int64_t[]){r->a->width, rows}, (int64_t[]){x->col, x->row}, turned);
+        cpu_tile_store(to, mil_of(x->dtype), 2, (int64_t[]){r->a->width, rows}, (int64_t[]){x->col, x->row}, turned);
         return;
     }
     for (int64_t i = 0; i < rows; i++)
-        cpu_tile_store(to + i * x->row * size_of(x->dtype), dtype, 1, &r->a->width, &x->col, from + i * r->room.width);
+        cpu_tile_store(to + i * x->row * size_of(x->dtype), mil_of(x->dtype), 1, &r->a->width, &x->col,
+                       from + i * r->room.width);
 }
 
 /* Sums over query rows: panels of nr keys, [width][nr] each, `panel` floats apart, in scratch; or in the operand's own
@@ -86,7 +85,6 @@ static row_sums sums_of(const attention_run *r, const cpu_attention_operand *x, 
 }
 
 static void store_sums(const attention_run *r, const cpu_attention_operand *x, int64_t item, const row_sums *sum) {
-    mil_dtype dtype = x->dtype == CPU_F16 ? MIL_fp16 : MIL_fp32;
     int64_t nr = r->g->nr, bytes = size_of(x->dtype);
     for (int64_t c = 0; c < r->a->width && !sum->direct; c++)
         for (int64_t j = 0; j < r->a->keys; j += nr) {
@@ -96,7 +94,7 @@ static void store_sums(const attention_run *r, const cpu_attention_operand *x, i
             if (x->row == 1 && x->dtype == CPU_F32)
                 memcpy(to, from, (size_t)count * sizeof(float));
             else
-                cpu_tile_store(to, dtype, 1, &count, &x->row, from);
+                cpu_tile_store(to, mil_of(x->dtype), 1, &count, &x->row, from);
         }
 }
 

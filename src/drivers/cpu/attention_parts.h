@@ -5,18 +5,15 @@
 #ifndef DRIVERS_CPU_ATTENTION_PARTS_H
 #define DRIVERS_CPU_ATTENTION_PARTS_H
 
+#include "base/whole.h"
 #include "drivers/cpu/attention.h"
 #include "drivers/cpu/gemm_kernels.h"
+#include "drivers/cpu/tile.h"
 
 enum { ATTENTION_ALIGN = 16, ATTENTION_COLUMNS = 64, ATTENTION_GROUP = 4 };
 
 /* Scores are powers of 2. */
 #define ATTENTION_LOG2_E 1.44269504f
-
-static inline int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static inline int64_t round_up(int64_t a, int64_t b) { return div_up(a, b) * b; }
-static inline int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* What one thread works in; floats. */
 typedef struct attention_room {
@@ -76,6 +73,7 @@ bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *
                            int64_t first, int64_t rows);
 
 static inline int64_t size_of(cpu_dtype dtype) { return dtype == CPU_F16 ? 2 : 4; }
+static inline mil_dtype mil_of(cpu_dtype dtype) { return dtype == CPU_F16 ? MIL_fp16 : MIL_fp32; }
 
 /* How many keys the rows up to local row `last` see. */
 static inline int64_t seen(const cpu_attention *a, int64_t last) {

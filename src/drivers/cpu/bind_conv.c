@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/whole.h"
 #include "drivers/cpu/gemm_kernels.h"
 #include "drivers/cpu/plan.h"
 #include "drivers/cpu/window.h"
@@ -54,9 +55,6 @@ typedef struct conv_call {
     float *weights, *planes, *columns, *scratch;
 } conv_call;
 
-static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 static int element_bytes(cpu_dtype t) { return t == CPU_F16 ? 2 : 4; }
 static const void *element(const void *data, cpu_dtype t, int64_t i) {
     return (const char *)data + i * element_bytes(t);
@@ -66,11 +64,11 @@ static const void *element(const void *data, cpu_dtype t, int64_t i) {
 
 static int cut_segments(const conv_args *a, int64_t first, segment *out) {
     const mil_conv *c = &a->c;
-    const int64_t last = least(first + a->k->nr, a->points);
+    const int64_t last = min_i64(first + a->k->nr, a->points);
     int count = 0;
     for (int64_t p = first; p < last; count++) {
         const int64_t x = p % c->out[2], y = p / c->out[2] % c->out[1], z = p / c->out[2] / c->out[1];
-        out[count] = (segment){p - first, cpu_window_result(&a->plane, z, y, x), least(c->out[2] - x, last - p)};
+        out[count] = (segment){p - first, cpu_window_result(&a->plane, z, y, x), min_i64(c->out[2] - x, last - p)};
         p += out[count].length;
     }
     return count;
@@ -126,7 +124,7 @@ static void pack_columns(const conv_args *a, const float *planes, int64_t first,
 
 /* ---- tasks ----------------------------------------------------------------------------------------------------------------- */
 
-static int64_t panel_rows(const conv_args *a, int64_t panel) { return least(a->k->mr, a->rows - panel * a->k->mr); }
+static int64_t panel_rows(const conv_args *a, int64_t panel) { return min_i64(a->k->mr, a->rows - panel * a->k->mr); }
 static int panel_height(const conv_args *a, int64_t panel) {
     const int step = a->k->row_step;
     return (int)(div_up(panel_rows(a, panel), step) * step);
@@ -140,7 +138,7 @@ static float *panel_at(const conv_args *a, float *weights, int64_t group, int64_
 
 static void pack_weights(const conv_args *a, const void *raw, int64_t group, float *weights) {
     for (int64_t k0 = 0; k0 < a->depth; k0 += K_BLOCK) {
-        const int64_t k1 = least(a->depth, k0 + K_BLOCK);
+        const int64_t k1 = min_i64(a->depth, k0 + K_BLOCK);
         for (int64_t i = 0; i < a->a_panels; i++) {
             const int64_t row = group * a->rows + i * a->k->mr;
             a->k->pack(panel_at(a, weights, group, i, k0, k1), panel_height(a, i),
@@ -205,13 +203,13 @@ static void task_block(void *context, int task, int worker) {
     const conv_args *a = call->a;
     const int64_t width = a->k->nr, part = task % a->row_tasks, block = task / a->row_tasks % a->column_tasks;
     const int64_t group = task / a->row_tasks / a->column_tasks;
-    const int64_t from = block * a->task_panels, panels = least(a->task_panels, a->b_panels - from);
-    const int64_t top = part * a->chunk_panels, bottom = least(a->a_panels, top + a->chunk_panels);
+    const int64_t from = block * a->task_panels, panels = min_i64(a->task_panels, a->b_panels - from);
+    const int64_t top = part * a->chunk_panels, bottom = min_i64(a->a_panels, top + a->chunk_panels);
     const float *planes = call->planes + group * (a->c.c_in / a->c.groups) * a->plane.floats;
     float *own = call->scratch + worker * a->worker_floats, *sums = own + a->block_floats;
     const int64_t stride = a->task_panels * width;
     for (int64_t k0 = 0; k0 < a->depth; k0 += K_BLOCK) {
-        const int64_t k1 = least(a->depth, k0 + K_BLOCK), count = k1 - k0;
+        const int64_t k1 = min_i64(a->depth, k0 + K_BLOCK), count = k1 - k0;
         for (int64_t j = 0; j < panels && !a->shared; j++)
             pack_columns(a, planes, (from + j) * width, k0, k1, own + j * count * width);
         for (int64_t i = top; i < bottom; i++) {
@@ -228,8 +226,8 @@ static void task_block(void *context, int task, int worker) {
         }
     }
     const int64_t point = from * width;
-    write_rows(call, sums, stride, group * a->rows + top * a->k->mr, least(a->rows, bottom * a->k->mr) - top * a->k->mr,
-               point, least(panels * width, a->points - point));
+    write_rows(call, sums, stride, group * a->rows + top * a->k->mr,
+               min_i64(a->rows, bottom * a->k->mr) - top * a->k->mr, point, min_i64(panels * width, a->points - point));
 }
 
 /* ---- the step ---------------------------------------------------------------------------------------------------------------- */
@@ -261,15 +259,15 @@ static propane_status conv_run(const cpu_run *run, const void *args, propane_err
 static cpu_dtype type_of(const cpu_view *v) { return v->dtype == MIL_fp16 ? CPU_F16 : CPU_F32; }
 
 static void divide_work(conv_args *a, int threads) {
-    const int64_t width = a->k->nr, deep = least(a->depth, K_BLOCK), groups = a->c.groups;
+    const int64_t width = a->k->nr, deep = min_i64(a->depth, K_BLOCK), groups = a->c.groups;
     a->b_panels = div_up(a->points, width);
-    a->task_panels = most(1, least(a->b_panels, BLOCK_FLOATS / (deep * width)));
-    a->task_panels = most(1, least(a->task_panels, 2 * BLOCK_FLOATS / (a->a_panels * a->k->mr * width)));
+    a->task_panels = max_i64(1, min_i64(a->b_panels, BLOCK_FLOATS / (deep * width)));
+    a->task_panels = max_i64(1, min_i64(a->task_panels, 2 * BLOCK_FLOATS / (a->a_panels * a->k->mr * width)));
     while (a->task_panels > 1 && groups * div_up(a->b_panels, a->task_panels) < 4 * threads) a->task_panels--;
     a->column_tasks = div_up(a->b_panels, a->task_panels);
-    a->row_tasks = least(a->a_panels, div_up(4 * threads, groups * a->column_tasks));
+    a->row_tasks = min_i64(a->a_panels, div_up(4 * threads, groups * a->column_tasks));
     if (threads == 1 || groups * a->column_tasks >= 2 * threads) a->row_tasks = 1;
-    a->row_tasks = most(a->row_tasks, div_up(a->a_panels * a->k->mr * a->task_panels * width, 4 * BLOCK_FLOATS));
+    a->row_tasks = max_i64(a->row_tasks, div_up(a->a_panels * a->k->mr * a->task_panels * width, 4 * BLOCK_FLOATS));
     a->chunk_panels = div_up(a->a_panels, a->row_tasks);
     a->row_tasks = div_up(a->a_panels, a->chunk_panels);
     a->shared = a->row_tasks > 1;

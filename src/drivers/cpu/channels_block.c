@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/whole.h"
 #include "drivers/cpu/channels_layers.h"
 
 enum {
@@ -41,10 +42,6 @@ typedef struct block_call {
     cpu_channels_window_call window;
     float *scratch, *sums, *mean, *y;
 } block_call;
-
-static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
@@ -96,12 +93,12 @@ static void task_band(void *context, int task, int worker) {
     const block_args *a = call->a;
     const mil_conv *c = &a->window.c;
     const int64_t image = task / (a->bands * a->chunks), band = task / a->chunks % a->bands;
-    const int64_t panel = task % a->chunks * a->chunk_panels, last = least(a->first.panels, panel + a->chunk_panels);
-    const int64_t from = band * a->band_lines, to = least(c->out[0], from + a->band_lines);
-    const int64_t top = most(0, from * c->stride[0] - c->before[0]);
+    const int64_t panel = task % a->chunks * a->chunk_panels, last = min_i64(a->first.panels, panel + a->chunk_panels);
+    const int64_t from = band * a->band_lines, to = min_i64(c->out[0], from + a->band_lines);
+    const int64_t top = max_i64(0, from * c->stride[0] - c->before[0]);
     const int64_t bottom =
-        least(c->in[0], (to - 1) * c->stride[0] - c->before[0] + (c->kernel[0] - 1) * c->dilation[0] + 1);
-    const int64_t channel = panel * a->first.k->width, n = least(a->channels, last * a->first.k->width) - channel;
+        min_i64(c->in[0], (to - 1) * c->stride[0] - c->before[0] + (c->kernel[0] - 1) * c->dilation[0] + 1);
+    const int64_t channel = panel * a->first.k->width, n = min_i64(a->channels, last * a->first.k->width) - channel;
     float *plane = call->scratch + worker * (a->plane_floats + a->mid_floats + a->out_floats);
     float *mid = plane + a->plane_floats, *out = mid + a->mid_floats;
     if (bottom > top) make_lines(call, image, top, bottom, panel, last, plane, mid);
@@ -165,19 +162,19 @@ static bool divide(const cpu_channels_kernels *k, const mil_conv *first, const m
                    division *out) {
     const bool whole = takes_whole(first, last);
     const int64_t panels = div_up(c->c_out, k->width), reach = (c->kernel[0] - 1) * c->dilation[0] + 1;
-    const int64_t overlap = most(0, reach - c->stride[0]), width = c->in[1] + c->before[1] + c->after[1];
-    out->chunk_panels = whole ? panels : least(panels, div_up(LEAST_CHANNELS, k->width));
+    const int64_t overlap = max_i64(0, reach - c->stride[0]), width = c->in[1] + c->before[1] + c->after[1];
+    out->chunk_panels = whole ? panels : min_i64(panels, div_up(LEAST_CHANNELS, k->width));
     out->chunks = div_up(panels, out->chunk_panels);
     const int64_t channels = out->chunk_panels * k->width, copied = first->stride[0] * first->in[1] * first->c_in;
     const int64_t line = (width * channels + (whole ? copied : 0)) * (int64_t)sizeof(float);
     const int64_t more = last ? c->out[1] * channels * (int64_t)sizeof(float) : 0;
-    const int64_t fits = most(1, (BAND_BYTES - overlap * line) / (c->stride[0] * line + more));
+    const int64_t fits = max_i64(1, (BAND_BYTES - overlap * line) / (c->stride[0] * line + more));
     const int64_t wanted =
-        least(div_up(TASKS_A_THREAD * threads, out->chunks), overlap ? 1 + c->in[0] / (TWICE * overlap) : c->out[0]);
-    int64_t bands = most(div_up(c->out[0], fits), threads > 1 ? wanted : 1);
+        min_i64(div_up(TASKS_A_THREAD * threads, out->chunks), overlap ? 1 + c->in[0] / (TWICE * overlap) : c->out[0]);
+    int64_t bands = max_i64(div_up(c->out[0], fits), threads > 1 ? wanted : 1);
     out->band_lines = div_up(c->out[0], bands);
     out->bands = div_up(c->out[0], out->band_lines);
-    out->mid_lines = least(c->in[0], (out->band_lines - 1) * c->stride[0] + reach);
+    out->mid_lines = min_i64(c->in[0], (out->band_lines - 1) * c->stride[0] + reach);
     return (out->bands - 1) * overlap * MOST_TWICE <= c->in[0];
 }
 
@@ -237,7 +234,7 @@ propane_status cpu_channels_emit_block(planner *p, const cpu_plan_layer *l, prop
     a->channels = c->c_out;
     a->mid_before = c->before[1];
     (void)divide(k, &first, c, l->last != NULL, p->threads, &d);
-    a->mid_col = least(d.chunk_panels * k->width, a->window.w_row);
+    a->mid_col = min_i64(d.chunk_panels * k->width, a->window.w_row);
     a->mid_line = (c->before[1] + c->in[1] + c->after[1]) * a->mid_col;
     a->out_line = c->out[1] * a->channels;
     const cpu_view mid = lines_of(a->mid_line, a->mid_col, &l->first->result->type);

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/whole.h"
 #include "drivers/cpu/channels_layers.h"
 
 enum {
@@ -32,10 +33,6 @@ typedef struct dense_call {
     cpu_channels_dense_call d;
 } dense_call;
 
-static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
 void cpu_channels_copy_line(const cpu_channels_dense_call *call, int64_t image, int64_t h, float *to) {
@@ -46,7 +43,7 @@ void cpu_channels_copy_line(const cpu_channels_dense_call *call, int64_t image, 
         memset(to, 0, (size_t)line * sizeof *to);
         return;
     }
-    const int64_t count = least(a->in_w, a->plane_w - a->before_w);
+    const int64_t count = min_i64(a->in_w, a->plane_w - a->before_w);
     const float *from = call->x + image * a->x_image + h * a->x_line;
     for (int64_t c = 0; a->apart && c < a->c_in; c++, from += a->x_channel, to += a->plane_w) {
         memset(to, 0, (size_t)a->before_w * sizeof *to);
@@ -64,7 +61,7 @@ void cpu_channels_copy_line(const cpu_channels_dense_call *call, int64_t image, 
     else
         for (int64_t i0 = 0; i0 < count; i0 += 16)
             for (int64_t c = 0; c < a->c_in; c++)
-                for (int64_t i = i0; i < least(count, i0 + 16); i++)
+                for (int64_t i = i0; i < min_i64(count, i0 + 16); i++)
                     to[i * a->pitch + c] = from[i * a->x_col + c * a->x_channel];
     memset(to + count * a->pitch, 0, (size_t)(line - (a->before_w + count) * a->pitch) * sizeof *to);
 }
@@ -96,7 +93,7 @@ static place place_after(const cpu_channels_dense *a, place at) {
 }
 
 static int64_t place_points(const cpu_channels_dense *a, const place *at) {
-    return least(a->k->half, a->out_w - at->col);
+    return min_i64(a->k->half, a->out_w - at->col);
 }
 
 static void set_run(const cpu_channels_dense_call *call, const place *at, int64_t first, int64_t k, int h,
@@ -117,7 +114,7 @@ static void run_panel(const cpu_channels_dense_call *call, cpu_channels_tile *t,
     const char *next = (const char *)(t->b + a->panel_floats);
     const int64_t share = a->taps * (t->k / 4) * 128;
     t->bias = call->bias ? call->bias + panel * a->k->width : NULL;
-    t->cols = least(a->k->width, a->c_out - panel * a->k->width);
+    t->cols = min_i64(a->k->width, a->c_out - panel * a->k->width);
     const bool narrow = t->cols <= a->k->lanes, gated = call->gate != NULL;
     place at = place_of(a, from);
     for (int64_t run = from, tile = 0; run < to; run++, tile++) {
@@ -144,7 +141,7 @@ void cpu_channels_dense_part(const cpu_channels_dense_call *call, int64_t run_fr
     for (int64_t k = 0; k < a->depth; k += a->pass)
         for (int64_t panel = panel_from; panel < panel_to; panel++) {
             t.add = k > 0;
-            t.k = least(a->pass, a->depth - k);
+            t.k = min_i64(a->pass, a->depth - k);
             t.finish = k + t.k == a->depth ? &a->end.finish : NULL;
             t.b = call->weights + panel * a->panel_floats + k * a->k->width;
             run_panel(call, &t, panel, run_from, run_to, k, panel + 1 < panel_to);
@@ -156,8 +153,8 @@ static void task_block(void *context, int task, int worker) {
     const dense_args *a = call->a;
     const int64_t block = task % a->blocks, chunk = task / a->blocks;
     (void)worker;
-    cpu_channels_dense_part(&call->d, block * a->block_runs, least(a->d.runs, (block + 1) * a->block_runs),
-                            chunk * a->chunk_panels, least(a->d.panels, (chunk + 1) * a->chunk_panels));
+    cpu_channels_dense_part(&call->d, block * a->block_runs, min_i64(a->d.runs, (block + 1) * a->block_runs),
+                            chunk * a->chunk_panels, min_i64(a->d.panels, (chunk + 1) * a->chunk_panels));
 }
 
 cpu_channels_dense_call cpu_channels_dense_at(const cpu_run *run, const cpu_channels_dense *a) {
@@ -221,9 +218,9 @@ static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil
     const int64_t reach_h = (c->out[0] - 1) * c->stride[0] + (c->kernel[0] - 1) * c->dilation[0] + 1;
     const int64_t reach_w = (c->out[1] - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilation[1] + 1;
     a->reach_h = (c->kernel[0] - 1) * c->dilation[0] + 1;
-    a->plane_h = most(reach_h, a->copied && !padded ? a->in_h : 0);
-    a->plane_w = most(reach_w, a->copied && !padded ? a->in_w : 0);
-    a->plane_w = most(a->plane_w, a->before_w + 1);
+    a->plane_h = max_i64(reach_h, a->copied && !padded ? a->in_h : 0);
+    a->plane_w = max_i64(reach_w, a->copied && !padded ? a->in_w : 0);
+    a->plane_w = max_i64(a->plane_w, a->before_w + 1);
     a->pitch = a->c_in;
     if (pointwise && a->stride_w * a->pitch * (int64_t)sizeof(float) % ALIASING == 0) a->pitch += PITCH_MORE;
     int64_t line = a->x_line, col = a->x_col;
@@ -274,18 +271,18 @@ static void divide_runs(cpu_channels_dense *a) {
 
 static void divide_work(dense_args *b, int threads) {
     const cpu_channels_dense *a = &b->d;
-    const int64_t line = most(a->a_line, a->out_h == 1 ? a->out_w * a->a_col : 0) * a->pass / a->depth;
-    const int64_t run_bytes = most(1, line * (int64_t)sizeof(float) / a->line_runs);
+    const int64_t line = max_i64(a->a_line, a->out_h == 1 ? a->out_w * a->a_col : 0) * a->pass / a->depth;
+    const int64_t run_bytes = max_i64(1, line * (int64_t)sizeof(float) / a->line_runs);
     const int64_t panel_bytes = a->taps * a->pass * a->k->width * (int64_t)sizeof(float);
-    const int64_t block_bytes = most(CACHE_BYTES - 2 * panel_bytes, LEAST_BLOCK_BYTES);
-    b->block_runs = most(2, least(a->runs, block_bytes / run_bytes / 2 * 2));
+    const int64_t block_bytes = max_i64(CACHE_BYTES - 2 * panel_bytes, LEAST_BLOCK_BYTES);
+    b->block_runs = max_i64(2, min_i64(a->runs, block_bytes / run_bytes / 2 * 2));
     const int64_t blocks = div_up(a->runs, b->block_runs), wanted = TASKS_A_THREAD * threads;
     if (threads > 1 && (blocks > 1 || a->panels < wanted)) /* as many for each thread */
-        b->block_runs = most(2, div_up(a->runs, 2 * div_up(blocks, threads) * threads) * 2);
+        b->block_runs = max_i64(2, div_up(a->runs, 2 * div_up(blocks, threads) * threads) * 2);
     b->blocks = div_up(a->runs, b->block_runs);
     b->chunks = 1;
     if (threads > 1 && b->blocks < TASKS_A_THREAD * threads)
-        b->chunks = least(a->panels, div_up(TASKS_A_THREAD * threads, b->blocks));
+        b->chunks = min_i64(a->panels, div_up(TASKS_A_THREAD * threads, b->blocks));
     b->chunk_panels = div_up(a->panels, b->chunks);
     b->chunks = div_up(a->panels, b->chunk_panels);
 }

@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "base/whole.h"
 #include "drivers/cpu/channels_layers.h"
 
 enum { SQUARE = 36, STEP = 4, LEAST_WIDTH = 64, LEAST_TILES = 9, TASKS_A_THREAD = 4 };
@@ -29,8 +30,6 @@ typedef struct filter_call {
     float *y, *v, *m;
 } filter_call;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
 static void task_in(void *context, int task, int worker) {
@@ -38,7 +37,7 @@ static void task_in(void *context, int task, int worker) {
     const filter_args *a = call->a;
     const mil_conv *c = &a->c;
     (void)worker;
-    for (int64_t t = task * a->task_tiles; t < least(a->tiles, (task + 1) * a->task_tiles); t++) {
+    for (int64_t t = task * a->task_tiles; t < min_i64(a->tiles, (task + 1) * a->task_tiles); t++) {
         const int64_t image = t / (a->tall * a->wide), row = t / a->wide % a->tall * STEP - c->before[0];
         const int64_t col = t % a->wide * STEP - c->before[1];
         const cpu_channels_square s = {.x = call->x + image * a->x_image + row * a->x_line + col * a->x_col,
@@ -70,11 +69,11 @@ static void task_product(void *context, int task, int worker) {
                            .k = ci,
                            .b = call->weights + task * ci * width,
                            .c_row = co,
-                           .cols = least(width, co - panel * width)};
+                           .cols = min_i64(width, co - panel * width)};
     const bool narrow = t.cols <= a->k->lanes;
     (void)worker;
     for (int64_t i = 0, tile = 0; i < a->tiles; tile++) {
-        const int64_t points = least(half, a->tiles - i);
+        const int64_t points = min_i64(half, a->tiles - i);
         const bool pair = a->tiles - i >= 2 * half;
         for (int h = 0; h < 2; h++) {
             t.a[h] = v + (i + (pair ? h * half : 0)) * ci;
@@ -92,15 +91,15 @@ static void task_out(void *context, int task, int worker) {
     const filter_args *a = call->a;
     const mil_conv *c = &a->c;
     (void)worker;
-    for (int64_t t = task * a->task_tiles; t < least(a->tiles, (task + 1) * a->task_tiles); t++) {
+    for (int64_t t = task * a->task_tiles; t < min_i64(a->tiles, (task + 1) * a->task_tiles); t++) {
         const int64_t image = t / (a->tall * a->wide), row = t / a->wide % a->tall * STEP, col = t % a->wide * STEP;
         cpu_channels_square s = {.m = call->m + t * c->c_out,
                                  .v_next = a->tiles * c->c_out,
                                  .y = call->y + image * a->y_image + row * a->y_line + col * a->y_col,
                                  .y_row = a->y_line,
                                  .y_col = a->y_col,
-                                 .bottom = least(STEP, c->out[0] - row),
-                                 .right = least(STEP, c->out[1] - col),
+                                 .bottom = min_i64(STEP, c->out[0] - row),
+                                 .right = min_i64(STEP, c->out[1] - col),
                                  .channels = c->c_out,
                                  .bias = call->bias,
                                  .other_row = a->other_line,

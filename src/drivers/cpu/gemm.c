@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/pool.h"
+#include "base/whole.h"
 #include "drivers/cpu/gemm_kernels.h"
 
 enum {
@@ -69,9 +70,6 @@ typedef struct gemm_plan {
     size_t standing_bytes, partial_bytes, squares_bytes, block_bytes, worker_bytes;
 } gemm_plan;
 
-static int64_t div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static size_t round_bytes(int64_t floats) { return ((size_t)floats * 4 + ALIGN - 1) / ALIGN * ALIGN; }
 
 static const gemm_kernels *kernels_of(cpu_isa isa, bool bf16) {
@@ -368,7 +366,7 @@ static void narrow(const cpu_gemm *g, int64_t i, int64_t rows, int64_t j, int64_
  * of each k. */
 typedef struct ahead {
     const char *base; /* NULL: nothing is fetched */
-    bool along, is_a;
+    bool along;
     int64_t step, lines, k; /* bytes to the next row or the next k; rows or lines of a k */
     int64_t tile, share;    /* counts tiles; how many k of two lines each of them takes */
     gemm_view view;
@@ -377,12 +375,13 @@ typedef struct ahead {
     int64_t packed; /* panels, or k, so far */
 } ahead;
 
-static ahead ahead_of(const gemm_plan *p, const gemm_view *v, bool is_a, int64_t from, int64_t to, int64_t k0,
-                      int64_t k1, int64_t kw, float *words) {
+static ahead ahead_of(const gemm_plan *p, const gemm_view *v, int64_t from, int64_t to, int64_t k0, int64_t k1,
+                      float *words) {
+    const bool is_a = !p->a_stands;
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, size = v->dtype == CPU_F16 ? 2 : 4;
     int64_t across = is_a ? v->row_stride : v->col_stride, along = is_a ? v->col_stride : v->row_stride;
     int64_t count = min_i64(to * width, is_a ? p->g.m : p->g.n) - from * width;
-    ahead h = {.along = along == 1, .is_a = is_a, .k = k1 - k0, .share = kw / GEMM_BLOCK * 2, .view = *v};
+    ahead h = {.along = along == 1, .k = k1 - k0, .share = words_of(p, k0, k1) / GEMM_BLOCK * 2, .view = *v};
     if (v->pieces || v->stored || (along != 1 && across != 1) || !h.share) return h;
     h.base = element(v, from * width * across + k0 * along);
     h.step = (h.along ? across : along) * size;
@@ -391,16 +390,16 @@ static ahead ahead_of(const gemm_plan *p, const gemm_view *v, bool is_a, int64_t
     return h;
 }
 
-/* Packs what has been fetched; `all`: what is left. */
+/* Packs what has been fetched, of A; `all`: what is left. */
 static void ahead_pack(const gemm_plan *p, ahead *h, bool all) {
     if (!h->words) return;
-    int64_t width = h->is_a ? p->kernels->mr : p->kernels->nr, step = padded_words(p, h->k0, h->k1) * width;
+    int64_t width = p->kernels->mr, step = padded_words(p, h->k0, h->k1) * width;
     int64_t end = h->along ? h->to - h->from : h->k;
     if (!all) end = min_i64(end, h->along ? 2 * h->tile / width : h->tile / max_i64(1, div_up(h->lines, 2)) * h->share);
     if (end <= h->packed) return;
     int64_t from = h->along ? h->from + h->packed : h->from, to = h->along ? h->from + end : h->to;
     int64_t part0 = h->along ? h->k0 : h->k0 + h->packed, part1 = h->along ? h->k1 : h->k0 + end;
-    pack_panels(p, h->is_a, &h->view, h->words + (from - h->from) * step, from, to, h->k0, h->k1, part0, part1);
+    pack_panels(p, true, &h->view, h->words + (from - h->from) * step, from, to, h->k0, h->k1, part0, part1);
     h->packed = end;
 }
 
@@ -601,7 +600,7 @@ static void task_block(void *context, int task, int worker) {
         gemm_view view = view_of(moving, item);
         void *words = p->packs_ahead ? memory + (state->turn ? 0 : p->block_bytes) : NULL;
         block_panels(p, block + p->threads, &from, &to);
-        later = ahead_of(p, &view, !p->a_stands, from, to, r->k0, r->k1, words_of(p, r->k0, r->k1), words);
+        later = ahead_of(p, &view, from, to, r->k0, r->k1, words);
     }
     run_block(r, &standing, item, block, mine, ready, &later, r->k0, r->k1);
     if (!later.words) return;
