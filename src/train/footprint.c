@@ -12,6 +12,8 @@
 #include "model/lora.h"
 #include "train/plan.h"
 
+static bool on_cpu(const train_options *o) { return !o->device || strncmp(o->device, "cpu", 3) == 0; }
+
 static bool has_patterns(const train_options *o) {
     return (o->trainable && *o->trainable) || (o->freeze && *o->freeze);
 }
@@ -30,7 +32,8 @@ static double learnt(const model_config *c, const train_options *o, double param
 }
 
 /* What lives when the logits are there: a layer keeps its halves' inputs, queries, keys and values, and what its activation
- * reads; where whole matrices are learnt also what these read, the attention's result and the activation's. */
+ * reads; where whole matrices are learnt also what these read, the attention's result and the activation's, on the cpu
+ * device the norms', too. */
 static double alive(const model_config *c, const train_options *o, double element) {
     model_config split = *c;
     plan_split_head(&split, o->batch, o->context);
@@ -40,7 +43,7 @@ static double alive(const model_config *c, const train_options *o, double elemen
     double inputs = 2 * (o->recompute ? 4 : element) * (double)c->hidden_size; /* the stream itself is fp32 */
     double rest = element * (q + 2 * kv + (model_arch_of(c)->mlp == ARCH_SILU_GATED ? 2 * h : h));
     double logits = element * (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
-    if (o->lora_rank == 0 && !has_patterns(o)) rest += element * (q + h);
+    if (o->lora_rank == 0 && !has_patterns(o)) rest += element * (q + h + (on_cpu(o) ? 2 * (double)c->hidden_size : 0));
     if (has_patterns(o)) layers = 1; /* the others may be frozen */
     if (o->lora_rank > 0) layers--;  /* the first one's attention may be below all adapters */
     /* The scores' gradient passes from kernel to kernel where a half is not one kernel; some of its layer is gone then. */
@@ -55,7 +58,7 @@ static double alive(const model_config *c, const train_options *o, double elemen
 train_footprint train_footprint_of(const model_config *c, const train_options *o) {
     double parameters = (double)model_arch_parameters(c), moved = learnt(c, o, parameters);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = alive(c, o, element);
-    bool cpu = !o->device || strncmp(o->device, "cpu", 3) == 0; /* it reads the master weights */
+    bool cpu = on_cpu(o); /* it reads the master weights */
     train_footprint f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) + moved * 2 * 4,
                          .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {

@@ -118,6 +118,9 @@ typedef struct cutter {
     const mil_function *joint;
     int *home;         /* [value id]: kernel of the op that makes it */
     const char **root; /* [value id]: the weight that it is a view of, or NULL */
+    bool keep_norms;
+    bool *moves;  /* [value id]: depends on x, not on weights alone */
+    bool *leaves; /* [value id]: an op of another stage reads it */
 } cutter;
 
 /* ---- from stages to kernels ------------------------------------------------------------------------------------------- */
@@ -163,6 +166,17 @@ static void note_root(cutter *c, const mil_op *op) {
     c->root[op->results[0]->id] = c->root[op->operands[0].values[0]->id];
 }
 
+static void note_use(cutter *c, const mil_op *op) {
+    bool moves = false;
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const mil_value *v = op->operands[p].values[i];
+            moves |= c->moves[v->id];
+            if (v->def && v->def->stage && op->stage && strcmp(v->def->stage, op->stage) != 0) c->leaves[v->id] = true;
+        }
+    for (int i = 0; i < op->result_count; i++) c->moves[op->results[i]->id] = moves;
+}
+
 static propane_status assign_homes(cutter *c, const plan_block *b, const char *plan_title, const bool *weights_only,
                                    propane_error *err) {
     int index = 0, weights_row = -1;
@@ -170,9 +184,11 @@ static propane_status assign_homes(cutter *c, const plan_block *b, const char *p
         if (strcmp(c->rows[r]->backward, WEIGHTS) == 0) weights_row = r;
     for (int i = 0; i < b->joint->param_count; i++)
         if (plan_is_weight(b, b->joint->params[i]->name)) c->root[b->joint->params[i]->id] = b->joint->params[i]->name;
+    c->moves[b->joint->params[0]->id] = true;
     for (const mil_op *op = b->joint->first; op; op = op->next, index++) {
         if (op->info->code == MIL_OP_const || op->result_count == 0) continue;
         note_root(c, op);
+        note_use(c, op);
         int row = weights_only[index] ? weights_row : op->stage ? find_row(c, op) : -1;
         if (row < 0)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "plan %s has no kernel for %s '%s' (%s, stage '%s', %s)",
@@ -188,9 +204,17 @@ static int cut_home(void *context, const mil_op *op) {
     return op->result_count ? c->home[op->results[0]->id] : 0;
 }
 
+/* Of a norm that is kept: what it has found out about each position, a few numbers, and what products read. */
+static bool is_kept(const cutter *c, const mil_op *op) {
+    const mil_value *v = op->results[0];
+    if (!c->keep_norms || !c->moves[v->id] || !op->stage || !strstr(op->stage, "norm")) return false;
+    return c->leaves[v->id] || mil_type_count(&v->type) < mil_type_count(&c->joint->params[0]->type);
+}
+
 static bool cut_again(void *context, const mil_op *op, int kernel) {
     const cutter *c = context;
     if (is_layout(op)) return true;
+    if (is_kept(c, op)) return false;
     return !op->backward && op->stage && listed(c->rows[kernel]->again, op->stage, strlen(op->stage));
 }
 
@@ -323,15 +347,20 @@ static propane_status cut_with(plan *p, plan_block *b, cutter *c, bool *weights_
 }
 
 static propane_status cut_block(plan *p, plan_block *b, propane_error *err) {
-    cutter c = {.joint = b->joint};
+    cutter c = {.joint = b->joint, .keep_norms = p->options.keep_norms};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].plan, p->options.name) == 0 && rows[i].part == b->part && c.count < MAX_ROWS)
             c.rows[c.count++] = &rows[i];
     c.home = mem_array((size_t)b->joint->value_count + 1, sizeof *c.home);
     c.root = mem_array((size_t)b->joint->value_count + 1, sizeof *c.root);
+    c.moves = mem_array((size_t)b->joint->value_count + 1, sizeof *c.moves);
+    c.leaves = mem_array((size_t)b->joint->value_count + 1, sizeof *c.leaves);
     bool *weights_only = mem_array((size_t)b->joint->op_count + 1, sizeof *weights_only);
-    propane_status status = c.home && c.root && weights_only ? cut_with(p, b, &c, weights_only, err)
-                                                             : propane_fail_memory(err, (size_t)b->joint->value_count);
+    propane_status status = c.home && c.root && c.moves && c.leaves && weights_only
+                                ? cut_with(p, b, &c, weights_only, err)
+                                : propane_fail_memory(err, (size_t)b->joint->value_count);
+    mem_free(c.moves);
+    mem_free(c.leaves);
     mem_free(c.home);
     mem_free(c.root);
     mem_free(weights_only);

@@ -40,6 +40,9 @@ typedef struct plan_options {
     /* Of gradients with at least that many elements the kernels also give the sum of the squares, results square_WEIGHT, so
      * that the norm need not go over them again. 0: no kernel does. */
     int64_t squares;
+    /* Backward kernels receive what the norms computed instead of computing it again: a sum over the channels for each
+     * position, and what the products read. For a device where passing it on costs nothing. */
+    bool keep_norms;
 } plan_options;
 #define PLAN_SQUARES 65536 /* less is read in no time */
 

@@ -1072,11 +1072,16 @@ static propane_status open_device(train_step *s, const char *uri, propane_error 
     return propane_device_open(uri, &s->queues[0].device, err);
 }
 
+static const char *device_uri(const train_step *s) { return s->options.device ? s->options.device : "cpu"; }
+
+static bool on_cpu(const train_step *s) {
+    const char *uri = device_uri(s);
+    return strcmp(uri, "cpu") == 0 || strncmp(uri, "cpu:", 4) == 0;
+}
+
 static propane_status open_devices(train_step *s, propane_error *err) {
-    const char *uri = s->options.device ? s->options.device : "cpu";
-    bool is_cpu = strcmp(uri, "cpu") == 0 || strncmp(uri, "cpu:", 4) == 0;
-    s->two_queues = s->options.two_queues || !is_cpu;
-    PROPANE_TRY(open_device(s, uri, err));
+    s->two_queues = s->options.two_queues || !on_cpu(s);
+    PROPANE_TRY(open_device(s, device_uri(s), err));
     if (s->two_queues)
         PROPANE_TRY(propane_device_open("cpu", &s->queues[1].device, err));
     else
@@ -1150,6 +1155,7 @@ static propane_status make_all(train_step *s, propane_error *err) {
     PROPANE_TRY(choose_learnt(s, err));
     plan_options o = s->options.plan;
     o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
+    o.keep_norms = on_cpu(s) && !o.lora; /* adapters are taken to save memory */
     o.trained = trained_anywhere;
     o.trained_context = s;
     PROPANE_TRY(plan_create(&s->weights->config, &o, &s->plan, err));

@@ -135,7 +135,7 @@ $ propane train --data text --width 65536 --layers 1000 --heads 512
 2~ propane train: this run needs at least 825 TB of memory (weights and moments 619 TB, a batch's activations and gradients 206 TB), the machine has * GB; take a smaller model
 = 1
 $ tiny --batch 65536 --context 1000
-2~ propane train: this run needs at least 79.7 GB of memory (weights and moments * KB, a batch's activations and gradients 79.7 GB), the machine has * GB; take a smaller --batch or --context
+2~ propane train: this run needs at least 88.1 GB of memory (weights and moments * KB, a batch's activations and gradients 88.1 GB), the machine has * GB; take a smaller --batch or --context
 = 1
 $ tiny --plan six --context 1048576
 2~ propane train: this run needs at least * TB of memory (weights and moments * KB, a batch's activations and gradients * TB), the machine has * GB; take a smaller --batch or --context
