@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Runs tile programs. A task is a run of tiles; a tile is: point the loads at memory (or convert into scratch), run the
- * instructions, store. Which tiles make a task depends on the number of threads, what a tile computes does not.
+ * instructions, store. Large tiles of columns are several tasks in each of their passes: parts of the fold, whose sums the
+ * next pass joins. Which tiles make a task depends on the number of threads, what a tile or a part computes does not.
  */
 #include "drivers/cpu/tile.h"
 
@@ -255,6 +256,7 @@ typedef struct tile_state {
         int64_t step;
         bool serves; /* as a register, where it lies */
     } view[TILE_MAX_REGISTERS];
+    int64_t part_at;                 /* where the part of the fold begins */
     int64_t known_rows, known_width; /* of the tile for which `serves` and `step` were found */
 } tile_state;
 
@@ -457,19 +459,23 @@ static void run_select(tile_state *s, const tile_instr *i) {
                           o[2].at + r * o[2].step, o[2].array, length);
 }
 
+/* y: what is reduced of it and of more. */
+static void join(const tile_state *s, cpu_reduce_code code, float *y, const float *more) {
+    static const cpu_map_code joins[CPU_REDUCE_COUNT] = {CPU_MAP_add, CPU_MAP_add, CPU_MAP_add,
+                                                         CPU_MAP_max, CPU_MAP_min, CPU_MAP_mul};
+    s->t->map->binary[joins[code] - CPU_MAP_UNARY_END][CPU_MAP_VV](y, y, more, s->reduced);
+}
+
 static void run_reduce(tile_state *s, const tile_instr *i) {
-    static const cpu_map_code join[CPU_REDUCE_COUNT] = {CPU_MAP_add, CPU_MAP_add, CPU_MAP_add,
-                                                        CPU_MAP_max, CPU_MAP_min, CPU_MAP_mul};
     const tile_program *t = s->t;
     const float *x = s->in[i->src[0]];
-    bool more = s->fold_at > 0; /* behind the first chunk: into a second place, then joined */
+    bool more = s->fold_at > s->part_at; /* behind the first chunk: into a second place, then joined */
     float *y = s->out[i->dst] + (more ? t->rows * t->width : 0);
     if (t->columns)
         t->table->reduce_strided[i->code](y, x, s->lines, s->length, s->step[i->src[0]]);
     else
         t->table->reduce[i->code](y, x, s->lines, s->length, s->step[i->src[0]]);
-    if (more)
-        t->map->binary[join[i->code] - CPU_MAP_UNARY_END][CPU_MAP_VV](s->out[i->dst], s->out[i->dst], y, s->reduced);
+    if (more) join(s, i->code, s->out[i->dst], y);
 }
 
 static void run_softmax(tile_state *s, const tile_instr *i) {
@@ -560,48 +566,118 @@ static void find_views(tile_state *s) {
     s->known_width = s->width;
 }
 
+static void run_once(tile_state *s, const tile_pass *pass) {
+    const tile_program *t = s->t;
+    set_chunk(s, 0, t->fold_rank ? t->fold[0] : 1);
+    for (int i = pass->once; i < pass->chunk; i++) run_instr(s, &t->instrs[i]);
+}
+
+static void run_chunks(tile_state *s, const tile_pass *pass, int64_t begin, int64_t end) {
+    const tile_program *t = s->t;
+    s->part_at = begin;
+    for (int64_t at = begin; at < end && pass->chunk < pass->end; at += t->chunk) {
+        set_chunk(s, at, end - at < t->chunk ? end - at : t->chunk);
+        for (int i = pass->chunk; i < pass->end; i++) run_instr(s, &t->instrs[i]);
+    }
+}
+
 static void tile_one(tile_state *s) {
     const tile_program *t = s->t;
     find_views(s);
-    int64_t whole = t->fold_rank ? t->fold[0] : 1;
     for (int p = 0; p < t->pass_count; p++) {
-        const tile_pass *pass = &t->passes[p];
-        set_chunk(s, 0, whole);
-        for (int i = pass->once; i < pass->chunk; i++) run_instr(s, &t->instrs[i]);
-        for (int64_t at = 0; at < whole && pass->chunk < pass->end; at += t->chunk) {
-            set_chunk(s, at, whole - at < t->chunk ? whole - at : t->chunk);
-            for (int i = pass->chunk; i < pass->end; i++) run_instr(s, &t->instrs[i]);
-        }
+        run_once(s, &t->passes[p]);
+        run_chunks(s, &t->passes[p], 0, t->fold_rank ? t->fold[0] : 1);
     }
 }
 
 typedef struct tile_context {
     const cpu_run *run;
     const tile_program *t;
+    int64_t tile; /* cut in parts: this one, in this pass */
+    int pass;
 } tile_context;
+
+static void begin_task(tile_state *s, const tile_context *c, int worker) {
+    const tile_program *t = c->t;
+    s->t = t;
+    s->run = c->run;
+    s->known_rows = s->known_width = -1;
+    s->scratch = (float *)(void *)((unsigned char *)cpu_plan_at(c->run, t->scratch) + worker * t->scratch_bytes);
+    for (int r = 0; r < t->register_count; r++)
+        if (t->registers[r].slot < 0) {
+            s->in[r] = &t->registers[r].value;
+            s->out[r] = NULL;
+        }
+}
 
 static void tile_task(void *context, int task, int worker) {
     const tile_context *c = context;
     const tile_program *t = c->t;
     tile_state s;
-    s.t = t;
-    s.run = c->run;
-    s.known_rows = s.known_width = -1;
-    s.scratch = (float *)(void *)((unsigned char *)cpu_plan_at(c->run, t->scratch) + worker * t->scratch_bytes);
-    for (int r = 0; r < t->register_count; r++)
-        if (t->registers[r].slot < 0) {
-            s.in[r] = &t->registers[r].value;
-            s.out[r] = NULL;
-        }
+    begin_task(&s, c, worker);
     int64_t first = (int64_t)task * t->tiles_a_task, last = first + t->tiles_a_task;
     if (last > t->tiles) last = t->tiles;
     first_tile(&s, first);
     for (int64_t i = first; i < last; i++, next_tile(&s)) tile_one(&s);
 }
 
+/* ---- a tile in parts ------------------------------------------------------------------------------------------------------ */
+
+static float *partial_of(const tile_state *s, const tile_instr *i, int64_t part) {
+    const tile_program *t = s->t;
+    return (float *)cpu_plan_at(s->run, t->partial) + (part * t->reductions + i->place) * t->width;
+}
+
+/* What the parts have reduced in a pass before this one. */
+static void join_parts(tile_state *s, const tile_pass *pass) {
+    const tile_program *t = s->t;
+    for (const tile_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++) {
+        if (i->kind != TILE_REDUCE) continue;
+        aim(s, i->dst);
+        copy_line(s->out[i->dst], partial_of(s, i, 0), s->reduced);
+        for (int64_t p = 1; p < t->parts; p++) join(s, i->code, s->out[i->dst], partial_of(s, i, p));
+    }
+}
+
+/* A pass over one part. Every other pass begins where the one before has ended, whose data are still near. */
+static void part_task(void *context, int task, int worker) {
+    const tile_context *c = context;
+    const tile_program *t = c->t;
+    const tile_pass *pass = &t->passes[c->pass];
+    const int64_t part = c->pass % 2 ? t->parts - 1 - task : task;
+    tile_state s;
+    begin_task(&s, c, worker);
+    first_tile(&s, c->tile);
+    find_views(&s);
+    for (int p = 0; p <= c->pass; p++) {
+        run_once(&s, &t->passes[p]);
+        if (p < c->pass) join_parts(&s, &t->passes[p]);
+    }
+    const int64_t begin = part * t->part_length, end = begin + t->part_length;
+    run_chunks(&s, pass, begin, end < t->fold[0] ? end : t->fold[0]);
+    for (const tile_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++)
+        if (i->kind == TILE_REDUCE) copy_line(partial_of(&s, i, part), s.in[i->dst], s.reduced);
+}
+
+static void run_parts(tile_context *c) {
+    const tile_program *t = c->t;
+    for (c->tile = 0; c->tile < t->tiles; c->tile++)
+        for (c->pass = 0; c->pass < t->pass_count; c->pass++) {
+            const tile_pass *pass = &t->passes[c->pass];
+            if (pass->chunk < pass->end)
+                cpu_plan_parallel(c->run, part_task, c, (int)t->parts);
+            else if (pass->once < pass->chunk) /* stores of what was reduced */
+                cpu_plan_parallel(c->run, part_task, c, 1);
+        }
+}
+
 propane_status cpu_tile_run(const cpu_run *run, const void *args, propane_error *err) {
     (void)err;
-    tile_context c = {run, args};
+    tile_context c = {.run = run, .t = args};
+    if (c.t->parts > 1) {
+        run_parts(&c);
+        return PROPANE_OK;
+    }
     int64_t tasks = (c.t->tiles + c.t->tiles_a_task - 1) / c.t->tiles_a_task;
     cpu_plan_parallel(run, tile_task, &c, (int)tasks);
     return PROPANE_OK;

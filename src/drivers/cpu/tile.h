@@ -44,6 +44,7 @@ typedef struct tile_instr {
     unsigned char klass; /* of the result */
     short dst, src[3];   /* registers */
     short view;          /* loads and stores */
+    short place;         /* reductions: which one it is */
     float p, q;
 } tile_instr;
 
@@ -84,6 +85,11 @@ typedef struct tile_program {
     cpu_plan_ref scratch;
     int64_t scratch_bytes; /* of one worker */
     int64_t row_chunks, width_chunks, tiles, tiles_a_task;
+    /* More than one: a pass goes over a tile's fold in parts of that many of fold[0], which are tasks. What each has
+     * reduced lies in `partial` until the next pass joins it, in the parts' order. */
+    int64_t parts, part_length;
+    int reductions;
+    cpu_plan_ref partial;
 } tile_program;
 
 propane_status cpu_tile_run(const cpu_run *run, const void *args, propane_error *err);

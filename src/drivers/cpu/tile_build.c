@@ -13,6 +13,9 @@
 #define COLUMN_FLOATS  24576 /* of one register of a column tile: it lives in the second-level cache */
 #define COLUMN_CHUNK   4096  /* of one register of a column tile that goes over the fold in passes: first-level cache */
 #define COLUMN_TILES   4     /* wide tiles read memory in long lines, but every core wants one */
+#define PART           16384 /* elements of a column tile that are a task of their own in each pass */
+#define PART_WIDTH     1024  /* columns of such a tile: whole rows, as memory is read fastest */
+#define PART_CHUNK     2048  /* as COLUMN_CHUNK, for tiles in parts */
 #define STRIP          2048  /* floats of an elementwise tile */
 #define TASK_WORK      16384.0 /* element operations that are worth a task */
 #define TASKS_A_THREAD 8
@@ -408,6 +411,19 @@ static int64_t column_width(const tile_program *t) {
     return width;
 }
 
+/* Tiles so large that their fold is cut in parts: those are as wide as can be. */
+static void choose_parts(tile_program *out, int64_t fold, int64_t below) {
+    int64_t width = at_most(out->inner, PART_WIDTH);
+    if (fold * width < 2 * PART) return;
+    int64_t chunk = at_most(at_least(PART_CHUNK / (below * width), 1), out->fold[0]);
+    int64_t length = at_least(PART / (below * width) / chunk, 1) * chunk;
+    if (length >= out->fold[0]) return;
+    out->width = width;
+    out->chunk = chunk;
+    out->part_length = length;
+    out->parts = (out->fold[0] + length - 1) / length;
+}
+
 /* Rows, width and chunk of a tile. They depend on shapes alone, never on the number of threads. */
 static void choose_tile(tile_program *out, bool has_axes, bool passes) {
     int64_t fold = 1, below = 1, rows = out->outer_rank ? out->outer[out->outer_rank - 1] : 1;
@@ -417,6 +433,7 @@ static void choose_tile(tile_program *out, bool has_axes, bool passes) {
     out->rows = 1;
     out->width = 1;
     out->chunk = whole_chunk;
+    out->parts = 1;
     if (!has_axes) {
         out->width = at_most(out->inner, STRIP);
         if (out->width == out->inner) out->rows = at_most(at_least(STRIP / out->width, 1), rows);
@@ -424,6 +441,7 @@ static void choose_tile(tile_program *out, bool has_axes, bool passes) {
         int64_t width = passes ? column_width(out) : COLUMN_FLOATS / fold / 16 * 16;
         out->width = at_most(at_least(at_most(width, 512), 16), out->inner);
         if (passes) out->chunk = at_most(at_least(COLUMN_CHUNK / (below * out->width), 1), whole_chunk);
+        if (passes && out->fold_rank) choose_parts(out, fold, below);
     } else {
         if (passes) out->chunk = at_most(at_least(TILE_CHUNK_FLOATS / below, 1), whole_chunk);
         out->rows = at_most(at_least(1024 / fold, 1), rows);
@@ -518,6 +536,8 @@ static propane_status finish(tile_builder *t, propane_error *err) {
     bool passes = cpu_tile_order(t, out);
     choose_tile(out, t->has_axes, passes);
     out->scratch_bytes = (cpu_tile_registers(t, out) + 63) / 64 * 64;
+    for (int i = 0; i < t->instr_count; i++)
+        if (t->instrs[i].kind == TILE_REDUCE) t->instrs[i].place = (short)out->reductions++;
     int64_t count = mil_type_count(&t->node->shape);
     split_tasks(t, out, count);
     out->instr_count = t->instr_count;
@@ -526,6 +546,8 @@ static propane_status finish(tile_builder *t, propane_error *err) {
     out->registers = arena_copy(p->arena, t->registers, (size_t)t->register_count * sizeof *t->registers);
     if (!out->instrs || !out->registers) return cpu_plan_no_memory(p, err);
     PROPANE_TRY(cpu_plan_scratch(p, out->scratch_bytes * p->threads, &out->scratch, err));
+    int64_t partial = out->parts > 1 ? out->parts * out->reductions * out->width * (int64_t)sizeof(float) : 0;
+    if (partial) PROPANE_TRY(cpu_plan_scratch(p, partial, &out->partial, err));
     double bytes = 0;
     for (int v = 0; v < t->view_count; v++) {
         cpu_plan_touch(p, t->views[v].view.buffer);

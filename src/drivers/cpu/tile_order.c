@@ -177,8 +177,8 @@ bool cpu_tile_order(tile_builder *t, tile_program *out) {
 /* ---- registers ----------------------------------------------------------------------------------------------------------- */
 
 /* Registers that may be computed straight in the memory they are stored to: nothing that runs later may read a load, whose
- * memory could be the same. */
-static void find_direct(tile_builder *t) {
+ * memory could be the same. What every part of a fold computes for itself is stored once. */
+static void find_direct(tile_builder *t, bool parts) {
     bool is_load[TILE_MAX_REGISTERS] = {false};
     int last_read_of_load = -1;
     for (int i = 0; i < t->instr_count; i++) {
@@ -190,6 +190,7 @@ static void find_direct(tile_builder *t) {
     for (int i = 0; i < t->instr_count; i++) {
         const tile_instr *in = &t->instrs[i];
         if (in->kind != TILE_STORE || t->views[in->view].view.dtype != MIL_fp32) continue;
+        if (parts && in->klass != TILE_FULL) continue;
         for (int j = 0; j < t->instr_count; j++)
             if (t->instrs[j].dst == in->src[0] && j >= last_read_of_load && t->instrs[j].kind != TILE_LOAD &&
                 t->instrs[j].kind != TILE_REDUCE)
@@ -208,7 +209,7 @@ int64_t cpu_tile_registers(tile_builder *t, const tile_program *out) {
     size[TILE_SCALAR] = 16;
     size[TILE_LINE] = (out->rows * fold + 15) / 16 * 16;
     int last[TILE_MAX_REGISTERS];
-    find_direct(t);
+    find_direct(t, out->parts > 1);
     for (int r = 0; r < t->register_count; r++) last[r] = -1;
     for (int i = 0; i < t->instr_count; i++)
         for (int k = 0; k < 3; k++)
