@@ -438,7 +438,7 @@ int cmd_train(int argc, char **argv) {
     model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true, .arch = "llama"};
     int64_t vocab = 1024, threads = 0;
     bool power = false, kind_given = false, vocab_given = false, pack = true, lora_given = false, recompute = false,
-         compact = false;
+         compact = false, min_lr_given = false;
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, .help = "Text"},
         {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE",
@@ -485,7 +485,8 @@ int cmd_train(int argc, char **argv) {
         {"--context", CLI_INT, &o->context, 1, 1048576, "N", "tokens of a sequence"},
         {"--accumulate", CLI_INT, &o->accumulate, 1, 65536, "N", "batches whose gradients make one step"},
         {"--lr", CLI_REAL, &o->lr, 0, 100, "X", "peak learning rate"},
-        {"--min-lr", CLI_REAL, &o->min_lr, 0, 100, "X", "where the cosine ends"},
+        {"--min-lr", CLI_REAL, &o->min_lr, 0, 100, "X",
+         "where the cosine ends; not given: that, or a tenth of a smaller --lr", .given = &min_lr_given},
         {"--warmup", CLI_INT, &o->warmup, 0, 1e12, "N", "steps of linear rise"},
         {"--weight-decay", CLI_REAL, &o->weight_decay, 0, 10, "X", "of matrices, not of norms"},
         {"--beta1", CLI_REAL, &o->beta1, 0, 0.999999, "X", "AdamW"},
@@ -561,6 +562,7 @@ int cmd_train(int argc, char **argv) {
             "train",
             "%s says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie",
             m.init ? "--init" : "--config");
+    if (!min_lr_given && !o->resume) o->min_lr = fmin(o->min_lr, o->lr / 10);
     j.corpus_options.vocab = (int)vocab;
     if (m.init) o->base = m.init;
     o->pack = pack;
