@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/text.h"
 #include "chip/check.h"
 #include "cli/cli.h"
 #include "mil/package.h"
+#include "model/store.h"
 
 static int print_json(json_t *root) {
     char *line = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
@@ -59,6 +62,16 @@ static bool read_os(const char *given, int *out) {
 
 static int check(const char *file, const chip_check_options *options, bool json, bool strict) {
     propane_error err = {0};
+    model_form form = MODEL_FORM_DIR;
+    if (!text_ends_with(file, ".mil") && !file_is_dir(file) && model_store_form(file, &form, &err) == PROPANE_OK &&
+        (form == MODEL_FORM_GGUF || form == MODEL_FORM_SAFETENSORS)) { /* not a MILBlob with a wrong header */
+        (void)propane_fail(&err, PROPANE_ERR_INVALID,
+                           "%s: it holds a language model's weights; check the programs that 'propane convert %s "
+                           "NAME.mlpackage' or 'propane plan %s --write DIR' makes of it",
+                           file, file, file);
+        return cli_error("check", &err);
+    }
+    err = (propane_error){0};
     chip_report *r = chip_report_create(options);
     propane_status status = r ? chip_check_file(r, file, &err) : propane_fail_memory(&err, 0);
     int code = CLI_OK;

@@ -196,7 +196,8 @@ static propane_status convert_model(const char *from, const char *adapter, const
 
 /* Forms that people ask for and Propane does not write: without this they would get a folder of that name. */
 static const char *foreign_form(const char *to) {
-    static const char *const ends[] = {".pt", ".pth", ".onnx", ".npz", ".mlmodel"};
+    static const char *const ends[] = {".pt", ".pth",  ".onnx", ".npz",     ".npy",     ".ckpt",
+                                       ".h5", ".json", ".txt",  ".mlmodel", ".mlmodelc"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (text_ends_with(to, ends[i])) return ends[i];
     return NULL;
@@ -267,9 +268,14 @@ int cmd_convert(int argc, char **argv) {
     if (code >= 0) return code;
     const bool mil = text_ends_with(j.to, ".mil"), package = text_ends_with(j.to, ".mlpackage");
     const bool exports = (mil || package) && is_model(j.from);
+    propane_error err = {0};
+    file_map map;
+    if (!file_is_dir(j.from)) { /* a file that cannot be read is no question of flags */
+        if (file_map_open(j.from, &map, &err) != PROPANE_OK) return cli_error("convert", &err);
+        file_map_close(&map);
+    }
     code = check_use(&j, mil, package, exports);
     if (code >= 0) return code;
-    propane_error err = {0};
     const mil_dialect dialect = strcmp(j.dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL;
     j.exported.dtype = j.dtype_given && strcmp(j.dtype, "f32") == 0 ? MIL_fp32 : MIL_fp16;
     propane_status status = exports ? convert_export(j.from, j.adapter, j.to, package, dialect, &j.exported, &err)

@@ -280,13 +280,13 @@ int cmd_estimate(int argc, char **argv) {
     bool json = false;
     estimate_model_options model = {.plan = "six", .weights = "inputs", .batch = 1, .context = 256, .accumulate = 1};
     const cli_flag flags[] = {
-        {"FILE", CLI_TEXT, &file, .help = "a program (MIL text), or a model: a folder, a config.json, or stories110m"},
+        {"FILE", CLI_TEXT, &file,
+         .help = "a program (.mil, a Core ML package), or a model: what 'propane plan' takes, or stories110m"},
         {"--target", CLI_TEXT, &target, .words = "CHIP,...", .help = "m1, m4, m4-max, ...; all; all-a"},
         {"--json", CLI_SWITCH, &json, .help = "JSON"},
         {"--ops", CLI_SWITCH, &model.per_op, .help = "each operation or kernel, too"},
         {NULL, CLI_HEADING, NULL, .help = "Of a program"},
-        {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux",
-         .help = "direct|e5rt|coreml|linux: how the engine is called"},
+        {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux", .help = "how the engine is called"},
         {NULL, CLI_HEADING, NULL, .help = "Of a model, whole training steps"},
         {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
         {"--weights", CLI_CHOICE, &model.weights, .words = "inputs|packed|baked|reload",
@@ -299,10 +299,10 @@ int cmd_estimate(int argc, char **argv) {
         {"--points", CLI_TEXT, &points, .words = "FILE.csv",
          .help = "instead of a file: judge the estimates on a table of published measurements"},
     };
-    int code = cli_parse(
-        argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE [flags]",
-        "Time, energy and use of a Neural Engine for a program or for training a model, from a model that is\n"
-        "fitted to published measurements. All figures are estimated; nothing is measured on this machine.");
+    int code =
+        cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "estimate FILE [flags]",
+                  "Time, energy and use of a Neural Engine for a program or for training a model, from a model that is "
+                  "fitted to published measurements. All figures are estimated; nothing is measured on this machine.");
     if (code >= 0) return code;
     propane_error err = {0};
     const chip *chips[CHIP_COUNT];

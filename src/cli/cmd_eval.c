@@ -65,14 +65,21 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
     return status;
 }
 
+/* Before anything is computed: what is written comes from one stretch; of gradients the last id is a target only. */
+static propane_status check_room(const eval_job *j, propane_error *err) {
+    int64_t window = j->context ? j->context : j->weights->config.max_position_embeddings;
+    int64_t room = j->logits ? window : window + 1;
+    if ((j->logits || j->gradients) && (int64_t)j->ids.count > room)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s takes one stretch of at most %" PRId64 " ids (a context of %" PRId64
+                            "), and there are %zu: give fewer",
+                            j->logits ? "--logits" : "--gradients", room, window, j->ids.count);
+    return PROPANE_OK;
+}
+
 static propane_status write_gradients(eval_job *j, propane_error *err) {
     const eval_step how = {.plan = j->plan, .precision = j->precision, .device = j->device};
-    int64_t window = j->context ? j->context : j->weights->config.max_position_embeddings;
     double loss = 0;
-    if ((int64_t)j->ids.count > window + 1)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "--gradients: %zu ids are more than a context of %" PRId64 " and its last target",
-                            j->ids.count, window);
     return eval_gradients(j->weights, j->ids.ids, (int64_t)j->ids.count, &how, j->gradients, &loss, err);
 }
 
@@ -83,6 +90,7 @@ static propane_status eval(eval_job *j, propane_error *err) {
     PROPANE_TRY(run_model(j->model, j->adapter, &j->weights, err));
     options.weights = form_of(j->form, j->device, options.dtype, j->weights);
     PROPANE_TRY(read_ids(j, err));
+    PROPANE_TRY(check_room(j, err));
     PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
     PROPANE_TRY(infer_create(j->opened, j->weights, &options, &j->machine, err));
     PROPANE_TRY(infer_loss(j->machine, j->ids.ids, (int64_t)j->ids.count, &mean, &predictions, err));

@@ -201,7 +201,7 @@ int cmd_run(int argc, char **argv) {
          .help = "of an input that the file leaves open; its default"},
         {"--device", CLI_TEXT, &j.session.device, .words = "DEVICE", .help = "cpu, sim:m4, ane, ..."},
         {"--precision", CLI_CHOICE, &j.session.precision, .words = "typed|fp16|fp32|bf16",
-         .help = "typed|fp16: as the program says; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},
+         .help = "typed, fp16: as the program says; fp32: every fp16 becomes fp32; bf16: products of bfloat16"},
         {"--threads", CLI_INT, &threads, 0, 1024, "N", "0: all cores"},
         {NULL, CLI_HEADING, NULL, .help = "times:"},
         {"--iterations", CLI_INT, &j.iterations, 1, 10000000, "N", "runs; states go on from one to the next",

@@ -214,7 +214,9 @@ static propane_status show(const char *path, propane_error *err) {
     bool json = map.bytes && map.data[0] == '{', is_gguf = has_magic(&map, "GGUF");
     const size_t length = strlen(path);
     const bool package = length > 8 && strcmp(path + length - 8, ".mlmodel") == 0;
+    bool empty = map.bytes == 0;
     file_map_close(&map);
+    if (empty) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty", path);
     if (package) return show_mil(path, err);
     if (tokens) return show_tokens(path, err);
     if (is_gguf) return show_gguf(path, err);
@@ -232,6 +234,7 @@ static propane_status show(const char *path, propane_error *err) {
         show_config(&config);
         return PROPANE_OK;
     }
+    if (json && strcmp(other.text, why.text) == 0) return propane_fail(err, other.status, "%s", other.text);
     if (json)
         return propane_fail(err, PROPANE_ERR_INVALID, "neither a tokenizer (%s) nor a model's configuration (%s)",
                             other.text, why.text);

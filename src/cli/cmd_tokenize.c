@@ -53,7 +53,7 @@ int cmd_tokenize(int argc, char **argv) {
         {"--out", CLI_TEXT, &out, .words = "FILE", .help = "where the tokenizer goes"},
         {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "where the token file goes"},
         {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text",
-         .help = "lines|text: print the ids of each line, or of the text as a whole"},
+         .help = "print the ids that --tokenizer gives each line, or the text as a whole; nothing is written"},
     };
     int code = cli_parse(
         argc, argv, flags, sizeof flags / sizeof flags[0],

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "mil/package.h"
 #include "model/store.h"
@@ -19,9 +20,11 @@
 /* ---- the model ------------------------------------------------------------------------------------------------------------ */
 
 bool estimate_is_model(const char *path) {
-    size_t n = strlen(path);
-    return strcmp(path, "stories110m") == 0 || (file_is_dir(path) && !mil_is_program_folder(path)) ||
-           (n > 5 && strcmp(path + n - 5, ".json") == 0);
+    model_form form;
+    propane_error none = {0};
+    if (strcmp(path, "stories110m") == 0 || text_ends_with(path, ".json")) return true;
+    if (mil_is_program_folder(path) || text_ends_with(path, ".mil") || text_ends_with(path, ".mlmodel")) return false;
+    return model_store_form(path, &form, &none) == PROPANE_OK;
 }
 
 /* The model of most published steps, so that nobody has to write its file. */
@@ -41,13 +44,14 @@ static propane_status read_model(const char *path, model_config *out, propane_er
         stories110m(out);
         return PROPANE_OK;
     }
-    return file_is_dir(path) ? model_store_config(path, out, err) : model_config_read(path, out, err);
+    return !file_is_dir(path) && text_ends_with(path, ".json") ? model_config_read(path, out, err)
+                                                               : model_store_config(path, out, err);
 }
 
 /* ---- one plan -------------------------------------------------------------------------------------------------------------- */
 
 static void print_cost(const plan *p, const plan_cost *c, bool kernels) {
-    printf("\n%s, estimated: plan %s, weights %s, batch %lld x %lld\n", c->chip->title, p->options.name,
+    printf("%s, estimated: plan %s, weights %s, batch %lld x %lld\n", c->chip->title, p->options.name,
            plan_weights_name(c->weights), (long long)p->options.batch, (long long)p->options.context);
     for (int i = 0; kernels && i < c->kernel_count; i++) {
         const plan_kernel_cost *k = &c->kernels[i];
@@ -129,7 +133,7 @@ static int by_speed(const void *a, const void *b) {
 }
 
 static void print_table(const candidate *list, int count) {
-    printf("\n%s, estimated, the fastest first; ms of a step\n%-6s %-7s %5s %8s %8s %7s %6s %8s %7s %9s %8s %9s\n",
+    printf("%s, estimated, the fastest first; ms of a step\n%-6s %-7s %5s %8s %8s %7s %6s %8s %7s %9s %8s %9s\n",
            list[0].cost.chip->title, "plan", "weights", "batch", "engine", "staging", "host", "loss", "exposed",
            "update", "renewing", "step", "tokens/s");
     for (int i = 0; i < count; i++) {
@@ -216,6 +220,7 @@ propane_status estimate_model(const char *path, const chip *const *chips, int ch
             status = propane_fail(err, PROPANE_ERR_NOT_FOUND, "--plan '%s': plans are layer, six, ten", o->plan);
         if (status == PROPANE_OK) {
             qsort(list, (size_t)count, sizeof *list, by_speed);
+            if (i && !json) printf("\n");
             show(list, count, o, json);
         }
         for (int k = 0; k < MAX_CANDIDATES; k++) {

@@ -15,7 +15,7 @@ typedef struct estimate_model_options {
     bool compare, per_op, json;
 } estimate_model_options;
 
-/* A folder, a config.json, or the name of a model that is known. */
+/* A model in any form, a config.json, or the name of a model that is known. */
 bool estimate_is_model(const char *path);
 PROPANE_CHECK propane_status estimate_model(const char *path, const chip *const *chips, int chip_count,
                                             const estimate_model_options *o, propane_error *err);

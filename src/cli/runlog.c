@@ -4,6 +4,7 @@
  */
 #include "cli/runlog.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,9 +227,10 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
     size_t got;
     *more = false;
     FILE *file = fopen(path, "rb");
-    if (!file)
+    if (!file && (errno == ENOENT || errno == ENOTDIR))
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no run with a log in this folder",
                             path);
+    if (!file) return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", path, strerror(errno));
     propane_status status = PROPANE_OK;
     if (fseek(file, 0, SEEK_END) == 0 && ftell(file) < h->offset) run_history_deinit(h); /* another run began there */
     if (fseek(file, (long)h->offset, SEEK_SET) != 0)

@@ -209,11 +209,12 @@ static propane_status read_model(mil_module *m, const Coreml__Model *model, cons
     return package_program_read(m, model->program, options, err);
 }
 
-propane_status mil_package_parse(const void *data, size_t bytes, const char *source, const char *weights,
-                                 const mil_read_options *options, mil_module **out, propane_error *err) {
+/* `file` is the model file's name; `source` what the model is called: the package. */
+static propane_status parse(const void *data, size_t bytes, const char *file, const char *source, const char *weights,
+                            const mil_read_options *options, mil_module **out, propane_error *err) {
     Coreml__Model *model = NULL;
     *out = NULL;
-    PROPANE_TRY(package_wire_unpack(data, bytes, source, &model, err));
+    PROPANE_TRY(package_wire_unpack(data, bytes, file, &model, err));
     mil_module *m = mil_module_create(source);
     propane_status status = m ? PROPANE_OK : propane_fail_memory(err, sizeof *m);
     if (!status && weights && !(m->model_dir = arena_string(m->arena, weights))) status = propane_fail_memory(err, 0);
@@ -225,6 +226,11 @@ propane_status mil_package_parse(const void *data, size_t bytes, const char *sou
     }
     *out = m;
     return PROPANE_OK;
+}
+
+propane_status mil_package_parse(const void *data, size_t bytes, const char *source, const char *weights,
+                                 const mil_read_options *options, mil_module **out, propane_error *err) {
+    return parse(data, bytes, source, source, weights, options, out, err);
 }
 
 /* Text has no byte 0 to 8 at its beginning; a model file begins with field 1, a number: the specification version. */
@@ -242,7 +248,7 @@ static propane_status read_model_file(const char *path, const char *source, cons
     if (slash) slash[slash == folder] = 0;
     propane_status status = file_map_open(path, &map, err);
     if (!status) {
-        status = mil_package_parse(map.data, map.bytes, source, slash ? folder : ".", options, out, err);
+        status = parse(map.data, map.bytes, path, source, slash ? folder : ".", options, out, err);
         file_map_close(&map);
     }
     mem_free(folder);
@@ -326,8 +332,15 @@ propane_status mil_read(const char *path, const mil_read_options *options, mil_m
     *out = NULL;
     if (file_is_dir(path)) return read_folder(path, options, out, err);
     PROPANE_TRY(file_map_open(path, &map, err));
-    bool model = mil_package_looks_like(map.data, map.bytes);
+    bool model = mil_package_looks_like(map.data, map.bytes), empty = map.bytes == 0;
+    bool readable = model || empty || !memchr(map.data, 0, map.bytes < 512 ? map.bytes : 512);
     file_map_close(&map);
+    if (empty) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty", path);
+    if (!readable)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: neither MIL text nor a Core ML model; of a language model (GGUF, safetensors, "
+                            "llama2.c) 'propane convert' makes a .mlpackage or .mil",
+                            path);
     return model ? read_model_file(path, path, options, out, err) : mil_parse_file_shaped(path, options, out, err);
 }
 

@@ -5,6 +5,7 @@
 #include "model/folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ typedef struct contents {
     char gguf[NAME_MAX_BYTES];
     char inner[2 *
                NAME_MAX_BYTES]; /* a folder in it with a config.json: of a download's cache, or unpacked one too deep */
+    int closed;                 /* errno of a folder that cannot be read; 0: it could */
 } contents;
 
 static bool has(const char *dir, const char *name) {
@@ -57,6 +59,7 @@ static void look(contents *c, const char *dir) {
                                           "checkpoint.safetensors"};
     *c = (contents){0};
     DIR *folder = opendir(dir);
+    if (!folder) c->closed = errno;
     for (struct dirent *e; folder && (e = readdir(folder));) {
         const char *name = e->d_name;
         for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
@@ -78,6 +81,13 @@ static propane_status explain_weights(const char *dir, const contents *c, propan
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s holds an adapter and no model; give the model that it is for, and --adapter %s", dir,
                             dir);
+    if (c->closed) return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", dir, strerror(c->closed));
+    if (has(dir, "Manifest.json") || has(dir, "model.mil"))
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: it is a Core ML model, a program and not a language model's folder: 'propane run' runs "
+            "it, 'propane train %s' trains its weights",
+            dir, dir);
     if (*c->shard)
         return propane_fail(
             err, PROPANE_ERR_NOT_FOUND,

@@ -180,13 +180,16 @@ static propane_status place_tensors(gguf *g, const uint64_t *offsets, propane_er
     uint64_t begin = (g->at + g->alignment - 1) / g->alignment * g->alignment;
     for (int i = 0; i < g->tensor_count; i++) {
         gguf_tensor *t = &g->tensors[i];
-        if (offsets[i] % g->alignment || begin > g->length || offsets[i] > g->length - begin ||
-            t->bytes > g->length - begin - offsets[i])
-            return propane_fail(
-                err, PROPANE_ERR_INVALID,
-                "%s: tensor %.80s: %llu bytes at offset %llu of the data are not in the file or not aligned to %llu",
-                g->source, t->name, (unsigned long long)t->bytes, (unsigned long long)offsets[i],
-                (unsigned long long)g->alignment);
+        if (offsets[i] % g->alignment)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: tensor %.80s: its offset in the data, %llu, is not a multiple of %llu", g->source,
+                                t->name, (unsigned long long)offsets[i], (unsigned long long)g->alignment);
+        if (begin > g->length || offsets[i] > g->length - begin || t->bytes > g->length - begin - offsets[i])
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: tensor %.80s: %llu bytes at offset %llu of the data, which has %llu; the file is "
+                                "truncated or damaged",
+                                g->source, t->name, (unsigned long long)t->bytes, (unsigned long long)offsets[i],
+                                (unsigned long long)(begin > g->length ? 0 : g->length - begin));
         t->data = g->data + begin + offsets[i];
     }
     return PROPANE_OK;

@@ -30,7 +30,7 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
     else if (map.bytes > 28 && map.data[3] == 0 && map.data[7] == 0)
         *out = MODEL_FORM_LLAMA2C;
     else {
-        const char *disguise = file_disguise(map.data, map.bytes);
+        const char *disguise = map.bytes ? file_disguise(map.data, map.bytes) : ": the file is empty";
         file_map_close(&map);
         return propane_fail(
             err, PROPANE_ERR_INVALID,

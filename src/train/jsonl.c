@@ -72,7 +72,9 @@ static propane_status append(train_examples *e, const token_list *ids, const cha
              k++) /* nothing predicts id 0 */
             e->learn[at + (int64_t)k] = 1, learnt++;
     if (learnt == 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: the answer is empty");
+        return propane_fail(err, PROPANE_ERR_INVALID, "there is nothing to learn in it: %s",
+                            ids->count == 1 ? "it is a single token, which nothing stands before"
+                                            : "the answer is empty");
     e->start[++e->count] = at + (int64_t)ids->count;
     e->learnt += learnt;
     return PROPANE_OK;

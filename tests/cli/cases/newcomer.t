@@ -66,6 +66,28 @@ $ half d true; sed 's/"llama"/"mistral"/' good/config.json > d/config.json; try 
 $ half f true; printf '{"model_max_length": 1000000000000000019884624838656, "bos_token": null}' > f/tokenizer_config.json; try f
 > fine
 = 0
+# a model where a program belongs, and the other way round
+@ propane convert good g.mlpackage > log; propane convert good g.gguf > log; : > empty.mil; cp -r g.mlpackage cut.mlpackage; for f in cut.mlpackage/Data/*/model.mlmodel; do : > $f; done; head -c 50000 g.gguf > cut.gguf; printf '{"a":' > cut.json
+$ propane run g.gguf
+2> propane run: g.gguf: neither MIL text nor a Core ML model; of a language model (GGUF, safetensors, llama2.c) 'propane convert' makes a .mlpackage or .mil
+= 1
+$ propane check g.gguf
+2> propane check: g.gguf: it holds a language model's weights; check the programs that 'propane convert g.gguf NAME.mlpackage' or 'propane plan g.gguf --write DIR' makes of it
+= 1
+$ propane generate g.mlpackage --prompt a
+2> propane generate: g.mlpackage: it is a Core ML model, a program and not a language model's folder: 'propane run' runs it, 'propane train g.mlpackage' trains its weights
+= 1
+$ for f in good good/model.safetensors g.gguf; do propane estimate $f > e.$$; head -1 e.$$; done
+> M4, estimated: plan six, weights inputs, batch 1 x 256
+> M4, estimated: plan six, weights inputs, batch 1 x 256
+> M4, estimated: plan six, weights inputs, batch 1 x 256
+= 0
+$ propane estimate empty.mil; propane run cut.mlpackage; propane show cut.json; propane generate cut.gguf --prompt a
+2> propane estimate: empty.mil: the file is empty
+2> propane run: cut.mlpackage/Data/com.apple.CoreML/model.mlmodel: the file is empty
+2> propane show: cut.json: line 1, column 5: not valid JSON: unexpected token near end of file
+2~ propane generate: cut.gguf: tensor *: * bytes at offset * of the data, which has *; the file is truncated or damaged
+= 1
 # more rows in the embedding than ids: filled up to a round number, as Qwen's are
 $ sed 's/"vocab_size": 300/"vocab_size": 320/' good/config.json > padded.json; propane train --config padded.json --tokenizer good/tokenizer.json --data text --context 32 --batch 2 --steps 3 --eval-every 3 --eval-batches 1 --run padded > log; try padded; propane eval padded --data text --json > log && propane generate padded --prompt line --count 100 --temperature 50 > out && propane convert padded p.gguf > log && try p.gguf
 > fine
@@ -100,6 +122,14 @@ $ printf '{"instruction":"a","output":"b"}\n' > keys.jsonl; learn keys.jsonl
 $ printf 'PAR1...............' > table.parquet; learn table.parquet
 2> propane train: table.parquet: not a text: it is a Parquet table: write it as JSON lines, in Python: Dataset.from_parquet(FILE).to_json(FILE)
 = 1
+$ printf '{"prompt":"lin","completion":"e"}\n' > joined.jsonl; learn joined.jsonl
+2> propane train: joined.jsonl:1: there is nothing to learn in it: it is a single token, which nothing stands before
+= 1
+# a small rate alone: its end is a tenth of it
+$ printf '{"prompt":"line","completion":" 1"}\n' > one.jsonl; learn one.jsonl --lr 1e-5 --steps 3 --warmup 0 > log; grep -o 'lr [^ ]*' out
+> lr 1e-05
+> lr 3.25e-06
+= 0
 $ awk 'BEGIN{s="line"; for(i=0;i<8;i++) s = s " " s; printf "{\"prompt\":\"line\",\"completion\":\"%s\"}\n{\"prompt\":\"%s\",\"completion\":\" 1\"}\n", s, s}' > long.jsonl; learn long.jsonl > log; grep longer out
 > 1 windows of 32 tokens; 2 examples are longer and were cut, 1 of them have no answer left and are not used
 = 0

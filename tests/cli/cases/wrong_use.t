@@ -12,7 +12,7 @@ $ propane generate missing
 2> propane generate: cannot open missing: No such file or directory
 = 1
 $ propane generate empty
-2> propane generate: empty: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint
+2> propane generate: empty: not a model: want a folder with config.json and model.safetensors, a .safetensors or .gguf file or a llama2.c checkpoint: the file is empty
 = 1
 $ propane generate dir
 2> propane generate: dir: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
@@ -104,6 +104,12 @@ $ propane eval m --data text --tokenizer bpe.json
 $ propane eval wide --data text
 2> propane eval: wide/model.safetensors: tensor 'model.embed_tokens.weight' has the shape [16, 16]; it must be [16, 32]
 = 1
+$ propane eval m --data text --logits l
+2~ propane eval: --logits takes one stretch of at most 256 ids (a context of 256), and there are *: give fewer
+= 1
+$ propane eval m --data text --context 9 --gradients l
+2~ propane eval: --gradients takes one stretch of at most 10 ids (a context of 9), and there are *: give fewer
+= 1
 # tokenize
 $ propane tokenize text
 2> propane tokenize: nothing to write: give --out, --tokens or both
@@ -163,6 +169,13 @@ $ propane convert m x.onnx
 $ propane convert m x.bin --dtype f16
 2> propane convert: x.bin: llama2.c checkpoints hold F32 only
 = 1
+$ propane convert m x.mlmodelc
+2> propane convert: x.mlmodelc: Propane does not write .mlmodelc; see OUT in the help
+2> Try 'propane convert --help'.
+= 2
+$ propane convert missing x.mlpackage --context 8
+2> propane convert: cannot open missing: No such file or directory
+= 1
 $ propane convert m x.safetensors --dtype f64
 2> propane convert: --dtype: 'f64' is not one of f32|f16|bf16|q8_0|q4_0
 2> Try 'propane convert --help'.
@@ -206,7 +219,7 @@ $ propane show
 $ propane show missing empty dir text bpe.json
 >~ bpe.json: tokenizer, kind bpe, 270 ids, bos -1, eos -1
 2> propane show: cannot open missing: No such file or directory
-2> propane show: empty: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer or a token file
+2> propane show: empty: the file is empty
 2> propane show: dir: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
 2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer or a token file
 = 1
@@ -217,7 +230,7 @@ $ propane show cut.bin cut.safetensors tiny.safetensors cut.tokens
 2~ propane show: cut.tokens: offset 24: * tokens of 2 bytes do not make a file of 300 bytes; it is truncated or damaged
 = 1
 $ propane show cut.json
-2~ propane show: neither a tokenizer (cut.json: line *: not valid JSON: *) nor a model's configuration (cut.json: *)
+2~ propane show: cut.json: line *: not valid JSON: *
 = 1
 $ propane show m m.bin m.safetensors m/config.json m/checkpoint.safetensors tokens
 >~ m: a model's folder
