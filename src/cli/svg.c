@@ -46,7 +46,7 @@ static void put_axes(text *out, const scale *s, const char *x_name) {
         double y = place_y(s, v);
         text_printf(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT, WIDTH - RIGHT, y,
                     y);
-        text_printf(out, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.4g</text>", LEFT - 6, y + 4,
+        text_printf(out, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.6g</text>", LEFT - 6, y + 4,
                     fabs(v) < step * 1e-6 ? 0 : v);
     }
     step = round_step(s->x1 - s->x0, 6);

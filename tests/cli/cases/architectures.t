@@ -29,7 +29,7 @@ $ propane eval qwen3 --data short --logits l.safetensors --gradients g.safetenso
 > 2
 = 0
 $ propane eval qwen3 --data text --gradients g.safetensors
-2~ propane eval: --gradients: * ids are more than a context of 256 and its last target
+2~ propane eval: --gradients takes one stretch of at most 257 ids (a context of 256), and there are *: give fewer
 = 1
 $ propane eval qwen3 --data short --gradients g.safetensors --plan seven
 2> propane eval: there is no plan 'seven'; plans are layer, six, ten
