@@ -367,6 +367,20 @@ TEST(blocks) {
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
+/* A whose columns are contiguous, in several blocks over enough columns of B: tiles copy the next block's words by the way.
+ * Full and last panels, parts of k that are whole blocks and that are not, several passes, and what is rounded on the way. */
+TEST(passing) {
+    static const plan p[] = {
+        {.m = 336, .n = 256, .k = 64, .batch = 1, .alpha = 1, .a = COLS},
+        {.m = 391, .n = 261, .k = 48, .batch = 1, .alpha = 0.5f, .a = COLS, .a_type = CPU_F16, .apply = true},
+        {.m = 340, .n = 261, .k = 71, .batch = 1, .alpha = 1, .a = COLS, .accumulate = true},
+        {.m = 340, .n = 256, .k = 32, .batch = 2, .alpha = 1, .a = COLS, .share_b = true, .residual = true},
+        {.m = 330, .n = 256, .k = 48, .batch = 1, .alpha = 1, .a = COLS, .bf16 = true},
+        {.m = 337, .n = 200, .k = 1040, .batch = 1, .alpha = 1, .a = COLS, .residual = true},
+    };
+    with_threads(p, sizeof p / sizeof p[0]);
+}
+
 TEST(vectors) {
     plan p[64];
     int count = 0;
@@ -563,5 +577,5 @@ TEST(pieces) {
             check_pieces((cpu_isa)isa, sizes[i % 4], sizes[i / 4 % 4], i & 16 ? 96 : 512, i & 32, i & 8);
 }
 
-SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(vectors), T(empty),
-      T(infinities), T(bands), T(pieces), T(instruction_sets))
+SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(passing), T(vectors),
+      T(empty), T(infinities), T(bands), T(pieces), T(instruction_sets))

@@ -10,8 +10,8 @@
  *     for each task: pack its block of the moving operand (fits L2) -> the worker's scratch
  *       for each standing panel, for each moving panel: one tile    (registers)
  *
- * A moving A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k and there is
- * such a tile, else between the tiles of the block before.
+ * A moving A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k, by the tiles of
+ * the block before, where they lie across, else (or where there are no such tiles) between the tiles of the block before.
  *
  * Items of a batch that share no operand are whole tasks, each packing for itself. Products with a single row or column
  * are bound by memory and skip packing altogether.
@@ -27,7 +27,8 @@
 
 enum {
     K_WHOLE = 1024, /* elements of k that are one pass; */
-    K_BLOCK = 768,  /* more are cut into passes of about this */
+    K_TALL = 1024,  /* more are cut into passes of about this where C has more rows than columns, so that B is small, */
+    K_BLOCK = 768,  /* or else of this */
     /* Rows or columns of a moving block. Columns stay in the second cache while all of A passes. Few rows, where B fits in
      * there; many, where B comes from the third. What is fetched ahead across the rows wants whole lines. */
     COLUMNS = 256,
@@ -35,6 +36,9 @@ enum {
     ROWS_ACROSS = 48,
     ROWS_MANY = 96,
     L2_FLOATS = 768 * 256,
+    B_FLOATS = 1024 * 256, /* a standing B is read from the second cache up to here */
+    PASS_PARTS = 16,       /* tiles that copy four panels, */
+    PASS_LEAD = 4,   /* and how many k ahead they fetch: more fall out of the cache again where rows lie 2^n apart */
     K_PART = 64,     /* elements of k that one packing task takes, */
     PACK_CHUNK = 96, /* or rows or columns */
     STORED_K = 64,   /* elements of a row that are made at once (cpu_stored) */
@@ -136,7 +140,7 @@ static int64_t block_words(const gemm_plan *p) {
 static int64_t moving_target(const gemm_plan *p) {
     int64_t kw = max_i64(GEMM_BLOCK, block_words(p));
     if (p->a_stands) return max_i64(2 * p->kernels->nr, min_i64(COLUMNS, L2_FLOATS / kw));
-    if (p->b_panels * p->kernels->nr * kw > L2_FLOATS) return ROWS_MANY;
+    if (p->b_panels * p->kernels->nr * kw > B_FLOATS) return ROWS_MANY;
     return p->g.a.row_stride == 1 ? ROWS_ACROSS : ROWS_ALONG;
 }
 
@@ -155,8 +159,10 @@ static void cpu_plan_moving(gemm_plan *p) {
     int64_t standing_width = p->a_stands ? p->a_height : p->b_panels * p->kernels->nr;
     size_t all = standing->packed ? 0 : round_bytes(standing_width * kw);
     p->standing_bytes = p->path == PATH_STANDING ? all : 0;
-    p->block_bytes = block;
     p->packs_ahead = p->path == PATH_STANDING && !p->a_stands && !moving->packed && !p->copy_tile;
+    if (p->packs_ahead && p->kernels->pass_tile) /* which copies that many in any case */
+        block = round_bytes(max_i64(GEMM_PASS_PANELS, div_up(panels, p->moving_blocks)) * width * kw);
+    p->block_bytes = block;
     p->worker_bytes = p->path == PATH_ITEMS ? block + all : (p->packs_ahead ? 2 * block : block) + ALIGN;
 }
 
@@ -191,7 +197,7 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
     const gemm_tile *tiles = p->a_rows ? p->kernels->row_tiles : p->kernels->tiles;
     p->tile = tiles[p->kernels->mr / p->kernels->row_step - 1];
     p->last_tile = tiles[p->last_height / p->kernels->row_step - 1];
-    p->k_blocks = g->k <= K_WHOLE ? 1 : div_up(g->k, K_BLOCK);
+    p->k_blocks = g->k <= K_WHOLE ? 1 : div_up(g->k, g->m > g->n ? K_TALL : K_BLOCK);
     p->k_block = max_i64(1, div_up(div_up(g->k, p->k_blocks), 2 * GEMM_BLOCK)) * 2 * GEMM_BLOCK;
     p->k_blocks = max_i64(1, div_up(g->k, p->k_block));
     bool a_shared = is_shared(g, &g->a), b_shared = is_shared(g, &g->b);
@@ -373,7 +379,17 @@ typedef struct ahead {
     int64_t from, to, k0, k1;
     float *words;   /* where it is packed; NULL: not here */
     int64_t packed; /* panels, or k, so far */
+    gemm_tile pass; /* tiles that copy a part of all its panels each; NULL: it is packed between tiles */
 } ahead;
+
+/* The block of `tiles` tiles in front of the one ahead must have enough that can copy. */
+static gemm_tile pass_tile_of(const gemm_plan *p, const ahead *h, int64_t tiles) {
+    const bool fits = h->words && !h->along && !p->round && !p->g.period && (h->k1 - h->k0) % GEMM_BLOCK == 0;
+    if (!fits || h->to - h->from > GEMM_PASS_PANELS || h->from + GEMM_PASS_PANELS > p->g.m / p->kernels->mr)
+        return NULL;
+    if (tiles < PASS_PARTS + p->b_panels) return NULL;
+    return h->view.dtype == CPU_F16 ? p->kernels->pass_tile_f16 : p->kernels->pass_tile;
+}
 
 static ahead ahead_of(const gemm_plan *p, const gemm_view *v, int64_t from, int64_t to, int64_t k0, int64_t k1,
                       float *words) {
@@ -387,12 +403,23 @@ static ahead ahead_of(const gemm_plan *p, const gemm_view *v, int64_t from, int6
     h.step = (h.along ? across : along) * size;
     h.lines = h.along ? count : div_up(count * size, 64);
     h.from = from, h.to = to, h.k0 = k0, h.k1 = k1, h.words = words;
+    h.pass = pass_tile_of(p, &h, (to - from) * p->b_panels);
     return h;
+}
+
+/* What tiles have not copied. */
+static void pass_rest(const gemm_plan *p, const ahead *h) {
+    int64_t k = h->k0 + h->tile * (h->k1 - h->k0) / PASS_PARTS;
+    if (k < h->k1) pack_panels(p, true, &h->view, h->words, h->from, h->to, h->k0, h->k1, k, h->k1);
 }
 
 /* Packs what has been fetched, of A; `all`: what is left. */
 static void ahead_pack(const gemm_plan *p, ahead *h, bool all) {
     if (!h->words) return;
+    if (h->pass) {
+        if (all) pass_rest(p, h);
+        return;
+    }
     int64_t width = p->kernels->mr, step = padded_words(p, h->k0, h->k1) * width;
     int64_t end = h->along ? h->to - h->from : h->k;
     if (!all) end = min_i64(end, h->along ? 2 * h->tile / width : h->tile / max_i64(1, div_up(h->lines, 2)) * h->share);
@@ -403,14 +430,26 @@ static void ahead_pack(const gemm_plan *p, ahead *h, bool all) {
     h->packed = end;
 }
 
+/* What a tile copies of the next block; `can`: it is one of a full panel. */
+static gemm_next pass_next(const gemm_plan *p, ahead *h, const void *own, bool can) {
+    if (!can || h->tile >= PASS_PARTS) return (gemm_next){.at = own};
+    int64_t k = h->tile++ * (h->k1 - h->k0) / PASS_PARTS;
+    return (gemm_next){.at = h->base + k * h->step,
+                       .step = h->step,
+                       .second = PASS_LEAD * h->step,
+                       .put = h->words + k * p->kernels->mr,
+                       .put_step = 4 * padded_words(p, h->k0, h->k1) * p->kernels->mr};
+}
+
 static gemm_next ahead_next(ahead *h, const void *own) {
     int64_t tile = h->tile++, pairs = max_i64(1, div_up(h->lines, 2));
     if (h->base && h->along && 2 * tile < h->lines)
-        return (gemm_next){h->base + 2 * tile * h->step, 64, 2 * tile + 1 < h->lines ? h->step : 0, NULL, 0, NULL};
+        return (gemm_next){
+            .at = h->base + 2 * tile * h->step, .step = 64, .second = 2 * tile + 1 < h->lines ? h->step : 0};
     if (h->base && !h->along && tile / pairs * h->share < h->k)
         return (gemm_next){
-            h->base + tile / pairs * h->share * h->step + tile % pairs * 128, h->step, 64, NULL, 0, NULL};
-    return (gemm_next){own, 0, 0, NULL, 0, NULL};
+            .at = h->base + tile / pairs * h->share * h->step + tile % pairs * 128, .step = h->step, .second = 64};
+    return (gemm_next){.at = own};
 }
 
 /* Of a tile that C holds now. A moving panel belongs to one task, and its tiles follow each other in the order of the standing
@@ -427,6 +466,7 @@ typedef struct tile_operands {
     float *a;
     const float *b, *source; /* source: where A's words are to be packed from; NULL: they are there */
     int64_t kw;
+    gemm_tile pass; /* which one copies, where `fetch` says so */
 } tile_operands;
 
 static void compute(const gemm_plan *p, const tile_operands *t, int64_t panel, float *c, int64_t stride, bool add,
@@ -434,6 +474,8 @@ static void compute(const gemm_plan *p, const tile_operands *t, int64_t panel, f
     const cpu_matrix *a = &p->g.a;
     if (t->source)
         p->copy_tile(t->a, t->source, 4 * a->row_stride, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
+    else if (fetch->put)
+        t->pass(t->a, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
     else
         (panel == p->a_panels - 1 ? p->last_tile : p->tile)(t->a, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
 }
@@ -454,8 +496,8 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
         bw += skipped * k->nr;
         kw = from < to ? div_up(to - k0, k->pair) - skipped : 0;
     }
-    gemm_next fetch = ahead_next(next, aw);
-    const tile_operands t = {aw, bw, source ? source + i * p->g.a.row_stride : NULL, kw};
+    gemm_next fetch = next->pass ? pass_next(p, next, aw, height == k->mr) : ahead_next(next, aw);
+    const tile_operands t = {aw, bw, source ? source + i * p->g.a.row_stride : NULL, kw, next->pass};
     const cpu_epilogue *e = &p->g.epilogue;
     bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
     bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->apply;

@@ -475,6 +475,8 @@ const gemm_kernels GEMM_NAME = {
     .row_tiles = {GEMM_HEIGHTS(TILE_ROWS_ENTRY)},
 #ifdef GEMM_COPY_TILE
     .copy_tile = GEMM_COPY_TILE,
+    .pass_tile = GEMM_PASS_TILE,
+    .pass_tile_f16 = GEMM_PASS_TILE_F16,
 #endif
     .pack = gemm_pack,
     .pack_rows = gemm_pack_rows,

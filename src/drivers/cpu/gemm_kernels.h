@@ -52,6 +52,8 @@ typedef struct gemm_next {
     const float *row;     /* and the first row of what the tile's sums are added to or written over, */
     int64_t row_step;     /* floats to the next */
     const float *addend;  /* what the sums are added to, with C's stride; NULL: C itself */
+    float *put;           /* instead of two streams: where words of other panels are copied to; NULL: nowhere */
+    int64_t put_step;     /* bytes from one of those panels to the next */
 } gemm_next;
 
 /* c[r * ldc + j] = alpha * sum (+ c, or the addend) for `height` rows and nr columns */
@@ -64,11 +66,17 @@ typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, 
 typedef void (*gemm_copy_tile)(float *a, const float *source, int64_t stride, const float *b, int64_t kw, float *c,
                                int64_t ldc, float alpha, bool add, const gemm_next *fetch);
 
+/* A gemm_tile for a full panel of A in its first form that also copies while fetch->put is set: at each k of a part of it, kw / 16
+ * of them `step` bytes apart, the mr words of each of GEMM_PASS_PANELS panels, which lie side by side from fetch->at on, go
+ * to fetch->put, as fp32, and those `second` bytes ahead of them are fetched. kw is a multiple of GEMM_BLOCK. */
+enum { GEMM_PASS_PANELS = 4 };
+
 typedef struct gemm_kernels {
     int mr, nr, row_step, pair;
-    gemm_tile tiles[8];       /* [height / row_step - 1] */
-    gemm_tile row_tiles[8];   /* for the second form of A */
-    gemm_copy_tile copy_tile; /* NULL: packing goes before */
+    gemm_tile tiles[8];                 /* [height / row_step - 1] */
+    gemm_tile row_tiles[8];             /* for the second form of A */
+    gemm_copy_tile copy_tile;           /* NULL: packing goes before */
+    gemm_tile pass_tile, pass_tile_f16; /* copying from fp32, from fp16; NULL: nothing is copied by the way */
     /* One panel of `width` rows of A (or columns of B), of which `count` are there; element (k, c) is at
      * data + c*across + k*along. round: to bfloat16 */
     void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,
