@@ -272,6 +272,47 @@ TEST(columns_go_over_their_fold_in_passes) {
     }
 }
 
+/* Products that one sum reads, and constants around reduced factors, in columns and in rows; `twice`: what is read twice or
+ * is a result stays. */
+TEST(products_go_into_what_reads_them) {
+    for (int i = 0; i < 8; i++) {
+        const bool rows = i & 1, twice = i & 2, large = i & 4;
+        const int64_t axis[] = {rows ? 2 : 1}, wide = large ? 260 : 21;
+        plan_test t;
+        begin(&t);
+        mil_builder *b = &t.b;
+        mil_value *x = param(&t, "x", MIL_fp32, SHAPE(2, 130, wide)),
+                  *d = param(&t, "d", MIL_fp32, SHAPE(2, 130, wide));
+        mil_value *w = param(&t, "w", MIL_fp32, SHAPE(1, 130, 1));
+        mil_value *scaled = mil_build_binary_scalar(b, MIL_OP_mul, x, 0.37);
+        mil_value *square = mil_build_unary(b, MIL_OP_square, scaled);
+        mil_value *r = mil_build_unary(
+            b, MIL_OP_rsqrt,
+            mil_build_binary_scalar(b, MIL_OP_add, mil_build_reduce(b, MIL_OP_reduce_sum, square, axis, 1, true), 0.5));
+        mil_value *dw = mil_build_binary(b, MIL_OP_mul, d, w), *dx = mil_build_binary(b, MIL_OP_mul, dw, x);
+        mil_value *dot = mil_build_reduce(b, MIL_OP_reduce_sum, dx, axis, 1, true);
+        mil_value *inner = mil_build_binary(b, MIL_OP_mul, scaled, mil_build_binary(b, MIL_OP_mul, dot, r));
+        mil_value *outer = mil_build_binary_scalar(b, MIL_OP_mul, inner, 0.43);
+        mil_value *first = mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, dw, r), d);
+        mil_build_result(b, mil_build_binary(b, MIL_OP_sub, first, outer));
+        mil_build_result(b, mil_build_binary(b, MIL_OP_sub, mil_build_binary(b, MIL_OP_mul, x, d), first));
+        mil_value *line = mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, w, x), w);
+        mil_build_result(b, mil_build_binary(b, MIL_OP_sub, r, mil_build_binary(b, MIL_OP_mul, line, scaled)));
+        if (twice) {
+            mil_build_result(b, dx);
+            mil_build_result(b, inner);
+            mil_build_result(b, mil_build_binary(b, MIL_OP_add, square, outer));
+        }
+        compile(&t, true);
+        EXPECT(t.program->step_count == 1);
+        fill_inputs(&t, 50 + (uint64_t)i);
+        run(&t);
+        check(&t, 1e-6, "combined"); /* observed 1.5e-7 */
+        check_alone(&t);
+        end(&t);
+    }
+}
+
 /* Attention with its gradient, heads of one group behind one another; `hole`: the mask lets one later position through. */
 static void build_attention(plan_test *t, int64_t s, int64_t group, bool hole) {
     mil_builder *b = &t->b;
@@ -771,10 +812,11 @@ TEST(random_programs) {
 
 SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_gradient_are_one_step_each),
       T(products_that_pick_lines_are_elementwise), T(columns_go_over_their_fold_in_passes),
-      T(products_leave_out_what_a_causal_mask_makes_zero), T(products_of_the_same_operand_pack_it_once),
-      T(products_leave_out_what_a_causal_mask_makes_zero), T(taps_are_stored_by_the_step_that_makes_them),
-      T(dropped_axes_are_not_confused), T(no_cycles_through_other_steps), T(products_take_the_sum_behind_them),
-      T(the_sum_of_two_products_is_taken_once), T(weight_gradients_accumulate_in_place),
-      T(products_add_up_their_squares), T(in_place_is_refused_where_the_input_is_read_later),
-      T(elementwise_chains_reuse_memory), T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied),
-      T(a_run_allocates_nothing), T(no_memory_is_reported), T(long_reductions), T(random_programs))
+      T(products_go_into_what_reads_them), T(products_leave_out_what_a_causal_mask_makes_zero),
+      T(products_of_the_same_operand_pack_it_once), T(products_leave_out_what_a_causal_mask_makes_zero),
+      T(taps_are_stored_by_the_step_that_makes_them), T(dropped_axes_are_not_confused),
+      T(no_cycles_through_other_steps), T(products_take_the_sum_behind_them), T(the_sum_of_two_products_is_taken_once),
+      T(weight_gradients_accumulate_in_place), T(products_add_up_their_squares),
+      T(in_place_is_refused_where_the_input_is_read_later), T(elementwise_chains_reuse_memory),
+      T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing),
+      T(no_memory_is_reported), T(long_reductions), T(random_programs))

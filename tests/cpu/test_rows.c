@@ -89,6 +89,33 @@ TEST(reduce_strided) {
     mem_free(x);
 }
 
+TEST(dot_strided) {
+    enum { ROWS = 130, STRIDE = WIDE + 3 };
+    float *x = mem_array(ROWS * STRIDE, 4), *z = mem_array(ROWS * STRIDE, 4), y[WIDE];
+    static const int64_t widths[] = {1, 3, 16, 17, 255, 256, 257, 300}, rows[] = {0, 1, 3, 4, 7, 64, 65, ROWS};
+    EXPECT(x && z);
+    fill(x, ROWS * STRIDE, 5);
+    fill(z, ROWS * STRIDE, 6);
+    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
+        for (int k = 0; each_isa(isa) && k < 64; k++) {
+            const int64_t width = widths[k % 8], length = rows[k / 8], step = width + k % 3;
+            cpu_rows_table_of((cpu_isa)isa)->dot_strided(y, x, z, length, width, STRIDE, step);
+            for (int64_t j = 0; j < width; j++) {
+                double want = 0, magnitude = 0;
+                for (int64_t i = 0; i < length; i++) {
+                    double term = (double)x[i * STRIDE + j] * (double)z[i * step + j];
+                    want += term;
+                    magnitude += fabs(term);
+                }
+                EXPECT_MSG(fabs((double)y[j] - want) <= 16 * 0x1p-24 * magnitude,
+                           "%s %d rows of %d, column %d: %.9g, want %.9g", cpu_isa_name((cpu_isa)isa), (int)length,
+                           (int)width, (int)j, (double)y[j], want);
+            }
+        }
+    mem_free(x);
+    mem_free(z);
+}
+
 TEST(reduce_specials) {
     float x[70], y, column;
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
@@ -247,5 +274,5 @@ TEST(dot_axpy_argmax) {
     mem_free(z);
 }
 
-SUITE("cpu rows", T(reduce_contiguous), T(reduce_strided), T(reduce_specials), T(softmax), T(softmax_columns),
-      T(softmax_specials), T(log_sum_exp), T(softmax_gradient), T(dot_axpy_argmax))
+SUITE("cpu rows", T(reduce_contiguous), T(reduce_strided), T(dot_strided), T(reduce_specials), T(softmax),
+      T(softmax_columns), T(softmax_specials), T(log_sum_exp), T(softmax_gradient), T(dot_axpy_argmax))

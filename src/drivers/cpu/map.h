@@ -91,14 +91,17 @@ typedef enum cpu_map_pattern { CPU_MAP_VV, CPU_MAP_VS, CPU_MAP_SV } cpu_map_patt
 typedef void (*cpu_map_unary)(float *y, const float *x, int64_t count, float p, float q);
 typedef void (*cpu_map_binary)(float *z, const float *x, const float *y, int64_t count);
 
+/* Rounded once, where the instruction set has it. x is an array; steps are 1 (array) or 0 (one float for all). */
+typedef void (*cpu_map_fma)(float *z, const float *x, const float *y, int y_step, const float *w, int w_step,
+                            int64_t count);
+
 typedef struct cpu_map_table {
     cpu_map_unary unary[CPU_MAP_UNARY_END];
     cpu_map_binary binary[CPU_MAP_COUNT - CPU_MAP_UNARY_END][3]; /* [code - CPU_MAP_UNARY_END][pattern] */
     /* z = cond != 0 ? x : y. Steps are 1 (array) or 0 (one float for all). */
     void (*select)(float *z, const float *cond, int cond_step, const float *x, int x_step, const float *y, int y_step,
                    int64_t count);
-    /* z = fma(x, y, w): arrays. */
-    void (*fma)(float *z, const float *x, const float *y, const float *w, int64_t count);
+    cpu_map_fma fma[2]; /* z = x y + w; z = w - x y */
 } cpu_map_table;
 
 /* Constant tables; one for each instruction set, AVX512_BF16 has AVX512's. A set that this build lacks: plain. */

@@ -159,12 +159,25 @@ static VTARGET void map_select(float *z, const float *cond, int cond_step, const
     v_store_n(z + i, v_select(v_ne(c, zero), a, y_step ? v_load_n(y + i, n) : y1), n);
 }
 
-static VTARGET void map_fma(float *z, const float *x, const float *y, const float *w, int64_t count) {
-    int64_t i = 0;
-    for (; i + VL <= count; i += VL) v_store(z + i, v_fma(v_load(x + i), v_load(y + i), v_load(w + i)));
-    int64_t n = count - i;
-    if (n > 0) v_store_n(z + i, v_fma(v_load_n(x + i, n), v_load_n(y + i, n), v_load_n(w + i, n)), n);
-}
+#define FMA(name)                                                                                                      \
+    static VTARGET void map_##name(float *z, const float *x, const float *y, int y_step, const float *w, int w_step,   \
+                                   int64_t count) {                                                                    \
+        if (count <= 0) return;                                                                                        \
+        const vf y1 = v_set(*y), w1 = v_set(*w);                                                                       \
+        int64_t i = 0, n = count % VL;                                                                                 \
+        if (y_step && w_step)                                                                                          \
+            for (; i + VL <= count; i += VL) v_store(z + i, v_##name(v_load(x + i), v_load(y + i), v_load(w + i)));    \
+        else                                                                                                           \
+            for (; i + VL <= count; i += VL)                                                                           \
+                v_store(z + i, v_##name(v_load(x + i), y_step ? v_load(y + i) : y1, w_step ? v_load(w + i) : w1));     \
+        if (n)                                                                                                         \
+            v_store_n(                                                                                                 \
+                z + i,                                                                                                 \
+                v_##name(v_load_n(x + i, n), y_step ? v_load_n(y + i, n) : y1, w_step ? v_load_n(w + i, n) : w1), n);  \
+    }
+
+FMA(fma)
+FMA(fnma)
 
 #define UNARY_ENTRY(name)  [CPU_MAP_##name] = map_##name,
 #define BINARY_ENTRY(name) [CPU_MAP_##name - CPU_MAP_UNARY_END] = {map_##name##_VV, map_##name##_VS, map_##name##_SV},
@@ -172,7 +185,7 @@ const cpu_map_table MAP_NAME = {
     .unary = {CPU_MAP_UNARY(UNARY_ENTRY)},
     .binary = {CPU_MAP_BINARY(BINARY_ENTRY)},
     .select = map_select,
-    .fma = map_fma,
+    .fma = {map_fma, map_fnma},
 };
 
 #endif

@@ -44,6 +44,9 @@ typedef struct cpu_rows_table {
     void (*softmax_grad)(float *dx, const float *dy, const float *y, int64_t rows, int64_t length, int64_t dx_stride,
                          int64_t dy_stride, int64_t y_stride);
 
+    /* y[j] = sum over i of x[i*x_stride + j] z[i*z_stride + j], i < length, j < width */
+    void (*dot_strided)(float *y, const float *x, const float *z, int64_t length, int64_t width, int64_t x_stride,
+                        int64_t z_stride);
     float (*dot)(const float *x, const float *y, int64_t count);
     void (*axpy)(float *y, float a, const float *x, int64_t count); /* y += a x */
     int64_t (*argmax)(const float *x, int64_t count);               /* first of equals; -1 when count is 0 */

@@ -78,7 +78,16 @@ static inline double join_min(double a, double b) { return a != a || a < b ? a :
             for (int64_t i = 0; i < length; i += CPU_ROWS_STRIDED) {                                                   \
                 int64_t end = length - i < CPU_ROWS_STRIDED ? length : i + CPU_ROWS_STRIDED, c = 0;                    \
                 for (; c < CPU_ROWS_INNER; c += VL) v_store(part + c, v_set(start));                                   \
-                for (int64_t k = i; k < end; k++) {                                                                    \
+                int64_t k = i;                                                                                         \
+                for (; n % VL == 0 && k + 4 <= end; k += 4) {                                                          \
+                    const float *row = x + k * stride + j;                                                             \
+                    for (c = 0; c < n; c += VL) {                                                                      \
+                        vf sum = op(op(v_load(part + c), pre(v_load(row + c))), pre(v_load(row + stride + c)));        \
+                        sum = op(sum, pre(v_load(row + 2 * stride + c)));                                              \
+                        v_store(part + c, op(sum, pre(v_load(row + 3 * stride + c))));                                 \
+                    }                                                                                                  \
+                }                                                                                                      \
+                for (; k < end; k++) {                                                                                 \
                     const float *row = x + k * stride + j;                                                             \
                     for (c = 0; c + VL <= n; c += VL) v_store(part + c, op(v_load(part + c), pre(v_load(row + c))));   \
                     if (c < n) v_store(part + c, op(v_load(part + c), pre(load_or(row + c, n - c, start))));           \
@@ -215,6 +224,41 @@ VFN float dot_block(const float *x, const float *y, int64_t n) {
     return v_sum(v_add(v_add(s0, s1), v_add(s2, s3)));
 }
 
+/* Products of columns j .. j+n-1 in rows i .. end-1, added to part. */
+VFN void columns_dot_part(float *part, const float *x, const float *z, int64_t i, int64_t end, int64_t n,
+                          int64_t x_stride, int64_t z_stride) {
+    for (; n % VL == 0 && i + 4 <= end; i += 4)
+        for (int64_t c = 0; c < n; c += VL) {
+            const float *a = x + i * x_stride + c, *b = z + i * z_stride + c;
+            vf sum = v_fma(v_load(a), v_load(b), v_load(part + c));
+            for (int k = 1; k < 4; k++) sum = v_fma(v_load(a + k * x_stride), v_load(b + k * z_stride), sum);
+            v_store(part + c, sum);
+        }
+    for (; i < end; i++)
+        for (int64_t c = 0; c < n; c += VL) {
+            const int64_t lanes = n - c < VL ? n - c : VL;
+            const vf a = v_load_n(x + i * x_stride + c, lanes), b = v_load_n(z + i * z_stride + c, lanes);
+            v_store(part + c, v_fma(a, b, v_load(part + c)));
+        }
+}
+
+static VTARGET void columns_dot(float *y, const float *x, const float *z, int64_t length, int64_t width,
+                                int64_t x_stride, int64_t z_stride) {
+    for (int64_t j = 0; j < width; j += CPU_ROWS_INNER) {
+        const int64_t n = width - j < CPU_ROWS_INNER ? width - j : CPU_ROWS_INNER;
+        float total[CPU_ROWS_INNER], part[CPU_ROWS_INNER];
+        for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL) v_store(total + c, v_set(0));
+        for (int64_t i = 0; i < length; i += CPU_ROWS_STRIDED) {
+            const int64_t end = length - i < CPU_ROWS_STRIDED ? length : i + CPU_ROWS_STRIDED;
+            for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL) v_store(part + c, v_set(0));
+            columns_dot_part(part, x + j, z + j, i, end, n, x_stride, z_stride);
+            for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL)
+                v_store(total + c, v_add(v_load(total + c), v_load(part + c)));
+        }
+        for (int64_t c = 0; c < n; c++) y[j + c] = total[c];
+    }
+}
+
 static VTARGET float rows_dot(const float *x, const float *y, int64_t count) {
     double total = 0;
     for (int64_t i = 0; i < count; i += CPU_ROWS_BLOCK)
@@ -256,6 +300,7 @@ const cpu_rows_table ROWS_NAME = {
     .log_sum_exp = rows_log_sum_exp,
     .log_sum_exp_strided = columns_log_sum_exp,
     .softmax_grad = rows_softmax_grad,
+    .dot_strided = columns_dot,
     .dot = rows_dot,
     .axpy = rows_axpy,
     .argmax = rows_argmax,

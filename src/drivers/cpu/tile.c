@@ -466,12 +466,36 @@ static void join(const tile_state *s, cpu_reduce_code code, float *y, const floa
     s->t->map->binary[joins[code] - CPU_MAP_UNARY_END][CPU_MAP_VV](y, y, more, s->reduced);
 }
 
+/* a b + c, c - a b; c may be one number for all. */
+static void run_fma(tile_state *s, const tile_instr *i) {
+    const cpu_map_fma f = s->t->map->fma[i->code];
+    float *z = s->out[i->dst];
+    const operand o[4] = {
+        operand_of(s, i->src[0]), operand_of(s, i->src[1]), operand_of(s, i->src[2]), {z, s->step[i->dst], true}};
+    const bool one = s->lines == 1 || in_one(s, o, 4);
+    const int64_t lines = one ? 1 : s->lines, length = one ? s->lines * s->length : s->length;
+    for (int64_t r = 0; r < lines; r++)
+        f(z + r * o[3].step, o[0].at + r * o[0].step, o[1].at + r * o[1].step, o[1].array, o[2].at + r * o[2].step,
+          o[2].array, length);
+}
+
+static void reduce_products(const tile_state *s, float *y, int a, int b) {
+    const cpu_rows_table *f = s->t->table;
+    if (s->t->columns)
+        f->dot_strided(y, s->in[a], s->in[b], s->lines, s->length, s->step[a], s->step[b]);
+    else
+        for (int64_t r = 0; r < s->lines; r++)
+            y[r] = f->dot(s->in[a] + r * s->step[a], s->in[b] + r * s->step[b], s->length);
+}
+
 static void run_reduce(tile_state *s, const tile_instr *i) {
     const tile_program *t = s->t;
     const float *x = s->in[i->src[0]];
     bool more = s->fold_at > s->part_at; /* behind the first chunk: into a second place, then joined */
     float *y = s->out[i->dst] + (more ? t->rows * t->width : 0);
-    if (t->columns)
+    if (i->src[1] >= 0)
+        reduce_products(s, y, i->src[0], i->src[1]);
+    else if (t->columns)
         t->table->reduce_strided[i->code](y, x, s->lines, s->length, s->step[i->src[0]]);
     else
         t->table->reduce[i->code](y, x, s->lines, s->length, s->step[i->src[0]]);
@@ -499,6 +523,7 @@ static void run_instr(tile_state *s, const tile_instr *i) {
     case TILE_BINARY: run_binary(s, i); break;
     case TILE_SPREAD: run_spread(s, i); break;
     case TILE_SELECT: run_select(s, i); break;
+    case TILE_FMA: run_fma(s, i); break;
     case TILE_REDUCE: run_reduce(s, i); break;
     case TILE_LOG_SUM_EXP: run_log_sum_exp(s, i); break;
     case TILE_SOFTMAX: run_softmax(s, i); break;

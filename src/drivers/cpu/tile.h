@@ -32,8 +32,9 @@ typedef enum tile_kind {
     TILE_UNARY,
     TILE_BINARY,
     TILE_SELECT,
+    TILE_FMA,    /* src[0] src[1] + src[2]; code 1: src[2] - src[0] src[1]; src[0] is FULL */
     TILE_SPREAD, /* to FULL, or SCALAR to REDUCED */
-    TILE_REDUCE,
+    TILE_REDUCE, /* of src[0]; of src[0] src[1] if that is there */
     TILE_LOG_SUM_EXP,
     TILE_SOFTMAX,
     TILE_STORE

@@ -533,6 +533,7 @@ static propane_status finish(tile_builder *t, propane_error *err) {
     out->table = cpu_rows_table_of(p->options.isa);
     PROPANE_TRY(fill_space(t, out, err));
     check_lines(t, out);
+    cpu_tile_combine(t);
     bool passes = cpu_tile_order(t, out);
     choose_tile(out, t->has_axes, passes);
     out->scratch_bytes = (cpu_tile_registers(t, out) + 63) / 64 * 64;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * What the two files that make a tile program share: tile_build.c reads the node, tile_order.c puts its instructions in
- * the order in which they run. Nobody else includes this.
+ * What the files that make a tile program share: tile_build.c reads the node, tile_combine.c makes the program shorter,
+ * tile_order.c puts its instructions in the order in which they run. Nobody else includes this.
  */
 #ifndef DRIVERS_CPU_TILE_BUILD_H
 #define DRIVERS_CPU_TILE_BUILD_H
@@ -31,6 +31,8 @@ typedef struct tile_builder {
     double work; /* flops of an element */
 } tile_builder;
 
+/* Fewer instructions with the same meaning. */
+void cpu_tile_combine(tile_builder *t);
 /* Sorts the instructions into passes over the fold; false: it must be held whole, the one pass is then over all of it. */
 bool cpu_tile_order(tile_builder *t, tile_program *out);
 /* Which registers are computed straight where they are stored to, and where the others lie: bytes of a worker. */
