@@ -183,6 +183,7 @@ static propane_status convert_model(const char *from, const char *adapter, const
         else if (none.status != PROPANE_ERR_NOT_FOUND)
             fprintf(stderr, "propane convert: the vocabulary is left out: %s\n", none.text);
     }
+    if (status == PROPANE_OK && given) status = run_vocabulary(from, w->config.vocab_size, t, err);
     if (status == PROPANE_OK) status = write_model(w, t, from, to, given, dtype, err);
     if (status == PROPANE_OK) {
         char name[8] = {0};

@@ -115,15 +115,15 @@ static propane_status print_outputs(session *s, propane_error *err) {
 }
 
 /* An engine keeps no record of its steps; what it may tell is the time of the whole. */
-static void show_engine(const int64_t *ns, int64_t iterations, int64_t engine_ns, int64_t given) {
+static void show_engine(FILE *out, const int64_t *ns, int64_t iterations, int64_t engine_ns, int64_t given) {
     double host = 0;
     for (int64_t i = 0; i < iterations; i++) host += (double)ns[i];
-    printf("the host's clock: %.4f ms a run; the engine's own time: ", host / (double)iterations / 1e6);
+    fprintf(out, "the host's clock: %.4f ms a run; the engine's own time: ", host / (double)iterations / 1e6);
     if (given)
-        printf("%.4f ms a run (%lld of %lld runs)\n", (double)engine_ns / (double)given / 1e6, (long long)given,
-               (long long)iterations);
+        fprintf(out, "%.4f ms a run (%lld of %lld runs)\n", (double)engine_ns / (double)given / 1e6, (long long)given,
+                (long long)iterations);
     else
-        printf("not given by this engine\n");
+        fprintf(out, "not given by this engine\n");
 }
 
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
@@ -146,9 +146,10 @@ static propane_status measure(run_job *j, session *s, propane_error *err) {
         if (!status && s->steps && j->output) status = session_keep(s, i % s->steps, err);
     }
     if (!status && !cli_interrupted) print_times(j, ns, propane_device_describe(s->device)->simulated);
-    if (!status && profiled && j->profile) status = run_profile_print(s, err);
+    if (!status && profiled && j->profile) status = run_profile_print(s, j->json ? stderr : stdout, err);
     if (!status && profiled && j->trace) status = run_profile_trace(s, j->model, j->trace, err);
-    if (!status && engine && j->profile && !cli_interrupted) show_engine(ns, j->iterations, engine_ns, given);
+    if (!status && engine && j->profile && !cli_interrupted)
+        show_engine(j->json ? stderr : stdout, ns, j->iterations, engine_ns, given);
     mem_free(ns);
     return status;
 }
@@ -210,7 +211,7 @@ int cmd_run(int argc, char **argv) {
         {"--profile", CLI_SWITCH, &j.profile,
          .help = "where the time goes: steps, and operations by kind (cpu); the engine's own time (ane)"},
         {"--trace", CLI_TEXT, &j.trace, .words = "FILE.json", .help = "the same for Chrome or Perfetto (cpu)"},
-        {"--json", CLI_SWITCH, &j.json, .help = "the times as one JSON object"},
+        {"--json", CLI_SWITCH, &j.json, .help = "the times as one JSON object; a profile then goes to standard error"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "run MODEL --input NAME=FILE ... [flags]",
                          "Runs a Core ML package or a MIL program on this machine: arrays and pictures in, arrays out, "

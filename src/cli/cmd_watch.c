@@ -24,6 +24,7 @@ typedef struct watch {
     const char *dir;
     char *path;
     run_history history;
+    bool live; /* a terminal that is drawn upon again and again */
     bool colour;
     int width, height;
     text screen;
@@ -31,11 +32,11 @@ typedef struct watch {
 
 /* ---- the screen ------------------------------------------------------------------------------------------------------------ */
 
-static void get_size(watch *w, bool terminal) {
+static void get_size(watch *w) {
     struct winsize size = {0};
     w->width = cli_width();
     w->height = 24;
-    if (terminal && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0) w->height = size.ws_row;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0) w->height = size.ws_row;
     if (w->width < 20) w->width = 20;
     if (w->width > 400) w->width = 400;
     if (w->height < 8) w->height = 8;
@@ -67,8 +68,7 @@ static void put(watch *w, const char *format, ...) {
     for (int columns = 0; line[n]; n++) /* continuation bytes take no column */
         if (((unsigned char)line[n] & 0xC0) != 0x80 && ++columns > w->width) break;
     text_append_n(&w->screen, line, n);
-    if (w->colour) text_append(&w->screen, "\033[K");
-    text_append(&w->screen, "\n");
+    text_append(&w->screen, w->live ? "\033[K\n" : "\n");
 }
 
 static void put_bar(watch *w, double part) {
@@ -189,8 +189,8 @@ static propane_status put_plot(watch *w, int rows, propane_error *err) {
         text_printf(&w->screen, "%8.8s ", label);
         if (w->colour) text_append(&w->screen, "\033[36m");
         braille_row(&b, r, w->colour, &w->screen);
-        if (w->colour) text_append(&w->screen, "\033[0m\033[K");
-        text_append(&w->screen, "\n");
+        if (w->colour) text_append(&w->screen, "\033[0m");
+        text_append(&w->screen, w->live ? "\033[K\n" : "\n");
     }
     braille_deinit(&b);
     char right[32];
@@ -199,8 +199,8 @@ static propane_status put_plot(watch *w, int rows, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status draw_screen(watch *w, bool terminal, propane_error *err) {
-    get_size(w, terminal);
+static propane_status draw_screen(watch *w, propane_error *err) {
+    get_size(w);
     text_clear(&w->screen);
     put_head(w);
     int used = 0;
@@ -213,23 +213,23 @@ static propane_status draw_screen(watch *w, bool terminal, propane_error *err) {
 
 static bool is_over(const watch *w) { return strcmp(state_of(w), "running") != 0; }
 
-static propane_status follow(watch *w, bool terminal, bool once, double interval, propane_error *err) {
+static propane_status follow(watch *w, double interval, propane_error *err) {
     bool more = false;
-    if (terminal) printf("\033[?25l\033[2J");
+    if (w->live) printf("\033[?25l\033[2J");
     propane_status status = PROPANE_OK;
     while (status == PROPANE_OK) {
         status = run_history_read(&w->history, w->path, &more, err);
-        if (status == PROPANE_OK) status = draw_screen(w, terminal, err);
+        if (status == PROPANE_OK) status = draw_screen(w, err);
         if (status != PROPANE_OK) break;
-        if (terminal) printf("\033[H");
+        if (w->live) printf("\033[H");
         fwrite(w->screen.data, 1, w->screen.length, stdout);
-        if (terminal) printf("\033[J");
-        if (!cli_flush() || once || cli_interrupted || is_over(w)) break;
+        if (w->live) printf("\033[J");
+        if (!cli_flush() || !w->live || cli_interrupted || is_over(w)) break;
         struct timespec rest = {(time_t)interval, (long)((interval - floor(interval)) * 1e9)};
         (void)nanosleep(&rest, NULL); /* Ctrl-C wakes it */
         if (cli_interrupted) break;
     }
-    if (terminal) printf("\033[?25h");
+    if (w->live) printf("\033[?25h");
     return status;
 }
 
@@ -248,12 +248,11 @@ int cmd_watch(int argc, char **argv) {
                   "time left, memory, watts where a simulator tells them. Ctrl-C ends the view, not the run.");
     if (code >= 0) return code;
     propane_error err = {0};
-    bool terminal = cli_is_terminal(STDOUT_FILENO);
-    w.colour = terminal;
+    w.live = !once && cli_is_terminal(STDOUT_FILENO);
+    w.colour = w.live && cli_has_colour(STDOUT_FILENO);
     w.path = run_path(w.dir, RUN_LOG);
     cli_catch_signals();
-    propane_status status =
-        w.path ? follow(&w, terminal, once || !terminal, interval, &err) : propane_fail_memory(&err, 0);
+    propane_status status = w.path ? follow(&w, interval, &err) : propane_fail_memory(&err, 0);
     run_history_deinit(&w.history);
     text_deinit(&w.screen);
     mem_free(w.path);

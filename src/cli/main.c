@@ -33,7 +33,12 @@ void cli_catch_signals(void) {
 
 bool cli_is_terminal(int fd) {
     const char *term = getenv("TERM");
-    return isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+    return isatty(fd) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+bool cli_has_colour(int fd) {
+    const char *none = getenv("NO_COLOR");
+    return cli_is_terminal(fd) && !(none && *none);
 }
 
 int cli_width(void) {

@@ -49,33 +49,33 @@ static int longest_first(const void *a, const void *b) {
 }
 
 /* A rate, or a dash where a step does no such thing. */
-static void print_rate(double amount, double us) {
+static void print_rate(FILE *out, double amount, double us) {
     if (amount > 0 && us > 0)
-        printf(" %9.2f", amount / us / 1000.0);
+        fprintf(out, " %9.2f", amount / us / 1000.0);
     else
-        printf(" %9s", "-");
+        fprintf(out, " %9s", "-");
 }
 
-static void print_steps(const session *s, double total, bool stages, kind_time *kinds, int *kind_count) {
+static void print_steps(const session *s, FILE *out, double total, bool stages, kind_time *kinds, int *kind_count) {
     const driver_program *p = &s->program->p;
-    printf("%4s  %-22s %-36s %-20s%s %9s %6s %9s %9s\n", "step", "operation", "value", "kernel",
-           stages ? " stage       " : "", "us", "share", "GFLOP/s", "GB/s");
+    fprintf(out, "%4s  %-22s %-36s %-20s%s %9s %6s %9s %9s\n", "step", "operation", "value", "kernel",
+            stages ? " stage       " : "", "us", "share", "GFLOP/s", "GB/s");
     for (int i = 0; i < cpu_profile_count(p); i++) {
         cpu_profile_row r;
         cpu_profile_get(p, i, &r);
         const char *operation = operation_of(s, &r);
         const double us = us_of(&r);
         add_kind(kinds, kind_count, operation, us);
-        printf("%4d  %-22.22s %-36.36s %-20.20s", i, operation, r.name, r.kind);
-        if (stages) printf(" %-12.12s", r.stage ? r.stage : "");
-        printf(" %9.1f %5.1f%%", us, total > 0 ? 100 * us / total : 0);
-        print_rate(r.flops, us);
-        print_rate(r.bytes, us);
-        printf("\n");
+        fprintf(out, "%4d  %-22.22s %-36.36s %-20.20s", i, operation, r.name, r.kind);
+        if (stages) fprintf(out, " %-12.12s", r.stage ? r.stage : "");
+        fprintf(out, " %9.1f %5.1f%%", us, total > 0 ? 100 * us / total : 0);
+        print_rate(out, r.flops, us);
+        print_rate(out, r.bytes, us);
+        fprintf(out, "\n");
     }
 }
 
-propane_status run_profile_print(const session *s, propane_error *err) {
+propane_status run_profile_print(const session *s, FILE *out, propane_error *err) {
     const driver_program *p = &s->program->p;
     const int count = cpu_profile_count(p);
     kind_time *kinds = mem_array((size_t)count + 1, sizeof *kinds);
@@ -89,13 +89,13 @@ propane_status run_profile_print(const session *s, propane_error *err) {
         total += us_of(&r);
         stages |= r.stage != NULL;
     }
-    print_steps(s, total, stages, kinds, &kind_count);
+    print_steps(s, out, total, stages, kinds, &kind_count);
     qsort(kinds, (size_t)kind_count, sizeof *kinds, longest_first);
-    printf("\n      %-22s %9s %6s %6s\n", "operation", "us", "share", "steps");
+    fprintf(out, "\n      %-22s %9s %6s %6s\n", "operation", "us", "share", "steps");
     for (int i = 0; i < kind_count; i++)
-        printf("      %-22.22s %9.1f %5.1f%% %6d\n", kinds[i].name, kinds[i].us,
-               total > 0 ? 100 * kinds[i].us / total : 0, kinds[i].steps);
-    printf("      %-22s %9.1f %5.1f%% %6d\n", "all", total, total > 0 ? 100.0 : 0.0, count);
+        fprintf(out, "      %-22.22s %9.1f %5.1f%% %6d\n", kinds[i].name, kinds[i].us,
+                total > 0 ? 100 * kinds[i].us / total : 0, kinds[i].steps);
+    fprintf(out, "      %-22s %9.1f %5.1f%% %6d\n", "all", total, total > 0 ? 100.0 : 0.0, count);
     mem_free(kinds);
     return PROPANE_OK;
 }

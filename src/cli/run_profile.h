@@ -4,10 +4,12 @@
 #ifndef CLI_RUN_PROFILE_H
 #define CLI_RUN_PROFILE_H
 
+#include <stdio.h>
+
 #include "cli/session.h"
 
 /* Of the runs since the profile was reset (drivers/cpu/profile.h). */
-PROPANE_CHECK propane_status run_profile_print(const session *s, propane_error *err);
+PROPANE_CHECK propane_status run_profile_print(const session *s, FILE *out, propane_error *err);
 PROPANE_CHECK propane_status run_profile_trace(const session *s, const char *model, const char *path,
                                                propane_error *err);
 

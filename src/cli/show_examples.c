@@ -51,7 +51,7 @@ propane_status show_examples(const char *path, const char *model, const char *ch
                             "%s is instruction data: give the model that it is for with --model", path);
     PROPANE_TRY(corpus_open(&options, &c, err));
     const train_examples *e = &c.examples;
-    bool terminal = !json && cli_is_terminal(STDOUT_FILENO);
+    bool terminal = !json && cli_has_colour(STDOUT_FILENO);
     if (!json)
         printf("%s: %" PRId64 " examples, %" PRId64 " of %" PRId64 " tokens are learnt, chat format %s\n", path,
                e->count, e->learnt, c.count, chat_format_name(c.chat.format));

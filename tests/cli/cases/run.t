@@ -75,6 +75,10 @@ $ propane run sum.mil --input x.npy
 $ propane run sum.mil --seed 1 --function other
 2> propane run: sum.mil: there is no function 'other'; the program has: main
 = 1
+$ propane run sum.mil --seed 1 --profile --json 2> table | grep -vc '^{.*}$'; grep -c '^step ' table
+> 0
+> 1
+= 0
 $ propane run sum.mil --seed 1 --profile --device null
 2> propane run: --profile and --trace are for the cpu device; null keeps no such record
 = 1

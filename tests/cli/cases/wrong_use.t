@@ -180,6 +180,10 @@ $ propane convert m x.safetensors --dtype f64
 2> propane convert: --dtype: 'f64' is not one of f32|f16|bf16|q8_0|q4_0
 2> Try 'propane convert --help'.
 = 2
+$ propane convert m x --tokenizer bpe.json; ls x
+2> propane convert: m has a vocabulary of 16, the tokenizer one of 270: they do not belong together
+2~ *x*
+= 2
 $ propane convert text x.mil
 2> propane convert: text:1:1: expected 'program', found 'line'
 = 1

@@ -1,0 +1,25 @@
+# On a terminal (util-linux's script makes one): what is drawn there, and what is not where it is unwanted.
+! script setpriv
+@ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; ESC=$(printf '\033'); printf "grep -c '$ESC\\\\[2J' seen; grep -c '$ESC\\\\[36m' seen | sed 's/[1-9].*/some/'\n" > ../bin/drawn; chmod +x ../bin/drawn
+@ printf 'e=$1; shift; script -qec "env $e $*" /dev/null > seen < /dev/null\n' > ../bin/on; chmod +x ../bin/on
+@ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 9 --eval-batches 1 --run r > log
+# the screen is cleared; curves have colours
+$ on TERM=xterm propane watch r; drawn
+> 1
+> some
+= 0
+$ on 'TERM=xterm NO_COLOR=1' propane watch r; drawn
+> 1
+> 0
+= 0
+$ on TERM=xterm propane watch r --once; drawn; on TERM=dumb propane watch r; drawn; on TERM= propane watch r; drawn
+> 0
+> 0
+> 0
+> 0
+> 0
+> 0
+= 0
+$ on TERM=dumb propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 9 --eval-every 0 --run s; grep -c "$(printf '\033')" seen
+> 0
+= 1
