@@ -260,6 +260,13 @@ int cmd_show(int argc, char **argv) {
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "show FILE...",
                          "Tells what is in a file: programs, weights, models, tokenizers, tokens, instruction data.");
     if (code >= 0) return code;
+    for (int i = 0; i < files.count; i++)
+        if ((model || chat || json) && !train_jsonl_is(files.items[i]))
+            return cli_misuse("show", "%s is for .jsonl files; %s is none",
+                              model  ? "--model"
+                              : chat ? "--chat"
+                                     : "--json",
+                              files.items[i]);
     code = CLI_OK;
     for (int i = 0; i < files.count; i++) {
         propane_error err = {0};

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/corpus.h"
+#include "cli/runfolder.h"
 
 /* The ids of each line of a text (without its end), a line each; or of the text as a whole. */
 static propane_status print_ids(const tokenizer *t, const char *path, bool lines, propane_error *err) {
@@ -35,7 +36,7 @@ static propane_status print_ids(const tokenizer *t, const char *path, bool lines
 static int print_only(const char *path, const char *use, bool lines) {
     propane_error err = {0};
     tokenizer *t = NULL;
-    propane_status status = tokenizer_read(use, &t, &err);
+    propane_status status = run_tokenizer(use, use, &t, &err);
     if (status == PROPANE_OK) status = print_ids(t, path, lines, &err);
     tokenizer_free(t);
     return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
@@ -49,7 +50,8 @@ int cmd_tokenize(int argc, char **argv) {
         {"TEXT", CLI_TEXT, &path, .help = "the text: any bytes, UTF-8 for kind chars", .required = true},
         {"--kind", CLI_CHOICE, &kind, .words = "bpe|chars|bytes", .help = "what to learn", .given = &kind_given},
         {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
-        {"--tokenizer", CLI_TEXT, &use, .words = "FILE", .help = "use this one instead of learning one"},
+        {"--tokenizer", CLI_TEXT, &use, .words = "FILE",
+         .help = "use this one (or a model's folder) instead of learning one"},
         {"--out", CLI_TEXT, &out, .words = "FILE", .help = "where the tokenizer goes"},
         {"--tokens", CLI_TEXT, &tokens_out, .words = "FILE", .help = "where the token file goes"},
         {"--print-ids", CLI_CHOICE, &shown, .words = "lines|text",

@@ -438,7 +438,7 @@ int cmd_train(int argc, char **argv) {
     model_flags m = {.layers = 4, .width = 192, .heads = 6, .tie = true, .arch = "llama"};
     int64_t vocab = 1024, threads = 0;
     bool power = false, kind_given = false, vocab_given = false, pack = true, lora_given = false, recompute = false,
-         compact = false, min_lr_given = false;
+         compact = false, min_lr_given = false, chat_given = false;
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, .help = "Text"},
         {"--data", CLI_TEXT, &j.corpus_options.text, .words = "FILE",
@@ -450,7 +450,7 @@ int cmd_train(int argc, char **argv) {
         {"--vocab", CLI_INT, &vocab, 257, 65536, "N", "ids that bpe may have", .given = &vocab_given},
         {"--held-out", CLI_REAL, &o->held_out, 0, 0.5, "X", "part of the text that is kept for validation"},
         {"--chat", CLI_TEXT, &o->chat, .words = "NAME",
-         .help = "chat format of a .jsonl file, instead of the model's own"},
+         .help = "chat format of a .jsonl file, instead of the model's own", .given = &chat_given},
         {"--pack", CLI_SWITCH, &pack, .help = "several examples of a .jsonl file in a window (--no-pack: one)"},
         {NULL, CLI_HEADING, NULL, .help = "Model"},
         {"--init", CLI_TEXT, &m.init, .words = "MODEL", .help = "start from this model's weights"},
@@ -563,6 +563,8 @@ int cmd_train(int argc, char **argv) {
             "%s says the model's sizes; leave out --arch, --layers, --width, --hidden, --heads, --kv-heads, --tie",
             m.init ? "--init" : "--config");
     if (!min_lr_given && !o->resume) o->min_lr = fmin(o->min_lr, o->lr / 10);
+    if (chat_given && !train_jsonl_is(j.corpus_options.text))
+        return cli_misuse("train", "--chat is for instruction data (.jsonl); %s is a text", j.corpus_options.text);
     j.corpus_options.vocab = (int)vocab;
     if (m.init) o->base = m.init;
     o->pack = pack;

@@ -73,6 +73,10 @@ $ tiny --vocab 100
 2> propane train: --vocab: '100' is not a whole number from 257 to 65536
 2> Try 'propane train --help'.
 = 2
+$ tiny --chat chatml
+2> propane train: --chat is for instruction data (.jsonl); text is a text
+2> Try 'propane train --help'.
+= 2
 $ tiny --kind words
 2> propane train: --kind: 'words' is not one of bpe|chars|bytes
 2> Try 'propane train --help'.
