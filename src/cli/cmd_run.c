@@ -177,7 +177,7 @@ static propane_status run_model(run_job *j, session *s, propane_error *err) {
     if (!j->json && !j->session.keep) PROPANE_TRY(print_outputs(s, err));
     if (!j->output) return PROPANE_OK;
     PROPANE_TRY(session_write(s, j->output, err));
-    if (!j->json) printf("%d arrays in %s\n", s->outputs, j->output);
+    if (!j->json) printf("%d array%s in %s\n", s->outputs, s->outputs == 1 ? "" : "s", j->output);
     return PROPANE_OK;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -112,6 +113,17 @@ propane_status run_copy_chat(const char *model, const char *dir, propane_error *
     return status;
 }
 
+/* A `propane watch` that looks whether the folder is locked holds it for a moment. false: somebody holds it for longer. */
+static bool lock_folder(int fd) {
+    const struct timespec rest = {0, 20000000};
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK) return true;
+        if (i == 50) return false;
+        (void)nanosleep(&rest, NULL);
+    }
+    return true;
+}
+
 propane_status run_begin(const char *dir, bool resume, bool holds_model, int *lock, propane_error *err) {
     bool run = run_holds(dir, TRAIN_CHECKPOINT);
     if (resume && !run)
@@ -133,7 +145,7 @@ propane_status run_lock(const char *dir, int *lock, propane_error *err) {
         return propane_fail(err, PROPANE_ERR_IO, "cannot write into %s: %s", dir, strerror(errno));
     int fd =
         open(dir, O_RDONLY | O_CLOEXEC); /* the folder itself is locked: no file is left behind, whatever happens */
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (fd >= 0 && !lock_folder(fd)) {
         close(fd);
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: another process is training in this folder; wait for it, or give another --run", dir);

@@ -29,6 +29,11 @@ $ if [ "$(id -u)" = 0 ]; then tiny --run /proc/self; else chmod 555 locked; tiny
 $ command -v flock > log && tiny --run two
 2> propane train: two: another process is training in this folder; wait for it, or give another --run
 = 1
+# a lock of a moment, as of a watch that looks, is waited for
+@ mkdir three; (flock -s 9; : > held3; sleep 0.1) 9< three > log 2>&1 & while [ ! -f held3 ]; do sleep 0.02; done
+$ tiny --run three | tail -1 | cut -c1-15
+> validation loss
+= 0
 # resuming
 $ propane train --data text --resume --run nowhere
 2> propane train: nowhere: there is no checkpoint to resume from; leave out --resume to start
