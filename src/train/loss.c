@@ -46,6 +46,13 @@ INLINE void load_chunk(const train_logits *l, int b, int v, int rows, int s, int
     }
 }
 
+/* The chunk behind [v, v+rows) is fetched a row at a time while that one is worked on. */
+INLINE void fetch_row(const train_logits *l, int b, int v, int s, int count) {
+    if (v >= l->vocab) return;
+    const char *row = row_of(l, b, v, s);
+    for (int i = 0; i < count * (l->dtype == PROPANE_FP16 ? 2 : 4); i += 64) __builtin_prefetch(row + i, 1);
+}
+
 INLINE void store_chunk(const train_logits *l, int b, int v, int rows, int s, int count, float block[CHUNK][LANES]) {
     for (int r = 0; r < rows; r++) {
         char *row = row_of(l, b, v + r, s);

@@ -35,29 +35,32 @@ LOSS_TARGET INLINE void LOSS_NAME(exp_lanes)(float *e, const float *x, const flo
     }
 }
 
-/* Adds a chunk to the running maximum and sum of each lane. */
-LOSS_TARGET INLINE void LOSS_NAME(chunk_sum)(float block[CHUNK][LANES], int rows, float top[LANES], double sum[LANES]) {
+/* Adds a chunk, which begins at row v, to the running maximum and sum of each lane. */
+LOSS_TARGET INLINE void LOSS_NAME(chunk_sum)(const train_logits *l, group *g, int v, int rows,
+                                             float block[CHUNK][LANES]) {
     float peak[LANES], part[LANES] = {0};
-    memcpy(peak, top, sizeof peak);
+    memcpy(peak, g->top, sizeof peak);
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < LANES; i++) peak[i] = block[r][i] > peak[i] ? block[r][i] : peak[i];
     for (int r = 0; r < rows; r++) {
         float e[LANES];
+        fetch_row(l, g->b, v + CHUNK + r, g->s, g->count);
         LOSS_NAME(exp_lanes)(e, block[r], peak);
         for (int i = 0; i < LANES; i++) part[i] += e[i];
     }
     for (int i = 0; i < LANES; i++) {
-        if (peak[i] > top[i]) sum[i] *= exp((double)top[i] - (double)peak[i]);
-        sum[i] += (double)part[i];
-        top[i] = peak[i];
+        if (peak[i] > g->top[i]) g->sum[i] *= exp((double)g->top[i] - (double)peak[i]);
+        g->sum[i] += (double)part[i];
+        g->top[i] = peak[i];
     }
 }
 
-LOSS_TARGET INLINE void LOSS_NAME(chunk_gradient)(float block[CHUNK][LANES], int rows, const float top[LANES],
-                                                  const float factor[LANES]) {
+LOSS_TARGET INLINE void LOSS_NAME(chunk_gradient)(const train_logits *l, const group *g, int v, int rows,
+                                                  float block[CHUNK][LANES]) {
     for (int r = 0; r < rows; r++) {
-        LOSS_NAME(exp_lanes)(block[r], block[r], top);
-        for (int i = 0; i < LANES; i++) block[r][i] *= factor[i];
+        fetch_row(l, g->b, v + CHUNK + r, g->s, g->count);
+        LOSS_NAME(exp_lanes)(block[r], block[r], g->top);
+        for (int i = 0; i < LANES; i++) block[r][i] *= g->factor[i];
     }
 }
 
@@ -79,7 +82,7 @@ LOSS_TARGET INLINE void LOSS_NAME(group_sum)(const loss_context *c, group *g) {
     for (int v = 0; v < l->vocab; v += CHUNK) {
         int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
         load_chunk(l, g->b, v, rows, g->s, g->count, block);
-        LOSS_NAME(chunk_sum)(block, rows, g->top, g->sum);
+        LOSS_NAME(chunk_sum)(l, g, v, rows, block);
     }
 }
 
@@ -91,7 +94,7 @@ LOSS_TARGET INLINE void LOSS_NAME(group_gradient)(const loss_context *c, group *
     for (int v = 0; v < l->vocab; v += CHUNK) {
         int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
         load_chunk(l, g->b, v, rows, g->s, g->count, block);
-        LOSS_NAME(chunk_gradient)(block, rows, g->top, g->factor);
+        LOSS_NAME(chunk_gradient)(l, g, v, rows, block);
         for (int i = 0; i < g->count; i++) {
             int row = row_in(c, g->targets[i]);
             if (row >= v && row < v + rows) block[row - v][i] -= c->gradient;
