@@ -166,7 +166,7 @@ install: all ## PREFIX=/usr/local, DESTDIR for packages
 	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/
 	install -m 755 $(TRACE) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 include/propane.h $(DESTDIR)$(PREFIX)/include/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e "s|@VERSION@|$$(sed -nE 's/#define PROPANE_VERSION "(.*)"/\1/p' include/propane.h)|" \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(PACKAGES)|' -e "s|@VERSION@|$$(sed -nE 's/#define PROPANE_VERSION "(.*)"/\1/p' include/propane.h)|" \
 	    tools/propane.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/propane.pc
 
 macos: ## compile and link for arm64 macOS on Linux (fetches macOS's headers)

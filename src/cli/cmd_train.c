@@ -78,6 +78,15 @@ static propane_status sizes_config(const model_flags *m, const train_job *j, mod
     return model_config_check(c, "the model's sizes", err);
 }
 
+/* The model that a run of adapters was begun with, which may have moved since. */
+static propane_status base_model(const char *init, const char *base, model_weights **out, propane_error *err) {
+    propane_status status = run_model(init ? init : base, NULL, out, err);
+    if (status == PROPANE_OK || init) return status;
+    const propane_error why = *err;
+    return propane_fail(err, status, "%.700s; the run was begun with that model: say with --init where it is",
+                        why.text);
+}
+
 /* The configuration and, with --init, the weights that the run starts from. */
 static propane_status choose_model(const model_flags *m, train_job *j, propane_error *err) {
     if (j->options.resume) { /* the run's own */
@@ -86,7 +95,7 @@ static propane_status choose_model(const model_flags *m, train_job *j, propane_e
         mem_free(path);
         PROPANE_TRY(status);
         if (j->options.lora_rank > 0) /* the checkpoint has the adapters alone */
-            PROPANE_TRY(run_model(m->init ? m->init : j->options.base, NULL, &j->initial, err));
+            PROPANE_TRY(base_model(m->init, j->options.base, &j->initial, err));
     } else if (m->init) {
         PROPANE_TRY(run_model(m->init, NULL, &j->initial, err));
         j->config = j->initial->config;

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "model/folder.h"
 #include "model/store.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 char *run_path(const char *dir, const char *name) {
@@ -76,10 +77,28 @@ propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *
                             : "");
 }
 
+/* Is the checkpoint one of adapters alone? */
+static bool trains_adapter(const char *dir) {
+    train_options options;
+    propane_error none = {0};
+    char *path = run_path(dir, TRAIN_CHECKPOINT);
+    arena *a = arena_create();
+    train_options_default(&options);
+    bool yes = path && a && train_checkpoint_recall(path, a, &options, &none) == PROPANE_OK && options.lora_rank > 0;
+    arena_free(a);
+    mem_free(path);
+    return yes;
+}
+
 propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err) {
     if (!adapter && model_adapter_is(model) && !run_holds(model, "model.safetensors"))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s holds an adapter and no model; give the model that it is for, and --adapter %s", model,
+                            model);
+    if (run_holds(model, TRAIN_CHECKPOINT) && !run_holds(model, "model.safetensors") && trains_adapter(model))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s holds an adapter's run that is not done, and no model; end it with --resume first "
+                            "(--steps says where)",
                             model);
     PROPANE_TRY(model_store_read(model, out, err));
     propane_status status = adapter ? model_adapter_read(*out, adapter, err) : PROPANE_OK;
