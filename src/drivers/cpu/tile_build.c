@@ -16,6 +16,7 @@
 #define PART           16384 /* elements of a column tile that are a task of their own in each pass */
 #define PART_WIDTH     1024  /* columns of such a tile: whole rows, as memory is read fastest */
 #define PART_CHUNK     2048  /* as COLUMN_CHUNK, for tiles in parts */
+#define ROW_FLOATS     4096  /* of rows that a tile holds whole, side by side */
 #define STRIP          2048  /* floats of an elementwise tile */
 #define TASK_WORK      16384.0 /* element operations that are worth a task */
 #define TASKS_A_THREAD 8
@@ -444,7 +445,7 @@ static void choose_tile(tile_program *out, bool has_axes, bool passes) {
         if (passes && out->fold_rank) choose_parts(out, fold, below);
     } else {
         if (passes) out->chunk = at_most(at_least(TILE_CHUNK_FLOATS / below, 1), whole_chunk);
-        out->rows = at_most(at_least(1024 / fold, 1), rows);
+        out->rows = at_most(at_least(ROW_FLOATS / fold, 1), rows);
     }
 }
 
