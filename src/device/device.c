@@ -46,14 +46,14 @@ static propane_status fail_unknown(const char *uri, propane_error *err) {
                         text_quote(quoted, uri, strlen(uri)), known);
 }
 
-/* *rest is what stands behind the ':'. */
+/* *rest is what stands behind the name and its ':'. */
 static propane_status find_driver(const char *uri, const propane_driver **out, const char **rest, propane_error *err) {
     if (!uri || !*uri) return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for one");
-    size_t length = strcspn(uri, ":");
+    size_t length = strcspn(uri, ":?");
     for (int i = 0; i < propane_drivers_count; i++) {
         const propane_driver *driver = propane_drivers[i];
         if (strlen(driver->name) != length || memcmp(driver->name, uri, length) != 0) continue;
-        *rest = uri[length] ? uri + length + 1 : uri + length;
+        *rest = uri + length + (uri[length] == ':');
         *out = driver;
         return PROPANE_OK;
     }

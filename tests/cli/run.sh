@@ -61,7 +61,7 @@ compare_err() {
 
 run_case() { # $1 expected code, $2 name of the file
     ran=$((ran + 1)) bad=0
-    timeout 60 sh -c "$command" > ../out.got 2> ../err.got < /dev/null
+    timeout "${TEST_TIMEOUT:-120}" sh -c "$command" > ../out.got 2> ../err.got < /dev/null
     code=$?
     [ "$code" = "$1" ] || fail "exit code $code, want $1" "$2"
     [ ! -s ../out.want ] || cmp -s ../out.want ../out.got || fail "standard output: got '$(head -c 300 ../out.got)'" "$2"

@@ -36,7 +36,7 @@ int test_main(const char *title, const test_case *cases, int count, int argc, ch
     for (int i = 0; i < count; i++) {
         if (!selected(cases[i].name, argc, argv)) continue;
         TCase *tcase = tcase_create(cases[i].name);
-        tcase_set_timeout(tcase, seconds ? atof(seconds) : 60.0);
+        tcase_set_timeout(tcase, seconds ? atof(seconds) : 120.0);
         entries[i] = (TTest){cases[i].name, run_case, title, 0};
         tcase_add_loop_test(tcase, &entries[i], i, i + 1);
         suite_add_tcase(suite, tcase);

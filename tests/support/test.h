@@ -29,7 +29,7 @@ typedef struct test_case {
         return test_main(title, cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);                             \
     }
 
-/* Runs all cases, or those whose names are given as arguments. TEST_TIMEOUT (seconds, 60) bounds each. */
+/* Runs all cases, or those whose names are given as arguments. TEST_TIMEOUT (seconds, 120) bounds each. */
 int test_main(const char *title, const test_case *cases, int count, int argc, char **argv);
 
 #define EXPECT(condition) ck_assert_msg(condition, "%s", #condition)

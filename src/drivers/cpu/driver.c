@@ -32,8 +32,8 @@ static propane_status cpu_probe(propane_error *why) {
 static propane_status cpu_open(const char *rest, void **impl, propane_error *err) {
     cpu_isa isa;
     if (*rest)
-        return propane_fail(err, PROPANE_ERR_INVALID, "'cpu:%.40s': the cpu driver takes nothing behind its name",
-                            rest);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "device cpu: it takes nothing behind its name, but '%.40s' is there", rest);
     PROPANE_TRY(cpu_isa_current(&isa, err));
     cpu_device *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);

@@ -8,7 +8,9 @@
 #include "device/driver.h"
 
 static propane_status null_open(const char *rest, void **impl, propane_error *err) {
-    if (*rest) return propane_fail(err, PROPANE_ERR_INVALID, "device 'null:%.60s': null takes nothing after ':'", rest);
+    if (*rest)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "device null: it takes nothing behind its name, but '%.40s' is there", rest);
     *impl = NULL; /* a real driver keeps its handles behind this */
     return PROPANE_OK;
 }

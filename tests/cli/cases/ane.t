@@ -170,6 +170,9 @@ $ propane bench --device null --sweep queue --json
 $ propane bench --device sim:m4 --sweep stream --seconds 0.01
 >~ *simulated
 = 0
+$ propane bench --sweep all --device 'cpu?threads=1'
+2> propane bench: device cpu: it takes nothing behind its name, but '?threads=1' is there
+= 1
 $ propane bench --sweep all --device nowhere
 2> propane bench: device 'nowhere': unknown; known are cpu, ane, sim, null
 = 1
