@@ -381,6 +381,31 @@ TEST(passing) {
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
+/* Items that share A, whose B stand side by side: each layout of A and B, edges in rows and columns of each item, several
+ * passes, by pointers, and what happens to C item by item. */
+TEST(side_by_side) {
+    plan p[24];
+    int count = 0;
+    for (int i = 0; i < 24; i++)
+        p[count++] = (plan){.m = i % 4 == 0 ? 300 : 90 + 7 * i,
+                            .n = i % 3 == 0 ? 64 : 33 + i,
+                            .k = i % 8 == 7 ? 1100 : 30 + 16 * (i % 3),
+                            .batch = 2 + i % 3,
+                            .alpha = i % 5 ? 1 : 0.5f,
+                            .a = (layout)(i & 1),
+                            .b = (layout)(i >> 1 & 1),
+                            .b_type = (cpu_dtype)(i % 7 == 3),
+                            .c_type = (cpu_dtype)(i % 9 == 4),
+                            .share_a = true,
+                            .pointers = i % 6 == 5,
+                            .residual = i % 6 == 1,
+                            .accumulate = i % 6 == 2,
+                            .row_bias = i % 8 == 3,
+                            .col_bias = i % 8 == 4,
+                            .apply = i % 6 == 3};
+    with_threads(p, count);
+}
+
 TEST(vectors) {
     plan p[64];
     int count = 0;
@@ -577,5 +602,5 @@ TEST(pieces) {
             check_pieces((cpu_isa)isa, sizes[i % 4], sizes[i / 4 % 4], i & 16 ? 96 : 512, i & 32, i & 8);
 }
 
-SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(passing), T(vectors),
-      T(empty), T(infinities), T(bands), T(pieces), T(instruction_sets))
+SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(passing), T(side_by_side),
+      T(vectors), T(empty), T(infinities), T(bands), T(pieces), T(instruction_sets))

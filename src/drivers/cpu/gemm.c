@@ -13,8 +13,9 @@
  * A moving A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k, by the tiles of
  * the block before, where they lie across, else (or where there are no such tiles) between the tiles of the block before.
  *
- * Items of a batch that share no operand are whole tasks, each packing for itself. Products with a single row or column
- * are bound by memory and skip packing altogether.
+ * Items of a batch that share A stand side by side, as one B, where A is the larger: A is packed and read once for all. Items
+ * that share no operand are whole tasks, each packing for itself. Products with a single row or column are bound by memory
+ * and skip packing altogether.
  */
 #include "drivers/cpu/gemm.h"
 
@@ -63,9 +64,10 @@ typedef struct gemm_plan {
     bool a_rows;                          /* A is packed in its second form */
     bool by_item;                         /* the standing operand differs from item to item: one item after the other */
     int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
-    int last_height;                      /* of the last panel of A */
-    gemm_tile tile, last_tile;            /* for full panels of A, for the last one */
-    gemm_copy_tile copy_tile;             /* for full panels of a moving A, which the first tile packs; NULL: not */
+    int64_t item_panels;       /* of b_panels, those of an item; fewer where the items' B stand side by side */
+    int last_height;           /* of the last panel of A */
+    gemm_tile tile, last_tile; /* for full panels of A, for the last one */
+    gemm_copy_tile copy_tile;  /* for full panels of a moving A, which the first tile packs; NULL: not */
     int64_t k_blocks, k_block;
     int64_t moving_blocks; /* tasks of an item */
     bool needs_partial;    /* C cannot hold partial sums */
@@ -144,12 +146,15 @@ static int64_t moving_target(const gemm_plan *p) {
     return p->g.a.row_stride == 1 ? ROWS_ACROSS : ROWS_ALONG;
 }
 
+/* How many items' tasks run together. */
+static int64_t task_items(const gemm_plan *p) { return p->by_item || p->item_panels < p->b_panels ? 1 : p->g.batch; }
+
 static void cpu_plan_moving(gemm_plan *p) {
     int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
     int64_t width = p->a_stands ? p->kernels->nr : p->kernels->mr;
     int64_t blocks = div_up(panels * width, moving_target(p));
     if (p->path == PATH_STANDING) { /* an even number of blocks for each thread */
-        int64_t items = p->by_item ? 1 : p->g.batch;
+        int64_t items = task_items(p);
         while (blocks < panels && items * blocks % p->threads) blocks++;
     }
     p->moving_blocks = max_i64(1, min_i64(blocks, panels));
@@ -190,7 +195,7 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
     }
     int64_t last = g->m % p->kernels->mr;
     p->a_panels = div_up(g->m, p->kernels->mr);
-    p->b_panels = div_up(g->n, p->kernels->nr);
+    p->b_panels = p->item_panels = div_up(g->n, p->kernels->nr);
     p->a_height = g->m - last + div_up(last, p->kernels->row_step) * p->kernels->row_step;
     p->last_height = (int)(p->a_height - (p->a_panels - 1) * p->kernels->mr);
     p->a_rows = !g->a.packed && g->a.col_stride == 1 && g->a.row_stride != 1;
@@ -205,6 +210,13 @@ static void cpu_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matr
         p->a_stands = g->a.packed != NULL;
     else
         p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
+    if (a_shared && !b_shared && !g->a.packed && !g->period) { /* side by side? */
+        int64_t all = g->batch * p->b_panels, columns = all * p->kernels->nr;
+        if (g->m > columns || columns * block_words(p) <= B_FLOATS) {
+            p->a_stands = false, b_shared = true;
+            p->b_panels = all;
+        }
+    }
     if (!p->a_stands) p->copy_tile = copy_tile_of(p);
     p->path = PATH_STANDING;
     if (!(p->a_stands ? a_shared : b_shared)) {
@@ -265,7 +277,7 @@ static int panel_height(const gemm_plan *p, int64_t panel) {
     return panel == p->a_panels - 1 ? p->last_height : p->kernels->mr;
 }
 static int64_t panel_cols(const gemm_plan *p, int64_t panel) {
-    return min_i64(p->kernels->nr, p->g.n - panel * p->kernels->nr);
+    return min_i64(p->kernels->nr, p->g.n - panel % p->item_panels * p->kernels->nr);
 }
 
 static const void *element(const gemm_view *v, int64_t index) {
@@ -486,7 +498,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
     const gemm_kernels *k = p->kernels;
     float *aw = a->words + (ia - a->first_panel) * a->panel_words;
     const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
-    int64_t i = ia * k->mr, j = jb * k->nr, rows = panel_rows(p, ia), cols = panel_cols(p, jb);
+    int64_t i = ia * k->mr, j = jb % p->item_panels * k->nr, rows = panel_rows(p, ia), cols = panel_cols(p, jb);
     int height = panel_height(p, ia);
     if (p->g.period) {
         int64_t from = k0, to = k1;
@@ -572,11 +584,13 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
             for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1, NULL, later);
         return;
     }
-    for (int64_t j = 0; j < p->b_panels; j++)
+    for (int64_t j = 0; j < p->b_panels; j++) {
+        if (j && j % p->item_panels == 0) f = finish_of(r, item + j / p->item_panels, k0, k1);
         for (int64_t i = from; i < to; i++) {
             run_tile(p, &f, &own, standing, i, j, kw, k0, k1, j == 0 && i < whole ? source : NULL, later);
             ahead_pack(p, later, false);
         }
+    }
 }
 
 /* The standing operand is packed in parts along k where its rows are columns of memory, else in groups of panels. */
@@ -593,7 +607,6 @@ static void task_pack(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
     (void)worker;
-    gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, r->first_item);
     packed_view whole = packed_scratch(p, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
     int64_t step, from = 0, to = p->a_stands ? p->a_panels : p->b_panels, part0 = r->k0, part1 = r->k1;
     bool along_k;
@@ -605,7 +618,14 @@ static void task_pack(void *context, int task, int worker) {
         from = (int64_t)task * step;
         to = min_i64(to, from + step);
     }
-    pack_panels(p, p->a_stands, &view, whole.words + from * whole.panel_words, from, to, r->k0, r->k1, part0, part1);
+    int64_t item_panels = p->a_stands ? p->a_panels : p->item_panels;
+    for (int64_t end; from < to; from = end) { /* an item after the other, where several stand side by side */
+        int64_t item = r->first_item + from / item_panels, first = from / item_panels * item_panels;
+        gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, item);
+        end = min_i64(to, first + item_panels);
+        pack_panels(p, p->a_stands, &view, whole.words + from * whole.panel_words, from - first, end - first, r->k0,
+                    r->k1, part0, part1);
+    }
 }
 
 static packed_view standing_of(const gemm_run *r) {
@@ -683,7 +703,7 @@ static void run_standing(gemm_run *r) {
     int64_t groups = p->by_item ? p->g.batch : 1;
     for (int64_t group = 0; group < groups; group++) {
         r->first_item = group;
-        r->items = p->by_item ? 1 : p->g.batch;
+        r->items = task_items(p);
         for (int64_t b = 0; b < p->k_blocks; b++) {
             r->k0 = b * p->k_block;
             r->k1 = min_i64(p->g.k, r->k0 + p->k_block);
