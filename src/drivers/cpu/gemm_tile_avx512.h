@@ -23,7 +23,7 @@ typedef struct tile_call {
     float alpha;                   /* 40 */
     int64_t addend;                /* 48: bytes behind C of what is added */
     int64_t back;                  /* 56: from the last row of a turn's source to the first of the next */
-    int64_t piece[4][2];           /* 64: bytes from a piece that is copied to the next, where it lies and where it goes */
+    int64_t piece[4][2]; /* 64: bytes from a piece that is copied to the next, where it lies and where it goes */
 } tile_call;
 
 enum { FETCHING = 28 };
