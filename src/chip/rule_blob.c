@@ -75,9 +75,9 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = r->offset;
     const mil_dtype_info *info = type_of_code(r->code);
     if (!info) return chip_found(out, "the record at offset %llu: the element type has the code %u", at, r->code);
-    if (r->padding > 7 || (r->padding && info->bits >= 8))
-        return chip_found(out, "the record at offset %llu: %llu unused bits with %s elements", at,
-                          (unsigned long long)r->padding, info->name);
+    if (r->padding > 7 || (r->padding && (info->bits >= 8 || !r->bytes)))
+        return chip_found(out, "the record at offset %llu: %llu unused bits in %llu bytes of %s elements", at,
+                          (unsigned long long)r->padding, (unsigned long long)r->bytes, info->name);
     return info->bits >= 8 && r->bytes % (uint64_t)(info->bits / 8) != 0 &&
            chip_found(out, "the record at offset %llu: %llu bytes are no whole number of %s elements", at,
                       (unsigned long long)r->bytes, info->name);
