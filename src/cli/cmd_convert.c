@@ -51,14 +51,6 @@ static propane_status convert_program(const char *from, const char *to, bool pac
     return status;
 }
 
-/* Whether it is a model with weights to export, and not a program. */
-static bool is_model(const char *from) {
-    model_form form;
-    propane_error none = {0};
-    return !mil_is_program_folder(from) && !text_ends_with(from, ".mil") && !text_ends_with(from, ".mlmodel") &&
-           model_store_form(from, &form, &none) == PROPANE_OK;
-}
-
 static void tell_export(const model_weights *w, const model_export_options *o, const char *to, bool package) {
     printf("%s: %" PRId64 " parameters in %s as %s; ", to, w->parameters, o->dtype == MIL_fp16 ? "fp16" : "fp32",
            package ? "a Core ML package" : "MIL text");
@@ -268,7 +260,7 @@ int cmd_convert(int argc, char **argv) {
                   "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
     if (code >= 0) return code;
     const bool mil = text_ends_with(j.to, ".mil"), package = text_ends_with(j.to, ".mlpackage");
-    const bool exports = (mil || package) && is_model(j.from);
+    const bool exports = (mil || package) && run_is_model(j.from);
     propane_error err = {0};
     file_map map;
     if (!file_is_dir(j.from)) { /* a file that cannot be read is no question of flags */

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "chip/chip.h"
 #include "cli/cli.h"
+#include "cli/runfolder.h"
 #include "mil/text.h"
 #include "model/store.h"
 #include "train/plan.h"
@@ -18,9 +19,7 @@ static propane_status read_config(const char *path, model_config *out, propane_e
         model_config_default(out);
         return PROPANE_OK;
     }
-    size_t n = strlen(path);
-    if (!file_is_dir(path) && n > 5 && strcmp(path + n - 5, ".json") == 0) return model_config_read(path, out, err);
-    return model_store_config(path, out, err);
+    return run_config(path, out, err);
 }
 
 /* One line a chip: made for it and not refused by a known rule, or why not. */

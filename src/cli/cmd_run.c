@@ -13,6 +13,7 @@
 #include "cli/run_profile.h"
 #include "cli/session.h"
 #include "device/device.h"
+#include "device/uri.h"
 #include "drivers/cpu/profile.h"
 
 enum { MAX_GIVEN = 64 };
@@ -129,7 +130,7 @@ static void show_engine(FILE *out, const int64_t *ns, int64_t iterations, int64_
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
 static propane_status measure(run_job *j, session *s, propane_error *err) {
-    const bool engine = rig_is_ane(j->session.device), profiled = (j->profile || j->trace) && !engine;
+    const bool engine = device_is(j->session.device, "ane"), profiled = (j->profile || j->trace) && !engine;
     int64_t engine_ns = 0, given = 0;
     int64_t *ns = mem_array((size_t)j->iterations, sizeof *ns), unused;
     if (!ns) return propane_fail_memory(err, (size_t)j->iterations * sizeof *ns);
@@ -165,7 +166,7 @@ static propane_status run_model(run_job *j, session *s, propane_error *err) {
     char uri[300];
     if (j->profile) j->session.device = rig_statistics_uri(j->session.device, uri);
     PROPANE_TRY(session_open(s, j->model, &j->session, err));
-    if ((j->trace || (j->profile && !rig_is_ane(j->session.device))) && strcmp(j->session.device, "cpu") != 0)
+    if ((j->trace || (j->profile && !device_is(j->session.device, "ane"))) && !device_is(j->session.device, "cpu"))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "--profile and --trace are for the cpu device; %s keeps no such "
                             "record",

@@ -23,6 +23,7 @@
 #include "cli/runfolder.h"
 #include "cli/telemetry.h"
 #include "cli/tune.h"
+#include "device/uri.h"
 #include "model/store.h"
 #include "train/checkpoint.h"
 #include "train/group.h"
@@ -259,7 +260,7 @@ static void tell_profile(const train_job *j, double seconds) {
             printf("{\"event\":\"kernel\",\"kernel\":\"%s\",\"place\":\"%s\",\"calls\":%" PRId64
                    ",\"ms\":%.3f,\"gflops\":%.2f,\"gbytes_per_s\":%.2f",
                    t.name, t.host ? "host" : "device", t.calls, ns / 1e6, t.flops * rate, t.bytes * rate);
-            if (rig_is_ane(j->options.device) && !t.host)
+            if (device_is(j->options.device, "ane") && !t.host)
                 progress_number("engine_ms", t.engine_ns >= 0 ? (double)t.engine_ns / 1e6 : NAN);
             printf("}\n");
         } else {
@@ -269,9 +270,9 @@ static void tell_profile(const train_job *j, double seconds) {
     }
     if (!j->json && seconds > 0)
         printf("%-14s %-6s %8s %11.1f %5.1f%%\n", "the rest", "host", "", rest, rest / seconds / 10);
-    if (!j->json && rig_is_ane(j->options.device) && given)
+    if (!j->json && device_is(j->options.device, "ane") && given)
         printf("the engine's own time: %.1f of the device's %.1f ms\n", engine / 1e6, device / 1e6);
-    else if (!j->json && rig_is_ane(j->options.device))
+    else if (!j->json && device_is(j->options.device, "ane"))
         printf("the engine's own time: not given by this engine\n");
 }
 

@@ -13,18 +13,13 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "mil/package.h"
-#include "model/store.h"
+#include "cli/runfolder.h"
 #include "train/plan_cost.h"
 
 /* ---- the model ------------------------------------------------------------------------------------------------------------ */
 
 bool estimate_is_model(const char *path) {
-    model_form form;
-    propane_error none = {0};
-    if (strcmp(path, "stories110m") == 0 || text_ends_with(path, ".json")) return true;
-    if (mil_is_program_folder(path) || text_ends_with(path, ".mil") || text_ends_with(path, ".mlmodel")) return false;
-    return model_store_form(path, &form, &none) == PROPANE_OK;
+    return strcmp(path, "stories110m") == 0 || text_ends_with(path, ".json") || run_is_model(path);
 }
 
 /* The model of most published steps, so that nobody has to write its file. */
@@ -44,8 +39,7 @@ static propane_status read_model(const char *path, model_config *out, propane_er
         stories110m(out);
         return PROPANE_OK;
     }
-    return !file_is_dir(path) && text_ends_with(path, ".json") ? model_config_read(path, out, err)
-                                                               : model_store_config(path, out, err);
+    return run_config(path, out, err);
 }
 
 /* ---- one plan -------------------------------------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "device/uri.h"
 
 extern char **environ;
 
@@ -81,7 +82,7 @@ static const probe_question *find_question(const char *id) {
     return NULL;
 }
 
-static probe_target make_target(const char *uri) { return (probe_target){.uri = uri, .is_ane = rig_is_ane(uri)}; }
+static probe_target make_target(const char *uri) { return (probe_target){.uri = uri, .is_ane = device_is(uri, "ane")}; }
 
 /* ---- one question, here ---------------------------------------------------------------------------------------------------- */
 

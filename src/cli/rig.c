@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "device/uri.h"
 
 enum { MAX_ROUNDS = 1000 };
 
@@ -63,14 +64,9 @@ void rig_close(rig *r) {
     *r = (rig){0};
 }
 
-bool rig_is_ane(const char *uri) { return strncmp(uri, "ane", 3) == 0 && (uri[3] == 0 || uri[3] == ':'); }
-
 const char *rig_statistics_uri(const char *uri, char out[300]) {
-    bool known = rig_is_ane(uri) && !strstr(uri, "statistics=");
-    snprintf(out, 300, "%s%s%s", uri, known && !uri[3] ? ":" : "",
-             !known             ? ""
-             : strchr(uri, '?') ? "&statistics=on"
-                                : "?statistics=on");
+    bool known = device_is(uri, "ane") && !strstr(uri, "statistics=");
+    snprintf(out, 300, "%s%s", uri, !known ? "" : strchr(uri, '?') ? "&statistics=on" : "?statistics=on");
     return out;
 }
 

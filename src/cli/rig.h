@@ -31,7 +31,6 @@ PROPANE_CHECK propane_status rig_run(rig *r, propane_error *err);
 
 /* The uri with the ane driver's statistics=on, which asks for the engine's own times; another device's as it is. */
 const char *rig_statistics_uri(const char *uri, char out[300]);
-bool rig_is_ane(const char *uri);
 
 typedef struct rig_time {
     int64_t best_ns, median_ns;

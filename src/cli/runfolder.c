@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "mil/package.h"
 #include "model/folder.h"
 #include "model/store.h"
 #include "train/checkpoint.h"
@@ -88,6 +89,18 @@ static bool trains_adapter(const char *dir) {
     arena_free(a);
     mem_free(path);
     return yes;
+}
+
+bool run_is_model(const char *path) {
+    model_form form;
+    propane_error none = {0};
+    return !mil_is_program_folder(path) && !text_ends_with(path, ".mil") && !text_ends_with(path, ".mlmodel") &&
+           model_store_form(path, &form, &none) == PROPANE_OK;
+}
+
+propane_status run_config(const char *path, model_config *out, propane_error *err) {
+    if (!file_is_dir(path) && text_ends_with(path, ".json")) return model_config_read(path, out, err);
+    return model_store_config(path, out, err);
 }
 
 propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err) {

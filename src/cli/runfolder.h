@@ -20,6 +20,10 @@ PROPANE_CHECK propane_status run_tokenizer(const char *given, const char *model,
  * fewer, and not twice as many. */
 PROPANE_CHECK propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *t, propane_error *err);
 
+/* Is it a language model, in any form that is read, and no program? */
+bool run_is_model(const char *path);
+/* A model's configuration: of a model in any form, or a .json file that is one. */
+PROPANE_CHECK propane_status run_config(const char *path, model_config *out, propane_error *err);
 /* The model with an adapter's (NULL: none) matrices added to its own. Programs take weights as inputs, so nothing is compiled
  * for it. */
 PROPANE_CHECK propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err);

@@ -19,6 +19,7 @@
 #include "cli/telemetry.h"
 #include "cli/tune_images.h"
 #include "device/device.h"
+#include "device/uri.h"
 #include "drivers/cpu/profile.h"
 #include "train/tune.h"
 #include "train/tune_data.h"
@@ -184,7 +185,7 @@ static propane_status tell_profile(const tune_job *j, propane_error *err) {
 }
 
 static propane_status begin_profile(const tune_job *j, propane_error *err) {
-    if (strcmp(j->options.device, "cpu") != 0)
+    if (!device_is(j->options.device, "cpu"))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--profile is for the cpu device; %s keeps no such record",
                             j->options.device);
     /* the record is the driver's own, not the program's */

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "device/uri.h"
 
 enum { STANDARD_DEPTH = 127, MAX_DEPTH = 4096 };
 
@@ -49,12 +50,11 @@ static propane_status fail_unknown(const char *uri, propane_error *err) {
 /* *rest is what stands behind the name and its ':'. */
 static propane_status find_driver(const char *uri, const propane_driver **out, const char **rest, propane_error *err) {
     if (!uri || !*uri) return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for one");
-    size_t length = strcspn(uri, ":?");
+    const char *behind = uri + device_name_length(uri);
     for (int i = 0; i < propane_drivers_count; i++) {
-        const propane_driver *driver = propane_drivers[i];
-        if (strlen(driver->name) != length || memcmp(driver->name, uri, length) != 0) continue;
-        *rest = uri + length + (uri[length] == ':');
-        *out = driver;
+        if (!device_is(uri, propane_drivers[i]->name)) continue;
+        *rest = behind + (*behind == ':');
+        *out = propane_drivers[i];
         return PROPANE_OK;
     }
     return fail_unknown(uri, err);

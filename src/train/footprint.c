@@ -9,10 +9,11 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "device/uri.h"
 #include "model/lora.h"
 #include "train/plan.h"
 
-static bool on_cpu(const train_options *o) { return !o->device || strncmp(o->device, "cpu", 3) == 0; }
+static bool on_cpu(const train_options *o) { return !o->device || device_is(o->device, "cpu"); }
 
 static bool has_patterns(const train_options *o) {
     return (o->trainable && *o->trainable) || (o->freeze && *o->freeze);

@@ -28,8 +28,10 @@ typedef struct loss_context {
     int groups;                  /* of LANES positions in a sequence */
 } loss_context;
 
+static int size_of(const train_logits *l) { return l->dtype == PROPANE_FP16 ? 2 : 4; }
+
 static char *row_of(const train_logits *l, int b, int v, int s) {
-    return (char *)l->data + b * l->batch_stride + v * l->row_stride + (int64_t)s * (l->dtype == PROPANE_FP16 ? 2 : 4);
+    return (char *)l->data + b * l->batch_stride + v * l->row_stride + (int64_t)s * size_of(l);
 }
 
 /* Rows [v, v+rows) of `count` positions into a dense block; lanes beyond `count` are 0. */
@@ -50,7 +52,7 @@ INLINE void load_chunk(const train_logits *l, int b, int v, int rows, int s, int
 INLINE void fetch_row(const train_logits *l, int b, int v, int s, int count) {
     if (v >= l->vocab) return;
     const char *row = row_of(l, b, v, s);
-    for (int i = 0; i < count * (l->dtype == PROPANE_FP16 ? 2 : 4); i += 64) __builtin_prefetch(row + i, 1);
+    for (int i = 0; i < count * size_of(l); i += 64) __builtin_prefetch(row + i, 1);
 }
 
 INLINE void store_chunk(const train_logits *l, int b, int v, int rows, int s, int count, float block[CHUNK][LANES]) {

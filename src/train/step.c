@@ -14,6 +14,7 @@
 #include "base/half.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "device/uri.h"
 #include "train/dropout.h"
 #include "train/embed.h"
 #include "train/loss.h"
@@ -1074,10 +1075,7 @@ static propane_status open_device(train_step *s, const char *uri, propane_error 
 
 static const char *device_uri(const train_step *s) { return s->options.device ? s->options.device : "cpu"; }
 
-static bool on_cpu(const train_step *s) {
-    const char *uri = device_uri(s);
-    return strcmp(uri, "cpu") == 0 || strncmp(uri, "cpu:", 4) == 0;
-}
+static bool on_cpu(const train_step *s) { return device_is(device_uri(s), "cpu"); }
 
 static propane_status open_devices(train_step *s, propane_error *err) {
     s->two_queues = s->options.two_queues || !on_cpu(s);

@@ -25,7 +25,7 @@ gemm_ahead gemm_ahead_of(const gemm_plan *p, const gemm_view *v, int64_t from, i
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, size = v->dtype == CPU_F16 ? 2 : 4;
     int64_t across = is_a ? v->row_stride : v->col_stride, along = is_a ? v->col_stride : v->row_stride;
     int64_t count = min_i64(to * width, is_a ? p->g.m : p->g.n) - from * width;
-    gemm_ahead h = {.along = along == 1, .k = k1 - k0, .share = words_of(p, k0, k1) / GEMM_BLOCK * 2, .view = *v};
+    gemm_ahead h = {.along = along == 1, .share = words_of(p, k0, k1) / GEMM_BLOCK * 2, .view = *v};
     if (v->pieces || v->stored || (along != 1 && across != 1) || !h.share) return h;
     h.base = element(v, from * width * across + k0 * along);
     h.step = (h.along ? across : along) * size;
@@ -48,7 +48,7 @@ void gemm_ahead_pack(const gemm_plan *p, gemm_ahead *h, bool all) {
         return;
     }
     int64_t width = p->kernels->mr, step = padded_words(p, h->k0, h->k1) * width;
-    int64_t end = h->along ? h->to - h->from : h->k;
+    int64_t end = h->along ? h->to - h->from : h->k1 - h->k0;
     if (!all) end = min_i64(end, h->along ? 2 * h->tile / width : h->tile / max_i64(1, div_up(h->lines, 2)) * h->share);
     if (end <= h->packed) return;
     int64_t from = h->along ? h->from + h->packed : h->from, to = h->along ? h->from + end : h->to;
@@ -74,7 +74,7 @@ gemm_next gemm_ahead_next(const gemm_plan *p, gemm_ahead *h, const void *own, bo
     if (h->base && h->along && 2 * tile < h->lines)
         return (gemm_next){
             .at = h->base + 2 * tile * h->step, .step = 64, .second = 2 * tile + 1 < h->lines ? h->step : 0};
-    if (h->base && !h->along && tile / pairs * h->share < h->k)
+    if (h->base && !h->along && tile / pairs * h->share < h->k1 - h->k0)
         return (gemm_next){
             .at = h->base + tile / pairs * h->share * h->step + tile % pairs * 128, .step = h->step, .second = 64};
     return (gemm_next){.at = own};

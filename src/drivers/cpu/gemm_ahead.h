@@ -6,14 +6,14 @@
 
 #include "drivers/cpu/gemm_plan.h"
 
-/* The block that this thread will most likely take next: tiles fetch what it is packed from, and between them it is packed, a
- * few of its panels or of its k at a time, as they have come. A tile can fetch lines along k, two rows, or lines across, two
- * of each k. */
+/* The block that this thread will most likely take next: tiles fetch what it is packed from, and they copy it, or between
+ * them it is packed, a few of its panels or of its k at a time, as they have come. A tile can fetch lines along k, two rows,
+ * or lines across, two of each k. */
 typedef struct gemm_ahead {
     const char *base; /* NULL: nothing is fetched */
     bool along;
-    int64_t step, lines, k; /* bytes to the next row or the next k; rows or lines of a k */
-    int64_t tile, share;    /* counts tiles; how many k of two lines each of them takes */
+    int64_t step, lines; /* bytes to the next row or the next k; rows or lines of a k */
+    int64_t tile, share; /* counts tiles; how many k of two lines each of them takes */
     gemm_view view;
     int64_t from, to, k0, k1;
     float *words;   /* where it is packed; NULL: not here */

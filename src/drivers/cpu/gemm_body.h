@@ -5,7 +5,8 @@
  *   GEMM_HEIGHTS_IN_C(X) those that are made here; the others are there already. Not defined: all
  *   GEMM_STEP, GEMM_MR   smallest and largest height
  *   GEMM_NRV             vectors in a row of a tile (1 to 4)
- *   GEMM_COPY_TILE       a tile that packs by the way; may be missing
+ *   GEMM_COPY_TILE       a tile that packs by the way, and with it GEMM_PASS_TILE and GEMM_PASS_TILE_F16, which copy
+ *                        other panels; may be missing
  *   GEMM_PAIR            1, or 2 with GEMM_DOT, gemm_pack_along, gemm_pack_across for bfloat16 pairs
  *
  * A tile keeps height x NRV accumulators in registers; each step of k loads NRV vectors of B and broadcasts one word of

@@ -14,7 +14,7 @@ static const void *piece_of(const gemm_plan *p, const gemm_view *v, int64_t k, i
     return (const char *)v->data + v->pieces[piece] - piece * p->g.piece * along * (v->dtype == CPU_F16 ? 2 : 4);
 }
 
-/* The same where rows are made while they are packed. */
+/* gemm_pack_panels, where rows are made while they are packed. */
 static void pack_stored(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
                         int64_t k0, int64_t k1) {
     _Alignas(GEMM_ALIGN) float rows[64 * STORED_K];
@@ -34,8 +34,8 @@ static void pack_stored(const gemm_plan *p, bool is_a, const gemm_view *v, float
     }
 }
 
-/* Panels from .. to-1 of one operand for the pass k0 .. k1. Where a panel's rows are columns of memory, all panels take a
- * few of them before any takes the next: so a page is read from end to end, in as many streams as the machine foresees. */
+/* Where a panel's rows are columns of memory, all panels take a few of them before any takes the next: so a page is read
+ * from end to end, in as many streams as the machine foresees. */
 void gemm_pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
                       int64_t k0, int64_t k1, int64_t part0, int64_t part1) {
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, across = is_a ? v->row_stride : v->col_stride;

@@ -31,13 +31,11 @@ typedef struct gemm_plan {
     int64_t items, moving_blocks; /* items whose tasks run together, tasks of each */
     bool needs_partial;           /* C cannot hold partial sums */
     bool residual_first;          /* the residual is all that happens to C, and tiles can add to it as they write C */
-    bool packs_ahead;             /* tasks pack their next block between the tiles of the one before */
+    bool packs_ahead;             /* tasks pack their next block beside the tiles of the one before */
     size_t standing_bytes, partial_bytes, squares_bytes, block_bytes, worker_bytes;
 } gemm_plan;
 
-static inline size_t gemm_bytes(int64_t floats) {
-    return ((size_t)floats * 4 + GEMM_ALIGN - 1) / GEMM_ALIGN * GEMM_ALIGN;
-}
+static inline size_t gemm_bytes(int64_t floats) { return (size_t)round_up(floats * 4, GEMM_ALIGN); }
 
 /* Of `g` for that many threads. `residual` is for the turned residual and must live as long as the plan. */
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual);

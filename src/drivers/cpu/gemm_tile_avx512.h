@@ -28,6 +28,18 @@ typedef struct tile_call {
 
 enum { FETCHING = 28 };
 
+VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool add, const gemm_next *fetch) {
+    const int64_t turns = kw / 4, late = turns < FETCHING ? turns & ~(int64_t)1 : FETCHING;
+    const uintptr_t addend = (uintptr_t)(fetch->addend ? fetch->addend : c);
+    return (tile_call){.fetching_turns = fetch->row ? late : 0,
+                       .steps = kw % 4,
+                       .c = c,
+                       .c_row = ldc * 4,
+                       .add = add,
+                       .alpha = alpha,
+                       .addend = (int64_t)(addend - (uintptr_t)c)};
+}
+
 #define TILE_TEXT(x)  #x
 #define TILE_PLACE(x) TILE_TEXT(x)
 
@@ -125,36 +137,38 @@ enum { FETCHING = 28 };
     "test $1, %[turns]\n\t"                                       \
     "cmovne %[free], %[line]\n\t"
 
+/* All turns but the last single steps: those that fetch lines of C, and the others before them. */
+#define TILE_TURNS(turn)                                          \
+    TILE_EACH(TILE_CLEAR)                                         \
+    "test %[turns], %[turns]\n\t"                                 \
+    "jle 2f\n\t"                                                  \
+    ".p2align 6\n"                                                \
+    "1:\n\t"                                                      \
+    turn                                                          \
+    "dec %[turns]\n\t"                                            \
+    "jg 1b\n"                                                     \
+    "2:\n\t"                                                      \
+    "mov (%[call]), %[turns]\n\t"                                 \
+    "mov 48(%[call]), %[addend]\n\t"                              \
+    "test %[turns], %[turns]\n\t"                                 \
+    "jle 4f\n\t"                                                  \
+    ".p2align 6\n"                                                \
+    "3:\n\t"                                                      \
+    turn                                                          \
+    TILE_LINE                                                     \
+    "dec %[turns]\n\t"                                            \
+    "jg 3b\n"                                                     \
+    "4:\n\t"
+
 /* STEP and ROW: bytes from a word of A to that of the next step, of the next row. */
 #define TILE_WRITTEN_OUT(NAME, STEP, ROW)                         \
     static VTARGET void NAME(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add, \
                              const gemm_next *fetch) {            \
-        int64_t turns = kw / 4, late = !fetch->row ? 0 : turns < FETCHING ? turns & ~(int64_t)1 : FETCHING; \
-        uintptr_t addend = (uintptr_t)(fetch->addend ? fetch->addend : c); \
-        tile_call call = {late, kw % 4, c, ldc * 4, add, alpha, (int64_t)(addend - (uintptr_t)c)}; \
+        tile_call call = tile_call_of(kw, c, ldc, alpha, add, fetch); \
+        int64_t turns = kw / 4 - call.fetching_turns, addend;     \
         const char *now = fetch->at, *then = now + fetch->second, *line = (const char *)fetch->row, *free; \
-        turns -= late;                                            \
         __asm__ volatile(                                         \
-            TILE_EACH(TILE_CLEAR)                                 \
-            "test %[turns], %[turns]\n\t"                         \
-            "jle 2f\n\t"                                          \
-            ".p2align 6\n"                                        \
-            "1:\n\t"                                              \
-            TILE_TURN_OF(STEP, ROW)                               \
-            "dec %[turns]\n\t"                                    \
-            "jg 1b\n"                                             \
-            "2:\n\t"                                              \
-            "mov (%[call]), %[turns]\n\t"                         \
-            "mov 48(%[call]), %[addend]\n\t"                      \
-            "test %[turns], %[turns]\n\t"                         \
-            "jle 4f\n\t"                                          \
-            ".p2align 6\n"                                        \
-            "3:\n\t"                                              \
-            TILE_TURN_OF(STEP, ROW)                               \
-            TILE_LINE                                             \
-            "dec %[turns]\n\t"                                    \
-            "jg 3b\n"                                             \
-            "4:\n\t"                                              \
+            TILE_TURNS(TILE_TURN_OF(STEP, ROW))                   \
             "mov 8(%[call]), %[turns]\n\t"                        \
             "test %[turns], %[turns]\n\t"                         \
             "jle 6f\n"                                            \
@@ -187,9 +201,9 @@ enum { FETCHING = 28 };
 
 static VTARGET void copy_rows_14(float *a, const float *source, int64_t stride, const float *b, int64_t kw, float *c, int64_t ldc,
                                  float alpha, bool add, const gemm_next *fetch) {
-    int64_t turns = kw / 4 - 1;
-    uintptr_t addend = (uintptr_t)(fetch->addend ? fetch->addend : c);
-    tile_call call = {0, 0, c, ldc * 4, add, alpha, (int64_t)(addend - (uintptr_t)c), 16 - 11 * stride};
+    tile_call call = tile_call_of(kw, c, ldc, alpha, add, fetch);
+    call.back = 16 - 11 * stride;
+    int64_t turns = kw / 4 - 1, addend;
     const char *now = fetch->at, *then = now + fetch->second, *free;
     __asm__ volatile(
         COPY_FIRST(0) COPY_SECOND(0) COPY_THIRD(0) COPY_FOURTH(0)
@@ -227,37 +241,17 @@ static VTARGET void copy_rows_14(float *a, const float *source, int64_t stride, 
 #define TILE_PASSING(NAME, LOAD, PIECE, LAST)                          \
     static VTARGET void NAME(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add, \
                              const gemm_next *fetch) {            \
-        int64_t turns = kw / 4, late = !fetch->row ? 0 : turns < FETCHING ? turns : FETCHING; \
-        uintptr_t addend = (uintptr_t)(fetch->addend ? fetch->addend : c); \
-        tile_call call = {late, 0, c, ldc * 4, add, alpha, (int64_t)(addend - (uintptr_t)c), 0, \
-                          {{PIECE, fetch->put_step}, \
-                           {fetch->step - 3 * PIECE, 56 - 3 * fetch->put_step}, \
-                           {PIECE, fetch->put_step}, {PIECE, fetch->put_step}}}; \
+        tile_call call = tile_call_of(kw, c, ldc, alpha, add, fetch); \
+        int64_t turns = kw / 4 - call.fetching_turns, addend;     \
         const char *take = fetch->at, *line = (const char *)fetch->row, *free; \
         float *put = fetch->put;                                  \
-        turns -= late;                                            \
+        for (int i = 0; i < 4; i++) call.piece[i][0] = PIECE, call.piece[i][1] = fetch->put_step; \
+        call.piece[1][0] = fetch->step - 3 * PIECE; /* turns count down: the fourth ends on 1 */ \
+        call.piece[1][1] = 56 - 3 * fetch->put_step;              \
         __asm__ volatile(                                         \
             "mov $0x3fff, %k[free]\n\t"                           \
             "kmovw %k[free], %%k1\n\t"                            \
-            TILE_EACH(TILE_CLEAR)                                 \
-            "test %[turns], %[turns]\n\t"                         \
-            "jle 2f\n\t"                                          \
-            ".p2align 6\n"                                        \
-            "1:\n\t"                                              \
-            TILE_TURN_WITH(56, 4, , PASS_PIECE(LOAD, LAST), , )   \
-            "dec %[turns]\n\t"                                    \
-            "jg 1b\n"                                             \
-            "2:\n\t"                                              \
-            "mov (%[call]), %[turns]\n\t"                         \
-            "mov 48(%[call]), %[addend]\n\t"                      \
-            "test %[turns], %[turns]\n\t"                         \
-            "jle 4f\n\t"                                          \
-            ".p2align 6\n"                                        \
-            "3:\n\t"                                              \
-            TILE_TURN_WITH(56, 4, , PASS_PIECE(LOAD, LAST), , TILE_LINE) \
-            "dec %[turns]\n\t"                                    \
-            "jg 3b\n"                                             \
-            "4:\n\t"                                              \
+            TILE_TURNS(TILE_TURN_WITH(56, 4, , PASS_PIECE(LOAD, LAST), , )) \
             TILE_END                                              \
             : [a] "+r"(a), [b] "+r"(b), [turns] "+r"(turns), [take] "+r"(take), [put] "+r"(put), [line] "+r"(line), \
               [free] "=&r"(free), [addend] "=&r"(addend)          \

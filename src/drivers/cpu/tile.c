@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/half.h"
+#include "base/whole.h"
 
 /* ---- boxes in memory ------------------------------------------------------------------------------------------------ */
 
@@ -703,7 +704,7 @@ propane_status cpu_tile_run(const cpu_run *run, const void *args, propane_error 
         run_parts(&c);
         return PROPANE_OK;
     }
-    int64_t tasks = (c.t->tiles + c.t->tiles_a_task - 1) / c.t->tiles_a_task;
+    int64_t tasks = div_up(c.t->tiles, c.t->tiles_a_task);
     cpu_plan_parallel(run, tile_task, &c, (int)tasks);
     return PROPANE_OK;
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/whole.h"
 #include "drivers/cpu/tile_build.h"
 
 #define ROWS_LIMIT     32768 /* folded elements that one tile holds whole */
@@ -400,29 +401,25 @@ static void make_space(const tile_builder *t, space *s) {
     for (int k = 0; k < outer_count; k++) add_axis(t, s, 0, kept[k]);
 }
 
-static int64_t at_least(int64_t x, int64_t low) { return x < low ? low : x; }
-
-static int64_t at_most(int64_t x, int64_t high) { return x > high ? high : x; }
-
 /* Columns side by side in a tile that goes over the fold in passes. */
 static int64_t column_width(const tile_program *t) {
     int64_t width = 256, others = 1;
     for (int d = 0; d < t->outer_rank; d++) others *= t->outer[d];
-    while (width > 64 && others * ((t->inner + width - 1) / width) < COLUMN_TILES) width /= 2;
+    while (width > 64 && others * div_up(t->inner, width) < COLUMN_TILES) width /= 2;
     return width;
 }
 
 /* Tiles so large that their fold is cut in parts: those are as wide as can be. */
 static void choose_parts(tile_program *out, int64_t fold, int64_t below) {
-    int64_t width = at_most(out->inner, PART_WIDTH);
+    int64_t width = min_i64(out->inner, PART_WIDTH);
     if (fold * width < 2 * PART) return;
-    int64_t chunk = at_most(at_least(PART_CHUNK / (below * width), 1), out->fold[0]);
-    int64_t length = at_least(PART / (below * width) / chunk, 1) * chunk;
+    int64_t chunk = min_i64(max_i64(PART_CHUNK / (below * width), 1), out->fold[0]);
+    int64_t length = max_i64(PART / (below * width) / chunk, 1) * chunk;
     if (length >= out->fold[0]) return;
     out->width = width;
     out->chunk = chunk;
     out->part_length = length;
-    out->parts = (out->fold[0] + length - 1) / length;
+    out->parts = div_up(out->fold[0], length);
 }
 
 /* Rows, width and chunk of a tile. They depend on shapes alone, never on the number of threads. */
@@ -436,16 +433,16 @@ static void choose_tile(tile_program *out, bool has_axes, bool passes) {
     out->chunk = whole_chunk;
     out->parts = 1;
     if (!has_axes) {
-        out->width = at_most(out->inner, STRIP);
-        if (out->width == out->inner) out->rows = at_most(at_least(STRIP / out->width, 1), rows);
+        out->width = min_i64(out->inner, STRIP);
+        if (out->width == out->inner) out->rows = min_i64(max_i64(STRIP / out->width, 1), rows);
     } else if (out->columns) {
         int64_t width = passes ? column_width(out) : COLUMN_FLOATS / fold / 16 * 16;
-        out->width = at_most(at_least(at_most(width, 512), 16), out->inner);
-        if (passes) out->chunk = at_most(at_least(COLUMN_CHUNK / (below * out->width), 1), whole_chunk);
+        out->width = min_i64(max_i64(min_i64(width, 512), 16), out->inner);
+        if (passes) out->chunk = min_i64(max_i64(COLUMN_CHUNK / (below * out->width), 1), whole_chunk);
         if (passes && out->fold_rank) choose_parts(out, fold, below);
     } else {
-        if (passes) out->chunk = at_most(at_least(TILE_CHUNK_FLOATS / below, 1), whole_chunk);
-        out->rows = at_most(at_least(ROW_FLOATS / fold, 1), rows);
+        if (passes) out->chunk = min_i64(max_i64(TILE_CHUNK_FLOATS / below, 1), whole_chunk);
+        out->rows = min_i64(max_i64(ROW_FLOATS / fold, 1), rows);
     }
 }
 
@@ -516,14 +513,14 @@ static propane_status tell_sharing(tile_builder *t) {
 }
 
 static void split_tasks(const tile_builder *t, tile_program *out, int64_t count) {
-    out->row_chunks = out->outer_rank ? (out->outer[out->outer_rank - 1] + out->rows - 1) / out->rows : 1;
-    out->width_chunks = (out->inner + out->width - 1) / out->width;
+    out->row_chunks = out->outer_rank ? div_up(out->outer[out->outer_rank - 1], out->rows) : 1;
+    out->width_chunks = div_up(out->inner, out->width);
     out->tiles = count ? out->row_chunks * out->width_chunks : 0;
     for (int d = 0; d + 1 < out->outer_rank; d++) out->tiles *= out->outer[d];
     double total = (double)count * (t->work + 2 * t->view_count);
     int64_t tasks = (int64_t)(total / TASK_WORK);
-    tasks = at_most(at_least(tasks, 1), (int64_t)t->p->threads * TASKS_A_THREAD);
-    out->tiles_a_task = at_least((out->tiles + tasks - 1) / tasks, 1);
+    tasks = min_i64(max_i64(tasks, 1), (int64_t)t->p->threads * TASKS_A_THREAD);
+    out->tiles_a_task = max_i64(div_up(out->tiles, tasks), 1);
 }
 
 static propane_status finish(tile_builder *t, propane_error *err) {
@@ -537,7 +534,7 @@ static propane_status finish(tile_builder *t, propane_error *err) {
     cpu_tile_combine(t);
     bool passes = cpu_tile_order(t, out);
     choose_tile(out, t->has_axes, passes);
-    out->scratch_bytes = (cpu_tile_registers(t, out) + 63) / 64 * 64;
+    out->scratch_bytes = round_up(cpu_tile_registers(t, out), 64);
     for (int i = 0; i < t->instr_count; i++)
         if (t->instrs[i].kind == TILE_REDUCE) t->instrs[i].place = (short)out->reductions++;
     int64_t count = mil_type_count(&t->node->shape);
