@@ -6,10 +6,11 @@
  *
  * Two limits are measured in the same rounds, before each step (before four, where a step is short). Both are arithmetic
  * of the matrix products (causal attention counted as context * (context + 1) / 2, nothing that is computed twice) at a
- * rate, and 28 bytes a parameter at the rate at which a sweep reads four arrays and writes three of them. The rate is that of the multiply-add
- * units ("units"), which no product reaches, or the best that any product showed: Propane's, OpenBLAS's or oneDNN's where
- * they are installed, of a large square and of the step's own shapes ("products"). Times are the best and the median; with
- * one thread they are the thread's own, so that other work on the machine counts less.
+ * rate, and 28 bytes a parameter at the rate at which a sweep reads four arrays and writes three of them. The rate is that of
+ * the multiply-add units ("units"), which no product reaches, or that of the fastest product: Propane's, OpenBLAS's or
+ * oneDNN's where they are installed, of a large square and of the step's own shapes ("products"). The best step is compared
+ * with the best rates, the median step with the median ones: what is short meets a calm moment of the machine more often than
+ * what takes a second. With one thread times are the thread's own, so that other work on the machine counts less.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -30,6 +31,8 @@ enum {
     SHORT_NS = 300000000,
     SWEEP_FLOATS = 1 << 23,
     SQUARE = 1024,
+    SHAPES = 4,
+    RUNS = 3, /* of a product in a round that count, behind one that does not */
     PRODUCT_FLOATS = 1 << 22
 };
 
@@ -40,14 +43,41 @@ typedef struct row {
 
 /* ---- the machine ------------------------------------------------------------------------------------------------------ */
 
+enum { PROPANE, OTHERS, MAKERS = OTHERS + MACHINE_LIBRARIES };
+
+/* What was measured of one thing: a nanosecond. */
+typedef struct rates {
+    double each[MOST_ROUNDS * RUNS];
+    int count;
+} rates;
+
 typedef struct machine {
     cpu_isa isa;
-    float *sweep;                 /* four arrays of SWEEP_FLOATS */
-    float *memory[4];             /* operands and scratch of products, PRODUCT_FLOATS each */
-    double units, product, bytes; /* a nanosecond: the best so far */
-    const char *who;              /* whose product that was */
+    float *sweep;     /* four arrays of SWEEP_FLOATS */
+    float *memory[4]; /* operands and scratch of products, PRODUCT_FLOATS each */
+    rates units, bytes, products[SHAPES][MAKERS];
     machine_library others[MACHINE_LIBRARIES];
 } machine;
+
+static void note(rates *r, double rate) {
+    int i = r->count++;
+    for (; i > 0 && r->each[i - 1] < rate; i--) r->each[i] = r->each[i - 1];
+    r->each[i] = rate;
+}
+
+static double rate_of(const rates *r, bool median) { return r->count ? r->each[median ? r->count / 2 : 0] : 0; }
+
+/* Of the fastest product. `who`: whose it is; NULL: not wanted */
+static double product_rate(const machine *m, bool median, const char **who) {
+    double most = 0;
+    for (int i = 0; i < SHAPES * MAKERS; i++) {
+        const double rate = rate_of(&m->products[i / MAKERS][i % MAKERS], median);
+        if (rate <= most) continue;
+        most = rate;
+        if (who) *who = i % MAKERS == PROPANE ? "Propane" : m->others[i % MAKERS - OTHERS].name;
+    }
+    return most;
+}
 
 static void task_sweep(void *context, int task, int worker) {
     float *w = (float *)context + (int64_t)task * 16384, *m = w + SWEEP_FLOATS, *v = m + SWEEP_FLOATS;
@@ -60,50 +90,45 @@ static void task_sweep(void *context, int task, int worker) {
     }
 }
 
-static void note_product(machine *m, const machine_product *p, int64_t ns, const char *who) {
-    double rate = 2.0 * (double)p->m * (double)p->n * (double)p->k / (double)ns;
-    if (rate > m->product) m->product = rate, m->who = who;
-}
-
-/* One product by everyone, the second of two counts: the first packs into memory that is new to it. */
-static void measure_product(machine *m, const machine_product *p, bool bf16) {
-    cpu_gemm g = {.isa = m->isa, .bf16 = bf16, .m = p->m, .n = p->n, .k = p->k, .batch = 1, .alpha = 1};
-    g.a = (cpu_matrix){.data = p->a, .row_stride = p->turn_a ? 1 : p->k, .col_stride = p->turn_a ? p->m : 1};
-    g.b = (cpu_matrix){.data = p->b, .row_stride = p->turn_b ? 1 : p->n, .col_stride = p->turn_b ? p->k : 1};
-    g.c = (cpu_matrix){.data = p->c, .row_stride = p->n, .col_stride = 1};
+/* By everyone; the first run, which packs into memory that is new to it, does not count. */
+static void measure_product(machine *m, int shape, machine_product p, bool bf16) {
+    cpu_gemm g = {.isa = m->isa, .bf16 = bf16, .m = p.m, .n = p.n, .k = p.k, .batch = 1, .alpha = 1};
+    p.a = m->memory[0], p.b = m->memory[1], p.c = m->memory[2];
+    g.a = (cpu_matrix){.data = p.a, .row_stride = p.turn_a ? 1 : p.k, .col_stride = p.turn_a ? p.m : 1};
+    g.b = (cpu_matrix){.data = p.b, .row_stride = p.turn_b ? 1 : p.n, .col_stride = p.turn_b ? p.k : 1};
+    g.c = (cpu_matrix){.data = p.c, .row_stride = p.n, .col_stride = 1};
     if (cpu_gemm_scratch_bytes(&g, pool_threads()) > PRODUCT_FLOATS * sizeof(float)) return;
-    for (int i = 0; i < 2; i++) {
-        int64_t start = machine_ns();
-        cpu_gemm_run(&g, m->memory[3]);
-        note_product(m, p, machine_ns() - start, "Propane");
-    }
-    for (int l = 0; l < MACHINE_LIBRARIES; l++) {
-        if (!machine_has(&m->others[l])) continue;
-        machine_rest();
-        for (int i = 0; i < 2; i++) {
+    for (int maker = 0; maker < MAKERS; maker++) {
+        if (maker != PROPANE && !machine_has(&m->others[maker - OTHERS])) continue;
+        for (int i = 0; i <= RUNS; i++) {
             int64_t start = machine_ns();
-            machine_run(&m->others[l], p);
-            note_product(m, p, machine_ns() - start, m->others[l].name);
+            if (maker == PROPANE)
+                cpu_gemm_run(&g, m->memory[3]);
+            else
+                machine_run(&m->others[maker - OTHERS], &p);
+            const double flops = 2.0 * (double)p.m * (double)p.n * (double)p.k;
+            if (i > 0) note(&m->products[shape][maker], flops / (double)(machine_ns() - start));
         }
+        machine_rest();
     }
-    machine_rest();
 }
 
 static void measure_machine(machine *m, const row *r, bool bf16) {
-    double units = machine_units(m->isa, 8);
-    if (units > m->units) m->units = units;
+    note(&m->units, machine_units(m->isa, 8));
     int64_t start = machine_ns(), tokens = (int64_t)r->batch * r->context;
     pool_run(task_sweep, m->sweep, SWEEP_FLOATS / 16384);
-    double rate = 28.0 * SWEEP_FLOATS / (double)(machine_ns() - start);
-    if (rate > m->bytes) m->bytes = rate;
+    note(&m->bytes, 28.0 * SWEEP_FLOATS / (double)(machine_ns() - start));
     if (tokens > 1024) tokens = 1024;
-    const float *a = m->memory[0], *b = m->memory[1];
-    measure_product(m, &(machine_product){SQUARE, SQUARE, SQUARE, .a = a, .b = b, .c = m->memory[2]}, bf16);
-    measure_product(m, &(machine_product){r->hidden, tokens, r->width, .a = a, .b = b, .c = m->memory[2]}, bf16);
-    measure_product(
-        m, &(machine_product){r->hidden, r->width, tokens, .turn_b = true, .a = a, .b = b, .c = m->memory[2]}, bf16);
-    measure_product(
-        m, &(machine_product){r->width, tokens, r->hidden, .turn_a = true, .a = a, .b = b, .c = m->memory[2]}, bf16);
+    measure_product(m, 0, (machine_product){SQUARE, SQUARE, SQUARE}, bf16);
+    measure_product(m, 1, (machine_product){r->hidden, tokens, r->width}, bf16);
+    measure_product(m, 2, (machine_product){r->hidden, r->width, tokens, .turn_b = true}, bf16);
+    measure_product(m, 3, (machine_product){r->width, tokens, r->hidden, .turn_a = true}, bf16);
+}
+
+/* What is measured of a row is measured with it. */
+static void forget_rates(machine *m) {
+    m->units.count = m->bytes.count = 0;
+    for (int i = 0; i < SHAPES * MAKERS; i++) m->products[i / MAKERS][i % MAKERS].count = 0;
 }
 
 static bool open_machine(machine *m) {
@@ -189,20 +214,34 @@ static propane_status run_round(train_step *s, const row *r, const int32_t *toke
     return PROPANE_OK;
 }
 
-static void print_row(const row *r, const model_weights *w, machine *m, times *t) {
+/* A step of `ns` as a part of the limits that the machine's rates set. */
+static void print_limits(const machine *m, double flops, double bytes, bool median, double ns) {
+    const double sweep = bytes / rate_of(&m->bytes, median), rate = rate_of(&m->units, median);
+    const double units = rate > 0 ? flops / rate + sweep : 0, products = flops / product_rate(m, median, NULL) + sweep;
+    printf(" %8.1f %8.1f %5.1f%% %8.1f %5.1f%%", ns / 1e6, units / 1e6, 100 * units / ns, products / 1e6,
+           100 * products / ns);
+}
+
+static void print_row(const row *r, const model_weights *w, const machine *m, times *t) {
     double tokens = (double)r->batch * r->context;
     double flops = 6 * (double)w->parameters * tokens + 6.0 * r->width * r->layers * tokens * (r->context + 1);
-    double sweep = 28 * (double)w->parameters / m->bytes;
-    double units = m->units > 0 ? flops / m->units + sweep : 0, products = flops / m->product + sweep;
+    double bytes = 28 * (double)w->parameters;
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     qsort(t->step, (size_t)t->count, sizeof t->step[0], compare);
-    const part *first = &t->step[0];
-    double best = (double)first->all, median = (double)t->step[t->count / 2].all;
-    printf("%-15s %8.1f %8.1f %8.1f %6.1f%% %6.1f%% %8.1f %6.1f%% %6.1f%% %8.1f %8.1f %7.1f %7.1f %8ld\n", r->name,
-           best / 1e6, median / 1e6, units / 1e6, 100 * units / best, 100 * units / median, products / 1e6,
-           100 * products / best, 100 * products / median, flops / best, (double)first->batch / 1e6,
-           (double)first->norm / 1e6, (double)first->update / 1e6, usage.ru_maxrss / 1024);
+    const part *best = &t->step[0], *median = &t->step[t->count / 2];
+    printf("%-15s", r->name);
+    print_limits(m, flops, bytes, false, (double)best->all);
+    print_limits(m, flops, bytes, true, (double)median->all);
+    printf(" %8.1f %7.1f %7.1f %8ld\n", (double)median->batch / 1e6, (double)median->norm / 1e6,
+           (double)median->update / 1e6, usage.ru_maxrss / 1024);
+    const char *who = "";
+    double fastest = product_rate(m, false, &who);
+    printf("  best and median: units %.1f and %.1f GFLOP/s, product %.1f (%s)", rate_of(&m->units, false),
+           rate_of(&m->units, true), fastest, who);
+    fastest = product_rate(m, true, &who);
+    printf(" and %.1f (%s), sweep %.1f and %.1f GB/s\n", fastest, who, rate_of(&m->bytes, false),
+           rate_of(&m->bytes, true));
     fflush(stdout);
 }
 
@@ -215,6 +254,7 @@ static propane_status bench_with(const row *r, const train_step_options *o, mode
     if (!tokens) return propane_fail_memory(err, (size_t)count * 8);
     for (int64_t i = 0; i < 2 * count; i++) tokens[i] = (int32_t)((i * 7919 + 13) % r->vocab);
     propane_status status = train_step_create(o, w, &s, err);
+    forget_rates(m);
     for (int i = 0; i < rounds && status == PROPANE_OK; i++)
         status = run_round(s, r, tokens, i == 0, m, o->bf16, &t, err);
     if (status == PROPANE_OK) print_row(r, w, m, &t);
@@ -244,23 +284,25 @@ static propane_status bench(const row *r, const char *precision, machine *m, int
 }
 
 int main(int argc, char **argv) {
-    machine m = {0};
+    static machine m;
     propane_error err = {0};
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
     const char *only = argc > 2 ? argv[2] : "stories110M_b1", *precision = argc > 3 ? argv[3] : "fp32";
     if (rounds < 2) rounds = 2;
     if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
     if (!open_machine(&m)) return 1;
-    printf("%d threads, %s; milliseconds, and the parts of two limits that the best and the median step reach\n",
+    printf("%d threads, %s; milliseconds, and as a part of two limits: the best step of those at the best rates, the "
+           "median "
+           "step of those at the median ones\n",
            pool_threads(), precision);
-    printf("%-15s %8s %8s %8s %7s %7s %8s %7s %7s %8s %8s %7s %7s %8s\n", "", "best", "median", "units", "best",
-           "median", "products", "best", "median", "GFLOP/s", "kernels", "norm", "AdamW", "peak MB");
+    printf("%-15s", "");
+    for (int i = 0; i < 2; i++) printf(" %8s %8s %6s %8s %6s", i ? "median" : "best", "units", "", "products", "");
+    printf(" %8s %7s %7s %8s\n", "kernels", "norm", "AdamW", "peak MB");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strstr(rows[i].name, only) && bench(&rows[i], precision, &m, rounds, &err) != PROPANE_OK) {
             fprintf(stderr, "bench_step: %s: %s\n", rows[i].name, err.text);
             return 1;
         }
-    printf("units %.1f GFLOP/s, best product %.1f GFLOP/s (%s), sweep %.1f GB/s\n", m.units, m.product, m.who, m.bytes);
     close_machine(&m);
     return 0;
 }

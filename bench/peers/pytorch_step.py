@@ -155,7 +155,7 @@ def run_ours(options, row):
     command = [options.bench, str(options.steps + 1), row, options.precision]
     out = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
     words = next(line.split() for line in out.splitlines() if line.startswith(row))
-    return {"ms": [float(words[2])], "units": float(words[3]), "products": float(words[6]), "peak_mb": int(words[-1])}
+    return {"ms": [float(words[6])], "units": float(words[7]), "products": float(words[9]), "peak_mb": int(words[-1])}
 
 
 def compare(options, row):
@@ -170,7 +170,7 @@ def compare(options, row):
                 options.variants = ",".join(v for v in options.variants.split(",") if v != variant)
                 print(f"{row}: {variant} does not run here: {why}", file=sys.stderr)
     ours = statistics.median(t for r in results["propane"] for t in r["ms"])
-    units, products = (min(r[limit] for r in results["propane"]) for limit in ("units", "products"))
+    units, products = (statistics.median(r[limit] for r in results["propane"]) for limit in ("units", "products"))
     for name, runs in results.items():
         ms = statistics.median(t for r in runs for t in r["ms"])
         peak = max(r["peak_mb"] for r in runs)
