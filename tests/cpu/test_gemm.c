@@ -377,6 +377,7 @@ TEST(passing) {
         {.m = 340, .n = 256, .k = 32, .batch = 2, .alpha = 1, .a = COLS, .share_b = true, .residual = true},
         {.m = 330, .n = 256, .k = 48, .batch = 1, .alpha = 1, .a = COLS, .bf16 = true},
         {.m = 337, .n = 200, .k = 1040, .batch = 1, .alpha = 1, .a = COLS, .residual = true},
+        {.m = 350, .n = 1040, .k = 272, .batch = 1, .alpha = 1, .a = COLS}, /* blocks of more panels than a tile copies */
     };
     with_threads(p, sizeof p / sizeof p[0]);
 }

@@ -10,12 +10,17 @@ enum {
     PASS_LEAD = 4    /* and how many k ahead they fetch: more fall out of the cache again where rows lie 2^n apart */
 };
 
+/* Groups of GEMM_PASS_PANELS panels that tiles copy one after the other; the last one may copy some of them again. */
+static int64_t pass_groups(const gemm_ahead *h) { return div_up(h->to - h->from, GEMM_PASS_PANELS); }
+static int64_t group_panel(const gemm_ahead *h, int64_t group) {
+    return h->from + max_i64(0, min_i64(group * GEMM_PASS_PANELS, h->to - h->from - GEMM_PASS_PANELS));
+}
+
 /* The block of `tiles` tiles in front of the one ahead must have enough that can copy. */
 static gemm_tile pass_tile_of(const gemm_plan *p, const gemm_ahead *h, int64_t tiles) {
     const bool fits = h->words && !h->along && !p->round && !p->g.period && (h->k1 - h->k0) % GEMM_BLOCK == 0;
-    if (!fits || h->to - h->from > GEMM_PASS_PANELS || h->from + GEMM_PASS_PANELS > p->g.m / p->kernels->mr)
-        return NULL;
-    if (tiles < PASS_PARTS + p->b_panels) return NULL;
+    if (!fits || max_i64(h->to, h->from + GEMM_PASS_PANELS) > p->g.m / p->kernels->mr) return NULL;
+    if (tiles < PASS_PARTS * pass_groups(h) + p->b_panels) return NULL;
     return h->view.dtype == CPU_F16 ? p->kernels->pass_tile_f16 : p->kernels->pass_tile;
 }
 
@@ -35,10 +40,21 @@ gemm_ahead gemm_ahead_of(const gemm_plan *p, const gemm_view *v, int64_t from, i
     return h;
 }
 
+static int64_t part_begin(const gemm_ahead *h, int64_t part) {
+    return h->k0 + part * (h->k1 - h->k0) / PASS_PARTS;
+}
+
+static float *panel_words(const gemm_plan *p, const gemm_ahead *h, int64_t panel) {
+    return h->words + (panel - h->from) * padded_words(p, h->k0, h->k1) * p->kernels->mr;
+}
+
 /* What tiles have not copied. */
 static void pass_rest(const gemm_plan *p, const gemm_ahead *h) {
-    int64_t k = h->k0 + h->tile * (h->k1 - h->k0) / PASS_PARTS;
-    if (k < h->k1) gemm_pack_panels(p, true, &h->view, h->words, h->from, h->to, h->k0, h->k1, k, h->k1);
+    for (int64_t tile = h->tile; tile < PASS_PARTS * pass_groups(h); tile = (tile / PASS_PARTS + 1) * PASS_PARTS) {
+        const int64_t from = group_panel(h, tile / PASS_PARTS), to = min_i64(h->to, from + GEMM_PASS_PANELS);
+        gemm_pack_panels(p, true, &h->view, panel_words(p, h, from), from, to, h->k0, h->k1,
+                         part_begin(h, tile % PASS_PARTS), h->k1);
+    }
 }
 
 void gemm_ahead_pack(const gemm_plan *p, gemm_ahead *h, bool all) {
@@ -59,12 +75,14 @@ void gemm_ahead_pack(const gemm_plan *p, gemm_ahead *h, bool all) {
 
 /* What a tile copies. */
 static gemm_next pass_next(const gemm_plan *p, gemm_ahead *h, const void *own, bool full) {
-    if (!full || h->tile >= PASS_PARTS) return (gemm_next){.at = own};
-    int64_t k = h->tile++ * (h->k1 - h->k0) / PASS_PARTS;
-    return (gemm_next){.at = h->base + k * h->step,
+    if (!full || h->tile >= PASS_PARTS * pass_groups(h)) return (gemm_next){.at = own};
+    const int64_t panel = group_panel(h, h->tile / PASS_PARTS), k = part_begin(h, h->tile % PASS_PARTS) - h->k0;
+    const int64_t size = h->view.dtype == CPU_F16 ? 2 : 4;
+    h->tile++;
+    return (gemm_next){.at = h->base + (panel - h->from) * p->kernels->mr * size + k * h->step,
                        .step = h->step,
                        .second = PASS_LEAD * h->step,
-                       .put = h->words + k * p->kernels->mr,
+                       .put = panel_words(p, h, panel) + k * p->kernels->mr,
                        .put_step = 4 * padded_words(p, h->k0, h->k1) * p->kernels->mr};
 }
 
