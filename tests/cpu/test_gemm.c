@@ -377,7 +377,26 @@ TEST(passing) {
         {.m = 340, .n = 256, .k = 32, .batch = 2, .alpha = 1, .a = COLS, .share_b = true, .residual = true},
         {.m = 330, .n = 256, .k = 48, .batch = 1, .alpha = 1, .a = COLS, .bf16 = true},
         {.m = 337, .n = 200, .k = 1040, .batch = 1, .alpha = 1, .a = COLS, .residual = true},
-        {.m = 350, .n = 1040, .k = 272, .batch = 1, .alpha = 1, .a = COLS}, /* blocks of more panels than a tile copies */
+        {.m = 350,
+         .n = 1040,
+         .k = 272,
+         .batch = 1,
+         .alpha = 1,
+         .a = COLS}, /* blocks of more panels than a tile copies */
+    };
+    with_threads(p, sizeof p / sizeof p[0]);
+}
+
+/* A whose rows are contiguous, in whole fours of k: the first tiles pack it from fp32 or fp16, the last panel's are packed
+ * before. */
+TEST(copying) {
+    static const plan p[] = {
+        {.m = 336, .n = 128, .k = 64, .batch = 1, .alpha = 1},
+        {.m = 336, .n = 128, .k = 64, .batch = 1, .alpha = 1, .a_type = CPU_F16},
+        {.m = 341, .n = 133, .k = 4, .batch = 1, .alpha = 0.5f, .a_type = CPU_F16, .accumulate = true},
+        {.m = 341, .n = 133, .k = 8, .batch = 2, .alpha = 1, .a_type = CPU_F16, .share_b = true, .apply = true},
+        {.m = 300, .n = 64, .k = 1300, .batch = 1, .alpha = 1, .a_type = CPU_F16, .residual = true},
+        {.m = 300, .n = 64, .k = 1302, .batch = 1, .alpha = 1, .a_type = CPU_F16},
     };
     with_threads(p, sizeof p / sizeof p[0]);
 }
@@ -603,5 +622,5 @@ TEST(pieces) {
             check_pieces((cpu_isa)isa, sizes[i % 4], sizes[i / 4 % 4], i & 16 ? 96 : 512, i & 32, i & 8);
 }
 
-SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(passing), T(side_by_side),
-      T(vectors), T(empty), T(infinities), T(bands), T(pieces), T(instruction_sets))
+SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(passing), T(copying),
+      T(side_by_side), T(vectors), T(empty), T(infinities), T(bands), T(pieces), T(instruction_sets))

@@ -77,15 +77,16 @@ int attention_height(const attention_run *r, int64_t rows) {
 
 void attention_pack_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to, int64_t first,
                          int64_t rows) {
-    const unsigned char *from = attention_item(x, item) + first * x->row * size_of(x->dtype);
+    const unsigned char *from = attention_item(x, item) + first * x->row * cpu_dtype_bytes(x->dtype);
     int64_t mr = r->g->mr, i = 0, width = r->a->width;
     if (x->row == 1 && x->dtype == CPU_F32) {
         i = rows / mr * mr;
         r->rows->strips(to, (const float *)(const void *)from, x->col, i, width);
     }
     for (; i < rows; i += mr)
-        r->g->pack(to + i * width, attention_height(r, min_i64(mr, rows - i)), from + i * x->row * size_of(x->dtype),
-                   x->dtype, x->row, x->col, min_i64(mr, rows - i), 0, width, false);
+        r->g->pack(to + i * width, attention_height(r, min_i64(mr, rows - i)),
+                   from + i * x->row * cpu_dtype_bytes(x->dtype), x->dtype, x->row, x->col, min_i64(mr, rows - i), 0,
+                   width, false);
 }
 
 bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
@@ -94,7 +95,7 @@ bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *
     bool form = x->row == 1 && x->col != 1;
     for (int64_t c = 0; c < r->a->width; c += mr) {
         int64_t count = min_i64(mr, r->a->width - c);
-        const unsigned char *from = attention_item(x, item) + (c * x->col + first * x->row) * size_of(x->dtype);
+        const unsigned char *from = attention_item(x, item) + (c * x->col + first * x->row) * cpu_dtype_bytes(x->dtype);
         if (form)
             r->g->pack_rows(to + c * depth, attention_height(r, count), from, x->dtype, x->col, count, 0, rows, false);
         else
@@ -114,7 +115,7 @@ static int64_t dense_bytes(const cpu_attention *a, int role) {
     const cpu_attention_operand *x = &a->at[role];
     int64_t rows = role == CPU_ATTENTION_K || role == CPU_ATTENTION_V ? a->keys : a->rows;
     bool dense = x->row == 1 ? x->col == rows : x->col == 1 && x->row == a->width;
-    return dense ? rows * a->width * size_of(x->dtype) : 0;
+    return dense ? rows * a->width * cpu_dtype_bytes(x->dtype) : 0;
 }
 
 /* Lines of an operand's item; all: bytes so far, which may not become too many. */
@@ -143,7 +144,7 @@ static void store_columns(const attention_run *r, float *m, float *out, int64_t 
     const cpu_attention *a = r->a;
     const cpu_attention_operand *x = &a->at[CPU_ATTENTION_O];
     const attention_room *o = &r->room;
-    unsigned char *to = attention_item(x, item) + first * x->row * size_of(x->dtype);
+    unsigned char *to = attention_item(x, item) + first * x->row * cpu_dtype_bytes(x->dtype);
     if (x->row == 1 && x->dtype == CPU_F32) {
         r->rows->scale((float *)(void *)to, x->col, out, factor, a->width, cols);
         return;
@@ -151,7 +152,7 @@ static void store_columns(const attention_run *r, float *m, float *out, int64_t 
     r->rows->scale(out, r->g->nr, out, factor, a->width, cols);
     if (x->row == 1) {
         for (int64_t c = 0; c < a->width; c++)
-            cpu_tile_store(to + c * x->col * size_of(x->dtype), mil_of(x->dtype), 1, &cols, &x->row,
+            cpu_tile_store(to + c * x->col * cpu_dtype_bytes(x->dtype), mil_of(x->dtype), 1, &cols, &x->row,
                            out + c * r->g->nr);
         return;
     }
@@ -206,8 +207,8 @@ static void forward_group(const attention_run *r, float *m, int64_t item, bool v
                      .out = m + o->out + panels * (o->tall + r->g->mr) * nr,
                      .top = m + o->top + i,
                      .sums = m + o->sums + i};
-        r->g->pack(x->q, (int)nr, attention_item(q, item) + (first + i) * q->row * size_of(q->dtype), q->dtype, q->row,
-                   q->col, x->cols, 0, a->width, false);
+        r->g->pack(x->q, (int)nr, attention_item(q, item) + (first + i) * q->row * cpu_dtype_bytes(q->dtype), q->dtype,
+                   q->row, q->col, x->cols, 0, a->width, false);
         for (int64_t c = 0; c < nr; c++) x->top[c] = -1e30f, x->sums[c] = 0;
     }
     for (int64_t begin = 0; begin < seen(a, local + rows - 1); begin += o->span)

@@ -44,14 +44,14 @@ static void pack_columns(const attention_run *r, const cpu_attention_operand *x,
                          bool positions, int64_t columns, int64_t depth) {
     int64_t nr = r->g->nr, across = positions ? x->row : x->col, along = positions ? x->col : x->row;
     for (int64_t j = 0; j < columns; j += nr)
-        r->g->pack(to + j * depth, (int)nr, attention_item(x, item) + j * across * size_of(x->dtype), x->dtype, across,
-                   along, min_i64(nr, columns - j), 0, depth, false);
+        r->g->pack(to + j * depth, (int)nr, attention_item(x, item) + j * across * cpu_dtype_bytes(x->dtype), x->dtype,
+                   across, along, min_i64(nr, columns - j), 0, depth, false);
 }
 
 /* [rows][width] of scratch to where the operand's rows lie. */
 static void store_rows(const attention_run *r, const cpu_attention_operand *x, int64_t item, const float *from,
                        float *turned, int64_t first, int64_t rows) {
-    unsigned char *to = attention_item(x, item) + first * x->row * size_of(x->dtype);
+    unsigned char *to = attention_item(x, item) + first * x->row * cpu_dtype_bytes(x->dtype);
     if (x->row == 1 && x->dtype == CPU_F32) {
         r->rows->turn((float *)(void *)to, x->col, from, r->room.width, rows, r->a->width);
         return;
@@ -62,7 +62,7 @@ static void store_rows(const attention_run *r, const cpu_attention_operand *x, i
         return;
     }
     for (int64_t i = 0; i < rows; i++)
-        cpu_tile_store(to + i * x->row * size_of(x->dtype), mil_of(x->dtype), 1, &r->a->width, &x->col,
+        cpu_tile_store(to + i * x->row * cpu_dtype_bytes(x->dtype), mil_of(x->dtype), 1, &r->a->width, &x->col,
                        from + i * r->room.width);
 }
 
@@ -85,7 +85,7 @@ static row_sums sums_of(const attention_run *r, const cpu_attention_operand *x, 
 }
 
 static void store_sums(const attention_run *r, const cpu_attention_operand *x, int64_t item, const row_sums *sum) {
-    int64_t nr = r->g->nr, bytes = size_of(x->dtype);
+    int64_t nr = r->g->nr, bytes = cpu_dtype_bytes(x->dtype);
     for (int64_t c = 0; c < r->a->width && !sum->direct; c++)
         for (int64_t j = 0; j < r->a->keys; j += nr) {
             int64_t count = min_i64(nr, r->a->keys - j);

@@ -72,7 +72,6 @@ void attention_pack_rows(const attention_run *r, const cpu_attention_operand *x,
 bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
                            int64_t first, int64_t rows);
 
-static inline int64_t size_of(cpu_dtype dtype) { return dtype == CPU_F16 ? 2 : 4; }
 static inline mil_dtype mil_of(cpu_dtype dtype) { return dtype == CPU_F16 ? MIL_fp16 : MIL_fp32; }
 
 /* How many keys the rows up to local row `last` see. */

@@ -55,9 +55,8 @@ typedef struct conv_call {
     float *weights, *planes, *columns, *scratch;
 } conv_call;
 
-static int element_bytes(cpu_dtype t) { return t == CPU_F16 ? 2 : 4; }
 static const void *element(const void *data, cpu_dtype t, int64_t i) {
-    return (const char *)data + i * element_bytes(t);
+    return (const char *)data + i * cpu_dtype_bytes(t);
 }
 
 /* ---- columns -------------------------------------------------------------------------------------------------------------- */
@@ -190,7 +189,7 @@ static void write_rows(const conv_call *call, const float *sums, int64_t stride,
     const conv_args *a = call->a;
     for (int64_t i = 0; i < rows; i++, sums += stride) {
         const float bias = bias_of(call, row + i);
-        void *to = call->y + ((row + i) * a->points + point) * element_bytes(a->y_type);
+        void *to = call->y + ((row + i) * a->points + point) * cpu_dtype_bytes(a->y_type);
         if (a->y_type == CPU_F32)
             for (int64_t j = 0; j < points; j++) ((float *)to)[j] = sums[j] + bias;
         else
@@ -246,7 +245,7 @@ static propane_status conv_run(const cpu_run *run, const void *args, propane_err
     if (!a->packed) cpu_plan_parallel(run, task_weights, &call, (int)groups);
     for (int64_t n = 0; n < a->c.n; n++) {
         call.given = element(cpu_plan_at(run, a->x), a->x_type, n * x_step);
-        call.y = (unsigned char *)cpu_plan_at(run, a->y) + n * y_step * element_bytes(a->y_type);
+        call.y = (unsigned char *)cpu_plan_at(run, a->y) + n * y_step * cpu_dtype_bytes(a->y_type);
         cpu_plan_parallel(run, task_plane, &call, (int)a->c.c_in);
         if (a->shared) cpu_plan_parallel(run, task_columns, &call, (int)(groups * a->b_panels));
         cpu_plan_parallel(run, task_block, &call, (int)(groups * a->column_tasks * a->row_tasks));

@@ -88,7 +88,8 @@ static void add_squares(const gemm_plan *p, const gemm_finish *f, int64_t i, int
 /* What a tile is computed from. */
 typedef struct tile_operands {
     float *a;
-    const float *b, *source; /* source: where A's words are to be packed from; NULL: they are there */
+    const float *b;
+    const void *source; /* where A's words are to be packed from; NULL: they are there */
     int64_t kw;
     gemm_tile pass; /* which one copies, where `fetch` says so */
 } tile_operands;
@@ -97,16 +98,17 @@ static void compute(const gemm_plan *p, const tile_operands *t, int64_t panel, f
                     const gemm_next *fetch) {
     const cpu_matrix *a = &p->g.a;
     if (t->source)
-        p->copy_tile(t->a, t->source, 4 * a->row_stride, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
+        p->copy_tile(t->a, t->source, a->row_stride * cpu_dtype_bytes(a->dtype), t->b, t->kw, c, stride, p->g.alpha,
+                     add, fetch);
     else if (fetch->put)
         t->pass(t->a, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
     else
         (panel == p->a_panels - 1 ? p->last_tile : p->tile)(t->a, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
 }
 
-/* `source`: element (0, k0) of A, if this is the first tile of a panel that is not packed yet. */
+/* `source`: A, if this is the first tile of a panel that is not packed yet. */
 static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
-                     int64_t jb, int64_t kw, int64_t k0, int64_t k1, const float *source, gemm_ahead *next) {
+                     int64_t jb, int64_t kw, int64_t k0, int64_t k1, const gemm_view *source, gemm_ahead *next) {
     const gemm_kernels *k = p->kernels;
     float *aw = a->words + (ia - a->first_panel) * a->panel_words;
     const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
@@ -121,7 +123,7 @@ static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view
         kw = from < to ? div_up(to - k0, k->pair) - skipped : 0;
     }
     gemm_next fetch = gemm_ahead_next(p, next, aw, height == k->mr);
-    const tile_operands t = {aw, bw, source ? source + i * p->g.a.row_stride : NULL, kw, next->pass};
+    const tile_operands t = {aw, bw, source ? element(source, i * source->row_stride + k0) : NULL, kw, next->pass};
     const cpu_epilogue *e = &p->g.epilogue;
     bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
     bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->apply;
@@ -176,18 +178,16 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     int64_t from, to;
     block_panels(p, block, &from, &to);
     int64_t whole = from; /* panels from `from` up to here are packed by the tiles that first read them */
-    const float *source = NULL;
+    gemm_view view = view_of(moving, item);
     packed_view own;
     if (moving->packed)
         own = packed_whole(p, moving, !p->a_stands, k0, k1);
     else {
-        gemm_view view = view_of(moving, item);
         own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
         whole = p->copy_tile ? min_i64(to, p->g.m / p->kernels->mr) : from;
         if (whole < to && !ready)
             gemm_pack_panels(p, !p->a_stands, &view, own.words + (whole - from) * own.panel_words, whole, to, k0, k1,
                              k0, k1);
-        if (p->copy_tile) source = element(&view, k0);
     }
     gemm_finish f = gemm_finish_of(r, item, k0, k1);
     int64_t kw = words_of(p, k0, k1);
@@ -199,7 +199,7 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     for (int64_t j = 0; j < p->b_panels; j++) {
         if (j && j % p->item_panels == 0) f = gemm_finish_of(r, item + j / p->item_panels, k0, k1);
         for (int64_t i = from; i < to; i++) {
-            run_tile(p, &f, &own, standing, i, j, kw, k0, k1, j == 0 && i < whole ? source : NULL, later);
+            run_tile(p, &f, &own, standing, i, j, kw, k0, k1, j == 0 && i < whole ? &view : NULL, later);
             gemm_ahead_pack(p, later, false);
         }
     }

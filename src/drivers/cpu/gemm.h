@@ -17,6 +17,7 @@
 #include "drivers/cpu/isa.h"
 
 typedef enum cpu_dtype { CPU_F32, CPU_F16 } cpu_dtype;
+static inline int64_t cpu_dtype_bytes(cpu_dtype dtype) { return dtype == CPU_F16 ? 2 : 4; }
 
 /* What a matrix is made of that is stored in other ways (gemv.h): its rows become fp32 a few at a time, while they are packed. */
 typedef struct cpu_stored {

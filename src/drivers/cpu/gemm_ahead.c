@@ -27,7 +27,7 @@ static gemm_tile pass_tile_of(const gemm_plan *p, const gemm_ahead *h, int64_t t
 gemm_ahead gemm_ahead_of(const gemm_plan *p, const gemm_view *v, int64_t from, int64_t to, int64_t k0, int64_t k1,
                          float *words) {
     const bool is_a = !p->a_stands;
-    int64_t width = is_a ? p->kernels->mr : p->kernels->nr, size = v->dtype == CPU_F16 ? 2 : 4;
+    int64_t width = is_a ? p->kernels->mr : p->kernels->nr, size = cpu_dtype_bytes(v->dtype);
     int64_t across = is_a ? v->row_stride : v->col_stride, along = is_a ? v->col_stride : v->row_stride;
     int64_t count = min_i64(to * width, is_a ? p->g.m : p->g.n) - from * width;
     gemm_ahead h = {.along = along == 1, .share = words_of(p, k0, k1) / GEMM_BLOCK * 2, .view = *v};
@@ -40,9 +40,7 @@ gemm_ahead gemm_ahead_of(const gemm_plan *p, const gemm_view *v, int64_t from, i
     return h;
 }
 
-static int64_t part_begin(const gemm_ahead *h, int64_t part) {
-    return h->k0 + part * (h->k1 - h->k0) / PASS_PARTS;
-}
+static int64_t part_begin(const gemm_ahead *h, int64_t part) { return h->k0 + part * (h->k1 - h->k0) / PASS_PARTS; }
 
 static float *panel_words(const gemm_plan *p, const gemm_ahead *h, int64_t panel) {
     return h->words + (panel - h->from) * padded_words(p, h->k0, h->k1) * p->kernels->mr;
@@ -77,7 +75,7 @@ void gemm_ahead_pack(const gemm_plan *p, gemm_ahead *h, bool all) {
 static gemm_next pass_next(const gemm_plan *p, gemm_ahead *h, const void *own, bool full) {
     if (!full || h->tile >= PASS_PARTS * pass_groups(h)) return (gemm_next){.at = own};
     const int64_t panel = group_panel(h, h->tile / PASS_PARTS), k = part_begin(h, h->tile % PASS_PARTS) - h->k0;
-    const int64_t size = h->view.dtype == CPU_F16 ? 2 : 4;
+    const int64_t size = cpu_dtype_bytes(h->view.dtype);
     h->tile++;
     return (gemm_next){.at = h->base + (panel - h->from) * p->kernels->mr * size + k * h->step,
                        .step = h->step,

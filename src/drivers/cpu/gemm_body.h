@@ -29,7 +29,7 @@ enum { GEMM_NR = GEMM_NRV * VL };
 /* ---- loading -------------------------------------------------------------------------------------------------------- */
 
 static inline const void *at(const void *data, cpu_dtype dtype, int64_t index) {
-    return (const char *)data + index * (dtype == CPU_F16 ? 2 : 4);
+    return (const char *)data + index * cpu_dtype_bytes(dtype);
 }
 
 static inline float scalar_at(const void *data, cpu_dtype dtype, int64_t index) {
@@ -476,6 +476,7 @@ const gemm_kernels GEMM_NAME = {
     .row_tiles = {GEMM_HEIGHTS(TILE_ROWS_ENTRY)},
 #ifdef GEMM_COPY_TILE
     .copy_tile = GEMM_COPY_TILE,
+    .copy_tile_f16 = GEMM_COPY_TILE_F16,
     .pass_tile = GEMM_PASS_TILE,
     .pass_tile_f16 = GEMM_PASS_TILE_F16,
 #endif

@@ -60,10 +60,10 @@ typedef struct gemm_next {
 typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add,
                           const gemm_next *fetch);
 
-/* The same for a panel of mr rows of A in its second form, fp32, that is packed by the way: `a` is written (the whole panel but
- * for its padding) and then read as a tile reads it. Element (r, k) is at source + r*stride + k, stride in bytes; kw is a
- * multiple of GEMM_QUAD. */
-typedef void (*gemm_copy_tile)(float *a, const float *source, int64_t stride, const float *b, int64_t kw, float *c,
+/* The same for a panel of mr rows of A in its second form that is packed by the way, from fp32 or fp16: `a` is written (the
+ * whole panel but for its padding) and then read as a tile reads it. Element (r, k) is k elements behind source + r*stride,
+ * stride in bytes; kw is a multiple of GEMM_QUAD. */
+typedef void (*gemm_copy_tile)(float *a, const void *source, int64_t stride, const float *b, int64_t kw, float *c,
                                int64_t ldc, float alpha, bool add, const gemm_next *fetch);
 
 /* A gemm_tile for a full panel of A in its first form that also copies while fetch->put is set: at each k of a part of it, kw / 16
@@ -73,10 +73,10 @@ enum { GEMM_PASS_PANELS = 4 };
 
 typedef struct gemm_kernels {
     int mr, nr, row_step, pair;
-    gemm_tile tiles[8];                 /* [height / row_step - 1] */
-    gemm_tile row_tiles[8];             /* for the second form of A */
-    gemm_copy_tile copy_tile;           /* NULL: packing goes before */
-    gemm_tile pass_tile, pass_tile_f16; /* copying from fp32, from fp16; NULL: nothing is copied by the way */
+    gemm_tile tiles[8];                      /* [height / row_step - 1] */
+    gemm_tile row_tiles[8];                  /* for the second form of A */
+    gemm_copy_tile copy_tile, copy_tile_f16; /* from fp32, from fp16; NULL: packing goes before */
+    gemm_tile pass_tile, pass_tile_f16;      /* NULL: nothing is copied by the way */
     /* One panel of `width` rows of A (or columns of B), of which `count` are there; element (k, c) is at
      * data + c*across + k*along. round: to bfloat16 */
     void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,

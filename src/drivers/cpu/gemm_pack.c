@@ -11,7 +11,7 @@ enum { STORED_K = 64 }; /* elements of a row that are made at once (cpu_stored) 
 static const void *piece_of(const gemm_plan *p, const gemm_view *v, int64_t k, int64_t along) {
     if (!v->pieces) return v->data;
     int64_t piece = k / p->g.piece;
-    return (const char *)v->data + v->pieces[piece] - piece * p->g.piece * along * (v->dtype == CPU_F16 ? 2 : 4);
+    return (const char *)v->data + v->pieces[piece] - piece * p->g.piece * along * cpu_dtype_bytes(v->dtype);
 }
 
 /* gemm_pack_panels, where rows are made while they are packed. */

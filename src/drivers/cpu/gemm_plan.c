@@ -112,8 +112,9 @@ static void plan_moving(gemm_plan *p) {
 /* A can be packed by the way: its rows lie along k, in whole fours, in one piece, and all of k is wanted. */
 static gemm_copy_tile copy_tile_of(const gemm_plan *p) {
     const cpu_matrix *a = &p->g.a;
-    const bool as_is = p->a_rows && !a->stored && !a->pieces && a->dtype == CPU_F32 && !p->round && !p->g.period;
-    return as_is && p->g.k && p->g.k % GEMM_QUAD == 0 ? p->kernels->copy_tile : NULL;
+    const bool as_is = p->a_rows && !a->stored && !a->pieces && !p->round && !p->g.period;
+    if (!as_is || !p->g.k || p->g.k % GEMM_QUAD) return NULL;
+    return a->dtype == CPU_F16 ? p->kernels->copy_tile_f16 : p->kernels->copy_tile;
 }
 
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {

@@ -52,8 +52,8 @@ typedef struct gemm_run {
 } gemm_run;
 
 static inline gemm_view view_of(const cpu_matrix *m, int64_t item) {
-    size_t size = m->dtype == CPU_F16 ? 2 : 4;
-    const void *data = m->batch ? m->batch[item] : (const char *)m->data + (size_t)(item * m->batch_stride) * size;
+    const void *data =
+        m->batch ? m->batch[item] : (const char *)m->data + item * m->batch_stride * cpu_dtype_bytes(m->dtype);
     return (gemm_view){data, m->dtype, m->row_stride, m->col_stride, m->pieces, m->stored};
 }
 
@@ -73,7 +73,7 @@ static inline int64_t panel_cols(const gemm_plan *p, int64_t panel) {
 }
 
 static inline const void *element(const gemm_view *v, int64_t index) {
-    return (const char *)v->data + index * (v->dtype == CPU_F16 ? 2 : 4);
+    return (const char *)v->data + index * cpu_dtype_bytes(v->dtype);
 }
 
 /* What finishing a tile of an item needs in the pass k0 .. k1. */

@@ -6,8 +6,8 @@
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k; it fetches the panels ahead and one line of what is
  * wanted soon; the last FETCHING turns also a line each of what the sums are added to or written over.
  *
- * copy_rows_14 packs its panel of A while it computes: each turn copies what the next one reads, in the time that loads and
- * stores have left beside the multiply-adds.
+ * copy_rows_14 and copy_rows_14_f16 pack their panel of A while they compute: each turn copies what the next one reads, in the time that
+ * loads and stores have left beside the multiply-adds.
  */
 #ifndef DRIVERS_CPU_GEMM_TILE_AVX512_H
 #define DRIVERS_CPU_GEMM_TILE_AVX512_H
@@ -188,41 +188,46 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
 
 /* Words of A that the next turn reads: four of each row, from where they lie to the panel, `to` bytes behind what this turn
  * reads. A line of the row that comes some turns later is fetched. */
-#define COPY_ROW(row, to)                                         \
-    "vmovups (%[source]" row "), %%xmm2\n\t"                      \
-    "prefetcht0 256(%[source]" row ")\n\t"                        \
+#define COPY_ROW(load, row, to)                                   \
+    load " (%[source]" row "), %%xmm2\n\t"                        \
+    "prefetcht0 256(%[source]" row ")\n\t"                       \
     "vmovups %%xmm2, " TILE_PLACE(to) "(%[a])\n\t"
-#define COPY_ROWS_3(to) COPY_ROW("", to) COPY_ROW(",%[stride]", to + 16) COPY_ROW(",%[stride],2", to + 32)
-#define COPY_ROWS_4(to) COPY_ROWS_3(to) COPY_ROW(",%[three]", to + 48) "lea (%[source],%[stride],4), %[source]\n\t"
-#define COPY_FIRST(to)  COPY_ROWS_4(to)
-#define COPY_SECOND(to) COPY_ROWS_4(to + 64)
-#define COPY_THIRD(to)  COPY_ROWS_3(to + 128) "add %[three], %[source]\n\t"
-#define COPY_FOURTH(to) COPY_ROWS_3(to + 176) "add 56(%[call]), %[source]\n\t"
+#define COPY_ROWS_3(load, to)                                     \
+    COPY_ROW(load, "", to) COPY_ROW(load, ",%[stride]", to + 16) COPY_ROW(load, ",%[stride],2", to + 32)
+#define COPY_ROWS_4(load, to)                                     \
+    COPY_ROWS_3(load, to) COPY_ROW(load, ",%[three]", to + 48) "lea (%[source],%[stride],4), %[source]\n\t"
+#define COPY_FIRST(load, to)  COPY_ROWS_4(load, to)
+#define COPY_SECOND(load, to) COPY_ROWS_4(load, to + 64)
+#define COPY_THIRD(load, to)  COPY_ROWS_3(load, to + 128) "add %[three], %[source]\n\t"
+#define COPY_FOURTH(load, to) COPY_ROWS_3(load, to + 176) "add 56(%[call]), %[source]\n\t"
 
-static VTARGET void copy_rows_14(float *a, const float *source, int64_t stride, const float *b, int64_t kw, float *c, int64_t ldc,
-                                 float alpha, bool add, const gemm_next *fetch) {
-    tile_call call = tile_call_of(kw, c, ldc, alpha, add, fetch);
-    call.back = 16 - 11 * stride;
-    int64_t turns = kw / 4 - 1, addend;
-    const char *now = fetch->at, *then = now + fetch->second, *free;
-    __asm__ volatile(
-        COPY_FIRST(0) COPY_SECOND(0) COPY_THIRD(0) COPY_FOURTH(0)
-        TILE_EACH(TILE_CLEAR)
-        "test %[turns], %[turns]\n\t"
-        "jle 2f\n\t"
-        ".p2align 6\n"
-        "1:\n\t"
-        TILE_TURN_WITH(4, 16, COPY_FIRST(224), COPY_SECOND(224), COPY_THIRD(224), COPY_FOURTH(224) TILE_FETCH)
-        "dec %[turns]\n\t"
-        "jg 1b\n"
-        "2:\n\t"
-        TILE_TURN_OF(4, 16)
-        TILE_END
-        : [a] "+r"(a), [b] "+r"(b), [turns] "+r"(turns), [now] "+r"(now), [then] "+r"(then), [source] "+r"(source),
-          [free] "=&r"(free), [addend] "=&r"(addend)
-        : [next] "r"(fetch->step), [stride] "r"(stride), [three] "r"(3 * stride), [call] "r"(&call)
-        : TILE_REGISTERS);
-}
+/* FOUR: bytes of four words where they lie. */
+#define TILE_COPYING(NAME, LOAD, FOUR)                            \
+    static VTARGET void NAME(float *a, const void *source, int64_t stride, const float *b, int64_t kw, float *c, \
+                             int64_t ldc, float alpha, bool add, const gemm_next *fetch) { \
+        tile_call call = tile_call_of(kw, c, ldc, alpha, add, fetch); \
+        call.back = FOUR - 11 * stride;                           \
+        int64_t turns = kw / 4 - 1, addend;                       \
+        const char *now = fetch->at, *then = now + fetch->second, *free; \
+        __asm__ volatile(                                         \
+            COPY_FIRST(LOAD, 0) COPY_SECOND(LOAD, 0) COPY_THIRD(LOAD, 0) COPY_FOURTH(LOAD, 0) \
+            TILE_EACH(TILE_CLEAR)                                 \
+            "test %[turns], %[turns]\n\t"                         \
+            "jle 2f\n\t"                                          \
+            ".p2align 6\n"                                        \
+            "1:\n\t"                                              \
+            TILE_TURN_WITH(4, 16, COPY_FIRST(LOAD, 224), COPY_SECOND(LOAD, 224), COPY_THIRD(LOAD, 224), \
+                           COPY_FOURTH(LOAD, 224) TILE_FETCH)     \
+            "dec %[turns]\n\t"                                    \
+            "jg 1b\n"                                             \
+            "2:\n\t"                                              \
+            TILE_TURN_OF(4, 16)                                   \
+            TILE_END                                              \
+            : [a] "+r"(a), [b] "+r"(b), [turns] "+r"(turns), [now] "+r"(now), [then] "+r"(then), \
+              [source] "+r"(source), [free] "=&r"(free), [addend] "=&r"(addend) \
+            : [next] "r"(fetch->step), [stride] "r"(stride), [three] "r"(3 * stride), [call] "r"(&call) \
+            : TILE_REGISTERS);                                    \
+    }
 
 /* A turn's piece of a panel: 14 words of one k, whose lines were fetched to the nearest cache some k before, and the next to be
  * fetched. Four turns take four pieces side by side, one for each panel. (With the four turns written out, the loop was 5 %
@@ -260,6 +265,8 @@ static VTARGET void copy_rows_14(float *a, const float *source, int64_t stride, 
             : "k1", TILE_REGISTERS);                              \
     }
 
+TILE_COPYING(copy_rows_14, "vmovups", 16)
+TILE_COPYING(copy_rows_14_f16, "vcvtph2ps", 8)
 TILE_PASSING(pass_14, "vmovups", 56, 52)
 TILE_PASSING(pass_14_f16, "vcvtph2ps", 28, 24)
 TILE_WRITTEN_OUT(tile_14, 56, 4)      /* A as [k][14] */

@@ -27,7 +27,7 @@ void gemm_task_vector(void *context, int task, int worker) {
     bool column = p->g.n == 1; /* C is a column: A times a vector; else a row: a vector times B */
     gemm_view w = view_of(column ? &p->g.a : &p->g.b, item), v = view_of(column ? &p->g.b : &p->g.a, item);
     int64_t w_out = column ? w.row_stride : w.col_stride, w_k = column ? w.col_stride : w.row_stride;
-    size_t size = w.dtype == CPU_F16 ? 2 : 4;
+    size_t size = (size_t)cpu_dtype_bytes(w.dtype);
     float *x = (float *)(void *)(r->worker_memory + p->worker_bytes * (size_t)worker);
     float *gathered = (float *)(void *)((char *)x + gemm_bytes(k));
     bool round = p->g.bf16;

@@ -16,6 +16,7 @@
 #define GEMM_NRV             2
 #define GEMM_PAIR            1
 #define GEMM_COPY_TILE       copy_rows_14
+#define GEMM_COPY_TILE_F16   copy_rows_14_f16
 #define GEMM_PASS_TILE       pass_14
 #define GEMM_PASS_TILE_F16   pass_14_f16
 #include "drivers/cpu/gemm_body.h"
