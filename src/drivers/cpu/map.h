@@ -38,7 +38,6 @@
     X(erf)                                                                                                             \
     X(sigmoid)                                                                                                         \
     X(silu)         /* x * sigmoid(x) */                                                                               \
-    X(silu_grad)    /* d silu / dx */                                                                                  \
     X(gelu)         /* x * Phi(x) */                                                                                   \
     X(gelu_tanh)    /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */                                                \
     X(gelu_sigmoid) /* x * sigmoid(1.702 x) */                                                                         \
@@ -52,8 +51,7 @@
     X(clip)         /* min(max(x, p), q); NaN stays */                                                                 \
     X(not)          /* x == 0 */                                                                                       \
     X(to_bool)      /* x != 0 */                                                                                       \
-    X(round_f16)    /* to the nearest fp16 and back: an fp16 tensor kept as floats */                                  \
-    X(round_bf16)
+    X(round_f16)    /* to the nearest fp16 and back: an fp16 tensor kept as floats */
 
 /* Two operands; comparisons give 1 or 0. */
 #define CPU_MAP_BINARY(X)                                                                                              \

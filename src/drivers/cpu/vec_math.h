@@ -250,13 +250,6 @@ VFN void v_sigmoid_four(vf y[4], const vf x[4]) {
 /* -infinity gives -0, the limit */
 VFN vf v_silu(vf x) { return v_mul(v_max(v_set(-200.0f), x), v_sigmoid(x)); }
 
-VFN vf v_silu_grad(vf x) {
-    vf s = v_sigmoid(x), bound = v_max(v_set(-200.0f), x);
-    vf rest = v_sigmoid(v_neg(x)); /* 1 - s, without its rounding */
-    bound = v_min(v_set(200.0f), bound);
-    return v_fma(v_mul(bound, s), rest, s);
-}
-
 VFN vf v_gelu(vf x) {
     vf tail = v_half_erfc(v_mul(v_abs(x), v_set(0x1.6a09e6p-1f))); /* Phi(-|x|) */
     vf bound = v_max(v_set(-20.0f), x);
