@@ -5,7 +5,7 @@
 
 #include "base/pool.h"
 
-#define CHANNELS 16 /* a task's: one cache line of a table row */
+enum { CHANNELS = TRAIN_EMBED_CHANNELS };
 
 typedef struct embed_context {
     const train_embed *e;
@@ -33,29 +33,36 @@ static void gather_task(void *context, int task, int worker) {
 void train_embed_gather(const train_embed *e, const float *table, const float *positions, const int32_t *tokens,
                         float *stream) {
     embed_context c = {.e = e, .table = table, .positions = positions, .tokens = tokens, .stream = (char *)stream};
-    pool_run(gather_task, &c, (e->width + CHANNELS - 1) / CHANNELS);
+    pool_run(gather_task, &c, TRAIN_EMBED_TASKS(e->width));
 }
 
 static void scatter_task(void *context, int task, int worker) {
     (void)worker;
     const embed_context *c = context;
     const train_embed *e = c->e;
-    int begin = task * CHANNELS, end = begin + CHANNELS < e->width ? begin + CHANNELS : e->width;
+    int begin = task * CHANNELS, count = e->width - begin < CHANNELS ? e->width - begin : CHANNELS;
+    double grown[CHANNELS] = {0};
     for (int b = 0; b < e->batch; b++)
         for (int s = 0; s < e->context; s++) {
             int64_t index = c->tokens ? c->tokens[(int64_t)b * e->context + s] : s;
             if (e->rows && (index < e->first || index >= e->first + e->rows)) continue;
-            float *row = c->gradient + (index - e->first) * e->width;
-            const char *at = c->stream + b * e->batch_stride + (int64_t)s * 4;
-            for (int d = begin; d < end; d++) row[d] += *(const float *)(const void *)(at + d * e->row_stride);
+            float *row = c->gradient + (index - e->first) * e->width + begin;
+            const char *at = c->stream + b * e->batch_stride + (int64_t)s * 4 + begin * e->row_stride;
+            for (int d = 0; d < count; d++) {
+                const float was = row[d];
+                row[d] = was + *(const float *)(const void *)(at + d * e->row_stride);
+                grown[d] += (double)row[d] * (double)row[d] - (double)was * (double)was;
+            }
         }
+    if (!e->grown) return;
+    e->grown[task] = 0;
+    for (int d = 0; d < count; d++) e->grown[task] += grown[d];
 }
 
-void train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream) {
+double train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream) {
     embed_context c = {.e = e, .gradient = gradient, .tokens = tokens, .stream = (char *)(uintptr_t)stream};
-    pool_run(scatter_task, &c, (e->width + CHANNELS - 1) / CHANNELS);
-}
-
-void train_embed_scatter_positions(const train_embed *e, float *gradient, const float *stream) {
-    train_embed_scatter(e, gradient, NULL, stream);
+    double grown = 0;
+    pool_run(scatter_task, &c, TRAIN_EMBED_TASKS(e->width));
+    for (int i = 0; i < TRAIN_EMBED_TASKS(e->width) && e->grown; i++) grown += e->grown[i];
+    return grown;
 }

@@ -284,11 +284,9 @@ static void measure(plan_kernel *k) {
     for (int i = 0; i < f->result_count; i++) k->bytes += (double)mil_type_bytes(&f->results[i]->type);
 }
 
-/* A tied head makes only a part of the gradient: the embedding's share comes later. */
 static bool is_squared(const plan *p, const plan_block *b, const mil_value *param) {
-    const bool tied = b->part == MODEL_HEAD && p->config.tie_word_embeddings;
     const int64_t least = p->options.squares;
-    return least > 0 && !tied && mil_type_count(&param->type) >= least && is_trained(p, b, param->name);
+    return least > 0 && mil_type_count(&param->type) >= least && is_trained(p, b, param->name);
 }
 
 /* The function that is compiled: the host computes in fp32, and sums weight gradients. */

@@ -68,9 +68,13 @@ struct train_step {
     float *between;             /* the largest tensor of `others` */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
     propane_buffer **gradients; /* [tensor]: of `buffers` */
-    bool summed;                /* the gradients have been handed over and changed since */
-    bool *trained;              /* [tensor] */
-    int64_t *moment_at;         /* [tensor]: in the moments' blocks */
+    double
+        *scattered; /* [tensor]: what the embedding's share has added to the sum of a table's squares, which were those
+                        * that its kernel says, or none */
+    double *grown;  /* scratch of train_embed */
+    bool summed;    /* the gradients have been handed over and changed since */
+    bool *trained;  /* [tensor] */
+    int64_t *moment_at; /* [tensor]: in the moments' blocks */
     int64_t moment_floats;
     float *moments[2];
     int *learnt, learnt_count; /* tensors, in the optimiser's order */
@@ -563,19 +567,27 @@ static propane_status check_gradients(const train_step *s, propane_error *err) {
         "for accumulation");
 }
 
-/* What the kernels say of a gradient. An infinity is no answer, and of squares that are hardly numbers any more too little is
- * left: from the smallest mean that is one, what is lost is less than the rounding. */
+/* What is known of a gradient: what its kernel says, and what the embedding's share has added behind it. An infinity is no
+ * answer, and of squares that are hardly numbers any more too little is left: from the smallest mean that is one, what is lost
+ * is less than the rounding. Nor where the share has taken most of it away again. */
 static propane_status read_squares(train_step *s, int index, propane_error *err) {
-    const wire_gradient *g = &s->wiring->gradients[s->learnt[index]];
+    const int tensor = s->learnt[index];
+    const wire_gradient *g = &s->wiring->gradients[tensor];
+    const bool scattered = g->made == s->wiring->call_count, all = scattered && g->first == g->made;
     adamw_tensor *t = adamw_tensor_at(s->optimiser, index);
     void *data = NULL;
+    double said = 0;
     t->squared = false;
-    if (g->squares < 0 || s->summed || s->own) return PROPANE_OK;
-    propane_buffer *buffer = s->buffers[s->wiring->values[g->squares].buffer];
-    PROPANE_TRY(propane_buffer_lock(buffer, false, &data, err));
-    t->squares = (double)*(const float *)data;
-    t->squared = isfinite(t->squares) && t->squares >= (double)FLT_MIN * (double)t->count;
-    propane_buffer_unlock(buffer);
+    if ((g->squares < 0 && !all) || s->plan->options.squares <= 0 || s->summed || s->own) return PROPANE_OK;
+    if (g->squares >= 0) {
+        propane_buffer *buffer = s->buffers[s->wiring->values[g->squares].buffer];
+        PROPANE_TRY(propane_buffer_lock(buffer, false, &data, err));
+        said = (double)*(const float *)data;
+        propane_buffer_unlock(buffer);
+    }
+    t->squares = scattered ? said + s->scattered[tensor] : said;
+    t->squared =
+        isfinite(said) && isfinite(t->squares) && t->squares >= fmax((double)FLT_MIN * (double)t->count, said / 4);
     return PROPANE_OK;
 }
 
@@ -837,6 +849,7 @@ static train_embed embed_layout(const train_step *s, const propane_io *io) {
     return (train_embed){.batch = (int)o->batch,
                          .context = (int)o->context,
                          .width = (int)s->weights->config.hidden_size,
+                         .grown = s->grown,
                          .batch_stride = io->stride[0],
                          .row_stride = io->stride[1]};
 }
@@ -961,10 +974,9 @@ static propane_status scatter_table(train_step *s, const model_tensor *table, co
     PROPANE_TRY(propane_buffer_lock(buffer, true, &gradient, err));
     if (clear) memset(gradient, 0, (size_t)table->count * sizeof(float));
     if (table->dim[0] != table->stored_rows) part.first = table->first_row, part.rows = table->dim[0];
-    if (inputs)
-        train_embed_scatter(&part, gradient, inputs, stream);
-    else
-        train_embed_scatter_positions(&part, gradient, stream);
+    double *scattered = &s->scattered[table - s->weights->tensors];
+    if (clear || s->wiring->gradients[table - s->weights->tensors].squares >= 0) *scattered = 0;
+    *scattered += train_embed_scatter(&part, gradient, inputs, stream);
     propane_buffer_unlock(buffer);
     return PROPANE_OK;
 }
@@ -1104,6 +1116,8 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->is_master = mem_array(tensors, sizeof *s->is_master);
     s->gradients = mem_array(tensors, sizeof(propane_buffer *));
     s->handed = mem_array(tensors, sizeof *s->handed);
+    s->scattered = mem_array(tensors, sizeof *s->scattered);
+    s->grown = mem_array(TRAIN_EMBED_TASKS((size_t)s->weights->config.hidden_size), sizeof *s->grown);
     s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
     size_t positions = (size_t)(s->plan->options.batch * s->plan->options.context);
     s->sums = (train_loss_sums){.top = mem_array(positions, sizeof(float)),
@@ -1113,8 +1127,8 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->moments[0] = mem_pages_alloc(block);
     s->moments[1] = mem_pages_alloc(block);
     if (s->kernels && s->calls && s->copies && s->copy_layout && s->others && s->other_layout && s->is_master &&
-        s->gradients && s->handed && s->nats && s->sums.top && s->sums.goal && s->sums.sum && s->moments[0] &&
-        s->moments[1])
+        s->gradients && s->handed && s->scattered && s->grown && s->nats && s->sums.top && s->sums.goal &&
+        s->sums.sum && s->moments[0] && s->moments[1])
         return PROPANE_OK;
     return propane_fail_memory(err, 2 * block);
 }
@@ -1220,6 +1234,8 @@ void train_step_free(train_step *s) {
     adamw_free(s->own);
     mem_free(s->pieces);
     mem_free(s->handed);
+    mem_free(s->scattered);
+    mem_free(s->grown);
     mem_free(s->nats);
     mem_free(s->sums.top);
     mem_free(s->sums.goal);

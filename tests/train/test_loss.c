@@ -172,7 +172,9 @@ TEST(embedding_gathers_and_scatters) {
     int32_t tokens[B * S];
     for (int i = 0; i < V * D; i++) table[i / D][i % D] = (float)rng_normal(&r);
     for (int i = 0; i < B * S; i++) tokens[i] = (int32_t)rng_below(&r, V);
-    train_embed e = {.batch = B, .context = S, .width = D, .batch_stride = D * ROW * 4, .row_stride = ROW * 4};
+    double scratch[TRAIN_EMBED_TASKS(D)], squares = 0, sum = 0;
+    train_embed e = {
+        .batch = B, .context = S, .width = D, .batch_stride = D * ROW * 4, .row_stride = ROW * 4, .grown = scratch};
     train_embed_gather(&e, &table[0][0], NULL, tokens, &stream[0][0][0]);
     for (int b = 0; b < B; b++)
         for (int d = 0; d < D; d++)
@@ -181,8 +183,13 @@ TEST(embedding_gathers_and_scatters) {
                 stream[b][d][s] = (float)rng_normal(&r);
                 want[tokens[b * S + s]][d] += (double)stream[b][d][s];
             }
-    train_embed_scatter(&e, &gradient[0][0], tokens, &stream[0][0][0]);
-    for (int i = 0; i < V * D; i++) EXPECT(fabs((double)gradient[i / D][i % D] - want[i / D][i % D]) < 2e-6);
+    for (int times = 1; times <= 2; times++) { /* onto what is there, the second time */
+        squares += train_embed_scatter(&e, &gradient[0][0], tokens, &stream[0][0][0]);
+        for (int i = 0; i < V * D; i++)
+            EXPECT(fabs((double)gradient[i / D][i % D] - times * want[i / D][i % D]) < 2e-6 * times);
+    }
+    for (int i = 0; i < V * D; i++) sum += (double)gradient[i / D][i % D] * (double)gradient[i / D][i % D];
+    EXPECT_MSG(fabs(squares - sum) < 1e-12 * sum, "squares %.17g, %.17g", squares, sum);
 }
 
 /* A logit that is no number is told of, by its position alone; far below the largest one the gradient is 0. */
