@@ -203,6 +203,9 @@ static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, bool verify, doub
     memset(scratch, 0xff, bytes); /* NaN: scratch that is read before it is written shows */
     memset(scratch + bytes, 0x5a, 64);
     uint64_t allocations = mem_alloc_count();
+    cpu_gemm next = g; /* what is fetched for it changes nothing */
+    next.m = (next.m + 1) / 2;
+    if (seed % 2) g.next = &next;
     cpu_gemm_run(&g, scratch);
     EXPECT_MSG(mem_alloc_count() == allocations || pool_threads() > 1, "%s allocates", what);
     for (int i = 0; i < 64; i++) EXPECT_MSG(scratch[bytes + (size_t)i] == 0x5a, "%s: writes beyond its scratch", what);
@@ -377,6 +380,8 @@ TEST(passing) {
         {.m = 340, .n = 256, .k = 32, .batch = 2, .alpha = 1, .a = COLS, .share_b = true, .residual = true},
         {.m = 330, .n = 256, .k = 48, .batch = 1, .alpha = 1, .a = COLS, .bf16 = true},
         {.m = 337, .n = 200, .k = 1040, .batch = 1, .alpha = 1, .a = COLS, .residual = true},
+        {.m = 341, .n = 200, .k = 1088, .batch = 1, .alpha = 1, .a = COLS}, /* passes of one length: on into the next */
+        {.m = 341, .n = 200, .k = 1088, .batch = 2, .alpha = 1, .a = COLS, .share_b = true},
         {.m = 350,
          .n = 1040,
          .k = 272,

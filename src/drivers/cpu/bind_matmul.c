@@ -49,9 +49,22 @@ static void fill_table(const cpu_run *run, const gemm_args *a, int which, cpu_ma
     m->batch = table;
 }
 
+static propane_status gemm_run(const cpu_run *run, const void *args, propane_error *err);
+
+/* The product of the next step, as far as its plan and the place of A go; false: there is none that can be told so simply. */
+static bool next_product(const cpu_run *run, cpu_gemm *out) {
+    if (!run->next || run->next->run != gemm_run) return false;
+    const gemm_args *a = run->next->args;
+    if (a->rounds > 1 || a->has_stored || a->packed_a || a->offset[0] || a->offset[1]) return false;
+    *out = a->g;
+    out->a.data = cpu_plan_at(run, a->at[0]);
+    if (a->packed_b) out->b.packed = cpu_plan_at(run, a->packed_at[1]);
+    return true;
+}
+
 static propane_status gemm_run(const cpu_run *run, const void *args, propane_error *err) {
     const gemm_args *a = args;
-    cpu_gemm g = a->g;
+    cpu_gemm g = a->g, next;
     cpu_matrix residual = a->residual;
     cpu_stored stored = a->stored;
     double squares = 0;
@@ -81,6 +94,7 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
             g.b.data = y + a->round_offset[1][r];
         }
         if (a->has_squares && r == a->rounds - 1) g.squares = &squares;
+        if (r == a->rounds - 1 && next_product(run, &next)) g.next = &next;
         cpu_gemm_run(&g, cpu_plan_at(run, a->scratch));
         g.accumulate = true;
         g.epilogue.residual = NULL;

@@ -11,7 +11,8 @@
  *       for each standing panel, for each moving panel: one tile    (registers)
  *
  * A moving A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k, by the tiles of
- * the block before, where they lie across, else (or where there are no such tiles) between the tiles of the block before.
+ * the block before, where they lie across, else (or where there are no such tiles) between the tiles of the block before. The
+ * block before the first of a pass is the last of the pass before; what comes first in the product behind is only fetched.
  *
  * Items of a batch that share A stand side by side, as one B, where A is the larger: A is packed and read once for all. Items
  * that share no operand are whole tasks, each packing for itself. Products with a single row or column are bound by memory
@@ -36,12 +37,6 @@ typedef struct packed_view {
     int64_t panel_words; /* from one full panel to the next */
     int64_t first_panel;
 } packed_view;
-
-static void block_panels(const gemm_plan *p, int64_t block, int64_t *from, int64_t *to) {
-    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
-    *from = panels * block / p->moving_blocks;
-    *to = panels * (block + 1) / p->moving_blocks;
-}
 
 /* Where the pass's words are in an operand that was packed whole. */
 static packed_view packed_whole(const gemm_plan *p, const cpu_matrix *m, bool is_a, int64_t k0, int64_t k1) {
@@ -176,7 +171,7 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     const gemm_plan *p = r->p;
     const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
     int64_t from, to;
-    block_panels(p, block, &from, &to);
+    gemm_block_panels(p, block, &from, &to);
     int64_t whole = from; /* panels from `from` up to here are packed by the tiles that first read them */
     gemm_view view = view_of(moving, item);
     packed_view own;
@@ -249,7 +244,7 @@ static packed_view standing_of(const gemm_run *r) {
 
 /* A worker's memory: two packed blocks in turn, and behind them which block the second is. */
 typedef struct worker_state {
-    int64_t ready; /* the task whose block lies packed in memory [turn]; -1: none */
+    int64_t ready; /* of which pass and task the block lies packed in memory [turn]; -1: of none */
     int turn;
 } worker_state;
 
@@ -258,28 +253,42 @@ static worker_state *state_of(const gemm_run *r, int worker) {
     return (worker_state *)(void *)(memory + r->p->worker_bytes - GEMM_ALIGN);
 }
 
+static int64_t tasks_of(const gemm_plan *p) { return p->items * p->moving_blocks; }
+
+/* What the worker of `task` will most likely take next: in this pass, in the next one, or of the product behind this one. */
+static gemm_ahead ahead_of(const gemm_run *r, int64_t task, float *words) {
+    const gemm_plan *p = r->p;
+    int64_t soon = task + p->threads, item = r->first_item, k0 = r->k0, k1 = r->k1;
+    if (soon >= tasks_of(p) && k1 < p->g.k) {
+        soon -= tasks_of(p);
+        k0 = k1, k1 = min_i64(p->g.k, k0 + p->k_block);
+    } else if (soon >= tasks_of(p) && r->next) {
+        soon -= tasks_of(p);
+        p = r->next, words = NULL, item = 0;
+        k0 = 0, k1 = min_i64(p->g.k, p->k_block);
+    }
+    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
+    if (moving->packed || soon >= tasks_of(p)) return (gemm_ahead){.words = NULL};
+    gemm_view view = view_of(moving, item + soon / p->moving_blocks);
+    return gemm_ahead_of(p, &view, soon % p->moving_blocks, k0, k1, r->k1 - r->k0, words);
+}
+
 static void task_block(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
-    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
     packed_view standing = standing_of(r);
     char *memory = r->worker_memory + p->worker_bytes * (size_t)worker;
     worker_state *state = state_of(r, worker);
-    const bool ready = state->ready == task;
-    int64_t item = r->first_item + task / p->moving_blocks, block = task % p->moving_blocks, from, to;
-    char *mine = memory + (state->turn ? p->block_bytes : 0);
-    gemm_ahead later = {0};
+    const int64_t number = r->pass * tasks_of(p) + task;
+    const bool ready = state->ready == number;
+    char *mine = memory + (state->turn ? p->block_bytes : 0), *other = memory + (state->turn ? 0 : p->block_bytes);
+    gemm_ahead later = ahead_of(r, task, p->packs_ahead ? (float *)(void *)other : NULL);
     state->ready = -1;
-    if (!moving->packed && block + p->threads < p->moving_blocks) {
-        gemm_view view = view_of(moving, item);
-        void *words = p->packs_ahead ? memory + (state->turn ? 0 : p->block_bytes) : NULL;
-        block_panels(p, block + p->threads, &from, &to);
-        later = gemm_ahead_of(p, &view, from, to, r->k0, r->k1, words);
-    }
-    run_block(r, &standing, item, block, mine, ready, &later, r->k0, r->k1);
+    run_block(r, &standing, r->first_item + task / p->moving_blocks, task % p->moving_blocks, mine, ready, &later,
+              r->k0, r->k1);
     if (!later.words) return;
     gemm_ahead_pack(p, &later, true);
-    state->ready = task + p->threads;
+    state->ready = number + p->threads;
     state->turn = !state->turn;
 }
 
@@ -316,14 +325,14 @@ static void run_standing(gemm_run *r) {
     int64_t groups = p->by_item ? p->g.batch : 1;
     for (int64_t group = 0; group < groups; group++) {
         r->first_item = group;
-        for (int64_t b = 0; b < p->k_blocks; b++) {
-            r->k0 = b * p->k_block;
+        for (int i = 0; i < p->threads; i++) *state_of(r, i) = (worker_state){.ready = -1};
+        for (r->pass = 0; r->pass < p->k_blocks; r->pass++) {
+            r->k0 = r->pass * p->k_block;
             r->k1 = min_i64(p->g.k, r->k0 + p->k_block);
             int64_t panels;
             bool along_k;
             if (!standing->packed) parallel(p, task_pack, r, pack_tasks(r, &panels, &along_k));
-            for (int i = 0; i < p->threads; i++) *state_of(r, i) = (worker_state){.ready = -1};
-            parallel(p, task_block, r, p->items * p->moving_blocks);
+            parallel(p, task_block, r, tasks_of(p));
         }
     }
 }
@@ -357,8 +366,8 @@ static double sum_all(const cpu_gemm *g) {
 }
 
 void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
-    gemm_plan p;
-    cpu_matrix residual;
+    gemm_plan p, next;
+    cpu_matrix residual, next_residual;
     cpu_gemm sum = *g;
     if (adds_to_itself(g)) {
         sum.accumulate = true;
@@ -366,6 +375,10 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     }
     gemm_plan_make(&p, &sum, pool_threads(), &residual);
     gemm_run r = {.p = &p, .standing_memory = scratch};
+    if (g->next) {
+        gemm_plan_make(&next, g->next, pool_threads(), &next_residual);
+        if (!p.by_item && !next.by_item && next.path == PATH_STANDING && !next.a_stands) r.next = &next;
+    }
     assert((uintptr_t)scratch % GEMM_ALIGN == 0);
     r.partial_memory = r.standing_memory + p.standing_bytes;
     r.worker_memory = r.partial_memory + p.partial_bytes + p.squares_bytes;

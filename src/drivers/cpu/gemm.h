@@ -83,6 +83,8 @@ typedef struct cpu_gemm {
     /* Not NULL: becomes the sum of the squares of all that C holds in the end, which must be fp32 and of one item, without
      * bands. Taken while it is in the nearest cache: in fp32 inside of a tile, in double over the tiles. */
     double *squares;
+    /* Not NULL: the product that runs behind this one. What its tasks read of A first is fetched during the last of this one's. */
+    const struct cpu_gemm *next;
 } cpu_gemm;
 
 /* Scratch for cpu_gemm_run with that many threads (pool_threads()); 0 is possible. */

@@ -21,9 +21,9 @@ typedef struct gemm_ahead {
     gemm_tile pass; /* tiles that copy a part of all its panels each; NULL: it is packed between tiles */
 } gemm_ahead;
 
-/* Panels from .. to-1 of the moving operand `v`, in the pass k0 .. k1. `words`: where they are to be packed; NULL: only
- * fetched. */
-gemm_ahead gemm_ahead_of(const gemm_plan *p, const gemm_view *v, int64_t from, int64_t to, int64_t k0, int64_t k1,
+/* Panels of block `block` of the moving operand `v`, in the pass k0 .. k1, beside tiles whose pass has `now` of k. `words`:
+ * where they are to be packed; NULL: only fetched. */
+gemm_ahead gemm_ahead_of(const gemm_plan *p, const gemm_view *v, int64_t block, int64_t k0, int64_t k1, int64_t now,
                          float *words);
 /* What the next tile fetches or copies: of the block ahead, or, if nothing is left, at `own`. `full`: it is one of a full
  * panel. */

@@ -47,8 +47,9 @@ typedef struct gemm_run {
     const gemm_plan *p;
     char *standing_memory, *partial_memory, *worker_memory;
     int64_t first_item;
-    int64_t k0, k1;  /* this pass */
-    double *squares; /* as in gemm_finish, of all passes; NULL: not wanted */
+    int64_t pass, k0, k1;
+    const gemm_plan *next; /* of the product behind this one; NULL: nothing is known of it */
+    double *squares;       /* as in gemm_finish, of all passes; NULL: not wanted */
 } gemm_run;
 
 static inline gemm_view view_of(const cpu_matrix *m, int64_t item) {
@@ -70,6 +71,13 @@ static inline int panel_height(const gemm_plan *p, int64_t panel) {
 }
 static inline int64_t panel_cols(const gemm_plan *p, int64_t panel) {
     return min_i64(p->kernels->nr, p->g.n - panel % p->item_panels * p->kernels->nr);
+}
+
+/* Panels of the moving operand that a block consists of. */
+static inline void gemm_block_panels(const gemm_plan *p, int64_t block, int64_t *from, int64_t *to) {
+    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
+    *from = panels * block / p->moving_blocks;
+    *to = panels * (block + 1) / p->moving_blocks;
 }
 
 static inline const void *element(const gemm_view *v, int64_t index) {

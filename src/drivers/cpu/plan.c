@@ -544,10 +544,11 @@ static void poison(cpu_program *program, int at) {
 }
 
 static propane_status run_steps(cpu_program *program, propane_error *err) {
-    cpu_run run = {program->base, program->threads};
+    cpu_run run = {program->base, program->threads, NULL};
     for (int i = 0; i < program->step_count; i++) {
         cpu_plan_step *s = &program->steps[i];
         int64_t start = program->profile ? clock_ns() : 0;
+        run.next = i + 1 < program->step_count ? s + 1 : NULL;
         PROPANE_TRY(s->run(&run, s->args, err));
         if (program->profile) {
             s->ns += clock_ns() - start;

@@ -32,8 +32,9 @@
 /* ---- what runs -------------------------------------------------------------------------------------------------------- */
 
 typedef struct cpu_run {
-    unsigned char *const *base; /* of each buffer of the plan */
-    int threads;                /* at most that many at once; 0: all of the pool */
+    unsigned char *const *base;       /* of each buffer of the plan */
+    int threads;                      /* at most that many at once; 0: all of the pool */
+    const struct cpu_plan_step *next; /* the step behind the one that runs; NULL: it is the last */
 } cpu_run;
 
 typedef struct cpu_plan_ref {
