@@ -13,10 +13,10 @@
 /* Cheaper to compute again than to keep. */
 static bool is_cheap(const tile_instr *i) {
     static const bool dear[CPU_MAP_COUNT] = {
-        [CPU_MAP_exp] = true,      [CPU_MAP_exp2] = true,         [CPU_MAP_log] = true,  [CPU_MAP_sin] = true,
-        [CPU_MAP_cos] = true,      [CPU_MAP_tanh] = true,         [CPU_MAP_erf] = true,  [CPU_MAP_sigmoid] = true,
-        [CPU_MAP_silu] = true,         [CPU_MAP_gelu] = true, [CPU_MAP_gelu_tanh] = true,
-        [CPU_MAP_softplus] = true, [CPU_MAP_gelu_sigmoid] = true, [CPU_MAP_elu] = true,  [CPU_MAP_pow] = true,
+        [CPU_MAP_exp] = true,          [CPU_MAP_exp2] = true, [CPU_MAP_log] = true,       [CPU_MAP_sin] = true,
+        [CPU_MAP_cos] = true,          [CPU_MAP_tanh] = true, [CPU_MAP_erf] = true,       [CPU_MAP_sigmoid] = true,
+        [CPU_MAP_silu] = true,         [CPU_MAP_gelu] = true, [CPU_MAP_gelu_tanh] = true, [CPU_MAP_softplus] = true,
+        [CPU_MAP_gelu_sigmoid] = true, [CPU_MAP_elu] = true,  [CPU_MAP_pow] = true,
     };
     return (i->kind != TILE_UNARY && i->kind != TILE_BINARY) || !dear[i->code];
 }
