@@ -215,10 +215,9 @@ TEST(unary_accuracy) {
 }
 
 TEST(signs_of_zero) {
-    static const cpu_map_code odd[] = {CPU_MAP_copy,      CPU_MAP_floor,     CPU_MAP_ceil, CPU_MAP_round,
-                                       CPU_MAP_trunc,     CPU_MAP_sqrt,      CPU_MAP_sin,  CPU_MAP_tanh,
-                                       CPU_MAP_erf,       CPU_MAP_softsign,  CPU_MAP_silu, CPU_MAP_gelu,
-                                       CPU_MAP_round_f16};
+    static const cpu_map_code odd[] = {CPU_MAP_copy, CPU_MAP_floor, CPU_MAP_ceil,     CPU_MAP_round, CPU_MAP_trunc,
+                                       CPU_MAP_sqrt, CPU_MAP_sin,   CPU_MAP_tanh,     CPU_MAP_erf,   CPU_MAP_softsign,
+                                       CPU_MAP_silu, CPU_MAP_gelu,  CPU_MAP_round_f16};
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (size_t i = 0; each_isa(isa) && i < sizeof odd / sizeof odd[0]; i++) {
             float x[2] = {-0.0f, 0.0f}, y[2];
