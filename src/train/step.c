@@ -68,12 +68,11 @@ struct train_step {
     float *between;             /* the largest tensor of `others` */
     bool *is_master;            /* [tensor]: the programs read the master weights themselves */
     propane_buffer **gradients; /* [tensor]: of `buffers` */
-    double
-        *scattered; /* [tensor]: what the embedding's share has added to the sum of a table's squares, which were those
-                        * that its kernel says, or none */
-    double *grown;  /* scratch of train_embed */
-    bool summed;    /* the gradients have been handed over and changed since */
-    bool *trained;  /* [tensor] */
+    /* [tensor]: what the embedding's share has added to the squares of a table, beyond those that its kernel says. */
+    double *scattered;
+    double *grown;      /* scratch of train_embed */
+    bool summed;        /* the gradients have been handed over and changed since */
+    bool *trained;      /* [tensor] */
     int64_t *moment_at; /* [tensor]: in the moments' blocks */
     int64_t moment_floats;
     float *moments[2];
