@@ -8,7 +8,7 @@
 #include "base/whole.h"
 #include "drivers/cpu/attention.h"
 #include "drivers/cpu/gemm_kernels.h"
-#include "drivers/cpu/tile.h"
+#include "drivers/cpu/tile_box.h"
 
 enum { ATTENTION_ALIGN = 16, ATTENTION_COLUMNS = 64, ATTENTION_GROUP = 4 };
 

@@ -6,7 +6,7 @@
 
 #include "base/pool.h"
 #include "drivers/cpu/copy.h"
-#include "drivers/cpu/tile.h"
+#include "drivers/cpu/tile_box.h"
 #include "mil/shape.h"
 
 /* ---- views ---------------------------------------------------------------------------------------------------------------- */

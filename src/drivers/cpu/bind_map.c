@@ -2,7 +2,7 @@
  * Rows that may become part of a tile program: elementwise operations, casts, reductions, softmax. What they compute is in
  * tile_build.c; here is which of them the tiles take. Arithmetic on integers goes to the reference: tiles are fp32.
  */
-#include "drivers/cpu/tile.h"
+#include "drivers/cpu/tile_box.h"
 #include "mil/shape.h"
 
 static bool tile_float(const mil_value *v) {

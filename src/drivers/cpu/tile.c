@@ -5,238 +5,8 @@
  */
 #include "drivers/cpu/tile.h"
 
-#include <assert.h>
-#include <math.h>
-#include <string.h>
-
-#include "base/half.h"
 #include "base/whole.h"
-
-/* ---- boxes in memory ------------------------------------------------------------------------------------------------ */
-
-bool cpu_tile_dtype(mil_dtype dtype) {
-    switch (dtype) {
-    case MIL_fp32:
-    case MIL_fp16:
-    case MIL_bool:
-    case MIL_int8:
-    case MIL_uint8:
-    case MIL_int16:
-    case MIL_uint16:
-    case MIL_int32: return true;
-    default: return false;
-    }
-}
-
-#define TILE_LOAD_LOOP(type)                                                                                           \
-    do {                                                                                                               \
-        const type *s = source;                                                                                        \
-        for (int64_t i = 0; i < count; i++) target[i] = (float)s[i * stride];                                          \
-    } while (0)
-
-/* Lines of a box are short, and a call for each would cost more than the copy. */
-static inline void copy_line(float *restrict target, const float *restrict source, int64_t count) {
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16) memcpy(target + i, source + i, 16 * sizeof *target);
-    for (; i < count; i++) target[i] = source[i];
-}
-
-/* A box of fp32 rows, one side of it dense; false: it is not one. */
-static bool copy_rows(float *target, int64_t target_step, const float *source, int64_t source_step, int64_t rows,
-                      int64_t width) {
-    enum { AHEAD = 8 };
-    if (width < 8 || width > 1024) return false;
-    for (int64_t r = 0; r < rows; r++, target += target_step, source += source_step) {
-        if (r + AHEAD < rows) /* rows apart by kilobytes: nothing but this fetches them in time */
-            for (int64_t i = 0; i < width; i += 16) {
-                __builtin_prefetch(source + AHEAD * source_step + i);
-                __builtin_prefetch(target + AHEAD * target_step + i, 1);
-            }
-        copy_line(target, source, width);
-    }
-    return true;
-}
-
-/* Rows that repeat one number each: a weight beside its channel's positions. */
-static void fill_rows(float *target, const float *source, int64_t step, int64_t rows, int64_t width) {
-    for (int64_t r = 0; r < rows; r++, target += width, source += step) {
-        float line[16];
-        for (int i = 0; i < 16; i++) line[i] = *source;
-        int64_t i = 0;
-        for (; i + 16 <= width; i += 16) memcpy(target + i, line, sizeof line);
-        for (; i < width; i++) target[i] = *source;
-    }
-}
-
-/* `count` elements, `stride` apart. */
-static void load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride) {
-    switch (dtype) {
-    case MIL_fp32:
-        if (stride == 1)
-            memcpy(target, source, (size_t)count * sizeof *target);
-        else if (stride == 0)
-            for (int64_t i = 0; i < count; i++) target[i] = *(const float *)source;
-        else
-            TILE_LOAD_LOOP(float);
-        break;
-    case MIL_fp16:
-        if (stride == 1) {
-            fp16_to_f32_array(target, source, (size_t)count);
-        } else if (stride == 0) {
-            float value = fp16_to_f32(*(const uint16_t *)source);
-            for (int64_t i = 0; i < count; i++) target[i] = value;
-        } else {
-            uint16_t block[64];
-            const uint16_t *s = source;
-            for (int64_t i = 0; i < count; i += 64) {
-                int64_t n = count - i < 64 ? count - i : 64;
-                for (int64_t j = 0; j < n; j++) block[j] = s[(i + j) * stride];
-                fp16_to_f32_array(target + i, block, (size_t)n);
-            }
-        }
-        break;
-    case MIL_bool: {
-        const uint8_t *s = source;
-        for (int64_t i = 0; i < count; i++) target[i] = s[i * stride] ? 1.0f : 0.0f;
-        break;
-    }
-    case MIL_uint8: TILE_LOAD_LOOP(uint8_t); break;
-    case MIL_int8: TILE_LOAD_LOOP(int8_t); break;
-    case MIL_int16: TILE_LOAD_LOOP(int16_t); break;
-    case MIL_uint16: TILE_LOAD_LOOP(uint16_t); break;
-    case MIL_int32: TILE_LOAD_LOOP(int32_t); break;
-    default: assert(!"no such element type in a tile");
-    }
-}
-
-/* NaN becomes 0; what does not fit becomes the nearest number that does. */
-static double clamp_cut(float x, double low, double high) {
-    if (!(x == x)) return 0;
-    double t = trunc((double)x);
-    return t < low ? low : t > high ? high : t;
-}
-
-#define TILE_STORE_LOOP(type, low, high)                                                                               \
-    do {                                                                                                               \
-        type *t = target;                                                                                              \
-        for (int64_t i = 0; i < count; i++) t[i * stride] = (type)clamp_cut(source[i], low, high);                     \
-    } while (0)
-
-static void store_line(void *target, mil_dtype dtype, int64_t count, int64_t stride, const float *source) {
-    switch (dtype) {
-    case MIL_fp32:
-        if (stride == 1)
-            memcpy(target, source, (size_t)count * sizeof *source);
-        else
-            for (int64_t i = 0; i < count; i++) ((float *)target)[i * stride] = source[i];
-        break;
-    case MIL_fp16:
-        if (stride == 1) {
-            fp16_from_f32_array(target, source, (size_t)count);
-        } else {
-            uint16_t block[64], *t = target;
-            for (int64_t i = 0; i < count; i += 64) {
-                int64_t n = count - i < 64 ? count - i : 64;
-                fp16_from_f32_array(block, source + i, (size_t)n);
-                for (int64_t j = 0; j < n; j++) t[(i + j) * stride] = block[j];
-            }
-        }
-        break;
-    case MIL_bool: {
-        uint8_t *t = target;
-        for (int64_t i = 0; i < count; i++) t[i * stride] = source[i] != 0;
-        break;
-    }
-    case MIL_uint8: TILE_STORE_LOOP(uint8_t, 0, 255); break;
-    case MIL_int8: TILE_STORE_LOOP(int8_t, -128, 127); break;
-    case MIL_int16: TILE_STORE_LOOP(int16_t, -32768, 32767); break;
-    case MIL_uint16: TILE_STORE_LOOP(uint16_t, 0, 65535); break;
-    case MIL_int32: TILE_STORE_LOOP(int32_t, -2147483648.0, 2147483647.0); break;
-    default: assert(!"no such element type in a tile");
-    }
-}
-
-typedef struct box {
-    int rank;
-    int64_t dim[TILE_MAX_RANK + 2], stride[TILE_MAX_RANK + 2];
-    int64_t count;
-} box;
-
-/* Extents of 1 fall out, neighbours that follow one another in memory become one. Always at least one dimension. */
-static void box_collapse(box *b, int rank, const int64_t *dim, const int64_t *stride) {
-    b->rank = 0;
-    b->count = 1;
-    for (int d = 0; d < rank; d++) {
-        b->count *= dim[d];
-        if (dim[d] == 1) continue;
-        int last = b->rank - 1;
-        if (last >= 0 && b->stride[last] == dim[d] * stride[d]) {
-            b->dim[last] *= dim[d];
-            b->stride[last] = stride[d];
-        } else {
-            b->dim[b->rank] = dim[d];
-            b->stride[b->rank++] = stride[d];
-        }
-    }
-    if (!b->rank) {
-        b->rank = 1;
-        b->dim[0] = 1;
-        b->stride[0] = 1;
-    }
-}
-
-/* Moves to the next line of the box; false behind the last one. */
-static bool box_next(const box *b, int64_t *index, int64_t *offset) {
-    for (int d = b->rank - 2; d >= 0; d--) {
-        *offset += b->stride[d];
-        if (++index[d] < b->dim[d]) return true;
-        *offset -= b->dim[d] * b->stride[d];
-        index[d] = 0;
-    }
-    return false;
-}
-
-static void box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const box *b) {
-    int64_t index[TILE_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
-    if (!b->count) return;
-    if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
-        copy_rows(target, line, (const float *)(const void *)source, b->stride[0], b->dim[0], line))
-        return;
-    if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 0) {
-        fill_rows(target, (const float *)(const void *)source, b->stride[0], b->dim[0], line);
-        return;
-    }
-    do {
-        load_line(target, source + offset * element, dtype, line, b->stride[b->rank - 1]);
-        target += line;
-    } while (box_next(b, index, &offset));
-}
-
-static void box_store(unsigned char *target, mil_dtype dtype, int element, const box *b, const float *source) {
-    int64_t index[TILE_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
-    if (!b->count) return;
-    if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
-        copy_rows((float *)(void *)target, b->stride[0], source, line, b->dim[0], line))
-        return;
-    do {
-        store_line(target + offset * element, dtype, line, b->stride[b->rank - 1], source);
-        source += line;
-    } while (box_next(b, index, &offset));
-}
-
-void cpu_tile_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
-                   const int64_t *stride) {
-    box b;
-    box_collapse(&b, rank, dim, stride);
-    box_load(target, source, dtype, cpu_plan_dtype_bytes(dtype), &b);
-}
-
-void cpu_tile_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
-                    const float *source) {
-    box b;
-    box_collapse(&b, rank, dim, stride);
-    box_store(target, dtype, cpu_plan_dtype_bytes(dtype), &b, source);
-}
+#include "drivers/cpu/tile_box.h"
 
 /* ---- one tile --------------------------------------------------------------------------------------------------------- */
 
@@ -266,7 +36,7 @@ static unsigned char *view_at(const tile_state *s, int view) {
     return s->view[view].at + (s->t->fold_rank ? s->fold_at * v->fold[0] * v->element : 0);
 }
 
-static void view_box(const tile_state *s, const tile_view *v, tile_class klass, box *b) {
+static void view_box(const tile_state *s, const tile_view *v, tile_class klass, tile_box *b) {
     const tile_program *t = s->t;
     int64_t dim[TILE_MAX_RANK + 2], stride[TILE_MAX_RANK + 2];
     int n = 0;
@@ -283,12 +53,12 @@ static void view_box(const tile_state *s, const tile_view *v, tile_class klass, 
         dim[n] = s->width;
         stride[n++] = v->inner;
     }
-    box_collapse(b, n, dim, stride);
+    tile_box_collapse(b, n, dim, stride);
 }
 
 /* Whether the tensor's own memory serves as a register; `step` is from line to line then. */
 static bool view_serves(const tile_state *s, const tile_view *v, int64_t *step) {
-    box b;
+    tile_box b;
     if (v->dtype != MIL_fp32 || v->pick) return false;
     view_box(s, v, (tile_class)v->klass, &b);
     *step = s->length;
@@ -320,7 +90,7 @@ static void load_picked(tile_state *s, const tile_instr *i) {
             sign(to, (const float *)(const void *)from, s->length, 0, 0);
             continue;
         }
-        load_line(to, from, v->dtype, s->length, v->inner);
+        tile_load_line(to, from, v->dtype, s->length, v->inner);
         if (p->sign < 0) sign(to, to, s->length, 0, 0);
     }
 }
@@ -333,7 +103,7 @@ static void run_load(tile_state *s, const tile_instr *i) {
     }
     const unsigned char *source = view_at(s, i->view);
     if (i->klass == TILE_SCALAR) {
-        load_line(s->out[i->dst], source, v->dtype, 1, 1);
+        tile_load_line(s->out[i->dst], source, v->dtype, 1, 1);
         return;
     }
     if (s->view[i->view].serves) {
@@ -341,9 +111,9 @@ static void run_load(tile_state *s, const tile_instr *i) {
         s->step[i->dst] = s->view[i->view].step;
         return;
     }
-    box b;
+    tile_box b;
     view_box(s, v, i->klass, &b);
-    box_load(s->out[i->dst], source, v->dtype, v->element, &b);
+    tile_box_load(s->out[i->dst], source, v->dtype, v->element, &b);
 }
 
 static void run_store(tile_state *s, const tile_instr *i) {
@@ -354,12 +124,13 @@ static void run_store(tile_state *s, const tile_instr *i) {
     if ((const unsigned char *)source == target) return;                      /* computed there */
     if (i->klass == TILE_FULL && s->step[reg] != s->length && s->lines > 1) { /* close up, in the register's own slot */
         float *close = s->scratch + s->t->registers[reg].slot;
-        for (int64_t l = 0; l < s->lines; l++) copy_line(close + l * s->length, source + l * s->step[reg], s->length);
+        for (int64_t l = 0; l < s->lines; l++)
+            tile_copy_line(close + l * s->length, source + l * s->step[reg], s->length);
         source = close;
     }
-    box b;
+    tile_box b;
     view_box(s, v, i->klass, &b);
-    box_store(target, v->dtype, v->element, &b, source);
+    tile_box_store(target, v->dtype, v->element, &b, source);
 }
 
 /* Where a register is computed: in its slot, or straight in the memory that it would be stored to. */
@@ -442,7 +213,7 @@ static void run_spread(tile_state *s, const tile_instr *i) {
     }
     for (int64_t r = 0; r < s->lines; r++, z += s->step[i->dst])
         if (x.array)
-            copy_line(z, x.at + r * x.step, s->length);
+            tile_copy_line(z, x.at + r * x.step, s->length);
         else
             map->unary[CPU_MAP_fill](z, x.at, s->length, x.at[r * x.step], 0);
 }
@@ -660,7 +431,7 @@ static void join_parts(tile_state *s, const tile_pass *pass) {
     for (const tile_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++) {
         if (i->kind != TILE_REDUCE) continue;
         aim(s, i->dst);
-        copy_line(s->out[i->dst], partial_of(s, i, 0), s->reduced);
+        tile_copy_line(s->out[i->dst], partial_of(s, i, 0), s->reduced);
         for (int64_t p = 1; p < t->parts; p++) join(s, i->code, s->out[i->dst], partial_of(s, i, p));
     }
 }
@@ -682,7 +453,7 @@ static void part_task(void *context, int task, int worker) {
     const int64_t begin = part * t->part_length, end = begin + t->part_length;
     run_chunks(&s, pass, begin, end < t->fold[0] ? end : t->fold[0]);
     for (const tile_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++)
-        if (i->kind == TILE_REDUCE) copy_line(partial_of(&s, i, part), s.in[i->dst], s.reduced);
+        if (i->kind == TILE_REDUCE) tile_copy_line(partial_of(&s, i, part), s.in[i->dst], s.reduced);
 }
 
 static void run_parts(tile_context *c) {

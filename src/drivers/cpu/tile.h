@@ -95,11 +95,4 @@ typedef struct tile_program {
 
 propane_status cpu_tile_run(const cpu_run *run, const void *args, propane_error *err);
 
-/* A box of elements in memory to dense floats and back. Integers are cut towards zero and clamped to the type. */
-void cpu_tile_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
-                   const int64_t *stride);
-void cpu_tile_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
-                    const float *source);
-bool cpu_tile_dtype(mil_dtype dtype); /* whether both work on it */
-
 #endif
