@@ -18,11 +18,11 @@ make -s -j"$(getconf _NPROCESSORS_ONLN)" CC=clang-19 BUILD=build/fuzz OPTIMISE='
 cat > build/fuzz/one << 'INNER'
 seconds=$1 target=$2
 shift 2
-mkdir -p "build/fuzz/found/$target" "build/fuzz/work/$target"
+mkdir -p "build/fuzz/found/$target" "build/fuzz/corpus/$target"
 clang-19 -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/fuzz/gen $(pkg-config --cflags jansson) -fsanitize=fuzzer,address,undefined \
     -fno-sanitize-recover=all -g -O1 "fuzz/fuzz_$target.c" build/fuzz/libpropane.a "$@" -o "build/fuzz/fuzz_$target" &&
     "build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
-        -artifact_prefix="build/fuzz/found/$target/" "build/fuzz/work/$target" "fuzz/corpus/$target" > "build/fuzz/$target.log" 2>&1
+        -artifact_prefix="build/fuzz/found/$target/" "build/fuzz/corpus/$target" "fuzz/corpus/$target" > "build/fuzz/$target.log" 2>&1
 if [ $? = 0 ]; then
     echo good > "build/fuzz/$target.sum"
     echo "ok      $target: $(sed -n 's/stat::number_of_executed_units: *//p' "build/fuzz/$target.log") runs in $seconds s"
