@@ -61,8 +61,10 @@ static void scatter_task(void *context, int task, int worker) {
 
 double train_embed_scatter(const train_embed *e, float *gradient, const int32_t *tokens, const float *stream) {
     embed_context c = {.e = e, .gradient = gradient, .tokens = tokens, .stream = (char *)(uintptr_t)stream};
+    const int tasks = TRAIN_EMBED_TASKS(e->width);
     double grown = 0;
-    pool_run(scatter_task, &c, TRAIN_EMBED_TASKS(e->width));
-    for (int i = 0; i < TRAIN_EMBED_TASKS(e->width) && e->grown; i++) grown += e->grown[i];
+    pool_run(scatter_task, &c, tasks);
+    if (!e->grown) return 0;
+    for (int i = 0; i < tasks; i++) grown += e->grown[i];
     return grown;
 }

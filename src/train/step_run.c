@@ -243,17 +243,16 @@ static propane_status run_pieces(train_step *s, const int32_t *targets, bool fir
  * positions' rows. */
 static propane_status scatter_table(train_step *s, const model_tensor *table, const int32_t *inputs, bool clear,
                                     const float *stream, const train_embed *e, propane_error *err) {
-    propane_buffer *buffer = s->gradients[table - s->weights->tensors];
+    const int tensor = (int)(table - s->weights->tensors);
     train_embed part = *e;
     void *gradient = NULL;
-    if (!s->trained[table - s->weights->tensors]) return PROPANE_OK;
-    PROPANE_TRY(propane_buffer_lock(buffer, true, &gradient, err));
+    if (!s->trained[tensor]) return PROPANE_OK;
+    PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], true, &gradient, err));
     if (clear) memset(gradient, 0, (size_t)table->count * sizeof(float));
     if (table->dim[0] != table->stored_rows) part.first = table->first_row, part.rows = table->dim[0];
-    double *scattered = &s->scattered[table - s->weights->tensors];
-    if (clear || s->wiring->gradients[table - s->weights->tensors].squares >= 0) *scattered = 0;
-    *scattered += train_embed_scatter(&part, gradient, inputs, stream);
-    propane_buffer_unlock(buffer);
+    if (clear || s->wiring->gradients[tensor].squares >= 0) s->scattered[tensor] = 0;
+    s->scattered[tensor] += train_embed_scatter(&part, gradient, inputs, stream);
+    propane_buffer_unlock(s->gradients[tensor]);
     return PROPANE_OK;
 }
 

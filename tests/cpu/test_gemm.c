@@ -382,12 +382,8 @@ TEST(passing) {
         {.m = 337, .n = 200, .k = 1040, .batch = 1, .alpha = 1, .a = COLS, .residual = true},
         {.m = 341, .n = 200, .k = 1088, .batch = 1, .alpha = 1, .a = COLS}, /* passes of one length: on into the next */
         {.m = 341, .n = 200, .k = 1088, .batch = 2, .alpha = 1, .a = COLS, .share_b = true},
-        {.m = 350,
-         .n = 1040,
-         .k = 272,
-         .batch = 1,
-         .alpha = 1,
-         .a = COLS}, /* blocks of more panels than a tile copies */
+        /* blocks of more panels than a tile copies */
+        {.m = 350, .n = 1040, .k = 272, .batch = 1, .alpha = 1, .a = COLS},
     };
     with_threads(p, sizeof p / sizeof p[0]);
 }

@@ -55,10 +55,6 @@ typedef struct conv_call {
     float *weights, *planes, *columns, *scratch;
 } conv_call;
 
-static const void *element(const void *data, cpu_dtype t, int64_t i) {
-    return (const char *)data + i * cpu_dtype_bytes(t);
-}
-
 /* ---- columns -------------------------------------------------------------------------------------------------------------- */
 
 static int cut_segments(const conv_args *a, int64_t first, segment *out) {
@@ -141,7 +137,7 @@ static void pack_weights(const conv_args *a, const void *raw, int64_t group, flo
         for (int64_t i = 0; i < a->a_panels; i++) {
             const int64_t row = group * a->rows + i * a->k->mr;
             a->k->pack(panel_at(a, weights, group, i, k0, k1), panel_height(a, i),
-                       element(raw, a->w_type, row * a->depth), a->w_type, a->depth, 1, panel_rows(a, i), k0, k1,
+                       cpu_element(raw, a->w_type, row * a->depth), a->w_type, a->depth, 1, panel_rows(a, i), k0, k1,
                        false);
         }
     }
@@ -157,8 +153,8 @@ static void task_plane(void *context, int task, int worker) {
     const conv_call *call = context;
     const conv_args *a = call->a;
     (void)worker;
-    cpu_window_plane_fill(&a->plane, element(call->given, a->x_type, (int64_t)task * a->pixels), a->x_type == CPU_F16,
-                          0.0f, call->planes + task * a->plane.floats);
+    cpu_window_plane_fill(&a->plane, cpu_element(call->given, a->x_type, (int64_t)task * a->pixels),
+                          a->x_type == CPU_F16, 0.0f, call->planes + task * a->plane.floats);
 }
 
 static int64_t shared_floats(const conv_args *a) { return a->depth * a->k->nr + SLACK; }
@@ -176,7 +172,7 @@ static void task_columns(void *context, int task, int worker) {
 static float bias_of(const conv_call *call, int64_t row) {
     const conv_args *a = call->a;
     if (!a->has_bias) return 0.0f;
-    const void *at = element(call->bias, a->bias_type, row * a->bias_stride);
+    const void *at = cpu_element(call->bias, a->bias_type, row * a->bias_stride);
     if (a->bias_type == CPU_F32) return *(const float *)at;
     uint16_t half;
     memcpy(&half, at, 2);
@@ -244,7 +240,7 @@ static propane_status conv_run(const cpu_run *run, const void *args, propane_err
     if (a->shared) call.columns = cpu_plan_at(run, a->columns);
     if (!a->packed) cpu_plan_parallel(run, task_weights, &call, (int)groups);
     for (int64_t n = 0; n < a->c.n; n++) {
-        call.given = element(cpu_plan_at(run, a->x), a->x_type, n * x_step);
+        call.given = cpu_element(cpu_plan_at(run, a->x), a->x_type, n * x_step);
         call.y = (unsigned char *)cpu_plan_at(run, a->y) + n * y_step * cpu_dtype_bytes(a->y_type);
         cpu_plan_parallel(run, task_plane, &call, (int)a->c.c_in);
         if (a->shared) cpu_plan_parallel(run, task_columns, &call, (int)(groups * a->b_panels));

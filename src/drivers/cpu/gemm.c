@@ -375,9 +375,9 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     }
     gemm_plan_make(&p, &sum, pool_threads(), &residual);
     gemm_run r = {.p = &p, .standing_memory = scratch};
-    if (g->next) {
+    if (g->next && p.path == PATH_STANDING && !p.by_item) {
         gemm_plan_make(&next, g->next, pool_threads(), &next_residual);
-        if (!p.by_item && !next.by_item && next.path == PATH_STANDING && !next.a_stands) r.next = &next;
+        if (next.path == PATH_STANDING && !next.by_item && !next.a_stands) r.next = &next;
     }
     assert((uintptr_t)scratch % GEMM_ALIGN == 0);
     r.partial_memory = r.standing_memory + p.standing_bytes;

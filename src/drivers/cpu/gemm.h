@@ -18,6 +18,9 @@
 
 typedef enum cpu_dtype { CPU_F32, CPU_F16 } cpu_dtype;
 static inline int64_t cpu_dtype_bytes(cpu_dtype dtype) { return dtype == CPU_F16 ? 2 : 4; }
+static inline const void *cpu_element(const void *data, cpu_dtype dtype, int64_t index) {
+    return (const char *)data + index * cpu_dtype_bytes(dtype);
+}
 
 /* What a matrix is made of that is stored in other ways (gemv.h): its rows become fp32 a few at a time, while they are packed. */
 typedef struct cpu_stored {

@@ -28,10 +28,6 @@ enum { GEMM_NR = GEMM_NRV * VL };
 
 /* ---- loading -------------------------------------------------------------------------------------------------------- */
 
-static inline const void *at(const void *data, cpu_dtype dtype, int64_t index) {
-    return (const char *)data + index * cpu_dtype_bytes(dtype);
-}
-
 static inline float scalar_at(const void *data, cpu_dtype dtype, int64_t index) {
     return dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)data)[index]) : ((const float *)data)[index];
 }
@@ -48,7 +44,7 @@ static VTARGET void gemm_load_strided(float *y, const void *x, cpu_dtype dtype, 
                                       bool round) {
     int64_t i = 0;
     if (step == 1)
-        for (; i + VL <= count; i += VL) v_store(y + i, load_any(at(x, dtype, i), dtype));
+        for (; i + VL <= count; i += VL) v_store(y + i, load_any(cpu_element(x, dtype, i), dtype));
     for (; i < count; i++) y[i] = scalar_at(x, dtype, i * step);
     if (round)
         for (i = 0; i < count; i += VL) {
@@ -76,15 +72,15 @@ VFN vf gemm_pack_across(const void *p, const void *next, cpu_dtype dtype, int64_
 VFN void move_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride, int64_t count,
                      bool round) {
     int rest = width % VL;
-    for (int64_t k = 0; k < count; k++, target += width, data = at(data, dtype, stride)) {
-        for (int c = 0; c < width; c += 16) __builtin_prefetch(at(data, dtype, GEMM_STRIP * stride + c), 0, 2);
+    for (int64_t k = 0; k < count; k++, target += width, data = cpu_element(data, dtype, stride)) {
+        for (int c = 0; c < width; c += 16) __builtin_prefetch(cpu_element(data, dtype, GEMM_STRIP * stride + c), 0, 2);
         int c = 0;
         for (; c + VL <= width; c += VL) {
-            vf v = load_any(at(data, dtype, c), dtype);
+            vf v = load_any(cpu_element(data, dtype, c), dtype);
             v_store(target + c, round ? v_round_bf16(v) : v);
         }
         if (rest) {
-            vf v = load_any_n(at(data, dtype, c), dtype, rest);
+            vf v = load_any_n(cpu_element(data, dtype, c), dtype, rest);
             v_store_n(target + c, round ? v_round_bf16(v) : v, rest);
         }
     }
@@ -102,7 +98,7 @@ VFN void move_across(float *target, int width, const void *data, cpu_dtype dtype
 static VTARGET void pack_across(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
                                 int64_t cols, int64_t k0, int64_t k1, bool round) {
     if (GEMM_PAIR == 1 && cols >= width) {
-        const void *first = at(data, dtype, k0 * stride);
+        const void *first = cpu_element(data, dtype, k0 * stride);
         if (dtype == CPU_F16) {
             MOVE_ACROSS(CPU_F16, round)
         } else if (round) {
@@ -113,11 +109,12 @@ static VTARGET void pack_across(float *target, int width, const void *data, cpu_
         return;
     }
     for (int64_t k = k0; k < k1; k += GEMM_PAIR, target += width) {
-        const char *row = (const char *)at(data, dtype, k * stride);
-        const char *next = GEMM_PAIR == 2 && k + 1 < k1 ? (const char *)at(data, dtype, (k + 1) * stride) : NULL;
+        const char *row = (const char *)cpu_element(data, dtype, k * stride);
+        const char *next =
+            GEMM_PAIR == 2 && k + 1 < k1 ? (const char *)cpu_element(data, dtype, (k + 1) * stride) : NULL;
         for (int c = 0; c < width; c += VL) {
-            const void *second = next ? at(next, dtype, c) : NULL;
-            vf v = gemm_pack_across(at(row, dtype, c), second, dtype, cols - c, round);
+            const void *second = next ? cpu_element(next, dtype, c) : NULL;
+            vf v = gemm_pack_across(cpu_element(row, dtype, c), second, dtype, cols - c, round);
             if (width - c >= VL)
                 v_store(target + c, v);
             else
@@ -145,10 +142,12 @@ static VTARGET void pack_turned(float *target, int width, const void *data, cpu_
     for (int c = 0; c < width; c += VL)
         for (int64_t k = k0; k < k1; k += VL * GEMM_PAIR) {
             vf x[VL];
-            for (int i = 0; i < VL; i++) __builtin_prefetch(at(data, dtype, (c + i + width) * stride + k), 0, 2);
             for (int i = 0; i < VL; i++)
-                x[i] = c + i < cols ? gemm_pack_along(at(data, dtype, (c + i) * stride + k), dtype, k1 - k, round)
-                                    : v_set(0);
+                __builtin_prefetch(cpu_element(data, dtype, (c + i + width) * stride + k), 0, 2);
+            for (int i = 0; i < VL; i++)
+                x[i] = c + i < cols
+                           ? gemm_pack_along(cpu_element(data, dtype, (c + i) * stride + k), dtype, k1 - k, round)
+                           : v_set(0);
             v_transpose(x);
             float *out = target + (k - k0) / GEMM_PAIR * width + c;
             int64_t words = (k1 - k + GEMM_PAIR - 1) / GEMM_PAIR;
@@ -181,12 +180,12 @@ static VTARGET void gemm_pack_rows(float *target, int height, const void *data, 
                                    int64_t rows, int64_t k0, int64_t k1, bool round) {
     for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR, target += height * GEMM_BLOCK)
         for (int r = 0; r < height; r++) {
-            __builtin_prefetch(at(data, dtype, (r + height) * stride + k), 0, 2);
+            __builtin_prefetch(cpu_element(data, dtype, (r + height) * stride + k), 0, 2);
             for (int w = 0; w < GEMM_BLOCK; w += VL) {
                 int64_t first = k + w * GEMM_PAIR;
                 vf v = v_set(0);
                 if (r < rows && first < k1)
-                    v = gemm_pack_along(at(data, dtype, r * stride + first), dtype, k1 - first, round);
+                    v = gemm_pack_along(cpu_element(data, dtype, r * stride + first), dtype, k1 - first, round);
                 store_quads(target + r * GEMM_QUAD, height * GEMM_QUAD, w, v);
             }
         }
@@ -312,15 +311,17 @@ GEMM_HEIGHTS_IN_C(TILE_ROWS)
 /* ---- finishing ------------------------------------------------------------------------------------------------------ */
 
 static VTARGET void add_row(float *row, const gemm_view *m, int64_t i, int64_t j, int64_t cols) {
-    const void *from = at(m->data, m->dtype, i * m->row_stride + j * m->col_stride);
+    const void *from = cpu_element(m->data, m->dtype, i * m->row_stride + j * m->col_stride);
     if (m->col_stride != 1) {
         for (int64_t c = 0; c < cols; c++) row[c] += scalar_at(from, m->dtype, c * m->col_stride);
         return;
     }
     int64_t c = 0;
-    for (; c + VL <= cols; c += VL) v_store(row + c, v_add(v_load(row + c), load_any(at(from, m->dtype, c), m->dtype)));
+    for (; c + VL <= cols; c += VL)
+        v_store(row + c, v_add(v_load(row + c), load_any(cpu_element(from, m->dtype, c), m->dtype)));
     if (c < cols)
-        v_store_n(row + c, v_add(v_load_n(row + c, cols - c), load_any_n(at(from, m->dtype, c), m->dtype, cols - c)),
+        v_store_n(row + c,
+                  v_add(v_load_n(row + c, cols - c), load_any_n(cpu_element(from, m->dtype, c), m->dtype, cols - c)),
                   cols - c);
 }
 
@@ -415,12 +416,12 @@ VFN float dot_row(const void *w, cpu_dtype dtype, const float *x, int64_t k, boo
     int64_t j = 0;
     for (; j + DOT_VECTORS * VL <= k; j += DOT_VECTORS * VL)
         for (int i = 0; i < DOT_VECTORS; i++) {
-            vf v = load_any(at(w, dtype, j + i * VL), dtype);
+            vf v = load_any(cpu_element(w, dtype, j + i * VL), dtype);
             s[i] = v_fma(round ? v_round_bf16(v) : v, v_load(x + j + i * VL), s[i]);
         }
     for (int i = 0; j < k; j += VL, i++) {
         int64_t n = k - j < VL ? k - j : VL;
-        vf v = load_any_n(at(w, dtype, j), dtype, n);
+        vf v = load_any_n(cpu_element(w, dtype, j), dtype, n);
         s[i] = v_fma(round ? v_round_bf16(v) : v, v_load_n(x + j, n), s[i]);
     }
     return v_sum(v_add(v_add(s[0], s[1]), v_add(s[2], s[3])));
@@ -429,7 +430,7 @@ VFN float dot_row(const void *w, cpu_dtype dtype, const float *x, int64_t k, boo
 static VTARGET void gemm_dot_rows(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x,
                                   int64_t rows, int64_t k, bool round) {
     for (int64_t r = 0; r < rows; r++) {
-        const void *row = at(w, dtype, r * stride);
+        const void *row = cpu_element(w, dtype, r * stride);
         if (dtype == CPU_F16)
             y[r] = dot_row(row, CPU_F16, x, k, round);
         else if (round)
@@ -447,12 +448,13 @@ static VTARGET void gemm_sum_columns(float *y, const void *w, cpu_dtype dtype, i
         vf s[DOT_VECTORS];
         for (int i = 0; i < DOT_VECTORS; i++) s[i] = v_set(0);
         for (int64_t j = 0; j < k; j++) {
-            const void *row = at(w, dtype, j * stride + c);
+            const void *row = cpu_element(w, dtype, j * stride + c);
             vf factor = v_set(x[j]);
             for (int i = 0; i < DOT_VECTORS; i++) {
                 int64_t n = width - i * VL;
                 if (n <= 0) break;
-                vf v = n >= VL ? load_any(at(row, dtype, i * VL), dtype) : load_any_n(at(row, dtype, i * VL), dtype, n);
+                vf v = n >= VL ? load_any(cpu_element(row, dtype, i * VL), dtype)
+                               : load_any_n(cpu_element(row, dtype, i * VL), dtype, n);
                 s[i] = v_fma(round ? v_round_bf16(v) : v, factor, s[i]);
             }
         }

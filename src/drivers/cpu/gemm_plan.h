@@ -53,8 +53,7 @@ typedef struct gemm_run {
 } gemm_run;
 
 static inline gemm_view view_of(const cpu_matrix *m, int64_t item) {
-    const void *data =
-        m->batch ? m->batch[item] : (const char *)m->data + item * m->batch_stride * cpu_dtype_bytes(m->dtype);
+    const void *data = m->batch ? m->batch[item] : cpu_element(m->data, m->dtype, item * m->batch_stride);
     return (gemm_view){data, m->dtype, m->row_stride, m->col_stride, m->pieces, m->stored};
 }
 
@@ -80,9 +79,7 @@ static inline void gemm_block_panels(const gemm_plan *p, int64_t block, int64_t 
     *to = panels * (block + 1) / p->moving_blocks;
 }
 
-static inline const void *element(const gemm_view *v, int64_t index) {
-    return (const char *)v->data + index * cpu_dtype_bytes(v->dtype);
-}
+static inline const void *element(const gemm_view *v, int64_t index) { return cpu_element(v->data, v->dtype, index); }
 
 /* What finishing a tile of an item needs in the pass k0 .. k1. */
 gemm_finish gemm_finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1);

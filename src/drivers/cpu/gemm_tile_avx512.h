@@ -6,8 +6,8 @@
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k; it fetches the panels ahead and one line of what is
  * wanted soon; the last FETCHING turns also a line each of what the sums are added to or written over.
  *
- * copy_rows_14 and copy_rows_14_f16 pack their panel of A while they compute: each turn copies what the next one reads, in the time that
- * loads and stores have left beside the multiply-adds.
+ * copy_rows_14 and copy_rows_14_f16 pack their panel of A while they compute: each turn copies what the next one reads, in
+ * the time that loads and stores have left beside the multiply-adds.
  */
 #ifndef DRIVERS_CPU_GEMM_TILE_AVX512_H
 #define DRIVERS_CPU_GEMM_TILE_AVX512_H
