@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#ifdef __APPLE__
+#include <sys/sysctl.h>
+#endif
 #include <unistd.h>
 
 static atomic_uint_fast64_t requests;
@@ -74,6 +77,28 @@ void mem_pages_discard(void *memory, size_t bytes) {
 uint64_t mem_physical(void) {
     long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
+}
+
+static int64_t second_cache(void) {
+    int64_t bytes = 0;
+#if defined(__APPLE__)
+    size_t size = sizeof bytes;
+    if (sysctlbyname("hw.l2cachesize", &bytes, &size, NULL, 0) != 0) bytes = 0;
+#elif defined(_SC_LEVEL2_CACHE_SIZE)
+    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    const int64_t least = 256 << 10, most = 1 << 20; /* what is larger is shared */
+    return bytes <= 0 || bytes > most ? most : bytes < least ? least : bytes;
+}
+
+int64_t mem_second_cache(int64_t bytes) {
+    static atomic_int_fast64_t known;
+    int64_t size = atomic_load_explicit(&known, memory_order_relaxed);
+    if (!size) {
+        size = second_cache(); /* the same for all who ask at once */
+        atomic_store_explicit(&known, size, memory_order_relaxed);
+    }
+    return bytes / 1024 * size / 1024;
 }
 
 uint64_t mem_alloc_count(void) { return atomic_load_explicit(&requests, memory_order_relaxed); }

@@ -62,6 +62,12 @@ TEST(memory_is_zeroed_counted_and_can_fail) {
     EXPECT(mem_pages_alloc(SIZE_MAX) == NULL);
 }
 
+TEST(memory_tells_a_part_of_the_second_cache) {
+    int64_t all = mem_second_cache(1 << 20), half = mem_second_cache(512 << 10);
+    EXPECT(all >= 256 << 10 && all <= 1 << 20);
+    EXPECT(half == all / 2 && mem_second_cache(0) == 0);
+}
+
 TEST(arena_gives_aligned_zeroed_memory) {
     arena *a = arena_create();
     rng r;
@@ -191,6 +197,6 @@ TEST(sha256_gives_the_standard_digests) {
 }
 
 SUITE("base/base", T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
-      T(memory_is_zeroed_counted_and_can_fail), T(arena_gives_aligned_zeroed_memory),
-      T(text_grows_and_remembers_failure), T(text_for_people), T(rng_gives_the_published_sequence),
-      T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))
+      T(memory_is_zeroed_counted_and_can_fail), T(memory_tells_a_part_of_the_second_cache),
+      T(arena_gives_aligned_zeroed_memory), T(text_grows_and_remembers_failure), T(text_for_people),
+      T(rng_gives_the_published_sequence), T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))

@@ -6,7 +6,7 @@
  *   GEMM_STEP, GEMM_MR   smallest and largest height
  *   GEMM_NRV             vectors in a row of a tile (1 to 4)
  *   GEMM_COPY_TILE       a tile that packs by the way, and with it GEMM_PASS_TILE and GEMM_PASS_TILE_F16, which copy
- *                        other panels; may be missing
+ *                        other panels; may be missing, or GEMM_COPIES for those of gemm_tile_copy.h
  *   GEMM_PAIR            1, or 2 with GEMM_DOT, gemm_pack_along, gemm_pack_across for bfloat16 pairs
  *
  * A tile keeps height x NRV accumulators in registers; each step of k loads NRV vectors of B and broadcasts one word of
@@ -253,29 +253,43 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
 #define TURN_STEP_END
 #define TURN_STEPS(ROWS) TILE_STEPS_4(ROWS, 0) TILE_STEPS_4(ROWS, 4) TILE_STEPS_4(ROWS, 8) TILE_STEPS_4(ROWS, 12)
 #endif
-/* Beside the arithmetic each turn fetches a line of what is wanted soon, and the last blocks a row each of C: all at once
- * they would stand in the way of the panels. */
+/* What the tiles consist of beside their steps. Beside the arithmetic each turn fetches a line of what is wanted soon, and
+ * the last blocks a row each of C: all at once they would stand in the way of the panels. */
+#define TILE_START(HEIGHT)                                                                                             \
+    enum { height = HEIGHT };                                                                                          \
+    const float *row = fetch->row;                                                                                     \
+    const char *now = fetch->at, *then = now + fetch->second;                                                          \
+    int64_t behind = !fetch->addend ? 0 : (int64_t)((uintptr_t)fetch->addend - (uintptr_t)c) / 4;                      \
+    int64_t next = fetch->step, row_step = fetch->row_step, ahead_a = AHEAD_A * HEIGHT, ahead_b = AHEAD_B * GEMM_NR;   \
+    TURN_BEGIN                                                                                                         \
+    ROWS_##HEIGHT(ROW_ZERO)
+#define TILE_STREAMS                                                                                                   \
+    {                                                                                                                  \
+        const char *after = now + next;                                                                                \
+        __builtin_prefetch(now, 0, 2);                                                                                 \
+        now = then, then = after;                                                                                      \
+    }
+#define TILE_FETCH_ROW                                                                                                 \
+    if (kw <= height * GEMM_BLOCK && row) {                                                                            \
+        for (int j = 0; j < GEMM_NR; j += 16) __builtin_prefetch(row + j);                                             \
+        for (int j = 0; behind && j < GEMM_NR; j += 16) __builtin_prefetch(row + behind + j);                          \
+        row += row_step;                                                                                               \
+    }
+#define TILE_FINISH(HEIGHT)                                                                                            \
+    vf scale = v_set(alpha);                                                                                           \
+    if (add) {                                                                                                         \
+        ROWS_##HEIGHT(ROW_ADD)                                                                                         \
+    } else {                                                                                                           \
+        ROWS_##HEIGHT(ROW_STORE)                                                                                       \
+    }
 #define TILE_NAMED(NAME, HEIGHT)                                                                                       \
     static VTARGET void NAME##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,   \
                                      bool add, const gemm_next *fetch) {                                               \
-        enum { height = HEIGHT };                                                                                      \
-        const float *row = fetch->row;                                                                                 \
-        const char *now = fetch->at, *then = now + fetch->second;                                                      \
-        int64_t behind = !fetch->addend ? 0 : (int64_t)((uintptr_t)fetch->addend - (uintptr_t)c) / 4;                  \
-        int64_t next = fetch->step, row_step = fetch->row_step, ahead_a = AHEAD_A * HEIGHT,                            \
-                ahead_b = AHEAD_B * GEMM_NR;                                                                           \
-        TURN_BEGIN                                                                                                     \
-        ROWS_##HEIGHT(ROW_ZERO) for (; kw >= GEMM_TURN;                                                                \
-                                     kw -= GEMM_TURN, a += GEMM_TURN * HEIGHT, b += GEMM_TURN * GEMM_NR) {             \
+        TILE_START(HEIGHT)                                                                                             \
+        for (; kw >= GEMM_TURN; kw -= GEMM_TURN, a += GEMM_TURN * HEIGHT, b += GEMM_TURN * GEMM_NR) {                  \
             TURN_STEPS(ROWS_##HEIGHT)                                                                                  \
-            __builtin_prefetch(now, 0, 2);                                                                             \
-            const char *after = now + next;                                                                            \
-            now = then, then = after;                                                                                  \
-            if (kw <= (HEIGHT) * GEMM_BLOCK && row && !(kw & (GEMM_BLOCK - GEMM_TURN))) {                              \
-                for (int j = 0; j < GEMM_NR; j += 16) __builtin_prefetch(row + j);                                     \
-                for (int j = 0; behind && j < GEMM_NR; j += 16) __builtin_prefetch(row + behind + j);                  \
-                row += row_step;                                                                                       \
-            }                                                                                                          \
+            TILE_STREAMS                                                                                               \
+            if (!(kw & (GEMM_BLOCK - GEMM_TURN))) TILE_FETCH_ROW                                                       \
         }                                                                                                              \
         for (; GEMM_TURN > GEMM_QUAD && kw >= GEMM_QUAD;                                                               \
              kw -= GEMM_QUAD, a += GEMM_QUAD * HEIGHT, b += GEMM_QUAD * GEMM_NR) {                                     \
@@ -284,12 +298,7 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
         for (; kw > 0; kw--, a += A_STEP, b += GEMM_NR) {                                                              \
             TILE_STEP(ROWS_##HEIGHT, 0)                                                                                \
         }                                                                                                              \
-        vf scale = v_set(alpha);                                                                                       \
-        if (add) {                                                                                                     \
-            ROWS_##HEIGHT(ROW_ADD)                                                                                     \
-        } else {                                                                                                       \
-            ROWS_##HEIGHT(ROW_STORE)                                                                                   \
-        }                                                                                                              \
+        TILE_FINISH(HEIGHT)                                                                                            \
     }
 #define TILE(HEIGHT)      TILE_NAMED(tile_, HEIGHT)
 #define TILE_ROWS(HEIGHT) TILE_NAMED(tile_rows_, HEIGHT)
@@ -307,6 +316,15 @@ GEMM_HEIGHTS_IN_C(TILE)
 GEMM_HEIGHTS_IN_C(TILE_ROWS)
 #undef A_WORD
 #undef A_STEP
+
+#ifdef GEMM_COPIES
+#include "drivers/cpu/gemm_tile_copy.h"
+
+#define GEMM_COPY_TILE     copy_rows
+#define GEMM_COPY_TILE_F16 copy_rows_f16
+#define GEMM_PASS_TILE     pass
+#define GEMM_PASS_TILE_F16 pass_f16
+#endif
 
 /* ---- finishing ------------------------------------------------------------------------------------------------------ */
 

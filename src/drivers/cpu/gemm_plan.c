@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Owns the plan of a matrix product: which operand stands (is packed once for all), which moves (block by block), how k is
- * cut, how many tasks there are and what scratch they need. It depends on the product and the number of threads alone.
+ * cut, how many tasks there are and what scratch they need. It depends on the product, the number of threads and, but for
+ * how k is cut, the size of the second cache.
  */
 #include "drivers/cpu/gemm_plan.h"
+
+#include "base/memory.h"
 
 enum {
     K_WHOLE = 1024, /* elements of k that are one pass; */
@@ -14,8 +17,8 @@ enum {
     ROWS_ALONG = 24,
     ROWS_ACROSS = 48,
     ROWS_MANY = 96,
-    L2_FLOATS = 768 * 256,
-    B_FLOATS = 1024 * 256 /* a standing B is read from the second cache up to here */
+    BLOCK_BYTES = 768 << 10, /* the most of the second cache that a block of columns takes; */
+    B_BYTES = 1 << 20        /* a standing B is read from there up to this */
 };
 #define INLINE_FLOPS        4e5 /* below this, waking the pool costs more than it gives, */
 #define INLINE_FLOPS_VECTOR 1e5 /* where each element of a matrix is read for two operations */
@@ -82,8 +85,8 @@ int64_t gemm_plan_block_words(const gemm_plan *p) {
 
 static int64_t moving_target(const gemm_plan *p) {
     int64_t kw = max_i64(GEMM_BLOCK, gemm_plan_block_words(p));
-    if (p->a_stands) return max_i64(2 * p->kernels->nr, min_i64(COLUMNS, L2_FLOATS / kw));
-    if (p->b_panels * p->kernels->nr * kw > B_FLOATS) return ROWS_MANY;
+    if (p->a_stands) return max_i64(2 * p->kernels->nr, min_i64(COLUMNS, mem_second_cache(BLOCK_BYTES) / (kw * 4)));
+    if (p->b_panels * p->kernels->nr * kw * 4 > mem_second_cache(B_BYTES)) return ROWS_MANY;
     return p->g.a.row_stride == 1 ? ROWS_ACROSS : ROWS_ALONG;
 }
 
@@ -151,7 +154,7 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
         p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
     if (a_shared && !b_shared && !g->a.packed && !g->period) { /* side by side? */
         int64_t all = g->batch * p->b_panels, columns = all * p->kernels->nr;
-        if (g->m > columns || columns * gemm_plan_block_words(p) <= B_FLOATS) {
+        if (g->m > columns || columns * gemm_plan_block_words(p) * 4 <= mem_second_cache(B_BYTES)) {
             p->a_stands = false, b_shared = true;
             p->b_panels = all;
         }

@@ -26,12 +26,40 @@ VFN void v_store_quads(float *p, int64_t step, vf v) { /* fours of neighbours, `
     _mm_storeu_ps(p + step, _mm256_extractf128_ps(v, 1));
 }
 VFN vf v_load_n(const float *p, int64_t n) { return _mm256_maskload_ps(p, v_first(n)); }
-VFN void v_store_n(float *p, vf v, int64_t n) { _mm256_maskstore_ps(p, v_first(n), v); }
+/* Not maskstore: AMD's up to Zen 4 take some 20 operations for one. */
+VFN void v_store_n(float *p, vf v, int64_t n) {
+    __m128 rest = _mm256_castps256_ps128(v);
+    if (n >= 8) {
+        v_store(p, v);
+        return;
+    }
+    if (n >= 4) {
+        _mm_storeu_ps(p, rest);
+        rest = _mm256_extractf128_ps(v, 1);
+        p += 4;
+    }
+    if (n & 2) {
+        _mm_storel_pi((__m64 *)(void *)p, rest);
+        rest = _mm_movehl_ps(rest, rest);
+        p += 2;
+    }
+    if (n & 1) _mm_store_ss(p, rest);
+}
 VFN vf v_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p)); }
 VFN vf v_load_f16_n(const uint16_t *p, int64_t n) {
     uint16_t lanes[8] = {0};
     memcpy(lanes, p, (size_t)n * 2);
     return v_load_f16(lanes);
+}
+/* As fp32 to where fp32 is wanted: four neighbours, or six. */
+VFN void v_copy_4(float *to, const void *from) { memcpy(to, from, 16); }
+VFN void v_copy_6(float *to, const void *from) { memcpy(to, from, 24); }
+VFN void v_copy_4_f16(float *to, const void *from) { _mm_storeu_ps(to, _mm_cvtph_ps(_mm_loadl_epi64(from))); }
+VFN void v_copy_6_f16(float *to, const void *from) {
+    int32_t last;
+    memcpy(&last, (const char *)from + 8, sizeof last);
+    v_copy_4_f16(to, from);
+    _mm_storel_pi((__m64 *)(void *)(to + 4), _mm_cvtph_ps(_mm_cvtsi32_si128(last)));
 }
 VFN void v_store_f16(uint16_t *p, vf v) {
     _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
