@@ -4,7 +4,7 @@
  * its segments one after the other, behind a scale where the form has one. Few buckets are under way at a time, so the
  * memory for it does not grow with the model.
  */
-#include "train/distribute.h"
+#include "train/distribute_parts.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,41 +14,7 @@
 
 #define STANDARD_BUCKET (INT64_C(4) << 20)
 #define LARGEST_BUCKET  (INT64_C(1) << 30)
-#define MAX_RANKS       4096
-#define SLOTS           4
 #define FP16_TOP        16384.0f /* the largest element of a scaled piece comes below it */
-
-typedef struct segment {
-    int tensor;
-    int64_t begin, count;
-} segment;
-
-typedef struct bucket {
-    int first, count; /* segments */
-    int64_t elements;
-} bucket;
-
-/* Memory of a bucket under way. */
-typedef struct slot {
-    char *send, *receive;
-    int *sent, *sent_at, *received, *received_at; /* [size] bytes and offsets */
-    mpi_transfer transfer;
-} slot;
-
-struct distribute {
-    mpi *mpi;
-    distribute_options options;
-    int rank, size, count, segment_count, bucket_count;
-    int64_t *counts;
-    float **gradients;
-    bool *told; /* [tensor] */
-    segment *segments;
-    bucket *buckets;
-    slot slots[SLOTS];
-    size_t slot_bytes;
-    int next_start, next_finish; /* buckets start and finish in one order on all ranks */
-    float *sums, *widened;       /* the largest own piece of a bucket; one share of it */
-};
 
 static const char *const wires[DISTRIBUTE_WIRES] = {"fp32", "bf16", "fp16"};
 
@@ -60,7 +26,7 @@ distribute_wire distribute_wire_find(const char *name) {
     return (distribute_wire)i;
 }
 
-static void piece_of(const distribute *d, int64_t count, int rank, int64_t *begin, int64_t *end) {
+void distribute_piece_of(const distribute *d, int64_t count, int rank, int64_t *begin, int64_t *end) {
     int64_t share = count / d->size, more = count % d->size;
     *begin = rank * share + (rank < more ? rank : more);
     *end = *begin + share + (rank < more);
@@ -76,16 +42,15 @@ int distribute_segment(const distribute *d, int index, int64_t *begin, int64_t *
 
 int distribute_piece(const distribute *d, int index, int64_t *begin, int64_t *end) {
     const segment *s = &d->segments[index];
-    piece_of(d, s->count, d->rank, begin, end);
+    distribute_piece_of(d, s->count, d->rank, begin, end);
     *begin += s->begin, *end += s->begin;
     return s->tensor;
 }
 
-/* Elements of a rank's pieces in a bucket. */
-static int64_t piece_elements(const distribute *d, const bucket *b, int rank) {
+int64_t distribute_elements(const distribute *d, const bucket *b, int rank) {
     int64_t sum = 0, begin, end;
     for (int i = b->first; i < b->first + b->count; i++) {
-        piece_of(d, d->segments[i].count, rank, &begin, &end);
+        distribute_piece_of(d, d->segments[i].count, rank, &begin, &end);
         sum += end - begin;
     }
     return sum;
@@ -94,6 +59,12 @@ static int64_t piece_elements(const distribute *d, const bucket *b, int rank) {
 static int64_t header(distribute_wire wire) { return wire == DISTRIBUTE_FP16 ? 4 : 0; }
 static int64_t wire_bytes(distribute_wire wire, int64_t elements) {
     return header(wire) + elements * (wire == DISTRIBUTE_FP32 ? 4 : 2);
+}
+
+int64_t distribute_place(const distribute *d, const bucket *b, int rank) {
+    int64_t bytes = 0;
+    for (int r = 0; r < rank; r++) bytes += (wire_bytes(d->options.wire, distribute_elements(d, b, r)) + 3) / 4 * 4;
+    return bytes;
 }
 
 /* ---- number formats --------------------------------------------------------------------------------------------------- */
@@ -165,6 +136,7 @@ static propane_status make_slot(distribute *d, slot *s, propane_error *err) {
     s->sent_at = s->sent + d->size;
     s->received = s->sent + 2 * d->size;
     s->received_at = s->sent + 3 * d->size;
+    if (d->shared) return PROPANE_OK;
     s->send = mem_pages_alloc(d->slot_bytes);
     s->receive = mem_pages_alloc(d->slot_bytes);
     return s->send && s->receive ? PROPANE_OK : propane_fail_memory(err, 2 * d->slot_bytes);
@@ -181,21 +153,24 @@ static propane_status make(distribute *d, const int64_t *counts, const int *orde
     fill_buckets(d);
     int64_t most = 0;
     for (int i = 0; i < d->bucket_count; i++) {
-        int64_t own = piece_elements(d, &d->buckets[i], 0); /* rank 0 has the largest pieces */
+        int64_t own = distribute_elements(d, &d->buckets[i], 0); /* rank 0 has the largest pieces */
         most = own > most ? own : most;
     }
     d->slot_bytes = (size_t)d->size * (size_t)(most + 4) * sizeof(float);
-    for (int i = 0; i < SLOTS; i++) PROPANE_TRY(make_slot(d, &d->slots[i], err));
+    PROPANE_TRY(distribute_shared_open(d, err));
+    for (int i = 0; i < DISTRIBUTE_SLOTS; i++) PROPANE_TRY(make_slot(d, &d->slots[i], err));
+    d->shares = mem_array((size_t)d->size, sizeof *d->shares);
     d->sums = mem_array((size_t)most + 1, sizeof(float));
     d->widened = mem_array((size_t)most + 1, sizeof(float));
-    return d->sums && d->widened ? PROPANE_OK : propane_fail_memory(err, (size_t)most * sizeof(float));
+    return d->sums && d->widened && d->shares ? PROPANE_OK : propane_fail_memory(err, (size_t)most * sizeof(float));
 }
 
 propane_status distribute_create(mpi *m, const distribute_options *options, const int64_t *counts, const int *order,
                                  int count, distribute **out, propane_error *err) {
     *out = NULL;
-    if (mpi_size(m) > MAX_RANKS)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%d ranks; at most %d are provided for", mpi_size(m), MAX_RANKS);
+    if (mpi_size(m) > MPI_MOST_RANKS)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%d ranks; at most %d are provided for", mpi_size(m),
+                            MPI_MOST_RANKS);
     if (options->bucket < 0 || options->bucket > LARGEST_BUCKET)
         return propane_fail(err, PROPANE_ERR_INVALID, "buckets of %lld bytes; give 0 to %lld",
                             (long long)options->bucket, (long long)LARGEST_BUCKET);
@@ -212,7 +187,7 @@ propane_status distribute_create(mpi *m, const distribute_options *options, cons
 
 void distribute_free(distribute *d) {
     if (!d) return;
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < DISTRIBUTE_SLOTS; i++) {
         if (d->slots[i].send) mem_pages_free(d->slots[i].send, d->slot_bytes);
         if (d->slots[i].receive) mem_pages_free(d->slots[i].receive, d->slot_bytes);
         mem_free(d->slots[i].sent);
@@ -224,6 +199,8 @@ void distribute_free(distribute *d) {
     mem_free(d->buckets);
     mem_free(d->sums);
     mem_free(d->widened);
+    mem_free(d->shares);
+    mem_free(d->shared);
     mem_free(d);
 }
 
@@ -235,14 +212,13 @@ static float scale_for(const distribute *d, const bucket *b, int rank) {
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
-        piece_of(d, s->count, rank, &begin, &end);
+        distribute_piece_of(d, s->count, rank, &begin, &end);
         most = largest(d->gradients[s->tensor] + s->begin + begin, end - begin, most);
     }
     return fitting_scale(most);
 }
 
-/* A rank's pieces of a bucket, as they travel. */
-static void write_pieces(const distribute *d, const bucket *b, int rank, char *target) {
+void distribute_write(const distribute *d, const bucket *b, int rank, char *target) {
     distribute_wire wire = d->options.wire;
     float scale = scale_for(d, b, rank);
     if (wire == DISTRIBUTE_FP16) memcpy(target, &scale, sizeof scale);
@@ -250,74 +226,88 @@ static void write_pieces(const distribute *d, const bucket *b, int rank, char *t
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
-        piece_of(d, s->count, rank, &begin, &end);
+        distribute_piece_of(d, s->count, rank, &begin, &end);
         narrow(wire, target, d->gradients[s->tensor] + s->begin + begin, end - begin, scale);
         target += wire_bytes(wire, end - begin) - header(wire);
     }
 }
 
 static propane_status start_bucket(distribute *d, bucket *b, slot *s, propane_error *err) {
-    int64_t own = wire_bytes(d->options.wire, piece_elements(d, b, d->rank)), out_at = 0, in_at = 0;
+    int64_t own = wire_bytes(d->options.wire, distribute_elements(d, b, d->rank)), out_at = 0, in_at = 0;
     for (int r = 0; r < d->size; r++) {
-        s->sent[r] = (int)wire_bytes(d->options.wire, piece_elements(d, b, r)), s->sent_at[r] = (int)out_at;
+        s->sent[r] = (int)wire_bytes(d->options.wire, distribute_elements(d, b, r)), s->sent_at[r] = (int)out_at;
         s->received[r] = (int)own, s->received_at[r] = (int)in_at;
-        write_pieces(d, b, r, s->send + out_at);
+        distribute_write(d, b, r, s->send + out_at);
         out_at += (s->sent[r] + 3) / 4 * 4, in_at += (own + 3) / 4 * 4;
     }
     return mpi_exchange(d->mpi, s->send, s->sent, s->sent_at, s->receive, s->received, s->received_at, &s->transfer,
                         err);
 }
 
-/* The shares of the own piece have come: their sum, in the order of the ranks. */
-static int64_t add_shares(distribute *d, const bucket *b, const slot *s) {
-    int64_t own = piece_elements(d, b, d->rank);
-    for (int r = 0; r < d->size; r++) {
-        widen(d->options.wire, d->widened, s->receive + s->received_at[r], own);
-        for (int64_t i = 0; i < own; i++) d->sums[i] = r == 0 ? d->widened[i] : d->sums[i] + d->widened[i];
-    }
-    return own;
+/* Sixteen at a time: compilers make vectors of that. */
+void distribute_accumulate(float *restrict sums, const float *restrict values, int64_t count) {
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        for (int64_t k = i; k < i + 16; k++) sums[k] += values[k];
+    for (; i < count; i++) sums[i] += values[i];
 }
 
-static void spread(distribute *d, const bucket *b, int rank, const float *values) {
+void distribute_add(distribute *d, const bucket *b) {
+    int64_t own = distribute_elements(d, b, d->rank);
+    for (int r = 0; r < d->size; r++) {
+        widen(d->options.wire, r == 0 ? d->sums : d->widened, d->shares[r], own);
+        if (r > 0) distribute_accumulate(d->sums, d->widened, own);
+    }
+}
+
+void distribute_spread(const distribute *d, const bucket *b, int rank, const float *values) {
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
-        piece_of(d, s->count, rank, &begin, &end);
+        distribute_piece_of(d, s->count, rank, &begin, &end);
         memcpy(d->gradients[s->tensor] + s->begin + begin, values, (size_t)(end - begin) * sizeof(float));
         values += end - begin;
     }
 }
 
-/* Everybody, the owner included, takes the sums as they travelled: the same bits for all. */
-static propane_status return_sums(distribute *d, const bucket *b, slot *s, int64_t own, propane_error *err) {
+int64_t distribute_write_sums(const distribute *d, const bucket *b, char *target) {
     distribute_wire wire = d->options.wire;
+    int64_t own = distribute_elements(d, b, d->rank);
     float scale = wire == DISTRIBUTE_FP16 ? fitting_scale(largest(d->sums, own, 0)) : 1;
-    if (wire == DISTRIBUTE_FP16) memcpy(s->send, &scale, sizeof scale);
-    narrow(wire, s->send + header(wire), d->sums, own, scale);
-    PROPANE_TRY(mpi_gather(d->mpi, -1, s->send, (int)wire_bytes(wire, own), s->receive, s->sent, s->sent_at,
-                           &s->transfer, err));
+    if (wire == DISTRIBUTE_FP16) memcpy(target, &scale, sizeof scale);
+    narrow(wire, target + header(wire), d->sums, own, scale);
+    return wire_bytes(wire, own);
+}
+
+void distribute_take(distribute *d, const bucket *b, int rank, const char *source) {
+    widen(d->options.wire, d->widened, source, distribute_elements(d, b, rank));
+    distribute_spread(d, b, rank, d->widened);
+}
+
+/* Everybody, the owner included, takes the sums as they travelled: the same bits for all. */
+static propane_status return_sums(distribute *d, const bucket *b, slot *s, propane_error *err) {
+    int bytes = (int)distribute_write_sums(d, b, s->send);
+    PROPANE_TRY(mpi_gather(d->mpi, -1, s->send, bytes, s->receive, s->sent, s->sent_at, &s->transfer, err));
     PROPANE_TRY(mpi_wait(d->mpi, &s->transfer, err));
-    for (int r = 0; r < d->size; r++) {
-        widen(wire, d->widened, s->receive + s->sent_at[r], piece_elements(d, b, r));
-        spread(d, b, r, d->widened);
-    }
+    for (int r = 0; r < d->size; r++) distribute_take(d, b, r, s->receive + s->sent_at[r]);
     return PROPANE_OK;
 }
 
 static propane_status finish_next(distribute *d, propane_error *err) {
     const bucket *b = &d->buckets[d->next_finish];
-    slot *s = &d->slots[d->next_finish % SLOTS];
+    slot *s = &d->slots[d->next_finish % DISTRIBUTE_SLOTS];
     PROPANE_TRY(mpi_wait(d->mpi, &s->transfer, err));
-    int64_t own = add_shares(d, b, s);
+    for (int r = 0; r < d->size; r++) d->shares[r] = s->receive + s->received_at[r];
+    distribute_add(d, b);
     if (d->options.shard)
-        spread(d, b, d->rank, d->sums);
+        distribute_spread(d, b, d->rank, d->sums);
     else
-        PROPANE_TRY(return_sums(d, b, s, own, err));
+        PROPANE_TRY(return_sums(d, b, s, err));
     d->next_finish++;
     return PROPANE_OK;
 }
 
-static bool is_complete(const distribute *d, const bucket *b) {
+bool distribute_is_complete(const distribute *d, const bucket *b) {
     for (int i = b->first; i < b->first + b->count; i++)
         if (!d->told[d->segments[i].tensor]) return false;
     return true;
@@ -326,12 +316,16 @@ static bool is_complete(const distribute *d, const bucket *b) {
 propane_status distribute_ready(distribute *d, int tensor, float *gradient, propane_error *err) {
     d->gradients[tensor] = gradient;
     d->told[tensor] = true;
-    while (d->next_start < d->bucket_count && is_complete(d, &d->buckets[d->next_start])) {
-        if (d->next_start - d->next_finish == SLOTS) PROPANE_TRY(finish_next(d, err));
-        PROPANE_TRY(start_bucket(d, &d->buckets[d->next_start], &d->slots[d->next_start % SLOTS], err));
+    if (d->shared) {
+        distribute_shared_ready(d);
+        return PROPANE_OK;
+    }
+    while (d->next_start < d->bucket_count && distribute_is_complete(d, &d->buckets[d->next_start])) {
+        if (d->next_start - d->next_finish == DISTRIBUTE_SLOTS) PROPANE_TRY(finish_next(d, err));
+        PROPANE_TRY(start_bucket(d, &d->buckets[d->next_start], &d->slots[d->next_start % DISTRIBUTE_SLOTS], err));
         d->next_start++;
     }
-    for (int i = d->next_finish; i < d->next_start; i++) mpi_progress(d->mpi, &d->slots[i % SLOTS].transfer);
+    for (int i = d->next_finish; i < d->next_start; i++) mpi_progress(d->mpi, &d->slots[i % DISTRIBUTE_SLOTS].transfer);
     return PROPANE_OK;
 }
 
@@ -339,6 +333,7 @@ propane_status distribute_finish(distribute *d, propane_error *err) {
     if (d->next_start != d->bucket_count)
         return propane_fail(err, PROPANE_ERR_INVALID, "rank %d: only %d of %d buckets of gradients are complete",
                             d->rank, d->next_start, d->bucket_count);
+    if (d->shared) distribute_shared_finish(d);
     while (d->next_finish < d->bucket_count) PROPANE_TRY(finish_next(d, err));
     d->next_start = d->next_finish = 0;
     memset(d->told, 0, (size_t)d->count * sizeof *d->told);
@@ -353,10 +348,10 @@ propane_status distribute_gather(distribute *d, float *const *tensors, int root,
         const segment *s = &d->segments[i];
         int64_t begin, end;
         for (int r = 0; r < d->size; r++) {
-            piece_of(d, s->count, r, &begin, &end);
+            distribute_piece_of(d, s->count, r, &begin, &end);
             way->sent[r] = (int)((end - begin) * 4), way->sent_at[r] = (int)(begin * 4);
         }
-        piece_of(d, s->count, d->rank, &begin, &end); /* what is sent may not lie where is received */
+        distribute_piece_of(d, s->count, d->rank, &begin, &end); /* what is sent may not lie where is received */
         float *whole = tensors[s->tensor] + s->begin;
         memcpy(d->sums, whole + begin, (size_t)(end - begin) * sizeof(float));
         PROPANE_TRY(
@@ -364,24 +359,4 @@ propane_status distribute_gather(distribute *d, float *const *tensors, int root,
         PROPANE_TRY(mpi_wait(d->mpi, &way->transfer, err));
     }
     return PROPANE_OK;
-}
-
-propane_status distribute_sum(mpi *m, double *values, int count, propane_error *err) {
-    enum { MOST = 16 };
-    int size = mpi_size(m), bytes[MAX_RANKS], offsets[MAX_RANKS];
-    double *all = mem_array((size_t)size * MOST, sizeof *all);
-    if (!all || count > MOST) {
-        mem_free(all);
-        return propane_fail_memory(err, (size_t)size * MOST * sizeof *all);
-    }
-    for (int r = 0; r < size; r++) bytes[r] = count * 8, offsets[r] = r * count * 8;
-    mpi_transfer transfer = {0};
-    propane_status status = mpi_gather(m, -1, values, count * 8, all, bytes, offsets, &transfer, err);
-    if (status == PROPANE_OK) status = mpi_wait(m, &transfer, err);
-    for (int i = 0; i < count && status == PROPANE_OK; i++) {
-        values[i] = 0;
-        for (int r = 0; r < size; r++) values[i] += all[r * count + i];
-    }
-    mem_free(all);
-    return status;
 }

@@ -43,7 +43,5 @@ PROPANE_CHECK propane_status distribute_ready(distribute *d, int tensor, float *
 PROPANE_CHECK propane_status distribute_finish(distribute *d, propane_error *err);
 /* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update. */
 PROPANE_CHECK propane_status distribute_gather(distribute *d, float *const *tensors, int root, propane_error *err);
-/* Adds up a few values in the order of the ranks. */
-PROPANE_CHECK propane_status distribute_sum(mpi *m, double *values, int count, propane_error *err);
 
 #endif

@@ -98,14 +98,14 @@ void train_group_rest(train_group *g) {
 }
 
 propane_status train_group_sum(const train_group *g, double *values, int count, propane_error *err) {
-    return g ? distribute_sum(g->mpi, values, count, err) : PROPANE_OK;
+    return g ? mpi_sum(g->mpi, values, count, err) : PROPANE_OK;
 }
 
 propane_status train_group_norm(train_group *g, train_step *step, double *norm, propane_error *err) {
     PROPANE_TRY(train_step_gradient_norm(step, norm, err));
     if (!g || !g->options.shard) return PROPANE_OK;
     double square = *norm * *norm;
-    PROPANE_TRY(distribute_sum(g->mpi, &square, 1, err));
+    PROPANE_TRY(mpi_sum(g->mpi, &square, 1, err));
     *norm = sqrt(square);
     return PROPANE_OK;
 }

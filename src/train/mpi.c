@@ -26,13 +26,17 @@ typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Request: pointers in Open M
          (const void *, const int *, const int *, handle, void *, const int *, const int *, handle, handle, handle *)) \
     CALL(Iallgatherv, int, (const void *, int, handle, void *, const int *, const int *, handle, handle, handle *))    \
     CALL(Igatherv, int, (const void *, int, handle, void *, const int *, const int *, handle, int, handle, handle *))  \
+    CALL(Win_allocate_shared, int, (ptrdiff_t, int, handle, handle, void *, handle *))                                 \
+    CALL(Win_shared_query, int, (handle, int, ptrdiff_t *, int *, void *))                                             \
+    CALL(Win_free, int, (handle *))                                                                                    \
     CALL(Test, int, (handle *, int *, void *))                                                                         \
     CALL(Wait, int, (handle *, void *))                                                                                \
     CALL(Abort, int, (handle, int))
 
 struct mpi {
     void *library;
-    handle world, byte, errors_return;
+    handle world, byte, errors_return, no_info;
+    handle window; /* of shared memory; NULL: none */
     int rank, size;
 #define MEMBER(name, result, arguments) result(*name) arguments;
     CALLS(MEMBER)
@@ -84,6 +88,7 @@ static propane_status find_all(mpi *m, propane_error *err) {
     PROPANE_TRY(find(m, "ompi_mpi_comm_world", &m->world, err));
     PROPANE_TRY(find(m, "ompi_mpi_byte", &m->byte, err));
     PROPANE_TRY(find(m, "ompi_mpi_errors_return", &m->errors_return, err));
+    PROPANE_TRY(find(m, "ompi_mpi_info_null", &m->no_info, err));
 #define FIND(name, result, arguments) PROPANE_TRY(find(m, "MPI_" #name, &m->name, err));
     CALLS(FIND)
 #undef FIND
@@ -130,6 +135,7 @@ propane_status mpi_open(mpi **out, propane_error *err) {
 
 void mpi_close(mpi *m) {
     if (!m) return;
+    if (m->window) m->Win_free(&m->window);
     m->Finalize(); /* the library stays: its threads may */
     mem_free(m);
 }
@@ -166,6 +172,49 @@ propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err) {
     t->open = false;
     int code = m->Wait(&t->request, NULL);
     return code ? fail(m, code, "Wait", err) : PROPANE_OK;
+}
+
+propane_status mpi_sum(mpi *m, double *values, int count, propane_error *err) {
+    enum { MOST = 16 };
+    int size = mpi_size(m), bytes[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
+    double *all = mem_array((size_t)size * MOST, sizeof *all);
+    if (!all || count > MOST) {
+        mem_free(all);
+        return propane_fail_memory(err, (size_t)size * MOST * sizeof *all);
+    }
+    for (int r = 0; r < size; r++) bytes[r] = count * 8, offsets[r] = r * count * 8;
+    mpi_transfer transfer = {0};
+    propane_status status = mpi_gather(m, -1, values, count * 8, all, bytes, offsets, &transfer, err);
+    if (status == PROPANE_OK) status = mpi_wait(m, &transfer, err);
+    for (int i = 0; i < count && status == PROPANE_OK; i++) {
+        values[i] = 0;
+        for (int r = 0; r < size; r++) values[i] += all[r * count + i];
+    }
+    mem_free(all);
+    return status;
+}
+
+/* A code of MPI's. */
+static int open_window(mpi *m, size_t bytes, char **at) {
+    void *own = NULL;
+    int code = m->Win_allocate_shared((ptrdiff_t)bytes, 1, m->no_info, m->world, &own, &m->window);
+    if (code) m->window = NULL;
+    for (int r = 0; r < m->size && !code; r++) {
+        ptrdiff_t size;
+        int unit;
+        code = m->Win_shared_query(m->window, r, &size, &unit, &at[r]);
+    }
+    if (!code) memset(own, 0, bytes);
+    return code;
+}
+
+propane_status mpi_share(mpi *m, size_t bytes, char **at, propane_error *err) {
+    memset(at, 0, (size_t)m->size * sizeof *at);
+    if (mpi_local_size(m) != m->size || m->window) return PROPANE_OK;
+    double failures = open_window(m, bytes, at) != 0;
+    PROPANE_TRY(mpi_sum(m, &failures, 1, err)); /* nobody writes before all have cleared theirs */
+    if (failures > 0) memset(at, 0, (size_t)m->size * sizeof *at);
+    return PROPANE_OK;
 }
 
 void mpi_abort(mpi *m, int code) { m->Abort(m->world, code); }

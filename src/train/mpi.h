@@ -11,6 +11,8 @@
 
 #include "base/status.h"
 
+enum { MPI_MOST_RANKS = 4096 };
+
 typedef struct mpi mpi;
 typedef struct mpi_transfer {
     void *request;
@@ -34,9 +36,14 @@ PROPANE_CHECK propane_status mpi_exchange(mpi *m, const void *send, const int *s
 PROPANE_CHECK propane_status mpi_gather(mpi *m, int root, const void *send, int bytes, void *receive,
                                         const int *receive_bytes, const int *receive_offsets, mpi_transfer *out,
                                         propane_error *err);
+/* Adds up a few values (at most 16) in the order of the ranks: the same bits for all. */
+PROPANE_CHECK propane_status mpi_sum(mpi *m, double *values, int count, propane_error *err);
 /* Lets transfers go on without waiting for one. */
 void mpi_progress(mpi *m, mpi_transfer *t);
 PROPANE_CHECK propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err);
+/* Memory that all ranks see: `bytes` zeroed of each, at[size] where this process sees each rank's; until mpi_close. All NULL
+ * where the ranks are not known to run on one machine, or it has no such memory left. All ranks call it. */
+PROPANE_CHECK propane_status mpi_share(mpi *m, size_t bytes, char **at, propane_error *err);
 /* Ends all ranks at once; does not return. */
 void mpi_abort(mpi *m, int code);
 

@@ -23,6 +23,16 @@ $ ranks 2 tiny --steps 50 --run bf --wire bf16 > bf.log; agree one.log bf.log 3e
 > 53 agree
 > 53 agree
 = 0
+# ranks that do not know of each other's machine send messages: the same bits as through shared memory
+@ printf '#!/bin/sh\nn=$1; shift; ranks $n env -u OMPI_COMM_WORLD_LOCAL_SIZE PROPANE_THREADS=1 "$@"\n' > ../bin/apart; chmod +x ../bin/apart
+$ apart 2 tiny --steps 50 --run two.apart > two.apart.log; agree two.log two.apart.log 0; apart 4 tiny --steps 50 --accumulate 2 --batch 4 --run shard.apart --shard --bucket 3000 > shard.apart.log; agree shard.log shard.apart.log 0
+> 53 agree
+> 53 agree
+= 0
+$ apart 2 tiny --steps 50 --run bf.apart --wire bf16 > bf.apart.log; agree bf.log bf.apart.log 0; apart 2 tiny --steps 50 --run half.apart --wire fp16 > half.apart.log; agree half.log half.apart.log 0
+> 53 agree
+> 53 agree
+= 0
 # instruction data, whose parts of a batch have more or less to learn; adapters with dropout, frozen weights, activations
 # computed again: all within 1e-6 after 50 steps
 @ awk 'BEGIN{for(i=0;i<200;i++) printf "{\"prompt\": \"line %d\", \"completion\": \" %d%s\"}\n", i*i%977, i%7, i%3 ? "" : " line line"}' > tune.jsonl

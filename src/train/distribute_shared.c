@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT
+ * Owns how ranks of one machine add up gradients: through memory that all of them see, without messages. A rank writes the
+ * others' shares of a bucket there, adds up its own piece from theirs, writes the sums in its own share's place and takes the
+ * others'. Counters that only grow tell how far each rank is. Nobody waits but where a slot is needed again, and at the end.
+ *
+ * In fp32 the own share is read from the gradient, and the sums go there at once.
+ */
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/whole.h"
+#include "train/distribute_parts.h"
+
+enum { AREA_HEAD = 256, CHUNK = 2048 };
+
+/* In front of a rank's slots: buckets that it has gone through since the beginning. */
+typedef struct shared_head {
+    _Alignas(64) atomic_int_fast64_t written; /* its shares of others' pieces, */
+    _Alignas(64) atomic_int_fast64_t added;   /* the sums of its own piece, */
+    _Alignas(64) atomic_int_fast64_t taken;   /* the sums of others */
+} shared_head;
+
+_Static_assert(sizeof(shared_head) <= AREA_HEAD, "counters fit in front of the slots");
+
+static shared_head *head_of(const distribute *d, int rank) { return (shared_head *)(void *)d->shared[rank]; }
+
+static char *slot_of(const distribute *d, int rank, int64_t number) {
+    return d->shared[rank] + AREA_HEAD + (size_t)(number % DISTRIBUTE_SLOTS) * d->slot_bytes;
+}
+
+enum stage { WRITTEN, ADDED, TAKEN };
+
+/* Have all ranks got that far with bucket `number`? */
+static bool reached(const distribute *d, enum stage stage, int64_t number) {
+    for (int r = 0; r < d->size; r++) {
+        shared_head *h = head_of(d, r);
+        atomic_int_fast64_t *count = stage == WRITTEN ? &h->written : stage == ADDED ? &h->added : &h->taken;
+        if (atomic_load_explicit(count, memory_order_acquire) <= number) return false;
+    }
+    return true;
+}
+
+static void write_shares(distribute *d, const bucket *b, int64_t number) {
+    char *own = slot_of(d, d->rank, number);
+    for (int r = 0; r < d->size; r++)
+        if (r != d->rank || d->options.wire != DISTRIBUTE_FP32)
+            distribute_write(d, b, r, own + distribute_place(d, b, r));
+    atomic_store_explicit(&head_of(d, d->rank)->written, number + 1, memory_order_release);
+}
+
+/* Of a tensor's piece, whose shares lie `at` bytes into their place: in the order of the ranks, a part at a time that stays
+ * in the nearest cache. */
+static void add_piece(const distribute *d, float *gradient, int64_t count, int64_t number, int64_t at) {
+    float sums[CHUNK];
+    for (int64_t i = 0; i < count; i += CHUNK, at += CHUNK * (int64_t)sizeof(float)) {
+        const int64_t n = min_i64(CHUNK, count - i);
+        const size_t bytes = (size_t)n * sizeof(float);
+        for (int r = 0; r < d->size; r++) {
+            const void *share = r == d->rank ? (const void *)(gradient + i) : slot_of(d, r, number) + at;
+            if (r == 0)
+                memcpy(sums, share, bytes);
+            else
+                distribute_accumulate(sums, share, n);
+        }
+        memcpy(gradient + i, sums, bytes);
+        if (!d->options.shard) memcpy(slot_of(d, d->rank, number) + at, sums, bytes);
+    }
+}
+
+static void add_fp32(const distribute *d, const bucket *b, int64_t number) {
+    int64_t at = distribute_place(d, b, d->rank);
+    for (int i = b->first; i < b->first + b->count; i++) {
+        const segment *s = &d->segments[i];
+        int64_t begin, end;
+        distribute_piece_of(d, s->count, d->rank, &begin, &end);
+        add_piece(d, d->gradients[s->tensor] + s->begin + begin, end - begin, number, at);
+        at += (end - begin) * (int64_t)sizeof(float);
+    }
+}
+
+static void add_shares(distribute *d, const bucket *b, int64_t number) {
+    const int64_t place = distribute_place(d, b, d->rank);
+    if (d->options.wire == DISTRIBUTE_FP32)
+        add_fp32(d, b, number);
+    else {
+        for (int r = 0; r < d->size; r++) d->shares[r] = slot_of(d, r, number) + place;
+        distribute_add(d, b);
+        if (d->options.shard)
+            distribute_spread(d, b, d->rank, d->sums);
+        else
+            (void)distribute_write_sums(d, b, slot_of(d, d->rank, number) + place);
+    }
+    atomic_store_explicit(&head_of(d, d->rank)->added, number + 1, memory_order_release);
+}
+
+static void take_sums(distribute *d, const bucket *b, int64_t number) {
+    for (int r = 0; r < d->size && !d->options.shard; r++) {
+        const char *sums = slot_of(d, r, number) + distribute_place(d, b, r);
+        if (d->options.wire != DISTRIBUTE_FP32)
+            distribute_take(d, b, r, sums);
+        else if (r != d->rank)
+            distribute_spread(d, b, r, (const float *)(const void *)sums);
+    }
+    atomic_store_explicit(&head_of(d, d->rank)->taken, number + 1, memory_order_release);
+}
+
+/* Whatever can be done without waiting. */
+static void go_on(distribute *d) {
+    const enum stage last = d->options.shard ? WRITTEN : ADDED;
+    for (bool more = true; more;) {
+        more = d->next_sum < d->next_start && reached(d, WRITTEN, d->before + d->next_sum);
+        if (more) {
+            add_shares(d, &d->buckets[d->next_sum], d->before + d->next_sum);
+            d->next_sum++;
+        }
+        if (d->next_finish < d->next_sum && reached(d, last, d->before + d->next_finish)) {
+            take_sums(d, &d->buckets[d->next_finish], d->before + d->next_finish);
+            d->next_finish++;
+            more = true;
+        }
+    }
+}
+
+/* The slot was another bucket's, which others may not have read to the end. In 16 bits a rank's sums take the place of its own
+ * share alone, which nobody else reads. */
+static bool is_free(const distribute *d, int64_t number) {
+    return number < DISTRIBUTE_SLOTS || reached(d, d->options.shard ? ADDED : TAKEN, number - DISTRIBUTE_SLOTS);
+}
+
+void distribute_shared_ready(distribute *d) {
+    while (d->next_start < d->bucket_count && distribute_is_complete(d, &d->buckets[d->next_start])) {
+        const int64_t number = d->before + d->next_start;
+        for (go_on(d); !is_free(d, number); go_on(d)) sched_yield();
+        write_shares(d, &d->buckets[d->next_start++], number);
+    }
+    go_on(d);
+}
+
+void distribute_shared_finish(distribute *d) {
+    for (go_on(d); d->next_finish < d->bucket_count; go_on(d)) sched_yield();
+    d->before += d->bucket_count;
+    d->next_sum = 0;
+}
+
+propane_status distribute_shared_open(distribute *d, propane_error *err) {
+    d->shared = mem_array((size_t)d->size, sizeof *d->shared);
+    if (!d->shared) return propane_fail_memory(err, (size_t)d->size * sizeof *d->shared);
+    PROPANE_TRY(mpi_share(d->mpi, AREA_HEAD + DISTRIBUTE_SLOTS * d->slot_bytes, d->shared, err));
+    if (d->shared[0]) return PROPANE_OK;
+    mem_free(d->shared);
+    d->shared = NULL;
+    return PROPANE_OK;
+}
