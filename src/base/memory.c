@@ -3,6 +3,7 @@
  */
 #include "base/memory.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,43 @@ void mem_pages_discard(void *memory, size_t bytes) {
     (void)memory;
     (void)bytes;
 #endif
+}
+
+static void *map_shared(int file, size_t bytes) {
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* All of it must be there: what is only promised ends the process when it is first written. */
+static int reserve(int file, size_t bytes) {
+#ifdef __APPLE__
+    return ftruncate(file, (off_t)bytes);
+#else
+    return posix_fallocate(file, 0, (off_t)bytes);
+#endif
+}
+
+void *mem_shared_make(const char *name, size_t bytes) {
+    int file = count_request() ? shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600) : -1;
+    if (file < 0) return NULL;
+    if (reserve(file, bytes) != 0) {
+        close(file);
+        mem_shared_forget(name);
+        return NULL;
+    }
+    return map_shared(file, bytes);
+}
+
+void *mem_shared_open(const char *name, size_t bytes) {
+    int file = count_request() ? shm_open(name, O_RDWR, 0600) : -1;
+    return file < 0 ? NULL : map_shared(file, bytes);
+}
+
+void mem_shared_forget(const char *name) { (void)shm_unlink(name); }
+
+void mem_shared_free(void *memory, size_t bytes) {
+    if (memory) munmap(memory, bytes);
 }
 
 uint64_t mem_physical(void) {

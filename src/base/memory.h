@@ -20,6 +20,13 @@ void mem_pages_free(void *memory, size_t bytes);
 /* Whole pages inside go back to the system; what they held is lost, the memory stays usable. */
 void mem_pages_discard(void *memory, size_t bytes);
 
+/* Memory that processes of one user share, zeroed; NULL when there is none. One process makes it under a name ("/x", at most 30
+ * bytes, of nothing that exists), others open it; forgotten, the name is free again and the memory stays where it is open. */
+void *mem_shared_make(const char *name, size_t bytes);
+void *mem_shared_open(const char *name, size_t bytes);
+void mem_shared_forget(const char *name);
+void mem_shared_free(void *memory, size_t bytes);
+
 /* Bytes of the machine's memory; 0: not known. */
 uint64_t mem_physical(void);
 /* `bytes`, a multiple of 1024, are a good part of a second cache of 1 MB: the same part of a core's here, where it is smaller; all of them

@@ -200,7 +200,6 @@ void distribute_free(distribute *d) {
     mem_free(d->sums);
     mem_free(d->widened);
     mem_free(d->shares);
-    mem_free(d->shared);
     mem_free(d);
 }
 

@@ -43,7 +43,7 @@ struct distribute {
     int next_start, next_finish; /* buckets start and finish in one order on all ranks */
     float *sums, *widened;       /* the largest own piece of a bucket; one share of it */
     const char **shares;         /* [rank] of the own piece, as they travelled */
-    char **shared;               /* [rank] what distribute_shared.c keeps; NULL: messages travel instead */
+    char *const *shared;         /* [rank] what distribute_shared.c keeps; NULL: messages travel instead */
     int next_sum;                /* bucket whose shares are added next, there, */
     int64_t before;              /* and how many buckets went before this step's */
 };

@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/whole.h"
 #include "train/distribute_parts.h"
 
@@ -145,11 +144,5 @@ void distribute_shared_finish(distribute *d) {
 }
 
 propane_status distribute_shared_open(distribute *d, propane_error *err) {
-    d->shared = mem_array((size_t)d->size, sizeof *d->shared);
-    if (!d->shared) return propane_fail_memory(err, (size_t)d->size * sizeof *d->shared);
-    PROPANE_TRY(mpi_share(d->mpi, AREA_HEAD + DISTRIBUTE_SLOTS * d->slot_bytes, d->shared, err));
-    if (d->shared[0]) return PROPANE_OK;
-    mem_free(d->shared);
-    d->shared = NULL;
-    return PROPANE_OK;
+    return mpi_share(d->mpi, AREA_HEAD + DISTRIBUTE_SLOTS * d->slot_bytes, &d->shared, err);
 }

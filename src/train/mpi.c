@@ -5,8 +5,10 @@
 #include "train/mpi.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 
@@ -26,17 +28,15 @@ typedef void *handle; /* MPI_Comm, MPI_Datatype, MPI_Request: pointers in Open M
          (const void *, const int *, const int *, handle, void *, const int *, const int *, handle, handle, handle *)) \
     CALL(Iallgatherv, int, (const void *, int, handle, void *, const int *, const int *, handle, handle, handle *))    \
     CALL(Igatherv, int, (const void *, int, handle, void *, const int *, const int *, handle, int, handle, handle *))  \
-    CALL(Win_allocate_shared, int, (ptrdiff_t, int, handle, handle, void *, handle *))                                 \
-    CALL(Win_shared_query, int, (handle, int, ptrdiff_t *, int *, void *))                                             \
-    CALL(Win_free, int, (handle *))                                                                                    \
     CALL(Test, int, (handle *, int *, void *))                                                                         \
     CALL(Wait, int, (handle *, void *))                                                                                \
     CALL(Abort, int, (handle, int))
 
 struct mpi {
     void *library;
-    handle world, byte, errors_return, no_info;
-    handle window; /* of shared memory; NULL: none */
+    handle world, byte, errors_return;
+    char **shared; /* [size] each rank's memory; NULL: none */
+    size_t shared_bytes;
     int rank, size;
 #define MEMBER(name, result, arguments) result(*name) arguments;
     CALLS(MEMBER)
@@ -88,7 +88,6 @@ static propane_status find_all(mpi *m, propane_error *err) {
     PROPANE_TRY(find(m, "ompi_mpi_comm_world", &m->world, err));
     PROPANE_TRY(find(m, "ompi_mpi_byte", &m->byte, err));
     PROPANE_TRY(find(m, "ompi_mpi_errors_return", &m->errors_return, err));
-    PROPANE_TRY(find(m, "ompi_mpi_info_null", &m->no_info, err));
 #define FIND(name, result, arguments) PROPANE_TRY(find(m, "MPI_" #name, &m->name, err));
     CALLS(FIND)
 #undef FIND
@@ -133,9 +132,15 @@ propane_status mpi_open(mpi **out, propane_error *err) {
     return status;
 }
 
+static void unmap(mpi *m) {
+    for (int r = 0; m->shared && r < m->size; r++) mem_shared_free(m->shared[r], m->shared_bytes);
+    mem_free(m->shared);
+    m->shared = NULL;
+}
+
 void mpi_close(mpi *m) {
     if (!m) return;
-    if (m->window) m->Win_free(&m->window);
+    unmap(m);
     m->Finalize(); /* the library stays: its threads may */
     mem_free(m);
 }
@@ -194,27 +199,51 @@ propane_status mpi_sum(mpi *m, double *values, int count, propane_error *err) {
     return status;
 }
 
-/* A code of MPI's. */
-static int open_window(mpi *m, size_t bytes, char **at) {
-    void *own = NULL;
-    int code = m->Win_allocate_shared((ptrdiff_t)bytes, 1, m->no_info, m->world, &own, &m->window);
-    if (code) m->window = NULL;
-    for (int r = 0; r < m->size && !code; r++) {
-        ptrdiff_t size;
-        int unit;
-        code = m->Win_shared_query(m->window, r, &size, &unit, &at[r]);
-    }
-    if (!code) memset(own, 0, bytes);
-    return code;
+typedef struct shared_name {
+    char text[32];
+} shared_name;
+
+/* Every rank makes its own memory and tells its name. */
+static propane_status tell_names(mpi *m, size_t bytes, shared_name *names, propane_error *err) {
+    shared_name own = {""};
+    int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
+    (void)snprintf(own.text, sizeof own.text, "/propane.%ld.%d", (long)getpid(), m->rank);
+    m->shared[m->rank] = mem_shared_make(own.text, bytes);
+    for (int r = 0; r < m->size; r++) counts[r] = (int)sizeof own, offsets[r] = r * (int)sizeof own;
+    mpi_transfer transfer = {0};
+    propane_status status = mpi_gather(m, -1, &own, (int)sizeof own, names, counts, offsets, &transfer, err);
+    return status ? status : mpi_wait(m, &transfer, err);
 }
 
-propane_status mpi_share(mpi *m, size_t bytes, char **at, propane_error *err) {
-    memset(at, 0, (size_t)m->size * sizeof *at);
-    if (mpi_local_size(m) != m->size || m->window) return PROPANE_OK;
-    double failures = open_window(m, bytes, at) != 0;
-    PROPANE_TRY(mpi_sum(m, &failures, 1, err)); /* nobody writes before all have cleared theirs */
-    if (failures > 0) memset(at, 0, (size_t)m->size * sizeof *at);
-    return PROPANE_OK;
+/* All or none: `names` are gone behind it. */
+static propane_status map_all(mpi *m, shared_name *names, propane_error *err) {
+    propane_status status = tell_names(m, m->shared_bytes, names, err);
+    double failures = 0;
+    for (int r = 0; r < m->size && !status; r++) {
+        names[r].text[sizeof names[r].text - 1] = 0;
+        if (r != m->rank) m->shared[r] = mem_shared_open(names[r].text, m->shared_bytes);
+        failures += m->shared[r] == NULL;
+    }
+    if (!status) status = mpi_sum(m, &failures, 1, err);
+    if (m->shared[m->rank]) mem_shared_forget(names[m->rank].text);
+    if (status || failures > 0) unmap(m);
+    return status;
+}
+
+propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *err) {
+    *at = NULL;
+    if (mpi_local_size(m) != m->size || m->shared) return PROPANE_OK;
+    shared_name *names = mem_array((size_t)m->size, sizeof *names);
+    m->shared = mem_array((size_t)m->size, sizeof *m->shared);
+    m->shared_bytes = bytes;
+    propane_status status = PROPANE_OK;
+    if (names && m->shared)
+        status = map_all(m, names, err);
+    else
+        status = propane_fail_memory(err, (size_t)m->size * sizeof *names);
+    mem_free(names);
+    *at = m->shared;
+    return status;
 }
 
 void mpi_abort(mpi *m, int code) { m->Abort(m->world, code); }

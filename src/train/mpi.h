@@ -41,9 +41,9 @@ PROPANE_CHECK propane_status mpi_sum(mpi *m, double *values, int count, propane_
 /* Lets transfers go on without waiting for one. */
 void mpi_progress(mpi *m, mpi_transfer *t);
 PROPANE_CHECK propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err);
-/* Memory that all ranks see: `bytes` zeroed of each, at[size] where this process sees each rank's; until mpi_close. All NULL
- * where the ranks are not known to run on one machine, or it has no such memory left. All ranks call it. */
-PROPANE_CHECK propane_status mpi_share(mpi *m, size_t bytes, char **at, propane_error *err);
+/* Memory that all ranks see: `bytes` zeroed of each, at[size] where this process sees each rank's; until mpi_close. NULL where
+ * the ranks are not known to run on one machine, or it has no such memory left, or for a second time. All ranks call it. */
+PROPANE_CHECK propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *err);
 /* Ends all ranks at once; does not return. */
 void mpi_abort(mpi *m, int code);
 

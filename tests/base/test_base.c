@@ -3,7 +3,10 @@
  */
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/arena.h"
 #include "base/memory.h"
@@ -60,6 +63,25 @@ TEST(memory_is_zeroed_counted_and_can_fail) {
     EXPECT(pages && (uintptr_t)pages % 64 == 0 && pages[0] == 0 && pages[bytes - 1] == 0);
     mem_pages_free(pages, bytes);
     EXPECT(mem_pages_alloc(SIZE_MAX) == NULL);
+}
+
+TEST(memory_can_be_shared) {
+    char name[32];
+    snprintf(name, sizeof name, "/propane.test.%ld", (long)getpid());
+    EXPECT(!mem_shared_open(name, 4096));
+    char *one = mem_shared_make(name, 4096), *other = one ? mem_shared_open(name, 4096) : NULL;
+    if (!one) SKIP("base: shared memory: this system has none");
+    EXPECT(other && one != other && one[4095] == 0);
+    EXPECT(!mem_shared_make(name, 4096));
+    strcpy(one, "seen");
+    EXPECT(strcmp(other, "seen") == 0);
+    mem_shared_forget(name);
+    EXPECT(!mem_shared_open(name, 4096));
+    mem_shared_free(one, 4096);
+    EXPECT(strcmp(other, "seen") == 0);
+    mem_shared_free(other, 4096);
+    mem_shared_free(NULL, 4096);
+    EXPECT(!mem_shared_make(name, (size_t)1 << 60) && !mem_shared_open(name, 4096)); /* nothing stays of it */
 }
 
 TEST(memory_tells_a_part_of_the_second_cache) {
@@ -197,6 +219,6 @@ TEST(sha256_gives_the_standard_digests) {
 }
 
 SUITE("base/base", T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
-      T(memory_is_zeroed_counted_and_can_fail), T(memory_tells_a_part_of_the_second_cache),
+      T(memory_is_zeroed_counted_and_can_fail), T(memory_can_be_shared), T(memory_tells_a_part_of_the_second_cache),
       T(arena_gives_aligned_zeroed_memory), T(text_grows_and_remembers_failure), T(text_for_people),
       T(rng_gives_the_published_sequence), T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))

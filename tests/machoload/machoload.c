@@ -364,6 +364,8 @@ static const char *const same[] = {
     "_setenv",
     "_setjmp",
     "_sigemptyset$UNIX2003",
+    "_shm_open",
+    "_shm_unlink",
     "_sin",
     "_sinf",
     "_sinh",
