@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  * Data-parallel training over the ranks of an mpirun: the gradients of all ranks are added up. A tensor is cut into as many
- * pieces as there are ranks (a large one first into segments); a rank gets everybody's share of its own piece and adds them in the order of the ranks, so
- * each sum is made once, in fp32, and is the same bits for all. Tensors travel in buckets, which start on their way as soon
- * as the backward pass has made their gradients.
+ * pieces as there are ranks (a large one first into segments); a rank gets everybody's share of its own piece and adds them
+ * in the order of the ranks, so each sum is made once, in fp32, and is the same bits for all. Tensors travel in buckets, which
+ * start on their way as soon as the backward pass has made their gradients: as messages, or, where all ranks are on one
+ * machine, through memory that they share.
  *
  * With `shard` (ZeRO stage 1) the summed pieces stay where they are: each rank updates its own and the weights are
  * gathered instead of the gradients, so moments exist once among all ranks.
