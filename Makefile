@@ -39,7 +39,7 @@ PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 CFLAGS   ?= $(OPTIMISE) -g
 override CFLAGS += -std=c11 -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
             -Iinclude -Isrc -I$(GEN) $(PKG_CFLAGS)
-LDLIBS   := $(PKG_LIBS) -lm -lpthread -ldl $(if $(filter Darwin,$(shell uname -s)),,-lrt)
+LDLIBS    = $(PKG_LIBS) -lm -lpthread -ldl $(if $(filter dylib,$(SHARED)),,-lrt) # shm_open, before glibc 2.34
 LDFLAGS  += $(SANITIZE)
 
 LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*' -not -path 'src/trace/*'))
