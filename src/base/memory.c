@@ -77,7 +77,6 @@ void mem_pages_discard(void *memory, size_t bytes) {
 
 static void *map_shared(int file, size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -93,17 +92,18 @@ static int reserve(int file, size_t bytes) {
 void *mem_shared_make(const char *name, size_t bytes) {
     int file = count_request() ? shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600) : -1;
     if (file < 0) return NULL;
-    if (reserve(file, bytes) != 0) {
-        close(file);
-        mem_shared_forget(name);
-        return NULL;
-    }
-    return map_shared(file, bytes);
+    void *memory = reserve(file, bytes) == 0 ? map_shared(file, bytes) : NULL;
+    close(file);
+    if (!memory) mem_shared_forget(name);
+    return memory;
 }
 
 void *mem_shared_open(const char *name, size_t bytes) {
     int file = count_request() ? shm_open(name, O_RDWR, 0600) : -1;
-    return file < 0 ? NULL : map_shared(file, bytes);
+    if (file < 0) return NULL;
+    void *memory = map_shared(file, bytes);
+    close(file);
+    return memory;
 }
 
 void mem_shared_forget(const char *name) { (void)shm_unlink(name); }

@@ -29,8 +29,8 @@ void mem_shared_free(void *memory, size_t bytes);
 
 /* Bytes of the machine's memory; 0: not known. */
 uint64_t mem_physical(void);
-/* `bytes`, a multiple of 1024, are a good part of a second cache of 1 MB: the same part of a core's here, where it is smaller; all of them
- * where it is not, or where its size is not known. Asked of the system once. */
+/* `bytes`, a multiple of 1024, are a good part of a second cache of 1 MB: the same part of a core's here, where it is smaller;
+ * all of them where it is not, or where its size is not known. Asked of the system once. */
 int64_t mem_second_cache(int64_t bytes);
 
 /* How many blocks were asked for since the process began: a step that allocates shows here. */

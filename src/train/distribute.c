@@ -11,6 +11,7 @@
 
 #include "base/half.h"
 #include "base/memory.h"
+#include "base/whole.h"
 
 #define STANDARD_BUCKET (INT64_C(4) << 20)
 #define LARGEST_BUCKET  (INT64_C(1) << 30)
@@ -61,10 +62,8 @@ static int64_t wire_bytes(distribute_wire wire, int64_t elements) {
     return header(wire) + elements * (wire == DISTRIBUTE_FP32 ? 4 : 2);
 }
 
-int64_t distribute_place(const distribute *d, const bucket *b, int rank) {
-    int64_t bytes = 0;
-    for (int r = 0; r < rank; r++) bytes += (wire_bytes(d->options.wire, distribute_elements(d, b, r)) + 3) / 4 * 4;
-    return bytes;
+int64_t distribute_room(const distribute *d, const bucket *b, int rank) {
+    return round_up(wire_bytes(d->options.wire, distribute_elements(d, b, rank)), 4);
 }
 
 /* ---- number formats --------------------------------------------------------------------------------------------------- */
@@ -237,7 +236,7 @@ static propane_status start_bucket(distribute *d, bucket *b, slot *s, propane_er
         s->sent[r] = (int)wire_bytes(d->options.wire, distribute_elements(d, b, r)), s->sent_at[r] = (int)out_at;
         s->received[r] = (int)own, s->received_at[r] = (int)in_at;
         distribute_write(d, b, r, s->send + out_at);
-        out_at += (s->sent[r] + 3) / 4 * 4, in_at += (own + 3) / 4 * 4;
+        out_at += distribute_room(d, b, r), in_at += distribute_room(d, b, d->rank);
     }
     return mpi_exchange(d->mpi, s->send, s->sent, s->sent_at, s->receive, s->received, s->received_at, &s->transfer,
                         err);

@@ -50,9 +50,9 @@ struct distribute {
 
 /* Of `count` elements, the rank's. */
 void distribute_piece_of(const distribute *d, int64_t count, int rank, int64_t *begin, int64_t *end);
-/* Elements of a rank's pieces in a bucket, and where they lie among those of all, as they travel: bytes. */
+/* Elements of a rank's pieces in a bucket, and the bytes that they take behind those of the rank before, as they travel. */
 int64_t distribute_elements(const distribute *d, const bucket *b, int rank);
-int64_t distribute_place(const distribute *d, const bucket *b, int rank);
+int64_t distribute_room(const distribute *d, const bucket *b, int rank);
 
 /* A rank's pieces of a bucket, from the gradients, as they travel. */
 void distribute_write(const distribute *d, const bucket *b, int rank, char *target);

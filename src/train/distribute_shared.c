@@ -12,41 +12,42 @@
 #include "base/whole.h"
 #include "train/distribute_parts.h"
 
-enum { AREA_HEAD = 256, CHUNK = 2048 };
+enum { CHUNK = 2048 };
 
-/* In front of a rank's slots: buckets that it has gone through since the beginning. */
+/* How far a rank is: its shares of others' pieces are written, its own piece is added up, others' sums are taken. */
+typedef enum stage { WRITTEN, ADDED, TAKEN, STAGES } stage;
+
+/* In front of a rank's slots: buckets that it has brought to each stage since the beginning, each count in a line of its own. */
 typedef struct shared_head {
-    _Alignas(64) atomic_int_fast64_t written; /* its shares of others' pieces, */
-    _Alignas(64) atomic_int_fast64_t added;   /* the sums of its own piece, */
-    _Alignas(64) atomic_int_fast64_t taken;   /* the sums of others */
+    struct {
+        _Alignas(64) atomic_int_fast64_t buckets;
+    } done[STAGES];
 } shared_head;
 
-_Static_assert(sizeof(shared_head) <= AREA_HEAD, "counters fit in front of the slots");
-
-static shared_head *head_of(const distribute *d, int rank) { return (shared_head *)(void *)d->shared[rank]; }
-
-static char *slot_of(const distribute *d, int rank, int64_t number) {
-    return d->shared[rank] + AREA_HEAD + (size_t)(number % DISTRIBUTE_SLOTS) * d->slot_bytes;
+static atomic_int_fast64_t *count_of(const distribute *d, int rank, stage at) {
+    return &((shared_head *)(void *)d->shared[rank])->done[at].buckets;
 }
 
-enum stage { WRITTEN, ADDED, TAKEN };
+static char *slot_of(const distribute *d, int rank, int64_t number) {
+    return d->shared[rank] + sizeof(shared_head) + (size_t)(number % DISTRIBUTE_SLOTS) * d->slot_bytes;
+}
 
-/* Have all ranks got that far with bucket `number`? */
-static bool reached(const distribute *d, enum stage stage, int64_t number) {
-    for (int r = 0; r < d->size; r++) {
-        shared_head *h = head_of(d, r);
-        atomic_int_fast64_t *count = stage == WRITTEN ? &h->written : stage == ADDED ? &h->added : &h->taken;
-        if (atomic_load_explicit(count, memory_order_acquire) <= number) return false;
-    }
+/* Have all ranks brought bucket `number` to that stage? */
+static bool reached(const distribute *d, stage at, int64_t number) {
+    for (int r = 0; r < d->size; r++)
+        if (atomic_load_explicit(count_of(d, r, at), memory_order_acquire) <= number) return false;
     return true;
 }
 
-static void write_shares(distribute *d, const bucket *b, int64_t number) {
-    char *own = slot_of(d, d->rank, number);
-    for (int r = 0; r < d->size; r++)
-        if (r != d->rank || d->options.wire != DISTRIBUTE_FP32)
-            distribute_write(d, b, r, own + distribute_place(d, b, r));
-    atomic_store_explicit(&head_of(d, d->rank)->written, number + 1, memory_order_release);
+static void tell(const distribute *d, stage at, int64_t number) {
+    atomic_store_explicit(count_of(d, d->rank, at), number + 1, memory_order_release);
+}
+
+static void write_shares(const distribute *d, const bucket *b, int64_t number) {
+    char *at = slot_of(d, d->rank, number);
+    for (int r = 0; r < d->size; at += distribute_room(d, b, r++))
+        if (r != d->rank || d->options.wire != DISTRIBUTE_FP32) distribute_write(d, b, r, at);
+    tell(d, WRITTEN, number);
 }
 
 /* Of a tensor's piece, whose shares lie `at` bytes into their place: in the order of the ranks, a part at a time that stays
@@ -68,8 +69,7 @@ static void add_piece(const distribute *d, float *gradient, int64_t count, int64
     }
 }
 
-static void add_fp32(const distribute *d, const bucket *b, int64_t number) {
-    int64_t at = distribute_place(d, b, d->rank);
+static void add_fp32(const distribute *d, const bucket *b, int64_t number, int64_t at) {
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
@@ -79,42 +79,44 @@ static void add_fp32(const distribute *d, const bucket *b, int64_t number) {
     }
 }
 
+/* In 16 bits as well, the sums take the place of the own share, which nobody else reads. */
 static void add_shares(distribute *d, const bucket *b, int64_t number) {
-    const int64_t place = distribute_place(d, b, d->rank);
+    int64_t at = 0;
+    for (int r = 0; r < d->rank; r++) at += distribute_room(d, b, r);
     if (d->options.wire == DISTRIBUTE_FP32)
-        add_fp32(d, b, number);
+        add_fp32(d, b, number, at);
     else {
-        for (int r = 0; r < d->size; r++) d->shares[r] = slot_of(d, r, number) + place;
+        for (int r = 0; r < d->size; r++) d->shares[r] = slot_of(d, r, number) + at;
         distribute_add(d, b);
         if (d->options.shard)
             distribute_spread(d, b, d->rank, d->sums);
         else
-            (void)distribute_write_sums(d, b, slot_of(d, d->rank, number) + place);
+            (void)distribute_write_sums(d, b, slot_of(d, d->rank, number) + at);
     }
-    atomic_store_explicit(&head_of(d, d->rank)->added, number + 1, memory_order_release);
+    tell(d, ADDED, number);
 }
 
 static void take_sums(distribute *d, const bucket *b, int64_t number) {
-    for (int r = 0; r < d->size && !d->options.shard; r++) {
-        const char *sums = slot_of(d, r, number) + distribute_place(d, b, r);
+    int64_t at = 0;
+    for (int r = 0; r < d->size && !d->options.shard; at += distribute_room(d, b, r++)) {
+        const char *sums = slot_of(d, r, number) + at;
         if (d->options.wire != DISTRIBUTE_FP32)
             distribute_take(d, b, r, sums);
         else if (r != d->rank)
             distribute_spread(d, b, r, (const float *)(const void *)sums);
     }
-    atomic_store_explicit(&head_of(d, d->rank)->taken, number + 1, memory_order_release);
+    tell(d, TAKEN, number);
 }
 
 /* Whatever can be done without waiting. */
 static void go_on(distribute *d) {
-    const enum stage last = d->options.shard ? WRITTEN : ADDED;
     for (bool more = true; more;) {
         more = d->next_sum < d->next_start && reached(d, WRITTEN, d->before + d->next_sum);
         if (more) {
             add_shares(d, &d->buckets[d->next_sum], d->before + d->next_sum);
             d->next_sum++;
         }
-        if (d->next_finish < d->next_sum && reached(d, last, d->before + d->next_finish)) {
+        if (d->next_finish < d->next_sum && reached(d, ADDED, d->before + d->next_finish)) {
             take_sums(d, &d->buckets[d->next_finish], d->before + d->next_finish);
             d->next_finish++;
             more = true;
@@ -122,10 +124,9 @@ static void go_on(distribute *d) {
     }
 }
 
-/* The slot was another bucket's, which others may not have read to the end. In 16 bits a rank's sums take the place of its own
- * share alone, which nobody else reads. */
+/* The slot was another bucket's, which others may not have read to the end. */
 static bool is_free(const distribute *d, int64_t number) {
-    return number < DISTRIBUTE_SLOTS || reached(d, d->options.shard ? ADDED : TAKEN, number - DISTRIBUTE_SLOTS);
+    return number < DISTRIBUTE_SLOTS || reached(d, TAKEN, number - DISTRIBUTE_SLOTS);
 }
 
 void distribute_shared_ready(distribute *d) {
@@ -144,5 +145,5 @@ void distribute_shared_finish(distribute *d) {
 }
 
 propane_status distribute_shared_open(distribute *d, propane_error *err) {
-    return mpi_share(d->mpi, AREA_HEAD + DISTRIBUTE_SLOTS * d->slot_bytes, &d->shared, err);
+    return mpi_share(d->mpi, sizeof(shared_head) + DISTRIBUTE_SLOTS * d->slot_bytes, &d->shared, err);
 }

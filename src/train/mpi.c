@@ -179,21 +179,26 @@ propane_status mpi_wait(mpi *m, mpi_transfer *t, propane_error *err) {
     return code ? fail(m, code, "Wait", err) : PROPANE_OK;
 }
 
+/* The same number of bytes from each rank, in their order, to all; done when it returns. */
+static propane_status gather_all(mpi *m, const void *send, int bytes, void *all, propane_error *err) {
+    int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
+    for (int r = 0; r < m->size; r++) counts[r] = bytes, offsets[r] = r * bytes;
+    mpi_transfer transfer = {0};
+    PROPANE_TRY(mpi_gather(m, -1, send, bytes, all, counts, offsets, &transfer, err));
+    return mpi_wait(m, &transfer, err);
+}
+
 propane_status mpi_sum(mpi *m, double *values, int count, propane_error *err) {
     enum { MOST = 16 };
-    int size = mpi_size(m), bytes[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
-    double *all = mem_array((size_t)size * MOST, sizeof *all);
+    double *all = mem_array((size_t)m->size * MOST, sizeof *all);
     if (!all || count > MOST) {
         mem_free(all);
-        return propane_fail_memory(err, (size_t)size * MOST * sizeof *all);
+        return propane_fail_memory(err, (size_t)m->size * MOST * sizeof *all);
     }
-    for (int r = 0; r < size; r++) bytes[r] = count * 8, offsets[r] = r * count * 8;
-    mpi_transfer transfer = {0};
-    propane_status status = mpi_gather(m, -1, values, count * 8, all, bytes, offsets, &transfer, err);
-    if (status == PROPANE_OK) status = mpi_wait(m, &transfer, err);
+    propane_status status = gather_all(m, values, count * (int)sizeof *all, all, err);
     for (int i = 0; i < count && status == PROPANE_OK; i++) {
         values[i] = 0;
-        for (int r = 0; r < size; r++) values[i] += all[r * count + i];
+        for (int r = 0; r < m->size; r++) values[i] += all[r * count + i];
     }
     mem_free(all);
     return status;
@@ -203,29 +208,20 @@ typedef struct shared_name {
     char text[32];
 } shared_name;
 
-/* Every rank makes its own memory and tells its name. */
-static propane_status tell_names(mpi *m, size_t bytes, shared_name *names, propane_error *err) {
-    shared_name own = {""};
-    int counts[MPI_MOST_RANKS], offsets[MPI_MOST_RANKS];
-    (void)snprintf(own.text, sizeof own.text, "/propane.%ld.%d", (long)getpid(), m->rank);
-    m->shared[m->rank] = mem_shared_make(own.text, bytes);
-    for (int r = 0; r < m->size; r++) counts[r] = (int)sizeof own, offsets[r] = r * (int)sizeof own;
-    mpi_transfer transfer = {0};
-    propane_status status = mpi_gather(m, -1, &own, (int)sizeof own, names, counts, offsets, &transfer, err);
-    return status ? status : mpi_wait(m, &transfer, err);
-}
-
-/* All or none: `names` are gone behind it. */
+/* Every rank makes its own memory and opens the others', or none of them has any. Names are gone when it returns. */
 static propane_status map_all(mpi *m, shared_name *names, propane_error *err) {
-    propane_status status = tell_names(m, m->shared_bytes, names, err);
+    shared_name own = {""};
     double failures = 0;
+    (void)snprintf(own.text, sizeof own.text, "/propane.%ld.%d", (long)getpid(), m->rank);
+    m->shared[m->rank] = mem_shared_make(own.text, m->shared_bytes);
+    propane_status status = gather_all(m, &own, sizeof own, names, err);
     for (int r = 0; r < m->size && !status; r++) {
         names[r].text[sizeof names[r].text - 1] = 0;
         if (r != m->rank) m->shared[r] = mem_shared_open(names[r].text, m->shared_bytes);
         failures += m->shared[r] == NULL;
     }
     if (!status) status = mpi_sum(m, &failures, 1, err);
-    if (m->shared[m->rank]) mem_shared_forget(names[m->rank].text);
+    if (m->shared[m->rank]) mem_shared_forget(own.text);
     if (status || failures > 0) unmap(m);
     return status;
 }
@@ -236,11 +232,8 @@ propane_status mpi_share(mpi *m, size_t bytes, char *const **at, propane_error *
     shared_name *names = mem_array((size_t)m->size, sizeof *names);
     m->shared = mem_array((size_t)m->size, sizeof *m->shared);
     m->shared_bytes = bytes;
-    propane_status status = PROPANE_OK;
-    if (names && m->shared)
-        status = map_all(m, names, err);
-    else
-        status = propane_fail_memory(err, (size_t)m->size * sizeof *names);
+    propane_status status =
+        names && m->shared ? map_all(m, names, err) : propane_fail_memory(err, (size_t)m->size * sizeof *names);
     mem_free(names);
     *at = m->shared;
     return status;
