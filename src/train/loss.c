@@ -34,37 +34,34 @@ static char *row_of(const train_logits *l, int b, int v, int s) {
     return (char *)l->data + b * l->batch_stride + v * l->row_stride + (int64_t)s * size_of(l);
 }
 
-/* Rows [v, v+rows) of `count` positions into a dense block; lanes beyond `count` are 0. */
-INLINE void load_chunk(const train_logits *l, int b, int v, int rows, int s, int count, float block[CHUNK][LANES]) {
-    for (int r = 0; r < rows; r++) {
-        const char *row = row_of(l, b, v + r, s);
-        if (l->dtype == PROPANE_FP16)
-            fp16_to_f32_array(block[r], (const uint16_t *)(const void *)row, (size_t)count);
-        else if (count == LANES) /* a size that the compiler knows: no call */
-            memcpy(block[r], row, sizeof block[r]);
-        else
-            memcpy(block[r], row, (size_t)count * 4);
-        for (int i = count; i < LANES; i++) block[r][i] = 0;
-    }
+/* A whole row of fp32 is worked on where it lies. */
+INLINE bool in_place(const train_logits *l, int count) { return l->dtype == PROPANE_FP32 && count == LANES; }
+
+/* Row `v` of `count` positions, as fp32: where it lies, or in `room`, where lanes beyond `count` are 0. */
+INLINE float *load_row(const train_logits *l, int b, int v, int s, int count, float room[LANES]) {
+    char *row = row_of(l, b, v, s);
+    if (in_place(l, count)) return (float *)(void *)row;
+    if (l->dtype == PROPANE_FP16)
+        fp16_to_f32_array(room, (const uint16_t *)(const void *)row, (size_t)count);
+    else
+        memcpy(room, row, (size_t)count * 4);
+    for (int i = count; i < LANES; i++) room[i] = 0;
+    return room;
 }
 
-/* The chunk behind [v, v+rows) is fetched a row at a time while that one is worked on. */
+/* Row `v` is fetched while one a chunk before it is worked on. */
 INLINE void fetch_row(const train_logits *l, int b, int v, int s, int count) {
     if (v >= l->vocab) return;
     const char *row = row_of(l, b, v, s);
     for (int i = 0; i < count * size_of(l); i += 64) __builtin_prefetch(row + i, 1);
 }
 
-INLINE void store_chunk(const train_logits *l, int b, int v, int rows, int s, int count, float block[CHUNK][LANES]) {
-    for (int r = 0; r < rows; r++) {
-        char *row = row_of(l, b, v + r, s);
-        if (l->dtype == PROPANE_FP16)
-            fp16_from_f32_array((uint16_t *)(void *)row, block[r], (size_t)count);
-        else if (count == LANES)
-            memcpy(row, block[r], sizeof block[r]);
-        else
-            memcpy(row, block[r], (size_t)count * 4);
-    }
+INLINE void store_row(const train_logits *l, int b, int v, int s, int count, const float room[LANES]) {
+    char *row = row_of(l, b, v, s);
+    if (l->dtype == PROPANE_FP16)
+        fp16_from_f32_array((uint16_t *)(void *)row, room, (size_t)count);
+    else if (!in_place(l, count))
+        memcpy(row, room, (size_t)count * 4);
 }
 
 /* A group of up to LANES positions of one sequence. */

@@ -6,46 +6,43 @@
 typedef float LOSS_NAME(floats) __attribute__((vector_size(LOSS_BYTES), aligned(4), may_alias));
 typedef int32_t LOSS_NAME(whole) __attribute__((vector_size(LOSS_BYTES), aligned(4), may_alias));
 
-/* e = exp(x - top) for x <= top, relative error below 2e-7 (2^(x/ln 2): a polynomial of degree 6 on [-0.5, 0.5] and the
- * exponent's bits); below -87 it is 0. Four vectors side by side, as one chain of steps is longer than a processor looks
- * ahead. */
+/* e = exp(x - top) for x <= top: a power of 2, whose whole part is rounded off by a large addend, in whose last bits it then
+ * stands, and goes to the exponent from there; below e^-87 it is 0. Off by at most 2e-7 (1 + top - x) of it: what is small
+ * counts for little. Four vectors side by side, as one chain of steps is longer than a processor looks ahead. */
 LOSS_TARGET INLINE void LOSS_NAME(exp_lanes)(float *e, const float *x, const float *top) {
     enum { VECTOR = LOSS_BYTES / 4, SIDE = 4 };
     for (int at = 0; at < LANES; at += SIDE * VECTOR) {
         LOSS_NAME(floats) r[SIDE], n[SIDE], p[SIDE];
-        LOSS_NAME(whole) none[SIDE], bits[SIDE];
+        LOSS_NAME(whole) none[SIDE];
         EACH_OF_FOUR(r[k] = *(const LOSS_NAME(floats) *)(x + at + k * VECTOR) -
                             *(const LOSS_NAME(floats) *)(top + at + k * VECTOR));
-        EACH_OF_FOUR(none[k] = r[k] < -87.0f); /* NaN stays */
-        EACH_OF_FOUR(r[k] = (LOSS_NAME(floats))((LOSS_NAME(whole))r[k] & ~none[k]));
-        EACH_OF_FOUR(n[k] = r[k] * 1.44269504f + 12582912.0f); /* rounds to a whole number in the low bits */
-        EACH_OF_FOUR(bits[k] = (LOSS_NAME(whole))n[k]);
-        EACH_OF_FOUR(n[k] = n[k] - 12582912.0f);
-        EACH_OF_FOUR(r[k] = r[k] - n[k] * 0.693145752f); /* ln 2 in two parts */
-        EACH_OF_FOUR(r[k] = r[k] - n[k] * 1.42860677e-6f);
-        EACH_OF_FOUR(p[k] = r[k] * 1.38888889e-3f + 8.33333333e-3f);
-        EACH_OF_FOUR(p[k] = p[k] * r[k] + 4.16666667e-2f);
-        EACH_OF_FOUR(p[k] = p[k] * r[k] + 1.66666667e-1f);
-        EACH_OF_FOUR(p[k] = p[k] * r[k] + 0.5f);
+        EACH_OF_FOUR(r[k] = r[k] * 1.44269504f);
+        EACH_OF_FOUR(n[k] = r[k] + 12582912.0f);
+        EACH_OF_FOUR(none[k] = r[k] < -125.5f); /* NaN stays */
+        EACH_OF_FOUR(r[k] = r[k] - (n[k] - 12582912.0f));
+        EACH_OF_FOUR(p[k] = r[k] * 0x1.5bba46p-10f + 0x1.3cea9ep-7f);
+        EACH_OF_FOUR(p[k] = p[k] * r[k] + 0x1.c6b754p-5f);
+        EACH_OF_FOUR(p[k] = p[k] * r[k] + 0x1.ebf9bcp-3f);
+        EACH_OF_FOUR(p[k] = p[k] * r[k] + 0x1.62e42ap-1f);
         EACH_OF_FOUR(p[k] = p[k] * r[k] + 1.0f);
-        EACH_OF_FOUR(p[k] = p[k] * r[k] + 1.0f);
-        EACH_OF_FOUR(p[k] = p[k] * (LOSS_NAME(floats))((bits[k] + 127) << 23));
+        EACH_OF_FOUR(p[k] = p[k] * (LOSS_NAME(floats))(((LOSS_NAME(whole))n[k] + 127) << 23));
         EACH_OF_FOUR(*(LOSS_NAME(floats) *)(e + at + k * VECTOR) =
                          (LOSS_NAME(floats))((LOSS_NAME(whole))p[k] & ~none[k]));
     }
 }
 
-/* Adds a chunk, which begins at row v, to the running maximum and sum of each lane. */
-LOSS_TARGET INLINE void LOSS_NAME(chunk_sum)(const train_logits *l, group *g, int v, int rows,
-                                             float block[CHUNK][LANES]) {
-    float peak[LANES], part[LANES] = {0};
+/* Adds rows v .. v+rows-1 to the running maximum and sum of each lane. */
+LOSS_TARGET INLINE void LOSS_NAME(chunk_sum)(const train_logits *l, group *g, int v, int rows) {
+    float room[CHUNK][LANES], peak[LANES], part[LANES] = {0}, e[LANES];
+    const float *row[CHUNK];
     memcpy(peak, g->top, sizeof peak);
-    for (int r = 0; r < rows; r++)
-        for (int i = 0; i < LANES; i++) peak[i] = block[r][i] > peak[i] ? block[r][i] : peak[i];
     for (int r = 0; r < rows; r++) {
-        float e[LANES];
+        row[r] = load_row(l, g->b, v + r, g->s, g->count, room[r]);
+        for (int i = 0; i < LANES; i++) peak[i] = row[r][i] > peak[i] ? row[r][i] : peak[i];
+    }
+    for (int r = 0; r < rows; r++) {
         fetch_row(l, g->b, v + CHUNK + r, g->s, g->count);
-        LOSS_NAME(exp_lanes)(e, block[r], peak);
+        LOSS_NAME(exp_lanes)(e, row[r], peak);
         for (int i = 0; i < LANES; i++) part[i] += e[i];
     }
     for (int i = 0; i < LANES; i++) {
@@ -55,19 +52,9 @@ LOSS_TARGET INLINE void LOSS_NAME(chunk_sum)(const train_logits *l, group *g, in
     }
 }
 
-LOSS_TARGET INLINE void LOSS_NAME(chunk_gradient)(const train_logits *l, const group *g, int v, int rows,
-                                                  float block[CHUNK][LANES]) {
-    for (int r = 0; r < rows; r++) {
-        fetch_row(l, g->b, v + CHUNK + r, g->s, g->count);
-        LOSS_NAME(exp_lanes)(block[r], block[r], g->top);
-        for (int i = 0; i < LANES; i++) block[r][i] *= g->factor[i];
-    }
-}
-
 /* The targets' logits are read before the gradient takes their place. */
 LOSS_TARGET INLINE void LOSS_NAME(group_sum)(const loss_context *c, group *g) {
     const train_logits *l = c->logits;
-    float block[CHUNK][LANES];
     for (int i = 0; i < g->count; i++) {
         int row = row_in(c, g->targets[i]);
         uint16_t half;
@@ -79,27 +66,32 @@ LOSS_TARGET INLINE void LOSS_NAME(group_sum)(const loss_context *c, group *g) {
         else
             memcpy(&g->goal[i], at, 4);
     }
-    for (int v = 0; v < l->vocab; v += CHUNK) {
-        int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
-        load_chunk(l, g->b, v, rows, g->s, g->count, block);
-        LOSS_NAME(chunk_sum)(l, g, v, rows, block);
-    }
+    for (int v = 0; v < l->vocab; v += CHUNK)
+        LOSS_NAME(chunk_sum)(l, g, v, l->vocab - v < CHUNK ? l->vocab - v : CHUNK);
+}
+
+LOSS_TARGET INLINE void LOSS_NAME(row_gradient)(const loss_context *c, const group *g, int v, bool goal) {
+    const train_logits *l = c->logits;
+    float room[LANES], *row = load_row(l, g->b, v, g->s, g->count, room);
+    fetch_row(l, g->b, v + CHUNK, g->s, g->count);
+    LOSS_NAME(exp_lanes)(row, row, g->top);
+    for (int i = 0; i < LANES; i++) row[i] *= g->factor[i];
+    for (int i = 0; goal && i < g->count; i++)
+        if (row_in(c, g->targets[i]) == v) row[i] -= c->gradient;
+    store_row(l, g->b, v, g->s, g->count, row);
 }
 
 LOSS_TARGET INLINE void LOSS_NAME(group_gradient)(const loss_context *c, group *g) {
     const train_logits *l = c->logits;
-    float block[CHUNK][LANES];
     for (int i = 0; i < LANES; i++)
         g->factor[i] = i < g->count && g->targets[i] >= 0 ? (float)((double)c->gradient / g->sum[i]) : 0;
     for (int v = 0; v < l->vocab; v += CHUNK) {
-        int rows = l->vocab - v < CHUNK ? l->vocab - v : CHUNK;
-        load_chunk(l, g->b, v, rows, g->s, g->count, block);
-        LOSS_NAME(chunk_gradient)(l, g, v, rows, block);
+        uint32_t goals = 0; /* which of the chunk's rows is a target */
         for (int i = 0; i < g->count; i++) {
-            int row = row_in(c, g->targets[i]);
-            if (row >= v && row < v + rows) block[row - v][i] -= c->gradient;
+            int row = row_in(c, g->targets[i]) - v;
+            if (row >= 0 && row < CHUNK) goals |= UINT32_C(1) << row;
         }
-        store_chunk(l, g->b, v, rows, g->s, g->count, block);
+        for (int r = 0; r < CHUNK && v + r < l->vocab; r++) LOSS_NAME(row_gradient)(c, g, v + r, goals >> r & 1);
     }
 }
 
