@@ -2,7 +2,10 @@
  * One training step end to end, as a part of what the machine allows: forward, loss, backward, norm of the gradients,
  * AdamW, at the sizes of known models, with random weights and tokens.
  *
- *     bench_step [ROUNDS [part of a row's name [fp32|fp16|bf16]]]      threads: PROPANE_THREADS, instruction set: PROPANE_ISA
+ *     bench_step [ROUNDS [part of a row's name [fp32|fp16|bf16 [wait]]]]
+ *
+ * Threads: PROPANE_THREADS, instruction set: PROPANE_ISA. With `wait` each round begins when a line comes in, and prints its
+ * steps: so another program's steps can take turns with these (bench/peers/pytorch_step.py).
  *
  * Two limits are measured in the same rounds, before each step (before four, where a step is short). Both are arithmetic
  * of the matrix products (causal attention counted as context * (context + 1) / 2, nothing that is computed twice) at a
@@ -245,8 +248,20 @@ static void print_row(const row *r, const model_weights *w, const machine *m, ti
     fflush(stdout);
 }
 
+/* Somebody else's turn until a line comes in. */
+static void wait_turn(void) {
+    for (int c = 0; c != '\n' && c != EOF;) c = getchar();
+}
+
+static void print_steps(const times *t, int from) {
+    printf("steps");
+    for (int i = from; i < t->count; i++) printf(" %.3f", (double)t->step[i].all / 1e6);
+    printf("\n");
+    fflush(stdout);
+}
+
 static propane_status bench_with(const row *r, const train_step_options *o, model_weights *w, machine *m, int rounds,
-                                 propane_error *err) {
+                                 bool wait, propane_error *err) {
     train_step *s = NULL;
     times t = {.count = 0};
     int64_t count = (int64_t)r->batch * r->context;
@@ -255,15 +270,20 @@ static propane_status bench_with(const row *r, const train_step_options *o, mode
     for (int64_t i = 0; i < 2 * count; i++) tokens[i] = (int32_t)((i * 7919 + 13) % r->vocab);
     propane_status status = train_step_create(o, w, &s, err);
     forget_rates(m);
-    for (int i = 0; i < rounds && status == PROPANE_OK; i++)
+    for (int i = 0; i < rounds && status == PROPANE_OK; i++) {
+        const int from = t.count;
+        if (wait) wait_turn();
         status = run_round(s, r, tokens, i == 0, m, o->bf16, &t, err);
+        if (wait) print_steps(&t, from);
+    }
     if (status == PROPANE_OK) print_row(r, w, m, &t);
     train_step_free(s);
     mem_free(tokens);
     return status;
 }
 
-static propane_status bench(const row *r, const char *precision, machine *m, int rounds, propane_error *err) {
+static propane_status bench(const row *r, const char *precision, machine *m, int rounds, bool wait,
+                            propane_error *err) {
     model_config c;
     model_weights *w = NULL;
     model_config_default(&c);
@@ -278,7 +298,7 @@ static propane_status bench(const row *r, const char *precision, machine *m, int
     o.bf16 = strcmp(precision, "bf16") == 0;
     PROPANE_TRY(model_weights_create(&c, &w, err));
     model_weights_init(w, 1, 0);
-    propane_status status = bench_with(r, &o, w, m, rounds, err);
+    propane_status status = bench_with(r, &o, w, m, rounds, wait, err);
     model_weights_free(w);
     return status;
 }
@@ -288,6 +308,7 @@ int main(int argc, char **argv) {
     propane_error err = {0};
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
     const char *only = argc > 2 ? argv[2] : "stories110M_b1", *precision = argc > 3 ? argv[3] : "fp32";
+    const bool wait = argc > 4 && strcmp(argv[4], "wait") == 0;
     if (rounds < 2) rounds = 2;
     if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
     if (!open_machine(&m)) return 1;
@@ -299,7 +320,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 2; i++) printf(" %8s %8s %6s %8s %6s", i ? "median" : "best", "units", "", "products", "");
     printf(" %8s %7s %7s %8s\n", "kernels", "norm", "AdamW", "peak MB");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (strstr(rows[i].name, only) && bench(&rows[i], precision, &m, rounds, &err) != PROPANE_OK) {
+        if (strstr(rows[i].name, only) && bench(&rows[i], precision, &m, rounds, wait, &err) != PROPANE_OK) {
             fprintf(stderr, "bench_step: %s: %s\n", rows[i].name, err.text);
             return 1;
         }

@@ -11,13 +11,13 @@ gradients clipped by their norm, AdamW with weight decay. Variants, each in a pr
   tuned     fused AdamW, memory kept between steps and in huge pages (GLIBC_TUNABLES), scaled_dot_product_attention
   math      the same with attention written out
   compiled  tuned, and the model through torch.compile
-Times are medians over the steps of all rounds; memory is the largest resident size of the process. A child prints one
-JSON line. Exits with 77 where PyTorch is not installed.
+All programs of a row are there side by side and take turns, a step each, or a few short ones: what else goes on in the
+machine meets all of them. Times are medians over all steps, "times ours" is the median of the turns' ratios, which a busy
+minute changes least, memory the largest resident size of the process. Exits with 77 where PyTorch is not installed.
 """
 import argparse
 import importlib.metadata
 import importlib.util
-import json
 import os
 import resource
 import statistics
@@ -121,8 +121,8 @@ def child(options):
     low = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[options.precision]
     # as bench_step does: with one thread the thread's own time, so that other work on the machine counts less
     clock = time.process_time if options.threads == 1 else time.perf_counter
-    times = []
-    for i in range(options.steps + 2):
+
+    def step():
         start = clock()
         with torch.autocast("cpu", dtype=low or torch.bfloat16, enabled=low is not None):
             loss = run(tokens[0], tokens[1])
@@ -131,52 +131,94 @@ def child(options):
         optimiser.step()
         optimiser.zero_grad(set_to_none=options.child == "stock")
         loss.item()
-        times.append((clock() - start) * 1e3)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    print(json.dumps({"ms": times[2:], "peak_mb": peak, "loss": loss.item(), "version": torch.__version__}))
+        return (clock() - start) * 1e3
+
+    for line in sys.stdin:  # how many steps: a short one is run once more in front of those that count
+        count = int(line)
+        if count != 1:
+            step()
+        print("steps", *(step() for _ in range(count)), flush=True)
+    print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, flush=True)
 
 
-def run_child(options, row, variant):
+class Program:
+    """One that waits for a line before its steps and then prints their times."""
+
+    def __init__(self, command, env):
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True)
+        self.rounds = []
+
+    def run(self, count):
+        """A round of `count` steps, if it is PyTorch's; ours tells how many it has made."""
+        try:
+            self.process.stdin.write(f"{count}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        for line in self.process.stdout:
+            if line.startswith("steps"):
+                self.rounds.append([float(word) for word in line.split()[1:]])
+                return self.rounds[-1]
+        why = self.process.stderr.read().strip().splitlines()
+        raise RuntimeError(why[-1] if why else "failed")
+
+    def finish(self):
+        return self.process.communicate()[0].splitlines()
+
+
+def start(options, row, variant):
     env = dict(os.environ)
+    if variant == "propane":
+        if options.threads:
+            env["PROPANE_THREADS"] = str(options.threads)
+        return Program([options.bench, str(options.steps + 1), row, options.precision, "wait"], env)
     if variant != "stock":
         env["GLIBC_TUNABLES"] = TUNABLES
-    command = [sys.executable, os.path.abspath(__file__), "--child", variant, "--rows", row, "--steps",
-               str(options.steps), "--precision", options.precision, "--threads", str(options.threads)]
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "failed")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return Program([sys.executable, os.path.abspath(__file__), "--child", variant, "--rows", row, "--precision",
+                    options.precision, "--threads", str(options.threads)], env)
 
 
-def run_ours(options, row):
-    env = dict(os.environ)
-    if options.threads:
-        env["PROPANE_THREADS"] = str(options.threads)
-    command = [options.bench, str(options.steps + 1), row, options.precision]
-    out = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
-    words = next(line.split() for line in out.splitlines() if line.startswith(row))
-    return {"ms": [float(words[6])], "units": float(words[7]), "products": float(words[9]), "peak_mb": int(words[-1])}
+def run_process(options, row, results):
+    """All programs side by side, one at work at a time; its steps, peaks and our limits go to `results`."""
+    programs = {name: start(options, row, name) for name in ["propane", *options.variants.split(",")] if name}
+    for turn in range(options.steps + 1):  # the first does not count
+        count = 1
+        for name, program in list(programs.items()):
+            try:
+                steps = program.run(count)
+            except RuntimeError as why:
+                if name == "propane":
+                    raise
+                del programs[name]
+                options.variants = ",".join(v for v in options.variants.split(",") if v != name)
+                print(f"{row}: {name} does not run here: {why}", file=sys.stderr)
+                continue
+            if turn == 0:
+                continue
+            if name == "propane":
+                count = len(steps)
+            results.setdefault(name, {"rounds": [], "peak": []})["rounds"].append(steps)
+    for name, program in programs.items():
+        words = next(line.split() for line in program.finish() if line.startswith(("peak", row)))
+        results[name]["peak"].append(int(words[-1]))
+        if name == "propane":
+            results[name].setdefault("limits", []).append((float(words[7]), float(words[9])))
 
 
 def compare(options, row):
-    results = {"propane": []}
+    results = {}
     for _ in range(options.rounds):
-        results["propane"].append(run_ours(options, row))
-        for variant in options.variants.split(","):
-            try:
-                results.setdefault(variant, []).append(run_child(options, row, variant))
-            except RuntimeError as why:
-                results.pop(variant, None)
-                options.variants = ",".join(v for v in options.variants.split(",") if v != variant)
-                print(f"{row}: {variant} does not run here: {why}", file=sys.stderr)
-    ours = statistics.median(t for r in results["propane"] for t in r["ms"])
-    units, products = (statistics.median(r[limit] for r in results["propane"]) for limit in ("units", "products"))
-    for name, runs in results.items():
-        ms = statistics.median(t for r in runs for t in r["ms"])
-        peak = max(r["peak_mb"] for r in runs)
+        run_process(options, row, results)
+    ours = [statistics.median(steps) for steps in results["propane"]["rounds"]]
+    units, products = (statistics.median(limits) for limits in zip(*results["propane"]["limits"]))
+    for name, found in results.items():
+        ms = statistics.median(t for steps in found["rounds"] for t in steps)
+        best = min(t for steps in found["rounds"] for t in steps)
+        ratio = statistics.median(statistics.median(steps) / own for steps, own in zip(found["rounds"], ours))
         print(f"{row:16} {name:9} {ms:9.1f} ms  {100 * products / ms:5.1f} % of the products' limit "
-              f"{100 * units / ms:5.1f} % of the units'  {ms / ours:5.2f} times ours  "
-              f"{peak:6d} MB", flush=True)
+              f"{100 * units / ms:5.1f} % of the units'  {ratio:5.2f} times ours  best {best:9.1f} ms  "
+              f"{max(found['peak']):6d} MB", flush=True)
 
 
 def main():
@@ -197,7 +239,7 @@ def main():
         print("PyTorch is not installed", file=sys.stderr)
         sys.exit(77)
     print(f"PyTorch {importlib.metadata.version('torch')}, {options.threads or os.cpu_count()} threads, {options.precision}; "
-          f"medians of {options.rounds} processes of {options.steps} steps")
+          f"medians of {options.rounds} processes of {options.steps} turns")
     for row in options.rows.split(","):
         compare(options, row)
 
