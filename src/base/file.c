@@ -336,6 +336,30 @@ static propane_status remove_tree(const char *path, int depth, propane_error *er
 
 propane_status file_remove_tree(const char *path, propane_error *err) { return remove_tree(path, 0, err); }
 
+/* If the second rename fails, the first is undone. */
+static propane_status exchange(const char *made, const char *path, const char *old, propane_error *err) {
+    const bool there = file_exists(path);
+    if (there && rename(path, old) != 0) return fail_errno(err, "make room at", path, errno);
+    if (rename(made, path) != 0) {
+        const int code = errno;
+        if (there) (void)rename(old, path);
+        return fail_errno(err, "rename a new folder to", path, code);
+    }
+    const int code = sync_folder_of(path);
+    if (code) return fail_errno(err, "sync the folder of", path, code);
+    return there ? file_remove_tree(old, err) : PROPANE_OK;
+}
+
+propane_status file_take_name(const char *made, const char *path, propane_error *err) {
+    const size_t bytes = strlen(path) + 32;
+    char *old = mem_alloc(bytes);
+    if (!old) return propane_fail_memory(err, bytes);
+    snprintf(old, bytes, "%s.old-%ld", path, (long)getpid());
+    propane_status status = exchange(made, path, old, err);
+    mem_free(old);
+    return status;
+}
+
 bool file_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0;

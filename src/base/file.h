@@ -40,6 +40,8 @@ PROPANE_CHECK propane_status file_make_dir(const char *path,
                                            propane_error *err); /* with its parents; there already: OK */
 /* With all that is in it; links are removed, not followed. Not there: OK. */
 PROPANE_CHECK propane_status file_remove_tree(const char *path, propane_error *err);
+/* The folder `made` takes the name `path`, in the same folder; what had it is removed once that is safe. */
+PROPANE_CHECK propane_status file_take_name(const char *made, const char *path, propane_error *err);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 bool file_same(const char *a, const char *b); /* one file under both names; of names without a file: equal names */

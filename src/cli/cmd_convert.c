@@ -259,7 +259,9 @@ int cmd_convert(int argc, char **argv) {
                   "convert IN OUT [--dtype f32|f16|bf16|q8_0|q4_0] [--dialect short|canonical]",
                   "Writes a model in another form, or a MIL program in another dialect. The name of OUT says which.");
     if (code >= 0) return code;
-    const bool mil = text_ends_with(j.to, ".mil"), package = text_ends_with(j.to, ".mlpackage");
+    const bool mil = text_ends_with(j.to, ".mil");
+    const bool package =
+        text_ends_with(j.to, ".mlpackage") || text_ends_with(j.to, ".mlpackage/"); /* a shell's slash */
     const bool exports = (mil || package) && run_is_model(j.from);
     propane_error err = {0};
     file_map map;

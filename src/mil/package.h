@@ -86,8 +86,9 @@ bool mil_package_looks_like(const void *data, size_t bytes);
 /* Whether `path` is a folder with a program: a package or a compiled model. */
 bool mil_is_program_folder(const char *path);
 
-/* Writes an .mlpackage: model.mlmodel, weights/weight.bin, Manifest.json. Of a module without a package description one is
- * made from its functions. */
+/* Writes an .mlpackage: model.mlmodel, weights/weight.bin, Manifest.json; all of it or nothing. Of a module without a package
+ * description one is made from its functions. A package of that name is replaced; any other file or folder with content is
+ * refused (PROPANE_ERR_INVALID). */
 PROPANE_CHECK propane_status mil_package_write(mil_module *m, const char *path, propane_error *err);
 /* The model file alone (mem_free), with the constants where they are. */
 PROPANE_CHECK propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, propane_error *err);

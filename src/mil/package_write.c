@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * Owns writing an .mlpackage: weights first, then the model file, then the manifest, each whole or not at all. A package
- * that was read and is written again holds the same program, names and descriptions included; of a module that comes from
- * elsewhere inputs and outputs are described as arrays. Identifiers in the manifest come from the content, so that the same
- * module gives the same files.
+ * Owns writing an .mlpackage: weights first, then the model file, then the manifest, in a folder of its own that takes the
+ * name when all is there, so that a package of that name stays whole until then. A package that was read and is written
+ * again holds the same program, names and descriptions included; of a module that comes from elsewhere inputs and outputs
+ * are described as arrays. Identifiers in the manifest come from the content, so that the same module gives the same files.
+ * It refuses to take the place of anything but a package.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -672,7 +674,8 @@ propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, pro
     return status;
 }
 
-propane_status mil_package_write(mil_module *m, const char *path, propane_error *err) {
+/* All of it, into a folder that is nobody's yet. */
+static propane_status write_folder(mil_module *m, const char *path, propane_error *err) {
     text data = {0}, model = {0}, weights = {0}, manifest = {0};
     uint8_t *packed = NULL;
     size_t bytes = 0;
@@ -692,5 +695,35 @@ propane_status mil_package_write(mil_module *m, const char *path, propane_error 
     text_deinit(&model);
     text_deinit(&weights);
     text_deinit(&manifest);
+    return status;
+}
+
+/* A package takes the place of one that is there, and of nothing else: a folder without entries cannot hold much, either. */
+static propane_status check_place(const char *path, propane_error *err) {
+    if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a package with an empty name");
+    if (!file_exists(path) || mil_is_program_folder(path)) return PROPANE_OK;
+    if (!file_is_dir(path))
+        return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is there and is not a folder", path);
+    if (rmdir(path) == 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "cannot write %s: a folder of that name holds something else than a package; give another name",
+                        path);
+}
+
+propane_status mil_package_write(mil_module *m, const char *given, propane_error *err) {
+    text path = {0}, made = {0};
+    size_t length = strlen(given);
+    while (length > 1 && given[length - 1] == '/') length--;
+    text_printf(&path, "%.*s", (int)length, given);
+    text_printf(&made, "%.*s.tmp-%ld", (int)length, given, (long)getpid());
+    propane_status status = path.failed || made.failed ? propane_fail_memory(err, length) : PROPANE_OK;
+    if (!status) status = check_place(path.data, err);
+    if (!status) {
+        status = write_folder(m, made.data, err);
+        if (!status) status = file_take_name(made.data, path.data, err);
+        if (status) (void)!file_remove_tree(made.data, NULL); /* the first error is what is told */
+    }
+    text_deinit(&path);
+    text_deinit(&made);
     return status;
 }

@@ -93,3 +93,17 @@ $ propane convert run lm.mil --tokens 1 --context 32 && propane run lm.mil --see
 $ propane convert run plain.mlpackage --stateless 8 --dtype f32 && propane run plain.mlpackage --seed 1 | grep -c logits
 >~ plain.mlpackage: * parameters in fp32 as a Core ML package; calls of 8 tokens, no cache
 = 0
+# A package takes the place of a package, whole or not at all, and of nothing else.
+$ cp -r lm.mlpackage keep.mlpackage; (ulimit -f 16; propane convert run keep.mlpackage --stateless 8); echo $?; diff -r lm.mlpackage keep.mlpackage && ls -d keep*
+> 1
+> keep.mlpackage
+2~ propane convert: cannot write keep.mlpackage.tmp-*: File too large
+= 0
+$ propane convert run keep.mlpackage/ --stateless 8 --dtype f32 > log && diff -r plain.mlpackage keep.mlpackage && ls -d keep*
+> keep.mlpackage
+= 0
+$ mkdir other.mlpackage && echo mine > other.mlpackage/notes; propane convert run other.mlpackage; ls -d other* other.mlpackage/*
+> other.mlpackage
+> other.mlpackage/notes
+2> propane convert: cannot write other.mlpackage: a folder of that name holds something else than a package; give another name
+= 0
