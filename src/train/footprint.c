@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "device/uri.h"
 #include "model/lora.h"
+#include "train/mpi.h"
 #include "train/plan.h"
 
 static bool on_cpu(const train_options *o) { return !o->device || device_is(o->device, "cpu"); }
@@ -56,11 +57,14 @@ static double alive(const model_config *c, const train_options *o, double elemen
     return positions * (layers * inputs + (rest > brief ? rest : brief)); /* of one layer */
 }
 
-train_footprint train_footprint_of(const model_config *c, const train_options *o) {
+train_footprint train_footprint_of(const model_config *c, const train_options *whole, int ranks) {
+    train_options own = *whole, *o = &own;
+    own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
     double parameters = (double)model_arch_parameters(c), moved = learnt(c, o, parameters);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = alive(c, o, element);
     bool cpu = on_cpu(o); /* it reads the master weights */
-    train_footprint f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) + moved * 2 * 4,
+    train_footprint f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
+                                  moved * 2 * 4 / (o->shard ? ranks : 1),
                          .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {
         /* a gradient takes the place of activations whose last reader has run; a table's is made beside all of them */
@@ -73,7 +77,7 @@ train_footprint train_footprint_of(const model_config *c, const train_options *o
 
 propane_status train_footprint_check(const model_config *config, const train_options *options, propane_error *err) {
     double there = (double)mem_physical();
-    train_footprint f = train_footprint_of(config, options);
+    train_footprint f = train_footprint_of(config, options, options->mpi ? mpi_size(options->mpi) : 1);
     char need[32], state[32], batch[32], has[32];
     if (there <= 0 || f.state + f.batch <= there) return PROPANE_OK;
     return propane_fail(

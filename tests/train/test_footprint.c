@@ -3,6 +3,7 @@
  */
 #include <stdlib.h>
 
+#include "model/arch.h"
 #include "support/test.h"
 #include "train/footprint.h"
 #include "train/step.h"
@@ -62,7 +63,7 @@ static void check(const shape *h) {
                               .accumulate = o.accumulate > 1,
                               .recompute = o.recompute != 0};
     EXPECT_OK(train_step_create(&how, w, &s, &err));
-    train_footprint f = train_footprint_of(&c, &o);
+    train_footprint f = train_footprint_of(&c, &o, 1);
     double taken = 4 * (double)w->parameters + (double)train_step_state_bytes(s) +
                    (double)train_step_activation_bytes(s) + (h->precision ? 2 * (double)w->parameters : 0);
     double part = (f.state + f.batch) / taken;
@@ -77,4 +78,19 @@ TEST(what_is_foreseen_is_taken) {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) check(&shapes[i]);
 }
 
-SUITE("train/footprint", T(what_is_foreseen_is_taken))
+TEST(ranks_share_out_a_batch) {
+    model_config c;
+    train_options o;
+    model_config_default(&c);
+    train_options_default(&o);
+    o.batch = 8, o.device = "cpu";
+    const train_footprint alone = train_footprint_of(&c, &o, 1), rank = train_footprint_of(&c, &o, 4);
+    o.shard = true;
+    const train_footprint piece = train_footprint_of(&c, &o, 4);
+    o.batch = 2, o.shard = false;
+    const train_footprint small = train_footprint_of(&c, &o, 1);
+    EXPECT(rank.state == alone.state && rank.batch == small.batch && rank.batch < alone.batch);
+    EXPECT(piece.batch == rank.batch && piece.state == rank.state - (double)model_arch_parameters(&c) * 8 * 3 / 4);
+}
+
+SUITE("train/footprint", T(what_is_foreseen_is_taken), T(ranks_share_out_a_batch))
