@@ -23,6 +23,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 ROWS = {  # as in bench_step.c: layers, width, hidden, heads, vocabulary, context, batch
@@ -145,8 +146,9 @@ class Program:
     """One that waits for a line before its steps and then prints their times."""
 
     def __init__(self, command, env):
+        self.errors = tempfile.TemporaryFile("w+")  # not a pipe, which nobody would empty
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True)
+                                        stderr=self.errors, text=True)
         self.rounds = []
 
     def run(self, count):
@@ -160,7 +162,9 @@ class Program:
             if line.startswith("steps"):
                 self.rounds.append([float(word) for word in line.split()[1:]])
                 return self.rounds[-1]
-        why = self.process.stderr.read().strip().splitlines()
+        self.process.wait()
+        self.errors.seek(0)
+        why = self.errors.read().strip().splitlines()
         raise RuntimeError(why[-1] if why else "failed")
 
     def finish(self):
