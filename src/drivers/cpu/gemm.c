@@ -73,78 +73,110 @@ static void narrow(const cpu_gemm *g, int64_t i, int64_t rows, int64_t j, int64_
 
 /* Of a tile that C holds now. A moving panel belongs to one task, and its tiles follow each other in the order of the standing
  * ones: the sums do not depend on who does what. */
-static void add_squares(const gemm_plan *p, const gemm_finish *f, int64_t i, int64_t j, int64_t rows, int64_t cols) {
-    if (!f->squares) return;
-    int64_t panel = p->a_stands ? j / p->kernels->nr : i / p->kernels->mr;
+static void add_squares(const gemm_plan *p, const gemm_finish *f, int64_t panel, int64_t i, int64_t j, int64_t rows,
+                        int64_t cols) {
     const float *c = (const float *)element(&f->c, i * f->c.row_stride + j);
     p->kernels->squares(f->squares + panel * GEMM_LANES, c, f->c.row_stride, rows, cols);
 }
 
-/* What a tile is computed from. */
+/* What the tiles of a block have in common. */
+typedef struct tile_run {
+    const gemm_plan *p;
+    packed_view a, b;
+    int64_t k0, k1, kw;
+    gemm_ahead *later; /* the block that is fetched or packed meanwhile */
+    gemm_finish f;     /* of the item at hand */
+    bool direct;       /* sums go to where they belong, */
+    bool add;          /* are added to what is there, */
+    float *to;         /* C or what holds partial sums, */
+    int64_t stride;    /* and nothing else happens to them */
+} tile_run;
+
+static void begin_item(tile_run *t, const gemm_run *r, int64_t item) {
+    const cpu_gemm *g = &t->p->g;
+    const cpu_epilogue *e = &g->epilogue;
+    const gemm_finish *f = &t->f;
+    t->f = gemm_finish_of(r, item, t->k0, t->k1);
+    const bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
+    const bool done_in_c = plain_c && !e->row_bias && !e->col_bias && !e->apply && (!e->residual || f->residual_first);
+    t->direct = !f->last || done_in_c;
+    t->add = !f->first || (plain_c && (g->accumulate || f->residual_first));
+    t->to = plain_c ? (float *)(uintptr_t)f->c.data : f->partial;
+    t->stride = plain_c ? f->c.row_stride : f->partial_stride;
+}
+
+/* What one tile is computed from. */
 typedef struct tile_operands {
     float *a;
     const float *b;
     const void *source; /* where A's words are to be packed from; NULL: they are there */
     int64_t kw;
-    gemm_tile pass; /* which one copies, where `fetch` says so */
+    gemm_tile tile; /* for its height */
 } tile_operands;
 
-static void compute(const gemm_plan *p, const tile_operands *t, int64_t panel, float *c, int64_t stride, bool add,
-                    const gemm_next *fetch) {
-    const cpu_matrix *a = &p->g.a;
-    if (t->source)
-        p->copy_tile(t->a, t->source, a->row_stride * cpu_dtype_bytes(a->dtype), t->b, t->kw, c, stride, p->g.alpha,
-                     add, fetch);
-    else if (fetch->put)
-        t->pass(t->a, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
+static inline void compute(const tile_run *t, const tile_operands *o, float *c, int64_t stride, bool add,
+                           const gemm_next *fetch) {
+    const gemm_plan *p = t->p;
+    if (o->source)
+        p->copy_tile(o->a, o->source, p->g.a.row_stride * cpu_dtype_bytes(p->g.a.dtype), o->b, o->kw, c, stride,
+                     p->g.alpha, add, fetch);
     else
-        (panel == p->a_panels - 1 ? p->last_tile : p->tile)(t->a, t->b, t->kw, c, stride, p->g.alpha, add, fetch);
+        (fetch->put ? t->later->pass : o->tile)(o->a, o->b, o->kw, c, stride, p->g.alpha, add, fetch);
 }
 
-/* `source`: A, if this is the first tile of a panel that is not packed yet. */
-static void run_tile(const gemm_plan *p, const gemm_finish *f, const packed_view *a, const packed_view *b, int64_t ia,
-                     int64_t jb, int64_t kw, int64_t k0, int64_t k1, const gemm_view *source, gemm_ahead *next) {
-    const gemm_kernels *k = p->kernels;
-    float *aw = a->words + (ia - a->first_panel) * a->panel_words;
-    const float *bw = b->words + (jb - b->first_panel) * b->panel_words;
-    int64_t i = ia * k->mr, j = jb % p->item_panels * k->nr, rows = panel_rows(p, ia), cols = panel_cols(p, jb);
-    int height = panel_height(p, ia);
-    if (p->g.period) {
-        int64_t from = k0, to = k1;
-        narrow(&p->g, i, rows, j, cols, &from, &to);
-        int64_t skipped = min_i64(kw, (from - k0) / k->pair) / GEMM_BLOCK * GEMM_BLOCK;
-        aw += skipped * height;
-        bw += skipped * k->nr;
-        kw = from < to ? div_up(to - k0, k->pair) - skipped : 0;
+/* Of tile (i, j) of C what a mask leaves of k. */
+static void narrow_operands(const tile_run *t, tile_operands *o, int64_t i, int64_t rows, int64_t j, int64_t cols,
+                            int height) {
+    const gemm_plan *p = t->p;
+    int64_t from = t->k0, to = t->k1;
+    narrow(&p->g, i, rows, j, cols, &from, &to);
+    int64_t skipped = min_i64(o->kw, (from - t->k0) / p->kernels->pair) / GEMM_BLOCK * GEMM_BLOCK;
+    o->a += skipped * height;
+    o->b += skipped * p->kernels->nr;
+    o->kw = from < to ? div_up(to - t->k0, p->kernels->pair) - skipped : 0;
+}
+
+/* A tile that is not whole, or that something else is to be done to. */
+static void finish_apart(const tile_run *t, const tile_operands *o, int64_t i, int64_t j, int64_t rows, int64_t cols,
+                         gemm_next *fetch) {
+    _Alignas(GEMM_ALIGN) float sums[GEMM_TILE_MAX];
+    const gemm_kernels *k = t->p->kernels;
+    const gemm_view *other = t->p->g.epilogue.residual ? &t->f.residual : &t->f.c;
+    if (other->dtype == CPU_F32 && other->col_stride == 1) {
+        fetch->row = (const float *)element(other, i * other->row_stride + j);
+        fetch->row_step = other->row_stride;
     }
-    gemm_next fetch = gemm_ahead_next(p, next, aw, height == k->mr);
-    const tile_operands t = {aw, bw, source ? element(source, i * source->row_stride + k0) : NULL, kw, next->pass};
-    const cpu_epilogue *e = &p->g.epilogue;
-    bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
-    bool done_in_c = f->last && plain_c && !e->row_bias && !e->col_bias && !e->apply;
-    done_in_c &= !e->residual || f->residual_first;
-    if (rows == height && cols == k->nr && (done_in_c || !f->last)) {
-        bool in_c = plain_c;
-        float *to = in_c ? (float *)(uintptr_t)f->c.data : f->partial;
-        int64_t stride = in_c ? f->c.row_stride : f->partial_stride;
-        bool add = f->first ? in_c && (p->g.accumulate || f->residual_first) : true;
+    compute(t, o, sums, k->nr, false, fetch);
+    k->finish(&t->f, sums, k->nr, i, j, rows, cols);
+}
+
+/* Panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source`: A, if this is the first tile of a panel
+ * that is not packed yet. */
+static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const gemm_view *source) {
+    const gemm_plan *p = t->p;
+    const gemm_finish *f = &t->f;
+    const int64_t i = ia * p->kernels->mr, j = column * p->kernels->nr;
+    const int64_t rows = min_i64(p->kernels->mr, p->g.m - i), cols = min_i64(p->kernels->nr, p->g.n - j);
+    const bool last = ia == p->a_panels - 1;
+    const int height = last ? p->last_height : p->kernels->mr;
+    tile_operands o = {.a = t->a.words + (ia - t->a.first_panel) * t->a.panel_words,
+                       .b = t->b.words + (jb - t->b.first_panel) * t->b.panel_words,
+                       .source = source ? element(source, i * source->row_stride + t->k0) : NULL,
+                       .kw = t->kw,
+                       .tile = last ? p->last_tile : p->tile};
+    if (p->g.period) narrow_operands(t, &o, i, rows, j, cols, height);
+    gemm_next fetch = gemm_ahead_next(p, t->later, o.a, height == p->kernels->mr);
+    if (rows == height && cols == p->kernels->nr && t->direct) {
+        float *to = t->to + i * t->stride + j;
         if (f->first && f->residual_first)
             fetch.addend = (const float *)element(&f->residual, i * f->residual.row_stride + j);
-        fetch.row = to + i * stride + j;
-        fetch.row_step = stride;
-        compute(p, &t, ia, to + i * stride + j, stride, add, &fetch);
-        add_squares(p, f, i, j, rows, cols);
-        return;
+        fetch.row = to;
+        fetch.row_step = t->stride;
+        compute(t, &o, to, t->stride, t->add, &fetch);
+    } else {
+        finish_apart(t, &o, i, j, rows, cols, &fetch);
     }
-    _Alignas(GEMM_ALIGN) float sums[GEMM_TILE_MAX];
-    const gemm_view *other = e->residual ? &f->residual : &f->c;
-    if (other->dtype == CPU_F32 && other->col_stride == 1) {
-        fetch.row = (const float *)element(other, i * other->row_stride + j);
-        fetch.row_step = other->row_stride;
-    }
-    compute(p, &t, ia, sums, k->nr, false, &fetch);
-    k->finish(f, sums, k->nr, i, j, rows, cols);
-    add_squares(p, f, i, j, rows, cols);
+    if (f->squares) add_squares(p, f, p->a_stands ? column : ia, i, j, rows, cols);
 }
 
 gemm_finish gemm_finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1) {
@@ -184,17 +216,23 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
             gemm_pack_panels(p, !p->a_stands, &view, own.words + (whole - from) * own.panel_words, whole, to, k0, k1,
                              k0, k1);
     }
-    gemm_finish f = gemm_finish_of(r, item, k0, k1);
-    int64_t kw = words_of(p, k0, k1);
+    tile_run t = {.p = p,
+                  .a = p->a_stands ? *standing : own,
+                  .b = p->a_stands ? own : *standing,
+                  .k0 = k0,
+                  .k1 = k1,
+                  .kw = words_of(p, k0, k1),
+                  .later = later};
+    begin_item(&t, r, item);
     if (p->a_stands) {
         for (int64_t i = 0; i < p->a_panels; i++)
-            for (int64_t j = from; j < to; j++) run_tile(p, &f, standing, &own, i, j, kw, k0, k1, NULL, later);
+            for (int64_t j = from; j < to; j++) run_tile(&t, i, j, j, NULL);
         return;
     }
-    for (int64_t j = 0; j < p->b_panels; j++) {
-        if (j && j % p->item_panels == 0) f = gemm_finish_of(r, item + j / p->item_panels, k0, k1);
+    for (int64_t j = 0, column = 0; j < p->b_panels; j++, column++) {
+        if (column == p->item_panels) begin_item(&t, r, item + j / p->item_panels), column = 0;
         for (int64_t i = from; i < to; i++) {
-            run_tile(p, &f, &own, standing, i, j, kw, k0, k1, j == 0 && i < whole ? &view : NULL, later);
+            run_tile(&t, i, j, column, j == 0 && i < whole ? &view : NULL);
             gemm_ahead_pack(p, later, false);
         }
     }
