@@ -108,8 +108,8 @@ static void begin_item(tile_run *t, const gemm_run *r, int64_t item) {
 /* What one tile is computed from. */
 typedef struct tile_operands {
     float *a;
-    const float *b;
-    const void *source; /* where A's words are to be packed from; NULL: they are there */
+    float *b;
+    const void *source; /* where the moving operand's words are to be packed from; NULL: they are there */
     int64_t kw;
     gemm_tile tile; /* for its height */
 } tile_operands;
@@ -117,7 +117,10 @@ typedef struct tile_operands {
 static inline void compute(const tile_run *t, const tile_operands *o, float *c, int64_t stride, bool add,
                            const gemm_next *fetch) {
     const gemm_plan *p = t->p;
-    if (o->source)
+    if (o->source && p->a_stands)
+        p->copy_columns(o->a, o->b, o->source, p->g.b.row_stride * cpu_dtype_bytes(p->g.b.dtype), o->kw, c, stride,
+                        p->g.alpha, add, fetch);
+    else if (o->source)
         p->copy_tile(o->a, o->source, p->g.a.row_stride * cpu_dtype_bytes(p->g.a.dtype), o->b, o->kw, c, stride,
                      p->g.alpha, add, fetch);
     else
@@ -150,8 +153,14 @@ static void finish_apart(const tile_run *t, const tile_operands *o, int64_t i, i
     k->finish(&t->f, sums, k->nr, i, j, rows, cols);
 }
 
-/* Panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source`: A, if this is the first tile of a panel
- * that is not packed yet. */
+/* Where the words of a tile of the moving operand begin. */
+static const void *source_of(const tile_run *t, const gemm_view *moving, int64_t i, int64_t j) {
+    return t->p->a_stands ? element(moving, t->k0 * moving->row_stride + j)
+                          : element(moving, i * moving->row_stride + t->k0);
+}
+
+/* Panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source`: the moving operand, if this is the first
+ * tile of a panel of it that is not packed yet. */
 static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const gemm_view *source) {
     const gemm_plan *p = t->p;
     const gemm_finish *f = &t->f;
@@ -161,7 +170,7 @@ static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, 
     const int height = last ? p->last_height : p->kernels->mr;
     tile_operands o = {.a = t->a.words + (ia - t->a.first_panel) * t->a.panel_words,
                        .b = t->b.words + (jb - t->b.first_panel) * t->b.panel_words,
-                       .source = source ? element(source, i * source->row_stride + t->k0) : NULL,
+                       .source = source ? source_of(t, source, i, j) : NULL,
                        .kw = t->kw,
                        .tile = last ? p->last_tile : p->tile};
     if (p->g.period) narrow_operands(t, &o, i, rows, j, cols, height);
@@ -211,7 +220,8 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
         own = packed_whole(p, moving, !p->a_stands, k0, k1);
     else {
         own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
-        whole = p->copy_tile ? min_i64(to, p->g.m / p->kernels->mr) : from;
+        if (p->copy_tile) whole = min_i64(to, p->g.m / p->kernels->mr);
+        if (p->copy_columns) whole = min_i64(to, p->g.n / p->kernels->nr);
         if (whole < to && !ready)
             gemm_pack_panels(p, !p->a_stands, &view, own.words + (whole - from) * own.panel_words, whole, to, k0, k1,
                              k0, k1);
@@ -226,7 +236,7 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     begin_item(&t, r, item);
     if (p->a_stands) {
         for (int64_t i = 0; i < p->a_panels; i++)
-            for (int64_t j = from; j < to; j++) run_tile(&t, i, j, j, NULL);
+            for (int64_t j = from; j < to; j++) run_tile(&t, i, j, j, i == 0 && j < whole ? &view : NULL);
         return;
     }
     for (int64_t j = 0, column = 0; j < p->b_panels; j++, column++) {

@@ -324,6 +324,10 @@ GEMM_HEIGHTS_IN_C(TILE_ROWS)
 #define GEMM_COPY_TILE_F16 copy_rows_f16
 #define GEMM_PASS_TILE     pass
 #define GEMM_PASS_TILE_F16 pass_f16
+#define GEMM_COPY_COLUMNS                                                                                              \
+    .copy_columns = {copy_columns, copy_columns_rows}, .copy_columns_f16 = {copy_columns_f16, copy_columns_rows_f16},
+#else
+#define GEMM_COPY_COLUMNS
 #endif
 
 /* ---- finishing ------------------------------------------------------------------------------------------------------ */
@@ -500,7 +504,7 @@ const gemm_kernels GEMM_NAME = {
     .pass_tile = GEMM_PASS_TILE,
     .pass_tile_f16 = GEMM_PASS_TILE_F16,
 #endif
-    .pack = gemm_pack,
+    GEMM_COPY_COLUMNS.pack = gemm_pack,
     .pack_rows = gemm_pack_rows,
     .finish = gemm_finish_tile,
     .squares = gemm_squares,

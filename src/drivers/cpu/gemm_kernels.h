@@ -66,6 +66,11 @@ typedef void (*gemm_tile)(const float *a, const float *b, int64_t kw, float *c, 
 typedef void (*gemm_copy_tile)(float *a, const void *source, int64_t stride, const float *b, int64_t kw, float *c,
                                int64_t ldc, float alpha, bool add, const gemm_next *fetch);
 
+/* The same for a full panel of B that is packed by the way: `b` is written. Element (k, j) is j elements behind
+ * source + k*stride. */
+typedef void (*gemm_copy_columns)(const float *a, float *b, const void *source, int64_t stride, int64_t kw, float *c,
+                                  int64_t ldc, float alpha, bool add, const gemm_next *fetch);
+
 /* A gemm_tile for a full panel of A in its first form that also copies while fetch->put is set: at each k of a part of it, kw / 16
  * of them `step` bytes apart, the mr words of each of GEMM_PASS_PANELS panels, which lie side by side from fetch->at on, go
  * to fetch->put, as fp32, and those `second` bytes ahead of them are fetched. kw is a multiple of GEMM_BLOCK. */
@@ -73,10 +78,11 @@ enum { GEMM_PASS_PANELS = 4 };
 
 typedef struct gemm_kernels {
     int mr, nr, row_step, pair;
-    gemm_tile tiles[8];                      /* [height / row_step - 1] */
-    gemm_tile row_tiles[8];                  /* for the second form of A */
-    gemm_copy_tile copy_tile, copy_tile_f16; /* from fp32, from fp16; NULL: packing goes before */
-    gemm_tile pass_tile, pass_tile_f16;      /* NULL: nothing is copied by the way */
+    gemm_tile tiles[8];                                     /* [height / row_step - 1] */
+    gemm_tile row_tiles[8];                                 /* for the second form of A */
+    gemm_copy_tile copy_tile, copy_tile_f16;                /* from fp32, from fp16; NULL: packing goes before */
+    gemm_copy_columns copy_columns[2], copy_columns_f16[2]; /* for full panels of A in its first, its second form */
+    gemm_tile pass_tile, pass_tile_f16;                     /* NULL: nothing is copied by the way */
     /* One panel of `width` rows of A (or columns of B), of which `count` are there; element (k, c) is at
      * data + c*across + k*along. round: to bfloat16 */
     void (*pack)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across, int64_t along,

@@ -112,12 +112,21 @@ static void plan_moving(gemm_plan *p) {
     p->worker_bytes = p->path == PATH_ITEMS ? block + all : (p->packs_ahead ? 2 * block : block) + GEMM_ALIGN;
 }
 
-/* A can be packed by the way: its rows lie along k, in whole fours, in one piece, and all of k is wanted. */
+/* An operand can be packed by the way: it lies as it is, in one piece, all of k is wanted, in whole fours, */
+static bool lies_plainly(const gemm_plan *p, const cpu_matrix *m) {
+    return !m->packed && !m->stored && !m->pieces && !p->round && !p->g.period && p->g.k && p->g.k % GEMM_QUAD == 0;
+}
+
+/* and A's rows lie along k, */
 static gemm_copy_tile copy_tile_of(const gemm_plan *p) {
-    const cpu_matrix *a = &p->g.a;
-    const bool as_is = p->a_rows && !a->stored && !a->pieces && !p->round && !p->g.period;
-    if (!as_is || !p->g.k || p->g.k % GEMM_QUAD) return NULL;
-    return a->dtype == CPU_F16 ? p->kernels->copy_tile_f16 : p->kernels->copy_tile;
+    if (!p->a_rows || !lies_plainly(p, &p->g.a)) return NULL;
+    return p->g.a.dtype == CPU_F16 ? p->kernels->copy_tile_f16 : p->kernels->copy_tile;
+}
+
+/* B's lines across it; A has a full panel. */
+static gemm_copy_columns copy_columns_of(const gemm_plan *p) {
+    if (p->g.b.col_stride != 1 || p->g.m < p->kernels->mr || !lies_plainly(p, &p->g.b)) return NULL;
+    return (p->g.b.dtype == CPU_F16 ? p->kernels->copy_columns_f16 : p->kernels->copy_columns)[p->a_rows];
 }
 
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
@@ -159,7 +168,10 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
             p->b_panels = all;
         }
     }
-    if (!p->a_stands) p->copy_tile = copy_tile_of(p);
+    if (p->a_stands)
+        p->copy_columns = copy_columns_of(p);
+    else
+        p->copy_tile = copy_tile_of(p);
     p->path = PATH_STANDING;
     if (!(p->a_stands ? a_shared : b_shared)) {
         p->by_item = item_flops > WHOLE_ITEM_FLOPS && g->batch < 2 * threads;

@@ -23,10 +23,11 @@ typedef struct gemm_plan {
     bool a_rows;                          /* A is packed in its second form */
     bool by_item;                         /* the standing operand differs from item to item: one item after the other */
     int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
-    int64_t item_panels;       /* of b_panels, those of an item; fewer where the items' B stand side by side */
-    int last_height;           /* of the last panel of A */
-    gemm_tile tile, last_tile; /* for full panels of A, for the last one */
-    gemm_copy_tile copy_tile;  /* for full panels of a moving A, which the first tile packs; NULL: not */
+    int64_t item_panels;            /* of b_panels, those of an item; fewer where the items' B stand side by side */
+    int last_height;                /* of the last panel of A */
+    gemm_tile tile, last_tile;      /* for full panels of A, for the last one */
+    gemm_copy_tile copy_tile;       /* for full panels of a moving A, which the first tile packs; NULL: not */
+    gemm_copy_columns copy_columns; /* the same for a moving B */
     int64_t k_blocks, k_block;
     int64_t items, moving_blocks; /* items whose tasks run together, tasks of each */
     bool needs_partial;           /* C cannot hold partial sums */

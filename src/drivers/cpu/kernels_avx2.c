@@ -12,7 +12,7 @@
 #define GEMM_MR         6
 #define GEMM_NRV        2
 #define GEMM_PAIR       1
-#define GEMM_COPIES(X)  X(, 6, 4, v_copy_4, v_copy_6) X(_f16, 6, 2, v_copy_4_f16, v_copy_6_f16)
+#define GEMM_COPIES(X)  X(, 6, 4, v_copy_4, v_copy_6, CPU_F32) X(_f16, 6, 2, v_copy_4_f16, v_copy_6_f16, CPU_F16)
 #include "drivers/cpu/gemm_body.h"
 
 #define ATTENTION_NAME attention_kernels_avx2
