@@ -402,6 +402,29 @@ TEST(copying) {
     with_threads(p, sizeof p / sizeof p[0]);
 }
 
+/* B whose rows are contiguous, beside an A that stands: the first tiles pack it, from fp32 or fp16, for both forms of A; edges
+ * in columns, a single panel of A, several passes and items, k that is not whole fours. */
+TEST(copying_columns) {
+    static const int64_t k[] = {64, 4, 1300, 66}, m[] = {60, 61, 14}, n[] = {336, 341};
+    plan p[48];
+    int count = 0;
+    for (int i = 0; i < 48; i++)
+        p[count++] = (plan){.m = m[i % 3],
+                            .n = n[i / 3 % 2],
+                            .k = k[i / 12],
+                            .batch = 1 + i % 4 / 3,
+                            .alpha = i % 5 ? 1 : 0.5f,
+                            .a = i & 1 ? COLS : ROWS,
+                            .a_type = (cpu_dtype)(i >> 2 & 1),
+                            .b_type = (cpu_dtype)(i >> 1 & 1),
+                            .share_a = true,
+                            .accumulate = i % 7 == 3,
+                            .residual = i % 7 == 4,
+                            .apply = i % 7 == 5,
+                            .bf16 = i % 11 == 10};
+    with_threads(p, count);
+}
+
 /* Items that share A, whose B stand side by side: each layout of A and B, edges in rows and columns of each item, several
  * passes, by pointers, and what happens to C item by item. */
 TEST(side_by_side) {
@@ -624,4 +647,5 @@ TEST(pieces) {
 }
 
 SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(passing), T(copying),
-      T(side_by_side), T(vectors), T(empty), T(infinities), T(bands), T(pieces), T(instruction_sets))
+      T(copying_columns), T(side_by_side), T(vectors), T(empty), T(infinities), T(bands), T(pieces),
+      T(instruction_sets))

@@ -12,7 +12,8 @@
  *
  * A moving A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k, by the tiles of
  * the block before, where they lie across, else (or where there are no such tiles) between the tiles of the block before. The
- * block before the first of a pass is the last of the pass before; what comes first in the product behind is only fetched.
+ * block before the first of a pass is the last of the pass before; what comes first in the product behind is only fetched. A
+ * moving B is packed by the first tile of each panel, where there are such tiles and its rows lie across.
  *
  * Items of a batch that share A stand side by side, as one B, where A is the larger: A is packed and read once for all. Items
  * that share no operand are whole tasks, each packing for itself. Products with a single row or column are bound by memory
