@@ -698,7 +698,7 @@ static propane_status write_folder(mil_module *m, const char *path, propane_erro
     return status;
 }
 
-/* A package takes the place of one that is there, and of nothing else: a folder without entries cannot hold much, either. */
+/* A package takes the place of another one or of an empty folder, and of nothing else. */
 static propane_status check_place(const char *path, propane_error *err) {
     if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a package with an empty name");
     if (!file_exists(path) || mil_is_program_folder(path)) return PROPANE_OK;
