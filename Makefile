@@ -31,7 +31,7 @@ PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -l
 CHECK_CFLAGS := $(shell $(PKG) --cflags check 2>/dev/null)
 CHECK_LIBS   := $(shell $(PKG) --libs check 2>/dev/null || echo -lcheck)
 
-# What protoc-c makes of src/mil/coreml.proto; never committed.
+# What protoc-c makes of src/mil/coreml/coreml.proto; never committed.
 GEN      := $(BUILD)/gen
 PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 
@@ -43,14 +43,14 @@ LDLIBS    = $(PKG_LIBS) -lm -lpthread -ldl $(if $(filter dylib,$(SHARED)),,-lrt)
 LDFLAGS  += $(SANITIZE)
 
 LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*' -not -path 'src/trace/*'))
-CLI_SRC  := $(sort $(wildcard src/cli/*.c))
+CLI_SRC  := $(sort $(shell find src/cli -name '*.c'))
 TEST_SRC := $(sort $(wildcard tests/*/test_*.c))
 SUPPORT_SRC := $(sort $(wildcard tests/support/*.c))
 BENCH_SRC := $(sort $(wildcard bench/bench_*.c))
 EXAMPLE_SRC := $(sort $(wildcard examples/*.c))
 FUZZ_SRC := $(sort $(wildcard fuzz/fuzz_*.c))
 
-LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/mil/coreml.pb-c.o
+LIB_OBJ  := $(LIB_SRC:%.c=$(BUILD)/%.o) $(GEN)/mil/coreml/coreml.pb-c.o
 CLI_OBJ  := $(CLI_SRC:%.c=$(BUILD)/%.o)
 SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$(BUILD)/%.o)
 # TESTS="base cli": only these are built and run, as tests/run.sh reads the names.
@@ -75,12 +75,12 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS)) -c $< -o $@
 
-$(GEN)/mil/coreml.pb-c.c $(GEN)/mil/coreml.pb-c.h: src/mil/coreml.proto
-	@mkdir -p $(GEN)/mil
-	$(Q)$(PROTOC) --c_out=$(GEN)/mil -Isrc/mil src/mil/coreml.proto
-$(GEN)/mil/coreml.pb-c.o: $(GEN)/mil/coreml.pb-c.c
+$(GEN)/mil/coreml/coreml.pb-c.c $(GEN)/mil/coreml/coreml.pb-c.h: src/mil/coreml/coreml.proto
+	@mkdir -p $(GEN)/mil/coreml
+	$(Q)$(PROTOC) --c_out=$(GEN)/mil/coreml -Isrc/mil/coreml src/mil/coreml/coreml.proto
+$(GEN)/mil/coreml/coreml.pb-c.o: $(GEN)/mil/coreml/coreml.pb-c.c
 	$(Q)$(CC) $(CFLAGS) -fPIC -w -c $< -o $@
-$(filter $(BUILD)/src/mil/package%,$(LIB_OBJ)): $(GEN)/mil/coreml.pb-c.h
+$(filter $(BUILD)/src/mil/coreml/package%,$(LIB_OBJ)): $(GEN)/mil/coreml/coreml.pb-c.h
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@

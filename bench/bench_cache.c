@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "model/forward.h"
+#include "model/arch/forward.h"
 #include "propane.h"
 
 enum { LAYERS = 12, MOST = 40 };

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "chip/check.h"
 #include "chip/cost_model.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 
 enum { OPS = 5000, ROUNDS = 21 };
 

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/pool.h"
-#include "drivers/cpu/gemm.h"
+#include "drivers/cpu/gemm/gemm.h"
 #include "infer/generate.h"
 
 enum { TOKENS = 16, PROMPT = 512, MOST = 6 };

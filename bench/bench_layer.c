@@ -10,14 +10,14 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "drivers/cpu/gemm.h"
+#include "drivers/cpu/gemm/gemm.h"
 #include "drivers/cpu/profile.h"
-#include "train/plan.h"
+#include "train/step/partition.h"
 
 extern const propane_driver cpu_driver;
 

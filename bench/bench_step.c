@@ -24,9 +24,9 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "drivers/cpu/gemm.h"
+#include "drivers/cpu/gemm/gemm.h"
 #include "machine.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 enum {
     MOST_ROUNDS = 100,

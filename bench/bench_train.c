@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 #include "train/trainer.h"
 
 typedef struct progress {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "chip/check.h"
-#include "mil/blob.h"
+#include "mil/coreml/blob.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

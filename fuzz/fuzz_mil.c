@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "chip/check.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

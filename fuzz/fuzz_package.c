@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "mil/package.h"
-#include "mil/text.h"
+#include "mil/coreml/package.h"
+#include "mil/text/mil_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -46,7 +46,7 @@ def corpus(lines, seed):
     """Lines of bytes: the repository's own text, the parts above mixed and damaged, special tokens."""
     rng = random.Random(seed)
     own = []
-    for pattern in ("src/*/*.c", "docs/*.md", "*.md", "tools/*.py"):
+    for pattern in ("src/**/*.c", "docs/*.md", "*.md", "tools/*.py"):
         for name in sorted(glob.glob(os.path.join(ROOT, pattern))):
             own += open(name, "rb").read().split(b"\n")
     out = []

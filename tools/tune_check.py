@@ -95,7 +95,7 @@ def mix(x):
 
 
 def pick(n, count):
-    """The order that `propane train` sees the samples in: src/train/data.c."""
+    """The order that `propane train` sees the samples in: src/train/data/token_windows.c."""
     key = mix((SEED * 0x9e3779b97f4a7c15 + n // count + 1) & MASK)
     half = 1
     while half < 31 and 1 << 2 * half < count:
@@ -222,7 +222,7 @@ def accuracy(model, x, y):
 
 
 def rate(lr, step, steps):
-    """src/train/schedule.c without a warm-up: half a cosine down to 0, where runs of another rounding meet again."""
+    """src/train/optim/schedule.c without a warm-up: half a cosine down to 0, where runs of another rounding meet again."""
     return lr * (1 + math.cos(math.pi * step / steps)) / 2
 
 

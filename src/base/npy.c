@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #include "base/file.h"
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/text.h"
 

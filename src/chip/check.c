@@ -11,10 +11,10 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "chip/report.h"
+#include "chip/check_report.h"
 #include "chip/rule.h"
-#include "mil/package.h"
-#include "mil/text.h"
+#include "mil/coreml/package.h"
+#include "mil/text/mil_text.h"
 
 /* ---- the report --------------------------------------------------------------------------------------------------------- */
 

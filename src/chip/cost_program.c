@@ -10,7 +10,7 @@
 
 #include "chip/cost_model.h"
 #include "mil/ops.h"
-#include "mil/shape.h"
+#include "mil/ops/shape_util.h"
 
 #define MIB 1048576.0
 

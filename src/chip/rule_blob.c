@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Checks of weight files. They read the bytes themselves, because mil/blob.h ends at the first record that is wrong and
+ * Checks of weight files. They read the bytes themselves, because mil/coreml/blob.h ends at the first record that is wrong and
  * here all of them shall be told.
  */
 #include "chip/rule.h"

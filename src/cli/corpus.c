@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "cli/runfolder.h"
+#include "cli/run/run_folder.h"
 
 enum { TEXT_LIMIT = 1 << 30 };
 

@@ -5,8 +5,8 @@
 #ifndef CLI_CORPUS_H
 #define CLI_CORPUS_H
 
-#include "model/tokens.h"
-#include "train/jsonl.h"
+#include "model/text/tokens.h"
+#include "train/data/jsonl.h"
 
 typedef struct corpus_options {
     const char *text;      /* a text, a token file or a .jsonl file */

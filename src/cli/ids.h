@@ -4,7 +4,7 @@
 #ifndef CLI_IDS_H
 #define CLI_IDS_H
 
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 
 /* `source` names the text in messages; each id must be in 0 .. vocab-1. */
 PROPANE_CHECK propane_status ids_parse(const char *data, size_t length, const char *source, int64_t vocab,

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "device/device.h"
 

@@ -3,7 +3,7 @@
  * every mask is a comparison and a select: what all chips take.
  */
 #include "grad/rules.h"
-#include "mil/shape.h"
+#include "mil/ops/shape_util.h"
 
 static mil_value *first_result(mil_op *op) { return op ? op->results[0] : NULL; }
 

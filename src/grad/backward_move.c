@@ -6,7 +6,7 @@
  * Refuses the scatter modes that multiply or compare.
  */
 #include "grad/rules.h"
-#include "mil/shape.h"
+#include "mil/ops/shape_util.h"
 
 #define RULE(name) propane_status grad_rule_##name(grad_context *g, const mil_op *op, propane_error *err)
 

@@ -7,7 +7,7 @@
 #define INFER_COMPLETE_H
 
 #include "infer/generate.h"
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 
 enum { INFER_MAX_LOGPROBS = 20 };
 

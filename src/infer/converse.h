@@ -4,7 +4,7 @@
 #ifndef INFER_CONVERSE_H
 #define INFER_CONVERSE_H
 
-#include "model/chat.h"
+#include "model/text/chat.h"
 
 enum { INFER_MAX_ENDS = 4 };
 

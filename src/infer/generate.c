@@ -3,16 +3,16 @@
  *
  *     host: embed, tables of angles, mask  ->  per layer: [attn] host: add  [ffn] host: add  ->  [head]
  *
- * or, where the programs add to the residual stream themselves (machine.h), one chain of all of these.
+ * or, where the programs add to the residual stream themselves (decoder.h), one chain of all of these.
  * Where there are fewer positions than the programs have columns, the rest is filled up with the last one over again, which
  * writes the same keys and values into the same row.
  */
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
-#include "infer/machine.h"
+#include "infer/decoder.h"
 
 static int64_t column_row(const infer_column *c) { return c->sequence->rows[c->position]; }
 

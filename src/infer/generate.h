@@ -8,8 +8,8 @@
 
 #include "infer/sample.h"
 #include "mil/mil.h"
-#include "model/pack.h"
-#include "model/weights.h"
+#include "model/arch/model_tensors.h"
+#include "model/arch/quantize.h"
 
 typedef struct infer infer;
 
@@ -19,7 +19,7 @@ typedef struct infer_options {
     mil_dtype dtype;       /* MIL_fp32 or MIL_fp16: of the programs */
     int64_t context;       /* longest sequence; 0: the model's max_position_embeddings */
     int64_t chunk;         /* most positions that a prompt is read by at once; 0: 512 */
-    model_packing weights; /* how matrices are stored (model/pack.h); MODEL_UNPACKED: in `dtype` */
+    model_packing weights; /* how matrices are stored (model/arch/quantize.h); MODEL_UNPACKED: in `dtype` */
     int sequences;         /* that can be read at the same time; 0: 1 */
 } infer_options;
 

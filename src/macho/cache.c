@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "macho/image.h"
+#include "macho/macho_image.h"
 
 enum {
     AT_MAPPINGS = 0x10, /* offset and count: of the simple mappings */

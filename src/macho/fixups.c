@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "macho/image.h"
+#include "macho/macho_image.h"
 
 /* ---- chained ------------------------------------------------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
 #ifndef MACHO_OBJC_H
 #define MACHO_OBJC_H
 
-#include "macho/image.h"
 #include "macho/macho.h"
+#include "macho/macho_image.h"
 
 /* Fills count and entries of `out`. */
 PROPANE_CHECK propane_status objc_list(const space *s, const image *im, arena *a, macho_listing *out,

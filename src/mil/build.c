@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "mil/make.h"
+#include "mil/ir_edit.h"
 
 enum { SHARED_ELEMENTS = 16 };
 

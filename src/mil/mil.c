@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the in-memory form: element types, tensor types, the elements of constants, modules, and reading an operation's
- * operands by the names of its row. Making and checking are elsewhere (make.c, verify.c).
+ * operands by the names of its row. Making and checking are elsewhere (ir_edit.c, verify.c).
  */
 #include "mil/mil.h"
 
@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "mil/blob.h"
-#include "mil/make.h"
+#include "mil/coreml/blob.h"
+#include "mil/ir_edit.h"
 
 /* ---- element types ---------------------------------------------------------------------------------------------------- */
 

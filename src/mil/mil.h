@@ -3,7 +3,7 @@
  * row of ops.def, its operands and its results. Everything in a module lives in the module's arena and dies with it;
  * names are terminated strings. Values know who defines them and, if they are constants, what they hold.
  *
- * This header is the in-memory form. Text: mil/text.h. Building: mil/build.h. Rows: mil/ops.h. Weight files: mil/blob.h.
+ * This header is the in-memory form. Text: mil/text/mil_text.h. Building: mil/build.h. Rows: mil/ops.h. Weight files: mil/coreml/blob.h.
  */
 #ifndef MIL_MIL_H
 #define MIL_MIL_H
@@ -159,7 +159,7 @@ struct mil_function {
     mil_op *owner;           /* it is a block of this op; NULL: a function of the module */
     int captured;            /* of a block: how many of its last parameters stand for values outside */
     bool was_block;          /* a block as a function by itself: it may take and give lists */
-    struct mil_scope *scope; /* the names that are taken and the constants that are shared: mil/make.h */
+    struct mil_scope *scope; /* the names that are taken and the constants that are shared: mil/ir_edit.h */
     int line, column;
 };
 
@@ -176,8 +176,8 @@ struct mil_module {
     mil_pair *build_info;
     mil_function *functions; /* in order, linked by next */
     int function_count;
-    struct mil_blob_map *blobs;   /* weight files that its constants point into; closed with the module */
-    struct mil_package *package;  /* what a Core ML file says around the program (mil/package.h); NULL: nothing */
+    struct mil_blob_map *blobs;  /* weight files that its constants point into; closed with the module */
+    struct mil_package *package; /* what a Core ML file says around the program (mil/coreml/package.h); NULL: nothing */
     const char *default_function; /* NULL: "main" */
 };
 

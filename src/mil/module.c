@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Owns the public calls on modules (propane.h): thin, since the language is mil/text.h.
+ * Owns the public calls on modules (propane.h): thin, since the language is mil/text/mil_text.h.
  */
-#include "mil/package.h"
-#include "mil/text.h"
+#include "mil/coreml/package.h"
+#include "mil/text/mil_text.h"
 
 propane_status propane_module_parse(const char *program, size_t length, const char *name, const char *model_dir,
                                     propane_module **out, propane_error *err) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "mil/make.h"
+#include "mil/ir_edit.h"
 
 /* ---- operands ------------------------------------------------------------------------------------------------------------ */
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "mil/shape.h"
+#include "mil/ops/shape_util.h"
 #include "pass/pass.h"
 
 enum { MAX_STEPS = 2048 };

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "mil/shape.h"
+#include "mil/ops/shape_util.h"
 #include "pass/pass.h"
 
 typedef struct variant {

@@ -6,7 +6,7 @@
 #define SERVE_ENGINE_H
 
 #include "infer/converse.h"
-#include "serve/reply.h"
+#include "serve/http_reply.h"
 
 typedef struct serve_engine {
     infer *machine;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "model/store.h"
+#include "model/files/store.h"
 
 #define FORMAT "propane-checkpoint-1"
 

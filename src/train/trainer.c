@@ -12,11 +12,11 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "train/checkpoint.h"
-#include "train/compact.h"
-#include "train/data.h"
-#include "train/footprint.h"
-#include "train/group.h"
-#include "train/schedule.h"
+#include "train/data/compact_vocab.h"
+#include "train/data/token_windows.h"
+#include "train/dist/data_parallel.h"
+#include "train/memory_estimate.h"
+#include "train/optim/schedule.h"
 
 struct trainer {
     arena *arena;

@@ -6,15 +6,15 @@
  * A run folder holds config.json, checkpoint.safetensors (weights under their Hugging Face names, moments as
  * optimizer.1.NAME and optimizer.2.NAME, the run's state in the metadata) and, once it is done, model.safetensors (weights
  * only). With adapters the checkpoint holds those alone, and instead of model.safetensors there are adapter_config.json and
- * adapter_model.safetensors (model/lora.h).
+ * adapter_model.safetensors (model/arch/lora.h).
  */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
-#include "train/jsonl.h"
-#include "train/mpi.h"
-#include "train/scaler.h"
-#include "train/step.h"
+#include "train/data/jsonl.h"
+#include "train/dist/mpi.h"
+#include "train/optim/scaler.h"
+#include "train/step/step.h"
 
 #define TRAIN_CHECKPOINT "checkpoint.safetensors"
 #define TRAIN_MODEL      "model.safetensors"
@@ -37,13 +37,14 @@ typedef struct train_options {
     const char *run_dir;                 /* NULL: nothing is written */
     bool resume;                         /* go on from the run folder's checkpoint */
     bool two_queues;                     /* as in train_step_options */
-    int64_t compact_vocab; /* 1: only ids that occur in the data have rows and are predicted (train/compact.h) */
-    mpi *mpi;              /* borrowed; NULL: alone. `batch` is that of all ranks together */
-    const char *wire;      /* "fp32", "bf16", "fp16": gradients between ranks */
-    bool shard;            /* moments are kept once among all ranks */
-    int64_t bucket;        /* bytes of gradients that travel together; 0: the standard */
-    int64_t pack;          /* several examples of instruction data in a window: 1 or 0 */
-    const char *chat;      /* chat format of instruction data; "": the model's own */
+    int64_t
+        compact_vocab; /* 1: only ids that occur in the data have rows and are predicted (train/data/compact_vocab.h) */
+    mpi *mpi;          /* borrowed; NULL: alone. `batch` is that of all ranks together */
+    const char *wire;  /* "fp32", "bf16", "fp16": gradients between ranks */
+    bool shard;        /* moments are kept once among all ranks */
+    int64_t bucket;    /* bytes of gradients that travel together; 0: the standard */
+    int64_t pack;      /* several examples of instruction data in a window: 1 or 0 */
+    const char *chat;  /* chat format of instruction data; "": the model's own */
     const char *trainable,
         *freeze;       /* lists of patterns of tensor names: what is learnt, what of it is not; "": all, none */
     int64_t recompute; /* 1: activations are computed again for the backward pass, see train_step_options */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Spans in one block: what is needed at the same time never overlaps, and little more is taken than is needed at once.
  */
-#include "base/fit.h"
 #include "base/memory.h"
+#include "base/offset_planner.h"
 #include "base/rng.h"
 #include "support/test.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * fp16 and bfloat16: every value there is, and rounding against an exact search in the table of all values.
  */
-#include "base/half.h"
+#include "base/float16.h"
 
 #include <math.h>
 #include <string.h>

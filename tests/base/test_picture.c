@@ -11,8 +11,8 @@
 #include <png.h>
 
 #include "base/file.h"
+#include "base/image.h"
 #include "base/memory.h"
-#include "base/picture.h"
 #include "support/test.h"
 
 enum { H = 5, W = 7, PIXELS = H * W };

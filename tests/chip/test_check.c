@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "chip/check.h"
 #include "mil/build.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "support/test.h"
 
 static const chip *every[CHIP_COUNT];

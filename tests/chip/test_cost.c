@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "chip/cost_model.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "support/test.h"
 
 static propane_error err;

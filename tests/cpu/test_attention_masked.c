@@ -8,10 +8,10 @@
 #include "base/arena.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "drivers/cpu/attention_masked.h"
-#include "drivers/cpu/plan.h"
-#include "mil/eval.h"
-#include "model/forward.h"
+#include "drivers/cpu/attention/attention_decode.h"
+#include "drivers/cpu/plan/plan.h"
+#include "mil/eval/eval.h"
+#include "model/arch/forward.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "drivers/cpu/plan.h"
+#include "drivers/cpu/plan/plan.h"
 #include "support/test.h"
 
 typedef enum act { NONE, RELU, RELU6, CLIP, HARD_SWISH, THRESHOLD, SWISH, SILU, GELU, TANH } act;

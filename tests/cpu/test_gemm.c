@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "drivers/cpu/gemm.h"
+#include "drivers/cpu/gemm/gemm.h"
 #include "support/test.h"
 
 typedef enum layout { ROWS, COLS, ODD, SAME, LAYOUTS } layout; /* SAME: stride 0 in one direction */

@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #include <math.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/rng.h"
 
@@ -38,7 +38,7 @@ EMULATED __m512 emulate_dot(__m512 sum, __m512i a, __m512i b) {
 #define _mm512_cvtne2ps_pbh         emulate_narrow2
 #define _mm512_dpbf16_ps(sum, x, y) emulate_dot(sum, (__m512i)(x), (__m512i)(y))
 #define __m512bh                    __m512i
-#include "drivers/cpu/kernels_avx512_bf16.c"
+#include "drivers/cpu/simd/kernels_avx512_bf16.c"
 
 static float bf16(float x) { return bf16_to_f32(bf16_from_f32(x)); }
 

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "drivers/cpu/gemm.h"
+#include "drivers/cpu/gemm/gemm.h"
 #include "support/test.h"
 
 enum { MOST = 300, MOST_K = 2200, FORMS = 8 };

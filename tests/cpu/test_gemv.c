@@ -2,19 +2,19 @@
  * Weights in every form times a few vectors: each instruction set against sums in double of what is stored, and plans
  * against the slow meaning of the same program.
  */
-#include "drivers/cpu/gemv_dots.h"
+#include "drivers/cpu/simd/int_dot.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/arena.h"
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "drivers/cpu/plan.h"
+#include "drivers/cpu/plan/plan.h"
 #include "mil/ops.h"
-#include "model/pack.h"
+#include "model/arch/quantize.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "drivers/cpu/map.h"
+#include "drivers/cpu/simd/elementwise.h"
 #include "support/test.h"
 
 /* ---- the truth -------------------------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "drivers/cpu/plan.h"
+#include "drivers/cpu/plan/plan.h"
 #include "support/test.h"
 
 #define MAX_IO 16

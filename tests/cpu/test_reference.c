@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "drivers/cpu/plan.h"
+#include "drivers/cpu/plan/plan.h"
 #include "support/reference.h"
 #include "support/test.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "drivers/cpu/rows.h"
+#include "drivers/cpu/simd/reduce.h"
 #include "support/test.h"
 
 enum { MOST = 5200, WIDE = 300 };

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
-#include "drivers/cpu/plan.h"
+#include "drivers/cpu/plan/plan.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

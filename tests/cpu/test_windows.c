@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "drivers/cpu/plan.h"
+#include "drivers/cpu/plan/plan.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

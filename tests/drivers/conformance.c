@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 
 static const conformance_driver *here;

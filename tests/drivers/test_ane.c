@@ -15,7 +15,7 @@
 #include "drivers/ane/ane.h"
 #include "drivers/ane_rig.h"
 #include "drivers/conformance.h"
-#include "train/prove.h"
+#include "train/step/weight_mode_check.h"
 
 static propane_error err;
 

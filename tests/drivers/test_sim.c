@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "drivers/conformance.h"
 #include "drivers/sim/sim.h"
 

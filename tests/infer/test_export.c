@@ -3,10 +3,10 @@
  * transformers and the ids of Propane's own generation.
  */
 #include "infer/generate.h"
-#include "mil/package.h"
-#include "mil/text.h"
-#include "model/export.h"
-#include "model/forward.h"
+#include "mil/coreml/package.h"
+#include "mil/text/mil_text.h"
+#include "model/arch/forward.h"
+#include "model/files/export_coreml.h"
 #include "pass/pass.h"
 #include "support/arch_data.h"
 

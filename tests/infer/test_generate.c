@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
-#include "model/llama2c.h"
+#include "model/files/llama2c.h"
 #include "support/small_model.h"
 #include "support/test.h"
 

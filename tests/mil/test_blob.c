@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Weight files: byte for byte what Core ML's writer makes, every malformed record refused by its offset.
  */
-#include "mil/blob.h"
+#include "mil/coreml/blob.h"
 
 #include "base/file.h"
 #include "base/memory.h"

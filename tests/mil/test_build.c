@@ -3,7 +3,7 @@
  */
 #include "base/memory.h"
 #include "mil/build.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "support/test.h"
 
 static mil_type shape(mil_dtype dtype, int64_t a, int64_t b, int64_t c, int64_t d) {

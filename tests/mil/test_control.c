@@ -4,7 +4,7 @@
  */
 #include "base/memory.h"
 #include "mil/build.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "pass/pass.h"
 #include "support/test.h"
 

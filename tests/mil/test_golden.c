@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "support/test.h"
 
 static const char folder[] = "tests/mil/cases";

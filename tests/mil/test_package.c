@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "mil/package.h"
-#include "mil/text.h"
+#include "mil/coreml/package.h"
+#include "mil/text/mil_text.h"
 #include "support/test.h"
 
 /* Constants of every kind, long ones for the weight file, blocks, a state, several results. */

@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "mil/package.h"
-#include "mil/text.h"
+#include "mil/coreml/package.h"
+#include "mil/text/mil_text.h"
 #include "support/test.h"
 
 enum { SIDE = 2048, WEIGHTS = 640, RESIDENT_PAGES = 16384 };

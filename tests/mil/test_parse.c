@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "mil/mil.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "propane.h"
 #include "support/test.h"
 

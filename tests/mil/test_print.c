@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "mil/build.h"
-#include "mil/number.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
+#include "mil/text/number.h"
 #include "support/test.h"
 
 /* A function that returns one constant; the module is the caller's. */

@@ -2,7 +2,7 @@
  * The verifier on modules that text cannot give: they are built right and then broken.
  */
 #include "mil/build.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "support/test.h"
 
 static mil_module *sample(void) {

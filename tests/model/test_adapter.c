@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "model/safetensors.h"
-#include "model/weights.h"
+#include "model/arch/model_tensors.h"
+#include "model/files/safetensors.h"
 #include "support/test.h"
 
 static propane_error err;

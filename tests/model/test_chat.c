@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Chat formats: one conversation in each, where its answers stand, how a model's format is found, and what is refused.
  */
-#include "model/chat.h"
+#include "model/text/chat.h"
 
 #include "base/file.h"
 #include "base/memory.h"

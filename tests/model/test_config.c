@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "model/weights.h"
+#include "model/arch/model_tensors.h"
 #include "support/test.h"
 
 static propane_error err;

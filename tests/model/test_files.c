@@ -4,10 +4,10 @@
 #include <math.h>
 
 #include "base/file.h"
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
-#include "model/llama2c.h"
-#include "model/safetensors.h"
+#include "model/files/llama2c.h"
+#include "model/files/safetensors.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/forward.h"
-#include "model/llama2c.h"
+#include "model/arch/forward.h"
+#include "model/files/llama2c.h"
 #include "support/test.h"
 
 static propane_error err;

@@ -2,16 +2,16 @@
  * GGUF: models and vocabularies written and read back, blocks taken apart against a slow reading of their layout, and files
  * that lie about counts, lengths and offsets. tools/gguf_check.py compares with the package gguf.
  */
-#include "model/gguf.h"
+#include "model/files/gguf.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/store.h"
+#include "model/files/store.h"
 #include "support/test.h"
 
 static model_weights *small_model(bool tied) {

@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "model/tokenizer.h"
+#include "model/text/tokenizer.h"
 #include "support/test.h"
 
 static void check_case(const tokenizer *t, const json_t *entry) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Models in every form: written, told apart, read back.
  */
-#include "model/store.h"
+#include "model/files/store.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/tokenizer.h"
-#include "model/tokenizer_parts.h"
-#include "model/tokens.h"
+#include "model/text/tokenizer.h"
+#include "model/text/tokenizer_internal.h"
+#include "model/text/tokens.h"
 #include "support/test.h"
 
 static propane_error err;

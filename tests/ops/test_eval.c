@@ -5,11 +5,11 @@
 #include <float.h>
 #include <math.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/rng.h"
 #include "mil/build.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

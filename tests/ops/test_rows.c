@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "mil/build.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

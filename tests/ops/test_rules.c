@@ -3,7 +3,7 @@
  * tests/support/op_cases.c.
  */
 #include "mil/build.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 

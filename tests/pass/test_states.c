@@ -3,7 +3,7 @@
  * states, or without rounding, computes.
  */
 #include "mil/ops.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "pass/pass.h"
 #include "support/test.h"
 

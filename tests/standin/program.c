@@ -9,9 +9,9 @@
 #include "base/memory.h"
 #include "chip/check.h"
 #include "device/driver.h"
-#include "mil/blob.h"
+#include "mil/coreml/blob.h"
 #include "mil/ops.h"
-#include "mil/text.h"
+#include "mil/text/mil_text.h"
 #include "standin/standin.h"
 
 extern const propane_driver cpu_driver;

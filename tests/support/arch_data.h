@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "model/store.h"
+#include "model/files/store.h"
 #include "support/test.h"
 
 enum { ARCH_BATCH = 2, ARCH_SEQUENCE = 16, ARCH_VOCABULARY = 40, ARCH_TOKENS = ARCH_BATCH * ARCH_SEQUENCE };

@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "device/driver.h"
 #include "mil/ops.h"
-#include "train/rewrite.h"
+#include "train/step/kernel_rewrite.h"
 
 typedef struct eval_program {
     mil_module *module;

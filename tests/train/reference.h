@@ -9,9 +9,9 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
 #include "support/test.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 #define REFERENCE_FOLDER "tests/data/llama_gqa/"
 enum { REF_STEPS = 10, REF_BATCH = 3, REF_CONTEXT = 16, REF_TOKENS = REF_BATCH * REF_CONTEXT };

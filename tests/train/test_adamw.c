@@ -3,12 +3,12 @@
  */
 #include <math.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "support/test.h"
-#include "train/adamw.h"
+#include "train/optim/adamw.h"
 
 enum { BIG = 3 * 16384 + 77, SMALL = 21, STEPS = 20, ROWS = 3, ROW = 7, STRIDE = 64 };
 

@@ -5,7 +5,7 @@
 #include "support/arch_data.h"
 
 #include "chip/chip.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 static propane_error err;
 

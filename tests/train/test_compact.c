@@ -9,10 +9,10 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "infer/generate.h"
-#include "model/store.h"
+#include "model/files/store.h"
 #include "support/test.h"
-#include "train/compact.h"
-#include "train/data.h"
+#include "train/data/compact_vocab.h"
+#include "train/data/token_windows.h"
 #include "train/trainer.h"
 
 static propane_error err;

@@ -2,7 +2,7 @@
  * The order in which text is seen.
  */
 #include "support/test.h"
-#include "train/data.h"
+#include "train/data/token_windows.h"
 
 enum { COUNT = 1000, CONTEXT = 16 };
 static uint16_t tokens[COUNT];

@@ -4,10 +4,10 @@
  */
 #include <math.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "support/test.h"
-#include "train/dropout.h"
+#include "train/step/dropout.h"
 
 enum { B = 3, C = 40, S = 50, COUNT = B * C * S };
 

@@ -3,10 +3,10 @@
  */
 #include <stdlib.h>
 
-#include "model/arch.h"
+#include "model/arch/arch.h"
 #include "support/test.h"
-#include "train/footprint.h"
-#include "train/step.h"
+#include "train/memory_estimate.h"
+#include "train/step/step.h"
 
 static propane_error err;
 

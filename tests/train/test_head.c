@@ -7,10 +7,10 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/store.h"
+#include "model/files/store.h"
 #include "support/test.h"
-#include "train/loss.h"
-#include "train/step.h"
+#include "train/step/loss.h"
+#include "train/step/step.h"
 #include "train/trainer.h"
 
 static propane_error err;

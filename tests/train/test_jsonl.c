@@ -2,7 +2,7 @@
  * Instruction data: which tokens of a line are learnt, what is wrong with a line and where, how examples share windows.
  */
 #include "support/test.h"
-#include "train/data.h"
+#include "train/data/token_windows.h"
 
 static propane_error err;
 static tokenizer *bytes;

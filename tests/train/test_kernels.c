@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "support/test.h"
-#include "train/plan.h"
+#include "train/step/partition.h"
 
 typedef struct trial {
     propane_device *device;

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 enum { BATCH = 2, CONTEXT = 7, COUNT = BATCH * CONTEXT, VOCAB = 11 };
 

@@ -3,13 +3,13 @@
  */
 #include <math.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
 #include "support/test.h"
-#include "train/embed.h"
-#include "train/loss.h"
+#include "train/step/embed.h"
+#include "train/step/loss.h"
 
 enum { MAX = 3 * 200 * 80 };
 

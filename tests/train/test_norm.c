@@ -14,7 +14,7 @@
 #include "base/pool.h"
 #include "base/rng.h"
 #include "support/test.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 enum { BATCH = 2, CONTEXT = 32, COUNT = BATCH * CONTEXT, VOCAB = 160, PIECE = 40 };
 

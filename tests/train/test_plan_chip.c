@@ -4,10 +4,10 @@
  */
 #include "base/memory.h"
 #include "chip/check.h"
-#include "model/forward.h"
+#include "model/arch/forward.h"
 #include "support/test.h"
-#include "train/plan.h"
-#include "train/rewrite.h"
+#include "train/step/kernel_rewrite.h"
+#include "train/step/partition.h"
 
 static model_config config_of(int64_t heads, int64_t kv, int64_t vocab) {
     model_config c;

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "support/test.h"
-#include "train/plan_cost.h"
+#include "train/step/partition_cost.h"
 
 /* Published steps of Stories110M and others, with what their notes say; the M4 Pro's two static runs differ by half. */
 TEST(published_steps_within_a_quarter) {

@@ -4,7 +4,7 @@
 #include "base/rng.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
-#include "train/step.h"
+#include "train/step/step.h"
 
 enum { BATCH = 2, CONTEXT = 8, COUNT = BATCH * CONTEXT, VOCAB = 13 };
 

@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "support/test.h"
-#include "train/scaler.h"
-#include "train/schedule.h"
+#include "train/optim/scaler.h"
+#include "train/optim/schedule.h"
 
 TEST(warms_up_then_follows_a_cosine_to_the_floor) {
     train_schedule s = {.peak = 1e-3, .floor = 1e-4, .warmup = 10, .steps = 110};

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/pool.h"
 #include "base/rng.h"
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
 #include "train/restart.h"

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "support/test.h"
-#include "train/tune.h"
+#include "train/finetune.h"
 
 enum { SAMPLES = 24, CLASSES = 3, PIXELS = 2 * 6 * 6 };
 

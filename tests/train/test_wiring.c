@@ -8,8 +8,8 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "support/test.h"
-#include "train/step.h"
-#include "train/wiring.h"
+#include "train/step/dataflow.h"
+#include "train/step/step.h"
 
 enum { BATCH = 2, CONTEXT = 16, COUNT = BATCH * CONTEXT, VOCAB = 64, PIECE = 16, LAYERS = 4 };
 

@@ -2,17 +2,17 @@
  * The ane driver's parts, for this folder alone. Functions become a source (text and weight files, source.c), a source a
  * model on the engine (model.c), the model's attributes say how its surfaces are laid out (layout.c), surface.c owns the
  * buffers, run.c the requests. What is offered but not certain to work is tried on small kernels first: procedures.c,
- * ways.c, trial.c, with rig.c beneath them.
+ * dispatch_select.c, capability_trials.c, with rig.c beneath them.
  */
-#ifndef DRIVERS_ANE_ANE_H
-#define DRIVERS_ANE_ANE_H
+#ifndef ANE_ANE_H
+#define ANE_ANE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "device/driver.h"
-#include "drivers/ane/objc.h"
-#include "mil/text.h"
+#include "drivers/ane/objc_runtime.h"
+#include "mil/text/mil_text.h"
 
 enum {
     ANE_MAX_IO = 256,
@@ -187,7 +187,7 @@ void ane_rig_close(ane_rig *r);
 /* Writes the inputs (`round` changes them), runs function k and looks at every number. */
 PROPANE_CHECK propane_status ane_rig_run(ane_rig *r, int k, int round, propane_completion *out, propane_error *err);
 
-/* ---- ways.c --------------------------------------------------------------------------------------------------------------- */
+/* ---- dispatch_select.c --------------------------------------------------------------------------------------------------------------- */
 
 /* Whether this process may evaluate like that at all. */
 bool ane_way_offered(const ane_api *a, const ane_model *m, ane_dispatch way);

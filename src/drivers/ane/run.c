@@ -6,7 +6,7 @@
  * when a request is prepared, the smaller surfaces grow, and with them those that other requests bind beside them, until
  * every request is even: without copies at run time.
  *
- * Three ways to evaluate are known (ways.c chooses); where dispatch=auto has chosen another than the standard one and that
+ * Three ways to evaluate are known (dispatch_select.c chooses); where dispatch=auto has chosen another than the standard one and that
  * fails, the device goes back to the standard one for good.
  */
 #include <stdio.h>

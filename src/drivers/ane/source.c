@@ -8,9 +8,9 @@
 
 #include "base/memory.h"
 #include "drivers/ane/ane.h"
-#include "mil/blob.h"
 #include "mil/build.h"
-#include "mil/make.h"
+#include "mil/coreml/blob.h"
+#include "mil/ir_edit.h"
 #include "mil/ops.h"
 #include "pass/pass.h"
 

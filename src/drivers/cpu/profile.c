@@ -4,7 +4,7 @@
 #include "drivers/cpu/profile.h"
 
 #include "base/text.h"
-#include "drivers/cpu/plan.h"
+#include "drivers/cpu/plan/plan.h"
 
 static cpu_program *program_of(const driver_program *program) { return program->impl; }
 

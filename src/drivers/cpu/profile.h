@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * Where the time of a program goes: one row a step, counted while the profile is on. For the command and for benches.
  */
-#ifndef DRIVERS_CPU_PROFILE_H
-#define DRIVERS_CPU_PROFILE_H
+#ifndef CPU_PROFILE_H
+#define CPU_PROFILE_H
 
 #include "base/text.h"
 #include "device/driver.h"

@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 #include "drivers/sim/sim.h"
-#include "mil/shape.h"
+#include "mil/ops/shape_util.h"
 
 #define PIECES   32
 #define HALF_MAX 65504.0f

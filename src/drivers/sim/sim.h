@@ -6,12 +6,12 @@
  * What it imitates is a list of switches, each with its default for a chip and its evidence (switches.c). Where sources
  * contradict each other there is a switch for each reading.
  */
-#ifndef DRIVERS_SIM_SIM_H
-#define DRIVERS_SIM_SIM_H
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
 
 #include "chip/cost_model.h"
 #include "device/driver.h"
-#include "drivers/cpu/plan.h"
+#include "drivers/cpu/plan/plan.h"
 
 typedef enum sim_switch {
 #define SWITCH(id, standard, low, high, text) SIM_##id,

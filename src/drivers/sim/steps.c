@@ -9,7 +9,7 @@
 
 #include "base/memory.h"
 #include "drivers/sim/sim.h"
-#include "mil/blob.h"
+#include "mil/coreml/blob.h"
 
 static propane_status no_memory(propane_error *err) {
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for a simulated program");

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ * The inside of a report, for check.c, which fills it, and report.c, which prints it.
+ */
+#ifndef CHIP_CHECK_REPORT_H
+#define CHIP_CHECK_REPORT_H
+
+#include "base/arena.h"
+#include "chip/check.h"
+#include "mil/ops.h"
+
+/* Rows of the table: one an op, and one for what is larger than an op. */
+enum { CHIP_ROW_WHOLE = MIL_OP_COUNT, CHIP_ROWS };
+
+typedef struct chip_mask {        /* of one limit */
+    uint64_t by[CHIP_REFUSE + 1]; /* [severity]: bits of the targets */
+    bool any;
+    int found;
+} chip_mask;
+
+typedef struct chip_cell { /* [severity]: how many findings, and the first limit */
+    int count[CHIP_REFUSE + 1], limit[CHIP_REFUSE + 1];
+} chip_cell;
+
+struct chip_report {
+    arena *arena;
+    const chip *targets[CHIP_COUNT];
+    int target_count, os, per_limit;
+    chip_mask *masks;
+    int *op_rows;
+    chip_cell *cells; /* [CHIP_ROWS][CHIP_COUNT] */
+    int op_counts[MIL_OP_COUNT];
+    int totals[CHIP_COUNT][CHIP_REFUSE + 1];
+    bool checked_program;
+    chip_finding *findings;
+    int count, capacity, suppressed;
+};
+
+#endif

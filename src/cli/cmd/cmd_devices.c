@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT
+ * propane devices: every driver of this build; for one that cannot work here, the reason. --symbols lists what the ane
+ * driver looks for, --probe asks a device what public notes leave open.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/cli.h"
+#include "cli/device_lab/selftest.h"
+#include "drivers/ane/objc_runtime.h"
+
+static int list_symbols(void) {
+    text t = {0};
+    ane_api_list(&t);
+    if (t.data) fputs(t.data, stdout);
+    text_deinit(&t);
+    return CLI_OK;
+}
+
+/* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
+static void list_trials(void) {
+    static const struct {
+        const char *title, *id;
+    } trials[] = {{"evaluation", "ways"},
+                  {"several functions in one program", "procedures"},
+                  {"engine's own time", "statistics"},
+                  {"shared events", "events"},
+                  {"chaining", "chaining"}};
+    enum { TRIALS = sizeof trials / sizeof trials[0], SECONDS = 20 };
+    for (int i = 0; i < TRIALS; i++) {
+        char words[1200], line[1300];
+        probe_words("ane", trials[i].id, SECONDS, words);
+        snprintf(line, sizeof line, "%s: %s", trials[i].title, words);
+        printf("            ");
+        cli_wrap(line, 12, 14, cli_width());
+        printf("\n");
+    }
+}
+
+static int list_devices(void) {
+    for (int i = 0; i < propane_driver_count(); i++) {
+        propane_error why = {0};
+        propane_status status = propane_driver_probe(i, &why);
+        printf("%-6s %-4s ", propane_driver_name(i), status == PROPANE_OK ? "yes" : "no");
+        cli_wrap(propane_driver_summary(i), 12, 12, cli_width());
+        if (status != PROPANE_OK) {
+            printf("\n            ");
+            cli_wrap(why.text, 12, 12, cli_width());
+        }
+        printf("\n");
+        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "ane") == 0) list_trials();
+    }
+    return CLI_OK;
+}
+
+int cmd_devices(int argc, char **argv) {
+    bool probe = false, symbols = false, device_given = false, only_given = false, output_given = false;
+    const char *device = "ane", *only = NULL, *output = "propane-probe.json";
+    const cli_flag flags[] = {
+        {"--probe", CLI_SWITCH, &probe, .help = "ask a device what is not known of it, and write a report"},
+        {"--device", CLI_TEXT, &device, .words = "URI", .help = "which device is asked", .given = &device_given},
+        {"--output", CLI_TEXT, &output, .words = "FILE", .help = "the report", .given = &output_given},
+        {"--only", CLI_TEXT, &only, .words = "ID", .help = "ask one question, in this process", .given = &only_given},
+        {"--symbols", CLI_SWITCH, &symbols, .help = "list every name of Apple's that the ane driver uses"},
+    };
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "devices [flags]",
+                         "Lists the devices of this build and, where one cannot be used here, why.");
+    if (code >= 0) return code;
+    if (!probe && (device_given || only_given || output_given))
+        return cli_misuse("devices", "%s is for --probe",
+                          device_given ? "--device"
+                          : only_given ? "--only"
+                                       : "--output");
+    if (symbols) return list_symbols();
+    if (probe) return only ? probe_ask(device, only) : probe_all(device, output);
+    return list_devices();
+}

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: MIT
+ * propane generate: a model continues a prompt, or each line of a file; ids or text, in and out.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "cli/cli.h"
+#include "cli/cmd/model_flags.h"
+#include "cli/ids.h"
+#include "infer/complete.h"
+
+enum { MAX_STOPS = 16 };
+
+typedef struct generate_job {
+    opened_model m;
+    const char *prompt, *prompt_ids, *prompts;
+    int64_t count, logprobs;
+    infer_sampling sampling;
+    bool print_ids, ignore_end, json;
+    char *stop_items[MAX_STOPS];
+    cli_list stops;
+    int32_t eos;
+    int64_t made; /* of all prompts */
+} generate_job;
+
+/* A prompt and what is written behind it. */
+typedef struct item {
+    generate_job *j;
+    text prompt;
+    char source[300]; /* names it in messages */
+    token_list ids;
+    infer_job *job; /* NULL: not begun, or at its end */
+    infer_result result;
+    bool done;
+    text out;        /* not yet printed */
+    json_t *tokens;  /* --json: what was drawn */
+    text completion; /* --json */
+} item;
+
+/* ---- prompts -------------------------------------------------------------------------------------------------------- */
+
+static propane_status encode(item *it, propane_error *err) {
+    generate_job *j = it->j;
+    const char *prompt = it->prompt.data ? it->prompt.data : "";
+    it->ids.count = 0;
+    if (j->prompt_ids)
+        return ids_parse(prompt, it->prompt.length, it->source, j->m.weights->config.vocab_size, &it->ids, err);
+    int bos = tokenizer_bos(j->m.tokenizer);
+    if (bos >= 0) PROPANE_TRY(token_list_add(&it->ids, bos, err));
+    if (tokenizer_encode(j->m.tokenizer, prompt, it->prompt.length, &it->ids, err) != PROPANE_OK)
+        return propane_fail_prefix(err, err->status, "%s", it->source);
+    if (it->ids.count == 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: this tokenizer has no beginning-of-text id: give at least one character", it->source);
+    return PROPANE_OK;
+}
+
+static propane_status check_length(const item *it, propane_error *err) {
+    const generate_job *j = it->j;
+    if ((int64_t)it->ids.count <= infer_context(j->m.machine)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s%sthe prompt has %zu tokens, the context has room for %" PRId64 "; shorten it%s",
+                        j->prompts ? it->source : "", j->prompts ? ": " : "", it->ids.count,
+                        infer_context(j->m.machine), j->m.context ? ", or give a larger --context" : "");
+}
+
+/* ---- output --------------------------------------------------------------------------------------------------------- */
+
+static json_t *logprob_of(const generate_job *j, infer_logprob p) {
+    json_t *o = json_pack("{s:I}", "id", (json_int_t)p.id);
+    if (o && j->m.tokenizer) {
+        text shown = {0};
+        tokenizer_stream s = {.begun = true};
+        tokenizer_decode(j->m.tokenizer, &s, p.id, &shown);
+        tokenizer_decode_end(&s, &shown);
+        json_object_set_new(o, "text", json_stringn(shown.data ? shown.data : "", shown.length));
+        text_deinit(&shown);
+    }
+    if (o && j->logprobs >= 0) json_object_set_new(o, "logprob", json_real(p.logprob));
+    return o;
+}
+
+static void add_token(item *it, const infer_step *step) {
+    const generate_job *j = it->j;
+    json_t *o = logprob_of(j, step->chosen);
+    if (o && j->logprobs > 0) {
+        json_t *top = json_array();
+        for (int i = 0; i < step->top_count; i++) json_array_append_new(top, logprob_of(j, step->top[i]));
+        json_object_set_new(o, "top", top);
+    }
+    json_array_append_new(it->tokens, o);
+}
+
+static void show_logprobs(item *it, const infer_step *step) {
+    char quoted[80];
+    json_t *o = logprob_of(it->j, step->chosen);
+    const char *shown = json_string_value(json_object_get(o, "text"));
+    text_printf(&it->out, "%8.4f  %6" PRId32 "  '%s'", step->chosen.logprob, step->id,
+                shown ? text_quote(quoted, shown, strlen(shown)) : "");
+    json_decref(o);
+    for (int i = 0; i < step->top_count; i++) {
+        o = logprob_of(it->j, step->top[i]);
+        shown = json_string_value(json_object_get(o, "text"));
+        text_printf(&it->out, "%s '%s' %.4f", i ? "," : "   of", shown ? text_quote(quoted, shown, strlen(shown)) : "",
+                    step->top[i].logprob);
+        json_decref(o);
+    }
+    text_append(&it->out, "\n");
+}
+
+static bool on_step(void *context, const infer_step *step) {
+    item *it = context;
+    generate_job *j = it->j;
+    if (step->id >= 0) j->made++;
+    if (j->json) {
+        if (step->id >= 0) add_token(it, step);
+        text_append_n(&it->completion, step->text, step->length);
+    } else if (j->logprobs >= 0) {
+        if (step->id >= 0) show_logprobs(it, step);
+    } else if (j->print_ids) {
+        if (step->id >= 0) text_printf(&it->out, " %" PRId32, step->id);
+    } else {
+        text_append_n(&it->out, step->text, step->length);
+    }
+    return !cli_interrupted;
+}
+
+static void show_prompt(item *it) {
+    const generate_job *j = it->j;
+    tokenizer_stream s = {0};
+    if (j->json || j->logprobs >= 0) return;
+    for (size_t i = 0; i < it->ids.count; i++)
+        if (j->print_ids)
+            text_printf(&it->out, "%s%" PRId32, i ? " " : "", it->ids.ids[i]);
+        else
+            tokenizer_decode(j->m.tokenizer, &s, it->ids.ids[i], &it->out);
+    if (!j->print_ids) tokenizer_decode_end(&s, &it->out);
+}
+
+static propane_status add_json(item *it, propane_error *err) {
+    json_t *o = json_pack("{s:o?,s:o,s:s,s:I,s:I,s:O}", "prompt", json_stringn(it->prompt.data, it->prompt.length),
+                          "text", json_stringn(it->completion.data ? it->completion.data : "", it->completion.length),
+                          "finish", infer_finish_name(it->result.finish), "prompt_tokens", (json_int_t)it->ids.count,
+                          "completion_tokens", (json_int_t)it->result.made, "tokens", it->tokens);
+    char *line = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(o);
+    if (!line) return propane_fail_memory(err, it->completion.length);
+    text_printf(&it->out, "%s\n", line);
+    free(line);
+    return PROPANE_OK;
+}
+
+/* ---- an item -------------------------------------------------------------------------------------------------------- */
+
+static void item_free(item *it) {
+    if (!it) return;
+    infer_job_free(it->job);
+    token_list_deinit(&it->ids);
+    text_deinit(&it->prompt);
+    text_deinit(&it->out);
+    text_deinit(&it->completion);
+    json_decref(it->tokens);
+    mem_free(it);
+}
+
+/* NULL: no memory. */
+static item *item_new(generate_job *j, const char *prompt, size_t length, const char *source) {
+    item *it = mem_alloc(sizeof *it);
+    if (!it) return NULL;
+    *it = (item){.j = j, .tokens = json_array()};
+    snprintf(it->source, sizeof it->source, "%s", source);
+    text_append_n(&it->prompt, prompt, length);
+    text_append_n(&it->prompt, "", 0);
+    if (it->tokens && !it->prompt.failed) return it;
+    item_free(it);
+    return NULL;
+}
+
+static propane_status item_begin(item *it, int sequence, propane_error *err) {
+    generate_job *j = it->j;
+    PROPANE_TRY(encode(it, err));
+    PROPANE_TRY(check_length(it, err));
+    show_prompt(it);
+    const infer_task task = {.tokenizer = j->m.tokenizer,
+                             .prompt = it->ids.ids,
+                             .prompt_count = (int64_t)it->ids.count,
+                             .count = j->count,
+                             .ends = &j->eos,
+                             .end_count = j->eos >= 0,
+                             .stops = (const char *const *)j->stops.items,
+                             .stop_count = j->stops.count,
+                             .logprobs = (int)j->logprobs,
+                             .sampling = j->sampling};
+    PROPANE_TRY(infer_job_begin(j->m.machine, sequence, &task, on_step, it, &it->job, err));
+    while (!infer_job_is_ready(it->job)) PROPANE_TRY(infer_job_read(it->job, err));
+    return PROPANE_OK;
+}
+
+static propane_status item_end(item *it, propane_error *err) {
+    it->result = infer_job_result(it->job);
+    infer_job_free(it->job);
+    it->job = NULL;
+    it->done = true;
+    if (it->j->json) return add_json(it, err);
+    if (it->j->logprobs < 0) text_append(&it->out, "\n");
+    return PROPANE_OK;
+}
+
+/* What there is goes out; a message behind the end of a text that had to end early. False: nobody reads any more. */
+static bool item_print(item *it) {
+    const generate_job *j = it->j;
+    if (it->out.length) fwrite(it->out.data, 1, it->out.length, stdout);
+    text_clear(&it->out);
+    if (!cli_flush()) return false;
+    if (it->done && !j->json && it->result.finish == INFER_FINISH_CONTEXT)
+        fprintf(stderr,
+                "propane generate: stopped after %" PRId64 " tokens: the context of %" PRId64 " positions is full\n",
+                it->result.made, infer_context(j->m.machine));
+    return true;
+}
+
+/* ---- the work ------------------------------------------------------------------------------------------------------- */
+
+/* Prompts of a file one after the other: each line, or in a .jsonl file each line's "prompt"; empty lines are left out. */
+typedef struct prompt_file {
+    generate_job *j;
+    char *data;
+    size_t length, at;
+    int64_t number;
+    bool jsonl;
+} prompt_file;
+
+static propane_status item_of_json(prompt_file *f, const char *line, size_t n, const char *source, item **out,
+                                   propane_error *err) {
+    json_error_t why;
+    json_t *o = json_loadb(line, n, JSON_DECODE_ANY, &why);
+    json_t *prompt = json_is_object(o) ? json_object_get(o, "prompt") : o;
+    propane_status status = PROPANE_OK;
+    if (!json_is_string(prompt))
+        status = propane_fail(err, PROPANE_ERR_INVALID, "%s: not an object with a \"prompt\", nor a string%s%s", source,
+                              o ? "" : ": ", o ? "" : why.text);
+    else if (!(*out = item_new(f->j, json_string_value(prompt), json_string_length(prompt), source)))
+        status = propane_fail_memory(err, n);
+    json_decref(o);
+    return status;
+}
+
+/* *out NULL: there are no more. */
+static propane_status next_item(prompt_file *f, item **out, propane_error *err) {
+    char source[300];
+    *out = NULL;
+    while (f->at < f->length) {
+        const char *line = f->data + f->at;
+        const char *stop = memchr(line, '\n', f->length - f->at);
+        size_t n = stop ? (size_t)(stop - line) : f->length - f->at;
+        f->at += n + 1;
+        f->number++;
+        if (n && line[n - 1] == '\r') n--;
+        if (!n) continue;
+        snprintf(source, sizeof source, "%.250s:%" PRId64, f->j->prompts, f->number);
+        if (f->jsonl) return item_of_json(f, line, n, source, out, err);
+        *out = item_new(f->j, line, n, source);
+        return *out ? PROPANE_OK : propane_fail_memory(err, n);
+    }
+    return PROPANE_OK;
+}
+
+/* Items that were begun and not yet printed whole, in the order of the file. */
+typedef struct queue {
+    item *items[4 * INFER_MAX_SEQUENCES];
+    int count;
+    int64_t ran;
+} queue;
+
+/* Prompts begin while there are free sequences; the first item that is not printed yet may have many behind it. */
+static propane_status begin_more(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
+    for (int s = 0; s < infer_sequences(j->m.machine) && q->count < 4 * INFER_MAX_SEQUENCES; s++) {
+        bool taken = false;
+        item *it;
+        for (int i = 0; i < q->count; i++) taken |= q->items[i]->job && infer_job_sequence(q->items[i]->job) == s;
+        if (taken) continue;
+        PROPANE_TRY(next_item(f, &it, err));
+        if (!it) return PROPANE_OK;
+        q->items[q->count++] = it;
+        if (q->ran++ && !j->json && !j->print_ids) text_append(&it->out, "\n");
+        propane_status status = item_begin(it, s, err);
+        if (status) {
+            text_clear(&it->out);
+            return status;
+        }
+    }
+    return PROPANE_OK;
+}
+
+/* The first item writes as it goes on; what is behind it waits for its turn. */
+static bool print_first(queue *q) {
+    bool wanted = true;
+    while (wanted && q->count) {
+        bool done = q->items[0]->done;
+        wanted = item_print(q->items[0]);
+        if (!done) break;
+        item_free(q->items[0]);
+        memmove(q->items, q->items + 1, (size_t)--q->count * sizeof q->items[0]);
+    }
+    return wanted;
+}
+
+static propane_status advance(generate_job *j, queue *q, propane_error *err) {
+    infer_job *jobs[INFER_MAX_SEQUENCES] = {NULL};
+    int n = 0;
+    for (int i = 0; i < q->count; i++)
+        if (q->items[i]->job) jobs[n++] = q->items[i]->job;
+    PROPANE_TRY(infer_advance(j->m.machine, jobs, n, err));
+    for (int i = 0; i < q->count; i++)
+        if (q->items[i]->job && infer_job_is_done(q->items[i]->job)) PROPANE_TRY(item_end(q->items[i], err));
+    return PROPANE_OK;
+}
+
+static propane_status run_queue(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
+    propane_status status = PROPANE_OK;
+    while (!status) {
+        status = cli_interrupted ? PROPANE_OK : begin_more(j, f, q, err);
+        if (status || !q->count) break;
+        if (print_first(q)) status = advance(j, q, err);
+        if (!status && !print_first(q)) break;
+    }
+    /* An error in a later prompt: what stands before it is told first. */
+    while (status && q->count && print_first(q) && q->count && q->items[0]->job) {
+        propane_error later = {0};
+        if (cli_interrupted || advance(j, q, &later)) break;
+    }
+    return status;
+}
+
+static propane_status run_file(generate_job *j, propane_error *err) {
+    prompt_file f = {.j = j};
+    size_t n = strlen(j->prompts);
+    PROPANE_TRY(file_read(j->prompts, (size_t)1 << 30, &f.data, &f.length, err));
+    f.jsonl = n > 6 && strcmp(j->prompts + n - 6, ".jsonl") == 0;
+    queue *q = mem_alloc(sizeof *q);
+    if (q) *q = (queue){.count = 0};
+    propane_status status = q ? run_queue(j, &f, q, err) : propane_fail_memory(err, sizeof *q);
+    int64_t ran = q ? q->ran : 0;
+    for (int i = 0; q && i < q->count; i++) item_free(q->items[i]);
+    mem_free(q);
+    mem_free(f.data);
+    if (!status && !ran && !cli_interrupted)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no prompt in it", j->prompts);
+    return status;
+}
+
+static propane_status run_one(item *it, propane_error *err) {
+    PROPANE_TRY(item_begin(it, 0, err));
+    propane_status status = PROPANE_OK;
+    while (!status && !infer_job_is_done(it->job) && item_print(it))
+        status = infer_advance(it->j->m.machine, &it->job, 1, err);
+    if (!status) status = item_end(it, err);
+    (void)item_print(it);
+    return status;
+}
+
+/* `single`: the one prompt, if there is no file of them. */
+static propane_status open_model(generate_job *j, item *single, propane_error *err) {
+    PROPANE_TRY(infer_sampling_check(&j->sampling, err));
+    PROPANE_TRY(opened_model_read(&j->m, err));
+    bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->m.vocabulary;
+    if (wants_text) PROPANE_TRY(opened_model_tokenizer(&j->m, err));
+    if (single) PROPANE_TRY(encode(single, err)); /* before the work of opening a device */
+    return opened_model_start(&j->m, err);
+}
+
+static propane_status generate(generate_job *j, propane_error *err) {
+    const char *prompt = j->prompt_ids ? j->prompt_ids : j->prompt;
+    item *single = NULL;
+    if (!j->prompts && !(single = item_new(j, prompt, strlen(prompt), j->prompt_ids ? "--prompt-ids" : "--prompt")))
+        return propane_fail_memory(err, strlen(prompt));
+    if (single) j->m.parallel = 1;
+    propane_status status = open_model(j, single, err);
+    int64_t start = clock_ns();
+    if (!status) {
+        j->eos = j->m.tokenizer && !j->ignore_end ? tokenizer_eos(j->m.tokenizer) : -1;
+        cli_catch_signals();
+        status = single ? run_one(single, err) : run_file(j, err);
+    }
+    item_free(single);
+    double seconds = (double)(clock_ns() - start) / 1e9;
+    if (!status && cli_is_terminal(2))
+        fprintf(stderr, "%" PRId64 " tokens in %.2f s: %.0f tokens/s\n", j->made, seconds, (double)j->made / seconds);
+    return status;
+}
+
+int cmd_generate(int argc, char **argv) {
+    generate_job j = {.prompt = "",
+                      .m = {OPENED_MODEL_STANDARD, .parallel = 8},
+                      .count = 200,
+                      .logprobs = -1,
+                      .sampling = {.temperature = 0.8, .top_p = 0.95, .repetition = 1}};
+    int64_t top_k = 0, seed = 1;
+    j.stops.items = j.stop_items;
+    const cli_flag flags[] = {
+        OPENED_MODEL_FLAG(j.m),
+        OPENED_ADAPTER_FLAG(j.m),
+        {"--prompt", CLI_TEXT, &j.prompt, .words = "TEXT", .help = "what it goes on from"},
+        {"--prompt-ids", CLI_TEXT, &j.prompt_ids, .words = "IDS", .help = "the same as token ids: '1 461 461'"},
+        {"--prompts", CLI_TEXT, &j.prompts, .words = "FILE",
+         .help = "a prompt in each line; in a .jsonl file: objects with \"prompt\""},
+        OPENED_TOKENIZER_FLAG(j.m),
+        {"--context", CLI_INT, &j.m.context, 0, 1048576, "N", "longest sequence; 0: the model's"},
+        {"drawing", CLI_HEADING, .help = "what is drawn:"},
+        {"--temperature", CLI_REAL, &j.sampling.temperature, 0, 100, "X", "0: always the most likely token"},
+        {"--top-k", CLI_INT, &top_k, 0, 1e9, "N", "only the N most likely; 0: all"},
+        {"--top-p", CLI_REAL, &j.sampling.top_p, 0, 1, "X",
+         "only the most likely that together have probability X; 0: all"},
+        {"--min-p", CLI_REAL, &j.sampling.min_p, 0, 1, "X", "only those X times as likely as the most likely one"},
+        {"--repetition-penalty", CLI_REAL, &j.sampling.repetition, 0, 100, "X",
+         "divides the logits of tokens that came before; 1: none"},
+        {"--frequency-penalty", CLI_REAL, &j.sampling.frequency, -100, 100, "X",
+         "taken off for each time it was drawn"},
+        {"--presence-penalty", CLI_REAL, &j.sampling.presence, -100, 100, "X", "taken off once if it was drawn"},
+        {"--seed", CLI_INT, &seed, 0, 9e15, "N", "of the draw"},
+        {"end", CLI_HEADING, .help = "where it ends:"},
+        {"--count", CLI_INT, &j.count, 0, 1e9, "N", "tokens to make"},
+        {"--stop", CLI_TEXTS, &j.stops, 0, MAX_STOPS, "TEXT", "ends in front of this text (up to 16 times)"},
+        {"--ignore-end", CLI_SWITCH, &j.ignore_end, .help = "goes on behind the end-of-text token"},
+        {"output", CLI_HEADING, .help = "what is written:"},
+        {"--print-ids", CLI_SWITCH, &j.print_ids, .help = "ids instead of text"},
+        {"--logprobs", CLI_INT, &j.logprobs, -1, INFER_MAX_LOGPROBS, "N",
+         "a line for each token: log p, id, text, the N most likely; -1: text"},
+        {"--json", CLI_SWITCH, &j.json, .help = "one JSON object for each prompt"},
+        {"work", CLI_HEADING, .help = "how:"},
+        OPENED_WORK_FLAGS(j.m),
+        {"--parallel", CLI_INT, &j.m.parallel, 1, INFER_MAX_SEQUENCES, "N", "prompts of --prompts at the same time"},
+    };
+    int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "generate MODEL [--prompt TEXT] [flags]",
+                         "Lets a model go on from a prompt. The text is written as it comes.");
+    if (code >= 0) return code;
+    if (j.prompt_ids && j.prompt[0]) return cli_misuse("generate", "give --prompt or --prompt-ids, not both");
+    if (j.prompts && (j.prompt_ids || j.prompt[0]))
+        return cli_misuse("generate", "give --prompts or --prompt, not both");
+    if (j.print_ids && (j.json || j.logprobs >= 0))
+        return cli_misuse("generate", "--print-ids is for plain output; --json and --logprobs tell the ids anyway");
+    j.sampling.top_k = (int)top_k;
+    j.sampling.seed = (uint64_t)seed;
+    propane_error err = {0};
+    propane_status status = pool_set_threads((int)j.m.threads, &err);
+    if (status == PROPANE_OK) status = generate(&j, &err);
+    opened_model_close(&j.m);
+    if (status != PROPANE_OK) return cli_error("generate", &err);
+    return cli_interrupted ? CLI_INTERRUPTED : CLI_OK;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT
+ * The flag --weights of the commands that run models.
+ */
+#ifndef CLI_CMD_WEIGHT_FORMAT_H
+#define CLI_CMD_WEIGHT_FORMAT_H
+
+#include <string.h>
+
+#include "device/uri.h"
+#include "infer/generate.h"
+
+#define FORM_WORDS "auto|fp32|bf16|fp16|int8|int4"
+#define FORM_HELP                                                                                                      \
+    "how matrices are stored; fp32: as --precision says; auto: that, or bf16 or fp16 where the model fits in"
+
+/* auto: on the cpu device in fp32, the fewest bits that change nothing. */
+static inline model_packing form_of(const char *word, const char *device, mil_dtype precision, const model_weights *w) {
+    if (strcmp(word, "auto") == 0)
+        return device_is(device, "cpu") && precision == MIL_fp32 ? infer_exact_packing(w) : MODEL_UNPACKED;
+    return strcmp(word, "int4") == 0   ? MODEL_INT4
+           : strcmp(word, "int8") == 0 ? MODEL_INT8
+           : strcmp(word, "bf16") == 0 ? MODEL_BF16
+           : strcmp(word, "fp16") == 0 ? MODEL_FP16
+                                       : MODEL_UNPACKED;
+}
+
+#endif

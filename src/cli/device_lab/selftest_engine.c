@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the questions about the ane driver's ground: the order of symbols, dialects, limits, surfaces.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/device_lab/microbench.h"
+#include "cli/device_lab/selftest.h"
+#include "drivers/ane/objc_runtime.h"
+
+enum { COMPILES = 160 };
+
+#define T "tensor<fp16, [1, 32, 1, 32]>"
+enum { N = 32 * 32 };
+
+static propane_status ask_order(probe_target *t, json_t *out, propane_error *err) {
+    static float q[N], k[N], y[N];
+    const float *in[] = {q, k};
+    char uri[200], order[200];
+    static const char body[] =
+        T " q, " T " k) {\n        " T " y = sub(x = q, y = k)[name = string(\"y\")];\n    } -> (y);\n";
+    for (int i = 0; i < N; i++) q[i] = 5, k[i] = 3;
+    rig r = {0};
+    propane_status status = rig_open_text(&r, probe_uri(t, "memory", "names=own", uri), body, err);
+    for (int i = 0; i < 2 && status == PROPANE_OK; i++) status = rig_put(&r, i, in[i], err);
+    if (status == PROPANE_OK) status = rig_run(&r, err);
+    if (status == PROPANE_OK) status = rig_take(&r, 0, y, err);
+    if (status == PROPANE_OK) {
+        bool told = ane_program_symbols(r.program, order, sizeof order);
+        probe_say(out, "told", "%s", told ? order : "nothing is told; alphabetical is assumed");
+        probe_say(out, "answer", "inputs (q, k) are told as (%s); bound like that, q - k is %s", told ? order : "?",
+                  y[0] == 2    ? "right"
+                  : y[0] == -2 ? "of the wrong sign: the binding goes by another order"
+                               : "wrong");
+        probe_value(out, "q_minus_k", y[0]);
+    }
+    rig_close(&r);
+    return status;
+}
+
+static propane_status ask_dialect(probe_target *t, json_t *out, propane_error *err) {
+    static const char body[] = T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(0x1p-1)];\n"
+                                 "        " T " y = mul(x = x, y = c)[name = string(\"y\")];\n    } -> (y);\n";
+    static const char literal[] =
+        T " x) {\n        " T " y = mul(x = x, y = fp16(0x1p-1))[name = string(\"y\")];\n    } -> (y);\n";
+    static const struct {
+        const char *key, *options;
+        bool literal;
+    } forms[] = {{"short", "dialect=short", false},
+                 {"canonical", "dialect=canonical", false},
+                 {"literals_in_calls", "dialect=short&literals=inline", true}};
+    static float y[N];
+    char uri[200], words[200] = "";
+    for (size_t k = 0; k < sizeof forms / sizeof forms[0]; k++) {
+        propane_error why = {0};
+        bool taken = probe_run(t, probe_uri(t, "memory", forms[k].options, uri), forms[k].literal ? literal : body,
+                               NULL, y, &why) == PROPANE_OK;
+        size_t used = strlen(words);
+        probe_say(out, forms[k].key, "%s", taken ? "taken" : why.text);
+        snprintf(words + used, sizeof words - used, "%s%s %s", used ? ", " : "", forms[k].key,
+                 taken ? "taken" : "refused");
+    }
+    probe_say(out, "answer", "%s", words);
+    return PROPANE_OK;
+}
+
+/* y = x * factor; a program of its own for each factor. */
+static propane_status times(int factor, propane_module **out, propane_error *err) {
+    char body[400];
+    snprintf(body, sizeof body,
+             T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(%d)];\n        " T
+               " y = mul(x = x, y = c)[name = string(\"y\")];\n    } -> (y);\n",
+             factor);
+    return rig_module(body, out, err);
+}
+
+/* Small programs that differ, until one is refused. `keep`: those before stay loaded. */
+static propane_status count_compiles(probe_target *t, const char *route, bool keep, json_t *out, propane_error *err) {
+    propane_program *kept[COMPILES] = {NULL};
+    propane_device *d = NULL;
+    propane_error why = {0};
+    char uri[200];
+    int done = 0;
+    PROPANE_TRY(propane_device_open(probe_uri(t, route, "budget=0&pause=0", uri), &d, err));
+    propane_status status = PROPANE_OK;
+    while (done < COMPILES && status == PROPANE_OK) {
+        propane_module *m = NULL;
+        status = times(done + 2, &m, &why);
+        if (status == PROPANE_OK) status = propane_program_compile(d, m, NULL, &kept[done], &why);
+        propane_module_free(m);
+        if (status != PROPANE_OK) break;
+        if (!keep) {
+            propane_program_free(kept[done]);
+            kept[done] = NULL;
+        }
+        probe_progress(++done);
+    }
+    for (int i = 0; i < COMPILES; i++) propane_program_free(kept[i]);
+    propane_device_close(d);
+    probe_value(out, "compiles", done);
+    if (status != PROPANE_OK) {
+        probe_say(out, "why", "%s", why.text);
+        t->refused = true;
+    }
+    probe_say(out, "answer", status == PROPANE_OK ? "more than %d" : "%d", status == PROPANE_OK ? COMPILES - 1 : done);
+    return PROPANE_OK;
+}
+
+static propane_status ask_limit_memory(probe_target *t, json_t *out, propane_error *err) {
+    return count_compiles(t, "memory", false, out, err);
+}
+static propane_status ask_limit_client(probe_target *t, json_t *out, propane_error *err) {
+    return count_compiles(t, "client", false, out, err);
+}
+static propane_status ask_limit_loaded(probe_target *t, json_t *out, propane_error *err) {
+    return count_compiles(t, "memory", true, out, err);
+}
+
+static propane_status ask_surfaces(probe_target *t, json_t *out, propane_error *err) {
+    static const char uneven[] =
+        "tensor<fp16, [1, 400, 1, 64]> a, tensor<fp16, [1, 1, 1, 64]> b) {\n"
+        "        tensor<fp16, [1, 400, 1, 64]> y = add(x = a, y = b)[name = string(\"y\")];\n    } -> (y);\n";
+    static const char narrow[] =
+        "tensor<fp16, [1, 4, 1, 8]> a, tensor<fp16, [1, 4, 1, 8]> b) {\n"
+        "        tensor<fp16, [1, 4, 1, 8]> y = sub(x = a, y = b)[name = string(\"y\")];\n    } -> (y);\n";
+    static float y[400 * 64], a[32], b[32];
+    char uri[200];
+    propane_error why = {0};
+    bool any = probe_run(t, probe_uri(t, "memory", "sizes=any", uri), uneven, NULL, y, &why) == PROPANE_OK;
+    if (!any) probe_say(out, "why_uneven", "%s", why.text);
+    bool even = probe_run(t, probe_uri(t, "memory", "sizes=equal", uri), uneven, NULL, y, &why) == PROPANE_OK;
+    if (!even) probe_say(out, "why_even", "%s", why.text);
+    for (int k = 0; k < 32; k++) a[k] = (float)k, b[k] = 1;
+    rig r = {0};
+    long long row = 0;
+    bool right = rig_open_text(&r, t->uri, narrow, &why) == PROPANE_OK;
+    if (right) row = (long long)rig_io(&r, 0)->stride[1];
+    right = right && rig_put(&r, 0, a, &why) == PROPANE_OK && rig_put(&r, 1, b, &why) == PROPANE_OK &&
+            rig_run(&r, &why) == PROPANE_OK && rig_take(&r, 0, y, &why) == PROPANE_OK;
+    for (int k = 0; k < 32 && right; k++) right = y[k] == (float)k - 1;
+    rig_close(&r);
+    probe_value(out, "row_of_16_bytes_takes", (double)row);
+    probe_say(out, "answer",
+              "inputs of different sizes: %s; made equal: %s; rows of 16 bytes lie %lld apart and are read %s",
+              any ? "taken" : "refused", even ? "taken" : "refused", row, right ? "right" : "wrong");
+    return PROPANE_OK;
+}
+
+static propane_status ask_unused(probe_target *t, json_t *out, propane_error *err) {
+    static float x[N], y[N];
+    const float *in[] = {x, x};
+    static const char body[] =
+        T " spare, " T " x) {\n        " T " y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n";
+    for (int k = 0; k < N; k++) x[k] = 2;
+    PROPANE_TRY(probe_run(t, t->uri, body, in, y, err));
+    probe_say(out, "answer", "a program with an input that it does not use computes %s", y[0] == 4 ? "right" : "wrong");
+    return PROPANE_OK;
+}
+
+/* What the driver itself chooses at open. */
+static propane_status ask_ways(probe_target *t, json_t *out, propane_error *err) {
+    static const char *const routes[] = {"memory", "client"};
+    char uri[200];
+    for (int k = 0; k < 2; k++) {
+        propane_device *d = NULL;
+        propane_error why = {0};
+        bool there = propane_device_open(probe_uri(t, routes[k], "dispatch=auto", uri), &d, &why) == PROPANE_OK;
+        const char *note = there ? propane_device_describe(d)->note : why.text;
+        probe_say(out, routes[k], "%s", note);
+        if (k == 0) probe_say(out, "answer", "%s", note);
+        propane_device_close(d);
+    }
+    return PROPANE_OK;
+}
+
+/* Three functions at once, each with its own constant, in one compiled program. */
+static propane_status compile_three(const char *uri, propane_compile_report *report, propane_error *err) {
+    propane_module *modules[3] = {NULL};
+    propane_compile_item items[3] = {{NULL}};
+    propane_device *d = NULL;
+    propane_status status = propane_device_open(uri, &d, err);
+    for (int k = 0; k < 3 && status == PROPANE_OK; k++) {
+        status = times(k + 2, &modules[k], err);
+        items[k].module = modules[k];
+    }
+    if (status == PROPANE_OK) status = propane_program_compile_all(d, items, 3, NULL, report, err);
+    for (int k = 0; k < 3; k++) {
+        propane_program_free(items[k].program);
+        propane_module_free(modules[k]);
+    }
+    propane_device_close(d);
+    return status;
+}
+
+static propane_status ask_procedures(probe_target *t, json_t *out, propane_error *err) {
+    static const char *const routes[] = {"memory", "client"};
+    char uri[200];
+    for (int k = 0; k < 2; k++) {
+        propane_compile_report report = {0};
+        propane_error why = {0};
+        propane_status status = compile_three(probe_uri(t, routes[k], "procedures=auto", uri), &report, &why);
+        const char *words = status == PROPANE_OK ? report.how : why.text;
+        probe_say(out, routes[k], "%s", words);
+        if (status != PROPANE_OK || !report.procedures) t->refused = true;
+        if (k == 0) probe_say(out, "answer", "%s", words);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status ask_statistics(probe_target *t, json_t *out, propane_error *err) {
+    rig_time time;
+    PROPANE_TRY(sweep_engine(t->uri, 200000000, &time, err));
+    probe_value(out, "host_us", (double)time.best_ns / 1000);
+    if (time.engine_ns >= 0) {
+        probe_value(out, "engine_us", (double)time.engine_ns / 1000);
+        probe_say(out, "answer", "yes: %.2f us of %.2f", (double)time.engine_ns / 1000, (double)time.best_ns / 1000);
+    } else {
+        probe_say(out, "answer", "not given by this engine");
+    }
+    return PROPANE_OK;
+}
+
+static propane_status ask_trial(propane_status (*trial)(text *answer, propane_error *err), json_t *out,
+                                propane_error *err) {
+    text answer = {0};
+    propane_status status = trial(&answer, err);
+    if (status == PROPANE_OK) probe_say(out, "answer", "%s", answer.data ? answer.data : "");
+    text_deinit(&answer);
+    return status;
+}
+
+static propane_status ask_events(probe_target *t, json_t *out, propane_error *err) {
+    return ask_trial(ane_try_events, out, err);
+}
+
+static propane_status ask_chaining(probe_target *t, json_t *out, propane_error *err) {
+    return ask_trial(ane_try_chaining, out, err);
+}
+
+static propane_status ask_machine(probe_target *t, json_t *out, propane_error *err) {
+    char architecture[60] = "?", build[60] = "?";
+    int64_t cores = 0;
+    const ane_api *a;
+    text list = {0};
+    PROPANE_TRY(ane_api_get(&a, err));
+    ane_machine(a, architecture, &cores, build);
+    ane_api_list(&list);
+    json_t *missing = json_array();
+    for (char *line = list.data; line && *line;) {
+        size_t length = strcspn(line, "\n");
+        if (strncmp(line, "there", 5) != 0) json_array_append_new(missing, json_stringn(line, length));
+        line += length + (line[length] == '\n');
+    }
+    probe_say(out, "architecture", "%s", architecture);
+    probe_say(out, "build", "%s", build);
+    probe_value(out, "cores", (double)cores);
+    probe_say(out, "answer",
+              "%s, %d cores, system build %s; %d of the names that the driver knows are missing or differ",
+              architecture, (int)cores, build, (int)json_array_size(missing));
+    json_object_set_new(out, "missing", missing);
+    text_deinit(&list);
+    return PROPANE_OK;
+}
+
+const probe_question probe_engine[] = {
+    {"machine", "Which engine is it, and are all names there?", true, ask_machine},
+    {"symbol-order", "In which order are inputs bound?", true, ask_order},
+    {"dialect", "Which form of the text is taken?", true, ask_dialect},
+    {"surfaces", "Must surfaces be of one size, and how are rows padded?", true, ask_surfaces},
+    {"unused-input", "Does an input that is not used shift the others?", true, ask_unused},
+    {"limit-memory", "How many programs may a process compile in memory?", true, ask_limit_memory},
+    {"limit-client", "How many through the client?", true, ask_limit_client},
+    {"limit-loaded", "How many may be loaded at once?", true, ask_limit_loaded},
+    {"ways", "Which way to evaluate is the fastest that answers right?", true, ask_ways},
+    {"procedures", "Can several functions be procedures of one compiled program?", true, ask_procedures},
+    {"statistics", "Does the engine tell its own time?", true, ask_statistics},
+    {"events", "Do shared events answer?", true, ask_events},
+    {"chaining", "Can requests be chained?", true, ask_chaining},
+    {NULL, NULL, false, NULL},
+};

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the probe's questions about single operations that notes contradict each other on, and about one surface in two
+ * requests. An operation that is taken is also checked: what it gives tells whether it was computed or passed over.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "cli/device_lab/selftest.h"
+
+#define T "tensor<fp16, [1, 32, 1, 32]>"
+#define S "tensor<fp16, [1, 1, 32, 32]>"
+enum { N = 32 * 32 };
+
+/* Adds "NAME taken" or "NAME refused" to words, and the reason or the error of the values to out. */
+static void tell(json_t *out, char *words, size_t size, const char *name, bool taken, double worst,
+                 const propane_error *why) {
+    const size_t used = strlen(words);
+    snprintf(words + used, size - used, "%s%s %s", used ? ", " : "", name, taken ? "taken" : "refused");
+    if (taken)
+        probe_value(out, name, worst);
+    else
+        probe_say(out, name, "%s", why->text);
+}
+
+static propane_status ask_operations(probe_target *t, json_t *out, propane_error *err) {
+    static const char mean_head[] =
+        "        tensor<int32, [1]> axes = const()[name = string(\"axes\"), val = tensor<int32, [1]>([1])];\n";
+    static const struct {
+        const char *name, *constants, *result, *call;
+    } forms[] = {
+        {"silu", "", T, "silu(x = x)"},
+        {"reduce_mean", "        bool keep = const()[name = string(\"keep\"), val = bool(true)];\n",
+         "tensor<fp16, [1, 1, 1, 32]>", "reduce_mean(x = x, axes = axes, keep_dims = keep)"},
+        {"layer_norm", "        fp16 epsilon = const()[name = string(\"epsilon\"), val = fp16(0x1p-10)];\n", T,
+         "layer_norm(x = x, axes = axes, epsilon = epsilon)"},
+    };
+    static float x[N], y[N];
+    const float *in[] = {x};
+    char body[700], words[200] = "";
+    for (int k = 0; k < N; k++)
+        x[k] = (float)(k / 32 % 4) - 1; /* channels -1, 0, 1, 2 and so on: mean 0.5, variance 1.25 */
+    for (int f = 0; f < 3; f++) {
+        propane_error why = {0};
+        double worst = 0;
+        snprintf(body, sizeof body, T " x) {\n%s%s        %s y = %s[name = string(\"y\")];\n    } -> (y);\n",
+                 f ? mean_head : "", forms[f].constants, forms[f].result, forms[f].call);
+        const bool taken = probe_run(t, t->uri, body, in, y, &why) == PROPANE_OK;
+        for (int k = 0; k < (f == 1 ? 32 : N) && taken; k++) {
+            const double v = (double)x[k], want[] = {v / (1 + exp(-v)), 0.5, (v - 0.5) / sqrt(1.25 + 0x1p-10)};
+            worst = fmax(worst, fabs((double)y[k] - want[f]));
+        }
+        tell(out, words, sizeof words, forms[f].name, taken, worst, &why);
+    }
+    (void)err;
+    probe_say(out, "answer", "%s; the numbers are their largest errors", words);
+    return PROPANE_OK;
+}
+
+/* Queries of zeros weigh all keys alike, so the result is the mean of the rows that the mask leaves. */
+static propane_status ask_attention_mask(probe_target *t, json_t *out, propane_error *err) {
+    static const char body[] =
+        S " q, " S " k, " S " v, " S " mask) {\n        " S
+          " y = scaled_dot_product_attention(query = q, key = k, value = v, attn_mask = mask)[name = string(\"y\")];\n"
+          "    } -> (y);\n";
+    static float q[N], v[N], mask[N], y[N];
+    const float *in[] = {q, q, v, mask};
+    for (int k = 0; k < N; k++) v[k] = (float)(k / 32), mask[k] = k % 32 < 8 ? 0 : -30000;
+    PROPANE_TRY(probe_run(t, t->uri, body, in, y, err));
+    const bool obeyed = fabsf(y[0] - 3.5f) < 0.1f, ignored = fabsf(y[0] - 15.5f) < 0.1f;
+    probe_value(out, "mean_of_rows", y[0]);
+    probe_say(out, "answer", "scaled_dot_product_attention is taken; its mask is %s",
+              obeyed    ? "obeyed"
+              : ignored ? "ignored"
+                        : "neither obeyed nor ignored");
+    return PROPANE_OK;
+}
+
+static propane_status ask_gather(probe_target *t, json_t *out, propane_error *err) {
+    static const char body[] = T
+        " x) {\n        int32 axis = const()[name = string(\"axis\"), val = int32(1)];\n"
+        "        tensor<int32, [4]> rows = const()[name = string(\"rows\"), val = tensor<int32, [4]>([3, 0, 31, 3])];\n"
+        "        tensor<fp16, [1, 4, 1, 32]> y = gather(x = x, indices = rows, axis = axis)[name = "
+        "string(\"y\")];\n    } -> (y);\n";
+    static const float want[4] = {3, 0, 31, 3};
+    static float x[N], y[4 * 32];
+    const float *in[] = {x};
+    bool right = true;
+    for (int k = 0; k < N; k++) x[k] = (float)(k / 32);
+    PROPANE_TRY(probe_run(t, t->uri, body, in, y, err));
+    for (int k = 0; k < 4 * 32; k++) right = right && y[k] == want[k / 32];
+    probe_say(out, "answer", "gather by constant indices is taken and %s", right ? "right" : "wrong");
+    return PROPANE_OK;
+}
+
+/* The first request's input surface in a second request, both in flight. */
+static propane_status share_input(rig *r, propane_request **second, float *y, propane_error *err) {
+    propane_buffer *out = NULL;
+    PROPANE_TRY(propane_buffer_create(r->device, rig_io(r, 1)->bytes, &out, err));
+    r->buffers[2] = r->buffers[1], r->buffers[1] = out; /* rig_close frees both */
+    const propane_binding bindings[] = {{rig_io(r, 0)->name, r->buffers[0]}, {rig_io(r, 1)->name, out}};
+    PROPANE_TRY(propane_request_create(r->program, bindings, 2, second, err));
+    propane_request *const both[] = {r->request, *second};
+    PROPANE_TRY(propane_submit(both, 2, err));
+    PROPANE_TRY(propane_wait(r->request, NULL, err));
+    PROPANE_TRY(propane_wait(*second, NULL, err));
+    return rig_take(r, 0, y, err);
+}
+
+static propane_status ask_shared(probe_target *t, json_t *out, propane_error *err) {
+    static float x[N], y[N];
+    rig r = {0};
+    propane_request *second = NULL;
+    for (int k = 0; k < N; k++) x[k] = 3;
+    propane_status status = rig_open_text(
+        &r, t->uri, T " x) {\n        " T " y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n", err);
+    if (status == PROPANE_OK) status = rig_put(&r, 0, x, err);
+    if (status == PROPANE_OK) status = share_input(&r, &second, y, err);
+    propane_request_free(second);
+    rig_close(&r);
+    if (status != PROPANE_OK) return status;
+    probe_say(out, "answer", "an input surface in two requests at once is taken, what the second gives is %s",
+              y[0] == 6 && y[N - 1] == 6 ? "right" : "wrong");
+    return PROPANE_OK;
+}
+
+const probe_question probe_forms[] = {
+    {"operations", "Are silu, reduce_mean and layer_norm taken?", false, ask_operations},
+    {"attention-mask", "Is attention as one operation taken, and its mask obeyed?", false, ask_attention_mask},
+    {"gather", "Is gather taken?", false, ask_gather},
+    {"shared-surface", "May two requests share a surface?", false, ask_shared},
+    {NULL, NULL, false, NULL},
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the names inside a run's folder.
+ */
+#include "cli/run/run_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/text.h"
+#include "mil/coreml/package.h"
+#include "model/files/diagnose_folder.h"
+#include "model/files/store.h"
+#include "train/checkpoint.h"
+#include "train/trainer.h"
+
+char *run_path(const char *dir, const char *name) {
+    size_t bytes = strlen(dir) + strlen(name) + 2;
+    char *path = mem_alloc(bytes);
+    if (path) snprintf(path, bytes, "%s/%s", dir, name);
+    return path;
+}
+
+bool run_holds(const char *dir, const char *name) {
+    char *path = run_path(dir, name);
+    bool there = path && file_exists(path);
+    mem_free(path);
+    return there;
+}
+
+/* In a model's folder, or beside a model's file. */
+static propane_status tokenizer_in(const char *dir, tokenizer **out, propane_error *err) {
+    static const char *const names[] = {RUN_TOKENIZER, "tokenizer.json"};
+    *out = NULL;
+    for (int i = 0; i < 2; i++) {
+        char *path = run_path(dir, names[i]);
+        if (!path) return propane_fail_memory(err, strlen(dir));
+        bool there = file_exists(path);
+        propane_status status = there ? tokenizer_read(path, out, err) : PROPANE_OK;
+        mem_free(path);
+        if (there) return status;
+    }
+    return PROPANE_OK;
+}
+
+propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err) {
+    const char *from = given ? given : model, *slash = strrchr(from, '/');
+    bool is_dir = file_is_dir(from);
+    char dir[1000];
+    if (!is_dir && (given || text_ends_with(model, ".gguf"))) return tokenizer_read(from, out, err);
+    if (is_dir)
+        snprintf(dir, sizeof dir, "%s", from);
+    else
+        snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - from) : 1, slash ? from : ".");
+    PROPANE_TRY(tokenizer_in(dir, out, err));
+    if (*out) return PROPANE_OK;
+    if (is_dir) return folder_explain(dir, FOLDER_TOKENIZER, err);
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                        "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
+}
+
+propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *t, propane_error *err) {
+    int64_t own = tokenizer_vocab_size(t);
+    if (own <= rows && own > rows / 2) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s has a vocabulary of %" PRId64 ", the tokenizer one of %" PRId64
+                        ": they do not belong together%s",
+                        model, rows, own,
+                        own > rows && own - rows <= rows / 4
+                            ? "; if tokens were added, make room for them, in Python: model.resize_token_embeddings"
+                            : "");
+}
+
+/* Is the checkpoint one of adapters alone? */
+static bool trains_adapter(const char *dir) {
+    train_options options;
+    propane_error none = {0};
+    char *path = run_path(dir, TRAIN_CHECKPOINT);
+    arena *a = arena_create();
+    train_options_default(&options);
+    bool yes = path && a && train_checkpoint_recall(path, a, &options, &none) == PROPANE_OK && options.lora_rank > 0;
+    arena_free(a);
+    mem_free(path);
+    return yes;
+}
+
+bool run_is_model(const char *path) {
+    model_form form;
+    propane_error none = {0};
+    return !mil_is_program_folder(path) && !text_ends_with(path, ".mil") && !text_ends_with(path, ".mlmodel") &&
+           model_store_form(path, &form, &none) == PROPANE_OK;
+}
+
+propane_status run_config(const char *path, model_config *out, propane_error *err) {
+    if (!file_is_dir(path) && text_ends_with(path, ".json")) return model_config_read(path, out, err);
+    return model_store_config(path, out, err);
+}
+
+propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err) {
+    if (!adapter && model_adapter_is(model) && !run_holds(model, "model.safetensors"))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s holds an adapter and no model; give the model that it is for, and --adapter %s", model,
+                            model);
+    if (run_holds(model, TRAIN_CHECKPOINT) && !run_holds(model, "model.safetensors") && trains_adapter(model))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s holds an adapter's run that is not done, and no model; end it with --resume first "
+                            "(--steps says where)",
+                            model);
+    PROPANE_TRY(model_store_read(model, out, err));
+    propane_status status = adapter ? model_adapter_read(*out, adapter, err) : PROPANE_OK;
+    if (status == PROPANE_OK && adapter) status = model_lora_merge(*out, err);
+    if (status == PROPANE_OK) return status;
+    model_weights_free(*out);
+    *out = NULL;
+    return status;
+}
+
+propane_status run_copy_chat(const char *model, const char *dir, propane_error *err) {
+    static const char *const names[] = {"tokenizer_config.json", "chat_template.jinja"};
+    const char *slash = strrchr(model, '/');
+    char folder[1000];
+    if (file_is_dir(model))
+        snprintf(folder, sizeof folder, "%s", model);
+    else
+        snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - model) : 1, slash ? model : ".");
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < 2 && status == PROPANE_OK; i++) {
+        char *from = run_path(folder, names[i]), *to = run_path(dir, names[i]), *data = NULL;
+        size_t length = 0;
+        if (!from || !to) status = propane_fail_memory(err, strlen(folder));
+        bool there = status == PROPANE_OK && file_exists(from) && !file_same(from, to);
+        if (there) status = file_read(from, (size_t)32 << 20, &data, &length, err);
+        if (there && status == PROPANE_OK) status = file_write(to, data, length, err);
+        mem_free(data);
+        mem_free(from);
+        mem_free(to);
+    }
+    return status;
+}
+
+/* A `propane watch` that looks whether the folder is locked holds it for a moment. false: somebody holds it for longer. */
+static bool lock_folder(int fd) {
+    const struct timespec rest = {0, 20000000};
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if (errno != EWOULDBLOCK) return true;
+        if (i == 50) return false;
+        (void)nanosleep(&rest, NULL);
+    }
+    return true;
+}
+
+propane_status run_begin(const char *dir, bool resume, bool holds_model, int *lock, propane_error *err) {
+    bool run = run_holds(dir, TRAIN_CHECKPOINT);
+    if (resume && !run)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s: there is no checkpoint to resume from; leave out --resume to start", dir);
+    if (!resume && run)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s already holds a run: go on with --resume, or give another --run", dir);
+    if (!resume && holds_model)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s already holds a model, which this run would overwrite: give another --run", dir);
+    return run_lock(dir, lock, err);
+}
+
+propane_status run_lock(const char *dir, int *lock, propane_error *err) {
+    *lock = -1;
+    PROPANE_TRY(file_make_dir(dir, err));
+    if (access(dir, W_OK) != 0)
+        return propane_fail(err, PROPANE_ERR_IO, "cannot write into %s: %s", dir, strerror(errno));
+    int fd =
+        open(dir, O_RDONLY | O_CLOEXEC); /* the folder itself is locked: no file is left behind, whatever happens */
+    if (fd >= 0 && !lock_folder(fd)) {
+        close(fd);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: another process is training in this folder; wait for it, or give another --run", dir);
+    }
+    *lock = fd; /* file systems without locks: -1 or a lock that does nothing */
+    return PROPANE_OK;
+}
+
+void run_unlock(const char *dir, int lock) {
+    if (lock < 0) return;
+    (void)rmdir(dir); /* refused by the system where there is something in it */
+    close(lock);
+}

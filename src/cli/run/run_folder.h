@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT
+ * What the command keeps in a run's folder beside the trainer's files, and how it finds a model's tokenizer.
+ */
+#ifndef CLI_RUN_RUN_FOLDER_H
+#define CLI_RUN_RUN_FOLDER_H
+
+#include <stdbool.h>
+
+#include "model/arch/model_tensors.h"
+#include "model/text/tokenizer.h"
+
+#define RUN_TOKENIZER "tokenizer.propane.json"
+
+/* DIR/NAME; mem_free it. NULL: no memory. */
+char *run_path(const char *dir, const char *name);
+/* The tokenizer that was given (a file, or a folder with one), or else the one in the model's folder. Neither: an error that names --tokenizer. */
+PROPANE_CHECK propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err);
+
+/* Do they belong together? An embedding may have more rows than there are ids (it is filled up to a round number), but not
+ * fewer, and not twice as many. */
+PROPANE_CHECK propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *t, propane_error *err);
+
+/* Is it a language model, in any form that is read, and no program? */
+bool run_is_model(const char *path);
+/* A model's configuration: of a model in any form, or a .json file that is one. */
+PROPANE_CHECK propane_status run_config(const char *path, model_config *out, propane_error *err);
+/* The model with an adapter's (NULL: none) matrices added to its own. Programs take weights as inputs, so nothing is compiled
+ * for it. */
+PROPANE_CHECK propane_status run_model(const char *model, const char *adapter, model_weights **out, propane_error *err);
+
+/* Copies what says how a model talks (tokenizer_config.json, chat_template.jinja) from the model's folder, or from beside
+ * its file, into the run's; what is not there is left out. */
+PROPANE_CHECK propane_status run_copy_chat(const char *model, const char *dir, propane_error *err);
+
+bool run_holds(const char *dir, const char *name);
+/* A fresh run gets a folder of its own and overwrites no model; a run that died before its first checkpoint is no loss. A
+ * resumed one must have a checkpoint. Nobody else may train there meanwhile: run_lock. */
+PROPANE_CHECK propane_status run_begin(const char *dir, bool resume, bool holds_model, int *lock, propane_error *err);
+/* Makes the folder where there is none and keeps other runs out of it until the process ends or unlocks it. */
+PROPANE_CHECK propane_status run_lock(const char *dir, int *lock, propane_error *err);
+/* A folder in which nothing was written is removed again. -1: does nothing. */
+void run_unlock(const char *dir, int lock);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT
+ * Owns log.jsonl. Writing never fails the run: what cannot be written is left out. Reading takes what is there: a line that
+ * is cut off waits for its end, a damaged one is counted and passed over.
+ */
+#include "cli/run/run_log.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/memory.h"
+#include "cli/run/run_folder.h"
+
+double run_peak_memory(void) {
+    struct rusage use;
+    if (getrusage(RUSAGE_SELF, &use) != 0) return -1;
+#ifdef __APPLE__
+    return (double)use.ru_maxrss;
+#else
+    return (double)use.ru_maxrss * 1024;
+#endif
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------------------- */
+
+void run_log_open(run_log *l, const char *dir, bool resume) {
+    char *path = run_path(dir, RUN_LOG);
+    *l = (run_log){0};
+    if (path) l->file = fopen(path, resume ? "a" : "w");
+    mem_free(path);
+}
+
+void run_log_close(run_log *l) {
+    if (l->file) fclose(l->file);
+    text_deinit(&l->line);
+    *l = (run_log){0};
+}
+
+static void put_line(run_log *l) {
+    text_append(&l->line, "\n");
+    if (l->file && !l->line.failed) {
+        fwrite(l->line.data, 1, l->line.length, l->file);
+        fflush(l->file);
+    }
+    l->line.length = 0;
+}
+
+void run_log_write(run_log *l, json_t *object) {
+    char *data = l->file && object ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (data) {
+        text_append(&l->line, data);
+        put_line(l);
+    }
+    free(data);
+    json_decref(object);
+}
+
+static void number(text *out, const char *name, double value) {
+    if (isfinite(value)) text_printf(out, ",\"%s\":%.9g", name, value);
+}
+
+static void put_power(text *out, const energy_reading *power) {
+    for (int i = 0; power && i < ENERGY_PARTS; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "%s_j", energy_part_name((energy_part)i));
+        if (power->why[i])
+            text_printf(out, ",\"%s\":null", name);
+        else
+            number(out, name, power->joules[i]);
+    }
+}
+
+void run_log_step(run_log *l, const train_report *r, double seconds, const energy_reading *power) {
+    if (!l->file) return;
+    text_printf(&l->line, "{\"step\":%lld", (long long)r->step);
+    number(&l->line, "loss", r->loss);
+    number(&l->line, "lr", r->lr);
+    number(&l->line, "gradient_norm", r->gradient_norm);
+    number(&l->line, "loss_scale", r->loss_scale);
+    number(&l->line, "tokens_per_s", r->tokens_per_s);
+    number(&l->line, "device_ms", r->device_ms);
+    number(&l->line, "host_ms", r->host_ms);
+    number(&l->line, "seconds", seconds);
+    number(&l->line, "memory", run_peak_memory());
+    if (r->simulated.simulated && r->device_ms > 0)
+        number(&l->line, "watts", r->simulated.energy_j / (r->device_ms / 1e3));
+    put_power(&l->line, power);
+    if (r->skipped) text_append(&l->line, ",\"skipped\":true");
+    text_append(&l->line, "}");
+    put_line(l);
+}
+
+void run_log_evaluation(run_log *l, const train_evaluation *e) {
+    if (!l->file) return;
+    text_printf(&l->line, "{\"step\":%lld", (long long)e->step);
+    number(&l->line, "val_loss", e->val_loss);
+    if (e->val_nats_per_byte >= 0) number(&l->line, "val_nats_per_byte", e->val_nats_per_byte);
+    text_append(&l->line, "}");
+    put_line(l);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+
+void run_history_deinit(run_history *h) {
+    json_decref(h->start);
+    mem_free(h->points);
+    mem_free(h->values);
+    text_deinit(&h->rest);
+    *h = (run_history){0};
+}
+
+const char *run_history_text(const run_history *h, const char *key, const char *otherwise) {
+    const char *value = json_string_value(json_object_get(h->start, key));
+    return value ? value : otherwise;
+}
+
+double run_history_number(const run_history *h, const char *key, double otherwise) {
+    const json_t *value = json_object_get(h->start, key);
+    return json_is_number(value) ? json_number_value(value) : otherwise;
+}
+
+double run_history_smooth(const run_history *h) {
+    double smooth = NAN;
+    int64_t begin = h->count > 200 ? h->count - 200 : 0; /* 0.95^200 is nothing */
+    for (int64_t i = begin; i < h->count; i++)
+        if (isfinite(h->points[i].loss))
+            smooth = isnan(smooth) ? h->points[i].loss : 0.95 * smooth + 0.05 * h->points[i].loss;
+    return smooth;
+}
+
+static double get(const json_t *o, const char *key) {
+    const json_t *value = json_object_get(o, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static propane_status grow(void **list, int64_t count, int64_t *room, size_t size, propane_error *err) {
+    if (count < *room) return PROPANE_OK;
+    int64_t more = *room ? 2 * *room : 256;
+    void *wider = mem_resize(*list, (size_t)more * size);
+    if (!wider) return propane_fail_memory(err, (size_t)more * size);
+    *list = wider;
+    *room = more;
+    return PROPANE_OK;
+}
+
+static void take_power(run_point *p, const json_t *o) {
+    for (int i = 0; i < ENERGY_PARTS; i++) {
+        char name[20];
+        snprintf(name, sizeof name, "%s_j", energy_part_name((energy_part)i));
+        p->powered |= json_object_get(o, name) != NULL;
+        p->joules[i] = get(o, name);
+    }
+}
+
+bool run_history_joules(const run_history *h, const run_point *of, char out[200]) {
+    int64_t first = of ? of - h->points : 0, end = of ? first + 1 : h->count, powered = 0;
+    size_t used = 0;
+    out[0] = 0;
+    for (int64_t k = first; k < end; k++) powered += h->points[k].powered;
+    for (int i = 0; powered && i < ENERGY_PARTS && used < 150; i++) {
+        double sum = 0;
+        int64_t known = 0;
+        for (int64_t k = first; k < end; k++)
+            if (h->points[k].powered && isfinite(h->points[k].joules[i])) sum += h->points[k].joules[i], known++;
+        used += (size_t)snprintf(out + used, 200 - used, "%s%s ", used ? ", " : "", energy_part_name((energy_part)i));
+        used += (size_t)(known ? snprintf(out + used, 200 - used, "%.3g J", sum / (double)known)
+                               : snprintf(out + used, 200 - used, "unknown"));
+    }
+    return powered > 0;
+}
+
+static propane_status take(run_history *h, const json_t *o, propane_error *err) {
+    const char *event = json_string_value(json_object_get(o, "event"));
+    int64_t step = (int64_t)json_integer_value(json_object_get(o, "step"));
+    if (event) {
+        snprintf(h->state, sizeof h->state, "%s", strcmp(event, "start") == 0 ? "running" : event);
+        if (strcmp(event, "start") != 0) return PROPANE_OK;
+        json_decref(h->start);
+        h->start = json_deep_copy(o);
+        return h->start ? PROPANE_OK : propane_fail_memory(err, 0);
+    }
+    if (json_object_get(o, "val_loss")) {
+        while (h->value_count > 0 && h->values[h->value_count - 1].step >= step) h->value_count--;
+        PROPANE_TRY(grow((void **)&h->values, h->value_count, &h->value_room, sizeof *h->values, err));
+        h->values[h->value_count++] = (run_value){step, get(o, "val_loss"), get(o, "val_nats_per_byte")};
+    } else if (json_object_get(o, "step")) { /* done again after a resume: what came before does not count */
+        while (h->count > 0 && h->points[h->count - 1].step >= step) h->count--;
+        PROPANE_TRY(grow((void **)&h->points, h->count, &h->room, sizeof *h->points, err));
+        h->points[h->count++] = (run_point){step,
+                                            get(o, "loss"),
+                                            get(o, "lr"),
+                                            get(o, "gradient_norm"),
+                                            get(o, "tokens_per_s"),
+                                            get(o, "device_ms"),
+                                            get(o, "host_ms"),
+                                            get(o, "seconds"),
+                                            get(o, "memory"),
+                                            get(o, "watts"),
+                                            .powered = false};
+        take_power(&h->points[h->count - 1], o);
+    }
+    return PROPANE_OK;
+}
+
+propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err) {
+    text_append_n(&h->rest, data, length);
+    if (h->rest.failed) return propane_fail_memory(err, length);
+    size_t at = 0;
+    for (const char *end; at < h->rest.length && (end = memchr(h->rest.data + at, '\n', h->rest.length - at));) {
+        size_t n = (size_t)(end - (h->rest.data + at));
+        json_t *o = json_loadb(h->rest.data + at, n, 0, NULL);
+        propane_status status = json_is_object(o) ? take(h, o, err) : PROPANE_OK;
+        h->damaged += n > 0 && !json_is_object(o);
+        json_decref(o);
+        if (status != PROPANE_OK) return status;
+        at += n + 1;
+    }
+    memmove(h->rest.data, h->rest.data + at, h->rest.length - at);
+    h->rest.length -= at;
+    return PROPANE_OK;
+}
+
+propane_status run_history_read(run_history *h, const char *path, bool *more, propane_error *err) {
+    char block[1 << 16];
+    size_t got;
+    *more = false;
+    FILE *file = fopen(path, "rb");
+    if (!file && (errno == ENOENT || errno == ENOTDIR))
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no run with a log in this folder",
+                            path);
+    if (!file) return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", path, strerror(errno));
+    propane_status status = PROPANE_OK;
+    if (fseek(file, 0, SEEK_END) == 0 && ftell(file) < h->offset) run_history_deinit(h); /* another run began there */
+    if (fseek(file, (long)h->offset, SEEK_SET) != 0)
+        status = propane_fail(err, PROPANE_ERR_IO, "cannot read %s: it is not a file", path);
+    while (status == PROPANE_OK && (got = fread(block, 1, sizeof block, file)) > 0) {
+        h->offset += (int64_t)got;
+        *more = true;
+        status = run_history_feed(h, block, got, err);
+    }
+    fclose(file);
+    return status;
+}

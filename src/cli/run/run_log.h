@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * A run's log, log.jsonl in its folder: one JSON object a line, appended as things happen, so that it survives whatever ends
+ * the run. A resumed run appends; where steps were done twice the later record counts.
+ *
+ *   {"event":"start", ...}     configuration and machine, at every start of the process
+ *   {"step":7,"loss":...}      a step; {"step":7,"val_loss":...} an evaluation
+ *   {"event":"done", ...}      also "stopped", "failed", "restart"
+ */
+#ifndef CLI_RUN_RUN_LOG_H
+#define CLI_RUN_RUN_LOG_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/energy.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "train/trainer.h"
+
+#define RUN_LOG "log.jsonl"
+
+typedef struct run_log {
+    FILE *file; /* NULL: nothing is written */
+    text line;
+} run_log;
+
+/* A fresh run's log begins anew. A folder that cannot be written to is the checkpoint's trouble, not the log's. */
+void run_log_open(run_log *l, const char *dir, bool resume);
+void run_log_close(run_log *l);
+/* Takes the object over. */
+void run_log_write(run_log *l, json_t *object);
+/* `power`: what the machine used for the step; NULL: nobody asked. */
+void run_log_step(run_log *l, const train_report *r, double seconds, const energy_reading *power);
+void run_log_evaluation(run_log *l, const train_evaluation *e);
+
+/* ---- reading --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct run_point {
+    int64_t step;
+    double loss, lr, norm, tokens_per_s, device_ms, host_ms, seconds, memory, watts; /* NAN: not known */
+    bool powered; /* with joules, known ones or not */
+    double joules[ENERGY_PARTS];
+} run_point;
+
+typedef struct run_value {
+    int64_t step;
+    double loss, per_byte;
+} run_value;
+
+typedef struct run_history {
+    json_t *start;  /* the newest "start"; NULL: none yet */
+    char state[16]; /* the newest event: "running", "done", "stopped", "failed", "restart" */
+    run_point *points;
+    int64_t count, room;
+    run_value *values;
+    int64_t value_count, value_room;
+    text rest;       /* a line that is not complete yet */
+    int64_t offset;  /* bytes of the file that were read */
+    int64_t damaged; /* lines that could not be read */
+} run_history;
+
+/* Reads what was appended since the last call; *more tells whether there was anything. A file that became shorter is read
+ * anew. */
+PROPANE_CHECK propane_status run_history_read(run_history *h, const char *path, bool *more, propane_error *err);
+PROPANE_CHECK propane_status run_history_feed(run_history *h, const char *data, size_t length, propane_error *err);
+void run_history_deinit(run_history *h);
+/* Of the start record; `otherwise` where there is none. */
+const char *run_history_text(const run_history *h, const char *key, const char *otherwise);
+double run_history_number(const run_history *h, const char *key, double otherwise);
+/* Mean loss of the last points, weighted as the progress display does. */
+double run_history_smooth(const run_history *h);
+/* "cpu 3.21 J, gpu unknown, ...": of one step, or (NULL) the mean of all. False: nobody asked for them. */
+bool run_history_joules(const run_history *h, const run_point *of, char out[200]);
+/* Bytes of memory at most in use so far by this process; negative: not known. */
+double run_peak_memory(void);
+
+#endif

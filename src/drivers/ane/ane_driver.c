@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT
+ * The ane driver: Apple's Neural Engine through the private framework AppleNeuralEngine, without Core ML. One idea: a
+ * program is compiled and evaluated by the same calls that the system's own clients make, each checked before it is made
+ * (objc.h), and nothing is ever computed elsewhere instead. It is compiled on every system and says where it cannot work.
+ *
+ *   ane, ane:memory, ane:client          the route (model.c)
+ *   behind it: ?dispatch=standard|direct|realtime|auto how a request is evaluated (dispatch_select.c)
+ *   &procedures=off|on|auto              functions that are compiled at once share a compiled program (procedures.c)
+ *   &statistics=off|on                   the engine's own times (run.c)
+ *   &dialect=short|canonical             the text's form
+ *   &qos=0..63 &budget=N &pause=SECONDS &sizes=equal|any
+ *   &names=sorted|own &literals=named|inline &defaults=written|left   only for questions to a compiler: see `propane devices --probe`
+ *
+ * None of this has run on Apple hardware: it was written from public notes and is tested against tests/standin.
+ */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "chip/check.h"
+#include "drivers/ane/ane.h"
+
+extern const propane_driver ane_driver;
+
+/* ---- options -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct choice {
+    const char *key, *word;
+    int value;
+    size_t field;
+} choice;
+
+#define FIELD(name) offsetof(ane_options, name)
+
+static const choice choices[] = {
+    {"dispatch", "standard", ANE_STANDARD, FIELD(dispatch)},
+    {"dispatch", "direct", ANE_DIRECT, FIELD(dispatch)},
+    {"dispatch", "realtime", ANE_REAL_TIME, FIELD(dispatch)},
+    {"dispatch", "auto", ANE_AUTO, FIELD(dispatch)},
+    {"procedures", "off", ANE_APART, FIELD(procedures)},
+    {"procedures", "on", ANE_TOGETHER, FIELD(procedures)},
+    {"procedures", "auto", ANE_TOGETHER_IF_PROVED, FIELD(procedures)},
+    {"statistics", "off", false, FIELD(statistics)},
+    {"statistics", "on", true, FIELD(statistics)},
+    {"dialect", "short", MIL_SHORT, FIELD(dialect)},
+    {"dialect", "canonical", MIL_CANONICAL, FIELD(dialect)},
+    {"sizes", "equal", true, FIELD(equal_size)},
+    {"sizes", "any", false, FIELD(equal_size)},
+    {"names", "sorted", false, FIELD(own_names)},
+    {"names", "own", true, FIELD(own_names)},
+    {"literals", "named", false, FIELD(inline_literals)},
+    {"literals", "inline", true, FIELD(inline_literals)},
+    {"defaults", "written", false, FIELD(leave_defaults)},
+    {"defaults", "left", true, FIELD(leave_defaults)},
+};
+enum { CHOICES = sizeof choices / sizeof choices[0] };
+
+typedef struct number {
+    const char *key;
+    int min, max;
+    size_t field;
+} number;
+
+static const number numbers[] = {
+    {"qos", 0, 63, FIELD(qos)}, {"budget", 0, 1000000, FIELD(budget)}, {"pause", 0, 3600, FIELD(pause_s)}};
+enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
+
+static propane_status fail_option(const char *key, const char *value, propane_error *err) {
+    char known[200] = "";
+    for (int i = 0; i < CHOICES; i++) {
+        size_t used = strlen(known);
+        if (strcmp(choices[i].key, key) == 0)
+            snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", choices[i].word);
+    }
+    for (int i = 0; i < NUMBERS; i++)
+        if (strcmp(numbers[i].key, key) == 0)
+            snprintf(known, sizeof known, "a number from %d to %d", numbers[i].min, numbers[i].max);
+    if (*known)
+        return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane': %s=%.60s is not known; it is %s", key, value,
+                            known);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "device 'ane': '%.60s' is not known; there are dispatch, procedures, statistics, dialect, "
+                        "sizes, names, literals, defaults, qos, budget and pause",
+                        key);
+}
+
+static propane_status set_option(ane_options *o, const char *key, const char *value, propane_error *err) {
+    for (int i = 0; i < CHOICES; i++) {
+        if (strcmp(choices[i].key, key) != 0 || strcmp(choices[i].word, value) != 0) continue;
+        memcpy((char *)o + choices[i].field, &choices[i].value, sizeof(int));
+        return PROPANE_OK;
+    }
+    for (int i = 0; i < NUMBERS; i++) {
+        char *end;
+        long n = strtol(value, &end, 10);
+        int field = (int)n;
+        if (strcmp(numbers[i].key, key) != 0 || end == value || *end || n < numbers[i].min || n > numbers[i].max)
+            continue;
+        memcpy((char *)o + numbers[i].field, &field, sizeof field);
+        return PROPANE_OK;
+    }
+    return fail_option(key, value, err);
+}
+
+propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err) {
+    *out = (ane_options){.dispatch = ANE_AUTO,
+                         .procedures = ANE_TOGETHER_IF_PROVED,
+                         .dialect = MIL_SHORT,
+                         .qos = ANE_QOS,
+                         .budget = ANE_BUDGET,
+                         .pause_s = -1,
+                         .equal_size = true};
+    size_t route = strcspn(rest, "?");
+    if (route == 6 && memcmp(rest, "client", 6) == 0)
+        out->route = ANE_ROUTE_CLIENT;
+    else if (route && !(route == 6 && memcmp(rest, "memory", 6) == 0))
+        return propane_fail(err, PROPANE_ERR_INVALID, "device 'ane:%.60s': the routes are ane:memory and ane:client",
+                            rest);
+    for (const char *at = rest + route; *at;) {
+        char key[64], value[64];
+        size_t length = strcspn(++at, "&"), name = strcspn(at, "=&");
+        snprintf(key, sizeof key, "%.*s", (int)name, at);
+        snprintf(value, sizeof value, "%.*s", name < length ? (int)(length - name - 1) : 0,
+                 at + name + (name < length));
+        PROPANE_TRY(set_option(out, key, value, err));
+        at += length;
+    }
+    return PROPANE_OK;
+}
+
+/* ---- the device ----------------------------------------------------------------------------------------------------------- */
+
+static propane_status ane_probe(propane_error *why) {
+    const ane_api *a;
+    return ane_api_get(&a, why);
+}
+
+propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out, propane_error *err) {
+    *out = mem_alloc(sizeof **out);
+    if (!*out) return propane_fail_memory(err, sizeof **out);
+    **out = (ane_device){.api = a, .options = *o};
+    if (o->pause_s < 0) (*out)->options.pause_s = a->library ? 0 : ANE_PAUSE_S; /* a stand-in shares no compiler */
+    if (pthread_mutex_init(&(*out)->mutex, NULL) == 0) return PROPANE_OK;
+    mem_free(*out);
+    *out = NULL;
+    return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+}
+
+void ane_device_free(ane_device *d) {
+    if (!d) return;
+    ane_way_end(d);
+    pthread_mutex_destroy(&d->mutex);
+    mem_free(d);
+}
+
+static propane_status ane_open(const char *rest, void **impl, propane_error *err) {
+    const ane_api *a;
+    ane_options o;
+    ane_device *d = NULL;
+    PROPANE_TRY(ane_options_parse(rest, &o, err));
+    PROPANE_TRY(ane_api_get(&a, err));
+    if (a->route[o.route].status != PROPANE_OK)
+        return propane_fail(err, a->route[o.route].status, "%s; 'ane:%s' may work", a->route[o.route].text,
+                            o.route == ANE_ROUTE_MEMORY ? "client" : "memory");
+    PROPANE_TRY(ane_device_create(a, &o, &d, err));
+    propane_status status = ane_ways_choose(d, err);
+    if (status != PROPANE_OK) {
+        ane_device_free(d);
+        return status;
+    }
+    *impl = d;
+    return PROPANE_OK;
+}
+
+static void ane_close(void *impl) { ane_device_free(impl); }
+
+/* Compiles count for the process: what earlier devices took of its budget is gone. */
+static void ane_describe(const void *impl, propane_device_info *out) {
+    const ane_device *d = impl;
+    int left = d->options.budget - ane_compile_count();
+    out->compile_limit = d->options.budget == 0 ? 0 : left > 1 ? left : 1;
+    out->unproven = true;
+    out->shares_compiles = d->options.procedures != ANE_APART;
+    out->note = d->note;
+    if (d->api->library) out->summary = "a library named by PROPANE_ANE_LIBRARY in place of Apple's Neural Engine";
+}
+
+/* ---- programs --------------------------------------------------------------------------------------------------------------- */
+
+/* The chip that the system names; NULL: none that is known. */
+static const chip *chip_of(const ane_api *a) {
+    char name[60], build[60];
+    int64_t cores;
+    const chip *c = NULL;
+    ane_machine(a, name, &cores, build);
+    return chip_find(name, &c, NULL) == PROPANE_OK ? c : NULL;
+}
+
+/* What is known of the chip; the last word is the compiler's. */
+static propane_status ane_supports(void *impl, const mil_function *f, const propane_compile_options *options,
+                                   propane_error *why) {
+    const ane_device *d = impl;
+    const chip *c = chip_of(d->api);
+    return c ? chip_check_refusal(f, c, 0, why) : PROPANE_OK;
+}
+
+/* The program whose compiled net is to be used again; it must be the same but for the weights. */
+static propane_status find_donor(const propane_compile_options *options, const ane_source *s, const ane_model **out,
+                                 propane_error *err) {
+    if (!options->donor) return PROPANE_OK;
+    const driver_program *program = driver_program_of(options->donor, &ane_driver);
+    const ane_program *donor = program ? program->impl : NULL;
+    if (!donor || donor->unit->text.length != s->program.length ||
+        memcmp(donor->unit->text.data, s->program.data, s->program.length) != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "ane: the program is not the donor's with other weights: its text differs");
+    *out = &donor->unit->model;
+    return PROPANE_OK;
+}
+
+static propane_status make_programs(const ane_device *d, const mil_function *const *f, int count,
+                                    const propane_compile_options *options, ane_source *s, ane_unit *u,
+                                    driver_program *const *out, propane_error *err) {
+    const ane_model *donor = NULL;
+    char name[80];
+    snprintf(name, sizeof name, count > 1 ? "%.40s and %d others" : "%.60s", f[0]->name, count - 1);
+    PROPANE_TRY(ane_source_create(f, count, &d->options, options->reloadable, s, err));
+    PROPANE_TRY(find_donor(options, s, &donor, err));
+    PROPANE_TRY(ane_model_create(d->api, &d->options, s, donor, name, &u->model, err));
+    for (int k = 0; k < count; k++) {
+        ane_program *p = ARENA_NEW(out[k]->arena, ane_program);
+        if (!p) return propane_fail_memory(err, sizeof *p);
+        PROPANE_TRY(driver_dense_io(out[k], f[k], err));
+        PROPANE_TRY(ane_layout(d->api, u->model.attributes, s, k, out[k], &p->order, err));
+        p->unit = u;
+        out[k]->impl = p;
+    }
+    u->text = s->program;
+    s->program = (text){0};
+    atomic_init(&u->users, count);
+    return PROPANE_OK;
+}
+
+propane_status ane_compile_together(ane_device *d, const mil_function *const *f, int count,
+                                    const propane_compile_options *options, driver_program *const *out,
+                                    propane_error *err) {
+    ane_source source = {0};
+    ane_unit *u = mem_alloc(sizeof *u);
+    if (!u) return propane_fail_memory(err, sizeof *u);
+    propane_status status = make_programs(d, f, count, options, &source, u, out, err);
+    ane_source_deinit(&source);
+    if (status == PROPANE_OK) return PROPANE_OK;
+    for (int k = 0; k < count; k++) out[k]->impl = NULL;
+    ane_model_deinit(d->api, &d->options, &u->model);
+    mem_free(u);
+    return status;
+}
+
+propane_status ane_compile(void *impl, const mil_function *f, const propane_compile_options *options,
+                           driver_program *out, propane_error *err) {
+    return ane_compile_together(impl, &f, 1, options, &out, err);
+}
+
+void ane_program_free(void *impl, driver_program *program) {
+    const ane_device *d = impl;
+    ane_unit *u = ((ane_program *)program->impl)->unit;
+    program->impl = NULL;
+    if (atomic_fetch_sub(&u->users, 1) != 1) return;
+    ane_model_deinit(d->api, &d->options, &u->model);
+    text_deinit(&u->text);
+    mem_free(u);
+}
+
+bool ane_program_symbols(const propane_program *program, char *out, size_t size) {
+    const driver_program *p = driver_program_of(program, &ane_driver);
+    size_t used = 0;
+    *out = 0;
+    if (!p) return false;
+    const ane_order *order = &((const ane_program *)p->impl)->order;
+    for (int k = 0; k < order->inputs.count && used < size; k++)
+        used +=
+            (size_t)snprintf(out + used, size - used, "%s%s", k ? ", " : "", p->inputs[order->inputs.bound[k]].name);
+    return order->told;
+}
+
+const propane_driver ane_driver = {
+    .name = "ane",
+    .reloads = true,
+    .summary = "Apple's Neural Engine, without Core ML (written without one at hand: never run on Apple hardware)",
+    .probe = ane_probe,
+    .open = ane_open,
+    .close = ane_close,
+    .describe = ane_describe,
+    .supports = ane_supports,
+    .compile = ane_compile,
+    .compile_all = ane_compile_all,
+    .program_free = ane_program_free,
+    .buffer_create = ane_buffer_create,
+    .buffer_free = ane_buffer_free,
+    .buffer_lock = ane_buffer_lock,
+    .buffer_unlock = ane_buffer_unlock,
+    .request_prepare = ane_request_prepare,
+    .request_free = ane_request_free,
+    .execute = ane_execute,
+};

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the split of masked attention: the mask's rows are read once, then a task takes a group of heads and one of these
+ * rows, so that a key is fetched once for all heads of its group.
+ */
+#include "drivers/cpu/attention/attention_decode.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "base/pool.h"
+#include "drivers/cpu/simd/reduce.h"
+
+enum { ALIGN = 64 };
+
+static const attention_masked_kernels *kernels_of(cpu_isa isa) {
+    switch (isa) {
+#if defined(__x86_64__)
+    case CPU_ISA_AVX2: return &attention_masked_avx2;
+    case CPU_ISA_AVX512_BF16:
+    case CPU_ISA_AVX512: return &attention_masked_avx512;
+#elif defined(__aarch64__)
+    case CPU_ISA_NEON: return &attention_masked_neon;
+#endif
+    default: return &attention_masked_plain;
+    }
+}
+
+static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
+
+/* For each mask row: the keys that it sees, what it adds to them, how many there are. */
+typedef struct seen {
+    int64_t stride, counts, adds, keys, own, worker; /* in floats */
+} seen;
+
+static seen layout(const cpu_attention_masked *a) {
+    seen s = {.stride = padded(a->keys)};
+    s.adds = padded(2 * a->period); /* the counts, int64_t, come first */
+    s.keys = s.adds + a->period * s.stride;
+    s.own = s.keys + a->period * s.stride;
+    s.worker = 2 * padded(a->width) + s.stride;
+    return s;
+}
+
+size_t cpu_attention_masked_scratch_bytes(const cpu_attention_masked *a, int threads) {
+    seen s = layout(a);
+    return (size_t)(s.own + s.worker * threads) * sizeof(float) + ALIGN;
+}
+
+typedef struct masked_run {
+    const cpu_attention_masked *a;
+    const attention_masked_kernels *kernels;
+    const cpu_rows_table *rows;
+    seen at;
+    float *scratch;
+} masked_run;
+
+/* One row of the mask; with `all`, keys that are not seen, too. */
+static int64_t read_row(const masked_run *r, int64_t row, bool all, float *add, int32_t *keys) {
+    int64_t n = 0, length = r->a->keys;
+    const uint16_t *half = (const uint16_t *)r->a->mask + row * length;
+    const float *whole = (const float *)r->a->mask + row * length;
+    bool is_half = r->a->mask_dtype == CPU_F16;
+    for (int64_t t = 0; t < length; t++) {
+        float x = is_half ? fp16_to_f32(half[t]) : whole[t];
+        add[n] = x;
+        keys[n] = (int32_t)t;
+        n += all || !(x < CPU_ATTENTION_UNSEEN);
+    }
+    return n;
+}
+
+static void read_task(void *context, int task, int worker) {
+    const masked_run *r = context;
+    float *add = r->scratch + r->at.adds + task * r->at.stride;
+    int32_t *keys = (int32_t *)(void *)(r->scratch + r->at.keys) + task * r->at.stride;
+    int64_t n = read_row(r, task, false, add, keys);
+    (void)worker;
+    if (!n) n = read_row(r, task, true, add, keys);
+    ((int64_t *)(void *)r->scratch)[task] = n;
+}
+
+static unsigned char *item_of(const cpu_attention_operand *x, int64_t item) {
+    return (unsigned char *)x->data + x->offset[item];
+}
+
+static void load_query(const cpu_attention_operand *x, int64_t item, int64_t row, int64_t width, float scale,
+                       float *to) {
+    const unsigned char *base = item_of(x, item);
+    for (int64_t c = 0; c < width; c++) {
+        int64_t at = row * x->row + c * x->col;
+        to[c] = (x->dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)base)[at]) : ((const float *)base)[at]) * scale;
+    }
+}
+
+static void store_mix(const cpu_attention_operand *x, int64_t item, int64_t row, int64_t width, const float *from) {
+    unsigned char *base = item_of(x, item);
+    for (int64_t c = 0; c < width; c++) {
+        int64_t at = row * x->row + c * x->col;
+        if (x->dtype == CPU_F16)
+            ((uint16_t *)base)[at] = fp16_from_f32(from[c]);
+        else
+            ((float *)base)[at] = from[c];
+    }
+}
+
+static void row_task(void *context, int task, int worker) {
+    const masked_run *r = context;
+    const cpu_attention_masked *a = r->a;
+    int64_t item = task / a->period, row = task % a->period, count = ((const int64_t *)(void *)r->scratch)[row];
+    const float *add = r->scratch + r->at.adds + row * r->at.stride;
+    const int32_t *keys = (const int32_t *)(void *)(r->scratch + r->at.keys) + row * r->at.stride;
+    float *q = r->scratch + r->at.own + worker * r->at.worker, *o = q + padded(a->width), *s = o + padded(a->width);
+    for (int64_t i = row; i < a->rows; i += a->period) {
+        load_query(&a->q, item, i, a->width, a->scale, q);
+        r->kernels->scores(s, q, item_of(&a->k, item), a->k.dtype == CPU_F16, a->k.row, a->width, keys, add, count);
+        r->rows->softmax(s, s, 1, count, count, count);
+        r->kernels->mix(o, s, item_of(&a->v, item), a->v.dtype == CPU_F16, a->v.row, a->width, keys, count);
+        store_mix(&a->o, item, i, a->width, o);
+    }
+}
+
+void cpu_attention_masked_run(const cpu_attention_masked *a, void *scratch) {
+    masked_run r = {
+        .a = a, .kernels = kernels_of(a->isa), .rows = cpu_rows_table_of(a->isa), .at = layout(a), .scratch = scratch};
+    assert((uintptr_t)scratch % ALIGN == 0 && a->k.col == 1 && a->v.col == 1);
+    if (a->period == 1)
+        read_task(&r, 0, 0);
+    else
+        pool_run(read_task, &r, (int)a->period);
+    pool_run(row_task, &r, (int)(a->items * a->period));
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ * Attention of a few query rows over a long cache, behind a mask that is known only when the program runs: what decoding
+ * does. The mask is read first and gives, for each of its rows, the keys that are seen; only these are read, so a row
+ * costs what it sees and not what the cache could hold. An item is a group of query heads with its own keys and values,
+ * one head behind the other, each of `period` rows, as in attention.h.
+ *
+ * A key is left out where the mask adds less than CPU_ATTENTION_UNSEEN; a row that sees nothing is computed over all.
+ */
+#ifndef CPU_ATTENTION_ATTENTION_DECODE_H
+#define CPU_ATTENTION_ATTENTION_DECODE_H
+
+#include "drivers/cpu/attention/attention.h"
+
+#define CPU_ATTENTION_UNSEEN (-5e3f)
+
+typedef struct cpu_attention_masked {
+    cpu_isa isa;
+    int64_t items, rows, period, keys, width;
+    float scale;
+    cpu_attention_operand q, k, v, o; /* of k and v the channels are neighbours */
+    const void *mask;                 /* [period, keys], dense */
+    cpu_dtype mask_dtype;
+} cpu_attention_masked;
+
+size_t cpu_attention_masked_scratch_bytes(const cpu_attention_masked *a, int threads);
+/* scratch: 64-byte aligned, for pool_threads(). */
+void cpu_attention_masked_run(const cpu_attention_masked *a, void *scratch);
+
+/* One instruction set. Row t of `k` or `v` is at element t * row; half: fp16. */
+typedef struct attention_masked_kernels {
+    /* s[i] = q . k[keys[i]] + add[i] */
+    void (*scores)(float *s, const float *q, const void *k, bool half, int64_t row, int64_t width, const int32_t *keys,
+                   const float *add, int64_t count);
+    /* o = sum over i of p[i] v[keys[i]] */
+    void (*mix)(float *o, const float *p, const void *v, bool half, int64_t row, int64_t width, const int32_t *keys,
+                int64_t count);
+} attention_masked_kernels;
+
+extern const attention_masked_kernels attention_masked_plain;
+#if defined(__x86_64__)
+extern const attention_masked_kernels attention_masked_avx2, attention_masked_avx512;
+#elif defined(__aarch64__)
+extern const attention_masked_kernels attention_masked_neon;
+#endif
+
+#endif

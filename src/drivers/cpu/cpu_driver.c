@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT
+ * The cpu driver: plans a function once (plan.h) and runs the plan on the process's pool. All programs of a device share
+ * one block of memory for what lies between inputs and outputs, because a device runs one program at a time; it grows
+ * when a program that needs more is compiled, never at a run.
+ *
+ * It refuses what it cannot run when it is compiled, naming the operation; `threads` of the options limits the loops of
+ * the planner's own steps, and 1 runs the whole program on the calling thread.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/pool.h"
+#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/simd/isa.h"
+
+extern const propane_driver cpu_driver;
+
+typedef struct cpu_device {
+    cpu_isa isa;
+    pthread_mutex_t mutex; /* the block: a compile may let it grow while a run uses it */
+    void *block;
+    size_t block_bytes;
+} cpu_device;
+
+static propane_status cpu_probe(propane_error *why) {
+    cpu_isa isa;
+    return cpu_isa_current(&isa, why);
+}
+
+static propane_status cpu_open(const char *rest, void **impl, propane_error *err) {
+    cpu_isa isa;
+    if (*rest)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "device cpu: it takes nothing behind its name, but '%.40s' is there", rest);
+    PROPANE_TRY(cpu_isa_current(&isa, err));
+    cpu_device *d = mem_alloc(sizeof *d);
+    if (!d) return propane_fail_memory(err, sizeof *d);
+    d->isa = isa;
+    if (pthread_mutex_init(&d->mutex, NULL)) {
+        mem_free(d);
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+    }
+    *impl = d;
+    return PROPANE_OK;
+}
+
+static void cpu_close(void *impl) {
+    cpu_device *d = impl;
+    if (!d) return;
+    mem_pages_free(d->block, d->block_bytes);
+    pthread_mutex_destroy(&d->mutex);
+    mem_free(d);
+}
+
+static void cpu_describe(const void *impl, propane_device_info *out) {
+    out->compile_limit = 0;
+    out->simulated = false;
+}
+
+static cpu_plan_options options_of(const cpu_device *d, const propane_compile_options *options) {
+    return (cpu_plan_options){.isa = d->isa,
+                              .threads = options ? options->threads : 0,
+                              .bf16 = options && options->precision == PROPANE_PRECISION_BF16,
+                              .fuse = true};
+}
+
+/* What can be planned can be run: the plan is made and thrown away. */
+static propane_status cpu_supports(void *impl, const mil_function *f, const propane_compile_options *options,
+                                   propane_error *why) {
+    cpu_plan_options o = options_of(impl, options);
+    arena *a = arena_create();
+    cpu_program *program = NULL;
+    if (!a) return propane_fail_memory(why, 0);
+    propane_status status = cpu_plan_compile(f, &o, a, &program, why);
+    cpu_program_deinit(program);
+    arena_free(a);
+    return status;
+}
+
+static propane_status grow_block(cpu_device *d, size_t bytes, propane_error *err) {
+    propane_status status = PROPANE_OK;
+    pthread_mutex_lock(&d->mutex);
+    if (bytes > d->block_bytes) {
+        void *block = mem_pages_alloc(bytes);
+        if (block) {
+            mem_pages_free(d->block, d->block_bytes);
+            d->block = block;
+            d->block_bytes = bytes;
+        } else {
+            status = propane_fail_memory(err, bytes);
+        }
+    }
+    pthread_mutex_unlock(&d->mutex);
+    return status;
+}
+
+static propane_status cpu_compile(void *impl, const mil_function *f, const propane_compile_options *options,
+                                  driver_program *out, propane_error *err) {
+    cpu_program *program = NULL;
+    cpu_plan_options o = options_of(impl, options);
+    PROPANE_TRY(cpu_plan_compile(f, &o, out->arena, &program, err));
+    out->impl = program;
+    out->input_count = program->input_count;
+    out->output_count = program->output_count;
+    out->inputs = program->inputs;
+    out->outputs = program->outputs;
+    out->in_place = program->in_place;
+    propane_status status = grow_block(impl, (size_t)program->block_bytes, err);
+    if (status != PROPANE_OK) cpu_program_deinit(program);
+    return status;
+}
+
+static void cpu_program_free(void *impl, driver_program *program) {
+    cpu_program_deinit(program->impl);
+    program->impl = NULL;
+}
+
+static propane_status cpu_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err) {
+    out->memory = mem_pages_alloc(bytes);
+    return out->memory ? PROPANE_OK : propane_fail_memory(err, bytes);
+}
+
+static void cpu_buffer_free(void *impl, driver_buffer *buffer) {
+    if (buffer->memory) mem_pages_free(buffer->memory, buffer->bytes);
+    buffer->memory = NULL;
+}
+
+static propane_status cpu_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
+    cpu_device *d = impl;
+    cpu_program *program = e->program->impl;
+    pthread_mutex_lock(&d->mutex);
+    int64_t start = clock_ns();
+    for (int i = 0; i < program->input_count; i++) program->in[i] = e->inputs[i]->memory;
+    for (int i = 0; i < program->output_count; i++) program->out[i] = e->outputs[i]->memory;
+    propane_status status = cpu_program_run(program, d->block, program->in, program->out, err);
+    out->device_ns = clock_ns() - start;
+    out->energy_j = -1;
+    out->simulated = false;
+    out->status = status;
+    pthread_mutex_unlock(&d->mutex);
+    return status;
+}
+
+const propane_driver cpu_driver = {
+    .name = "cpu",
+    .summary = "this machine's processor: planned once, vector kernels, a thread pool of its own",
+    .host_memory = true,
+    .probe = cpu_probe,
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+    .supports = cpu_supports,
+    .compile = cpu_compile,
+    .program_free = cpu_program_free,
+    .buffer_create = cpu_buffer_create,
+    .buffer_free = cpu_buffer_free,
+    .execute = cpu_execute,
+};

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT
+ * Finds attention in a function: a softmax over rows behind "+ causal mask" behind a product, and either the product that
+ * mixes values (forward), or everything that softmax's gradient and the four products around it are (backward). Nothing
+ * here knows a model; what other operations want of the scores or the probabilities keeps them from becoming one step.
+ */
+#include <string.h>
+
+#include "drivers/cpu/plan/plan.h"
+#include "mil/ops/shape_util.h"
+
+enum { MOST_OPS = 32, MOST_USERS = 4, MOST_WIDTH = 512, MOST_MASK_ROWS = 16, LEAST_OPEN = 16 };
+
+typedef struct match {
+    planner *p;
+    mil_op *ops[MOST_OPS];
+    int count;
+    cpu_plan_attention found;
+} match;
+
+static bool add_op(match *m, const mil_op *op) {
+    if (m->count == MOST_OPS) return false;
+    m->ops[m->count++] = m->p->ops[m->p->op_of[op->results[0]->id]];
+    return true;
+}
+
+/* The operations that read `v` or the same elements under another shape; -1: too many, or a result of the function. The
+ * reshapes between belong to the match. */
+static int users_of(match *m, const mil_value *v, const mil_op **users, const mil_value **as, int count) {
+    int found = 0;
+    for (int i = m->p->op_of[v->id] + 1; i < m->p->op_count; i++) {
+        const mil_op *op = m->p->ops[i];
+        for (int k = 0; k < op->info->param_count; k++)
+            for (int j = 0; j < op->operands[k].count; j++) {
+                if (op->operands[k].values[j] != v) continue;
+                found++;
+                if (cpu_plan_keeps_order(op)) {
+                    count = add_op(m, op) ? users_of(m, op->results[0], users, as, count) : -1;
+                } else if (count >= 0 && count < MOST_USERS) {
+                    users[count] = op;
+                    as[count++] = v;
+                } else {
+                    count = -1;
+                }
+                if (count < 0) return -1;
+            }
+    }
+    return found == m->p->uses[v->id] ? count : -1;
+}
+
+/* The product that `v`, which `uses` operations read, is the result of, through reshapes and factors of one number. */
+static const mil_op *product_before(match *m, const mil_value *v, int uses, double *scale) {
+    for (;; uses = 1) {
+        const mil_op *op = v->konst ? NULL : v->def;
+        if (!op || m->p->op_of[v->id] < 0 || m->p->uses[v->id] != uses || !add_op(m, op)) return NULL;
+        if (op->info->code == MIL_OP_matmul) return cpu_plan_is_product(op) ? op : NULL;
+        if (cpu_plan_keeps_order(op)) {
+            v = op->operands[0].values[0];
+            continue;
+        }
+        if (op->info->code != MIL_OP_mul || !scale) return NULL;
+        const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *factor = y->konst ? y : x;
+        if (!factor->konst || mil_type_count(&factor->type) != 1 || !factor->konst->data) return NULL;
+        *scale *= mil_const_f64(factor->konst, 0);
+        v = factor == y ? x : y;
+    }
+}
+
+/* How a product reads `v`: rows of scores are summed over keys, or over rows; its other operand. */
+typedef struct reading {
+    bool valid, over_keys;
+    const mil_value *other;
+} reading;
+
+static reading read_scores(const mil_op *op, const mil_value *v) {
+    bool tx = false, ty = false;
+    if (op->info->code != MIL_OP_matmul || !cpu_plan_is_product(op)) return (reading){0};
+    const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
+    if (x == y || mil_attr_bool(op, "transpose_x", &tx, NULL) || mil_attr_bool(op, "transpose_y", &ty, NULL))
+        return (reading){0};
+    return (reading){true, x == v ? !tx : ty, x == v ? y : x};
+}
+
+/* The same leading dimensions as the scores, one width. */
+static bool fits(const match *m, const mil_op *op, bool over_keys, const mil_value *scores_operand) {
+    const mil_type *s = &m->found.scores->results[0]->type, *t = &op->results[0]->type;
+    const mil_type *same = &scores_operand->type;
+    if (t->rank != s->rank || !mil_shape_equal(same, s)) return false;
+    for (int d = 0; d < s->rank - 2; d++)
+        if (t->dim[d] != s->dim[d]) return false;
+    int64_t along = s->dim[s->rank - (over_keys ? 2 : 1)];
+    return t->dim[t->rank - 1] == along || t->dim[t->rank - 2] == along;
+}
+
+static int64_t depth_of(const mil_op *op) {
+    bool tx = false;
+    const mil_type *x = &mil_in(op, "x")->type;
+    if (mil_attr_bool(op, "transpose_x", &tx, NULL) || x->rank < 2) return 0;
+    return x->dim[x->rank - (tx ? 2 : 1)];
+}
+
+static int64_t width_of(const mil_op *op, bool scores_are_x) {
+    const mil_type *t = &op->results[0]->type;
+    return t->dim[t->rank - (scores_are_x ? 1 : 2)];
+}
+
+/* A mask that is known when the program runs: an input of few rows, the same for all heads. */
+static const mil_value *mask_of(const mil_op *add) {
+    const mil_type *s = &add->results[0]->type;
+    for (int i = 0; add->info->code == MIL_OP_add && i < 2; i++) {
+        const mil_value *v = mil_in(add, i ? "x" : "y");
+        const mil_type *t = &v->type;
+        bool good = !v->konst && !v->def && s->rank >= 2 && t->rank >= 2 && t->rank <= s->rank &&
+                    (t->dtype == MIL_fp32 || t->dtype == MIL_fp16) && t->dim[t->rank - 2] <= MOST_MASK_ROWS;
+        for (int d = 1; good && d <= t->rank; d++) good = t->dim[t->rank - d] == (d <= 2 ? s->dim[s->rank - d] : 1);
+        if (good) return v;
+    }
+    return NULL;
+}
+
+static bool match_masked(match *m, const mil_op *softmax, const mil_op *add, const mil_value *mask) {
+    const mil_value *a = mil_in(add, "x");
+    const mil_type *t = &mask->type;
+    m->found.scale = 1;
+    m->found.mask = mask;
+    m->found.period = t->dim[t->rank - 2];
+    if (!add_op(m, softmax) || !add_op(m, add)) return false;
+    m->found.scores = product_before(m, a == mask ? mil_in(add, "y") : a, 1, &m->found.scale);
+    if (!m->found.scores) return false;
+    const mil_type *s = &m->found.scores->results[0]->type;
+    int64_t depth = depth_of(m->found.scores);
+    return s->rank >= 2 && s->dim[s->rank - 1] == t->dim[t->rank - 1] && s->dim[s->rank - 2] % m->found.period == 0 &&
+           depth > 0 && depth <= MOST_WIDTH;
+}
+
+/* Every row sees all keys, as in an image. */
+static bool match_open(match *m, const mil_op *softmax) {
+    m->found.scale = 1;
+    if (!add_op(m, softmax)) return false;
+    m->found.scores = product_before(m, mil_in(softmax, "x"), 1, &m->found.scale);
+    if (!m->found.scores) return false;
+    const mil_type *s = &m->found.scores->results[0]->type;
+    const int64_t depth = depth_of(m->found.scores);
+    if (s->rank < 2 || depth <= 0 || depth > MOST_WIDTH) return false;
+    m->found.period = s->dim[s->rank - 2];
+    return m->found.period >= LEAST_OPEN && s->dim[s->rank - 1] >= LEAST_OPEN;
+}
+
+static bool match_scores(match *m, const mil_op *softmax) {
+    const mil_value *x = mil_in(softmax, "x");
+    const mil_op *add = x->konst ? NULL : x->def;
+    if (add && add->info->code != MIL_OP_add) return match_open(m, softmax);
+    int64_t rows = add ? cpu_plan_adds_mask(add, true) : 0;
+    if (!add || m->p->op_of[x->id] < 0 || m->p->uses[x->id] != 1) return false;
+    const mil_value *mask = rows ? NULL : mask_of(add);
+    if (mask) return match_masked(m, softmax, add, mask);
+    if (!rows) return false;
+    const mil_value *a = mil_in(add, "x"), *b = mil_in(add, "y");
+    m->found.scale = 1;
+    m->found.causal = true;
+    m->found.period = rows;
+    if (!add_op(m, softmax) || !add_op(m, add)) return false;
+    m->found.scores = product_before(m, a->konst ? b : a, 1, &m->found.scale);
+    if (!m->found.scores) return false;
+    const mil_type *s = &m->found.scores->results[0]->type;
+    int64_t depth = depth_of(m->found.scores);
+    return s->rank >= 2 && s->dim[s->rank - 1] == rows && s->dim[s->rank - 2] % rows == 0 && depth > 0 &&
+           depth <= MOST_WIDTH;
+}
+
+static bool match_forward(match *m, const mil_op *mix, const mil_value *probs) {
+    reading r = read_scores(mix, probs);
+    if (!r.valid || !r.over_keys || !fits(m, mix, true, probs)) return false;
+    if (width_of(mix, mil_in(mix, "x") == probs) != depth_of(m->found.scores)) return false;
+    m->found.mix = mix;
+    return add_op(m, mix);
+}
+
+/* dS = P * (dP - sum(P * dP)): the only reader of `v`, if it is of that kind. */
+static const mil_op *only_reader(match *m, const mil_value *v, mil_opcode code) {
+    const mil_op *users[MOST_USERS] = {NULL};
+    const mil_value *as[MOST_USERS];
+    int before = m->count, count = users_of(m, v, users, as, 0);
+    if (count != 1 || m->count != before || users[0]->info->code != code || !add_op(m, users[0])) return NULL;
+    return users[0];
+}
+
+static const mil_value *other_of(const mil_op *op, const mil_value *v) {
+    return mil_in(op, "x") == v ? mil_in(op, "y") : mil_in(op, "x");
+}
+
+static bool sums_rows(const mil_op *op, int rank) {
+    return cpu_plan_binding_of(op) == &cpu_bind_reduce && cpu_plan_tile_axes(op) == 1u << (rank - 1) &&
+           op->results[0]->type.rank == rank;
+}
+
+/* `first` multiplies P and dP, `second` makes dS. */
+static const mil_value *match_gradient(match *m, const mil_op *first, const mil_op *second, const mil_value *probs) {
+    const mil_value *d_probs = other_of(first, probs), *inner = other_of(second, probs);
+    if (d_probs == probs || inner == probs || !add_op(m, first) || !add_op(m, second)) return NULL;
+    const mil_op *sum = only_reader(m, first->results[0], MIL_OP_reduce_sum);
+    if (!sum || !sums_rows(sum, probs->type.rank)) return NULL;
+    const mil_op *sub = only_reader(m, sum->results[0], MIL_OP_sub);
+    if (!sub || sub->results[0] != inner || mil_in(sub, "x") != d_probs || mil_in(sub, "y") != sum->results[0])
+        return NULL;
+    if (m->p->uses[inner->id] != 1 || !mil_shape_equal(&d_probs->type, &probs->type)) return NULL;
+    m->found.d_probs = product_before(m, d_probs, 2, NULL);
+    return m->found.d_probs ? second->results[0] : NULL;
+}
+
+static bool match_backward(match *m, const mil_value *probs, const mil_op **users, const mil_value **as) {
+    const mil_op *values = NULL, *muls[2] = {NULL};
+    const mil_value *values_as = NULL;
+    int n = 0;
+    for (int i = 0; i < 3; i++)
+        if (users[i]->info->code == MIL_OP_mul && as[i] == probs && n < 2)
+            muls[n++] = users[i];
+        else
+            values = users[i], values_as = as[i];
+    if (n != 2 || !values || muls[0] == muls[1]) return false;
+    reading v = read_scores(values, values_as);
+    if (!v.valid || v.over_keys || !fits(m, values, false, values_as) || !add_op(m, values)) return false;
+    const mil_value *inner = other_of(muls[0], probs);
+    bool turned = inner->def && inner->def->info->code == MIL_OP_sub; /* the first one makes dS */
+    const mil_value *d_scores = match_gradient(m, muls[turned], muls[!turned], probs);
+    if (!d_scores) return false;
+    const mil_op *ends[MOST_USERS];
+    const mil_value *ends_as[MOST_USERS];
+    if (users_of(m, d_scores, ends, ends_as, 0) != 2) return false;
+    reading e[2];
+    for (int i = 0; i < 2; i++) {
+        e[i] = read_scores(ends[i], ends_as[i]);
+        if (!e[i].valid || !fits(m, ends[i], e[i].over_keys, ends_as[i]) || !add_op(m, ends[i])) return false;
+    }
+    if (e[0].over_keys == e[1].over_keys) return false;
+    int query = e[0].over_keys ? 0 : 1;
+    m->found.d_values = values;
+    m->found.d_query = ends[query];
+    m->found.d_keys = ends[!query];
+    return e[query].other == mil_in(m->found.scores, "y") && e[!query].other == mil_in(m->found.scores, "x") &&
+           v.other == mil_in(m->found.d_probs, "x") && depth_of(m->found.d_probs) == depth_of(m->found.scores) &&
+           mil_shape_equal(&m->found.d_probs->results[0]->type, &m->found.scores->results[0]->type);
+}
+
+static bool match_all(match *m, const mil_op *softmax) {
+    const mil_op *users[MOST_USERS] = {NULL};
+    const mil_value *as[MOST_USERS];
+    const mil_value *probs = softmax->results[0];
+    if (!match_scores(m, softmax)) return false;
+    int count = users_of(m, probs, users, as, 0);
+    if (count == 1) return match_forward(m, users[0], as[0]);
+    return count == 3 && m->found.causal && match_backward(m, probs, users, as);
+}
+
+/* ---- taking it ---------------------------------------------------------------------------------------------------------- */
+
+static bool inside(const match *m, const mil_op *op) {
+    for (int i = 0; i < m->count; i++)
+        if (m->ops[i] == op) return true;
+    return false;
+}
+
+/* Whether something else needs a result of the match and makes an operand of it. */
+static bool is_cyclic(const match *m, bool *after) {
+    const planner *p = m->p;
+    memset(after, 0, (size_t)p->op_count * sizeof *after);
+    for (int i = 0; i < p->op_count; i++) {
+        const mil_op *op = p->ops[i];
+        bool own = inside(m, op);
+        for (int k = 0; k < op->info->param_count; k++)
+            for (int j = 0; j < op->operands[k].count; j++) {
+                const mil_value *v = op->operands[k].values[j];
+                int maker = v->konst ? -1 : p->op_of[v->id];
+                if (maker < 0) continue;
+                if (own && after[maker]) return true;
+                after[i] |= !own && (after[maker] || inside(m, p->ops[maker]));
+            }
+    }
+    return false;
+}
+
+static void sort_ops(match *m) {
+    for (int i = 1; i < m->count; i++)
+        for (int j = i; j > 0; j--) {
+            mil_op *a = m->ops[j - 1], *b = m->ops[j];
+            if (m->p->op_of[a->results[0]->id] <= m->p->op_of[b->results[0]->id]) break;
+            m->ops[j - 1] = b;
+            m->ops[j] = a;
+        }
+}
+
+static propane_status take_match(match *m, propane_error *err) {
+    planner *p = m->p;
+    sort_ops(m);
+    cpu_plan_attention *found = arena_copy(p->work, &m->found, sizeof m->found);
+    mil_op **ops = arena_copy(p->work, m->ops, (size_t)m->count * sizeof *m->ops);
+    if (!found || !ops) return cpu_plan_no_memory(p, err);
+    int into = p->op_of[ops[0]->results[0]->id];
+    for (int i = 0; i < m->count; i++) {
+        int at = p->op_of[ops[i]->results[0]->id];
+        p->nodes[at].dead = at != into;
+        if (at != into) p->nodes[at].op_count = 0;
+        p->node_of[at] = into;
+    }
+    p->nodes[into] = (cpu_plan_node){.kind = CPU_PLAN_NODE_ATTENTION,
+                                     .op_count = m->count,
+                                     .ops = ops,
+                                     .last = p->op_of[ops[m->count - 1]->results[0]->id],
+                                     .attention = found};
+    return PROPANE_OK;
+}
+
+propane_status cpu_plan_find_attention(planner *p, propane_error *err) {
+    bool *after = NULL;
+    for (int i = 0; i < p->op_count; i++) {
+        if (!cpu_plan_is_row_softmax(p->ops[i])) continue;
+        match m = {.p = p};
+        if (!match_all(&m, p->ops[i])) continue;
+        if (!after && !(after = ARENA_ARRAY(p->work, p->op_count + 1, bool))) return cpu_plan_no_memory(p, err);
+        if (!is_cyclic(&m, after)) PROPANE_TRY(take_match(&m, err));
+    }
+    return PROPANE_OK;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT
+ * Matrix products: C = epilogue(alpha * A * B + (accumulate ? C : 0)), for one product or a batch of them, in one parallel
+ * loop of base/pool.h.
+ *
+ * Nothing is allocated: the caller gives cpu_gemm_scratch_bytes() of 64-byte aligned memory, asked for once when a program
+ * is planned. The sums' order depends on the shape and the instruction set alone, never on the number of threads, so the
+ * results of 1 and of 64 threads have the same bits. Operands are not checked: planner and kernels are one driver.
+ * C must not overlap A or B (bias and residual may be C's own memory, element on element).
+ */
+#ifndef CPU_GEMM_GEMM_H
+#define CPU_GEMM_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "drivers/cpu/simd/isa.h"
+
+typedef enum cpu_dtype { CPU_F32, CPU_F16 } cpu_dtype;
+static inline int64_t cpu_dtype_bytes(cpu_dtype dtype) { return dtype == CPU_F16 ? 2 : 4; }
+static inline const void *cpu_element(const void *data, cpu_dtype dtype, int64_t index) {
+    return (const char *)data + index * cpu_dtype_bytes(dtype);
+}
+
+/* What a matrix is made of that is stored in other ways (gemv.h): its rows become fp32 a few at a time, while they are packed. */
+typedef struct cpu_stored {
+    /* out[r * step + i]: rows row .. row + rows - 1, elements k0 .. k0 + count - 1; k0 is a multiple of CPU_GEMM_PIECE. */
+    void (*load)(const struct cpu_stored *s, float *out, int64_t step, int64_t row, int64_t rows, int64_t k0,
+                 int64_t count);
+    cpu_isa isa;
+    int format; /* cpu_weights */
+    int64_t k;
+    const void *data;
+    const uint16_t *scales;
+} cpu_stored;
+
+/* A matrix in memory: element (i, j) of batch item b is at data + b*batch_stride + i*row_stride + j*col_stride, all
+ * counted in elements. Fast when row_stride or col_stride is 1 (a transposed matrix is one with the strides swapped);
+ * any strides work, also 0 (broadcast) for A and B. */
+typedef struct cpu_matrix {
+    const void *data; /* C: written, so it must not be const memory */
+    cpu_dtype dtype;
+    int64_t row_stride, col_stride, batch_stride;
+    const void *const *batch; /* not NULL: item b begins at batch[b] instead; data and batch_stride are not used */
+    const int64_t *pieces;    /* A or B of a product whose k is cut in pieces; see cpu_gemm */
+    const void *packed;       /* A or B: made by cpu_gemm_pack; then data, strides and dtype are not used. NULL: not */
+    const cpu_stored *stored; /* A, batch 1, k at least 2: where its elements come from instead; strides are k and 1 */
+} cpu_matrix;
+
+/* What happens to finished elements while they are in registers or the nearest cache, in this order:
+ * bias, residual, apply. All zero: nothing. */
+typedef struct cpu_epilogue {
+    const float *row_bias;      /* [m]: added to each element of row i; NULL: none */
+    const float *col_bias;      /* [n]: added to each element of column j; NULL: none */
+    const cpu_matrix *residual; /* [m, n], added; NULL: none */
+    /* In-place function of `count` (1 .. CPU_GEMM_STRIP) finished neighbours of row i, columns j .. j+count-1, in fp32.
+     * Needs C with col_stride 1. Called once for each element, from several threads. */
+    void (*apply)(void *context, float *row, int64_t batch, int64_t i, int64_t j, int64_t count);
+    void *context;
+} cpu_epilogue;
+#define CPU_GEMM_STRIP 64
+#define CPU_GEMM_PIECE 32
+
+/* Parts that need not be computed, because the caller knows them to be zero: the product leaves out what it can of them
+ * and has the same bits as without. `period` is the extent after which rows (columns) begin anew, one head behind the
+ * other; it is K for CPU_BAND_FROM.
+ *   A   UPTO: A(i, k) = 0 for k > i % period      FROM: A(i, k) = 0 for k < i
+ *   B   UPTO: B(k, j) = 0 for k > j % period      FROM: B(k, j) = 0 for k < j
+ *   C   UPTO: nobody reads C(i, j) for j > i % period      FROM: for i > j % period; zeros may be stored there */
+typedef enum cpu_band { CPU_BAND_NONE, CPU_BAND_UPTO, CPU_BAND_FROM } cpu_band;
+
+typedef struct cpu_gemm {
+    cpu_isa isa;
+    bool
+        bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
+    int64_t m, n, k, batch; /* [m,k] x [k,n], `batch` times; any of them may be 0 (k = 0: the product is zero) */
+    cpu_matrix a, b, c;
+    /* Not 0: k consists of pieces of that many elements (a multiple of CPU_GEMM_PIECE), each somewhere else: element k of A
+     * (and of B) lies `pieces[k / piece]` bytes behind where element k % piece of the first would. */
+    int64_t piece;
+    float alpha;
+    bool accumulate;
+    cpu_band a_band, b_band, c_band;
+    int64_t period;        /* of the bands */
+    cpu_epilogue epilogue; /* the biases are the same for all items of a batch */
+    /* Not NULL: becomes the sum of the squares of all that C holds in the end, which must be fp32 and of one item, without
+     * bands. Taken while it is in the nearest cache: in fp32 inside of a tile, in double over the tiles. */
+    double *squares;
+    /* Not NULL: the product that runs behind this one. What its tasks read of A first is fetched during the last of this one's. */
+    const struct cpu_gemm *next;
+} cpu_gemm;
+
+/* Scratch for cpu_gemm_run with that many threads (pool_threads()); 0 is possible. */
+size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads);
+void cpu_gemm_run(const cpu_gemm *g, void *scratch);
+
+/* Operands that change rarely (weights) can be packed beforehand; only for batch 1 or an operand that all items share
+ * (batch_stride 0). The form depends on isa, bf16, m, n and k of `g`, which must be the same in the run. 64-byte aligned. */
+typedef enum cpu_gemm_side { CPU_GEMM_A, CPU_GEMM_B } cpu_gemm_side;
+size_t cpu_gemm_pack_bytes(const cpu_gemm *g,
+                           cpu_gemm_side side); /* 0: this shape does not pack (gemv): leave packed NULL */
+void cpu_gemm_pack(const cpu_gemm *g, cpu_gemm_side side, void *packed);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the plan of a matrix product: which operand stands (is packed once for all), which moves (block by block), how k is
+ * cut, how many tasks there are and what scratch they need. It depends on the product, the number of threads and, but for
+ * how k is cut, the size of the second cache.
+ */
+#include "drivers/cpu/gemm/gemm_blocking.h"
+
+#include "base/memory.h"
+
+enum {
+    K_WHOLE = 1024, /* elements of k that are one pass; */
+    K_TALL = 1024,  /* more are cut into passes of about this where C has more rows than columns, so that B is small, */
+    K_BLOCK = 768,  /* or else of this */
+    /* Rows or columns of a moving block. Columns stay in the second cache while all of A passes. Few rows, where B fits in
+     * there; many, where B comes from the third. What is fetched ahead across the rows wants whole lines. */
+    COLUMNS = 256,
+    ROWS_ALONG = 24,
+    ROWS_ACROSS = 48,
+    ROWS_MANY = 96,
+    BLOCK_BYTES = 768 << 10, /* the most of the second cache that a block of columns takes; */
+    B_BYTES = 1 << 20        /* a standing B is read from there up to this */
+};
+#define INLINE_FLOPS        4e5 /* below this, waking the pool costs more than it gives, */
+#define INLINE_FLOPS_VECTOR 1e5 /* where each element of a matrix is read for two operations */
+#define WHOLE_ITEM_FLOPS    4e7 /* above this, an item of a batch is worth all threads */
+
+static const gemm_kernels *kernels_of(cpu_isa isa, bool bf16) {
+    (void)bf16;
+    switch (isa) {
+#if defined(__x86_64__)
+    case CPU_ISA_AVX2: return &gemm_kernels_avx2;
+    case CPU_ISA_AVX512_BF16: return bf16 ? &gemm_kernels_avx512_bf16 : &gemm_kernels_avx512;
+    case CPU_ISA_AVX512: return &gemm_kernels_avx512;
+#elif defined(__aarch64__)
+    case CPU_ISA_NEON: return &gemm_kernels_neon;
+#endif
+    default: return &gemm_kernels_plain;
+    }
+}
+
+const gemm_kernels *gemm_kernels_of(cpu_isa isa) { return kernels_of(isa, false); }
+
+static void swap_strides(cpu_matrix *m) {
+    int64_t t = m->row_stride;
+    m->row_stride = m->col_stride;
+    m->col_stride = t;
+}
+
+/* C's columns contiguous: compute the transposed product instead. `residual` holds the turned residual. */
+static void turn(cpu_gemm *g, cpu_matrix *residual) {
+    int64_t m = g->m;
+    g->m = g->n;
+    g->n = m;
+    cpu_matrix a = g->a;
+    g->a = g->b;
+    g->b = a;
+    cpu_band band = g->a_band;
+    g->a_band = g->b_band;
+    g->b_band = band;
+    if (g->c_band) g->c_band = g->c_band == CPU_BAND_UPTO ? CPU_BAND_FROM : CPU_BAND_UPTO;
+    swap_strides(&g->a);
+    swap_strides(&g->b);
+    swap_strides(&g->c);
+    const float *bias = g->epilogue.row_bias;
+    g->epilogue.row_bias = g->epilogue.col_bias;
+    g->epilogue.col_bias = bias;
+    if (g->epilogue.residual) {
+        *residual = *g->epilogue.residual;
+        swap_strides(residual);
+        g->epilogue.residual = residual;
+    }
+}
+
+bool gemm_plan_turns(const cpu_gemm *g) {
+    return g->m > 1 && g->n > 1 && g->c.col_stride != 1 && g->c.row_stride == 1 && !g->epilogue.apply;
+}
+
+bool gemm_plan_shares(const cpu_gemm *g, const cpu_matrix *x) {
+    return g->batch == 1 || x->packed || (!x->batch && x->batch_stride == 0);
+}
+
+int64_t gemm_plan_block_words(const gemm_plan *p) {
+    return div_up(min_i64(p->k_block, p->g.k), p->kernels->pair * GEMM_BLOCK) * GEMM_BLOCK;
+}
+
+static int64_t moving_target(const gemm_plan *p) {
+    int64_t kw = max_i64(GEMM_BLOCK, gemm_plan_block_words(p));
+    if (p->a_stands) return max_i64(2 * p->kernels->nr, min_i64(COLUMNS, mem_second_cache(BLOCK_BYTES) / (kw * 4)));
+    if (p->b_panels * p->kernels->nr * kw * 4 > mem_second_cache(B_BYTES)) return ROWS_MANY;
+    return p->g.a.row_stride == 1 ? ROWS_ACROSS : ROWS_ALONG;
+}
+
+static void plan_moving(gemm_plan *p) {
+    p->items = p->by_item || p->item_panels < p->b_panels ? 1 : p->g.batch;
+    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
+    int64_t width = p->a_stands ? p->kernels->nr : p->kernels->mr;
+    int64_t blocks = div_up(panels * width, moving_target(p));
+    if (p->path == PATH_STANDING) { /* an even number of blocks for each thread */
+        while (blocks < panels && p->items * blocks % p->threads) blocks++;
+    }
+    p->moving_blocks = max_i64(1, min_i64(blocks, panels));
+    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a, *standing = p->a_stands ? &p->g.a : &p->g.b;
+    int64_t kw = gemm_plan_block_words(p);
+    size_t block = moving->packed ? 0 : gemm_bytes(div_up(panels, p->moving_blocks) * width * kw);
+    int64_t standing_width = p->a_stands ? p->a_height : p->b_panels * p->kernels->nr;
+    size_t all = standing->packed ? 0 : gemm_bytes(standing_width * kw);
+    p->standing_bytes = p->path == PATH_STANDING ? all : 0;
+    p->packs_ahead = p->path == PATH_STANDING && !p->a_stands && !moving->packed && !p->copy_tile;
+    if (p->packs_ahead && p->kernels->pass_tile) /* which copies that many in any case */
+        block = gemm_bytes(max_i64(GEMM_PASS_PANELS, div_up(panels, p->moving_blocks)) * width * kw);
+    p->block_bytes = block;
+    p->worker_bytes = p->path == PATH_ITEMS ? block + all : (p->packs_ahead ? 2 * block : block) + GEMM_ALIGN;
+}
+
+/* An operand can be packed by the way: it lies as it is, in one piece, all of k is wanted, in whole fours, */
+static bool lies_plainly(const gemm_plan *p, const cpu_matrix *m) {
+    return !m->packed && !m->stored && !m->pieces && !p->round && !p->g.period && p->g.k && p->g.k % GEMM_QUAD == 0;
+}
+
+/* and A's rows lie along k, */
+static gemm_copy_tile copy_tile_of(const gemm_plan *p) {
+    if (!p->a_rows || !lies_plainly(p, &p->g.a)) return NULL;
+    return p->g.a.dtype == CPU_F16 ? p->kernels->copy_tile_f16 : p->kernels->copy_tile;
+}
+
+/* B's lines across it; A has a full panel. */
+static gemm_copy_columns copy_columns_of(const gemm_plan *p) {
+    if (p->g.b.col_stride != 1 || p->g.m < p->kernels->mr || !lies_plainly(p, &p->g.b)) return NULL;
+    return (p->g.b.dtype == CPU_F16 ? p->kernels->copy_columns_f16 : p->kernels->copy_columns)[p->a_rows];
+}
+
+void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
+    *p = (gemm_plan){.g = *g, .threads = threads, .kernels = kernels_of(g->isa, g->bf16)};
+    if (gemm_plan_turns(g)) turn(&p->g, residual);
+    g = &p->g;
+    p->round = g->bf16 && p->kernels->pair == 1;
+    if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
+    double item_flops = 2.0 * (double)g->m * (double)g->n * (double)g->k, flops = item_flops * (double)g->batch;
+    const bool as_is = !g->a.packed && !g->b.packed && !g->a.stored && !g->b.stored;
+    const bool vector = (g->m == 1 || g->n == 1) && as_is;
+    if (flops < (vector ? INLINE_FLOPS_VECTOR : INLINE_FLOPS)) p->threads = 1;
+    if (vector) {
+        p->path = PATH_VECTOR;
+        p->worker_bytes = 2 * gemm_bytes(g->k);
+        return;
+    }
+    int64_t last = g->m % p->kernels->mr;
+    p->a_panels = div_up(g->m, p->kernels->mr);
+    p->b_panels = p->item_panels = div_up(g->n, p->kernels->nr);
+    p->a_height = g->m - last + div_up(last, p->kernels->row_step) * p->kernels->row_step;
+    p->last_height = (int)(p->a_height - (p->a_panels - 1) * p->kernels->mr);
+    p->a_rows = !g->a.packed && g->a.col_stride == 1 && g->a.row_stride != 1;
+    const gemm_tile *tiles = p->a_rows ? p->kernels->row_tiles : p->kernels->tiles;
+    p->tile = tiles[p->kernels->mr / p->kernels->row_step - 1];
+    p->last_tile = tiles[p->last_height / p->kernels->row_step - 1];
+    p->k_blocks = g->k <= K_WHOLE ? 1 : div_up(g->k, g->m > g->n ? K_TALL : K_BLOCK);
+    p->k_block = max_i64(1, div_up(div_up(g->k, p->k_blocks), 2 * GEMM_BLOCK)) * 2 * GEMM_BLOCK;
+    p->k_blocks = max_i64(1, div_up(g->k, p->k_block));
+    bool a_shared = gemm_plan_shares(g, &g->a), b_shared = gemm_plan_shares(g, &g->b);
+    if (g->a.packed || g->b.packed)
+        p->a_stands = g->a.packed != NULL;
+    else
+        p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
+    if (a_shared && !b_shared && !g->a.packed && !g->period) { /* side by side? */
+        int64_t all = g->batch * p->b_panels, columns = all * p->kernels->nr;
+        if (g->m > columns || columns * gemm_plan_block_words(p) * 4 <= mem_second_cache(B_BYTES)) {
+            p->a_stands = false, b_shared = true;
+            p->b_panels = all;
+        }
+    }
+    if (p->a_stands)
+        p->copy_columns = copy_columns_of(p);
+    else
+        p->copy_tile = copy_tile_of(p);
+    p->path = PATH_STANDING;
+    if (!(p->a_stands ? a_shared : b_shared)) {
+        p->by_item = item_flops > WHOLE_ITEM_FLOPS && g->batch < 2 * threads;
+        if (!p->by_item) p->path = PATH_ITEMS;
+    }
+    bool plain_c = g->c.dtype == CPU_F32 && g->c.col_stride == 1;
+    p->needs_partial = p->k_blocks > 1 && !plain_c;
+    const cpu_epilogue *e = &g->epilogue;
+    p->residual_first = e->residual && !e->row_bias && !e->col_bias && !e->apply && !g->accumulate && g->alpha == 1 &&
+                        plain_c && e->residual->dtype == CPU_F32 && e->residual->col_stride == 1 &&
+                        e->residual->row_stride == g->c.row_stride;
+    if (p->needs_partial) p->partial_bytes = gemm_bytes(g->m * g->n) * (p->by_item ? 1 : (size_t)g->batch);
+    if (g->squares && p->path == PATH_STANDING && plain_c)
+        p->squares_bytes = (size_t)(p->a_stands ? p->b_panels : p->a_panels) * GEMM_LANES * sizeof(double);
+    plan_moving(p);
+}
+
+size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads) {
+    gemm_plan p;
+    cpu_matrix residual;
+    gemm_plan_make(&p, g, threads, &residual);
+    return p.standing_bytes + p.partial_bytes + p.squares_bytes + p.worker_bytes * (size_t)threads;
+}

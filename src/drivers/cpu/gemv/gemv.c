@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the split of weights-times-vectors products: the vectors are gathered once, tasks take stretches of rows, of one matrix
+ * or of several that read the same vectors.
+ */
+#include "drivers/cpu/gemv/gemv.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "base/pool.h"
+#include "drivers/cpu/simd/int_dot.h"
+
+/* A task reads about so many bytes, TASKS of them for each thread where there are enough: one that ends early takes more. */
+enum { TASK_MOST = 1 << 16, TASK_LEAST = 1 << 13, TASKS = 8, INLINE_BYTES = 1 << 15, ROW_STEP = 4, ALIGN = 64 };
+
+static const cpu_gemv_kernels *kernels_of(cpu_isa isa) {
+    switch (isa) {
+#if defined(__x86_64__)
+    case CPU_ISA_AVX2: return &cpu_gemv_kernels_avx2;
+    case CPU_ISA_AVX512_BF16:
+    case CPU_ISA_AVX512: return &cpu_gemv_kernels_avx512;
+#elif defined(__aarch64__)
+    case CPU_ISA_NEON: return &cpu_gemv_kernels_neon;
+#endif
+    default: return &cpu_gemv_kernels_plain;
+    }
+}
+
+int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k) {
+    switch (format) {
+    case CPU_WEIGHTS_F32: return 4 * k;
+    case CPU_WEIGHTS_F16:
+    case CPU_WEIGHTS_BF16: return 2 * k;
+    case CPU_WEIGHTS_INT8: return k;
+    default: return k / 2;
+    }
+}
+
+static void load_stored(const cpu_stored *s, float *out, int64_t step, int64_t row, int64_t rows, int64_t k0,
+                        int64_t count) {
+    int64_t row_bytes = cpu_weights_row_bytes((cpu_weights)s->format, s->k), blocks = s->k / CPU_GEMV_BLOCK;
+    const char *w = (const char *)s->data + row * row_bytes + cpu_weights_row_bytes((cpu_weights)s->format, k0);
+    const uint16_t *scales = s->scales ? s->scales + row * blocks + k0 / CPU_GEMV_BLOCK : NULL;
+    kernels_of(s->isa)->unpack[s->format](out, step, w, row_bytes, scales, blocks, rows, count);
+}
+
+cpu_stored cpu_weights_stored(cpu_isa isa, cpu_weights format, int64_t k) {
+    return (cpu_stored){.load = load_stored, .isa = isa, .format = (int)format, .k = k};
+}
+
+/* Columns are padded to 1, 2, 4 or 8. */
+static int log2_columns(int n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : 3; }
+
+static int64_t step_of(int64_t k) { return (k + 15) / 16 * 16; }
+
+static const cpu_gemv_dots *dots_of(const cpu_gemv *g) {
+    return g->format < CPU_WEIGHTS_INT8 || g->exact ? NULL : cpu_gemv_dots_of(g->isa);
+}
+
+/* The vectors as fp32; behind them, where they become whole numbers, these. */
+static size_t gathered_bytes(const cpu_gemv *g) {
+    return ((size_t)(step_of(g->k) << log2_columns(g->n)) * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+size_t cpu_gemv_scratch_bytes(const cpu_gemv *g) {
+    size_t whole = dots_of(g) ? cpu_gemv_column_bytes(g->k) << log2_columns(g->n) : 0;
+    return gathered_bytes(g) + whole + ALIGN;
+}
+
+static float load(const cpu_matrix *m, int64_t i, int64_t j) {
+    int64_t at = i * m->row_stride + j * m->col_stride;
+    return m->dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)m->data)[at]) : ((const float *)m->data)[at];
+}
+
+static void store(const cpu_matrix *m, int64_t i, int64_t j, float value) {
+    int64_t at = i * m->row_stride + j * m->col_stride;
+    if (m->dtype == CPU_F16)
+        ((uint16_t *)(uintptr_t)m->data)[at] = fp16_from_f32(value);
+    else
+        ((float *)(uintptr_t)m->data)[at] = value;
+}
+
+/* [columns][k], zeros behind the last column. */
+static void gather(const cpu_gemv *g, float *x, int columns) {
+    int64_t step = step_of(g->k), row = g->x.row_stride;
+    for (int j = 0; j < columns; j++) {
+        float *to = x + j * step;
+        const float *from = (const float *)g->x.data + j * g->x.col_stride;
+        if (j >= g->n)
+            memset(to, 0, (size_t)g->k * sizeof *to);
+        else if (g->x.dtype == CPU_F32 && row == 1)
+            memcpy(to, from, (size_t)g->k * sizeof *to);
+        else if (g->x.dtype == CPU_F32)
+            for (int64_t i = 0; i < g->k; i++) to[i] = from[i * row];
+        else if (row == 1)
+            fp16_to_f32_array(to, (const uint16_t *)g->x.data + j * g->x.col_stride, (size_t)g->k);
+        else
+            for (int64_t i = 0; i < g->k; i++) to[i] = load(&g->x, i, j);
+    }
+}
+
+typedef struct gemv_run {
+    const cpu_gemv *g;             /* all of them alike, but for w, scales, m, c and residual */
+    int first[CPU_GEMV_GROUP + 1]; /* task of each product */
+    const cpu_gemv_kernels *kernels;
+    const cpu_gemv_dots *dots; /* NULL: fp32 */
+    const float *x;
+    const char *whole; /* x for the dots */
+    int columns, log2;
+    int64_t chunk; /* rows of a task */
+} gemv_run;
+
+/* Rows i .. i + rows - 1, times all columns. */
+static void put_rows(const cpu_gemv *g, const float *y, int64_t i, int rows, int columns) {
+    if (!g->residual && g->c.dtype == CPU_F32) {
+        float *c = (float *)(uintptr_t)g->c.data + i * g->c.row_stride;
+        for (int a = 0; a < rows; a++, c += g->c.row_stride)
+            for (int j = 0; j < g->n; j++) c[j * g->c.col_stride] = y[a * columns + j];
+        return;
+    }
+    for (int a = 0; a < rows; a++)
+        for (int j = 0; j < g->n; j++) {
+            float value = y[a * columns + j];
+            if (g->residual) value += load(g->residual, i + a, j);
+            store(&g->c, i + a, j, value);
+        }
+}
+
+static void task_rows(void *context, int task, int worker) {
+    const gemv_run *r = context;
+    const cpu_gemv *g = r->g;
+    int which = 0;
+    while (task >= r->first[which + 1]) which++;
+    g += which;
+    task -= r->first[which];
+    int64_t from = task * r->chunk, to = from + r->chunk < g->m ? from + r->chunk : g->m;
+    int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), blocks = g->k / CPU_GEMV_BLOCK;
+    int several = r->dots ? r->dots->rows[r->log2] : r->kernels->rows[r->log2];
+    int whole = g->format - CPU_WEIGHTS_INT8;
+    (void)worker;
+    for (int64_t i = from; i < to;) {
+        float y[ROW_STEP * CPU_GEMV_COLUMNS];
+        int rows = to - i >= several ? several : 1;
+        const char *w = (const char *)g->w + i * row_bytes;
+        const uint16_t *scales = g->scales ? g->scales + i * blocks : NULL;
+        if (r->dots)
+            (rows > 1 ? r->dots->tiles : r->dots->singles)[whole][r->log2](y, w, scales, r->whole, g->k);
+        else
+            (rows > 1 ? r->kernels->tiles : r->kernels->singles)[g->format][r->log2](y, w, scales, r->x, step_of(g->k),
+                                                                                     g->k);
+        put_rows(g, y, i, rows, r->columns);
+        i += rows;
+    }
+}
+
+/* Tasks of all products, for so many bytes of weights. */
+static int split(gemv_run *r, int count, int64_t bytes, int64_t row_bytes) {
+    int64_t part = bytes / ((int64_t)pool_threads() * TASKS);
+    part = part < TASK_LEAST ? TASK_LEAST : part > TASK_MOST ? TASK_MOST : part;
+    r->chunk = part / (row_bytes ? row_bytes : 1) / ROW_STEP * ROW_STEP;
+    if (r->chunk < ROW_STEP) r->chunk = ROW_STEP;
+    for (int i = 0; i < count; i++) r->first[i + 1] = r->first[i] + (int)((r->g[i].m + r->chunk - 1) / r->chunk);
+    return r->first[count];
+}
+
+void cpu_gemv_run(const cpu_gemv *g, void *scratch) { cpu_gemv_run_group(g, 1, scratch); }
+
+void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch) {
+    gemv_run r = {.g = g, .kernels = kernels_of(g->isa), .dots = dots_of(g), .x = scratch, .log2 = log2_columns(g->n)};
+    int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), bytes = 0;
+    assert(count >= 1 && count <= CPU_GEMV_GROUP);
+    assert(g->n >= 1 && g->n <= CPU_GEMV_COLUMNS && (uintptr_t)scratch % ALIGN == 0);
+    assert(!g->scales || g->k % CPU_GEMV_BLOCK == 0);
+    r.columns = 1 << r.log2;
+    gather(g, scratch, r.columns);
+    if (r.dots) {
+        char *whole = (char *)scratch + gathered_bytes(g);
+        for (int j = 0; j < r.columns; j++)
+            r.dots->prepare(whole + (size_t)j * cpu_gemv_column_bytes(g->k), r.x + j * step_of(g->k), g->k, g->format);
+        r.whole = whole;
+    }
+    for (int i = 0; i < count; i++) bytes += g[i].m * row_bytes;
+    int tasks = split(&r, count, bytes, row_bytes);
+    if (bytes <= INLINE_BYTES)
+        for (int i = 0; i < tasks; i++) task_rows(&r, i, 0);
+    else
+        pool_run(task_rows, &r, tasks);
+}

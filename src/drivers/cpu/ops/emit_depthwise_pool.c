@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT
+ * Depthwise convolution and pooling. A task takes one plane: it is copied into the worker's memory with its padding, and
+ * for strides above 1 with the columns sorted by their place in the stride, so that the elements that one tap gives to
+ * neighbouring results are neighbours too. Then lines of results are made 16 at a time, one load a tap, without any
+ * questions about edges.
+ */
+#include "drivers/cpu/conv/conv_window.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "drivers/cpu/fuse/fuse_conv.h"
+
+enum { LANES = CPU_WINDOW_LANES, MAX_TAPS = 1024 };
+
+typedef float lanes __attribute__((vector_size(4 * LANES)));
+typedef int32_t lane_bits __attribute__((vector_size(4 * LANES)));
+
+typedef enum window_kind { WINDOW_WEIGHTS, WINDOW_MAX, WINDOW_SUM, WINDOW_SQUARES } window_kind;
+
+/* `blocks` times 16 results of one line; taps[t] is where tap t begins. */
+typedef void (*window_line)(float *out, int64_t blocks, const float *const *taps, const float *weights, int64_t count,
+                            float start);
+
+static inline __attribute__((always_inline)) void line_body(float *out, int64_t blocks, const float *const *taps,
+                                                            const float *weights, int64_t count, float start,
+                                                            window_kind kind) {
+    for (int64_t b = 0; b < blocks; b++) {
+        lanes sum = start - (lanes){0};
+        for (int64_t t = 0; t < count; t++) {
+            lanes x;
+            memcpy(&x, taps[t] + b * LANES, sizeof x);
+            if (kind == WINDOW_MAX) { /* what is NaN stays */
+                const lane_bits keep = (lane_bits)(sum > x) | (lane_bits)(sum != sum);
+                sum = (lanes)((keep & (lane_bits)sum) | (~keep & (lane_bits)x));
+            } else if (kind == WINDOW_WEIGHTS) {
+                sum += x * weights[t];
+            } else {
+                sum += kind == WINDOW_SQUARES ? x * x : x;
+            }
+        }
+        memcpy(out + b * LANES, &sum, sizeof sum);
+    }
+}
+
+#define LINE(name, kind, target)                                                                                       \
+    target static void name(float *out, int64_t blocks, const float *const *taps, const float *weights, int64_t count, \
+                            float start) {                                                                             \
+        line_body(out, blocks, taps, weights, count, start, kind);                                                     \
+    }
+#define LINES(isa, target)                                                                                             \
+    LINE(weights_##isa, WINDOW_WEIGHTS, target)                                                                        \
+    LINE(max_##isa, WINDOW_MAX, target)                                                                                \
+    LINE(sum_##isa, WINDOW_SUM, target)                                                                                \
+    LINE(squares_##isa, WINDOW_SQUARES, target)                                                                        \
+    static const window_line lines_##isa[] = {weights_##isa, max_##isa, sum_##isa, squares_##isa};
+
+LINES(base, )
+#if defined(__x86_64__)
+LINES(avx2, __attribute__((target("avx2"))))
+LINES(avx512, __attribute__((target("avx512f"))))
+#endif
+
+static window_line line_of(cpu_isa isa, window_kind kind) {
+    switch (isa) {
+#if defined(__x86_64__)
+    case CPU_ISA_AVX2: return lines_avx2[kind];
+    case CPU_ISA_AVX512:
+    case CPU_ISA_AVX512_BF16: return lines_avx512[kind];
+#endif
+    default: return lines_base[kind];
+    }
+}
+
+/* ---- planes --------------------------------------------------------------------------------------------------------------------- */
+
+void cpu_window_three(mil_conv *c) {
+    const int shift = 3 - c->spatial;
+    for (int d = 2; d >= 0; d--) {
+        const bool there = d >= shift;
+        c->in[d] = there ? c->in[d - shift] : 1;
+        c->out[d] = there ? c->out[d - shift] : 1;
+        c->kernel[d] = there ? c->kernel[d - shift] : 1;
+        c->stride[d] = there ? c->stride[d - shift] : 1;
+        c->dilation[d] = there ? c->dilation[d - shift] : 1;
+        c->before[d] = there ? c->before[d - shift] : 0;
+        c->after[d] = there ? c->after[d - shift] : 0;
+    }
+    c->spatial = 3;
+}
+
+/* Lines and columns that any window reaches, with the lanes behind the last result. */
+void cpu_window_plane_plan(cpu_window_plane *p, const mil_conv *c) {
+    int64_t reach[3];
+    for (int d = 0; d < 3; d++) {
+        reach[d] = (c->out[d] - 1) * c->stride[d] + (c->kernel[d] - 1) * c->dilation[d] + 1;
+        if (reach[d] < c->before[d] + c->in[d]) reach[d] = c->before[d] + c->in[d];
+    }
+    p->c = *c;
+    p->high[0] = reach[0], p->high[1] = reach[1];
+    p->phase = (reach[2] + c->stride[2] - 1) / c->stride[2];
+    p->width = p->phase * c->stride[2];
+    p->floats = (p->high[0] * p->high[1] * p->width + 2 * LANES - 1) / LANES * LANES; /* lanes behind the last one */
+}
+
+static void fill_edges(const cpu_window_plane *p, float edge, float *plane) {
+    if (edge == 0.0f) {
+        memset(plane, 0, (size_t)p->floats * sizeof *plane);
+        return;
+    }
+    plane[0] = edge;
+    for (int64_t done = 1; done < p->floats; done *= 2) {
+        const int64_t more = p->floats - done < done ? p->floats - done : done;
+        memcpy(plane + done, plane, (size_t)more * sizeof *plane);
+    }
+}
+
+void cpu_window_plane_fill(const cpu_window_plane *p, const void *x, bool half, float edge, float *plane) {
+    const mil_conv *c = &p->c;
+    const int64_t step = c->stride[2];
+    fill_edges(p, edge, plane);
+    for (int64_t z = 0; z < c->in[0]; z++)
+        for (int64_t y = 0; y < c->in[1]; y++) {
+            float *line = plane + ((z + c->before[0]) * p->high[1] + y + c->before[1]) * p->width;
+            const int64_t from = (z * c->in[1] + y) * c->in[2];
+            const float *full = (const float *)x + from;
+            const uint16_t *halves = (const uint16_t *)x + from;
+            if (step == 1 && !half) {
+                memcpy(line + c->before[2], full, (size_t)c->in[2] * sizeof *line);
+                continue;
+            }
+            for (int64_t k = 0; k < step && k < c->in[2]; k++) {
+                float *to = line + (k + c->before[2]) % step * p->phase + (k + c->before[2]) / step;
+                if (half)
+                    for (int64_t i = k; i < c->in[2]; i += step) *to++ = fp16_to_f32(halves[i]);
+                else
+                    for (int64_t i = k; i < c->in[2]; i += step) *to++ = full[i];
+            }
+        }
+}
+
+/* ---- a plane ----------------------------------------------------------------------------------------------------------------- */
+
+typedef struct window_args {
+    mil_conv c; /* three dimensions, the missing ones first */
+    cpu_window_plane plane;
+    window_kind kind;
+    window_line line;
+    bool exclude, average; /* pooling: what a sum is divided by */
+    bool half, half_bias, has_bias;
+    mil_dtype w_type;
+    int64_t taps, pixels, points;
+    int64_t blocks, bias_stride;
+    int64_t worker_floats;
+    cpu_plan_ref x, w, y, bias, scratch;
+} window_args;
+
+typedef struct window_call {
+    const window_args *a;
+    const void *x, *w, *bias;
+    void *y;
+    unsigned char *scratch;
+} window_call;
+
+static float number_at(const void *data, bool half, int64_t i) {
+    if (!half) return ((const float *)data)[i];
+    return fp16_to_f32(((const uint16_t *)data)[i]);
+}
+
+/* How many elements of a window along dimension d count. */
+static int64_t counted(const window_args *a, int d, int64_t at) {
+    const mil_conv *c = &a->c;
+    const int64_t begin = at * c->stride[d] - c->before[d], end = begin + c->kernel[d];
+    const int64_t padded = c->in[d] + c->after[d];
+    if (!a->exclude) return (end < padded ? end : padded) - begin;
+    return (end < c->in[d] ? end : c->in[d]) - (begin < 0 ? 0 : begin);
+}
+
+static void write_line(const window_args *a, const float *from, void *y, int64_t offset) {
+    const int64_t count = a->c.out[2];
+    if (!a->half) {
+        memcpy((float *)y + offset, from, (size_t)count * sizeof *from);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) ((uint16_t *)y)[offset + i] = fp16_from_f32(from[i]);
+}
+
+static void finish_line(const window_args *a, float *line, int64_t z, int64_t y) {
+    if (a->kind == WINDOW_SQUARES)
+        for (int64_t i = 0; i < a->c.out[2]; i++) line[i] = sqrtf(line[i]);
+    if (!a->average) return;
+    const int64_t rest = counted(a, 0, z) * counted(a, 1, y);
+    for (int64_t i = 0; i < a->c.out[2]; i++) line[i] /= (float)(rest * counted(a, 2, i));
+}
+
+static void task_plane(void *context, int task, int worker) {
+    const window_call *call = context;
+    const window_args *a = call->a;
+    const mil_conv *c = &a->c;
+    float *plane = (float *)(void *)(call->scratch + (size_t)worker * (size_t)a->worker_floats * sizeof(float));
+    float *line = plane + a->plane.floats, *weights = line + a->blocks * LANES;
+    const float *taps[MAX_TAPS];
+    const int64_t each = c->c_out / c->c_in, size = a->half ? 2 : 4; /* results of one plane */
+    cpu_window_plane_fill(&a->plane, (const char *)call->x + (int64_t)task * a->pixels * size, a->half,
+                          a->kind == WINDOW_MAX ? -INFINITY : 0.0f, plane);
+    for (int64_t k = 0; k < each; k++) {
+        const int64_t channel = task % c->c_in * each + k, out = (task / c->c_in * c->c_out + channel) * a->points;
+        float start = a->kind == WINDOW_MAX ? -INFINITY : 0.0f;
+        if (a->kind == WINDOW_WEIGHTS)
+            for (int64_t t = 0; t < a->taps; t++)
+                weights[t] = number_at(call->w, a->w_type == MIL_fp16, channel * a->taps + t);
+        if (a->has_bias) start = number_at(call->bias, a->half_bias, channel * a->bias_stride);
+        for (int64_t z = 0; z < c->out[0]; z++)
+            for (int64_t y = 0; y < c->out[1]; y++) {
+                int64_t t = 0;
+                const float *here = plane + cpu_window_result(&a->plane, z, y, 0);
+                for (int64_t k0 = 0; k0 < c->kernel[0]; k0++)
+                    for (int64_t k1 = 0; k1 < c->kernel[1]; k1++)
+                        for (int64_t k2 = 0; k2 < c->kernel[2]; k2++)
+                            taps[t++] = here + cpu_window_tap(&a->plane, k0, k1, k2);
+                a->line(line, a->blocks, taps, weights, a->taps, start);
+                finish_line(a, line, z, y);
+                write_line(a, line, call->y, out + (z * c->out[1] + y) * c->out[2]);
+            }
+    }
+}
+
+static propane_status window_run(const cpu_run *run, const void *args, propane_error *err) {
+    const window_args *a = args;
+    window_call call = {a,
+                        cpu_plan_at(run, a->x),
+                        a->kind == WINDOW_WEIGHTS ? cpu_plan_at(run, a->w) : NULL,
+                        a->has_bias ? cpu_plan_at(run, a->bias) : NULL,
+                        cpu_plan_at(run, a->y),
+                        cpu_plan_at(run, a->scratch)};
+    (void)err;
+    cpu_plan_parallel(run, task_plane, &call, (int)(a->c.n * a->c.c_in));
+    return PROPANE_OK;
+}
+
+/* ---- planning ----------------------------------------------------------------------------------------------------------------- */
+
+static bool small_enough(const mil_conv *c) {
+    mil_conv three = *c;
+    cpu_window_three(&three);
+    const double taps = (double)three.kernel[0] * (double)three.kernel[1] * (double)three.kernel[2];
+    double padded = 1.0;
+    for (int d = 0; d < 3; d++)
+        padded *= (double)(three.in[d] + three.before[d] + three.after[d] + three.kernel[d] * three.dilation[d]);
+    return taps <= MAX_TAPS && padded <= (double)(1 << 26) && three.stride[2] <= 64;
+}
+
+bool cpu_window_takes_conv(const mil_op *op) {
+    mil_conv c;
+    if (mil_conv_read(op, &c, NULL)) return false;
+    return c.groups == c.c_in && c.c_out / c.c_in <= 8 && small_enough(&c);
+}
+
+/* `w` and `bias`: dense, NULL where there are none. */
+static propane_status emit_window(planner *p, const mil_op *op, window_args *a, const cpu_view *w, const cpu_view *bias,
+                                  propane_error *err) {
+    cpu_view x, y, at;
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
+    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
+    cpu_window_three(&a->c);
+    const mil_conv *c = &a->c;
+    a->half = x.dtype == MIL_fp16;
+    a->taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
+    a->pixels = c->in[0] * c->in[1] * c->in[2];
+    a->points = c->out[0] * c->out[1] * c->out[2];
+    a->line = line_of(p->options.isa, a->kind);
+    cpu_window_plane_plan(&a->plane, c);
+    a->blocks = (c->out[2] + LANES - 1) / LANES;
+    a->worker_floats = (a->plane.floats + a->blocks * LANES + a->taps + 15) / 16 * 16;
+    a->x = cpu_view_ref(&x);
+    a->y = cpu_view_ref(&at);
+    cpu_plan_touch(p, x.buffer);
+    cpu_plan_touch(p, at.buffer);
+    if (w) {
+        a->w = cpu_view_ref(w);
+        a->w_type = w->dtype;
+        cpu_plan_touch(p, w->buffer);
+    }
+    if (bias) {
+        a->has_bias = true;
+        a->half_bias = bias->dtype == MIL_fp16;
+        a->bias = cpu_view_ref(bias);
+        a->bias_stride = bias->stride[0];
+        cpu_plan_touch(p, bias->buffer);
+    }
+    PROPANE_TRY(cpu_plan_scratch(p, a->worker_floats * p->threads * (int64_t)sizeof(float), &a->scratch, err));
+    const double flops = 2.0 * (double)c->n * (double)c->c_out * (double)a->points * (double)a->taps;
+    PROPANE_TRY(cpu_plan_emit(p, window_run, a, a->kind == WINDOW_WEIGHTS ? "depthwise" : "pool", op->results[0], flops,
+                              0, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
+}
+
+propane_status cpu_window_emit_conv(planner *p, const mil_op *op, propane_error *err) {
+    window_args *a = ARENA_NEW(p->arena, window_args);
+    cpu_view w, bias;
+    if (!a) return cpu_plan_no_memory(p, err);
+    a->kind = WINDOW_WEIGHTS;
+    PROPANE_TRY(mil_conv_read(op, &a->c, err));
+    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "weight"), &w, err));
+    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &w, &w, err));
+    const bool has_bias = mil_in(op, "bias") != NULL;
+    if (has_bias) PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "bias"), &bias, err));
+    return emit_window(p, op, a, &w, has_bias ? &bias : NULL, err);
+}
+
+static propane_status emit_pool(planner *p, const mil_op *op, propane_error *err) {
+    if (p->is_placed[op->results[0]->id] && cpu_view_is_channels_last(&p->placed[op->results[0]->id]))
+        return cpu_channels_emit_pool(p, op, err);
+    window_args *a = ARENA_NEW(p->arena, window_args);
+    if (!a) return cpu_plan_no_memory(p, err);
+    PROPANE_TRY(mil_pool_read(op, &a->c, err));
+    a->kind = op->info->code == MIL_OP_max_pool  ? WINDOW_MAX
+              : op->info->code == MIL_OP_l2_pool ? WINDOW_SQUARES
+                                                 : WINDOW_SUM;
+    if (op->info->code == MIL_OP_avg_pool) {
+        a->average = true;
+        PROPANE_TRY(mil_attr_bool(op, "exclude_padding_from_average", &a->exclude, err));
+    }
+    return emit_window(p, op, a, NULL, NULL, err);
+}
+
+static bool takes_pool(const mil_op *op) {
+    mil_conv c;
+    return !mil_pool_read(op, &c, NULL) && small_enough(&c);
+}
+
+const cpu_plan_binding cpu_bind_pool = {.emit = emit_pool, .takes = takes_pool};

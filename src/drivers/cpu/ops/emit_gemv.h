@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * What emit_matmul.c tells emit_gemv.c of a product that may be one of weights and a few vectors.
+ */
+#ifndef CPU_OPS_EMIT_GEMV_H
+#define CPU_OPS_EMIT_GEMV_H
+
+#include "drivers/cpu/gemv/gemv.h"
+#include "drivers/cpu/plan/plan.h"
+
+typedef struct cpu_plan_gemv {
+    cpu_weights format;
+    int64_t m, k, n;
+    cpu_view w, x, c, residual; /* for buffers and offsets */
+    int64_t w_row, w_col;
+    const mil_value *scales;
+    cpu_matrix x_matrix, c_matrix, residual_matrix;
+    bool has_residual;
+} cpu_plan_gemv;
+
+bool cpu_plan_gemv_takes(const planner *p, const cpu_plan_gemv *v);
+PROPANE_CHECK propane_status cpu_plan_emit_gemv(planner *p, const cpu_plan_gemv *v, const mil_value *makes,
+                                                propane_error *err);
+
+#endif

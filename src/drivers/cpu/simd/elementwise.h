@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT
+ * Elementwise kernels over short runs of floats (strips), so that a chain of operations goes strip by strip through the
+ * nearest cache. Booleans are 1.0 and 0.0. The errors that were seen stand in tests/cpu/test_map.c.
+ *
+ * Target and sources may be the same memory, but not overlap otherwise; no alignment is asked for; any count, also 0.
+ */
+#ifndef CPU_SIMD_ELEMENTWISE_H
+#define CPU_SIMD_ELEMENTWISE_H
+
+#include <stdint.h>
+
+#include "drivers/cpu/simd/isa.h"
+
+#define CPU_MAP_STRIP 512 /* floats: a good length for a strip: eight of them are half of a 32 KB cache */
+
+/* One operand, with at most two numbers: y = f(x; p, q). */
+#define CPU_MAP_UNARY(X)                                                                                               \
+    X(copy) /* x */                                                                                                    \
+    X(fill) /* p */                                                                                                    \
+    X(neg)  /* -x */                                                                                                   \
+    X(abs)                                                                                                             \
+    X(sign) /* -1, 0, 1; NaN stays */                                                                                  \
+    X(floor)                                                                                                           \
+    X(ceil)                                                                                                            \
+    X(round) /* to nearest, ties to even */                                                                            \
+    X(trunc)                                                                                                           \
+    X(square)                                                                                                          \
+    X(affine) /* fma(x, p, q) */                                                                                       \
+    X(sqrt)                                                                                                            \
+    X(rsqrt)   /* 1 / sqrt(x + p) */                                                                                   \
+    X(inverse) /* 1 / (x + p) */                                                                                       \
+    X(exp)                                                                                                             \
+    X(exp2)                                                                                                            \
+    X(log) /* log(x + p) */                                                                                            \
+    X(sin)                                                                                                             \
+    X(cos)                                                                                                             \
+    X(tanh)                                                                                                            \
+    X(erf)                                                                                                             \
+    X(sigmoid)                                                                                                         \
+    X(silu)         /* x * sigmoid(x) */                                                                               \
+    X(gelu)         /* x * Phi(x) */                                                                                   \
+    X(gelu_tanh)    /* x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */                                                \
+    X(gelu_sigmoid) /* x * sigmoid(1.702 x) */                                                                         \
+    X(softplus)     /* log(1 + exp(x)) */                                                                              \
+    X(softsign)     /* x / (1 + |x|) */                                                                                \
+    X(relu)         /* NaN stays */                                                                                    \
+    X(relu6)                                                                                                           \
+    X(leaky_relu)   /* x < 0 ? p x : x */                                                                              \
+    X(elu)          /* x < 0 ? p (exp(x) - 1) : x */                                                                   \
+    X(sigmoid_hard) /* min(max(p x + q, 0), 1) */                                                                      \
+    X(clip)         /* min(max(x, p), q); NaN stays */                                                                 \
+    X(not)          /* x == 0 */                                                                                       \
+    X(to_bool)      /* x != 0 */                                                                                       \
+    X(round_f16)    /* to the nearest fp16 and back: an fp16 tensor kept as floats */
+
+/* Two operands; comparisons give 1 or 0. */
+#define CPU_MAP_BINARY(X)                                                                                              \
+    X(add)                                                                                                             \
+    X(sub)                                                                                                             \
+    X(mul)                                                                                                             \
+    X(div)                                                                                                             \
+    X(floor_div) /* floor(x / y) */                                                                                    \
+    X(mod)       /* x - y floor(x / y): the sign of y */                                                               \
+    X(pow)                                                                                                             \
+    X(max) /* NaN in either operand gives NaN */                                                                       \
+    X(min)                                                                                                             \
+    X(eq)                                                                                                              \
+    X(ne)                                                                                                              \
+    X(lt)                                                                                                              \
+    X(le)                                                                                                              \
+    X(gt)                                                                                                              \
+    X(ge)                                                                                                              \
+    X(and) /* x != 0 && y != 0 */                                                                                      \
+    X(or)                                                                                                              \
+    X(xor)
+
+typedef enum cpu_map_code {
+#define CPU_MAP_ENUM(name) CPU_MAP_##name,
+    CPU_MAP_UNARY(CPU_MAP_ENUM) CPU_MAP_UNARY_END,
+    CPU_MAP_BINARY_BEFORE = CPU_MAP_UNARY_END - 1,
+    CPU_MAP_BINARY(CPU_MAP_ENUM)
+#undef CPU_MAP_ENUM
+        CPU_MAP_COUNT
+} cpu_map_code;
+
+/* Which operands are arrays: V is an array of `count`, S one float that stands for all. */
+typedef enum cpu_map_pattern { CPU_MAP_VV, CPU_MAP_VS, CPU_MAP_SV } cpu_map_pattern;
+
+typedef void (*cpu_map_unary)(float *y, const float *x, int64_t count, float p, float q);
+typedef void (*cpu_map_binary)(float *z, const float *x, const float *y, int64_t count);
+
+/* Rounded once, where the instruction set has it. x is an array; steps are 1 (array) or 0 (one float for all). */
+typedef void (*cpu_map_fma)(float *z, const float *x, const float *y, int y_step, const float *w, int w_step,
+                            int64_t count);
+
+typedef struct cpu_map_table {
+    cpu_map_unary unary[CPU_MAP_UNARY_END];
+    cpu_map_binary binary[CPU_MAP_COUNT - CPU_MAP_UNARY_END][3]; /* [code - CPU_MAP_UNARY_END][pattern] */
+    /* z = cond != 0 ? x : y. Steps are 1 (array) or 0 (one float for all). */
+    void (*select)(float *z, const float *cond, int cond_step, const float *x, int x_step, const float *y, int y_step,
+                   int64_t count);
+    cpu_map_fma fma[2]; /* z = x y + w; z = w - x y */
+} cpu_map_table;
+
+/* Constant tables; one for each instruction set, AVX512_BF16 has AVX512's. A set that this build lacks: plain. */
+const cpu_map_table *cpu_map_table_of(cpu_isa isa);
+const char *cpu_map_name(cpu_map_code code);
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT
+ * The kernels' plain version: the bodies in terms of vec_plain.h.
+ */
+#include "drivers/cpu/simd/vec_plain.h"
+
+#include "drivers/cpu/simd/vec_common.h"
+
+#define GEMM_NAME       gemm_kernels_plain
+#define GEMM_HEIGHTS(X) X(4)
+#define GEMM_STEP       4
+#define GEMM_MR         4
+#define GEMM_NRV        4
+#define GEMM_PAIR       1
+#include "drivers/cpu/simd/body/gemm_body.h"
+
+#define ATTENTION_NAME attention_kernels_plain
+#include "drivers/cpu/simd/body/attention_body.h"
+
+#define ATTENTION_MASKED_NAME attention_masked_plain
+#include "drivers/cpu/simd/body/attention_decode_body.h"
+
+#define GEMV_NAME cpu_gemv_kernels_plain
+#include "drivers/cpu/simd/body/gemv_body.h"
+
+#define MAP_NAME cpu_map_table_plain
+#include "drivers/cpu/simd/body/elementwise_body.h"
+
+#define ROWS_NAME cpu_rows_table_plain
+#include "drivers/cpu/simd/body/reduce_body.h"

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ * The plain version of the kernels of conv.h, in terms of vec_plain.h. Apart from kernels_plain.c: they take a compiler as
+ * long as all others together.
+ */
+#include "drivers/cpu/simd/vec_plain.h"
+
+#include "drivers/cpu/simd/vec_common.h"
+
+#define CHANNELS_NAME cpu_channels_kernels_plain
+#define CHANNELS_HALF 2
+#define CHANNELS_NRV  4
+#include "drivers/cpu/simd/body/conv_body.h"

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ * Kernels that combine many elements to one: reductions, softmax, dot products. Sums are blocked: fp32 over at most
+ * CPU_ROWS_BLOCK neighbours (or 64 rows of a strided axis), the blocks' sums added after, in an order that the length and
+ * the instruction set fix.
+ *
+ * An axis is contiguous (rows of `length` neighbours) or strided (columns: element i of column j is x[i*stride + j]).
+ * These are kernels for one thread: a planner splits rows, or ranges of columns, over the pool.
+ */
+#ifndef CPU_SIMD_REDUCE_H
+#define CPU_SIMD_REDUCE_H
+
+#include <stdint.h>
+
+#include "drivers/cpu/simd/isa.h"
+
+#define CPU_ROWS_BLOCK 1024
+#define CPU_ROWS_INNER 256 /* strided kernels walk this many columns at once; needs no scratch from the caller */
+
+typedef enum cpu_reduce_code {
+    CPU_REDUCE_SUM,
+    CPU_REDUCE_SUMSQ, /* sum of squares */
+    CPU_REDUCE_SUMABS,
+    CPU_REDUCE_MAX, /* NaN anywhere gives NaN; length 0 gives -inf (max), inf (min), 0 (sums), 1 (prod) */
+    CPU_REDUCE_MIN,
+    CPU_REDUCE_PROD,
+    CPU_REDUCE_COUNT
+} cpu_reduce_code;
+
+typedef struct cpu_rows_table {
+    /* y[r] = reduce of x[r*stride .. +length-1], r < rows */
+    void (*reduce[CPU_REDUCE_COUNT])(float *y, const float *x, int64_t rows, int64_t length, int64_t stride);
+    /* y[j] = reduce over i of x[i*stride + j], i < length, j < width: a strided axis */
+    void (*reduce_strided[CPU_REDUCE_COUNT])(float *y, const float *x, int64_t length, int64_t width, int64_t stride);
+
+    /* y[r,:] = softmax(x[r,:]); in place is allowed. A row of only -inf gives NaN, as the definition does. */
+    void (*softmax)(float *y, const float *x, int64_t rows, int64_t length, int64_t y_stride, int64_t x_stride);
+    /* y[:,j] = softmax(x[:,j]) over i < length, for j < width */
+    void (*softmax_strided)(float *y, const float *x, int64_t length, int64_t width, int64_t y_stride,
+                            int64_t x_stride);
+    /* y[r] = log(sum(exp(x[r,:]))) */
+    void (*log_sum_exp)(float *y, const float *x, int64_t rows, int64_t length, int64_t stride);
+    void (*log_sum_exp_strided)(float *y, const float *x, int64_t length, int64_t width, int64_t stride);
+    /* dx = (dy - sum(dy * y)) * y for each row: softmax's gradient from its result; dx may be dy */
+    void (*softmax_grad)(float *dx, const float *dy, const float *y, int64_t rows, int64_t length, int64_t dx_stride,
+                         int64_t dy_stride, int64_t y_stride);
+
+    /* y[j] = sum over i of x[i*x_stride + j] z[i*z_stride + j], i < length, j < width */
+    void (*dot_strided)(float *y, const float *x, const float *z, int64_t length, int64_t width, int64_t x_stride,
+                        int64_t z_stride);
+    float (*dot)(const float *x, const float *y, int64_t count);
+    void (*axpy)(float *y, float a, const float *x, int64_t count); /* y += a x */
+    int64_t (*argmax)(const float *x, int64_t count);               /* first of equals; -1 when count is 0 */
+} cpu_rows_table;
+
+const cpu_rows_table *cpu_rows_table_of(cpu_isa isa);
+
+#endif

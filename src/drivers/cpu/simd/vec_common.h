@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * What all vec_*.h share; included after one of them.
+ */
+#ifndef CPU_SIMD_VEC_COMMON_H
+#define CPU_SIMD_VEC_COMMON_H
+
+/* To bfloat16 and back: nearest, ties to even; NaN stays NaN. */
+VFN vf v_round_bf16(vf v) {
+    vi u = vi_of_bits(v), odd = vi_and(vi_shr(u, 16), vi_set(1));
+    vf rounded = v_of_bits(vi_and(vi_add(u, vi_add(odd, vi_set(0x7fff))), vi_set(-65536)));
+    return v_select(v_nan(v, v), v_of_bits(vi_or(u, vi_set(0x400000))), rounded);
+}
+
+VFN vf v_abs(vf a) { return v_of_bits(vi_and(vi_of_bits(a), vi_set(0x7fffffff))); }
+VFN vf v_neg(vf a) { return v_of_bits(vi_xor(vi_of_bits(a), vi_set(INT32_MIN))); }
+/* |a| with the sign of b */
+VFN vf v_copysign(vf a, vf b) {
+    return v_of_bits(vi_or(vi_and(vi_of_bits(a), vi_set(0x7fffffff)), vi_and(vi_of_bits(b), vi_set(INT32_MIN))));
+}
+/* NaN when either is */
+VFN vf v_max_nan(vf a, vf b) { return v_select(v_nan(a, b), v_add(a, b), v_max(a, b)); }
+VFN vf v_min_nan(vf a, vf b) { return v_select(v_nan(a, b), v_add(a, b), v_min(a, b)); }
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT
+ * The sim driver: sim:CHIP. Compiles under the chip's rules and its compile budget, runs as sim.h tells, and fills in the
+ * time and energy that the model gives to the call. Weights that are constants are the program's own from then on.
+ *
+ * Refuses, as the engine would but with the reason: what a known rule of the chip refuses (rule id, evidence, fix), the
+ * compile after the last of the budget, weights beyond what loads, bindings that fault.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "chip/check.h"
+#include "drivers/cpu/simd/isa.h"
+#include "drivers/sim/sim.h"
+
+extern const propane_driver sim_driver;
+
+/* C7: weights of one program load up to 3.75-4 GiB (oMLX, M5 Max). */
+#define LOAD_LIMIT 3.75e9
+#define MAX_IO     256
+
+typedef struct sim_device {
+    const chip *chip;
+    sim_switches switches;
+    sim_tables tables;
+    sim_numbers numbers;
+    cpu_isa isa;
+    pthread_mutex_t mutex; /* the block and the counters */
+    void *block;
+    size_t block_bytes;
+    int compiles, loaded;
+} sim_device;
+
+static propane_status sim_open(const char *rest, void **impl, propane_error *err) {
+    const chip *c = NULL;
+    sim_switches switches;
+    cpu_isa isa;
+    PROPANE_TRY(sim_switches_parse(rest, &c, &switches, err));
+    PROPANE_TRY(cpu_isa_current(&isa, err));
+    sim_device *d = mem_alloc(sizeof *d);
+    if (!d) return propane_fail_memory(err, sizeof *d);
+    *d = (sim_device){.chip = c, .switches = switches, .isa = isa};
+    if (pthread_mutex_init(&d->mutex, NULL)) {
+        mem_free(d);
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
+    }
+    sim_tables_build(&d->tables);
+    d->numbers = (sim_numbers){
+        .tables = &d->tables, .switches = &d->switches, .product_limit = (float)chip_know(c, CHIP_saturate)->value};
+    *impl = d;
+    return PROPANE_OK;
+}
+
+static void sim_close(void *impl) {
+    sim_device *d = impl;
+    if (!d) return;
+    mem_pages_free(d->block, d->block_bytes);
+    pthread_mutex_destroy(&d->mutex);
+    mem_free(d);
+}
+
+static void sim_describe(const void *impl, propane_device_info *out) {
+    const sim_device *d = impl;
+    out->compile_limit = d->switches.value[SIM_theory] == SIM_COUNTS_COMPILES ? d->switches.value[SIM_budget] : 0;
+    out->simulated = true;
+}
+
+/* ---- compiling --------------------------------------------------------------------------------------------------------- */
+
+static propane_status refuse(const sim_device *d, const mil_function *f, propane_error *err) {
+    double weights = 0;
+    for (const mil_op *op = f->first; op; op = op->next)
+        for (int r = 0; r < op->result_count; r++)
+            if (op->results[r]->konst) weights += (double)mil_type_bytes(&op->results[r]->type);
+    if (weights > LOAD_LIMIT)
+        return propane_fail(
+            err, PROPANE_ERR_LIMIT,
+            "sim:%s: function '%s': Program load failure (0x20004): its weights are %.2f GB, and more than 3.75 "
+            "GB do not load (C7, measured on the M5 Max); split it",
+            d->chip->name, f->name, weights / 1e9);
+    if (f->param_count > MAX_IO || f->result_count > MAX_IO)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "sim:%s: function '%s' has more than %d inputs or outputs",
+                            d->chip->name, f->name, MAX_IO);
+    return d->switches.value[SIM_refuse] ? chip_check_refusal(f, d->chip, d->switches.value[SIM_os], err) : PROPANE_OK;
+}
+
+static propane_status sim_supports(void *impl, const mil_function *f, const propane_compile_options *options,
+                                   propane_error *why) {
+    const sim_device *d = impl;
+    PROPANE_TRY(refuse(d, f, why));
+    cpu_plan_options o = {.isa = d->isa, .fuse = false};
+    arena *a = arena_create();
+    sim_program *p = NULL;
+    if (!a) return propane_fail_memory(why, 0);
+    propane_status status = sim_program_create(f, &d->numbers, &o, a, &p, why);
+    sim_program_deinit(p);
+    arena_free(a);
+    return status;
+}
+
+/* Takes one of the budget; `mutex` is held. */
+static propane_status take_budget(sim_device *d, const mil_function *f, propane_error *err) {
+    int budget = d->switches.value[SIM_budget], theory = d->switches.value[SIM_theory];
+    if (budget && theory == SIM_COUNTS_COMPILES && d->compiles >= budget)
+        return propane_fail(
+            err, PROPANE_ERR_LIMIT,
+            "sim:%s: ANECCompile() FAILED: '%s' would be compile %d of this process, and after about %d the "
+            "compiler fails without a reason (C1, measured on the M4; what is counted is disputed, Q2): give "
+            "weights as inputs, or write a checkpoint and start the process again",
+            d->chip->name, f->name, d->compiles + 1, budget);
+    if (budget && theory == SIM_COUNTS_LOADED && d->loaded >= budget)
+        return propane_fail(
+            err, PROPANE_ERR_LIMIT,
+            "sim:%s: '%s' would be program %d that is loaded at the same time, and %d are taken (C1, Q2): free "
+            "one first",
+            d->chip->name, f->name, d->loaded + 1, budget);
+    d->compiles++;
+    d->loaded++;
+    return PROPANE_OK;
+}
+
+static void widen_rows(propane_io *io, int64_t step) {
+    if (!io->rank || step <= 1) return;
+    int64_t element = io->stride[io->rank - 1], row = element * io->dim[io->rank - 1];
+    int64_t wide = (row + step - 1) / step * step;
+    if (io->rank == 1) {
+        io->bytes = (size_t)wide;
+        return;
+    }
+    for (int k = io->rank - 2; k >= 0; k--) {
+        io->stride[k] = wide;
+        wide *= io->dim[k];
+    }
+    io->bytes = (size_t)wide;
+}
+
+static bool comes_before(const propane_io *a, const propane_io *b) { return strcmp(a->name, b->name) < 0; }
+
+/* order[k]: which input, of those in declared order, the engine takes as parameter k. */
+static propane_status sort_inputs(sim_program *p, const driver_program *out, bool by_position, propane_error *err) {
+    p->order = ARENA_ARRAY(out->arena, out->input_count + 1, int);
+    if (!p->order) return propane_fail_memory(err, 0);
+    for (int i = 0; i < out->input_count; i++) {
+        int place = 0;
+        for (int j = 0; j < out->input_count; j++) place += comes_before(&out->inputs[j], &out->inputs[i]);
+        p->order[i] = by_position ? place : i;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status prepare(sim_device *d, const mil_function *f, driver_program *out, sim_program *p,
+                              propane_error *err) {
+    cost_program cost;
+    PROPANE_TRY(driver_dense_io(out, f, err));
+    for (int i = 0; i < out->input_count; i++) widen_rows(&out->inputs[i], d->switches.value[SIM_rows]);
+    for (int i = 0; i < out->output_count; i++) widen_rows(&out->outputs[i], d->switches.value[SIM_rows]);
+    PROPANE_TRY(sort_inputs(p, out, d->switches.value[SIM_order], err));
+    for (int i = 0; i < out->input_count; i++) /* room for dense copies of inputs and outputs with wide rows */
+        p->block_bytes += (int64_t)(out->inputs[i].bytes + 63) / 64 * 64;
+    PROPANE_TRY(cost_function(d->chip, COST_DIRECT, f, out->arena, &cost, err));
+    p->ms = cost.ms;
+    p->energy_mj = cost.energy_mj;
+    p->weight_bytes = cost.weight_bytes;
+    return PROPANE_OK;
+}
+
+static propane_status grow_block(sim_device *d, size_t bytes, propane_error *err) {
+    if (bytes <= d->block_bytes) return PROPANE_OK;
+    void *block = mem_pages_alloc(bytes);
+    if (!block) return propane_fail_memory(err, bytes);
+    mem_pages_free(d->block, d->block_bytes);
+    d->block = block;
+    d->block_bytes = bytes;
+    return PROPANE_OK;
+}
+
+static propane_status sim_compile(void *impl, const mil_function *f, const propane_compile_options *options,
+                                  driver_program *out, propane_error *err) {
+    sim_device *d = impl;
+    PROPANE_TRY(refuse(d, f, err));
+    sim_program *p = NULL;
+    cpu_plan_options o = {.isa = d->isa, .threads = options ? options->threads : 0, .fuse = false};
+    PROPANE_TRY(sim_program_create(f, &d->numbers, &o, out->arena, &p, err));
+    propane_status status = prepare(d, f, out, p, err);
+    pthread_mutex_lock(&d->mutex);
+    if (status == PROPANE_OK) status = grow_block(d, (size_t)p->block_bytes, err);
+    if (status == PROPANE_OK) status = take_budget(d, f, err);
+    pthread_mutex_unlock(&d->mutex);
+    out->impl = p;
+    if (status != PROPANE_OK) sim_program_deinit(p);
+    return status;
+}
+
+static void sim_program_free(void *impl, driver_program *program) {
+    sim_device *d = impl;
+    sim_program_deinit(program->impl);
+    program->impl = NULL;
+    pthread_mutex_lock(&d->mutex);
+    d->loaded--;
+    pthread_mutex_unlock(&d->mutex);
+}
+
+static propane_status sim_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err) {
+    out->memory = mem_pages_alloc(bytes);
+    return out->memory ? PROPANE_OK : propane_fail_memory(err, bytes);
+}
+
+static void sim_buffer_free(void *impl, driver_buffer *buffer) {
+    if (buffer->memory) mem_pages_free(buffer->memory, buffer->bytes);
+    buffer->memory = NULL;
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------------------- */
+
+/* Rows between a surface and dense memory. */
+static void copy_rows(const propane_io *io, void *dense, void *surface, bool in) {
+    int last = io->rank - 1;
+    size_t row = (size_t)(io->stride[last] * io->dim[last]), wide = last > 0 ? (size_t)io->stride[last - 1] : row;
+    int64_t rows = 1;
+    for (int k = 0; k < last; k++) rows *= io->dim[k];
+    for (int64_t r = 0; r < rows; r++) {
+        unsigned char *a = (unsigned char *)dense + (size_t)r * row, *b = (unsigned char *)surface + (size_t)r * wide;
+        memcpy(in ? a : b, in ? b : a, row);
+    }
+}
+
+static bool is_dense(const propane_io *io) {
+    return io->rank < 2 || io->stride[io->rank - 2] == io->stride[io->rank - 1] * io->dim[io->rank - 1];
+}
+
+static propane_status binding_fault(const sim_device *d, const char *what, const char *name, size_t bytes, size_t want,
+                                    const char *rule, propane_error *err) {
+    return propane_fail(
+        err, PROPANE_ERR_DEVICE,
+        "sim:%s: ANEProgramProcessRequestDirect() failed with status=0x1d: %s '%s' is bound to %zu bytes, not "
+        "%zu (%s)",
+        d->chip->name, what, name, bytes, want, rule);
+}
+
+static propane_status check_bindings(const sim_device *d, const driver_execution *e, const sim_program *p,
+                                     propane_error *err) {
+    const driver_program *program = e->program;
+    if (d->switches.value[SIM_sizes]) {
+        for (int i = 1; i < program->input_count; i++)
+            if (e->inputs[i]->bytes != e->inputs[0]->bytes)
+                return binding_fault(d, "input", program->inputs[i].name, e->inputs[i]->bytes, e->inputs[0]->bytes,
+                                     "C11: all inputs of a run must be of one size, measured", err);
+        for (int i = 1; i < program->output_count; i++)
+            if (e->outputs[i]->bytes != e->outputs[0]->bytes)
+                return binding_fault(d, "output", program->outputs[i].name, e->outputs[i]->bytes, e->outputs[0]->bytes,
+                                     "C11: all outputs of a run must be of one size, measured", err);
+    }
+    for (int i = 0; i < program->input_count; i++)
+        if (e->inputs[p->order[i]]->bytes < program->inputs[i].bytes)
+            return binding_fault(d, "input", program->inputs[i].name, e->inputs[p->order[i]]->bytes,
+                                 program->inputs[i].bytes,
+                                 "C12: the engine takes inputs in alphabetical order, measured", err);
+    return PROPANE_OK;
+}
+
+static propane_status sim_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
+    sim_device *d = impl;
+    sim_program *p = e->program->impl;
+    void *inputs[MAX_IO];
+    const void *outputs[MAX_IO];
+    PROPANE_TRY(check_bindings(d, e, p, err));
+    pthread_mutex_lock(&d->mutex);
+    unsigned char *room = (unsigned char *)d->block + p->block_bytes;
+    for (int i = e->program->input_count - 1; i >= 0; i--) {
+        const propane_io *io = &e->program->inputs[i];
+        room -= (io->bytes + 63) / 64 * 64;
+        inputs[i] = e->inputs[p->order[i]]->memory;
+        if (is_dense(io)) continue;
+        copy_rows(io, room, inputs[i], true);
+        inputs[i] = room;
+    }
+    propane_status status = sim_program_run(p, &d->numbers, d->block, inputs, outputs, err);
+    for (int i = 0; i < e->program->output_count && status == PROPANE_OK; i++) {
+        const propane_io *io = &e->program->outputs[i];
+        if (io->rank == 0)
+            memcpy(e->outputs[i]->memory, outputs[i], io->bytes);
+        else
+            copy_rows(io, (void *)(uintptr_t)outputs[i], e->outputs[i]->memory, false);
+    }
+    pthread_mutex_unlock(&d->mutex);
+    out->device_ns = (int64_t)(p->ms * 1e6);
+    out->energy_j = p->energy_mj * 1e-3;
+    out->simulated = true;
+    out->status = status;
+    return status;
+}
+
+const propane_driver sim_driver = {
+    .name = "sim",
+    .summary = "sim:CHIP, a Neural Engine simulated: its rules and its rounding, time and energy from a model",
+    .open = sim_open,
+    .close = sim_close,
+    .describe = sim_describe,
+    .supports = sim_supports,
+    .compile = sim_compile,
+    .program_free = sim_program_free,
+    .buffer_create = sim_buffer_create,
+    .buffer_free = sim_buffer_free,
+    .execute = sim_execute,
+};

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * Model files as messages, checked before they are unpacked. Private to src/mil/package*.c.
+ */
+#ifndef MIL_COREML_PACKAGE_WIRE_H
+#define MIL_COREML_PACKAGE_WIRE_H
+
+#include "base/status.h"
+#include "mil/coreml/coreml.pb-c.h"
+
+/* The message in `data`; free with package_wire_free. `source` names the file in messages. */
+PROPANE_CHECK propane_status package_wire_unpack(const void *data, size_t bytes, const char *source,
+                                                 Coreml__Model **out, propane_error *err);
+void package_wire_free(Coreml__Model *model);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ * Owns inputs whose shape a file leaves open: one shape is chosen when the program is read, and from then on everything has
+ * numbers. Refuses shapes that the file does not allow, naming what it does allow.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "mil/ir_edit.h"
+#include "mil/resolve_shapes.h"
+
+/* "[1, ?, 64]" */
+static const char *shown(char out[160], const mil_type *type) {
+    int used = snprintf(out, 160, "[");
+    for (int i = 0; i < type->rank && used < 140; i++)
+        used += type->dim[i] == MIL_OPEN
+                    ? snprintf(out + used, (size_t)(160 - used), "%s?", i ? ", " : "")
+                    : snprintf(out + used, (size_t)(160 - used), "%s%lld", i ? ", " : "", (long long)type->dim[i]);
+    snprintf(out + used, (size_t)(160 - used), "]");
+    return out;
+}
+
+static bool fits(const mil_type *type, const mil_type *shape) {
+    if (type->rank != shape->rank) return false;
+    for (int i = 0; i < type->rank; i++)
+        if ((type->dim[i] != MIL_OPEN && type->dim[i] != shape->dim[i]) || shape->dim[i] < 1) return false;
+    return true;
+}
+
+/* Images are described by height and width, the last two dimensions. */
+static bool same_end(const mil_type *described, const mil_type *shape) {
+    if (described->rank > shape->rank) return false;
+    for (int i = 0; i < described->rank; i++)
+        if (described->dim[i] != shape->dim[shape->rank - described->rank + i]) return false;
+    return true;
+}
+
+static bool in_ranges(const mil_feature *f, const mil_type *shape) {
+    if (f->range_count > shape->rank) return false;
+    for (int i = 0; i < f->range_count; i++) {
+        const int64_t dim = shape->dim[shape->rank - f->range_count + i];
+        if (dim < f->ranges[i].lower || (f->ranges[i].upper >= 0 && dim > f->ranges[i].upper)) return false;
+    }
+    return true;
+}
+
+static propane_status check_allowed(const char *source, const mil_feature *f, const mil_type *shape,
+                                    propane_error *err) {
+    char given[160], one[160], list[500] = "";
+    size_t used = 0;
+    bool allowed = !f->shape_count;
+    for (int i = 0; i < f->shape_count; i++) {
+        allowed |= same_end(&f->shapes[i], shape);
+        if (used < sizeof list - 170)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", shown(one, &f->shapes[i]));
+    }
+    if (!allowed)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' cannot have the shape %s; the file allows %s",
+                            source, f->name, shown(given, shape), list);
+    if (in_ranges(f, shape)) return PROPANE_OK;
+    for (int i = 0; i < f->range_count && used < sizeof list - 60; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, f->ranges[i].upper < 0 ? "%s%lld.." : "%s%lld..%lld",
+                                 i ? ", " : "", (long long)f->ranges[i].lower, (long long)f->ranges[i].upper);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' cannot have the shape %s; the file allows [%s]",
+                        source, f->name, shown(given, shape), list);
+}
+
+/* The file's own choice; false: none. */
+static bool standard_shape(const mil_feature *f, const mil_type *type, mil_type *out) {
+    if (!f || !f->shape.rank) return false;
+    *out = f->shape;
+    if (f->kind != MIL_FEATURE_IMAGE || type->rank != 4) return true;
+    const int channels = f->colour == MIL_RGB || f->colour == MIL_BGR ? 3 : 1;
+    *out = (mil_type){.rank = 4, .dim = {1, channels, f->shape.dim[0], f->shape.dim[1]}};
+    return true;
+}
+
+propane_status mil_open_settle(const mil_read_options *options, const char *source, const char *name,
+                               const mil_feature *feature, const mil_type *standard, mil_type *type,
+                               propane_error *err) {
+    const mil_shape_choice *choice = NULL;
+    mil_type shape;
+    char given[160], wanted[160], why[200];
+    for (int i = 0; options && i < options->shape_count; i++)
+        if (strcmp(options->shapes[i].name, name) == 0) choice = &options->shapes[i];
+    if (!choice && !mil_type_is_open(type)) return PROPANE_OK;
+    if (choice)
+        shape = choice->shape;
+    else if (standard)
+        shape = *standard;
+    else if (!standard_shape(feature, type, &shape))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: input '%.60s' has open dimensions, %s, and the file has no default: give its shape "
+                            "(--shape %.60s=...)",
+                            source, name, shown(wanted, type), name);
+    if (!fits(type, &shape))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' cannot have the shape %s; it is %s", source,
+                            name, shown(given, &shape), shown(wanted, type));
+    if (feature && mil_type_is_open(type)) PROPANE_TRY(check_allowed(source, feature, &shape, err));
+    for (int i = 0; i < type->rank; i++) type->dim[i] = shape.dim[i];
+    if (mil_type_legal(type, why)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' is not possible: %s", source, name, why);
+}
+
+propane_status mil_open_check(const mil_module *m, const mil_read_options *options, propane_error *err) {
+    for (int k = 0; options && k < options->shape_count; k++) {
+        bool found = false;
+        char quoted[80], list[400] = "";
+        size_t used = 0;
+        for (const mil_function *f = m->functions; f; f = f->next)
+            for (int i = 0; i < f->param_count; i++) {
+                found |= strcmp(f->params[i]->name, options->shapes[k].name) == 0;
+                if (used < sizeof list - 70)
+                    used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", used ? ", " : "",
+                                             f->params[i]->name);
+            }
+        if (!found)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%s' to give a shape; there is: %s",
+                                m->source, text_quote(quoted, options->shapes[k].name, strlen(options->shapes[k].name)),
+                                list);
+    }
+    return PROPANE_OK;
+}

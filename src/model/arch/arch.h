@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ * What tells one architecture from another, as data: how it normalises, what its feed-forward half is, how it knows
+ * positions, and every tensor with its names and its form in the files. Builders, weights, files, plans and estimates read
+ * these rows; none of them knows an architecture by name. A new architecture is one file that fills a model_arch and a line
+ * in arch.c.
+ */
+#ifndef MODEL_ARCH_ARCH_H
+#define MODEL_ARCH_ARCH_H
+
+#include "model/arch/config.h"
+
+typedef enum arch_norm { ARCH_RMS_NORM, ARCH_LAYER_NORM } arch_norm;
+typedef enum arch_mlp { ARCH_SILU_GATED, ARCH_GELU_TANH } arch_mlp;
+typedef enum arch_position { ARCH_ROPE, ARCH_LEARNED } arch_position;
+
+typedef enum model_part { MODEL_EMBED, MODEL_ATTN, MODEL_FFN, MODEL_HEAD } model_part;
+
+/* Sizes by what they stand for: width, hidden, queries, keys, one head, vocabulary, positions. */
+typedef enum arch_size { ARCH_1, ARCH_D, ARCH_H, ARCH_Q, ARCH_KV, ARCH_HD, ARCH_V, ARCH_P } arch_size;
+
+typedef enum arch_role {
+    ARCH_MATRIX,
+    ARCH_RESIDUAL, /* a matrix whose result is added to the residual stream */
+    ARCH_TABLE,    /* rows that the host gathers */
+    ARCH_SCALE,    /* a norm's weight, 1 at first */
+    ARCH_SHIFT     /* a bias, 0 at first */
+} arch_role;
+
+typedef enum arch_when { ARCH_ALWAYS, ARCH_IF_ATTENTION_BIAS, ARCH_IF_MLP_BIAS, ARCH_IF_OWN_HEAD } arch_when;
+
+/* One tensor. Inside a layer the names stand behind the layer's prefix ("model.layers.3." and "blk.3."). Rows with the same
+ * name in a file lie there one below the other, in the table's order, as one tensor. */
+typedef struct arch_tensor {
+    model_part part;
+    const char *param; /* of the part's function: "q_proj", "norm_bias" */
+    const char *name;  /* in Propane; in Hugging Face's files too, unless `stored` says otherwise */
+    const char *gguf;
+    arch_size out, in; /* in = ARCH_1: a vector */
+    arch_role role;
+    arch_when when;
+    const char *stored; /* NULL: name */
+    bool transposed;    /* Hugging Face's file holds [in, out] */
+} arch_tensor;
+
+/* A row that the files hold as it is. */
+#define ARCH_ROW(part, param, name, gguf, out, in, role, when)                                                         \
+    {MODEL_##part, param, name, gguf, ARCH_##out, ARCH_##in, ARCH_##role, ARCH_##when, NULL, false}
+
+typedef struct arch_rename {
+    const char *ours, *theirs; /* theirs NULL: the configuration does not say it */
+} arch_rename;
+
+/* A key whose value must be one of `words` (blanks between them; of a list: each item), if it is there and not null. */
+typedef struct arch_demand {
+    const char *key, *words;
+} arch_demand;
+
+typedef struct model_arch {
+    const char *type;       /* Hugging Face's model_type */
+    const char *class_name; /* "LlamaForCausalLM" */
+    const char *gguf;       /* general.architecture */
+    arch_norm norm;
+    arch_mlp mlp;
+    arch_position position;
+    bool gguf_pairs;             /* rows of a head's queries and keys come in pairs (2i, 2i+1) in GGUF files */
+    const char *act_key, *act;   /* how config.json says the activation */
+    const char *base, *layers;   /* "model.", which files of the bare model leave out; "model.layers." */
+    int64_t positions, head_dim; /* where the configuration does not say; head_dim 0: width / heads */
+    double norm_eps;
+    bool tied;
+    const char *adapted;        /* modules that get a low-rank adapter where nobody says which */
+    const arch_rename *renames; /* ends with a row of NULL */
+    const arch_demand *demands; /* likewise */
+    const arch_tensor *tensors; /* embed, attn, ffn, head; ends with a row without a name */
+} model_arch;
+
+int model_arch_count(void);
+const model_arch *model_arch_at(int index);
+const model_arch *model_arch_find(const char *type); /* NULL: unknown */
+const model_arch *model_arch_gguf(const char *name);
+/* "llama, qwen2, ...", for messages. */
+const char *model_arch_names(char out[100]);
+/* Of a checked configuration. */
+const model_arch *model_arch_of(const model_config *c);
+
+int64_t model_arch_size(const model_config *c, arch_size size);
+/* Is the row a parameter of its part's function; does the model hold a tensor of its own for it (a tied head does not)? */
+bool model_arch_used(const model_config *c, const arch_tensor *row);
+bool model_arch_held(const model_config *c, const arch_tensor *row);
+/* The first of the rows that lie in one tensor of the files with this one: itself, unless files hold several as one. */
+const arch_tensor *model_arch_leader(const model_config *c, const arch_tensor *row);
+/* What a row's tensor is called in Hugging Face's files, behind the layer's prefix. */
+const char *model_arch_stored(const arch_tensor *row);
+/* Elements of all tensors. */
+int64_t model_arch_parameters(const model_config *c);
+/* The index-th parameter of a part's function behind its activations; NULL: there are no more. */
+const arch_tensor *model_arch_param(const model_config *c, model_part part, int index);
+
+/* The tables, one file each. */
+extern const model_arch model_arch_llama, model_arch_qwen2, model_arch_qwen3, model_arch_gpt2;
+
+#endif

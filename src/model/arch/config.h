@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ * What a model is made of, in the terms of Hugging Face's config.json. Plain data, no pointers.
+ */
+#ifndef MODEL_ARCH_CONFIG_H
+#define MODEL_ARCH_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/json.h"
+
+typedef enum model_rope_scaling { MODEL_ROPE_PLAIN, MODEL_ROPE_LINEAR, MODEL_ROPE_LLAMA3 } model_rope_scaling;
+
+typedef struct model_config {
+    char model_type[16];       /* of a row in model/arch/arch.c: "llama" */
+    int64_t hidden_size;       /* D */
+    int64_t intermediate_size; /* H of the feed-forward half */
+    int64_t num_hidden_layers;
+    int64_t num_attention_heads;
+    int64_t num_key_value_heads; /* divides num_attention_heads */
+    int64_t head_dim;            /* HD, even; heads * head_dim need not be hidden_size */
+    int64_t vocab_size;
+    int64_t max_position_embeddings; /* longest sequence */
+    double rms_norm_eps;             /* of LayerNorms too */
+    double rope_theta;
+    model_rope_scaling rope_scaling;
+    double rope_factor, rope_low_factor, rope_high_factor; /* 0 where they have no meaning */
+    int64_t rope_original;                                 /* positions before scaling; likewise */
+    bool attention_bias, mlp_bias;                         /* where the architecture leaves a choice */
+    bool tie_word_embeddings;                              /* lm_head is embed_tokens */
+    int64_t bos_token_id, eos_token_id;                    /* -1: none */
+    int64_t vocab_piece; /* not in files: rows of the output head in one tensor and one program; 0: all of them */
+} model_config;
+
+/* A model of about two million parameters; a place to start from. */
+void model_config_default(model_config *c);
+/* The same size in another architecture; an unknown `type` is PROPANE_ERR_UNSUPPORTED and the message lists those there are. */
+PROPANE_CHECK propane_status model_config_default_of(model_config *c, const char *type, propane_error *err);
+/* Every value and how they fit together; the message begins with `source` and names key and value. */
+PROPANE_CHECK propane_status model_config_check(const model_config *c, const char *source, propane_error *err);
+/* Reads the keys of a JSON object. Needed: hidden_size, intermediate_size, num_hidden_layers, num_attention_heads,
+ * vocab_size, under the architecture's own names. Left out: what transformers takes (model/arch/arch.h). What Propane cannot do
+ * (an unknown model_type, another activation, sliding windows, other rope scaling) is PROPANE_ERR_UNSUPPORTED. */
+PROPANE_CHECK propane_status model_config_from_json(const json_t *object, const char *source, model_config *out,
+                                                    propane_error *err);
+PROPANE_CHECK propane_status model_config_parse(const char *data, size_t length, const char *source, model_config *out,
+                                                propane_error *err);
+PROPANE_CHECK propane_status model_config_read(const char *path, model_config *out, propane_error *err);
+/* json_decref the result; NULL: no memory. */
+json_t *model_config_to_json(const model_config *c);
+PROPANE_CHECK propane_status model_config_write(const model_config *c, const char *path, propane_error *err);
+bool model_config_equal(const model_config *a, const model_config *b);
+int64_t model_config_q(const model_config *c);  /* heads * head_dim */
+int64_t model_config_kv(const model_config *c); /* kv heads * head_dim */
+/* Radians a position that pair i of a head turns, scaled as the configuration says. */
+double model_config_rope_rate(const model_config *c, int64_t i);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT
+ * Owns models in GGUF files: metadata and configuration, the tensors of the registry, llama.cpp's order of query and key rows (pairs,
+ * as llama2.c's). What the metadata says and Propane cannot do (YaRN, experts) is refused by key.
+ */
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "model/files/gguf.h"
+
+static bool is_paired(const model_config *c, const model_tensor *t) {
+    return model_arch_of(c)->gguf_pairs && strchr("qk", t->param[0]) &&
+           (strcmp(t->param + 1, "_proj") == 0 || strcmp(t->param + 1, "_bias") == 0);
+}
+
+/* Our row behind the file's row r: pairs (2i, 2i+1) come from i and i + HD/2. */
+static int64_t our_row(int64_t head_dim, int64_t r) {
+    int64_t i = r % head_dim;
+    return r - i + i / 2 + (i % 2 ? head_dim / 2 : 0);
+}
+
+/* ---- configuration ------------------------------------------------------------------------------------------------------ */
+
+static const char *key_in(char out[80], const char *arch, const char *key) {
+    snprintf(out, 80, "%s.%s", arch, key);
+    return out;
+}
+
+static propane_status refuse_unsupported(const gguf *g, const char *arch, propane_error *err) {
+    static const char *const counts[] = {"expert_count", "attention.sliding_window"};
+    char key[80];
+    int64_t count = 0;
+    for (int i = 0; i < 2; i++) {
+        PROPANE_TRY(gguf_get_int(g, key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
+        if (count)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which cannot be done", gguf_source(g),
+                                key, (long long)count);
+    }
+    return PROPANE_OK;
+}
+
+#define ROPE_FREQS "rope_freqs.weight"
+
+/* Llama 3's scaling stands in the file as what each pair's frequency is divided by. Its four numbers are found again: the
+ * published ones are tried first, then contexts of every power of two. */
+static propane_status find_llama3(const gguf *g, const gguf_tensor *t, model_config *c, propane_error *err) {
+    float factors[1 << 11];
+    int64_t pairs = c->head_dim / 2;
+    if (t->count != pairs || pairs > 1 << 11)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor " ROPE_FREQS " has %lld elements, not %lld",
+                            gguf_source(g), (long long)t->count, (long long)pairs);
+    PROPANE_TRY(gguf_f32(g, t, factors, err));
+    model_config plain = *c;
+    double largest = 1;
+    for (int64_t i = 0; i < pairs; i++) largest = fmax(largest, (double)factors[i]);
+    plain.rope_scaling = MODEL_ROPE_PLAIN;
+    c->rope_scaling = MODEL_ROPE_LLAMA3;
+    c->rope_factor = largest;
+    c->rope_low_factor = 1;
+    c->rope_high_factor = 4;
+    for (int tried = -1; tried < 20; tried++) {
+        bool same = true;
+        c->rope_original = tried < 0 ? 8192 : INT64_C(16) << tried;
+        for (int64_t i = 0; i < pairs; i++) {
+            double want = model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i);
+            same = same && fabs((double)factors[i] / want - 1) < 1e-5;
+        }
+        if (same) return PROPANE_OK;
+    }
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: the tensor " ROPE_FREQS " scales RoPE in a way that is not Llama 3's", gguf_source(g));
+}
+
+static propane_status read_rope(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+    char key[80];
+    const char *scaling = "none";
+    const gguf_tensor *freqs = gguf_find_tensor(g, ROPE_FREQS);
+    PROPANE_TRY(gguf_get_real(g, key_in(key, arch, "rope.freq_base"), false, &c->rope_theta, err));
+    PROPANE_TRY(gguf_get_text(g, key_in(key, arch, "rope.scaling.type"), false, &scaling, err));
+    if (strcmp(scaling, "linear") == 0) {
+        c->rope_scaling = MODEL_ROPE_LINEAR;
+        PROPANE_TRY(gguf_get_real(g, key_in(key, arch, "rope.scaling.factor"), true, &c->rope_factor, err));
+    } else if (strcmp(scaling, "none") != 0) {
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is '%.40s'; only 'none' and 'linear' can be done",
+                            gguf_source(g), key, scaling);
+    }
+    return freqs && c->rope_scaling == MODEL_ROPE_PLAIN ? find_llama3(g, freqs, c, err) : PROPANE_OK;
+}
+
+static propane_status read_sizes(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+    const struct {
+        const char *key;
+        int64_t *out;
+        int64_t max;
+        bool needed;
+    } sizes[] = {
+        {"embedding_length", &c->hidden_size, 1 << 17, true},
+        {"feed_forward_length", &c->intermediate_size, 1 << 20, true},
+        {"block_count", &c->num_hidden_layers, 1000, true},
+        {"attention.head_count", &c->num_attention_heads, 1 << 12, true},
+        {"attention.head_count_kv", &c->num_key_value_heads, 1 << 12, false},
+        {"attention.key_length", &c->head_dim, 1 << 12, false},
+        {"context_length", &c->max_position_embeddings, 1 << 24, true},
+    };
+    char key[80];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        PROPANE_TRY(
+            gguf_get_int(g, key_in(key, arch, sizes[i].key), sizes[i].needed, 1, sizes[i].max, sizes[i].out, err));
+    if (c->num_key_value_heads < 0) c->num_key_value_heads = c->num_attention_heads;
+    if (c->head_dim < 0) c->head_dim = c->hidden_size / c->num_attention_heads;
+    int64_t values = c->head_dim, turned = c->head_dim;
+    PROPANE_TRY(gguf_get_int(g, key_in(key, arch, "attention.value_length"), false, 1, 1 << 12, &values, err));
+    PROPANE_TRY(gguf_get_int(g, key_in(key, arch, "rope.dimension_count"), false, 1, 1 << 12, &turned, err));
+    if (values == c->head_dim && turned == c->head_dim) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: value_length %lld and rope.dimension_count %lld must be the head size, %lld",
+                        gguf_source(g), (long long)values, (long long)turned, (long long)c->head_dim);
+}
+
+static const char *epsilon_key(const model_arch *a) {
+    return a->norm == ARCH_LAYER_NORM ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
+}
+
+/* Whether the first layer has the first tensor that the architecture holds on that condition. */
+static bool holds_row(const gguf *g, const model_arch *a, arch_when when) {
+    char name[80];
+    for (const arch_tensor *row = a->tensors; row->name; row++) {
+        if (row->when != when) continue;
+        snprintf(name, sizeof name, "blk.0.%s", row->gguf);
+        return gguf_find_tensor(g, name) != NULL;
+    }
+    return false;
+}
+
+propane_status gguf_config(const gguf *g, model_config *out, propane_error *err) {
+    const char *arch;
+    char key[80], known[100];
+    model_config c = {.num_key_value_heads = -1,
+                      .head_dim = -1,
+                      .rms_norm_eps = 1e-5,
+                      .rope_theta = 10000,
+                      .bos_token_id = -1,
+                      .eos_token_id = -1};
+    PROPANE_TRY(gguf_get_text(g, "general.architecture", true, &arch, err));
+    const model_arch *a = model_arch_gguf(arch);
+    if (!a)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: general.architecture is '%.40s'; those known are %s",
+                            gguf_source(g), arch, model_arch_names(known));
+    snprintf(c.model_type, sizeof c.model_type, "%s", a->type);
+    PROPANE_TRY(refuse_unsupported(g, arch, err));
+    PROPANE_TRY(read_sizes(g, arch, &c, err));
+    PROPANE_TRY(gguf_get_real(g, key_in(key, arch, epsilon_key(a)), true, &c.rms_norm_eps, err));
+    if (a->position == ARCH_ROPE) PROPANE_TRY(read_rope(g, arch, &c, err));
+    c.attention_bias = holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
+    c.mlp_bias = holds_row(g, a, ARCH_IF_MLP_BIAS);
+    snprintf(key, sizeof key, "%.7g", c.rms_norm_eps); /* the fp32 number next to 1e-5 means 1e-5 */
+    c.rms_norm_eps = strtod(key, NULL);
+    const gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
+    if (!embedding || embedding->rank != 2)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the matrix token_embd.weight is missing", gguf_source(g));
+    c.vocab_size = embedding->dim[1];
+    c.tie_word_embeddings = !gguf_find_tensor(g, "output.weight");
+    int64_t last = c.vocab_size - 1;
+    PROPANE_TRY(gguf_get_int(g, "tokenizer.ggml.bos_token_id", false, 0, last, &c.bos_token_id, err));
+    PROPANE_TRY(gguf_get_int(g, "tokenizer.ggml.eos_token_id", false, 0, last, &c.eos_token_id, err));
+    PROPANE_TRY(model_config_check(&c, gguf_source(g), err));
+    *out = c;
+    return PROPANE_OK;
+}
+
+/* ---- weights --------------------------------------------------------------------------------------------------------------- */
+
+static propane_status find_tensor(const gguf *g, const model_tensor *t, const gguf_tensor **out, propane_error *err) {
+    const gguf_tensor *found = *out = gguf_find_tensor(g, t->gguf);
+    int64_t inner = t->rank > 1 ? t->dim[1] : t->stored_rows;
+    if (!found) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", gguf_source(g), t->gguf);
+    bool fits = found->rank == t->rank && found->dim[0] == inner && (t->rank == 1 || found->dim[1] == t->stored_rows);
+    if (fits) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: the tensor %s is [%lld, %lld]; the configuration makes it [%lld, %lld]", gguf_source(g),
+                        t->gguf, (long long)(found->rank > 1 ? found->dim[1] : 1), (long long)found->dim[0],
+                        (long long)(t->rank > 1 ? t->stored_rows : 1), (long long)inner);
+}
+
+static propane_status fill(const gguf *g, model_weights *w, propane_error *err) {
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        const gguf_tensor *from = NULL;
+        float *to = model_weights_data(w, t);
+        bool paired = is_paired(&w->config, t);
+        PROPANE_TRY(find_tensor(g, t, &from, err));
+        if (!paired && t->stored_rows == t->dim[0]) {
+            PROPANE_TRY(gguf_f32(g, from, to, err));
+            continue;
+        }
+        int64_t width = t->dim[1]; /* a bias has rows of one */
+        float *rows = mem_array((size_t)from->count, sizeof *rows);
+        propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
+        for (int64_t r = 0; !status && r < t->dim[0]; r++)
+            memcpy(to + (paired ? our_row(w->config.head_dim, r) : r) * width, rows + (t->first_row + r) * width,
+                   (size_t)width * sizeof *rows);
+        mem_free(rows);
+        PROPANE_TRY(status);
+    }
+    return PROPANE_OK;
+}
+
+/* Before memory is taken for what the metadata claims: every tensor is there, shaped and readable. */
+static propane_status check_tensors(const gguf *g, const model_config *c, propane_error *err) {
+    double floats = (double)model_arch_parameters(c);
+    double held = 0;
+    for (int i = 0; i < gguf_tensor_count(g); i++) held += (double)gguf_tensor_at(g, i)->count;
+    if (floats <= 2 * held + 1e6) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the metadata describes %.0f weights, but the file holds %.0f",
+                        gguf_source(g), floats, held);
+}
+
+propane_status gguf_read_model(const char *path, model_weights **out, propane_error *err) {
+    gguf *g;
+    model_config c;
+    *out = NULL;
+    PROPANE_TRY(gguf_open(path, &g, err));
+    propane_status status = gguf_config(g, &c, err);
+    if (!status) status = check_tensors(g, &c, err);
+    if (!status) status = model_weights_create(&c, out, err);
+    if (!status) status = fill(g, *out, err);
+    if (status) {
+        model_weights_free(*out);
+        *out = NULL;
+    }
+    gguf_close(g);
+    return status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------------------- */
+
+static gguf_type type_for(const model_tensor *t, gguf_type type) {
+    if (t->rank == 1) return GGUF_TYPE_F32;
+    return t->dim[1] % gguf_type_get((int)type)->block ? GGUF_TYPE_F16 : type;
+}
+
+static void put_config(gguf_header *h, const model_config *c, gguf_type type) {
+    const model_arch *a = model_arch_of(c);
+    static const struct {
+        const char *key;
+        size_t offset;
+    } sizes[] = {
+        {"vocab_size", offsetof(model_config, vocab_size)},
+        {"context_length", offsetof(model_config, max_position_embeddings)},
+        {"embedding_length", offsetof(model_config, hidden_size)},
+        {"block_count", offsetof(model_config, num_hidden_layers)},
+        {"feed_forward_length", offsetof(model_config, intermediate_size)},
+        {"attention.head_count", offsetof(model_config, num_attention_heads)},
+        {"attention.head_count_kv", offsetof(model_config, num_key_value_heads)},
+        {"attention.key_length", offsetof(model_config, head_dim)},
+        {"attention.value_length", offsetof(model_config, head_dim)},
+        {"rope.dimension_count", offsetof(model_config, head_dim)},
+    };
+    char key[80];
+    gguf_put_text(h, "general.architecture", a->gguf);
+    gguf_put_text(h, "general.type", "model");
+    gguf_put_text(h, "general.name", "propane");
+    gguf_put_u32(h, "general.file_type",
+                 type == GGUF_TYPE_F32    ? 0
+                 : type == GGUF_TYPE_F16  ? 1
+                 : type == GGUF_TYPE_Q8_0 ? 7
+                 : type == GGUF_TYPE_Q4_0 ? 2
+                                          : 32);
+    gguf_put_u32(h, "general.quantization_version", 2);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)c + sizes[i].offset, sizeof value);
+        if (a->position == ARCH_ROPE || strncmp(sizes[i].key, "rope.", 5) != 0)
+            gguf_put_u32(h, key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
+    }
+    gguf_put_f32(h, key_in(key, a->gguf, epsilon_key(a)), (float)c->rms_norm_eps);
+    if (a->position != ARCH_ROPE) return;
+    gguf_put_f32(h, key_in(key, a->gguf, "rope.freq_base"), (float)c->rope_theta);
+    if (c->rope_scaling != MODEL_ROPE_LINEAR) return;
+    gguf_put_text(h, key_in(key, a->gguf, "rope.scaling.type"), "linear");
+    gguf_put_f32(h, key_in(key, a->gguf, "rope.scaling.factor"), (float)c->rope_factor);
+}
+
+static void put_tensors(gguf_header *h, const model_weights *w, gguf_type type) {
+    for (int i = 0; i < w->count; i++) {
+        const model_tensor *t = &w->tensors[i];
+        const int64_t dim[2] = {t->rank > 1 ? t->dim[1] : t->stored_rows, t->stored_rows};
+        if (t->first_row == 0) gguf_put_tensor(h, t->gguf, t->rank, dim, type_for(t, type));
+    }
+    const int64_t pairs = w->config.head_dim / 2;
+    if (w->config.rope_scaling == MODEL_ROPE_LLAMA3) gguf_put_tensor(h, ROPE_FREQS, 1, &pairs, GGUF_TYPE_F32);
+}
+
+/* Row by row, so that no second copy of a matrix is held. */
+static propane_status write_rows(file_writer *f, const model_weights *w, const model_tensor *t, gguf_type type,
+                                 uint8_t *row, uint64_t *written, propane_error *err) {
+    bool paired = is_paired(&w->config, t);
+    int64_t rows = t->rank == 1 && !paired ? 1 : t->dim[0], width = t->count / rows;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t from = paired ? our_row(w->config.head_dim, r) : r;
+        size_t bytes = gguf_encode_blocks(type, model_weights_data(w, t) + from * width, width, row);
+        PROPANE_TRY(file_writer_write(f, row, bytes, err));
+        *written += bytes;
+    }
+    return PROPANE_OK;
+}
+
+/* With those that lie below it in the same tensor. */
+static propane_status write_tensor(file_writer *f, const model_weights *w, const model_tensor *first, gguf_type type,
+                                   uint8_t *row, propane_error *err) {
+    static const uint8_t zeros[32] = {0};
+    const model_tensor *t;
+    uint64_t written = 0;
+    if (first->stored_rows == first->dim[0]) {
+        PROPANE_TRY(write_rows(f, w, first, type, row, &written, err));
+    } else {
+        for (int k = 0; (t = model_weights_piece(w, first, k)); k++)
+            PROPANE_TRY(write_rows(f, w, t, type, row, &written, err));
+    }
+    return file_writer_write(f, zeros, (size_t)(-written % 32), err);
+}
+
+static propane_status write_freqs(file_writer *f, const model_config *c, propane_error *err) {
+    static const uint8_t zeros[32] = {0};
+    model_config plain = *c;
+    plain.rope_scaling = MODEL_ROPE_PLAIN;
+    for (int64_t i = 0; i < c->head_dim / 2; i++) {
+        float factor = (float)(model_config_rope_rate(&plain, i) / model_config_rope_rate(c, i));
+        PROPANE_TRY(file_writer_write(f, &factor, sizeof factor, err));
+    }
+    return file_writer_write(f, zeros, (size_t)(-(uint64_t)(c->head_dim * 2) % 32), err);
+}
+
+static propane_status write_all(file_writer *f, const model_weights *w, const gguf_header *h, gguf_type type,
+                                propane_error *err) {
+    text header = {0};
+    gguf_print_header(h, &header);
+    propane_status status = header.failed ? propane_fail_memory(err, header.capacity)
+                                          : file_writer_write(f, header.data, header.length, err);
+    text_deinit(&header);
+    int64_t widest = 1;
+    for (int i = 0; i < w->count; i++)
+        if (w->tensors[i].dim[w->tensors[i].rank - 1] > widest) widest = w->tensors[i].dim[w->tensors[i].rank - 1];
+    uint8_t *row = mem_array((size_t)widest, 4);
+    if (!status && !row) status = propane_fail_memory(err, (size_t)widest * 4);
+    for (int i = 0; !status && i < w->count; i++)
+        if (w->tensors[i].first_row == 0)
+            status = write_tensor(f, w, &w->tensors[i], type_for(&w->tensors[i], type), row, err);
+    if (!status && w->config.rope_scaling == MODEL_ROPE_LLAMA3) status = write_freqs(f, &w->config, err);
+    mem_free(row);
+    return status;
+}
+
+propane_status gguf_write_model(const model_weights *w, const tokenizer *t, const char *path, gguf_type type,
+                                propane_error *err) {
+    gguf_header h = {0};
+    file_writer *f = NULL;
+    put_config(&h, &w->config, type);
+    propane_status status = t ? gguf_put_tokenizer(&h, t, w->config.vocab_size, err) : PROPANE_OK;
+    if (!t && w->config.bos_token_id >= 0)
+        gguf_put_u32(&h, "tokenizer.ggml.bos_token_id", (uint32_t)w->config.bos_token_id);
+    if (!t && w->config.eos_token_id >= 0)
+        gguf_put_u32(&h, "tokenizer.ggml.eos_token_id", (uint32_t)w->config.eos_token_id);
+    if (!status) put_tensors(&h, w, type);
+    if (!status) status = file_writer_open(path, &f, err);
+    if (!status) status = write_all(f, w, &h, type, err);
+    gguf_header_deinit(&h);
+    if (!status) return file_writer_commit(f, err);
+    if (f) file_writer_abort(f);
+    return status;
+}

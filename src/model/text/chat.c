@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the chat formats. Their one idea: a format is a row of strings, {bos} and {eos} in them stand for the model's own;
+ * nothing is interpreted, so a Jinja template is recognised by its marks and never run. Refuses templates that are none of
+ * the rows'.
+ */
+#include "model/text/chat.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+enum {
+    TRIM = 1,      /* white space around each content is dropped */
+    MERGE = 2,     /* the system message stands in the first user message */
+    ALTERNATE = 4, /* user and assistant take turns, the user first */
+    THINKS = 8     /* an empty thought stands in front of the last answer; other answers lose theirs */
+};
+
+typedef struct chat_role {
+    const char *before, *after;
+} chat_role;
+
+struct chat_format {
+    const char *name, *summary;
+    const char
+        *marks[3];       /* all of them stand in the family's Jinja template; a row without marks is never recognised */
+    const char *begin;   /* of the conversation */
+    const char *assumed; /* system message where none is given; NULL: then there is none */
+    chat_role system, user; /* with MERGE, `system` stands inside the user's */
+    const char *ask;        /* in front of an answer, not part of it */
+    const char *lead, *end; /* the answer: lead, content, end */
+    const char *behind;     /* an answer, not part of it */
+    int flags;
+};
+
+#define IM(role)     "<|im_start|>" role "\n"
+#define HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
+#define CHATML       {IM("system"), "<|im_end|>\n"}, {IM("user"), "<|im_end|>\n"}, IM("assistant"), "", "<|im_end|>", "\n"
+#define LLAMA3(more)                                                                                                   \
+    {HEADER("system") more, "<|eot_id|>"}, {HEADER("user"), "<|eot_id|>"}, HEADER("assistant"), "", "<|eot_id|>", ""
+
+/* More exact rows first. */
+static const chat_format formats[] = {
+    {"qwen3", "Qwen3: ChatML with thoughts", {"<|im_start|>", "reasoning_content"}, "", NULL, CHATML, THINKS},
+    {"qwen2.5",
+     "Qwen2.5: ChatML",
+     {"<|im_start|>", "created by Alibaba Cloud"},
+     "",
+     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
+     CHATML,
+     0},
+    {"smollm2",
+     "SmolLM2: ChatML",
+     {"<|im_start|>", "named SmolLM"},
+     "",
+     "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
+     CHATML,
+     0},
+    {"qwen2",
+     "Qwen2: ChatML",
+     {"<|im_start|>", "You are a helpful assistant"},
+     "",
+     "You are a helpful assistant.",
+     CHATML,
+     0},
+    {"chatml", "ChatML", {"<|im_start|>"}, "", NULL, CHATML, 0},
+    {"llama3.1",
+     "Llama 3.1 and 3.2",
+     {"<|start_header_id|>", "Cutting Knowledge Date"},
+     "{bos}",
+     "",
+     LLAMA3("Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"),
+     TRIM},
+    {"llama3", "Llama 3", {"<|start_header_id|>"}, "{bos}", NULL, LLAMA3(""), TRIM},
+    {"llama2",
+     "Llama 2",
+     {"[INST]", "<<SYS>>"},
+     "",
+     NULL,
+     {"<<SYS>>\n", "\n<</SYS>>\n\n"},
+     {"{bos}[INST] ", " [/INST]"},
+     "",
+     " ",
+     " {eos}",
+     "",
+     TRIM | MERGE | ALTERNATE},
+    {"zephyr",
+     "TinyLlama and Zephyr",
+     {"<|user|>", "<|assistant|>"},
+     "",
+     NULL,
+     {"<|system|>\n", "{eos}\n"},
+     {"<|user|>\n", "{eos}\n"},
+     "<|assistant|>\n",
+     "",
+     "{eos}",
+     "\n",
+     0},
+    {"plain",
+     "models without a chat format",
+     {NULL},
+     "{bos}",
+     NULL,
+     {"", "\n\n"},
+     {"User: ", "\n"},
+     "Assistant:",
+     " ",
+     "\n{eos}",
+     "",
+     TRIM},
+};
+
+enum { FORMATS = sizeof formats / sizeof formats[0] };
+
+int chat_format_count(void) { return FORMATS; }
+const chat_format *chat_format_at(int index) { return &formats[index]; }
+const char *chat_format_name(const chat_format *f) { return f->name; }
+
+propane_status chat_format_find(const char *name, const chat_format **out, propane_error *err) {
+    char known[200] = "";
+    for (int i = 0; i < FORMATS; i++) {
+        size_t used = strlen(known);
+        if (strcmp(formats[i].name, name) == 0) {
+            *out = &formats[i];
+            return PROPANE_OK;
+        }
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", formats[i].name);
+    }
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no chat format '%.40s'; formats are %s", name, known);
+}
+
+const chat_format *chat_format_recognise(const char *jinja) {
+    for (int i = 0; i < FORMATS; i++) {
+        bool all = formats[i].marks[0] != NULL;
+        for (int m = 0; m < 3 && formats[i].marks[m]; m++) all &= strstr(jinja, formats[i].marks[m]) != NULL;
+        if (all) return &formats[i];
+    }
+    return NULL;
+}
+
+/* ---- a model's template ---------------------------------------------------------------------------------------------------- */
+
+enum { FILE_LIMIT = 32 << 20 };
+
+/* NAME in the folder, or beside the file, that is the model; mem_free it. NULL: no memory. */
+static char *beside(const char *path, const char *name) {
+    const char *slash = strrchr(path, '/');
+    size_t folder = file_is_dir(path) ? strlen(path) : slash ? (size_t)(slash - path) : 0;
+    size_t bytes = folder + strlen(name) + 2;
+    char *out = mem_alloc(bytes);
+    if (out && folder)
+        snprintf(out, bytes, "%.*s/%s", (int)folder, path, name);
+    else if (out)
+        snprintf(out, bytes, "%s%s", slash == path ? "/" : "", name);
+    return out;
+}
+
+/* A token's text: a string, or an object with "content". */
+static void take_token(const json_t *config, const char *key, char out[64]) {
+    const json_t *value = json_object_get(config, key);
+    if (json_is_object(value)) value = json_object_get(value, "content");
+    const char *string = json_string_value(value);
+    if (string) snprintf(out, 64, "%s", string);
+}
+
+/* The template's text: a string, or the one called "default" of a list of {name, template}. NULL: there is none. */
+static const char *template_text(const json_t *config) {
+    const json_t *value = json_object_get(config, "chat_template"), *item;
+    if (json_is_string(value)) return json_string_value(value);
+    size_t i;
+    const char *first = NULL;
+    json_array_foreach(value, i, item) {
+        const char *name = json_string_value(json_object_get(item, "name")),
+                   *jinja = json_string_value(json_object_get(item, "template"));
+        if (name && jinja && strcmp(name, "default") == 0) return jinja;
+        if (!first) first = jinja;
+    }
+    return first;
+}
+
+static propane_status recognise(const char *jinja, const char *source, chat_template *out, propane_error *err) {
+    out->format = chat_format_recognise(jinja);
+    if (out->format) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                        "%s: its chat template is none of the formats that Propane knows; choose one with --chat",
+                        source);
+}
+
+static propane_status from_config(const char *path, bool need_format, chat_template *out, propane_error *err) {
+    json_t *config = NULL;
+    PROPANE_TRY(json_read(path, FILE_LIMIT, &config, err));
+    take_token(config, "bos_token", out->bos);
+    take_token(config, "eos_token", out->eos);
+    const char *jinja = template_text(config);
+    propane_status status = need_format && jinja ? recognise(jinja, path, out, err) : PROPANE_OK;
+    json_decref(config);
+    return status;
+}
+
+static propane_status from_jinja(const char *path, chat_template *out, propane_error *err) {
+    char *jinja = NULL;
+    size_t length = 0;
+    PROPANE_TRY(file_read(path, FILE_LIMIT, &jinja, &length, err));
+    propane_status status = recognise(jinja, path, out, err);
+    mem_free(jinja);
+    return status;
+}
+
+static bool is_one_token(const tokenizer *t, const char *string) {
+    token_list list = {0};
+    bool one = tokenizer_get_kind(t) == TOKENIZER_HF &&
+               tokenizer_encode(t, string, strlen(string), &list, NULL) == PROPANE_OK && list.count == 1;
+    token_list_deinit(&list);
+    return one;
+}
+
+static const chat_format *from_tokens(const tokenizer *t) {
+    const chat_format *found = NULL;
+    const char *name = !t                                       ? "plain"
+                       : is_one_token(t, "<|im_start|>")        ? "chatml"
+                       : is_one_token(t, "<|start_header_id|>") ? "llama3"
+                                                                : "plain";
+    return chat_format_find(name, &found, NULL) == PROPANE_OK ? found : NULL;
+}
+
+/* What a tokenizer without a configuration calls its first and last token. */
+static void default_tokens(const tokenizer *t, chat_template *out) {
+    if (!t || tokenizer_get_kind(t) == TOKENIZER_HF) return;
+    if (!*out->bos && tokenizer_bos(t) >= 0) snprintf(out->bos, sizeof out->bos, "<s>");
+    if (!*out->eos && tokenizer_eos(t) >= 0) snprintf(out->eos, sizeof out->eos, "</s>");
+}
+
+propane_status chat_template_find(const char *path, const tokenizer *t, const char *wanted, chat_template *out,
+                                  propane_error *err) {
+    *out = (chat_template){0};
+    if (wanted) PROPANE_TRY(chat_format_find(wanted, &out->format, err));
+    char *config = beside(path, "tokenizer_config.json"), *jinja = beside(path, "chat_template.jinja");
+    propane_status status = config && jinja ? PROPANE_OK : propane_fail_memory(err, strlen(path));
+    bool own = status == PROPANE_OK && file_exists(jinja);
+    if (status == PROPANE_OK && file_exists(config)) status = from_config(config, !wanted && !own, out, err);
+    if (status == PROPANE_OK && own && !wanted) status = from_jinja(jinja, out, err);
+    mem_free(config);
+    mem_free(jinja);
+    if (status != PROPANE_OK) return status;
+    if (!out->format) out->format = from_tokens(t);
+    default_tokens(t, out);
+    return PROPANE_OK;
+}
+
+const char *chat_template_end(const chat_template *c) {
+    const char *end = c->format->end + strspn(c->format->end, " \n");
+    return strcmp(end, "{eos}") == 0 ? c->eos : end;
+}
+
+/* ---- rendering ------------------------------------------------------------------------------------------------------------- */
+
+void chat_text_deinit(chat_text *t) {
+    text_deinit(&t->text);
+    mem_free(t->answers);
+    *t = (chat_text){0};
+}
+
+/* A piece of a row, {bos} and {eos} filled in. */
+static void put(const chat_template *c, text *out, const char *piece) {
+    for (const char *at = piece; *at;) {
+        const char *brace = strchr(at, '{');
+        size_t plain = brace ? (size_t)(brace - at) : strlen(at);
+        text_append_n(out, at, plain);
+        if (!brace) break;
+        bool bos = strncmp(brace, "{bos}", 5) == 0, eos = strncmp(brace, "{eos}", 5) == 0;
+        text_append(out, bos ? c->bos : eos ? c->eos : "{");
+        at = brace + (bos || eos ? 5 : 1);
+    }
+}
+
+/* The white space of Python's str.strip(), which the templates call. Bytes of the character at p; 0: it is none. */
+static size_t space_at(const char *p, size_t left) {
+    const unsigned char *u = (const unsigned char *)p;
+    if (left >= 1 && ((u[0] >= 9 && u[0] <= 13) || (u[0] >= 28 && u[0] <= 32))) return 1;
+    if (left >= 2 && u[0] == 0xC2 && (u[1] == 0x85 || u[1] == 0xA0)) return 2;
+    if (left < 3) return 0;
+    uint32_t code = (uint32_t)u[0] << 16 | (uint32_t)u[1] << 8 | u[2];
+    bool space = code == 0xE19A80 || (code >= 0xE28080 && code <= 0xE2808A) || code == 0xE280A8 || code == 0xE280A9 ||
+                 code == 0xE280AF || code == 0xE2819F || code == 0xE38080;
+    return space ? 3 : 0;
+}
+
+static void trim(const char **data, size_t *length) {
+    for (size_t n; (n = space_at(*data, *length)) > 0;) *data += n, *length -= n;
+    for (bool more = true; more && *length > 0;) {
+        more = false;
+        for (size_t n = 1; n <= 3 && n <= *length && !more; n++)
+            if (space_at(*data + *length - n, n) == n) *length -= n, more = true;
+    }
+}
+
+/* Qwen3: what an answer thought is left out where a question follows (`newest`: none does); the conversation's last answer
+ * shows an empty thought where it has none. */
+static void put_thought(text *out, const char **data, size_t *length, bool newest, bool last) {
+    static const char open[] = "<think>", close[] = "</think>";
+    const char *end = NULL, *thought = *data;
+    size_t thought_length = 0;
+    for (const char *at = *data; (at = strstr(at, close)); at += sizeof close - 1) end = at;
+    if (end) {
+        const char *begin = *data; /* behind the last opening mark before the first closing one */
+        const char *first = strstr(*data, close);
+        for (const char *at = *data; (at = strstr(at, open)) && at < first; at += sizeof open - 1)
+            begin = at + sizeof open - 1;
+        thought = begin;
+        thought_length = (size_t)(first - begin);
+        const char *rest = end + sizeof close - 1;
+        *length -= (size_t)(rest - *data);
+        *data = rest;
+    }
+    while (end && *length > 0 && **data == '\n') ++*data, --*length;
+    while (thought_length > 0 && *thought == '\n') thought++, thought_length--;
+    while (thought_length > 0 && thought[thought_length - 1] == '\n') thought_length--;
+    if (!newest || (!last && thought_length == 0)) return;
+    while (*length > 0 && **data == '\n') ++*data, --*length;
+    text_append(out, "<think>\n");
+    text_append_n(out, thought, thought_length);
+    text_append(out, "\n</think>\n\n");
+}
+
+static void put_content(const chat_format *f, text *out, const char *content) {
+    size_t length = strlen(content);
+    if (f->flags & TRIM) trim(&content, &length);
+    text_append_n(out, content, length);
+}
+
+static propane_status put_answer(const chat_template *c, const chat_message *m, bool newest, bool last, chat_text *out,
+                                 propane_error *err) {
+    const chat_format *f = c->format;
+    const char *content = m->content;
+    size_t length = strlen(content);
+    if (out->answer_count == out->answer_room) {
+        int room = out->answer_room ? 2 * out->answer_room : 4;
+        chat_span *more = mem_resize(out->answers, (size_t)room * sizeof *more);
+        if (!more) return propane_fail_memory(err, (size_t)room * sizeof *more);
+        out->answers = more;
+        out->answer_room = room;
+    }
+    put(c, &out->text, f->ask);
+    chat_span *span = &out->answers[out->answer_count++];
+    span->begin = out->text.length;
+    put(c, &out->text, f->lead);
+    if (f->flags & TRIM) trim(&content, &length);
+    if (f->flags & THINKS) put_thought(&out->text, &content, &length, newest, last);
+    text_append_n(&out->text, content, length);
+    put(c, &out->text, f->end);
+    span->end = out->text.length;
+    put(c, &out->text, f->behind);
+    return PROPANE_OK;
+}
+
+/* `system`: stands inside this message; NULL: none does. */
+static void put_user(const chat_template *c, const char *system, const char *content, text *out) {
+    const chat_format *f = c->format;
+    put(c, out, f->user.before);
+    if (system) { /* behind the two together white space is dropped; in front of them stands what is not white */
+        size_t begin = out->length;
+        put(c, out, f->system.before);
+        text_append(out, system);
+        put(c, out, f->system.after);
+        text_append(out, content);
+        const char *joined = out->failed ? "" : out->data + begin;
+        size_t length = out->failed ? 0 : out->length - begin;
+        trim(&joined, &length);
+        if (!out->failed) out->data[out->length = begin + length] = 0;
+    } else {
+        put_content(f, out, content);
+    }
+    put(c, out, f->user.after);
+}
+
+static propane_status check_turns(const chat_format *f, const chat_message *messages, int count, propane_error *err) {
+    int turn = 0;
+    for (int i = 0; i < count; i++) {
+        const char *role = messages[i].role;
+        bool user = strcmp(role, "user") == 0, assistant = strcmp(role, "assistant") == 0;
+        if (!user && !assistant && strcmp(role, "system") != 0)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "message %d has the role '%.40s'; roles are system, user and assistant", i + 1, role);
+        if (!user && !assistant && i > 0)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "message %d is a system message; only the first message may be one", i + 1);
+        if (!user && !assistant) continue;
+        if (f->flags & ALTERNATE && user != (turn % 2 == 0))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "message %d is the %s's; in the format %s user and assistant take turns, the user "
+                                "first",
+                                i + 1, role, f->name);
+        turn++;
+    }
+    if (turn == 0) return propane_fail(err, PROPANE_ERR_INVALID, "there is no message of a user or an assistant");
+    return PROPANE_OK;
+}
+
+propane_status chat_render(const chat_template *c, const chat_message *messages, int count, bool ask, chat_text *out,
+                           propane_error *err) {
+    const chat_format *f = c->format;
+    PROPANE_TRY(check_turns(f, messages, count, err));
+    bool given = strcmp(messages[0].role, "system") == 0;
+    const char *system = given ? messages[0].content : f->assumed;
+    bool merge = system && f->flags & MERGE;
+    put(c, &out->text, f->begin);
+    if (system && !merge) {
+        put(c, &out->text, f->system.before);
+        put_content(f, &out->text, system);
+        put(c, &out->text, f->system.after);
+    }
+    int last_user = count; /* without a question no answer is its answer */
+    for (int i = 0; i < count; i++)
+        if (strcmp(messages[i].role, "user") == 0) last_user = i;
+    for (int i = given; i < count; i++) {
+        if (strcmp(messages[i].role, "user") == 0)
+            put_user(c, merge && i == given ? system : NULL, messages[i].content, &out->text);
+        else
+            PROPANE_TRY(put_answer(c, &messages[i], i > last_user, i == count - 1, out, err));
+    }
+    if (ask) put(c, &out->text, f->ask);
+    return out->text.failed ? propane_fail_memory(err, out->text.length) : PROPANE_OK;
+}
+
+/* ---- from JSON --------------------------------------------------------------------------------------------------------------- */
+
+static propane_status content_text(const json_t *content, int message, arena *a, const char **out, propane_error *err) {
+    *out = json_string_value(content);
+    if (*out) return PROPANE_OK;
+    const json_t *part;
+    size_t i;
+    *out = "";
+    if (json_is_array(content)) {
+        json_array_foreach(content, i, part) {
+            const char *type = json_string_value(json_object_get(part, "type")),
+                       *piece = json_string_value(json_object_get(part, "text"));
+            if (!type || strcmp(type, "text") != 0 || !piece)
+                return propane_fail(err, PROPANE_ERR_INVALID, "message %d has a part that is not text", message);
+            *out = arena_printf(a, "%s%s", *out, piece);
+            if (!*out) return propane_fail_memory(err, strlen(piece));
+        }
+        return PROPANE_OK;
+    }
+    return propane_fail(err, PROPANE_ERR_INVALID, "message %d has no \"content\" that is a string", message);
+}
+
+propane_status chat_messages_from_json(const json_t *array, arena *a, chat_message **out, int *count,
+                                       propane_error *err) {
+    enum { MOST = 100000 };
+    size_t n = json_array_size(array);
+    *out = NULL;
+    *count = 0;
+    if (!json_is_array(array) || n == 0 || n > MOST)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "\"messages\" must be an array of 1 to %d objects {\"role\", \"content\"}", MOST);
+    chat_message *list = mem_array(n, sizeof *list);
+    if (!list) return propane_fail_memory(err, n * sizeof *list);
+    propane_status status = PROPANE_OK;
+    for (size_t i = 0; i < n && status == PROPANE_OK; i++) {
+        const json_t *m = json_array_get(array, i);
+        list[i].role = json_string_value(json_object_get(m, "role"));
+        if (!list[i].role)
+            status = propane_fail(err, PROPANE_ERR_INVALID, "message %d has no \"role\" that is a string", (int)i + 1);
+        else
+            status = content_text(json_object_get(m, "content"), (int)i + 1, a, &list[i].content, err);
+    }
+    if (status != PROPANE_OK) {
+        mem_free(list);
+        return status;
+    }
+    *out = list;
+    *count = (int)n;
+    return PROPANE_OK;
+}
+
+/* ---- to ids ------------------------------------------------------------------------------------------------------------------ */
+
+/* A text's ids. Tokenizers that do not know special tokens in a text get them put in between. */
+static propane_status encode(const chat_template *c, const tokenizer *t, const char *data, size_t length,
+                             token_list *out, propane_error *err) {
+    if (tokenizer_get_kind(t) == TOKENIZER_HF) return tokenizer_encode(t, data, length, out, err);
+    const char *const names[] = {c->bos, c->eos};
+    const int32_t ids[] = {tokenizer_bos(t), tokenizer_eos(t)};
+    while (length > 0) {
+        size_t cut = length, skip = 0;
+        int32_t id = -1;
+        for (int i = 0; i < 2; i++) {
+            size_t n = strlen(names[i]);
+            if (n == 0 || ids[i] < 0) continue;
+            for (size_t at = 0; at + n <= length && at < cut; at++)
+                if (memcmp(data + at, names[i], n) == 0) cut = at, skip = n, id = ids[i];
+        }
+        if (cut > 0) PROPANE_TRY(tokenizer_encode(t, data, cut, out, err));
+        if (id >= 0) PROPANE_TRY(token_list_add(out, id, err));
+        data += cut + skip;
+        length -= cut + skip;
+    }
+    return PROPANE_OK;
+}
+
+/* How many ids of the whole list belong to the first `bytes` bytes: those that stay the same when the rest is missing. */
+static propane_status ids_before(const chat_template *c, const tokenizer *t, const chat_text *from, size_t bytes,
+                                 const token_list *whole, size_t first, size_t *out, propane_error *err) {
+    token_list part = {0};
+    propane_status status = encode(c, t, from->text.data, bytes, &part, err);
+    size_t n = 0;
+    while (n < part.count && first + n < whole->count && part.ids[n] == whole->ids[first + n]) n++;
+    token_list_deinit(&part);
+    *out = first + n;
+    return status;
+}
+
+propane_status chat_encode(const chat_template *c, const tokenizer *t, const chat_text *from, token_list *out,
+                           chat_span *answers, propane_error *err) {
+    size_t first = out->count;
+    if (from->text.length > 0) PROPANE_TRY(encode(c, t, from->text.data, from->text.length, out, err));
+    for (int i = 0; answers && i < from->answer_count; i++) {
+        PROPANE_TRY(ids_before(c, t, from, from->answers[i].begin, out, first, &answers[i].begin, err));
+        if (from->answers[i].end == from->text.length)
+            answers[i].end = out->count;
+        else
+            PROPANE_TRY(ids_before(c, t, from, from->answers[i].end, out, first, &answers[i].end, err));
+    }
+    return PROPANE_OK;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT
+ * Conversations as the text that a model was trained on. A family's chat format is a row of data: what stands in front of
+ * and behind a message of each role. Beside the text there are the answers' places in it, so that training can learn from
+ * the answers alone.
+ */
+#ifndef MODEL_TEXT_CHAT_H
+#define MODEL_TEXT_CHAT_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "model/text/tokenizer.h"
+
+typedef struct chat_message {
+    const char *role;    /* "system", "user", "assistant" */
+    const char *content; /* UTF-8, terminated */
+} chat_message;
+
+typedef struct chat_format chat_format;
+
+int chat_format_count(void);
+const chat_format *chat_format_at(int index);
+const char *chat_format_name(const chat_format *f); /* "chatml" */
+/* PROPANE_ERR_NOT_FOUND lists the names. */
+PROPANE_CHECK propane_status chat_format_find(const char *name, const chat_format **out, propane_error *err);
+/* The format whose marks stand in a Jinja template as tokenizer_config.json carries it; NULL: none of those here. */
+const chat_format *chat_format_recognise(const char *jinja);
+
+/* A format with one model's texts for the beginning and the end of a sequence. Plain data. */
+typedef struct chat_template {
+    const chat_format *format;
+    char bos[64], eos[64]; /* "" : the model has none */
+} chat_template;
+
+/* How the model in `path` (a folder, or a file in one) talks. In this order: `wanted`, a format's name (NULL: not given);
+ * the chat template of tokenizer_config.json or chat_template.jinja beside the model; what special tokens the tokenizer
+ * (may be NULL) has; "plain". A template that is no format's is PROPANE_ERR_UNSUPPORTED and the message names --chat. */
+PROPANE_CHECK propane_status chat_template_find(const char *path, const tokenizer *t, const char *wanted,
+                                                chat_template *out, propane_error *err);
+/* What ends an answer: "<|im_end|>"; "" in a format without an end (then: eos, or a new turn). */
+const char *chat_template_end(const chat_template *c);
+
+/* A part of a text (bytes) or of a list of tokens: [begin, end). */
+typedef struct chat_span {
+    size_t begin, end;
+} chat_span;
+
+typedef struct chat_text {
+    text text;
+    chat_span *answers; /* of the assistant, what ends it included */
+    int answer_count, answer_room;
+} chat_text;
+void chat_text_deinit(chat_text *t);
+
+/* Appends the conversation. `ask`: what stands in front of an answer comes last, for generation. Unknown roles, a system
+ * message that is not the first one, and turns that do not alternate where the format wants it are errors that name the
+ * message (from 1). */
+PROPANE_CHECK propane_status chat_render(const chat_template *c, const chat_message *messages, int count, bool ask,
+                                         chat_text *out, propane_error *err);
+/* Messages of a JSON array [{"role", "content"}, ...]: content is a string or an array of parts {"type":"text","text"}.
+ * *out is the caller's to mem_free; strings belong to the array, joined parts to `a`. */
+PROPANE_CHECK propane_status chat_messages_from_json(const json_t *array, arena *a, chat_message **out, int *count,
+                                                     propane_error *err);
+/* Appends the text's ids; no bos is added, the format has written it. Where the tokenizer does not see special tokens in a
+ * text (every kind but hf), bos and eos are put in as ids. `answers` (room for answer_count, or NULL) receives the answers
+ * as parts of the list: a token that reaches into an answer belongs to it. */
+PROPANE_CHECK propane_status chat_encode(const chat_template *c, const tokenizer *t, const chat_text *from,
+                                         token_list *out, chat_span *answers, propane_error *err);
+
+#endif

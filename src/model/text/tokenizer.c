@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: MIT
+ * Owns encoding and decoding. Both kinds of pair encoding are one algorithm, a linked list of symbols and a heap of
+ * candidate merges, with two ways to ask what a pair becomes: bpe by the pair of ids, llama by the joined bytes.
+ */
+#include "model/text/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/sha256.h"
+#include "model/text/tokenizer_hf.h"
+#include "model/text/tokenizer_internal.h"
+
+/* ---- making ----------------------------------------------------------------------------------------------------------------- */
+
+static const char *const kind_names[] = {"bytes", "chars", "bpe", "llama", "hf"};
+
+const char *tokenizer_kind_name(tokenizer_kind kind) { return kind_names[kind]; }
+tokenizer_kind tokenizer_get_kind(const tokenizer *t) { return t->kind; }
+int tokenizer_vocab_size(const tokenizer *t) { return t->vocab; }
+int tokenizer_bos(const tokenizer *t) { return t->bos; }
+int tokenizer_eos(const tokenizer *t) { return t->eos; }
+const char *tokenizer_hash(const tokenizer *t) { return t->hash; }
+
+void tokenizer_free(tokenizer *t) {
+    if (!t) return;
+    hf_free(t->hf);
+    id_map_deinit(&t->pairs);
+    piece_map_deinit(&t->lookup);
+    arena_free(t->arena);
+    mem_free(t);
+}
+
+propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, propane_error *err) {
+    tokenizer *t = mem_alloc(sizeof *t);
+    *out = NULL;
+    if (!t) return propane_fail_memory(err, sizeof *t);
+    *t = (tokenizer){.kind = kind, .vocab = vocab, .bos = -1, .eos = -1};
+    t->arena = arena_create();
+    if (t->arena) {
+        t->pieces = ARENA_ARRAY(t->arena, vocab, const char *);
+        t->lengths = ARENA_ARRAY(t->arena, vocab, uint32_t);
+        if (kind == TOKENIZER_LLAMA) t->scores = ARENA_ARRAY(t->arena, vocab, float);
+    }
+    if (!t->pieces || !t->lengths || (kind == TOKENIZER_LLAMA && !t->scores)) {
+        tokenizer_free(t);
+        return propane_fail_memory(err, (size_t)vocab * 16);
+    }
+    *out = t;
+    return PROPANE_OK;
+}
+
+static void hash_u32(sha256 *h, uint32_t v) {
+    const uint8_t bytes[] = {(uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24)};
+    sha256_update(h, bytes, 4);
+}
+
+/* Everything that encode and decode depend on, little endian: docs/formats.md. */
+static void compute_hash(tokenizer *t) {
+    sha256 h;
+    uint8_t digest[32];
+    sha256_init(&h);
+    sha256_update(&h, "propane-tokenizer-1", 19);
+    hash_u32(&h, (uint32_t)t->kind);
+    hash_u32(&h, (uint32_t)t->vocab);
+    hash_u32(&h, (uint32_t)t->bos);
+    hash_u32(&h, (uint32_t)t->eos);
+    for (int i = 0; i < t->vocab; i++) {
+        hash_u32(&h, t->lengths[i]);
+        sha256_update(&h, t->pieces[i], t->lengths[i]);
+        uint32_t score = 0;
+        if (t->scores) memcpy(&score, &t->scores[i], 4);
+        hash_u32(&h, score);
+        if (t->kind == TOKENIZER_BPE && i >= 256) {
+            hash_u32(&h, (uint32_t)t->merges[i - 256].left);
+            hash_u32(&h, (uint32_t)t->merges[i - 256].right);
+        }
+    }
+    sha256_final(&h, digest);
+    sha256_hex(digest, t->hash);
+}
+
+static uint64_t pair_key(int32_t left, int32_t right) { return (uint64_t)(uint32_t)left << 32 | (uint32_t)right; }
+
+/* A fallback byte never merges: in the file it is spelled <0xNN>. */
+static bool is_byte(const tokenizer *t, int32_t id) {
+    return t->lengths[id] == 1 && t->byte_id[(unsigned char)t->pieces[id][0]] == id;
+}
+
+static propane_status index_pieces(tokenizer *t, const char *source, propane_error *err) {
+    for (int i = 0; i < t->vocab; i++) {
+        if (t->lengths[i] == 0) continue;                          /* bos, eos, unknown */
+        if (t->kind == TOKENIZER_LLAMA && is_byte(t, i)) continue; /* a byte: used when no piece matches */
+        int32_t *id = piece_map_enter(&t->lookup, t->pieces[i], t->lengths[i], i);
+        if (!id) return propane_fail_memory(err, t->lookup.capacity * 40);
+        char shown[80];
+        if (*id != i && t->kind == TOKENIZER_CHARS)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: pieces %d and %d are both '%s'", source, (int)*id, i,
+                                text_quote(shown, t->pieces[i], t->lengths[i]));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status index_pairs(tokenizer *t, const char *source, propane_error *err) {
+    for (int i = 256; i < t->vocab; i++) {
+        tokenizer_pair m = t->merges[i - 256];
+        int32_t *id = id_map_enter(&t->pairs, pair_key(m.left, m.right), i);
+        if (!id) return propane_fail_memory(err, t->pairs.capacity * 24);
+        if (*id != i)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: merges %d and %d are the same pair", source,
+                                (int)*id - 256, i - 256);
+    }
+    return PROPANE_OK;
+}
+
+propane_status tokenizer_finish(tokenizer *t, const char *source, tokenizer **out, propane_error *err) {
+    propane_status status = PROPANE_OK;
+    if (t->kind == TOKENIZER_BPE) status = index_pairs(t, source, err);
+    if (t->kind == TOKENIZER_CHARS || t->kind == TOKENIZER_LLAMA) status = index_pieces(t, source, err);
+    if (status) {
+        tokenizer_free(t);
+        *out = NULL;
+        return status;
+    }
+    compute_hash(t);
+    *out = t;
+    return PROPANE_OK;
+}
+
+static bool add_byte_pieces(tokenizer *t) {
+    char *bytes = arena_alloc(t->arena, 256);
+    if (!bytes) return false;
+    for (int i = 0; i < 256; i++) {
+        bytes[i] = (char)(unsigned char)i;
+        t->pieces[i] = bytes + i;
+        t->lengths[i] = 1;
+    }
+    return true;
+}
+
+propane_status tokenizer_create_bytes(tokenizer **out, propane_error *err) {
+    tokenizer *t;
+    PROPANE_TRY(tokenizer_begin(TOKENIZER_BYTES, 256, &t, err));
+    if (!add_byte_pieces(t)) {
+        tokenizer_free(t);
+        *out = NULL;
+        return propane_fail_memory(err, 256);
+    }
+    return tokenizer_finish(t, "bytes", out, err);
+}
+
+propane_status tokenizer_from_merges(const tokenizer_pair *merges, int count, const char *source, tokenizer **out,
+                                     propane_error *err) {
+    tokenizer *t;
+    *out = NULL;
+    PROPANE_TRY(tokenizer_begin(TOKENIZER_BPE, 256 + count, &t, err));
+    propane_status status = PROPANE_OK;
+    t->merges = arena_copy(t->arena, merges, (size_t)count * sizeof *merges);
+    if (!t->merges || !add_byte_pieces(t)) status = propane_fail_memory(err, (size_t)count * sizeof *merges);
+    for (int i = 256; !status && i < t->vocab; i++) {
+        tokenizer_pair m = merges[i - 256];
+        if (m.left < 0 || m.left >= i || m.right < 0 || m.right >= i) {
+            status = propane_fail(err, PROPANE_ERR_INVALID,
+                                  "%s: merge %d joins %d and %d, but only ids below %d exist before it", source,
+                                  i - 256, (int)m.left, (int)m.right, i);
+            break;
+        }
+        t->lengths[i] = t->lengths[m.left] + t->lengths[m.right];
+        if (t->lengths[i] > TOKENIZER_PIECE_MAX) {
+            status =
+                propane_fail(err, PROPANE_ERR_INVALID, "%s: merge %d gives a piece of %u bytes; at most %d are allowed",
+                             source, i - 256, (unsigned)t->lengths[i], TOKENIZER_PIECE_MAX);
+            break;
+        }
+        char *piece = arena_alloc(t->arena, t->lengths[i]);
+        if (!piece) {
+            status = propane_fail_memory(err, t->lengths[i]);
+            break;
+        }
+        memcpy(piece, t->pieces[m.left], t->lengths[m.left]);
+        memcpy(piece + t->lengths[m.left], t->pieces[m.right], t->lengths[m.right]);
+        t->pieces[i] = piece;
+    }
+    if (!status) return tokenizer_finish(t, source, out, err);
+    tokenizer_free(t);
+    return status;
+}
+
+/* ---- a vocabulary of characters ------------------------------------------------------------------------------------------------ */
+
+typedef struct character {
+    const char *bytes;
+    int length;
+} character;
+
+static int compare_character(const void *a, const void *b) {
+    const character *x = a, *y = b;
+    int order = memcmp(x->bytes, y->bytes, (size_t)(x->length < y->length ? x->length : y->length));
+    return order ? order : x->length - y->length;
+}
+
+static int character_at(const char *p, size_t left) {
+    int n = utf8_length(p, left);
+    return n ? n : 1;
+}
+
+propane_status tokenizer_create_chars(const char *data, size_t length, const char *source, tokenizer **out,
+                                      propane_error *err) {
+    piece_map seen = {0};
+    propane_status status = PROPANE_OK;
+    character *list = NULL;
+    tokenizer *t = NULL;
+    *out = NULL;
+    if (length == 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: the text is empty: it has no characters", source);
+    for (size_t i = 0; i < length;) {
+        int n = character_at(data + i, length - i);
+        if (!piece_map_enter(&seen, data + i, (size_t)n, 0)) {
+            status = propane_fail_memory(err, seen.capacity * 40);
+            goto done;
+        }
+        if (seen.count > TOKENIZER_VOCAB_MAX) {
+            status = propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d different characters", source,
+                                  TOKENIZER_VOCAB_MAX);
+            goto done;
+        }
+        i += (size_t)n;
+    }
+    list = mem_array(seen.count, sizeof *list);
+    if (!list) {
+        status = propane_fail_memory(err, seen.count * sizeof *list);
+        goto done;
+    }
+    int count = 0;
+    for (size_t i = 0; i < seen.capacity; i++)
+        if (seen.texts[i]) list[count++] = (character){seen.texts[i], (int)seen.lengths[i]};
+    qsort(list, (size_t)count, sizeof *list, compare_character);
+    status = tokenizer_begin(TOKENIZER_CHARS, count, &t, err);
+    for (int i = 0; !status && i < count; i++) {
+        t->pieces[i] = arena_copy(t->arena, list[i].bytes, (size_t)list[i].length);
+        t->lengths[i] = (uint32_t)list[i].length;
+        if (!t->pieces[i]) status = propane_fail_memory(err, (size_t)list[i].length);
+    }
+    if (status)
+        tokenizer_free(t);
+    else
+        status = tokenizer_finish(t, source, out, err);
+done:
+    mem_free(list);
+    piece_map_deinit(&seen);
+    return status;
+}
+
+/* ---- lists of ids -------------------------------------------------------------------------------------------------------------- */
+
+void token_list_deinit(token_list *list) {
+    mem_free(list->ids);
+    *list = (token_list){0};
+}
+
+static propane_status reserve(token_list *list, size_t more, propane_error *err) {
+    if (more <= list->capacity - list->count) return PROPANE_OK;
+    size_t capacity = list->capacity ? list->capacity : 64;
+    while (capacity - list->count < more) capacity *= 2;
+    int32_t *ids = mem_resize(list->ids, capacity * sizeof *ids);
+    if (!ids) return propane_fail_memory(err, capacity * sizeof *ids);
+    list->ids = ids;
+    list->capacity = capacity;
+    return PROPANE_OK;
+}
+
+propane_status token_list_add(token_list *list, int32_t id, propane_error *err) {
+    PROPANE_TRY(reserve(list, 1, err));
+    list->ids[list->count++] = id;
+    return PROPANE_OK;
+}
+
+static propane_status add_ids(token_list *list, const int32_t *ids, size_t count, propane_error *err) {
+    PROPANE_TRY(reserve(list, count, err));
+    if (count) memcpy(list->ids + list->count, ids, count * sizeof *ids);
+    list->count += count;
+    return PROPANE_OK;
+}
+
+/* ---- pair encoding -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct symbol {
+    int32_t id; /* -1: merged into the one before it */
+    int32_t prev, next;
+} symbol;
+
+typedef struct candidate {
+    double rank;                                /* smaller first */
+    int32_t left, right, left_id, right_id, id; /* symbols, and what they were: a candidate may be out of date */
+} candidate;
+
+typedef struct merger {
+    const tokenizer *t;
+    symbol *symbols;
+    candidate *heap;
+    size_t heap_count, room; /* room: in symbols; the heap has twice as much */
+    char joined[2 * TOKENIZER_PIECE_MAX];
+} merger;
+
+static void merger_deinit(merger *m) {
+    mem_free(m->symbols);
+    mem_free(m->heap);
+}
+
+static propane_status merger_reserve(merger *m, size_t symbols, propane_error *err) {
+    if (symbols <= m->room) return PROPANE_OK;
+    if (symbols > INT32_MAX / 4)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "a text of %zu characters is too long to be encoded at once",
+                            symbols);
+    merger_deinit(m);
+    m->room = symbols + symbols / 2;
+    m->symbols = mem_array(m->room, sizeof *m->symbols);
+    m->heap = mem_array(3 * m->room, sizeof *m->heap);
+    if (m->symbols && m->heap) return PROPANE_OK;
+    merger_deinit(m);
+    m->symbols = NULL, m->heap = NULL, m->room = 0;
+    return propane_fail_memory(err, symbols * 100);
+}
+
+static bool before(const candidate *a, const candidate *b) {
+    return a->rank < b->rank || (a->rank <= b->rank && a->left < b->left);
+}
+
+static void heap_push(merger *m, candidate c) {
+    size_t i = m->heap_count++;
+    while (i > 0 && before(&c, &m->heap[(i - 1) / 2])) {
+        m->heap[i] = m->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    m->heap[i] = c;
+}
+
+static candidate heap_pop(merger *m) {
+    candidate top = m->heap[0], last = m->heap[--m->heap_count];
+    size_t i = 0;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= m->heap_count) break;
+        if (child + 1 < m->heap_count && before(&m->heap[child + 1], &m->heap[child])) child++;
+        if (!before(&m->heap[child], &last)) break;
+        m->heap[i] = m->heap[child];
+        i = child;
+    }
+    m->heap[i] = last;
+    return top;
+}
+
+/* What a pair becomes: id, or -1. */
+static int32_t joined_id(merger *m, int32_t left, int32_t right, double *rank) {
+    const tokenizer *t = m->t;
+    if (t->kind == TOKENIZER_BPE) {
+        const int32_t *id = id_map_find(&t->pairs, pair_key(left, right));
+        *rank = id ? *id : 0;
+        return id ? *id : -1;
+    }
+    size_t a = t->lengths[left], b = t->lengths[right];
+    *rank = 0;
+    if (is_byte(t, left) || is_byte(t, right)) return -1;
+    memcpy(m->joined, t->pieces[left], a);
+    memcpy(m->joined + a, t->pieces[right], b);
+    const int32_t *id = piece_map_find(&t->lookup, m->joined, a + b);
+    *rank = id ? -(double)t->scores[*id] : 0;
+    return id ? *id : -1;
+}
+
+static void consider(merger *m, int32_t left) {
+    if (left < 0 || m->symbols[left].next < 0) return;
+    int32_t right = m->symbols[left].next;
+    candidate c = {.left = left, .right = right, .left_id = m->symbols[left].id, .right_id = m->symbols[right].id};
+    c.id = joined_id(m, c.left_id, c.right_id, &c.rank);
+    if (c.id >= 0) heap_push(m, c);
+}
+
+/* Each merge takes one symbol away and brings at most two candidates, so the heap never holds more than 3 n. */
+static void merge_all(merger *m, int32_t count) {
+    m->heap_count = 0;
+    for (int32_t i = 0; i < count; i++) {
+        m->symbols[i].prev = i - 1;
+        m->symbols[i].next = i + 1 < count ? i + 1 : -1;
+    }
+    for (int32_t i = 0; i + 1 < count; i++) consider(m, i);
+    while (m->heap_count) {
+        candidate c = heap_pop(m);
+        symbol *left = &m->symbols[c.left], *right = &m->symbols[c.right];
+        if (left->id != c.left_id || right->id != c.right_id || left->next != c.right) continue;
+        left->id = c.id;
+        left->next = right->next;
+        if (right->next >= 0) m->symbols[right->next].prev = c.left;
+        right->id = -1;
+        consider(m, left->prev);
+        consider(m, c.left);
+    }
+}
+
+static propane_status add_symbols(merger *m, int32_t count, token_list *out, propane_error *err) {
+    for (int32_t i = 0; i >= 0 && i < count; i = m->symbols[i].next)
+        PROPANE_TRY(token_list_add(out, m->symbols[i].id, err));
+    return PROPANE_OK;
+}
+
+/* ---- encoding, by kind ----------------------------------------------------------------------------------------------------------- */
+
+static propane_status encode_chars(const tokenizer *t, const char *data, size_t length, token_list *out,
+                                   propane_error *err) {
+    for (size_t i = 0; i < length;) {
+        size_t n = (size_t)character_at(data + i, length - i);
+        const int32_t *id = piece_map_find(&t->lookup, data + i, n);
+        char shown[80];
+        if (!id)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "the character '%s' at offset %zu is not in the vocabulary of %d characters",
+                                text_quote(shown, data + i, n), i, t->vocab);
+        PROPANE_TRY(token_list_add(out, *id, err));
+        i += n;
+    }
+    return PROPANE_OK;
+}
+
+/* Words repeat: what a word became is remembered for the length of one call. */
+typedef struct known_words {
+    piece_map map; /* word -> index into spans */
+    token_list ids;
+    size_t *begins; /* [count + 1] */
+    size_t count, capacity;
+} known_words;
+
+static propane_status encode_word(merger *m, known_words *k, const char *word, size_t length, token_list *out,
+                                  propane_error *err) {
+    int32_t *index = piece_map_enter(&k->map, word, length, (int32_t)k->count);
+    if (!index) return propane_fail_memory(err, k->map.capacity * 40);
+    if ((size_t)*index == k->count) {
+        if (k->count + 2 > k->capacity) {
+            size_t capacity = k->capacity ? 2 * k->capacity : 1024;
+            size_t *begins = mem_resize(k->begins, capacity * sizeof *begins);
+            if (!begins) return propane_fail_memory(err, capacity * sizeof *begins);
+            k->begins = begins;
+            k->capacity = capacity;
+        }
+        k->begins[k->count++] = k->ids.count;
+        for (size_t i = 0; i < length; i++) m->symbols[i].id = (unsigned char)word[i];
+        merge_all(m, (int32_t)length);
+        PROPANE_TRY(add_symbols(m, (int32_t)length, &k->ids, err));
+        k->begins[k->count] = k->ids.count;
+    }
+    size_t begin = k->begins[*index];
+    return add_ids(out, k->ids.ids + begin, k->begins[*index + 1] - begin, err);
+}
+
+static propane_status encode_bpe(const tokenizer *t, const char *data, size_t length, token_list *out,
+                                 propane_error *err) {
+    known_words known = {0};
+    merger m = {.t = t};
+    splitter s;
+    const char *word;
+    size_t word_length;
+    propane_status status = merger_reserve(&m, TOKENIZER_WORD_MAX, err);
+    splitter_init(&s, data, length);
+    while (!status && splitter_next(&s, &word, &word_length))
+        status = encode_word(&m, &known, word, word_length, out, err);
+    merger_deinit(&m);
+    piece_map_deinit(&known.map);
+    token_list_deinit(&known.ids);
+    mem_free(known.begins);
+    return status;
+}
+
+/* A character as run.c groups it: a byte and the continuation bytes behind it, four bytes at most. */
+static size_t loose_character(const char *p, size_t left) {
+    size_t n = 1;
+    while (n < 4 && n < left && ((unsigned char)p[n] & 0xc0) == 0x80) n++;
+    return n;
+}
+
+static propane_status encode_llama(const tokenizer *t, const char *data, size_t length, token_list *out,
+                                   propane_error *err) {
+    if (length == 0) return PROPANE_OK;
+    merger m = {.t = t};
+    int32_t count = 0;
+    propane_status status = merger_reserve(&m, length + 1, err);
+    const int32_t *space = piece_map_find(&t->lookup, " ", 1);
+    if (!status && space) m.symbols[count++].id = *space;
+    for (size_t i = 0; !status && i < length;) {
+        size_t n = loose_character(data + i, length - i);
+        const int32_t *id = piece_map_find(&t->lookup, data + i, n);
+        for (size_t k = 0; !id && k < n && !status; k++) {
+            int32_t byte = t->byte_id[(unsigned char)data[i + k]];
+            if (byte < 0)
+                status = propane_fail(err, PROPANE_ERR_INVALID,
+                                      "the vocabulary has no piece for the byte 0x%02x at offset %zu",
+                                      (unsigned char)data[i + k], i + k);
+            else
+                m.symbols[count++].id = byte;
+        }
+        if (id) m.symbols[count++].id = *id;
+        i += n;
+    }
+    if (!status) merge_all(&m, count);
+    if (!status) status = add_symbols(&m, count, out, err);
+    merger_deinit(&m);
+    return status;
+}
+
+propane_status tokenizer_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
+                                propane_error *err) {
+    switch (t->kind) {
+    case TOKENIZER_CHARS: return encode_chars(t, data, length, out, err);
+    case TOKENIZER_BPE: return encode_bpe(t, data, length, out, err);
+    case TOKENIZER_LLAMA: return encode_llama(t, data, length, out, err);
+    case TOKENIZER_HF: return hf_encode(t, data, length, out, err);
+    case TOKENIZER_BYTES: break;
+    }
+    PROPANE_TRY(reserve(out, length, err));
+    for (size_t i = 0; i < length; i++) out->ids[out->count++] = (unsigned char)data[i];
+    return PROPANE_OK;
+}
+
+/* ---- decoding -------------------------------------------------------------------------------------------------------------------- */
+
+const char *tokenizer_piece(const tokenizer *t, int32_t id, size_t *length) {
+    bool known = id >= 0 && id < t->vocab;
+    *length = known ? t->lengths[id] : 0;
+    return known ? t->pieces[id] : "";
+}
+
+/* Whether more bytes could still make `held` a character. */
+static bool may_grow(const char *held, int count) {
+    unsigned char lead = (unsigned char)held[0];
+    int need = lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 1;
+    if (count >= need) return false;
+    char tries[4] = {0};
+    memcpy(tries, held, (size_t)count);
+    for (int second = 0x80; second <= 0xb0; second += 0x10) { /* the second byte decides; the others may be anything */
+        if (count < 2) tries[1] = (char)second;
+        if (count < 3) tries[2] = (char)0x80;
+        if (count < 4) tries[3] = (char)0x80;
+        if (utf8_length(tries, 4) == need) return true;
+    }
+    return false;
+}
+
+static void settle(tokenizer_stream *s, bool all, text *out) {
+    while (s->held_count) {
+        int n = utf8_length(s->held, (size_t)s->held_count);
+        if (n == 0 && !all && may_grow(s->held, s->held_count)) return;
+        if (n)
+            text_append_n(out, s->held, (size_t)n);
+        else
+            text_append(out, "\xef\xbf\xbd");
+        if (n == 0) n = 1;
+        s->held_count -= n;
+        memmove(s->held, s->held + n, (size_t)s->held_count);
+    }
+}
+
+/* The llama kind writes a space in front of every text; hf files may. */
+static bool drops_space(const tokenizer *t, const char *piece, size_t length, bool begun) {
+    return (t->kind == TOKENIZER_LLAMA || (t->hf && t->hf->drop_space)) && !begun && length > 0 && piece[0] == ' ';
+}
+
+void tokenizer_decode(const tokenizer *t, tokenizer_stream *s, int32_t id, text *out) {
+    size_t length;
+    const char *piece = tokenizer_piece(t, id, &length);
+    size_t i = drops_space(t, piece, length, s->begun) ? 1 : 0;
+    if (length) s->begun = true;
+    for (; i < length; i++) {
+        s->held[s->held_count++] = piece[i];
+        settle(s, false, out);
+    }
+}
+
+void tokenizer_decode_end(tokenizer_stream *s, text *out) { settle(s, true, out); }
+
+void tokenizer_decode_bytes(const tokenizer *t, const int32_t *ids, size_t count, text *out) {
+    bool begun = false;
+    for (size_t i = 0; i < count; i++) {
+        size_t length;
+        const char *piece = tokenizer_piece(t, ids[i], &length);
+        size_t skip = drops_space(t, piece, length, begun) ? 1 : 0;
+        text_append_n(out, piece + skip, length - skip);
+        if (length) begun = true;
+    }
+}

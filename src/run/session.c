@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: MIT
+ * Owns running one program once or many times: from a file to buffers that are filled, and back to arrays. Refuses inputs
+ * whose shape or type does not fit, naming both.
+ */
+#include "run/session.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/file.h"
+#include "base/image.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "base/text.h"
+#include "mil/build.h"
+#include "pass/pass.h"
+
+/* ---- what the user gives ---------------------------------------------------------------------------------------------------- */
+
+static propane_status take_array(session_inputs *in, const char *name, size_t length, const npy *array, bool image,
+                                 propane_error *err) {
+    if (in->count == in->room) {
+        const int room = in->room ? 2 * in->room : 8;
+        session_input *larger = mem_resize(in->list, (size_t)room * sizeof *larger);
+        if (!larger) return propane_fail_memory(err, 0);
+        in->list = larger;
+        in->room = room;
+    }
+    char *own = mem_alloc(length + 1);
+    if (!own) return propane_fail_memory(err, length);
+    memcpy(own, name, length);
+    own[length] = 0;
+    in->list[in->count++] = (session_input){own, *array, image};
+    return PROPANE_OK;
+}
+
+static propane_status add_archive(session_inputs *in, const char *path, propane_error *err) {
+    npz archive;
+    PROPANE_TRY(npz_read(path, &archive, err));
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < archive.count && !status; i++) {
+        status = take_array(in, archive.names[i], strlen(archive.names[i]), &archive.arrays[i], false, err);
+        if (!status) archive.arrays[i].data = NULL; /* it has a new owner */
+    }
+    npz_free(&archive);
+    return status;
+}
+
+propane_status session_inputs_add(session_inputs *in, const char *given, propane_error *err) {
+    const char *equals = strchr(given, '=');
+    npy array = {0};
+    if (!equals && text_ends_with(given, ".npz")) return add_archive(in, given, err);
+    if (!equals || equals == given || !equals[1])
+        return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=FILE (.npy, .png, .jpg) or an .npz file",
+                            given);
+    const char *path = equals + 1;
+    const bool image = picture_is_name(path);
+    PROPANE_TRY(image ? picture_read(path, 3, &array, err) : npy_read(path, &array, err));
+    propane_status status = take_array(in, given, (size_t)(equals - given), &array, image, err);
+    if (status) npy_free(&array);
+    return status;
+}
+
+void session_inputs_free(session_inputs *in) {
+    for (int i = 0; i < in->count; i++) {
+        mem_free((void *)(uintptr_t)in->list[i].name);
+        npy_free(&in->list[i].array);
+    }
+    mem_free(in->list);
+    *in = (session_inputs){0};
+}
+
+propane_status session_shape(const char *given, mil_shape_choice *out, char **name, propane_error *err) {
+    const char *equals = strchr(given, '=');
+    *out = (mil_shape_choice){0};
+    *name = mem_copy_string(given);
+    if (!*name) return propane_fail_memory(err, strlen(given));
+    if (equals && equals != given) (*name)[equals - given] = 0;
+    for (const char *at = equals ? equals + 1 : ""; *at; at++) {
+        char *end = NULL;
+        const long long dim = strtoll(at, &end, 10);
+        if (end == at || dim < 1 || (*end && *end != ',') || (*end && !end[1]) || out->shape.rank == MIL_MAX_RANK) {
+            out->shape.rank = 0;
+            break;
+        }
+        out->shape.dim[out->shape.rank++] = dim;
+        if (!*end) break;
+        at = end;
+    }
+    out->name = *name;
+    if (out->shape.rank) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=1,3,224,224", given);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------------------- */
+
+static const char *io_name(const mil_value *v) { return v->name; }
+
+/* What a classifier's labels are made from becomes an output, unless it is one. */
+static propane_status note_classes(session *s, propane_error *err) {
+    mil_function *f = s->function;
+    mil_builder b;
+    const mil_op *op = f->first;
+    while (op && op->info->code != MIL_OP_classify) op = op->next;
+    if (!op) return PROPANE_OK;
+    mil_value *v = mil_in(op, "probabilities");
+    const mil_interface *seen = mil_interface_of(s->module, f->name);
+    s->classes = mil_in(op, "classes")->konst;
+    s->label = seen && seen->predicted[0] ? seen->predicted : "label";
+    s->probabilities = mem_copy_string(v->name);
+    if (!s->probabilities) return propane_fail_memory(err, 0);
+    for (int i = 0; i < f->result_count; i++)
+        if (f->results[i] == v) return PROPANE_OK;
+    mil_build_resume(&b, f);
+    mil_build_result(&b, v);
+    if (b.err.status && err) *err = b.err;
+    return b.err.status;
+}
+
+/* Labels and dictionaries stay behind: a device gives tensors. */
+static propane_status drop_labels(session *s, propane_error *err) {
+    mil_function *f = s->function;
+    int kept = 0;
+    PROPANE_TRY(note_classes(s, err));
+    for (int i = 0; i < f->result_count; i++) {
+        mil_value *v = f->results[i];
+        const bool label = v->type.shell == MIL_DICT || v->type.dtype == MIL_string ||
+                           (v->def && v->def->info->code == MIL_OP_classify);
+        s->removed_results += label;
+        if (!label) f->results[kept++] = v;
+    }
+    f->result_count = kept;
+    if (kept) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor", s->module->source);
+}
+
+/* All that ops compute, constants apart, behind the results that are there. */
+static propane_status keep_values(session *s, propane_error *err) {
+    mil_function *f = s->function;
+    mil_builder b;
+    bool *is_result = mem_array((size_t)f->value_count + 1, sizeof *is_result);
+    if (!is_result) return propane_fail_memory(err, (size_t)f->value_count);
+    for (int i = 0; i < f->result_count; i++) is_result[f->results[i]->id] = true;
+    mil_build_resume(&b, f);
+    for (mil_op *op = f->first; op; op = op->next)
+        for (int i = 0; i < op->result_count; i++) {
+            mil_value *v = op->results[i];
+            const mil_dtype_info *type = mil_dtype_get(v->type.dtype);
+            const bool plain = v->type.shell == MIL_TENSOR && (type->bits == 16 || type->bits == 32) &&
+                               type->kind != MIL_KIND_UINT && v->type.dtype != MIL_bf16;
+            if (!v->konst && !is_result[v->id] && plain && mil_type_count(&v->type) > 0) mil_build_result(&b, v);
+        }
+    mem_free(is_result);
+    if (err && b.err.status) *err = b.err;
+    return b.err.status;
+}
+
+static propane_status note_states(session *s, propane_error *err) {
+    mil_function *f = s->function;
+    s->state_names = mem_array((size_t)f->param_count + 1, sizeof *s->state_names);
+    if (!s->state_names) return propane_fail_memory(err, 0);
+    for (int i = 0; i < f->param_count; i++) {
+        if (f->params[i]->type.shell != MIL_STATE) continue;
+        s->state_names[s->state_count] = mem_copy_string(io_name(f->params[i]));
+        if (!s->state_names[s->state_count++]) return propane_fail_memory(err, 0);
+    }
+    return s->state_count ? pass_states(f, err) : PROPANE_OK;
+}
+
+static const propane_io *io_at(const session *s, int i) {
+    return i < s->inputs ? propane_program_input(s->program, i) : propane_program_output(s->program, i - s->inputs);
+}
+
+static propane_status make_buffers(session *s, propane_error *err) {
+    s->inputs = propane_program_input_count(s->program);
+    s->outputs = propane_program_output_count(s->program);
+    const int count = s->inputs + s->outputs;
+    s->bindings = mem_array((size_t)count + 1, sizeof *s->bindings);
+    if (!s->bindings) return propane_fail_memory(err, 0);
+    for (int i = 0; i < count; i++) {
+        s->bindings[i].name = io_at(s, i)->name;
+        PROPANE_TRY(propane_buffer_create(s->device, io_at(s, i)->bytes, &s->bindings[i].buffer, err));
+    }
+    return propane_request_create(s->program, s->bindings, count, &s->request, err);
+}
+
+propane_status session_open(session *s, const char *path, const session_options *o, propane_error *err) {
+    *s = (session){0};
+    const bool wide = strcmp(o->precision, "fp32") == 0 || strcmp(o->precision, "bf16") == 0;
+    PROPANE_TRY(mil_read(path, &o->shapes, &s->module, err));
+    s->function = mil_module_function(s->module, o->function, err);
+    if (!s->function) return err->status;
+    PROPANE_TRY(drop_labels(s, err));
+    PROPANE_TRY(note_states(s, err));
+    if (wide) PROPANE_TRY(pass_retype_fp32(s->function, err));
+    if (o->keep) PROPANE_TRY(keep_values(s, err));
+    PROPANE_TRY(propane_device_open(o->device, &s->device, err));
+    const propane_compile_options options = {
+        .function = s->function->name,
+        .precision = strcmp(o->precision, "bf16") == 0 ? PROPANE_PRECISION_BF16 : PROPANE_PRECISION_AS_TYPED,
+        .threads = o->threads};
+    PROPANE_TRY(propane_program_compile(s->device, s->module, &options, &s->program, err));
+    return make_buffers(s, err);
+}
+
+void session_close(session *s) {
+    propane_request_free(s->request);
+    for (int i = 0; s->bindings && i < s->inputs + s->outputs; i++) propane_buffer_free(s->bindings[i].buffer);
+    mem_free(s->bindings);
+    propane_program_free(s->program);
+    propane_device_close(s->device);
+    for (int i = 0; i < s->state_count; i++) mem_free(s->state_names[i]);
+    mem_free(s->state_names);
+    mem_free(s->probabilities);
+    for (int i = 0; s->kept && i < s->outputs; i++) mem_free(s->kept[i]);
+    mem_free(s->kept);
+    mil_module_free(s->module);
+    *s = (session){0};
+}
+
+/* ---- filling ---------------------------------------------------------------------------------------------------------------- */
+
+static bool is_float(propane_dtype dtype) {
+    return dtype == PROPANE_FP16 || dtype == PROPANE_FP32 || dtype == PROPANE_BF16;
+}
+
+/* Through fp32 for floats and int32 for the rest: the buffer knows the element type. */
+static propane_status write_values(propane_buffer *buffer, const propane_io *io, double (*value)(const void *, int64_t),
+                                   const void *from, propane_error *err) {
+    const int64_t count = propane_io_count(io);
+    void *copy = mem_array((size_t)count + 1, 4);
+    if (!copy) return propane_fail_memory(err, (size_t)count * 4);
+    const bool real = is_float(io->dtype);
+    for (int64_t i = 0; i < count; i++) {
+        const double v = value(from, i);
+        if (real)
+            ((float *)copy)[i] = (float)v;
+        else
+            ((int32_t *)copy)[i] = v >= 2147483647.0 ? INT32_MAX : v <= -2147483648.0 ? INT32_MIN : (int32_t)v;
+    }
+    propane_status status = propane_buffer_write(buffer, io, real ? PROPANE_FP32 : PROPANE_INT32, copy, count, err);
+    mem_free(copy);
+    return status;
+}
+
+static double array_value(const void *from, int64_t index) { return npy_element(from, index); }
+
+/* A picture's pixels in planes: [1, channels, height, width]. */
+typedef struct planes {
+    const npy *picture;
+    int channels;
+    bool bgr;
+} planes;
+
+static double plane_value(const void *from, int64_t index) {
+    const planes *p = from;
+    const int64_t pixels = p->picture->dim[0] * p->picture->dim[1], channel = index / pixels, pixel = index % pixels;
+    const uint8_t *rgb = (const uint8_t *)p->picture->data + pixel * 3;
+    if (p->channels == 1) return (double)(int)(0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] + 0.5);
+    return rgb[p->bgr ? 2 - channel : channel];
+}
+
+static propane_status fill_picture(const session *s, int index, const session_input *in, propane_error *err) {
+    const propane_io *io = io_at(s, index);
+    const mil_interface *seen = mil_interface_of(s->module, s->function->name);
+    const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, io->name) : NULL;
+    char shape[160];
+    npy fitted = {0};
+    text_shape(shape, io->rank, io->dim);
+    const int channels = io->rank == 4 ? (int)io->dim[1] : 0;
+    if (io->rank != 4 || io->dim[0] != 1 || (channels != 1 && channels != 3))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "input '%.60s' is %s; a picture can be given for [1, 1 or 3, height, width] alone",
+                            io->name, shape);
+    const bool fits = io->dim[2] == in->array.dim[0] && io->dim[3] == in->array.dim[1];
+    if (!fits && !s->resize)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "input '%.60s' is %s; the picture has %lld x %lld pixels: scale it to %lld x %lld, or have "
+                            "it done by --resize",
+                            io->name, shape, (long long)in->array.dim[1], (long long)in->array.dim[0],
+                            (long long)io->dim[3], (long long)io->dim[2]);
+    if (!fits) PROPANE_TRY(picture_resize(&in->array, io->dim[2], io->dim[3], &fitted, err));
+    const planes p = {fits ? &in->array : &fitted, channels, f && f->kind == MIL_FEATURE_IMAGE && f->colour == MIL_BGR};
+    propane_status status = write_values(s->bindings[index].buffer, io, plane_value, &p, err);
+    npy_free(&fitted);
+    return status;
+}
+
+/* An array with one more dimension in front holds one value for each of several runs. */
+static bool has_steps(const propane_io *io, const npy *a) {
+    if (a->rank != io->rank + 1 || a->dim[0] < 1) return false;
+    for (int i = 0; i < io->rank; i++)
+        if (a->dim[i + 1] != io->dim[i]) return false;
+    return true;
+}
+
+static propane_status fill_array(const session *s, int index, const session_input *in, int64_t step,
+                                 propane_error *err) {
+    const propane_io *io = io_at(s, index);
+    char want[160], have[160];
+    if (in->array.kind == 'f' && !is_float(io->dtype))
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' takes whole numbers; the array holds floats",
+                            io->name);
+    if (has_steps(io, &in->array)) {
+        npy part = in->array;
+        part.count /= part.dim[0];
+        part.data = (uint8_t *)part.data + step * part.count * part.size;
+        return write_values(s->bindings[index].buffer, io, array_value, &part, err);
+    }
+    bool same = io->rank == in->array.rank || (propane_io_count(io) == 1 && in->array.count == 1);
+    for (int i = 0; same && i < io->rank && io->rank == in->array.rank; i++) same = io->dim[i] == in->array.dim[i];
+    text_shape(want, io->rank, io->dim);
+    text_shape(have, in->array.rank, in->array.dim);
+    if (!same)
+        return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' is %s; the array is %s", io->name, want, have);
+    return write_values(s->bindings[index].buffer, io, array_value, &in->array, err);
+}
+
+typedef struct dice {
+    rng r;
+    propane_dtype dtype;
+} dice;
+
+static double random_value(const void *from, int64_t index) {
+    dice *d = (dice *)(uintptr_t)from;
+    (void)index;
+    if (is_float(d->dtype)) return rng_normal(&d->r);
+    return (double)rng_below(&d->r, d->dtype == PROPANE_BOOL ? 2 : 10);
+}
+
+static bool is_state(const session *s, const char *name) {
+    for (int i = 0; i < s->state_count; i++)
+        if (strcmp(s->state_names[i], name) == 0) return true;
+    return false;
+}
+
+static propane_status check_names(const session *s, const session_inputs *in, propane_error *err) {
+    for (int k = 0; k < in->count; k++) {
+        char list[500] = "";
+        size_t used = 0;
+        bool found = false;
+        for (int i = 0; i < s->inputs; i++) {
+            found |= strcmp(io_at(s, i)->name, in->list[k].name) == 0;
+            if (used < sizeof list - 70)
+                used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", io_at(s, i)->name);
+        }
+        if (!found)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%.60s'; there is: %s",
+                                s->module->source, in->list[k].name, list);
+    }
+    return PROPANE_OK;
+}
+
+static const session_input *given_for(const session_inputs *in, const char *name) {
+    const session_input *found = NULL;
+    for (int k = 0; k < in->count; k++)
+        if (strcmp(in->list[k].name, name) == 0) found = &in->list[k];
+    return found;
+}
+
+/* How many runs the arrays are for; 0: one value for all. */
+static propane_status count_steps(session *s, const session_inputs *in, propane_error *err) {
+    const char *first = NULL;
+    for (int i = 0; i < s->inputs; i++) {
+        const session_input *given = given_for(in, io_at(s, i)->name);
+        if (!given || given->image || !has_steps(io_at(s, i), &given->array)) continue;
+        if (s->steps && given->array.dim[0] != s->steps)
+            return propane_fail(err, PROPANE_ERR_INVALID, "'%.60s' holds %lld runs and '%.60s' %lld: give as many",
+                                first, (long long)s->steps, given->name, (long long)given->array.dim[0]);
+        s->steps = given->array.dim[0];
+        first = given->name;
+    }
+    return PROPANE_OK;
+}
+
+propane_status session_step(session *s, const session_inputs *in, int64_t step, propane_error *err) {
+    for (int i = 0; i < s->inputs; i++) {
+        const session_input *given = given_for(in, io_at(s, i)->name);
+        if (given && !given->image && has_steps(io_at(s, i), &given->array))
+            PROPANE_TRY(fill_array(s, i, given, step, err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err) {
+    char missing[500] = "";
+    size_t used = 0;
+    dice d = {.dtype = PROPANE_FP32};
+    rng_init(&d.r, (uint64_t)seed);
+    PROPANE_TRY(check_names(s, in, err));
+    PROPANE_TRY(count_steps(s, in, err));
+    for (int i = 0; i < s->inputs; i++) {
+        const propane_io *io = io_at(s, i);
+        const session_input *given = given_for(in, io->name);
+        d.dtype = io->dtype;
+        if (given)
+            PROPANE_TRY(given->image ? fill_picture(s, i, given, err) : fill_array(s, i, given, 0, err));
+        else if (is_state(s, io->name))
+            continue; /* buffers begin as zeros */
+        else if (seed >= 0)
+            PROPANE_TRY(write_values(s->bindings[i].buffer, io, random_value, &d, err));
+        else if (used < sizeof missing - 230) {
+            char shape[160];
+            text_shape(shape, io->rank, io->dim);
+            used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%.60s %s", used ? ", " : "", io->name,
+                                     shape);
+        }
+    }
+    if (!used) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: nothing is given for %s: --input NAME=FILE, or --seed N for random "
+                        "numbers",
+                        s->module->source, missing);
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The output with a state's content after the run; -1: it is only read. */
+static int state_output(const session *s, const char *state) {
+    const size_t n = strlen(state);
+    for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
+        const char *name = s->bindings[i].name;
+        if (strncmp(name, state, n) == 0 && strcmp(name + n, "_out") == 0) return i;
+    }
+    return -1;
+}
+
+static propane_status carry_state(session *s, const char *state, propane_error *err) {
+    const int from = state_output(s, state);
+    int to = 0;
+    void *source = NULL, *target = NULL;
+    while (to < s->inputs && strcmp(s->bindings[to].name, state) != 0) to++;
+    if (from < 0 || to == s->inputs) return PROPANE_OK;
+    const propane_io *io = io_at(s, to);
+    PROPANE_TRY(propane_buffer_lock(s->bindings[from].buffer, false, &source, err));
+    propane_status status = propane_buffer_lock(s->bindings[to].buffer, true, &target, err);
+    if (!status) {
+        const size_t bytes = io_at(s, from)->bytes;
+        memcpy(target, source, bytes < io->bytes ? bytes : io->bytes);
+        propane_buffer_unlock(s->bindings[to].buffer);
+    }
+    propane_buffer_unlock(s->bindings[from].buffer);
+    return status;
+}
+
+propane_status session_run(session *s, int64_t *ns, propane_error *err) {
+    propane_completion done = {0};
+    const int64_t begin = now_ns();
+    PROPANE_TRY(propane_submit(&s->request, 1, err));
+    PROPANE_TRY(propane_wait(s->request, &done, err));
+    s->engine_ns = done.engine_ns;
+    *ns = done.simulated ? done.device_ns : now_ns() - begin;
+    for (int i = 0; i < s->state_count; i++) PROPANE_TRY(carry_state(s, s->state_names[i], err));
+    return PROPANE_OK;
+}
+
+propane_status session_output(session *s, int index, const propane_io **io, float **out, int64_t *count,
+                              propane_error *err) {
+    *io = io_at(s, s->inputs + index);
+    *count = propane_io_count(*io);
+    *out = mem_array((size_t)*count + 1, sizeof **out);
+    if (!*out) return propane_fail_memory(err, (size_t)*count * sizeof **out);
+    propane_status status =
+        propane_buffer_read(s->bindings[s->inputs + index].buffer, *io, PROPANE_FP32, *out, *count, err);
+    if (status) mem_free(*out);
+    return status;
+}
+
+static void npy_of(const propane_io *io, npy *out) {
+    static const struct {
+        char kind;
+        int size;
+    } types[] = {
+        [PROPANE_FP16] = {'f', 2}, [PROPANE_FP32] = {'f', 4},  [PROPANE_INT32] = {'i', 4}, [PROPANE_BOOL] = {'b', 1},
+        [PROPANE_INT8] = {'i', 1}, [PROPANE_UINT8] = {'u', 1}, [PROPANE_INT16] = {'i', 2}, [PROPANE_UINT16] = {'u', 2}};
+    *out = (npy){
+        .kind = types[io->dtype].kind, .size = types[io->dtype].size, .rank = io->rank, .count = propane_io_count(io)};
+    for (int i = 0; i < io->rank; i++) out->dim[i] = io->dim[i];
+}
+
+static bool is_state_output(const session *s, int at) {
+    for (int k = 0; k < s->state_count; k++)
+        if (state_output(s, s->state_names[k]) == at) return true;
+    return false;
+}
+
+propane_status session_keep(session *s, int64_t step, propane_error *err) {
+    if (!s->kept) s->kept = mem_array((size_t)s->outputs + 1, sizeof *s->kept);
+    if (!s->kept) return propane_fail_memory(err, 0);
+    for (int i = 0; i < s->outputs; i++) {
+        npy one;
+        if (is_state_output(s, s->inputs + i)) continue;
+        npy_of(io_at(s, s->inputs + i), &one);
+        const size_t bytes = (size_t)one.count * (size_t)one.size;
+        if (!s->kept[i]) s->kept[i] = mem_array((size_t)s->steps, bytes + 1);
+        if (!s->kept[i]) return propane_fail_memory(err, (size_t)s->steps * bytes);
+        PROPANE_TRY(propane_buffer_read(s->bindings[s->inputs + i].buffer, io_at(s, s->inputs + i),
+                                        io_at(s, s->inputs + i)->dtype, (uint8_t *)s->kept[i] + (size_t)step * bytes,
+                                        one.count, err));
+    }
+    return PROPANE_OK;
+}
+
+/* The output's array; what was kept of several runs has a dimension for them in front. */
+static propane_status array_of(session *s, int at, npy *out, propane_error *err) {
+    void *kept = s->kept ? s->kept[at - s->inputs] : NULL;
+    npy_of(io_at(s, at), out);
+    const size_t bytes = (size_t)out->count * (size_t)out->size, all = kept ? bytes * (size_t)s->steps : bytes;
+    out->data = mem_alloc(all + 1);
+    if (!out->data) return propane_fail_memory(err, all);
+    if (!kept)
+        return propane_buffer_read(s->bindings[at].buffer, io_at(s, at), io_at(s, at)->dtype, out->data, out->count,
+                                   err);
+    memcpy(out->data, kept, all);
+    memmove(out->dim + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
+    out->dim[0] = s->steps;
+    out->rank++;
+    out->count *= s->steps;
+    return PROPANE_OK;
+}
+
+static propane_status write_one(session *s, int at, const char *dir, const char *name, propane_error *err) {
+    npy array = {0};
+    text path = {0};
+    text_printf(&path, "%s/%s.npy", dir, name);
+    propane_status status = path.failed ? propane_fail_memory(err, 0) : array_of(s, at, &array, err);
+    if (!status) status = npy_write(path.data, &array, err);
+    npy_free(&array);
+    text_deinit(&path);
+    return status;
+}
+
+propane_status session_write(session *s, const char *dir, propane_error *err) {
+    PROPANE_TRY(file_make_dir(dir, err));
+    for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
+        const char *name = s->bindings[i].name;
+        for (int k = 0; k < s->state_count; k++)
+            if (state_output(s, s->state_names[k]) == i) name = s->state_names[k];
+        PROPANE_TRY(write_one(s, i, dir, name, err));
+    }
+    return PROPANE_OK;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT
+ * One program on one device with its buffers: what propane run and propane diff stand on. Reads any form of program, makes
+ * states inputs and outputs, changes the precision, finds the inputs that the user gives.
+ */
+#ifndef RUN_SESSION_H
+#define RUN_SESSION_H
+
+#include "base/npy.h"
+#include "base/text.h"
+#include "mil/coreml/package.h"
+
+typedef struct session_options {
+    const char *function;  /* NULL: the default */
+    const char *device;    /* "cpu" */
+    const char *precision; /* "typed", "fp32", "fp16" (as typed), "bf16" */
+    bool keep;             /* every value becomes an output */
+    mil_read_options shapes;
+    int threads;
+} session_options;
+
+/* An array that the user gave, under the name of an input. */
+typedef struct session_input {
+    const char *name;
+    npy array;
+    bool image; /* of bytes, [height, width, channels] */
+} session_input;
+
+typedef struct session_inputs {
+    session_input *list;
+    int count, room;
+} session_inputs;
+
+typedef struct session {
+    mil_module *module;
+    mil_function *function;
+    propane_device *device;
+    propane_program *program;
+    propane_request *request;
+    propane_binding *bindings; /* inputs, then outputs */
+    int inputs, outputs;
+    int state_count;
+    char **state_names;
+    int removed_results;      /* labels and dictionaries of classifiers, which no device makes */
+    const mil_const *classes; /* of a classifier: names or numbers; NULL: it is none */
+    char *probabilities;      /* the output that they belong to */
+    const char *label;        /* what the label is called */
+    bool resize;              /* pictures of another size are scaled */
+    int64_t engine_ns;        /* of the last run, by the engine's own clock; negative: not given */
+    int64_t steps;            /* runs that the given arrays are for; 0: they hold one value for all */
+    void **kept;              /* of each output its values of all steps; NULL: none */
+} session;
+
+/* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz". */
+PROPANE_CHECK propane_status session_inputs_add(session_inputs *in, const char *given, propane_error *err);
+void session_inputs_free(session_inputs *in);
+/* "NAME=1,3,224,224"; `name` must live as long as the choice. */
+PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *out, char **name, propane_error *err);
+
+PROPANE_CHECK propane_status session_open(session *s, const char *path, const session_options *options,
+                                          propane_error *err);
+/* Fills every input: from the user's arrays (an array with one more dimension in front: at its first step), states with zeros, the rest with random numbers if `seed` is not negative. An
+ * input that nothing is given for is an error that names all of them. */
+PROPANE_CHECK propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err);
+/* The inputs whose arrays hold a value for each step, at that one. */
+PROPANE_CHECK propane_status session_step(session *s, const session_inputs *in, int64_t step, propane_error *err);
+/* Keeps what this step gave, for session_write; states are written as they are at the end. */
+PROPANE_CHECK propane_status session_keep(session *s, int64_t step, propane_error *err);
+/* Runs once; *ns is the time from submitting to the end. States go on from what the last run left. */
+PROPANE_CHECK propane_status session_run(session *s, int64_t *ns, propane_error *err);
+/* Output `index` as fp32 (mem_free); *io describes it. */
+PROPANE_CHECK propane_status session_output(session *s, int index, const propane_io **io, float **out, int64_t *count,
+                                            propane_error *err);
+/* Writes DIR/NAME.npy for each output in its own element type; states under their own names. */
+PROPANE_CHECK propane_status session_write(session *s, const char *dir, propane_error *err);
+void session_close(session *s);
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ * What a client gets: OpenAI's objects for answers, parts of answers in a stream, models and errors.
+ */
+#ifndef SERVE_HTTP_REPLY_H
+#define SERVE_HTTP_REPLY_H
+
+#include "base/text.h"
+#include "infer/complete.h"
+#include "serve/http_request.h"
+
+/* What all objects of one answer have in common. */
+typedef struct serve_head {
+    char id[48];
+    int64_t created; /* seconds since 1970 */
+    const char *model;
+    bool chat, usage_in_stream;
+} serve_head;
+
+typedef struct serve_usage {
+    int64_t prompt, completion, reused;
+} serve_usage;
+
+/* Each appends a JSON text to `out`; out->failed tells of no memory. Streams: with "data: " in front, two new lines behind. */
+void serve_print_problem(text *out, const serve_problem *p);
+void serve_print_models(text *out, const char *model, int64_t created, bool list);
+/* `choices`: a list of serve_choice; taken over. */
+void serve_print_answer(text *out, const serve_head *h, json_t *choices, const serve_usage *usage);
+/* NULL: no memory. `finish` NULL: not finished (streams); `logprobs` (may be NULL) is taken over. */
+json_t *serve_choice(const serve_head *h, int index, const char *content, size_t length, json_t *logprobs,
+                     const char *finish);
+void serve_stream_begin(text *out, const serve_head *h, int index); /* chat: whose answer it is */
+void serve_stream_part(text *out, const serve_head *h, int index, const char *content, size_t length, json_t *logprobs,
+                       const char *finish);
+void serve_stream_usage(text *out, const serve_head *h, const serve_usage *usage);
+void serve_stream_problem(text *out, const serve_problem *p);
+void serve_stream_done(text *out);
+
+/* The logprobs object that grows by a step at a time. `offset`: bytes of text before this token (completions only). */
+json_t *serve_logprobs(bool chat);
+void serve_logprobs_add(json_t *logprobs, bool chat, const tokenizer *t, const infer_step *step, size_t offset);
+const char *serve_finish(infer_finish finish); /* "stop", "length" */
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT
+ * What a client may ask for: the JSON bodies of POST /v1/completions and /v1/chat/completions as OpenAI defines them, with
+ * top_k, min_p and repetition_penalty besides. Everything is checked here; what would change the result and is not
+ * supported (tools, logit_bias, a response_format) is refused, other unknown keys are passed over.
+ */
+#ifndef SERVE_HTTP_REQUEST_H
+#define SERVE_HTTP_REQUEST_H
+
+#include "base/json.h"
+#include "infer/sample.h"
+#include "model/text/chat.h"
+
+enum { SERVE_MAX_STOPS = 16, SERVE_MAX_PROMPTS = 128, SERVE_MAX_CHOICES = 128 };
+
+/* An answer that is an error; the fields of OpenAI's error object. */
+typedef struct serve_problem {
+    int http; /* status code; 0: there is none */
+    const char *type, *code;
+    char param[40];
+    char message[700];
+} serve_problem;
+/* Fills `p` and returns false. param, code: may be NULL. */
+bool serve_refuse(serve_problem *p, int http, const char *type, const char *param, const char *code, const char *format,
+                  ...) BASE_PRINTF(6, 7);
+
+typedef struct serve_prompt {
+    const char *text; /* NULL: ids */
+    int32_t *ids;
+    int64_t count; /* bytes or ids */
+} serve_prompt;
+
+typedef struct serve_request {
+    arena *arena;
+    json_t *root; /* the strings below are its own */
+    bool chat, stream, include_usage, echo, seeded;
+    const char *model; /* NULL: not named */
+    infer_sampling sampling;
+    int64_t max_tokens;    /* -1: until the context is full */
+    int choices, logprobs; /* -1: none */
+    const char *stops[SERVE_MAX_STOPS];
+    int stop_count;
+    serve_prompt *prompts;
+    int prompt_count;
+    chat_message *messages;
+    int message_count;
+} serve_request;
+
+/* False: `problem` is filled and there is nothing to free. */
+bool serve_request_parse(const char *body, size_t length, bool chat, serve_request *out, serve_problem *problem);
+void serve_request_deinit(serve_request *r);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT
+ * Owns samples in arrays. One idea: everything about shapes and types is checked when the arrays are opened, so that a sample
+ * is a copy. Refuses arrays of different lengths, of other shapes than the program's, and labels that are no whole numbers.
+ */
+#include "train/data/arrays.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/npy.h"
+#include "base/text.h"
+#include "train/data/token_windows.h"
+
+#define SPLIT_SEED 20
+
+typedef struct part {
+    npz file;              /* what `arrays` point into */
+    const npy *inputs[64]; /* of the program, in its order */
+    const npy *y;
+} part;
+
+struct tune_arrays {
+    const tune_model *model;
+    part parts[2];
+    bool split; /* both parts come from the first one */
+    tune_source source;
+};
+
+int64_t tune_data_split(int64_t index, int64_t count) { return train_data_pick(SPLIT_SEED, (uint64_t)index, count); }
+int64_t tune_data_held(double fraction, int64_t count) {
+    const int64_t held = (int64_t)(fraction * (double)count + 0.5);
+    return held < count ? held : count - 1;
+}
+
+const tune_source *tune_arrays_source(const tune_arrays *a) { return &a->source; }
+
+/* ---- finding -------------------------------------------------------------------------------------------------------------- */
+
+static bool there(const char *dir, const char *name) {
+    text path = {0};
+    text_printf(&path, "%s/%s", dir, name);
+    const bool found = !path.failed && file_exists(path.data);
+    text_deinit(&path);
+    return found;
+}
+
+static bool is_archive(const char *path) {
+    const size_t n = strlen(path);
+    return n > 4 && strcmp(path + n - 4, ".npz") == 0;
+}
+
+bool tune_arrays_here(const char *path) {
+    return is_archive(path) || there(path, "train.npz") || there(path, "data.npz") || there(path, "y.npy") ||
+           there(path, "x.npy") || there(path, "train/y.npy");
+}
+
+static propane_status add_array(npz *to, const char *dir, const char *name, propane_error *err) {
+    text path = {0};
+    text_printf(&path, "%s/%s.npy", dir, name);
+    propane_status status = path.failed ? propane_fail_memory(err, 0) : PROPANE_OK;
+    if (!status && file_exists(path.data)) {
+        status = npy_read(path.data, &to->arrays[to->count], err);
+        if (!status) to->names[to->count] = mem_copy_string(name);
+        if (!status && !to->names[to->count++]) status = propane_fail_memory(err, 0);
+    }
+    text_deinit(&path);
+    return status;
+}
+
+/* The .npy files of a folder as if they were an archive. */
+static propane_status read_folder(const tune_model *m, const char *dir, npz *out, propane_error *err) {
+    const mil_function *f = m->base;
+    out->names = mem_array((size_t)f->param_count + 2, sizeof *out->names);
+    out->arrays = mem_array((size_t)f->param_count + 2, sizeof *out->arrays);
+    if (!out->names || !out->arrays) return propane_fail_memory(err, 0);
+    PROPANE_TRY(add_array(out, dir, "y", err));
+    if (f->param_count == 1) PROPANE_TRY(add_array(out, dir, "x", err));
+    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(add_array(out, dir, f->params[i]->name, err));
+    return PROPANE_OK;
+}
+
+static const npy *array_named(const npz *z, const char *name) {
+    for (int i = 0; i < z->count; i++)
+        if (strcmp(z->names[i], name) == 0) return &z->arrays[i];
+    return NULL;
+}
+
+/* ---- checking ------------------------------------------------------------------------------------------------------------- */
+
+/* A sample's shape against the program's: ones in front do not count. */
+static bool same_shape(int rank, const int64_t *dim, int other_rank, const int64_t *other) {
+    while (rank > 0 && dim[0] == 1) rank--, dim++;
+    while (other_rank > 0 && other[0] == 1) other_rank--, other++;
+    bool same = rank == other_rank;
+    for (int i = 0; same && i < rank; i++) same = dim[i] == other[i];
+    return same;
+}
+
+static propane_status check_array(const char *source, const char *name, const npy *a, const mil_type *type, bool whole,
+                                  int64_t count, propane_error *err) {
+    char want[160], have[160];
+    text_shape(want, type->rank, type->dim);
+    text_shape(have, a->rank, a->dim);
+    if (a->rank < 1 || a->dim[0] < 1)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s %s holds no samples", source, name, have);
+    if (!same_shape(a->rank - 1, a->dim + 1, type->rank, type->dim))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: array %.60s is %s; a sample of it must be %s, with the number of samples in front",
+                            source, name, have, want);
+    if (whole && a->kind == 'f')
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s holds floats; whole numbers are needed", source,
+                            name);
+    if (a->dim[0] == count) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: array %.60s has %lld samples, y has %lld", source, name,
+                        (long long)a->dim[0], (long long)count);
+}
+
+/* The output without its classes. */
+static mil_type label_type(const tune_model *m) {
+    mil_type type = m->base->results[0]->type;
+    if (m->loss == TUNE_MSE) return type;
+    for (int d = m->class_axis; d + 1 < type.rank; d++) type.dim[d] = type.dim[d + 1];
+    type.rank--;
+    return type;
+}
+
+static propane_status check_part(const tune_model *m, part *p, const char *source, propane_error *err) {
+    const mil_function *f = m->base;
+    p->y = array_named(&p->file, "y");
+    if (!p->y) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array y (what is to come out)", source);
+    const mil_type label = label_type(m);
+    PROPANE_TRY(
+        check_array(source, "y", p->y, &label, m->loss == TUNE_CROSS_ENTROPY, p->y->rank ? p->y->dim[0] : 0, err));
+    for (int i = 0; i < f->param_count; i++) {
+        const mil_value *v = f->params[i];
+        p->inputs[i] = array_named(&p->file, v->name);
+        if (!p->inputs[i] && f->param_count == 1) p->inputs[i] = array_named(&p->file, "x");
+        if (!p->inputs[i])
+            return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array %.60s for the program's input%s",
+                                source, v->name, f->param_count == 1 ? ", and no x" : "");
+        PROPANE_TRY(check_array(source, v->name, p->inputs[i], &v->type, !mil_dtype_is_float(v->type.dtype),
+                                p->y->dim[0], err));
+    }
+    return PROPANE_OK;
+}
+
+/* ---- samples -------------------------------------------------------------------------------------------------------------- */
+
+static void copy_floats(const npy *a, int64_t sample, float *to) {
+    const int64_t count = a->count / a->dim[0];
+    for (int64_t i = 0; i < count; i++) to[i] = (float)npy_element(a, sample * count + i);
+}
+
+static void copy_whole(const npy *a, int64_t sample, int32_t *to) {
+    const int64_t count = a->count / a->dim[0];
+    for (int64_t i = 0; i < count; i++) {
+        const double v = npy_element(a, sample * count + i);
+        to[i] = v >= 2147483647.0 ? INT32_MAX : v <= -2147483648.0 ? INT32_MIN : (int32_t)v;
+    }
+}
+
+static propane_status get(void *context, int which, int64_t index, const tune_sample *out, propane_error *err) {
+    const tune_arrays *a = context;
+    const tune_model *m = a->model;
+    const part *p = &a->parts[a->split ? 0 : which];
+    (void)err;
+    if (a->split && a->source.count[1])
+        index = tune_data_split(index + (which ? a->source.count[0] : 0), a->source.count[0] + a->source.count[1]);
+    for (int i = 0; i < m->base->param_count; i++)
+        if (mil_dtype_is_float(m->base->params[i]->type.dtype))
+            copy_floats(p->inputs[i], index, out->inputs[i]);
+        else
+            copy_whole(p->inputs[i], index, out->inputs[i]);
+    if (m->loss == TUNE_MSE)
+        copy_floats(p->y, index, out->values);
+    else
+        copy_whole(p->y, index, out->labels);
+    return PROPANE_OK;
+}
+
+static uint64_t sum_of(const part *p, const tune_model *m) {
+    uint64_t sum = 0;
+    for (int i = -1; i < m->base->param_count; i++) {
+        const npy *a = i < 0 ? p->y : p->inputs[i];
+        const size_t bytes = (size_t)a->count * (size_t)a->size;
+        for (size_t k = 0; k < bytes; k++) {
+            sum = (sum ^ ((const unsigned char *)a->data)[k]) * 0x9e3779b97f4a7c15u;
+            sum ^= sum >> 32;
+        }
+    }
+    return sum;
+}
+
+/* ---- opening -------------------------------------------------------------------------------------------------------------- */
+
+/* PATH/NAME.npz, or the folder PATH/NAME; neither: *found stays false. */
+static propane_status open_part(tune_arrays *a, const char *path, const char *name, part *p, bool *found,
+                                propane_error *err) {
+    text archive = {0}, folder = {0}, y = {0};
+    text_printf(&archive, *name ? "%s/%s.npz" : "%s", path, name);
+    text_printf(&folder, *name ? "%s/%s" : "%s", path, name);
+    text_printf(&y, "%s/y.npy", folder.data ? folder.data : "");
+    propane_status status = archive.failed || folder.failed || y.failed ? propane_fail_memory(err, 0) : PROPANE_OK;
+    const char *source = NULL;
+    if (!status && is_archive(archive.data) && file_exists(archive.data)) {
+        source = archive.data;
+        status = npz_read(source, &p->file, err);
+    } else if (!status && file_exists(y.data)) {
+        source = folder.data;
+        status = read_folder(a->model, source, &p->file, err);
+    }
+    *found = source != NULL;
+    if (!status && source) status = check_part(a->model, p, source, err);
+    text_deinit(&archive);
+    text_deinit(&folder);
+    text_deinit(&y);
+    return status;
+}
+
+static propane_status open_all(tune_arrays *a, const char *path, double held_out, propane_error *err) {
+    bool found, second;
+    if (a->model->base->param_count > 64)
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for",
+                            a->model->base->param_count);
+    PROPANE_TRY(open_part(a, path, "train", &a->parts[0], &found, err));
+    if (found) {
+        PROPANE_TRY(open_part(a, path, "val", &a->parts[1], &second, err));
+    } else {
+        a->split = true;
+        second = false;
+        PROPANE_TRY(open_part(a, path, "data", &a->parts[0], &found, err));
+        if (!found) PROPANE_TRY(open_part(a, path, "", &a->parts[0], &found, err));
+    }
+    if (!found)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND,
+                            "%s: there is no y.npy (what is to come out) beside the other arrays", path);
+    const int64_t count = a->parts[0].y->dim[0];
+    a->source.count[1] = a->split ? tune_data_held(held_out, count) : second ? a->parts[1].y->dim[0] : 0;
+    a->source.count[0] = a->split ? count - a->source.count[1] : count;
+    a->source.sum = sum_of(&a->parts[0], a->model);
+    return PROPANE_OK;
+}
+
+propane_status tune_arrays_open(const char *path, const tune_model *m, double held_out, tune_arrays **out,
+                                propane_error *err) {
+    tune_arrays *a = mem_alloc(sizeof *a);
+    *out = NULL;
+    if (!a) return propane_fail_memory(err, sizeof *a);
+    a->model = m;
+    a->source = (tune_source){.context = a, .get = get};
+    propane_status status = open_all(a, path, held_out, err);
+    if (status)
+        tune_arrays_close(a);
+    else
+        *out = a;
+    return status;
+}
+
+void tune_arrays_close(tune_arrays *a) {
+    if (!a) return;
+    npz_free(&a->parts[0].file);
+    npz_free(&a->parts[1].file);
+    mem_free(a);
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT
+ * Owns samples in pictures. One idea: the folders are listed once, sorted, so the same files give the same run; a picture is
+ * read when it is first wanted, and kept as bytes as long as all kept ones are within a fixed size. Refuses pictures of
+ * another size than the input's, unless they are to be scaled, and folders that are not the program's classes.
+ */
+#include "train/data/image_folders.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/image.h"
+#include "base/memory.h"
+#include "train/data/arrays.h"
+
+#define KEPT_BYTES ((int64_t)1 << 30)
+
+typedef struct picture {
+    const char *path;
+    int label;
+    void *data; /* NULL: not kept */
+} picture;
+
+typedef struct pictures {
+    picture *list;
+    int64_t count, room;
+} pictures;
+
+struct tune_images {
+    const tune_model *model;
+    arena *arena;
+    const char **classes; /* names, sorted */
+    int *labels;          /* their numbers */
+    int class_count;
+    pictures parts[2];
+    bool split;
+    int channels;
+    int64_t height, width, kept;
+    bool bgr, resize;
+    double scale, mean[3], std[3];
+    tune_source source;
+};
+
+const tune_source *tune_images_source(const tune_images *t) { return &t->source; }
+int tune_images_classes(const tune_images *t) { return t->class_count; }
+
+/* ---- folders -------------------------------------------------------------------------------------------------------------- */
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Names in a folder that are pictures, or folders; sorted, in the arena. *count -1: there is no such folder. */
+static propane_status list_folder(arena *a, const char *dir, bool folders, char ***out, int *count,
+                                  propane_error *err) {
+    DIR *d = opendir(dir);
+    int room = 0;
+    *out = NULL;
+    *count = d ? 0 : -1;
+    propane_status status = PROPANE_OK;
+    for (struct dirent *e; d && !status && (e = readdir(d));) {
+        char *path = arena_printf(a, "%s/%s", dir, e->d_name);
+        if (!path) status = propane_fail_memory(err, 0);
+        if (status || e->d_name[0] == '.' || (folders ? !file_is_dir(path) : !picture_is_name(e->d_name))) continue;
+        if (*count == room) {
+            char **larger = arena_array(a, room ? (size_t)room * 2 : 64, sizeof *larger);
+            if (larger && *count) memcpy(larger, *out, (size_t)*count * sizeof *larger);
+            room = room ? room * 2 : 64;
+            *out = larger;
+        }
+        char *name = arena_string(a, e->d_name);
+        if (*out && name)
+            (*out)[(*count)++] = name;
+        else
+            status = propane_fail_memory(err, 0);
+    }
+    if (d) closedir(d);
+    if (!status && *count > 1) qsort(*out, (size_t)*count, sizeof **out, by_name);
+    return status;
+}
+
+static propane_status add_picture(pictures *p, const char *path, int label, propane_error *err) {
+    if (p->count == p->room) {
+        const int64_t room = p->room ? 2 * p->room : 256;
+        picture *larger = mem_resize(p->list, (size_t)room * sizeof *larger);
+        if (!larger) return propane_fail_memory(err, (size_t)room * sizeof *larger);
+        p->list = larger;
+        p->room = room;
+    }
+    p->list[p->count++] = (picture){path, label, NULL};
+    return PROPANE_OK;
+}
+
+static int class_of(const tune_images *t, const char *name) {
+    for (int i = 0; i < t->class_count; i++)
+        if (strcmp(t->classes[i], name) == 0) return t->labels[i];
+    return -1;
+}
+
+/* The pictures of all class folders in `dir`. */
+static propane_status read_part(tune_images *t, const char *dir, pictures *p, propane_error *err) {
+    char **folders, **files;
+    int folder_count, file_count;
+    PROPANE_TRY(list_folder(t->arena, dir, true, &folders, &folder_count, err));
+    for (int i = 0; i < folder_count; i++) {
+        const char *folder = arena_printf(t->arena, "%s/%s", dir, folders[i]);
+        const int label = class_of(t, folders[i]);
+        if (!folder) return propane_fail_memory(err, 0);
+        PROPANE_TRY(list_folder(t->arena, folder, false, &files, &file_count, err));
+        if (label < 0)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s: there is nothing to learn of that class: it is not among "
+                                "the folders to train on",
+                                folder);
+        for (int k = 0; k < file_count; k++) {
+            const char *path = arena_printf(t->arena, "%s/%s", folder, files[k]);
+            if (!path) return propane_fail_memory(err, 0);
+            PROPANE_TRY(add_picture(p, path, label, err));
+        }
+    }
+    return PROPANE_OK;
+}
+
+/* Folders called like the program's labels have the labels' numbers; false: one is not. */
+static bool take_labels(tune_images *t) {
+    const mil_const *labels = t->model->labels;
+    if (!labels || labels->type.dtype != MIL_string || mil_type_count(&labels->type) != t->model->classes) return false;
+    for (int i = 0; i < t->class_count; i++) {
+        t->labels[i] = -1;
+        for (int64_t k = 0; k < t->model->classes; k++)
+            if (strcmp(mil_const_text(labels, k), t->classes[i]) == 0) t->labels[i] = (int)k;
+        if (t->labels[i] < 0) return false;
+    }
+    return true;
+}
+
+static propane_status find_classes(tune_images *t, const char *dir, propane_error *err) {
+    char **names;
+    PROPANE_TRY(list_folder(t->arena, dir, true, &names, &t->class_count, err));
+    if (t->class_count < 0)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
+    if (t->class_count == 0)
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: there is nothing to learn from: neither arrays (x.npy and y.npy, train.npz) nor folders "
+            "of pictures, one for each class",
+            dir);
+    t->classes = (const char **)names;
+    t->labels = ARENA_ARRAY(t->arena, t->class_count, int);
+    if (!t->labels) return propane_fail_memory(err, 0);
+    if (take_labels(t)) return PROPANE_OK;
+    for (int i = 0; i < t->class_count; i++) t->labels[i] = i;
+    if (t->class_count == t->model->classes) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s has %d class folders (%.40s ... %.40s); the program's output has "
+                        "%lld classes",
+                        dir, t->class_count, t->classes[0], t->classes[t->class_count - 1],
+                        (long long)t->model->classes);
+}
+
+/* ---- the input ------------------------------------------------------------------------------------------------------------ */
+
+static propane_status read_numbers(const char *flag, const char *given, double otherwise, int channels, double out[3],
+                                   propane_error *err) {
+    int count = 0;
+    for (int i = 0; i < 3; i++) out[i] = otherwise;
+    if (!given) return PROPANE_OK;
+    for (const char *at = given; count < 4;) {
+        char *end;
+        const double v = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !isfinite(v)) {
+            count = 4;
+            break;
+        }
+        if (count < 3) out[count] = v;
+        count++;
+        if (!*end) break;
+        at = end + 1;
+    }
+    for (int i = 1; count == 1 && i < 3; i++) out[i] = out[0];
+    for (int i = 0; i < 3; i++)
+        if (otherwise > 0 && out[i] <= 0) count = 4;
+    if (count == 1 || count == channels) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s is '%.60s'; give one number%s, or one for each of the %d channels", flag, given,
+                        otherwise > 0 ? " above 0" : "", channels);
+}
+
+static propane_status take_input(tune_images *t, const tune_images_options *o, propane_error *err) {
+    const tune_model *m = t->model;
+    const mil_function *f = m->base;
+    if (m->loss != TUNE_CROSS_ENTROPY)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "class folders are for --loss cross_entropy; for mse give arrays: "
+                            "DIR/x.npy and DIR/y.npy");
+    const mil_type *type = f->param_count ? &f->params[0]->type : NULL;
+    if (f->param_count != 1 || type->rank != 4 || type->dim[0] != 1 || (type->dim[1] != 1 && type->dim[1] != 3) ||
+        !mil_dtype_is_float(type->dtype))
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "%s: pictures can be given to programs with one input [1, 1 or 3, height, width]; for others "
+            "give arrays: DIR/NAME.npy for each input, and DIR/y.npy",
+            m->module->source);
+    if (mil_type_count(&f->results[0]->type) != m->classes)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: its output has a class for each of several places; class "
+                            "folders are for one class a picture: give arrays",
+                            m->module->source);
+    const mil_feature *seen =
+        m->seen ? mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[0]->name) : NULL;
+    const bool image = seen && seen->kind == MIL_FEATURE_IMAGE;
+    t->channels = (int)type->dim[1];
+    t->resize = o->resize;
+    t->height = type->dim[2];
+    t->width = type->dim[3];
+    t->bgr = image && seen->colour == MIL_BGR;
+    t->scale = image ? 1 : 1.0 / 255;
+    if (image && (o->mean || o->std))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: its input is an image, which the program scales itself: leave "
+                            "out --mean and --std",
+                            m->module->source);
+    PROPANE_TRY(read_numbers("--mean", o->mean, 0, t->channels, t->mean, err));
+    return read_numbers("--std", o->std, 1, t->channels, t->std, err);
+}
+
+/* ---- samples -------------------------------------------------------------------------------------------------------------- */
+
+static propane_status load(const tune_images *t, const picture *p, npy *out, propane_error *err) {
+    npy whole;
+    PROPANE_TRY(picture_read(p->path, t->channels, &whole, err));
+    propane_status status = PROPANE_OK;
+    if (whole.dim[0] == t->height && whole.dim[1] == t->width) {
+        *out = whole;
+        return PROPANE_OK;
+    }
+    if (t->resize)
+        status = picture_resize(&whole, t->height, t->width, out, err);
+    else
+        status = propane_fail(err, PROPANE_ERR_INVALID,
+                              "%s has %lld x %lld pixels; the program's input has %lld x %lld: scale the pictures, or "
+                              "have them scaled with --resize",
+                              p->path, (long long)whole.dim[1], (long long)whole.dim[0], (long long)t->width,
+                              (long long)t->height);
+    npy_free(&whole);
+    return status;
+}
+
+static propane_status get(void *context, int which, int64_t index, const tune_sample *out, propane_error *err) {
+    tune_images *t = context;
+    pictures *list = &t->parts[t->split ? 0 : which];
+    if (t->split && t->source.count[1]) index = tune_data_split(index + (which ? t->source.count[0] : 0), list->count);
+    picture *p = &list->list[index];
+    npy read = {.data = NULL};
+    if (!p->data) PROPANE_TRY(load(t, p, &read, err));
+    const uint8_t *from = p->data ? p->data : read.data;
+    const int64_t pixels = t->height * t->width;
+    float *to = out->inputs[0];
+    for (int c = 0; c < t->channels; c++) {
+        const int source = t->bgr ? t->channels - 1 - c : c;
+        for (int64_t i = 0; i < pixels; i++)
+            to[c * pixels + i] = (float)((from[i * t->channels + source] * t->scale - t->mean[c]) / t->std[c]);
+    }
+    out->labels[0] = p->label;
+    if (read.data && t->kept + read.count <= KEPT_BYTES) {
+        p->data = read.data;
+        t->kept += read.count;
+    } else {
+        npy_free(&read);
+    }
+    return PROPANE_OK;
+}
+
+static uint64_t sum_of(const tune_images *t) {
+    uint64_t sum = 1;
+    for (int64_t i = 0; i < t->parts[0].count; i++) {
+        const char *name = strrchr(t->parts[0].list[i].path, '/');
+        for (; *name; name++) sum = ((sum ^ (unsigned char)*name) * 0x9e3779b97f4a7c15u) ^ sum >> 32;
+        sum = (sum ^ (uint64_t)t->parts[0].list[i].label) * 0x9e3779b97f4a7c15u;
+    }
+    return sum;
+}
+
+/* ---- opening -------------------------------------------------------------------------------------------------------------- */
+
+static propane_status open_all(tune_images *t, const char *dir, const tune_images_options *o, propane_error *err) {
+    const char *train = arena_printf(t->arena, "%s/train", dir), *val = arena_printf(t->arena, "%s/val", dir);
+    if (!train || !val) return propane_fail_memory(err, strlen(dir));
+    t->split = !file_is_dir(train);
+    if (t->split) train = dir;
+    if (!file_is_dir(train))
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no such folder", dir);
+    PROPANE_TRY(take_input(t, o, err));
+    PROPANE_TRY(find_classes(t, train, err));
+    PROPANE_TRY(read_part(t, train, &t->parts[0], err));
+    if (!t->split && file_is_dir(val)) PROPANE_TRY(read_part(t, val, &t->parts[1], err));
+    if (!t->parts[0].count)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: its %d class folders hold no pictures (.png, .jpg)", train,
+                            t->class_count);
+    t->source.count[1] = t->split ? tune_data_held(o->held_out, t->parts[0].count) : t->parts[1].count;
+    t->source.count[0] = t->parts[0].count - (t->split ? t->source.count[1] : 0);
+    t->source.sum = sum_of(t);
+    return PROPANE_OK;
+}
+
+propane_status tune_images_open(const char *dir, const tune_model *m, const tune_images_options *o, tune_images **out,
+                                propane_error *err) {
+    tune_images *t = mem_alloc(sizeof *t);
+    *out = NULL;
+    if (!t) return propane_fail_memory(err, sizeof *t);
+    t->model = m;
+    t->source = (tune_source){.context = t, .get = get};
+    t->arena = arena_create();
+    propane_status status = t->arena ? open_all(t, dir, o, err) : propane_fail_memory(err, 0);
+    if (status)
+        tune_images_close(t);
+    else
+        *out = t;
+    return status;
+}
+
+void tune_images_close(tune_images *t) {
+    if (!t) return;
+    for (int k = 0; k < 2; k++) {
+        for (int64_t i = 0; i < t->parts[k].count; i++) mem_free(t->parts[k].list[i].data);
+        mem_free(t->parts[k].list);
+    }
+    arena_free(t->arena);
+    mem_free(t);
+}

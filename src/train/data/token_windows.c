@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the order in which text is seen. A permutation of n windows without memory: a Feistel network over the next power
+ * of four, walked until it falls inside (fewer than four rounds on average).
+ */
+#include "train/data/token_windows.h"
+
+#include <assert.h>
+
+#include "base/rng.h"
+
+static int64_t token_at(const train_data *d, int64_t index) {
+    if (d->token_bytes == 2) return ((const uint16_t *)d->tokens)[index];
+    return ((const uint32_t *)d->tokens)[index];
+}
+
+propane_status train_data_init(train_data *d, const void *tokens, int token_bytes, int64_t count, int vocab,
+                               int context, double held_out, uint64_t seed, const char *source, propane_error *err) {
+    assert(token_bytes == 2 || token_bytes == 4);
+    if (!(held_out >= 0 && held_out <= 0.5))
+        return propane_fail(err, PROPANE_ERR_INVALID, "the held-out part is %g; give 0 to 0.5 of the text", held_out);
+    int64_t held = (int64_t)((double)count * held_out);
+    *d = (train_data){.tokens = tokens,
+                      .token_bytes = token_bytes,
+                      .train_count = count - held,
+                      .count = count,
+                      .vocab = vocab,
+                      .context = context,
+                      .seed = seed};
+    if (d->train_count < context + 1)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: %lld tokens to train on, but a window has %d; give more text or a smaller context",
+                            source, (long long)d->train_count, context + 1);
+    if (held_out > 0 && held < context + 1)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: %lld tokens are held out, but a window has %d; hold out more, or give more text",
+                            source, (long long)held, context + 1);
+    return PROPANE_OK;
+}
+
+propane_status train_data_init_examples(train_data *d, const train_examples *e, int vocab, int context, bool pack,
+                                        double held_out, uint64_t seed, const char *source, propane_error *err) {
+    int64_t held = (int64_t)((double)e->count * held_out), train = e->count - held;
+    *d = (train_data){.token_bytes = 4, .vocab = vocab, .context = context, .seed = seed};
+    for (int64_t i = 0; i < e->start[e->count]; i++)
+        if (e->ids[i] < 0 || e->ids[i] >= vocab)
+            return propane_fail(err, PROPANE_ERR_INVALID, "%s: token %lld is outside the model's vocabulary of %d",
+                                source, (long long)e->ids[i], vocab);
+    PROPANE_TRY(train_windows_init(&d->packs[0], e, 0, train, context, pack, seed, err));
+    propane_status status = train_windows_init(&d->packs[1], e, train, e->count, context, pack, seed, err);
+    for (int i = 0; i < 2 && status == PROPANE_OK; i++)
+        if (d->packs[i].windows == 0 && (i == 0 || held_out > 0))
+            status =
+                propane_fail(err, PROPANE_ERR_INVALID,
+                             "%s: of its %lld examples %lld are %s, and none of them has something to learn within "
+                             "a context of %d; give more of them, a larger --context%s",
+                             source, (long long)e->count, (long long)(i ? held : train), i ? "held out" : "to train on",
+                             context, i ? " or --held-out 0 with --eval-every 0" : "");
+    if (status != PROPANE_OK) train_data_deinit(d);
+    return status;
+}
+
+void train_data_deinit(train_data *d) {
+    for (int i = 0; i < 2; i++) train_windows_deinit(&d->packs[i]);
+}
+
+static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
+    x ^= x >> 30;
+    x *= 0xbf58476d1ce4e5b9u;
+    x ^= x >> 27;
+    x *= 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+static uint64_t permute(uint64_t index, uint64_t n, uint64_t key) {
+    int half = 1;
+    while (half < 31 && (uint64_t)1 << 2 * half < n) half++;
+    uint64_t mask = ((uint64_t)1 << half) - 1;
+    do {
+        uint64_t left = index >> half, right = index & mask;
+        for (int round = 0; round < 4; round++) {
+            uint64_t next = left ^ (mix(key + (uint64_t)round * 0x9e3779b97f4a7c15u + right) & mask);
+            left = right;
+            right = next;
+        }
+        index = left << half | right;
+    } while (index >= n);
+    return index;
+}
+
+static uint64_t epoch_key(uint64_t seed, uint64_t epoch) { return mix(seed * 0x9e3779b97f4a7c15u + epoch + 1); }
+
+int64_t train_data_pick(uint64_t seed, uint64_t n, int64_t count) {
+    const uint64_t all = (uint64_t)count;
+    return (int64_t)permute(n % all, all, epoch_key(seed, n / all));
+}
+
+uint64_t train_data_sum(const void *tokens, int token_bytes, int64_t count) {
+    const train_data d = {.tokens = tokens, .token_bytes = token_bytes};
+    uint64_t sum = (uint64_t)count;
+    for (int64_t i = 0; i < count; i++) {
+        sum = (sum ^ (uint64_t)token_at(&d, i)) * 0x9e3779b97f4a7c15u;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+static propane_status copy_window(const train_data *d, int64_t start, int32_t *inputs, int32_t *targets,
+                                  propane_error *err) {
+    for (int i = 0; i <= d->context; i++) {
+        int64_t token = token_at(d, start + i);
+        if (token >= d->vocab)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "token %lld of the data is %lld, outside the model's vocabulary of %d",
+                                (long long)(start + i), (long long)token, d->vocab);
+        if (i < d->context) inputs[i] = (int32_t)token;
+        if (i > 0) targets[i - 1] = (int32_t)token;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status packed_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs,
+                                   int32_t *targets) {
+    const int64_t windows = d->packs[0].windows;
+    for (int b = 0; b < batch; b++) {
+        train_windows_get(&d->packs[0], train_data_pick(d->seed, position + (uint64_t)b, windows),
+                          inputs + (int64_t)b * d->context, targets + (int64_t)b * d->context);
+    }
+    return PROPANE_OK;
+}
+
+propane_status train_data_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs, int32_t *targets,
+                                propane_error *err) {
+    if (!d->tokens) return packed_batch(d, position, batch, inputs, targets);
+    /* every epoch has the same number of windows, so that the epoch follows from the position; one context is left
+     * free for the phase where there is room */
+    int64_t windows = (d->train_count - 1) / d->context, spare = d->train_count - 1 - windows * d->context;
+    if (windows > 1 && spare < d->context / 2) windows--, spare += d->context;
+    for (int b = 0; b < batch; b++) {
+        uint64_t n = position + (uint64_t)b, epoch = n / (uint64_t)windows;
+        uint64_t key = epoch_key(d->seed, epoch);
+        int64_t phase = (int64_t)(mix(key) % (uint64_t)(spare + 1));
+        int64_t window = (int64_t)permute(n % (uint64_t)windows, (uint64_t)windows, key);
+        PROPANE_TRY(copy_window(d, phase + window * d->context, inputs + (int64_t)b * d->context,
+                                targets + (int64_t)b * d->context, err));
+    }
+    return PROPANE_OK;
+}
+
+int64_t train_data_held_out_windows(const train_data *d) {
+    int64_t held = d->count - d->train_count;
+    if (!d->tokens) return d->packs[1].windows;
+    return held > d->context ? (held - 1) / d->context : 0;
+}
+
+propane_status train_data_held_out(const train_data *d, int64_t index, int64_t windows, int32_t *inputs,
+                                   int32_t *targets, propane_error *err) {
+    int64_t packed = d->packs[1].windows;
+    if (packed > 0) {
+        train_windows_get(&d->packs[1], windows > 1 ? index * packed / windows % packed : 0, inputs, targets);
+        return PROPANE_OK;
+    }
+    int64_t free_tokens = d->count - d->train_count - d->context - 1;
+    if (free_tokens < 0) return propane_fail(err, PROPANE_ERR_INVALID, "no part of the data is held out");
+    int64_t start = windows > 1 ? (int64_t)((double)free_tokens * (double)index / (double)(windows - 1)) : 0;
+    return copy_window(d, d->train_count + start, inputs, targets, err);
+}

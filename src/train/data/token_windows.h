@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ * Batches from a long array of tokens, or from packed examples. The last part is held out for evaluation. The rest is cut into windows of
+ * context+1 tokens at a random phase; an epoch visits each window once in an order that a keyed permutation gives, so
+ * the whole state is the number of windows drawn, and resuming costs nothing.
+ */
+#ifndef TRAIN_DATA_TOKEN_WINDOWS_H
+#define TRAIN_DATA_TOKEN_WINDOWS_H
+
+#include "train/data/packed_windows.h"
+
+/* Targets of -1 are positions that nothing is learnt at. */
+typedef struct train_data {
+    const void *tokens;
+    int token_bytes;     /* 2: uint16_t, 4: uint32_t; little endian */
+    int64_t train_count; /* tokens [0, train_count) */
+    int64_t count;       /* tokens [train_count, count) are held out */
+    int vocab, context;
+    uint64_t seed;
+    train_windows packs[2]; /* instruction data: windows to train on, windows held out; then `tokens` is NULL */
+} train_data;
+
+/* Checks sizes: each part needs context+1 tokens (the held-out one only if held_out > 0). `source` is for messages. */
+PROPANE_CHECK propane_status train_data_init(train_data *d, const void *tokens, int token_bytes, int64_t count,
+                                             int vocab, int context, double held_out, uint64_t seed, const char *source,
+                                             propane_error *err);
+/* The same from instruction data: the last examples are held out, each part must have a window. */
+PROPANE_CHECK propane_status train_data_init_examples(train_data *d, const train_examples *e, int vocab, int context,
+                                                      bool pack, double held_out, uint64_t seed, const char *source,
+                                                      propane_error *err);
+void train_data_deinit(train_data *d);
+/* Windows number position .. position+batch-1 of the endless sequence; inputs and targets [batch][context].
+ * PROPANE_ERR_INVALID names a token that is outside the vocabulary. Does not allocate. */
+PROPANE_CHECK propane_status train_data_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs,
+                                              int32_t *targets, propane_error *err);
+/* Window `index` of `windows` that lie evenly over the held-out part; the same at every evaluation. */
+PROPANE_CHECK propane_status train_data_held_out(const train_data *d, int64_t index, int64_t windows, int32_t *inputs,
+                                                 int32_t *targets, propane_error *err);
+/* Number n of an endless sequence of indexes below `count`: every epoch visits each once, in an order of its own. */
+int64_t train_data_pick(uint64_t seed, uint64_t n, int64_t count);
+/* The same for the same ids, whatever their width; other for other ones. */
+uint64_t train_data_sum(const void *tokens, int token_bytes, int64_t count);
+/* How many windows without overlap the held-out part has. */
+int64_t train_data_held_out_windows(const train_data *d);
+
+#endif

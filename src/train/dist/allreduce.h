@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ * Data-parallel training over the ranks of an mpirun: the gradients of all ranks are added up. A tensor is cut into as many
+ * pieces as there are ranks (a large one first into segments); a rank gets everybody's share of its own piece and adds them
+ * in the order of the ranks, so each sum is made once, in fp32, and is the same bits for all. Tensors travel in buckets, which
+ * start on their way as soon as the backward pass has made their gradients: as messages, or, where all ranks are on one
+ * machine, through memory that they share.
+ *
+ * With `shard` (ZeRO stage 1) the summed pieces stay where they are: each rank updates its own and the weights are
+ * gathered instead of the gradients, so moments exist once among all ranks.
+ */
+#ifndef TRAIN_DIST_ALLREDUCE_H
+#define TRAIN_DIST_ALLREDUCE_H
+
+#include <stdint.h>
+
+#include "train/dist/mpi.h"
+
+typedef enum distribute_wire { DISTRIBUTE_FP32, DISTRIBUTE_BF16, DISTRIBUTE_FP16, DISTRIBUTE_WIRES } distribute_wire;
+const char *distribute_wire_name(distribute_wire wire); /* "fp32", "bf16", "fp16" */
+/* DISTRIBUTE_WIRES: there is no such form. */
+distribute_wire distribute_wire_find(const char *name);
+
+typedef struct distribute distribute;
+
+typedef struct distribute_options {
+    distribute_wire wire; /* how gradients travel; sums are fp32. fp16: each piece scaled by a power of two to fit */
+    bool shard;
+    int64_t bucket; /* bytes of fp32 gradients; 0: 4 MB */
+} distribute_options;
+
+/* counts[i]: elements of tensor i. `order` [count]: the tensors as the backward pass makes their gradients. */
+PROPANE_CHECK propane_status distribute_create(mpi *m, const distribute_options *options, const int64_t *counts,
+                                               const int *order, int count, distribute **out, propane_error *err);
+void distribute_free(distribute *d);
+
+/* Tensors are cut into segments; this rank owns a piece of each. Both return the tensor. */
+int distribute_segment_count(const distribute *d);
+int distribute_segment(const distribute *d, int index, int64_t *begin, int64_t *end);
+int distribute_piece(const distribute *d, int index, int64_t *begin, int64_t *end);
+/* The tensor's gradient is there and stays untouched until distribute_finish; every rank tells every tensor once, in any
+ * order. Starts what has become complete and lets the rest go on. */
+PROPANE_CHECK propane_status distribute_ready(distribute *d, int tensor, float *gradient, propane_error *err);
+/* Sums are in the tensors that were told: everywhere, or with `shard` in this rank's pieces only. */
+PROPANE_CHECK propane_status distribute_finish(distribute *d, propane_error *err);
+/* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update. */
+PROPANE_CHECK propane_status distribute_gather(distribute *d, float *const *tensors, int root, propane_error *err);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT
+ * What allreduce.c (buckets, number formats, messages between ranks) and allreduce_shm.c (ranks of one machine, which
+ * read each other's pieces where they lie) have in common.
+ */
+#ifndef TRAIN_DIST_ALLREDUCE_INTERNAL_H
+#define TRAIN_DIST_ALLREDUCE_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "train/dist/allreduce.h"
+
+enum { DISTRIBUTE_SLOTS = 4 }; /* buckets under way */
+
+typedef struct segment {
+    int tensor;
+    int64_t begin, count;
+} segment;
+
+typedef struct bucket {
+    int first, count; /* segments */
+    int64_t elements;
+} bucket;
+
+/* Memory of a bucket under way. */
+typedef struct slot {
+    char *send, *receive;                         /* NULL where memory is shared */
+    int *sent, *sent_at, *received, *received_at; /* [size] bytes and offsets */
+    mpi_transfer transfer;
+} slot;
+
+struct distribute {
+    mpi *mpi;
+    distribute_options options;
+    int rank, size, count, segment_count, bucket_count;
+    int64_t *counts;
+    float **gradients;
+    bool *told; /* [tensor] */
+    segment *segments;
+    bucket *buckets;
+    slot slots[DISTRIBUTE_SLOTS];
+    size_t slot_bytes;
+    int next_start, next_finish; /* buckets start and finish in one order on all ranks */
+    float *sums, *widened;       /* the largest own piece of a bucket; one share of it */
+    const char **shares;         /* [rank] of the own piece, as they travelled */
+    char *const *shared;         /* [rank] what allreduce_shm.c keeps; NULL: messages travel instead */
+    int next_sum;                /* bucket whose shares are added next, there, */
+    int64_t before;              /* and how many buckets went before this step's */
+};
+
+/* Of `count` elements, the rank's. */
+void distribute_piece_of(const distribute *d, int64_t count, int rank, int64_t *begin, int64_t *end);
+/* Elements of a rank's pieces in a bucket, and the bytes that they take behind those of the rank before, as they travel. */
+int64_t distribute_elements(const distribute *d, const bucket *b, int rank);
+int64_t distribute_room(const distribute *d, const bucket *b, int rank);
+
+/* A rank's pieces of a bucket, from the gradients, as they travel. */
+void distribute_write(const distribute *d, const bucket *b, int rank, char *target);
+/* d->sums: of a bucket's own piece, from d->shares, in the order of the ranks. */
+void distribute_add(distribute *d, const bucket *b);
+void distribute_accumulate(float *restrict sums, const float *restrict values, int64_t count);
+/* These sums as they travel, and a rank's back from there into the gradients. */
+int64_t distribute_write_sums(const distribute *d, const bucket *b, char *target); /* bytes */
+void distribute_take(distribute *d, const bucket *b, int rank, const char *source);
+void distribute_spread(const distribute *d, const bucket *b, int rank, const float *values);
+bool distribute_is_complete(const distribute *d, const bucket *b);
+
+/* Opens the memory where all ranks are on one machine; d->shared stays NULL where not. All ranks call it. */
+PROPANE_CHECK propane_status distribute_shared_open(distribute *d, propane_error *err);
+void distribute_shared_ready(distribute *d);  /* starts what has become complete, lets the rest go on */
+void distribute_shared_finish(distribute *d); /* all buckets have been started */
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what is learnt of an imported program. One idea: a weight is a constant of floats that is computed with, not one that
+ * says how; those whose names match become inputs of the program, all others stay what they are, and only what lies between
+ * a weight and the output is differentiated.
+ *
+ * Masks are no weights, though they look like them: constants with numbers of 1e4 and more, or infinite, are left alone.
+ * The mean and the variance of a batch_norm are statistics, and stay as they are too; so do the numbers that an image input is
+ * scaled by.
+ */
+#include "train/import/imported_model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "grad/grad.h"
+#include "model/arch/lora.h"
+#include "pass/pass.h"
+
+#define MASK_LEAST 1e4
+
+/* ---- the output ------------------------------------------------------------------------------------------------------------ */
+
+/* A classifier's label and dictionary are made of probabilities: those take their place. */
+static mil_value *tensor_of(tune_model *m, mil_value *v) {
+    if (v->def && v->def->info->code == MIL_OP_classify) {
+        m->labels = mil_in(v->def, "classes")->konst;
+        v = mil_in(v->def, "probabilities");
+    }
+    return v->type.shell == MIL_TENSOR && mil_dtype_is_float(v->type.dtype) ? v : NULL;
+}
+
+static propane_status choose_output(tune_model *m, const tune_model_options *o, mil_value **out, propane_error *err) {
+    const mil_function *f = m->base;
+    char names[400] = "";
+    size_t used = 0;
+    int count = 0;
+    *out = NULL;
+    for (int i = 0; i < f->result_count; i++) {
+        mil_value *v = tensor_of(m, f->results[i]);
+        if (!v) continue;
+        if (used < sizeof names - 70)
+            used +=
+                (size_t)snprintf(names + used, sizeof names - used, "%s%.60s", used ? ", " : "", f->results[i]->name);
+        if (o->output && strcmp(f->results[i]->name, o->output) != 0) continue;
+        count += v != *out;
+        *out = v;
+    }
+    if (count == 1) return PROPANE_OK;
+    if (o->output)
+        return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no output '%.60s' of floats; there is: %s",
+                            o->path, o->output, *names ? names : "none");
+    if (!count) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: no output is a tensor of floats", o->path);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: which output is the loss taken of? Give --output: %s", o->path,
+                        names);
+}
+
+static bool is_op(const mil_value *v, mil_opcode code) { return v->def && v->def->info->code == code; }
+
+/* Cross-entropy is taken of what goes into a softmax (or into its logarithm): the two together are exact where the softmax
+ * alone underflows. */
+static propane_status take_logits(tune_model *m, mil_value **v, propane_error *err) {
+    mil_value *at = *v;
+    int64_t axis = (*v)->type.rank > 1 ? 1 : 0;
+    while (is_op(at, MIL_OP_identity) || is_op(at, MIL_OP_cast) || is_op(at, MIL_OP_log)) at = mil_in(at->def, "x");
+    if (is_op(at, MIL_OP_softmax)) {
+        PROPANE_TRY(mil_attr_int(at->def, "axis", &axis, err));
+        *v = mil_in(at->def, "x");
+        m->softmax = true;
+    }
+    m->class_axis = (int)(axis < 0 ? axis + (*v)->type.rank : axis);
+    if ((*v)->type.rank < 1 || m->class_axis >= (*v)->type.rank)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: output '%.60s' is a single number; cross_entropy needs "
+                            "one number for each class: give --loss mse",
+                            m->module->source, (*v)->name);
+    m->classes = (*v)->type.dim[m->class_axis];
+    if (m->classes > 1) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: output '%.60s' has one class; cross_entropy needs two or more: "
+                        "give --loss mse",
+                        m->module->source, (*v)->name);
+}
+
+static propane_status set_output(tune_model *m, const tune_model_options *o, propane_error *err) {
+    static const pass_options unused = {.drop_unused = true};
+    mil_value *v;
+    PROPANE_TRY(choose_output(m, o, &v, err));
+    if (o->loss == TUNE_CROSS_ENTROPY) PROPANE_TRY(take_logits(m, &v, err));
+    m->base->results[0] = v;
+    m->base->result_count = 1;
+    return pass_run(m->base, &unused, err);
+}
+
+/* ---- the weights ------------------------------------------------------------------------------------------------------------ */
+
+static bool computed_with(const mil_op *op, int param) {
+    switch (op->info->params[param].klass) {
+    case MIL_CLASS_FLOAT:
+    case MIL_CLASS_NUM:
+    case MIL_CLASS_TENSOR:
+    case MIL_CLASS_WEIGHT: break;
+    default: return false;
+    }
+    const char *name = op->info->params[param].name;
+    return op->info->code != MIL_OP_batch_norm || (strcmp(name, "mean") != 0 && strcmp(name, "variance") != 0);
+}
+
+/* How a program scales its own image input: casts and arithmetic with constants, right behind the input. */
+static bool scales_image(const mil_op *op, const bool *image) {
+    bool any = false, others = false;
+    switch (op->info->code) {
+    case MIL_OP_cast:
+    case MIL_OP_add:
+    case MIL_OP_sub:
+    case MIL_OP_mul:
+    case MIL_OP_real_div: break;
+    default: return false;
+    }
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const mil_value *v = op->operands[p].values[i];
+            any |= image[v->id];
+            others |= !image[v->id] && !v->konst;
+        }
+    return any && !others;
+}
+
+/* By value id: constants that an op computes with. `image`: room for one flag a value. */
+static void find_used(const tune_model *m, bool *used, bool *image) {
+    const mil_function *f = m->base;
+    for (int i = 0; m->seen && i < f->param_count; i++) {
+        const mil_feature *seen = mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[i]->name);
+        image[f->params[i]->id] = seen && seen->kind == MIL_FEATURE_IMAGE;
+    }
+    for (const mil_op *op = f->first; op; op = op->next) {
+        if (op->result_count == 1 && scales_image(op, image)) {
+            image[op->results[0]->id] = true;
+            continue;
+        }
+        for (int p = 0; p < op->info->param_count; p++)
+            for (int i = 0; i < op->operands[p].count; i++)
+                if (computed_with(op, p)) used[op->operands[p].values[i]->id] = true;
+    }
+}
+
+static bool is_candidate(const mil_op *op, const bool *used) {
+    const mil_value *v = op->result_count ? op->results[0] : NULL;
+    return op->info->code == MIL_OP_const && used[v->id] && v->type.rank > 0 && mil_dtype_is_float(v->type.dtype) &&
+           mil_type_count(&v->type) > 0;
+}
+
+static bool is_mask(const mil_const *c) {
+    for (int64_t i = 0, count = mil_type_count(&c->type); i < count; i++)
+        if (!(fabs(mil_const_f64(c, i)) < MASK_LEAST)) return true;
+    return false;
+}
+
+static bool chosen(void *context, const char *name) {
+    const tune_model_options *o = context;
+    return model_name_listed(o->trainable, name) && !model_name_listed(o->freeze, name);
+}
+
+/* Length of the longest piece that two texts share. */
+static size_t shared_length(const char *a, const char *b) {
+    size_t best = 0;
+    for (const char *p = a; *p; p++)
+        for (const char *q = b; *q; q++) {
+            size_t n = 0;
+            while (p[n] && p[n] == q[n] && p[n] != '*' && p[n] != ',') n++;
+            if (n > best) best = n;
+        }
+    return best;
+}
+
+static propane_status tell_none(const tune_model *m, const tune_model_options *o, const bool *used,
+                                propane_error *err) {
+    enum { SHOWN = 4 };
+    const char *near[SHOWN] = {0};
+    size_t length[SHOWN] = {0};
+    char names[500] = "";
+    size_t at = 0;
+    for (const mil_op *op = m->base->first; op; op = op->next) {
+        if (!is_candidate(op, used)) continue;
+        const char *name = op->results[0]->name;
+        size_t n = 1 + shared_length(o->trainable, name);
+        for (int i = 0; i < SHOWN; i++) {
+            if (n <= length[i]) continue;
+            const char *lower = near[i];
+            size_t less = length[i];
+            near[i] = name, length[i] = n;
+            name = lower, n = less;
+        }
+    }
+    for (int i = 0; i < SHOWN && near[i]; i++)
+        at += (size_t)snprintf(names + at, sizeof names - at, "%s%.100s", i ? ", " : "", near[i]);
+    if (!at) return propane_fail(err, PROPANE_ERR_INVALID, "%s: it has no weights to train", o->path);
+    if (m->masks)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: --trainable '%.100s' matches masks alone, which are not learnt; of its %d weights the "
+                            "nearest are: %s",
+                            o->path, o->trainable, m->candidates, names);
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "%s: --trainable '%.100s'%s%.100s%s leaves nothing to train; of its %d weights the nearest "
+                        "are: %s",
+                        o->path, o->trainable, *o->freeze ? " without --freeze '" : "", o->freeze,
+                        *o->freeze ? "'" : "", m->candidates, names);
+}
+
+static propane_status take_weights(tune_model *m, const tune_model_options *o, const bool *used, propane_error *err) {
+    arena *a = m->module->arena;
+    for (const mil_op *op = m->base->first; op; op = op->next) m->candidates += is_candidate(op, used);
+    m->weights = ARENA_ARRAY(a, m->candidates + 1, tune_weight);
+    m->names = ARENA_ARRAY(a, m->candidates + 1, const char *);
+    if (!m->weights || !m->names) return propane_fail_memory(err, 0);
+    for (const mil_op *op = m->base->first; op; op = op->next) {
+        if (!is_candidate(op, used) || !chosen((void *)(uintptr_t)o, op->results[0]->name)) continue;
+        const mil_value *v = op->results[0];
+        if (is_mask(v->konst)) {
+            m->masks++;
+            continue;
+        }
+        m->names[m->weight_count] = v->name;
+        m->weights[m->weight_count++] = (tune_weight){v->name, v->type, v->konst};
+        m->parameters += mil_type_count(&v->type);
+    }
+    return m->weight_count ? PROPANE_OK : tell_none(m, o, used, err);
+}
+
+static void count_ops(tune_model *m, bool *depends) {
+    memset(depends, 0, (size_t)m->base->value_count);
+    for (const mil_op *op = m->base->first; op; op = op->next) {
+        bool any = false;
+        if (op->info->code == MIL_OP_const) {
+            for (int i = 0; i < m->weight_count; i++) any |= m->names[i] == op->results[0]->name;
+            depends[op->results[0]->id] = any;
+            continue;
+        }
+        for (int p = 0; p < op->info->param_count; p++)
+            for (int i = 0; i < op->operands[p].count; i++) any |= depends[op->operands[p].values[i]->id];
+        for (int i = 0; i < op->result_count; i++) depends[op->results[i]->id] = any;
+        m->ops++;
+        m->learnt_ops += any;
+    }
+}
+
+static propane_status find_weights(tune_model *m, const tune_model_options *o, propane_error *err) {
+    const size_t count = (size_t)m->base->value_count + 1;
+    bool *flags = mem_array(count, 2 * sizeof *flags);
+    if (!flags) return propane_fail_memory(err, 2 * count);
+    find_used(m, flags, flags + count);
+    propane_status status = take_weights(m, o, flags, err);
+    if (status == PROPANE_OK) count_ops(m, flags);
+    mem_free(flags);
+    return status;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------------------- */
+
+static propane_status check_function(const tune_model *m, propane_error *err) {
+    for (int i = 0; i < m->base->param_count; i++)
+        if (m->base->params[i]->type.shell != MIL_TENSOR)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                                "%s: '%.60s' is a state; programs with states are not fine-tuned", m->module->source,
+                                m->base->params[i]->name);
+    return PROPANE_OK;
+}
+
+static propane_status prepare(tune_model *m, const tune_model_options *o, propane_error *err) {
+    PROPANE_TRY(mil_read(o->path, &o->shapes, &m->module, err));
+    m->base = mil_module_function(m->module, o->function, err);
+    if (!m->base) return err ? err->status : PROPANE_ERR_NOT_FOUND;
+    m->seen = mil_interface_of(m->module, m->base->name);
+    PROPANE_TRY(check_function(m, err));
+    PROPANE_TRY(set_output(m, o, err));
+    PROPANE_TRY(pass_decompress(m->base, chosen, (void *)(uintptr_t)o, &m->decompressed, err));
+    PROPANE_TRY(pass_retype_fp32(m->base, err));
+    return find_weights(m, o, err);
+}
+
+propane_status tune_model_open(const tune_model_options *o, tune_model *out, propane_error *err) {
+    *out = (tune_model){.loss = o->loss};
+    propane_status status = prepare(out, o, err);
+    if (status) tune_model_close(out);
+    return status;
+}
+
+void tune_model_close(tune_model *m) {
+    mil_module_free(m->module);
+    *m = (tune_model){0};
+}
+
+/* ---- the functions ---------------------------------------------------------------------------------------------------------- */
+
+static propane_status variant(tune_model *m, int64_t batch, const char *name, mil_function **out, propane_error *err) {
+    const pass_variant_options o = {name, m->names, m->weight_count, batch};
+    PROPANE_TRY(pass_variant(m->base, &o, out, err));
+    const mil_value *old = m->base->results[0], *new = (*out)->results[0];
+    const bool whole = batch == 1 || (new->type.rank > 0 && new->type.dim[0] == batch * old->type.dim[0] &&
+                                      (m->loss == TUNE_MSE || m->class_axis > 0));
+    if (whole) return PROPANE_OK;
+    mil_module_drop(m->module, *out);
+    return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "output '%.60s' does not have the samples in front", old->name);
+}
+
+propane_status tune_model_forward(tune_model *m, int64_t batch, const char *name, mil_function **out,
+                                  propane_error *err) {
+    PROPANE_TRY(variant(m, batch, name, out, err));
+    return pass_run(*out, &pass_all, err);
+}
+
+static mil_value *sum_all(mil_builder *b, mil_value *v) {
+    int64_t axes[MIL_MAX_RANK];
+    if (!v) return NULL;
+    for (int d = 0; d < v->type.rank; d++) axes[d] = d;
+    return mil_build_reduce(b, MIL_OP_reduce_sum, v, axes, v->type.rank, true);
+}
+
+/* -sum of target * log softmax(logits) */
+static mil_value *cross_entropy(const tune_model *m, mil_builder *b, mil_value *logits, mil_value *target) {
+    const int64_t axis = m->class_axis;
+    mil_value *all = mil_build_reduce(b, MIL_OP_reduce_log_sum_exp, logits, &axis, 1, true);
+    mil_value *share = mil_build_reduce(b, MIL_OP_reduce_sum, target, &axis, 1, true);
+    mil_value *goal = mil_build_binary(b, MIL_OP_mul, logits, target);
+    goal = mil_build_reduce(b, MIL_OP_reduce_sum, goal, &axis, 1, true);
+    return sum_all(b, mil_build_binary(b, MIL_OP_sub, mil_build_binary(b, MIL_OP_mul, all, share), goal));
+}
+
+static propane_status add_loss(const tune_model *m, mil_function *f, propane_error *err) {
+    mil_builder b;
+    mil_build_resume(&b, f);
+    mil_value *y = f->results[0];
+    if (y->type.rank == 0) y = mil_build_reshape(&b, y, (int64_t[]){1}, 1);
+    mil_value *target = y ? mil_build_param(&b, TUNE_TARGET, y->type) : NULL, *loss = NULL;
+    if (target && m->loss == TUNE_CROSS_ENTROPY) loss = cross_entropy(m, &b, y, target);
+    if (target && m->loss == TUNE_MSE)
+        loss = sum_all(&b, mil_build_unary(&b, MIL_OP_square, mil_build_binary(&b, MIL_OP_sub, y, target)));
+    if (loss && mil_rename(f, loss, TUNE_LOSS, &b.err)) loss = NULL;
+    f->result_count = 0;
+    if (loss) mil_build_result(&b, loss);
+    return mil_build_end(&b, err);
+}
+
+propane_status tune_model_train(tune_model *m, int64_t batch, const char *name, mil_function **out,
+                                propane_error *err) {
+    mil_function *loss = NULL;
+    *out = NULL;
+    PROPANE_TRY(variant(m, batch, "propane.forward", &loss, err));
+    propane_status status = pass_unroll(loss, m->names, m->weight_count, err);
+    if (status == PROPANE_OK) status = add_loss(m, loss, err);
+    if (status == PROPANE_OK) status = pass_run(loss, &pass_all, err);
+    if (status == PROPANE_OK) status = grad_function(loss, name, m->names, m->weight_count, out, err);
+    mil_module_drop(m->module, loss);
+    if (status == PROPANE_OK) status = pass_run(*out, &pass_all, err);
+    m->gradient_ops = 0;
+    for (const mil_op *op = status ? NULL : (*out)->first; op; op = op->next)
+        m->gradient_ops += op->backward && op->info->code != MIL_OP_const;
+    return status;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------------------- */
+
+static mil_op *const_of(const mil_function *f, const char *name) {
+    for (mil_op *op = f->first; op; op = op->next)
+        if (op->info->code == MIL_OP_const && strcmp(op->results[0]->name, name) == 0) return op;
+    return NULL;
+}
+
+/* A new constant of the file's own type; others that shared the old one keep it. */
+static propane_status replace(mil_module *to, const mil_function *f, const tune_weight *w, const float *values,
+                              propane_error *err) {
+    mil_op *op = const_of(f, w->name);
+    mil_const *c = ARENA_NEW(to->arena, mil_const);
+    const int64_t count = mil_type_count(&w->type);
+    if (!op || !mil_shape_equal(&op->results[0]->type, &w->type))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: it has changed since it was read: '%.60s' is not as before",
+                            to->source, w->name);
+    const mil_dtype dtype = op->results[0]->type.dtype;
+    void *data = c ? arena_alloc(to->arena, (size_t)mil_type_bytes(&op->results[0]->type)) : NULL;
+    if (!data) return propane_fail_memory(err, (size_t)count * 4);
+    for (int64_t i = 0; i < count; i++) {
+        const double value = mil_round(dtype, (double)values[i]);
+        if (!isfinite(value))
+            return propane_fail(err, PROPANE_ERR_INVALID, "weight '%.60s' has become %g, which %s cannot hold", w->name,
+                                (double)values[i], mil_dtype_get(dtype)->name);
+        mil_pack_f64((char *)data + i * (mil_dtype_get(dtype)->bits / 8), dtype, &value, 1);
+    }
+    *c = (mil_const){.type = op->results[0]->type, .data = data, .bytes = mil_type_bytes(&op->results[0]->type)};
+    op->results[0]->konst = c;
+    op->operands[0].values[0]->konst = c;
+    return PROPANE_OK;
+}
+
+static propane_status write_into(const tune_model *m, const tune_model_options *o, mil_module *to,
+                                 const float *const *weights, const char *path, propane_error *err) {
+    int unused;
+    mil_function *f = mil_module_function(to, o->function, err);
+    if (!f) return err ? err->status : PROPANE_ERR_NOT_FOUND;
+    PROPANE_TRY(pass_decompress(f, chosen, (void *)(uintptr_t)o, &unused, err));
+    for (int i = 0; i < m->weight_count; i++) PROPANE_TRY(replace(to, f, &m->weights[i], weights[i], err));
+    return mil_package_write(to, path, err);
+}
+
+propane_status tune_model_write(const tune_model *m, const tune_model_options *o, const float *const *weights,
+                                const char *path, propane_error *err) {
+    mil_module *to = NULL;
+    PROPANE_TRY(mil_read(o->path, &o->shapes, &to, err));
+    propane_status status = write_into(m, o, to, weights, path, err);
+    mil_module_free(to);
+    return status;
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT
+ * Owns running the two programs. One idea: on a device that is the host itself the programs read the master weights and write
+ * the gradients where the optimiser has them; on others both are copied.
+ *
+ * Whether a program made for several samples gives for each what it gives for it alone is tried, not believed: an operation
+ * may mix samples without its shapes showing it.
+ */
+#include "train/import/imported_step.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { ALIGN_FLOATS = 16, PROOF = 4 };
+#define PROOF_ERROR 1e-3 /* of the largest number; sums in another order differ by less than 1e-5 */
+
+/* What an input or an output of a program is to the host; index: of the weight or the input. */
+typedef struct role {
+    enum { ROLE_OUTPUT, ROLE_WEIGHT, ROLE_INPUT, ROLE_TARGET, ROLE_SEED, ROLE_GRADIENT, ROLE_LOSS } kind;
+    int index;
+} role;
+
+typedef struct unit {
+    propane_program *program;
+    propane_binding *bindings;
+    role *roles; /* of each binding */
+    int inputs, count;
+    propane_request *request;
+} unit;
+
+struct tune_step {
+    tune_model *model;
+    propane_device *device;
+    bool host; /* the device takes the host's memory */
+    unit train, forward;
+    int64_t samples;
+    char why[400];
+    float *weights, *fresh, *sums; /* sums: NULL until gradients are added up */
+    int64_t *place;                /* [weight]: where it begins in these */
+    int64_t floats;
+    void **stage;         /* [input]: of all samples */
+    int64_t *stage_count; /* elements of a sample, of 4 bytes each */
+    int32_t *labels;
+    float *target, *output;
+    int64_t outputs, positions; /* of a sample */
+};
+
+int64_t tune_step_samples(const tune_step *s) { return s->samples; }
+const char *tune_step_why(const tune_step *s) { return *s->why ? s->why : NULL; }
+int64_t tune_step_positions(const tune_step *s) { return s->positions; }
+int64_t tune_step_outputs(const tune_step *s) { return s->outputs; }
+const propane_program *tune_step_program(const tune_step *s) { return s->train.program; }
+float *tune_step_weight(const tune_step *s, int weight) { return s->weights + s->place[weight]; }
+const float *tune_step_gradient(const tune_step *s, int weight) {
+    return (s->sums ? s->sums : s->fresh) + s->place[weight];
+}
+
+/* ---- programs --------------------------------------------------------------------------------------------------------------- */
+
+static const propane_io *io_at(const unit *u, int i) {
+    return i < u->inputs ? propane_program_input(u->program, i) : propane_program_output(u->program, i - u->inputs);
+}
+
+static int weight_named(const tune_step *s, const char *name) {
+    for (int i = 0; i < s->model->weight_count; i++)
+        if (strcmp(s->model->names[i], name) == 0) return i;
+    return -1;
+}
+
+static role role_of(const tune_step *s, const char *name, bool output) {
+    const mil_function *base = s->model->base;
+    int i;
+    if (output) {
+        if (strcmp(name, TUNE_LOSS) == 0) return (role){ROLE_LOSS, 0};
+        i = strncmp(name, "d_", 2) == 0 ? weight_named(s, name + 2) : -1;
+        return i >= 0 ? (role){ROLE_GRADIENT, i} : (role){ROLE_OUTPUT, 0};
+    }
+    if ((i = weight_named(s, name)) >= 0) return (role){ROLE_WEIGHT, i};
+    if (strcmp(name, TUNE_TARGET) == 0) return (role){ROLE_TARGET, 0};
+    for (i = 0; i < base->param_count; i++)
+        if (strcmp(base->params[i]->name, name) == 0) return (role){ROLE_INPUT, i};
+    return (role){ROLE_SEED, 0};
+}
+
+/* The host's memory for weights and gradients; NULL: it has a buffer of its own. */
+static float *memory_of(const tune_step *s, role r) {
+    if (r.kind != ROLE_WEIGHT && r.kind != ROLE_GRADIENT) return NULL;
+    return (r.kind == ROLE_GRADIENT ? s->fresh : s->weights) + s->place[r.index];
+}
+
+static propane_status make_buffer(tune_step *s, unit *u, int i, propane_error *err) {
+    const propane_io *io = io_at(u, i);
+    u->roles[i] = role_of(s, io->name, i >= u->inputs);
+    float *memory = memory_of(s, u->roles[i]);
+    u->bindings[i].name = io->name;
+    if (memory && s->host) {
+        const propane_status status = propane_buffer_wrap(s->device, memory, io->bytes, &u->bindings[i].buffer, err);
+        if (status != PROPANE_ERR_UNSUPPORTED) return status;
+        s->host = false;
+    }
+    return propane_buffer_create(s->device, io->bytes, &u->bindings[i].buffer, err);
+}
+
+static propane_status unit_open(tune_step *s, const mil_function *f, unit *u, propane_error *err) {
+    const propane_compile_options options = {.function = f->name};
+    PROPANE_TRY(propane_program_compile(s->device, s->model->module, &options, &u->program, err));
+    u->inputs = propane_program_input_count(u->program);
+    u->count = u->inputs + propane_program_output_count(u->program);
+    u->bindings = mem_array((size_t)u->count, sizeof *u->bindings);
+    u->roles = mem_array((size_t)u->count, sizeof *u->roles);
+    if (!u->bindings || !u->roles) return propane_fail_memory(err, (size_t)u->count * sizeof *u->bindings);
+    for (int i = 0; i < u->count; i++) PROPANE_TRY(make_buffer(s, u, i, err));
+    return propane_request_create(u->program, u->bindings, u->count, &u->request, err);
+}
+
+static void unit_close(unit *u) {
+    propane_request_free(u->request);
+    for (int i = 0; u->bindings && i < u->count; i++) propane_buffer_free(u->bindings[i].buffer);
+    mem_free(u->bindings);
+    mem_free(u->roles);
+    propane_program_free(u->program);
+    *u = (unit){0};
+}
+
+/* Inputs from the staging arrays, weights where they are copied. */
+static propane_status fill(tune_step *s, unit *u, propane_error *err) {
+    static const float one = 1;
+    for (int i = 0; i < u->inputs; i++) {
+        const role r = u->roles[i];
+        const void *from = r.kind == ROLE_WEIGHT   ? tune_step_weight(s, r.index)
+                           : r.kind == ROLE_TARGET ? s->target
+                           : r.kind == ROLE_INPUT  ? s->stage[r.index]
+                                                   : (const void *)&one;
+        const bool whole = r.kind == ROLE_INPUT && !mil_dtype_is_float(s->model->base->params[r.index]->type.dtype);
+        const propane_io *io = io_at(u, i);
+        if (r.kind != ROLE_WEIGHT || !s->host)
+            PROPANE_TRY(propane_buffer_write(u->bindings[i].buffer, io, whole ? PROPANE_INT32 : PROPANE_FP32, from,
+                                             propane_io_count(io), err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status run(tune_step *s, unit *u, int64_t *device_ns, propane_error *err) {
+    propane_completion done = {0};
+    PROPANE_TRY(fill(s, u, err));
+    PROPANE_TRY(propane_submit(&u->request, 1, err));
+    PROPANE_TRY(propane_wait(u->request, &done, err));
+    if (device_ns) *device_ns += done.device_ns;
+    return PROPANE_OK;
+}
+
+/* ---- samples ---------------------------------------------------------------------------------------------------------------- */
+
+propane_status tune_step_put(tune_step *s, const tune_source *source, int part, int64_t index, int64_t at,
+                             propane_error *err) {
+    void *inputs[64];
+    const int count = s->model->base->param_count;
+    for (int i = 0; i < count; i++) inputs[i] = (char *)s->stage[i] + at * s->stage_count[i] * 4;
+    int32_t *labels = s->labels + at * s->positions;
+    const tune_sample out = {inputs, labels, s->target + at * s->outputs};
+    PROPANE_TRY(source->get(source->context, part, index, &out, err));
+    if (s->model->loss == TUNE_MSE) return PROPANE_OK;
+    for (int64_t i = 0; i < s->positions; i++)
+        if (labels[i] < -1 || labels[i] >= s->model->classes)
+            return propane_fail(
+                err, PROPANE_ERR_INVALID, "sample %lld has class %d; the output has %lld classes, 0 to %lld (-1: none)",
+                (long long)index, labels[i], (long long)s->model->classes, (long long)s->model->classes - 1);
+    return PROPANE_OK;
+}
+
+/* Elements behind the class axis: position p is (p / inner, p % inner). */
+static int64_t inner_of(const tune_step *s) {
+    const mil_type *type = &s->model->base->results[0]->type;
+    int64_t inner = 1;
+    for (int d = s->model->class_axis + 1; d < type->rank; d++) inner *= type->dim[d];
+    return inner;
+}
+
+/* One-hot targets; returns how many positions count. */
+static int64_t spread_labels(tune_step *s) {
+    const int64_t inner = inner_of(s), classes = s->model->classes, all = s->samples * s->positions;
+    int64_t count = 0;
+    memset(s->target, 0, (size_t)(s->samples * s->outputs) * sizeof *s->target);
+    for (int64_t p = 0; p < all; p++) {
+        if (s->labels[p] < 0) continue;
+        s->target[p / inner * classes * inner + s->labels[p] * inner + p % inner] = 1;
+        count++;
+    }
+    return count;
+}
+
+static void add_up(tune_step *s, bool first) {
+    if (first)
+        memcpy(s->sums, s->fresh, (size_t)s->floats * sizeof *s->sums);
+    else
+        for (int64_t i = 0; i < s->floats; i++) s->sums[i] += s->fresh[i];
+}
+
+propane_status tune_step_run(tune_step *s, bool first, double *loss, int64_t *count, int64_t *device_ns,
+                             propane_error *err) {
+    unit *u = &s->train;
+    float sum = 0;
+    *count = s->model->loss == TUNE_MSE ? s->samples * s->outputs : spread_labels(s);
+    PROPANE_TRY(run(s, u, device_ns, err));
+    for (int i = u->inputs; i < u->count; i++) {
+        const propane_io *io = io_at(u, i);
+        float *to = u->roles[i].kind == ROLE_LOSS ? &sum : s->host ? NULL : memory_of(s, u->roles[i]);
+        if (to)
+            PROPANE_TRY(propane_buffer_read(u->bindings[i].buffer, io, PROPANE_FP32, to, propane_io_count(io), err));
+    }
+    *loss = (double)sum;
+    if (!first && !s->sums) return propane_fail(err, PROPANE_ERR_INVALID, "gradients were not to be added up");
+    if (s->sums) add_up(s, first);
+    return PROPANE_OK;
+}
+
+static propane_status read_output(tune_step *s, unit *u, float *out, propane_error *err) {
+    const propane_io *io = io_at(u, u->inputs);
+    return propane_buffer_read(u->bindings[u->inputs].buffer, io, PROPANE_FP32, out, propane_io_count(io), err);
+}
+
+static void judge_position(const tune_step *s, int64_t p, int64_t inner, double *loss, int64_t *right) {
+    const float *z = s->output + p / inner * s->model->classes * inner + p % inner;
+    double sum = 0;
+    int64_t top = 0;
+    for (int64_t c = 1; c < s->model->classes; c++)
+        if (z[c * inner] > z[top * inner]) top = c;
+    for (int64_t c = 0; c < s->model->classes; c++) sum += exp((double)z[c * inner] - (double)z[top * inner]);
+    *loss += log(sum) + (double)z[top * inner] - (double)z[s->labels[p] * inner];
+    *right += top == s->labels[p];
+}
+
+propane_status tune_step_evaluate(tune_step *s, int64_t samples, double *loss, int64_t *count, int64_t *right,
+                                  propane_error *err) {
+    const int64_t inner = inner_of(s);
+    *loss = 0, *count = *right = 0;
+    PROPANE_TRY(run(s, &s->forward, NULL, err));
+    PROPANE_TRY(read_output(s, &s->forward, s->output, err));
+    if (s->model->loss == TUNE_MSE) {
+        *count = samples * s->outputs;
+        for (int64_t i = 0; i < *count; i++) {
+            const double d = (double)s->output[i] - (double)s->target[i];
+            *loss += d * d;
+        }
+        return PROPANE_OK;
+    }
+    for (int64_t p = 0; p < samples * s->positions; p++) {
+        if (s->labels[p] < 0) continue;
+        judge_position(s, p, inner, loss, right);
+        ++*count;
+    }
+    return PROPANE_OK;
+}
+
+/* ---- making ----------------------------------------------------------------------------------------------------------------- */
+
+static propane_status take_memory(tune_step *s, propane_error *err) {
+    const tune_model *m = s->model;
+    s->place = mem_array((size_t)m->weight_count + 1, sizeof *s->place);
+    if (!s->place) return propane_fail_memory(err, 0);
+    for (int i = 0; i < m->weight_count; i++) {
+        s->place[i] = s->floats;
+        s->floats += (mil_type_count(&m->weights[i].type) + ALIGN_FLOATS - 1) / ALIGN_FLOATS * ALIGN_FLOATS;
+    }
+    s->weights = mem_pages_alloc((size_t)s->floats * sizeof *s->weights);
+    s->fresh = mem_pages_alloc((size_t)s->floats * sizeof *s->fresh);
+    if (!s->weights || !s->fresh) return propane_fail_memory(err, (size_t)s->floats * 8);
+    for (int i = 0; i < m->weight_count; i++) {
+        const mil_const *c = m->weights[i].begin;
+        memcpy(s->weights + s->place[i], c->data, (size_t)mil_type_count(&c->type) * sizeof *s->weights);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status take_stage(tune_step *s, int64_t samples, propane_error *err) {
+    const mil_function *f = s->model->base;
+    const int count = f->param_count;
+    s->stage = mem_array((size_t)count + 1, sizeof *s->stage);
+    s->stage_count = mem_array((size_t)count + 1, sizeof *s->stage_count);
+    if (!s->stage || !s->stage_count) return propane_fail_memory(err, 0);
+    if (count > 64) return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for", count);
+    for (int i = 0; i < count; i++) {
+        s->stage_count[i] = mil_type_count(&f->params[i]->type);
+        s->stage[i] = mem_array((size_t)(samples * s->stage_count[i]), 4);
+        if (!s->stage[i]) return propane_fail_memory(err, (size_t)(samples * s->stage_count[i]) * 4);
+    }
+    s->outputs = mil_type_count(&f->results[0]->type);
+    s->positions = s->model->classes ? s->outputs / s->model->classes : 0;
+    s->labels = mem_array((size_t)(samples * s->positions) + 1, sizeof *s->labels);
+    s->target = mem_array((size_t)(samples * s->outputs), sizeof *s->target);
+    s->output = mem_array((size_t)(samples * s->outputs), sizeof *s->output);
+    return s->labels && s->target && s->output ? PROPANE_OK
+                                               : propane_fail_memory(err, (size_t)(samples * s->outputs) * 8);
+}
+
+static propane_status open_forward(tune_step *s, int64_t samples, unit *u, propane_error *err) {
+    char name[60];
+    mil_function *f;
+    snprintf(name, sizeof name, "propane.forward.%lld", (long long)samples);
+    PROPANE_TRY(tune_model_forward(s->model, samples, name, &f, err));
+    propane_status status = unit_open(s, f, u, err);
+    mil_module_drop(s->model->module, f);
+    return status;
+}
+
+/* Sample `at` alone: into place 0, through `single`, and against what the many gave. */
+static propane_status compare_one(tune_step *s, const tune_source *source, unit *single, int64_t at, double largest,
+                                  float *alone, bool *same, propane_error *err) {
+    PROPANE_TRY(tune_step_put(s, source, 0, at % source->count[0], 0, err));
+    PROPANE_TRY(run(s, single, NULL, err));
+    PROPANE_TRY(read_output(s, single, alone, err));
+    for (int64_t i = 0; i < s->outputs; i++) {
+        const double d = fabs((double)alone[i] - (double)s->output[at * s->outputs + i]);
+        if (!(d <= PROOF_ERROR * largest)) *same = false;
+    }
+    return PROPANE_OK;
+}
+
+/* Samples first, last and between, alone and among the others. */
+static propane_status prove(tune_step *s, const tune_source *source, bool *same, propane_error *err) {
+    unit single = {0};
+    double largest = 1e-6;
+    float *alone = mem_array((size_t)s->outputs, sizeof *alone);
+    propane_status status = alone ? PROPANE_OK : propane_fail_memory(err, (size_t)s->outputs * sizeof *alone);
+    *same = true;
+    for (int64_t i = 0; i < s->samples && !status; i++)
+        status = tune_step_put(s, source, 0, i % source->count[0], i, err);
+    if (!status) status = run(s, &s->forward, NULL, err);
+    if (!status) status = read_output(s, &s->forward, s->output, err);
+    for (int64_t i = 0; i < s->samples * s->outputs; i++) largest = fmax(largest, fabs((double)s->output[i]));
+    if (!status) status = open_forward(s, 1, &single, err);
+    for (int64_t k = 0; k < PROOF && !status && *same; k++)
+        status = compare_one(s, source, &single, (s->samples - 1) * k / (PROOF - 1), largest, alone, same, err);
+    unit_close(&single);
+    mem_free(alone);
+    return status;
+}
+
+/* False: not for that many; s->why tells. */
+static propane_status try_batch(tune_step *s, int64_t batch, const tune_source *source, bool *works,
+                                propane_error *err) {
+    propane_error why = {0};
+    bool same;
+    *works = false;
+    s->samples = batch;
+    propane_status status = open_forward(s, batch, &s->forward, &why);
+    if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
+    if (status) {
+        snprintf(s->why, sizeof s->why, "%.390s", why.text);
+        return PROPANE_OK;
+    }
+    PROPANE_TRY(prove(s, source, &same, err));
+    *works = same;
+    if (!same) snprintf(s->why, sizeof s->why, "an operation mixes the samples of a batch");
+    return PROPANE_OK;
+}
+
+static propane_status make(tune_step *s, const char *device, int64_t batch, const tune_source *source,
+                           propane_error *err) {
+    bool works = false;
+    mil_function *f;
+    PROPANE_TRY(propane_device_open(device, &s->device, err));
+    PROPANE_TRY(take_memory(s, err));
+    PROPANE_TRY(take_stage(s, batch, err));
+    s->host = true;
+    if (batch > 1) PROPANE_TRY(try_batch(s, batch, source, &works, err));
+    if (!works) {
+        unit_close(&s->forward);
+        s->samples = 1;
+        PROPANE_TRY(open_forward(s, 1, &s->forward, err));
+    }
+    PROPANE_TRY(tune_model_train(s->model, s->samples, "propane.train", &f, err));
+    propane_status status = unit_open(s, f, &s->train, err);
+    mil_module_drop(s->model->module, f);
+    return status;
+}
+
+propane_status tune_step_create(tune_model *m, const char *device, int64_t batch, const tune_source *source,
+                                tune_step **out, propane_error *err) {
+    tune_step *s = mem_alloc(sizeof *s);
+    *out = NULL;
+    if (!s) return propane_fail_memory(err, sizeof *s);
+    s->model = m;
+    propane_status status = make(s, device, batch, source, err);
+    if (status)
+        tune_step_free(s);
+    else
+        *out = s;
+    return status;
+}
+
+propane_status tune_step_sum(tune_step *s, propane_error *err) {
+    if (!s->sums) s->sums = mem_pages_alloc((size_t)s->floats * sizeof *s->sums);
+    return s->sums ? PROPANE_OK : propane_fail_memory(err, (size_t)s->floats * sizeof *s->sums);
+}
+
+void tune_step_free(tune_step *s) {
+    if (!s) return;
+    unit_close(&s->train);
+    unit_close(&s->forward);
+    propane_device_close(s->device);
+    mem_pages_free(s->weights, (size_t)s->floats * sizeof *s->weights);
+    mem_pages_free(s->fresh, (size_t)s->floats * sizeof *s->fresh);
+    mem_pages_free(s->sums, (size_t)s->floats * sizeof *s->sums);
+    for (int i = 0; s->stage && i < s->model->base->param_count; i++) mem_free(s->stage[i]);
+    mem_free(s->stage);
+    mem_free(s->stage_count);
+    mem_free(s->place);
+    mem_free(s->labels);
+    mem_free(s->target);
+    mem_free(s->output);
+    mem_free(s);
+}

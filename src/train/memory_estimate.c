@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the sums. They count the large arrays only and are meant as a lower bound: a run that is refused here could not
+ * have gone well. Doubles, because the sizes that people mistype overflow integers.
+ */
+#include "train/memory_estimate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "device/uri.h"
+#include "model/arch/lora.h"
+#include "train/dist/mpi.h"
+#include "train/step/partition.h"
+
+static bool on_cpu(const train_options *o) { return !o->device || device_is(o->device, "cpu"); }
+
+static bool has_patterns(const train_options *o) {
+    return (o->trainable && *o->trainable) || (o->freeze && *o->freeze);
+}
+
+/* Parameters that have a gradient and moments. Patterns of names are left to the run itself: the sums are a lower bound. */
+static double learnt(const model_config *c, const train_options *o, double parameters) {
+    double sum = 0;
+    if (o->lora_rank == 0) return has_patterns(o) ? 0 : parameters;
+    model_lora l = {.rank = o->lora_rank, .alpha = 1};
+    if (model_lora_choose(&l, c, o->lora_targets, NULL) != PROPANE_OK) return 0;
+    for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
+        if (row->in != ARCH_1 && model_lora_targets(&l, row->param))
+            sum += (double)(l.rank * (model_arch_size(c, row->out) +
+                                      (model_arch_leader(c, row) == row ? model_arch_size(c, row->in) : 0)));
+    return sum * (double)c->num_hidden_layers;
+}
+
+/* What lives when the logits are there: a layer keeps its halves' inputs, queries, keys and values, and what its activation
+ * reads; where whole matrices are learnt also what these read, the attention's result and the activation's, on the cpu
+ * device the norms', too. */
+static double alive(const model_config *c, const train_options *o, double element) {
+    model_config split = *c;
+    plan_split_head(&split, o->batch, o->context);
+    double positions = (double)o->batch * (double)o->context, layers = (double)c->num_hidden_layers;
+    double q = (double)c->num_attention_heads * (double)c->head_dim,
+           kv = (double)c->num_key_value_heads * (double)c->head_dim, h = (double)c->intermediate_size;
+    double inputs = 2 * (o->recompute ? 4 : element) * (double)c->hidden_size; /* the stream itself is fp32 */
+    double rest = element * (q + 2 * kv + (model_arch_of(c)->mlp == ARCH_SILU_GATED ? 2 * h : h));
+    double logits = element * (double)(split.vocab_piece ? split.vocab_piece : c->vocab_size);
+    if (o->lora_rank == 0 && !has_patterns(o)) rest += element * (q + h + (on_cpu(o) ? 2 * (double)c->hidden_size : 0));
+    if (has_patterns(o)) layers = 1; /* the others may be frozen */
+    if (o->lora_rank > 0) layers--;  /* the first one's attention may be below all adapters */
+    /* The scores' gradient passes from kernel to kernel where a half is not one kernel; some of its layer is gone then. */
+    double scores = strcmp(o->plan, "layer") == 0
+                        ? 0
+                        : element * (double)c->num_attention_heads * (double)o->context - inputs - rest;
+    double brief = logits > scores ? logits : scores;
+    if (!o->recompute) return positions * (layers * (inputs + rest) + brief);
+    return positions * (layers * inputs + (rest > brief ? rest : brief)); /* of one layer */
+}
+
+train_footprint train_footprint_of(const model_config *c, const train_options *whole, int ranks) {
+    train_options own = *whole, *o = &own;
+    own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
+    double parameters = (double)model_arch_parameters(c), moved = learnt(c, o, parameters);
+    double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = alive(c, o, element);
+    bool cpu = on_cpu(o); /* it reads the master weights */
+    train_footprint f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
+                                  moved * 2 * 4 / (o->shard ? ranks : 1),
+                         .batch = activations + 4 * moved};
+    if (cpu && !o->two_queues && o->accumulate <= 1) {
+        /* a gradient takes the place of activations whose last reader has run; a table's is made beside all of them */
+        double table = moved == parameters ? (double)c->vocab_size * (double)c->hidden_size : 0;
+        activations += 4 * table;
+        f.batch = activations > 4 * moved ? activations : 4 * moved;
+    }
+    return f;
+}
+
+propane_status train_footprint_check(const model_config *config, const train_options *options, propane_error *err) {
+    double there = (double)mem_physical();
+    train_footprint f = train_footprint_of(config, options, options->mpi ? mpi_size(options->mpi) : 1);
+    char need[32], state[32], batch[32], has[32];
+    if (there <= 0 || f.state + f.batch <= there) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_LIMIT,
+        "this run needs at least %s of memory (weights and moments %s, a batch's activations and gradients %s), the "
+        "machine has %s; take a smaller %s",
+        text_bytes(need, f.state + f.batch), text_bytes(state, f.state), text_bytes(batch, f.batch),
+        text_bytes(has, there), f.state > f.batch ? "model" : "--batch or --context");
+}

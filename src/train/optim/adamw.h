@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT
+ * AdamW (Loshchilov and Hutter: decay apart from the gradient) over a list of tensors. One sweep reads the gradient,
+ * moves moments and master weight, and writes the form that the device reads. The sweep is cut into fixed pieces, so
+ * results do not depend on the number of threads; every instruction set gives the same bits.
+ */
+#ifndef TRAIN_OPTIM_ADAMW_H
+#define TRAIN_OPTIM_ADAMW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct adamw_tensor {
+    float *weight; /* master, fp32 */
+    float *moment1, *moment2;
+    const float *gradient; /* sums, not yet divided by loss scale and so on */
+    bool squared;          /* the sum of their squares is known: */
+    double squares;
+    int64_t count;
+    bool decay;         /* false: norm weights */
+    void *device;       /* the device's copy; NULL: it reads the master weight */
+    bool device_fp16;   /* else fp32 */
+    int64_t row;        /* elements of a row of the device's copy */
+    int64_t row_stride; /* bytes between its rows */
+} adamw_tensor;
+
+typedef struct adamw adamw;
+
+typedef struct adamw_step {
+    double lr, beta1, beta2, epsilon, weight_decay;
+    double gradient_scale; /* each gradient is multiplied by it first */
+    int64_t step;          /* 1 for the first: bias correction */
+} adamw_step;
+
+/* The tensors are copied; what they point to stays the caller's. */
+PROPANE_CHECK propane_status adamw_create(const adamw_tensor *tensors, int count, adamw **out, propane_error *err);
+void adamw_free(adamw *a);
+/* The caller locks the buffers again at another address: tell before the next sweep. */
+adamw_tensor *adamw_tensor_at(adamw *a, int index);
+/* Length of the vector of all gradients; not finite if one of them is not. Goes over those whose squares are not known. */
+double adamw_gradient_norm(adamw *a);
+void adamw_update(adamw *a, const adamw_step *step);
+/* Only writes the device's copies from the master weights: after loading. */
+void adamw_publish(adamw *a);
+
+#endif

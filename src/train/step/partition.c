@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the plans' tables and how they become kernels. Its one idea: nothing here knows attention or feed-forward; a row
+ * names stages, and an op goes where its stage goes. Refuses a block with a stage that the plan has no kernel for.
+ */
+#include "train/step/partition.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "grad/grad.h"
+#include "model/arch/forward.h"
+#include "train/step/kernel_rewrite.h"
+
+/* Lists of stages, separated by spaces. "qkv:q_proj" is more exact than "qkv": the ops of that stage that read the weight
+ * q_proj. `again`: forward ops that the kernel computes again instead of receiving their values. */
+typedef struct plan_row {
+    const char *plan;
+    model_part part;
+    const char *kernel;
+    plan_place place;
+    const char *forward, *backward, *again;
+} plan_row;
+
+#define ATTN    MODEL_ATTN
+#define FFN     MODEL_FFN
+#define HEAD    MODEL_HEAD
+#define DEVICE  PLAN_DEVICE
+#define HOST    PLAN_HOST
+#define WEIGHTS "*" /* in `backward`: whatever serves weight gradients only */
+
+static const plan_row rows[] = {
+    {"six", ATTN, "attnEnter", HOST, "enter", "", ""},
+    {"six", ATTN, "fwdAttn", DEVICE, "norm qkv qknorm rope scores softmax mix out", "", ""},
+    {"six", ATTN, "attnAdd", HOST, "residual", "", ""},
+    {"six", ATTN, "attnTurn", HOST, "", "residual", ""},
+    {"six", ATTN, "sdpaBwd1", DEVICE, "", "out mix softmax", "scores softmax"},
+    {"six", ATTN, "sdpaBwd2", DEVICE, "", "scores rope qknorm", "scores qknorm"},
+    {"six", ATTN, "qkvBwd", DEVICE, "", "qkv", ""},
+    {"six", ATTN, "attnNormBwd", HOST, "", "norm enter", "norm"},
+    {"six", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm qknorm"},
+    {"six", FFN, "ffnEnter", HOST, "enter", "", ""},
+    {"six", FFN, "fwdFFN", DEVICE, "norm up act down", "", ""},
+    {"six", FFN, "ffnAdd", HOST, "residual", "", ""},
+    {"six", FFN, "ffnTurn", HOST, "", "residual", ""},
+    {"six", FFN, "ffnBwd", DEVICE, "", "down act up", "act"},
+    {"six", FFN, "ffnNormBwd", HOST, "", "norm enter", "norm"},
+    {"six", FFN, "ffnGrad", HOST, "", WEIGHTS, "norm"},
+    {"six", HEAD, "headFwd", HOST, "enter norm head", "", ""},
+    {"six", HEAD, "headBwd", HOST, "", "head norm enter", "norm"},
+    {"six", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
+
+    {"ten", ATTN, "attnNorm", HOST, "enter norm", "", ""},
+    {"ten", ATTN, "sdpaFwd", DEVICE, "qkv qknorm rope scores softmax mix", "", ""},
+    {"ten", ATTN, "woFwd", DEVICE, "out", "", ""},
+    {"ten", ATTN, "attnAdd", HOST, "residual", "", ""},
+    {"ten", ATTN, "attnTurn", HOST, "", "residual", ""},
+    {"ten", ATTN, "wotBwd", DEVICE, "", "out", ""},
+    {"ten", ATTN, "sdpaBwd1", DEVICE, "", "mix softmax", "scores softmax"},
+    {"ten", ATTN, "sdpaBwd2", DEVICE, "", "scores", "scores"},
+    {"ten", ATTN, "ropeBwd", HOST, "", "rope qknorm", "qknorm"},
+    {"ten", ATTN, "qBwd", DEVICE, "", "qkv:q_proj", ""},
+    {"ten", ATTN, "kvBwd", DEVICE, "", "qkv:k_proj qkv:v_proj", ""},
+    {"ten", ATTN, "attnNormBwd", HOST, "", "qkv norm enter", "norm"},
+    {"ten", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm qknorm"},
+    {"ten", FFN, "ffnNorm", HOST, "enter norm", "", ""},
+    {"ten", FFN, "ffnFused", DEVICE, "up act down", "", ""},
+    {"ten", FFN, "ffnAdd", HOST, "residual", "", ""},
+    {"ten", FFN, "ffnTurn", HOST, "", "residual", ""},
+    {"ten", FFN, "ffnBwdW2t", DEVICE, "", "down", ""},
+    {"ten", FFN, "actBwd", HOST, "", "act", "act"},
+    {"ten", FFN, "ffnBwdW13t", DEVICE, "", "up", ""},
+    {"ten", FFN, "ffnNormBwd", HOST, "", "norm enter", "norm"},
+    {"ten", FFN, "ffnGrad", HOST, "", WEIGHTS, "norm"},
+    {"ten", HEAD, "headFwd", HOST, "enter norm head", "", ""},
+    {"ten", HEAD, "headBwd", HOST, "", "head norm enter", "norm"},
+    {"ten", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
+
+    {"layer", ATTN, "fwdAttn", DEVICE, "enter norm qkv qknorm rope scores softmax mix out residual", "", ""},
+    {"layer", ATTN, "attnBwd", DEVICE, "", "residual out mix softmax scores rope qknorm qkv norm enter",
+     "norm qknorm scores softmax"},
+    {"layer", ATTN, "attnGrad", HOST, "", WEIGHTS, "norm qknorm"},
+    {"layer", FFN, "fwdFFN", DEVICE, "enter norm up act down residual", "", ""},
+    {"layer", FFN, "ffnBwd", DEVICE, "", "residual down act up norm enter", "norm act"},
+    {"layer", FFN, "ffnGrad", HOST, "", WEIGHTS, "norm"},
+    {"layer", HEAD, "headFwd", DEVICE, "enter norm head", "", ""},
+    {"layer", HEAD, "headBwd", DEVICE, "", "head norm enter", "norm"},
+    {"layer", HEAD, "headGrad", HOST, "", WEIGHTS, "norm"},
+};
+
+#undef ATTN
+#undef FFN
+#undef HEAD
+#undef DEVICE
+#undef HOST
+
+static const char *const names[] = {"layer", "six", "ten"};
+
+static const char *const weights_names[PLAN_WEIGHTS_COUNT] = {"inputs", "packed", "baked", "reload"};
+
+const char *plan_weights_name(plan_weights weights) { return weights_names[weights]; }
+
+plan_weights plan_weights_find(const char *name) {
+    int i = 0;
+    while (i < PLAN_WEIGHTS_COUNT && strcmp(weights_names[i], name) != 0) i++;
+    return (plan_weights)i;
+}
+
+int plan_name_count(void) { return (int)(sizeof names / sizeof names[0]); }
+const char *plan_name(int index) { return names[index]; }
+
+#define MAX_ROWS    24 /* of a block */
+#define WEIGHTS_MAX 32 /* of a block */
+
+typedef struct cutter {
+    const plan_row *rows[MAX_ROWS];
+    int count;
+    const mil_function *joint;
+    int *home;         /* [value id]: kernel of the op that makes it */
+    const char **root; /* [value id]: the weight that it is a view of, or NULL */
+    bool keep_norms;
+    bool *moves;  /* [value id]: depends on x, not on weights alone */
+    bool *leaves; /* [value id]: an op of another stage reads it */
+} cutter;
+
+/* ---- from stages to kernels ------------------------------------------------------------------------------------------- */
+
+static bool listed(const char *list, const char *word, size_t length) {
+    for (const char *at = list; *at;) {
+        size_t n = strcspn(at, " ");
+        if (n == length && strncmp(at, word, n) == 0) return true;
+        at += n + (at[n] == ' ');
+    }
+    return false;
+}
+
+/* Moves elements or only their description: computing it again is cheaper than passing its result on. */
+static bool is_layout(const mil_op *op) {
+    return op->info->flops_per_element == 0 && op->info->code != MIL_OP_cast && op->info->code != MIL_OP_const &&
+           op->info->code != MIL_OP_gather;
+}
+
+static const char *row_stages(const plan_row *row, const mil_op *op) {
+    return op->backward ? row->backward : row->forward;
+}
+
+/* The row of an op's stage; the row that also names a weight the op reads goes before. -1: none. */
+static int find_row(const cutter *c, const mil_op *op) {
+    char exact[120];
+    int found = -1;
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const char *root = c->root[op->operands[p].values[i]->id];
+            if (!root) continue;
+            int n = snprintf(exact, sizeof exact, "%s:%s", op->stage, root);
+            for (int r = 0; r < c->count; r++)
+                if (listed(row_stages(c->rows[r], op), exact, (size_t)n)) return r;
+        }
+    for (int r = 0; r < c->count && found < 0; r++)
+        if (listed(row_stages(c->rows[r], op), op->stage, strlen(op->stage))) found = r;
+    return found;
+}
+
+static void note_root(cutter *c, const mil_op *op) {
+    if (!is_layout(op) || op->info->param_count == 0 || op->operands[0].count != 1) return;
+    c->root[op->results[0]->id] = c->root[op->operands[0].values[0]->id];
+}
+
+static void note_use(cutter *c, const mil_op *op) {
+    bool moves = false;
+    for (int p = 0; p < op->info->param_count; p++)
+        for (int i = 0; i < op->operands[p].count; i++) {
+            const mil_value *v = op->operands[p].values[i];
+            moves |= c->moves[v->id];
+            if (v->def && v->def->stage && op->stage && strcmp(v->def->stage, op->stage) != 0) c->leaves[v->id] = true;
+        }
+    for (int i = 0; i < op->result_count; i++) c->moves[op->results[i]->id] = moves;
+}
+
+static propane_status assign_homes(cutter *c, const plan_block *b, const char *plan_title, const bool *weights_only,
+                                   propane_error *err) {
+    int index = 0, weights_row = -1;
+    for (int r = 0; r < c->count; r++)
+        if (strcmp(c->rows[r]->backward, WEIGHTS) == 0) weights_row = r;
+    for (int i = 0; i < b->joint->param_count; i++)
+        if (plan_is_weight(b, b->joint->params[i]->name)) c->root[b->joint->params[i]->id] = b->joint->params[i]->name;
+    c->moves[b->joint->params[0]->id] = true;
+    for (const mil_op *op = b->joint->first; op; op = op->next, index++) {
+        if (op->info->code == MIL_OP_const || op->result_count == 0) continue;
+        note_root(c, op);
+        note_use(c, op);
+        int row = weights_only[index] ? weights_row : op->stage ? find_row(c, op) : -1;
+        if (row < 0)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "plan %s has no kernel for %s '%s' (%s, stage '%s', %s)",
+                                plan_title, op->info->name, op->results[0]->name, b->name, op->stage ? op->stage : "",
+                                op->backward ? "backward" : "forward");
+        for (int i = 0; i < op->result_count; i++) c->home[op->results[i]->id] = row;
+    }
+    return PROPANE_OK;
+}
+
+static int cut_home(void *context, const mil_op *op) {
+    const cutter *c = context;
+    return op->result_count ? c->home[op->results[0]->id] : 0;
+}
+
+/* Of a norm that is kept: what it has found out about each position, a few numbers, and what products read. */
+static bool is_kept(const cutter *c, const mil_op *op) {
+    const mil_value *v = op->results[0];
+    if (!c->keep_norms || !c->moves[v->id] || !op->stage || !strstr(op->stage, "norm")) return false;
+    return c->leaves[v->id] || mil_type_count(&v->type) < mil_type_count(&c->joint->params[0]->type);
+}
+
+static bool cut_again(void *context, const mil_op *op, int kernel) {
+    const cutter *c = context;
+    if (is_layout(op)) return true;
+    if (is_kept(c, op)) return false;
+    return !op->backward && op->stage && listed(c->rows[kernel]->again, op->stage, strlen(op->stage));
+}
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------------ */
+
+bool plan_is_dropout(const char *param) { return strncmp(param, "drop_", 5) == 0; }
+
+const char *plan_squares_of(const char *result) {
+    return strncmp(result, TRAIN_SQUARES, strlen(TRAIN_SQUARES)) == 0 ? result + strlen(TRAIN_SQUARES) : NULL;
+}
+
+bool plan_is_weight(const plan_block *b, const char *param) {
+    if (plan_is_dropout(param)) return false;
+    for (int i = 1; i < b->forward->param_count; i++)
+        if (strcmp(b->forward->params[i]->name, param) == 0) return true;
+    return false;
+}
+
+static bool is_trained(const plan *p, const plan_block *b, const char *param) {
+    if (!plan_is_weight(b, param)) return false;
+    return !p->options.trained || p->options.trained(p->options.trained_context, b->part, param);
+}
+
+static propane_status build_block(plan *p, int index, propane_error *err) {
+    static const struct {
+        model_part part;
+        const char *name, *half, *joint, *result;
+    } kinds[PLAN_BLOCKS] = {{MODEL_ATTN, "attn", "attn_half", "attn_joint", "out"},
+                            {MODEL_FFN, "ffn", "ffn_half", "ffn_joint", "out"},
+                            {MODEL_HEAD, "head", "head_half", "head_joint", "logits"}};
+    plan_block *b = &p->blocks[index];
+    *b = (plan_block){.part = kinds[index].part, .name = kinds[index].name, .result = kinds[index].result};
+    const char *half_name = kinds[index].half;
+    model_build_options o = {.batch = p->options.batch,
+                             .sequence = p->options.context,
+                             .dtype = p->options.precision,
+                             .lora = p->options.lora,
+                             .dropout = p->options.lora && p->options.lora->dropout > 0};
+    mil_function *half = NULL;
+    model_config piece = p->config; /* the head's function is that of one piece */
+    if (piece.vocab_piece > 0) piece.vocab_size = piece.vocab_piece;
+    piece.vocab_piece = 0;
+    if (b->part == MODEL_HEAD) piece.bos_token_id = piece.eos_token_id = -1;
+    propane_status status =
+        b->part == MODEL_ATTN  ? model_build_attn(p->module, half_name, &p->config, &o, 0, &half, err)
+        : b->part == MODEL_FFN ? model_build_ffn(p->module, half_name, &p->config, &o, 0, &half, err)
+                               : model_build_head(p->module, half_name, &piece, &o, &half, err);
+    if (status != PROPANE_OK) return status;
+    PROPANE_TRY(train_wrap(half, b->name, b->part != MODEL_HEAD, &b->forward, err));
+    const char *wanted[WEIGHTS_MAX + 1] = {"x"};
+    int count = 1;
+    for (int i = 1; i < b->forward->param_count; i++) {
+        const char *param = b->forward->params[i]->name;
+        if (is_trained(p, b, param) && count <= WEIGHTS_MAX) wanted[count++] = param;
+    }
+    return grad_function(b->forward, kinds[index].joint, wanted, count, &b->joint, err);
+}
+
+static void measure(plan_kernel *k) {
+    const mil_function *f = k->function;
+    for (const mil_op *op = f->first; op; op = op->next) {
+        mil_cost cost = {0};
+        mil_op_cost(op, &cost);
+        k->flops += cost.flops;
+    }
+    for (int i = 0; i < f->param_count; i++) k->bytes += (double)mil_type_bytes(&f->params[i]->type);
+    for (int i = 0; i < f->result_count; i++) k->bytes += (double)mil_type_bytes(&f->results[i]->type);
+}
+
+static bool is_squared(const plan *p, const plan_block *b, const mil_value *param) {
+    const int64_t least = p->options.squares;
+    return least > 0 && mil_type_count(&param->type) >= least && is_trained(p, b, param->name);
+}
+
+/* The function that is compiled: the host computes in fp32, and sums weight gradients. */
+static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k, propane_error *err) {
+    const char *sums[WEIGHTS_MAX], *squares[WEIGHTS_MAX];
+    int count = 0, squared = 0;
+    for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++) {
+        sums[count++] = b->forward->params[i]->name;
+        if (is_squared(p, b, b->forward->params[i])) squares[squared++] = sums[count - 1];
+    }
+    mil_function *cut = k->function;
+    if (k->place == PLAN_HOST && (k->weights || p->options.precision != MIL_fp32)) {
+        const char *name = arena_printf(p->arena, "%s_host", k->name),
+                   *more = arena_printf(p->arena, "%s_add", k->name);
+        if (!name || !more) return propane_fail_memory(err, 0);
+        PROPANE_TRY(train_promote(cut, p->module, name, sums, k->weights ? count : 0, false, &k->function, err));
+        if (k->weights) PROPANE_TRY(train_promote(cut, p->module, more, sums, count, true, &k->accumulate, err));
+    }
+    if (k->weights) {
+        PROPANE_TRY(train_add_squares(k->function, squares, squared, err));
+        PROPANE_TRY(train_add_squares(k->accumulate, squares, squared, err));
+    }
+    measure(k);
+    return PROPANE_OK;
+}
+
+static propane_status cut_with(plan *p, plan_block *b, cutter *c, bool *weights_only, propane_error *err) {
+    const char *results[WEIGHTS_MAX], *kernel_names[MAX_ROWS];
+    mil_function *functions[MAX_ROWS] = {NULL};
+    int count = 0;
+    for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++) {
+        if (!is_trained(p, b, b->forward->params[i]->name)) continue;
+        results[count] = arena_printf(p->arena, "d_%s", b->forward->params[i]->name);
+        if (!results[count++]) return propane_fail_memory(err, 0);
+    }
+    PROPANE_TRY(grad_only_for(b->joint, results, count, weights_only, err));
+    PROPANE_TRY(assign_homes(c, b, p->options.name, weights_only, err));
+    for (int r = 0; r < c->count; r++) kernel_names[r] = c->rows[r]->kernel;
+    grad_cut_plan cut = {
+        .kernel_count = c->count, .names = kernel_names, .home = cut_home, .recompute = cut_again, .ctx = c};
+    PROPANE_TRY(grad_cut(b->joint, &cut, p->module, functions, err));
+    b->first = p->kernel_count;
+    for (int r = 0; r < c->count; r++) {
+        if (!functions[r]) continue;
+        plan_kernel *k = &p->kernels[p->kernel_count++];
+        *k = (plan_kernel){.name = c->rows[r]->kernel,
+                           .part = b->part,
+                           .place = c->rows[r]->place,
+                           .backward = *c->rows[r]->backward != 0,
+                           .function = functions[r],
+                           .weights = strcmp(c->rows[r]->backward, WEIGHTS) == 0};
+        PROPANE_TRY(finish_kernel(p, b, k, err));
+        b->count++;
+    }
+    return PROPANE_OK;
+}
+
+static propane_status cut_block(plan *p, plan_block *b, propane_error *err) {
+    cutter c = {.joint = b->joint, .keep_norms = p->options.keep_norms};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(rows[i].plan, p->options.name) == 0 && rows[i].part == b->part && c.count < MAX_ROWS)
+            c.rows[c.count++] = &rows[i];
+    c.home = mem_array((size_t)b->joint->value_count + 1, sizeof *c.home);
+    c.root = mem_array((size_t)b->joint->value_count + 1, sizeof *c.root);
+    c.moves = mem_array((size_t)b->joint->value_count + 1, sizeof *c.moves);
+    c.leaves = mem_array((size_t)b->joint->value_count + 1, sizeof *c.leaves);
+    bool *weights_only = mem_array((size_t)b->joint->op_count + 1, sizeof *weights_only);
+    propane_status status = c.home && c.root && c.moves && c.leaves && weights_only
+                                ? cut_with(p, b, &c, weights_only, err)
+                                : propane_fail_memory(err, (size_t)b->joint->value_count);
+    mem_free(c.moves);
+    mem_free(c.leaves);
+    mem_free(c.home);
+    mem_free(c.root);
+    mem_free(weights_only);
+    return status;
+}
+
+/* ---- plans -------------------------------------------------------------------------------------------------------------- */
+
+static propane_status check_name(const char *name, propane_error *err) {
+    char known[100] = "";
+    for (int i = 0; i < plan_name_count(); i++) {
+        if (strcmp(names[i], name) == 0) return PROPANE_OK;
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no plan '%.40s'; plans are %s", name, known);
+}
+
+propane_status plan_create(const model_config *config, const plan_options *options, plan **out, propane_error *err) {
+    *out = NULL;
+    PROPANE_TRY(check_name(options->name, err));
+    arena *a = arena_create();
+    plan *p = a ? ARENA_NEW(a, plan) : NULL;
+    if (!p) {
+        arena_free(a);
+        return propane_fail_memory(err, sizeof *p);
+    }
+    *p = (plan){.arena = a,
+                .options = *options,
+                .config = *config,
+                .module = mil_module_create("plan"),
+                .kernels = ARENA_ARRAY(a, PLAN_BLOCKS * MAX_ROWS, plan_kernel)};
+    p->options.name = arena_string(a, options->name);
+    propane_status status = p->module && p->kernels && p->options.name ? PROPANE_OK : propane_fail_memory(err, 0);
+    for (int i = 0; i < PLAN_BLOCKS && status == PROPANE_OK; i++) status = build_block(p, i, err);
+    for (int i = 0; i < PLAN_BLOCKS && status == PROPANE_OK; i++) status = cut_block(p, &p->blocks[i], err);
+    if (status != PROPANE_OK)
+        plan_free(p);
+    else
+        *out = p;
+    return status;
+}
+
+int64_t plan_calls(const plan *p, const plan_kernel *k) {
+    int64_t pieces = model_weights_pieces(&p->config);
+    if (k->part != MODEL_HEAD) return p->config.num_hidden_layers;
+    return pieces > 1 && !k->backward ? 2 * pieces : pieces;
+}
+
+void plan_split_head(model_config *c, int64_t batch, int64_t context) {
+    double logits = (double)batch * (double)context * (double)c->vocab_size * 4;
+    c->vocab_piece = 0;
+    if (c->vocab_size <= PLAN_HEAD_ROWS || (c->vocab_size <= PLAN_HEAD_MOST && logits <= PLAN_LOGITS_BYTES)) return;
+    int64_t least = (c->vocab_size + PLAN_HEAD_ROWS - 1) / PLAN_HEAD_ROWS;
+    for (int64_t n = least; n <= 8 * least; n++)
+        if (c->vocab_size % n == 0 && c->vocab_size / n * c->hidden_size % 16 == 0) {
+            c->vocab_piece = c->vocab_size / n;
+            return;
+        }
+}
+
+void plan_free(plan *p) {
+    if (!p) return;
+    mil_module_free(p->module);
+    arena_free(p->arena);
+}
+
+static void print_values(text *out, const char *title, mil_value *const *values, int count) {
+    text_printf(out, "    %s", title);
+    for (int i = 0; i < count; i++) {
+        const mil_type *t = &values[i]->type;
+        text_printf(out, " %s[", values[i]->name);
+        for (int d = 0; d < t->rank; d++) text_printf(out, "%s%lld", d ? "," : "", (long long)t->dim[d]);
+        text_printf(out, "]%s", t->dtype == MIL_fp16 ? "h" : "");
+    }
+    text_append(out, "\n");
+}
+
+void plan_print(const plan *p, text *out) {
+    double flops = 0, bytes = 0;
+    text_printf(out, "plan %s: %s, batch %lld, context %lld; %lld layers share the kernels of attn and ffn\n",
+                p->options.name, p->options.precision == MIL_fp16 ? "fp16" : "fp32", (long long)p->options.batch,
+                (long long)p->options.context, (long long)p->config.num_hidden_layers);
+    if (model_weights_pieces(&p->config) > 1)
+        text_printf(out,
+                    "the head is computed in %lld pieces of %lld rows, each twice: for the loss and for its gradient\n",
+                    (long long)model_weights_pieces(&p->config), (long long)p->config.vocab_piece);
+    text_printf(out, "%-5s %-12s %-6s %-8s %10s %10s %5s\n", "block", "kernel", "place", "pass", "MFLOP", "MB", "taps");
+    for (int i = 0; i < PLAN_BLOCKS; i++)
+        for (int n = 0; n < p->blocks[i].count; n++) {
+            const plan_block *b = &p->blocks[i];
+            const plan_kernel *k = &p->kernels[b->first + n];
+            int taps = 0;
+            for (int r = 0; r < k->function->result_count && !k->backward; r++)
+                taps += strcmp(k->function->results[r]->name, b->result) != 0;
+            double times = (double)plan_calls(p, k);
+            flops += times * k->flops;
+            bytes += times * k->bytes;
+            text_printf(out, "%-5s %-12s %-6s %-8s %10.2f %10.3f %5d\n", b->name, k->name,
+                        k->place == PLAN_HOST ? "host" : "device", k->backward ? "backward" : "forward", k->flops / 1e6,
+                        k->bytes / 1e6, taps);
+            print_values(out, "in ", k->function->params, k->function->param_count);
+            print_values(out, "out", k->function->results, k->function->result_count);
+        }
+    text_printf(out, "a step of one batch: %.3f GFLOP, %.3f MB through the kernels' inputs and outputs\n", flops / 1e9,
+                bytes / 1e6);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ * What a plan's training step would cost on a chip: the engine's part from the model of src/chip, the host's from assumed
+ * rates of that chip's processor (cost_step.h), and how the two overlap. Estimated, never measured.
+ */
+#ifndef TRAIN_STEP_PARTITION_COST_H
+#define TRAIN_STEP_PARTITION_COST_H
+
+#include "chip/cost_step.h"
+#include "train/step/partition.h"
+
+/* One kernel, all its calls in a step. */
+typedef struct plan_kernel_cost {
+    const plan_kernel *kernel;
+    int calls;
+    double ms, energy_mj, utilisation, bytes; /* host kernels: energy and utilisation 0 */
+} plan_kernel_cost;
+
+typedef struct plan_cost {
+    const chip *chip;
+    plan_weights weights;
+    double engine_ms;  /* device kernels, one after the other */
+    double staging_ms; /* host kernels that only convert and add the residual stream */
+    double host_ms;    /* other host kernels in the chain: norms, and the head where the plan leaves it there */
+    double loss_ms;
+    double products_ms;  /* weight gradients: beside the engine */
+    double exposed_ms;   /* what of them the chain does not hide */
+    double pass_ms;      /* forward and backward of one batch */
+    double update_ms;    /* AdamW and writing the weights where the device reads them, per batch */
+    double recompile_ms; /* per batch: baked weights compiled, or weights to reload loaded again */
+    double step_ms;      /* all of it */
+    double low_ms, high_ms;
+    double energy_j;    /* of the engine */
+    double utilisation; /* engine arithmetic against its roof over the whole step */
+    double tokens_per_s;
+    int programs, compiles, reloads; /* compiled once; compiled again, loaded again after each update */
+    int restarts_per_100;            /* exec() restarts in 100 updates with a budget of 119 compiles */
+    int kernel_count;
+    plan_kernel_cost *kernels;
+} plan_cost;
+
+/* `accumulate`: batches to an update. */
+PROPANE_CHECK propane_status plan_cost_on(const plan *p, const chip *c, plan_weights weights, int64_t accumulate,
+                                          arena *a, plan_cost *out, propane_error *err);
+
+#endif

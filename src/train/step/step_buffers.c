@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the step's memory and requests: which buffer stands behind each name of a call, weights in the forms that programs read,
+ * and what goes into the one input of a packed kernel. A layout that two kernels see in different ways exists twice; in three
+ * ways is an error.
+ */
+#include "train/step/step_internal.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+static int io_count(const propane_program *p) {
+    return propane_program_input_count(p) + propane_program_output_count(p);
+}
+
+static const propane_io *io_at(const propane_program *p, int index) {
+    int inputs = propane_program_input_count(p);
+    return index < inputs ? propane_program_input(p, index) : propane_program_output(p, index - inputs);
+}
+
+/* Where the device is the host and takes fp32, the master weight is what it reads: no copy, and none to keep up to date. */
+static propane_status make_copy(train_step *s, int tensor, const propane_io *io, propane_error *err) {
+    const model_tensor *t = &s->weights->tensors[tensor];
+    s->copy_layout[tensor] = *io;
+    if (io->dtype == PROPANE_FP32 && io->bytes == (size_t)t->count * sizeof(float)) {
+        propane_error why = {0};
+        propane_status status = propane_buffer_wrap(step_device(s, false), model_weights_data(s->weights, t), io->bytes,
+                                                    &s->copies[tensor], &why);
+        s->is_master[tensor] = status == PROPANE_OK;
+        if (status != PROPANE_ERR_UNSUPPORTED)
+            return status == PROPANE_OK ? status : propane_fail(err, status, "%s", why.text);
+    }
+    return propane_buffer_create(step_device(s, false), io->bytes, &s->copies[tensor], err);
+}
+
+static bool same_layout(const propane_io *a, const propane_io *b) {
+    bool same = a->rank == b->rank && a->dtype == b->dtype;
+    for (int d = 0; same && d < a->rank; d++)
+        same = a->dim[d] == b->dim[d] && (a->dim[d] == 1 || a->stride[d] == b->stride[d]);
+    return same;
+}
+
+/* The host's kernels and the device's may differ in how they pad the rows of a weight: then it exists twice. */
+static propane_status find_weight(train_step *s, int tensor, const propane_io *io, propane_buffer **out,
+                                  propane_error *err) {
+    if (!s->copies[tensor]) PROPANE_TRY(make_copy(s, tensor, io, err));
+    bool same = same_layout(io, &s->copy_layout[tensor]);
+    if (!same && !s->others[tensor]) {
+        s->other_layout[tensor] = *io;
+        PROPANE_TRY(propane_buffer_create(step_device(s, false), io->bytes, &s->others[tensor], err));
+    }
+    if (!same && !same_layout(io, &s->other_layout[tensor]))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "'%s' is laid out in three ways by the kernels that read it",
+                            io->name);
+    *out = same ? s->copies[tensor] : s->others[tensor];
+    return PROPANE_OK;
+}
+
+/* The buffer behind a name; weights' are made when they are first asked for. */
+static propane_status find_buffer(train_step *s, const wire_call *c, const propane_io *io, propane_buffer **out,
+                                  propane_error *err) {
+    wire_ref ref = wiring_resolve(s->wiring, c, io->name);
+    if (ref.kind == WIRE_VALUE) {
+        *out = s->buffers[s->wiring->values[ref.index].buffer];
+        return PROPANE_OK;
+    }
+    if (ref.kind == WIRE_WEIGHT) return find_weight(s, ref.index, io, out, err);
+    *out = s->gradients[ref.index];
+    return PROPANE_OK;
+}
+
+#define MAX_BINDINGS 64
+
+propane_status step_make_request(train_step *s, int call, int form, propane_error *err) {
+    const wire_call *c = &s->wiring->calls[call];
+    propane_program *p = step_program(s, call, form);
+    propane_binding bindings[MAX_BINDINGS];
+    if (!p) return PROPANE_OK;
+    int count = io_count(p);
+    if (count > MAX_BINDINGS)
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "kernel '%s' has %d inputs and results; at most %d are provided for",
+                            s->plan->kernels[c->kernel].name, count, MAX_BINDINGS);
+    for (int i = 0; i < count; i++) {
+        const propane_io *io = io_at(p, i);
+        bindings[i].name = io->name;
+        if (step_packing(s, call) && i == 0) {
+            if (!s->calls[call].packed)
+                PROPANE_TRY(propane_buffer_create(step_device(s, false), io->bytes, &s->calls[call].packed, err));
+            bindings[i].buffer = s->calls[call].packed;
+        } else {
+            PROPANE_TRY(find_buffer(s, c, io, &bindings[i].buffer, err));
+        }
+    }
+    propane_request_free(s->calls[call].request[form]);
+    s->calls[call].request[form] = NULL;
+    propane_status status = propane_request_create(p, bindings, count, &s->calls[call].request[form], err);
+    return status == PROPANE_OK ? status
+                                : propane_fail_prefix(err, status, "kernel '%s'", s->plan->kernels[c->kernel].name);
+}
+
+/* What only packed kernels read and no device wrote (the embedded batch, perhaps) lies dense. */
+static propane_status lay_out_packed(train_step *s, int call, propane_error *err) {
+    const packing *p = step_packing(s, call);
+    for (int i = 0; p && i < p->count; i++) {
+        wire_ref ref = wiring_resolve(s->wiring, &s->wiring->calls[call], p->parts[i].name);
+        if (ref.kind != WIRE_VALUE || s->wiring->values[ref.index].bytes > 0) continue;
+        propane_io io = packing_dense_io(&p->parts[i]);
+        PROPANE_TRY(wiring_layout(s->wiring, &s->wiring->calls[call], &io, err));
+    }
+    return PROPANE_OK;
+}
+
+/* One queue means a cpu device, whose memory the host's is. */
+static propane_status make_buffers(train_step *s, propane_error *err) {
+    const wiring *w = s->wiring;
+    s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));
+    if (w->buffer_offset) s->block = mem_pages_alloc(w->block_bytes);
+    if (!s->buffers || (w->buffer_offset && !s->block)) return propane_fail_memory(err, w->block_bytes);
+    for (int b = 0; b < w->buffer_count; b++)
+        PROPANE_TRY(s->block
+                        ? propane_buffer_wrap(step_device(s, false), (unsigned char *)s->block + w->buffer_offset[b],
+                                              w->buffer_bytes[b], &s->buffers[b], err)
+                        : propane_buffer_create(step_device(s, false), w->buffer_bytes[b], &s->buffers[b], err));
+    for (int i = 0; i < step_total(s); i++)
+        if (w->gradients[i].wanted) s->gradients[i] = s->buffers[w->gradients[i].buffer];
+    return PROPANE_OK;
+}
+
+propane_status step_lay_out(train_step *s, propane_error *err) {
+    wiring *w = s->wiring;
+    for (int c = 0; c < w->call_count; c++)
+        for (int form = 0; form < 2; form++) {
+            const propane_program *p = step_program(s, c, form);
+            int begin = p && step_packing(s, c) ? propane_program_input_count(p) : 0;
+            for (int i = begin; p && i < io_count(p); i++)
+                PROPANE_TRY(wiring_layout(w, &w->calls[c], io_at(p, i), err));
+        }
+    for (int c = 0; c < w->call_count; c++) PROPANE_TRY(lay_out_packed(s, c, err));
+    PROPANE_TRY(wiring_place(w, s->two_queues, s->options.accumulate, err));
+    PROPANE_TRY(make_buffers(s, err));
+    for (int c = 0; c < w->call_count; c++)
+        for (int form = 0; form < 2; form++) PROPANE_TRY(step_make_request(s, c, form, err));
+    return PROPANE_OK;
+}
+
+size_t train_step_activation_bytes(const train_step *s) { return wiring_value_bytes(s->wiring); }
+
+/* ---- forms of the weights ---------------------------------------------------------------------------------------------- */
+
+propane_status step_make_between(train_step *s, propane_error *err) {
+    int64_t largest = 0;
+    for (int i = 0; i < step_total(s); i++)
+        if (s->others[i] && s->weights->tensors[i].count > largest) largest = s->weights->tensors[i].count;
+    s->between = mem_array((size_t)largest + 1, sizeof(float));
+    return s->between ? PROPANE_OK : propane_fail_memory(err, (size_t)largest * sizeof(float));
+}
+
+propane_status step_pack(train_step *s, int call, bool weights, propane_error *err) {
+    const packing *p = step_packing(s, call);
+    const propane_io *packed = propane_program_input(step_program(s, call, 0), 0);
+    void *target = NULL;
+    PROPANE_TRY(propane_buffer_lock(s->calls[call].packed, true, &target, err));
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < p->count && status == PROPANE_OK; i++) {
+        wire_ref ref = wiring_resolve(s->wiring, &s->wiring->calls[call], p->parts[i].name);
+        if (weights != (ref.kind == WIRE_WEIGHT)) continue;
+        if (weights) {
+            packing_put_f32(&p->parts[i], target, packed,
+                            model_weights_data(s->weights, &s->weights->tensors[ref.index]));
+            continue;
+        }
+        const wire_value *v = &s->wiring->values[ref.index];
+        void *source = NULL;
+        status = propane_buffer_lock(s->buffers[v->buffer], false, &source, err);
+        if (status != PROPANE_OK) break;
+        packing_put(&p->parts[i], target, packed, source, &v->io);
+        propane_buffer_unlock(s->buffers[v->buffer]);
+    }
+    propane_buffer_unlock(s->calls[call].packed);
+    return status;
+}
+
+static propane_status pack_weights(train_step *s, propane_error *err) {
+    for (int c = 0; c < s->wiring->call_count; c++)
+        if (step_packing(s, c)) PROPANE_TRY(step_pack(s, c, true, err));
+    return PROPANE_OK;
+}
+
+propane_status step_copy_others(train_step *s, propane_error *err) {
+    for (int i = 0; i < step_total(s); i++) {
+        int64_t count = s->weights->tensors[i].count;
+        if (!s->others[i]) continue;
+        PROPANE_TRY(propane_buffer_read(s->copies[i], &s->copy_layout[i], PROPANE_FP32, s->between, count, err));
+        PROPANE_TRY(propane_buffer_write(s->others[i], &s->other_layout[i], PROPANE_FP32, s->between, count, err));
+    }
+    return pack_weights(s, err);
+}

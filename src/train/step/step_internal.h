@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT
+ * What the files of the training step share: its state. step_programs.c makes programs, step_buffers.c the memory and the
+ * requests, step_execute.c runs them, step_optimiser.c learns, step.c makes and frees all of it.
+ */
+#ifndef TRAIN_STEP_STEP_INTERNAL_H
+#define TRAIN_STEP_STEP_INTERNAL_H
+
+#include "train/step/dataflow.h"
+#include "train/step/loss.h"
+#include "train/step/step.h"
+#include "train/step/weight_packing.h"
+
+typedef struct step_kernel {
+    propane_program *program[2]; /* [1]: the form that adds to the sums */
+    bool baked;                  /* each call has a program of its own */
+    packing *packing;            /* the form in which the program gets its inputs; NULL: one buffer each */
+    int64_t calls, ns;           /* since the step was made */
+    int64_t engine_ns;
+    bool counted; /* engine_ns is given */
+} step_kernel;
+
+typedef struct step_call {
+    propane_program *own; /* baked */
+    propane_request *request[2];
+    propane_buffer *packed; /* its kernel is packed */
+} step_call;
+
+/* Calls that were submitted to a queue and not waited for yet: [head, tail) of `calls`. */
+typedef struct step_queue {
+    propane_device *device;
+    propane_event *event;
+    uint64_t base; /* the event's value before this run of calls */
+    int before;    /* ordinals of calls before it, which are done */
+    int *calls;
+    int head, tail, depth;
+    int64_t busy_ns;
+} step_queue;
+
+struct train_step {
+    train_step_options options;
+    model_weights *weights;
+    plan *plan;
+    wiring *wiring;
+    step_queue queues[2]; /* device, host: the same device twice if there is one queue */
+    bool two_queues;
+    step_kernel *kernels;
+    step_call *calls;
+    propane_buffer **buffers; /* [wiring.buffer_count] */
+    void *block;              /* on one queue they lie in it */
+    propane_buffer **copies;  /* [tensor]: weights that programs read as inputs; NULL: none does */
+    propane_io *copy_layout;  /* [tensor] */
+    propane_buffer *
+        *others; /* [tensor]: the same values for kernels that lay them out in another way; NULL: none does */
+    propane_io *other_layout;   /* [tensor] */
+    float *between;             /* the largest tensor of `others` */
+    bool *is_master;            /* [tensor]: the programs read the master weights themselves */
+    propane_buffer **gradients; /* [tensor]: of `buffers` */
+    /* [tensor]: what the embedding's share has added to the squares of a table, beyond those that its kernel says. */
+    double *scattered;
+    double *grown;      /* scratch of train_embed */
+    bool summed;        /* the gradients have been handed over and changed since */
+    bool *trained;      /* [tensor] */
+    int64_t *moment_at; /* [tensor]: in the moments' blocks */
+    int64_t moment_floats;
+    float *moments[2];
+    int *learnt, learnt_count; /* tensors, in the optimiser's order */
+    uint64_t dropout;          /* the key of what is in the dropout buffers */
+    bool dropout_filled;
+    adamw *optimiser;
+    adamw *own; /* over `pieces`; NULL: the optimiser is over all */
+    train_piece *pieces;
+    int piece_count;
+    const train_reduce *reduce;
+    bool *handed; /* [tensor]: locked for `reduce` */
+    bool spent;   /* a forward pass has run over the gradients */
+    double *nats;
+    train_loss_sums sums; /* of a head in several pieces */
+    bool stale;
+    int compiles, refresh_compiles; /* the second: what compiling all baked programs again took last time */
+    char sharing[300];              /* how the kernels' programs were made */
+    int64_t own_ns;                 /* host code that is not a kernel */
+    train_simulated simulated;
+};
+
+/* Of the head. */
+static inline int step_head_pieces(const train_step *s) { return s->wiring->instance_count - s->wiring->head; }
+static inline int step_total(const train_step *s) { return model_weights_total(s->weights); }
+static inline propane_device *step_device(const train_step *s, bool host) { return s->queues[host].device; }
+
+static inline bool step_is_baked(const train_step *s, int call) {
+    return s->kernels[s->wiring->calls[call].kernel].baked;
+}
+
+static inline propane_program *step_program(const train_step *s, int call, int form) {
+    const step_kernel *k = &s->kernels[s->wiring->calls[call].kernel];
+    return k->baked ? form == 0 ? s->calls[call].own : NULL : k->program[form];
+}
+
+static inline const packing *step_packing(const train_step *s, int call) {
+    return s->kernels[s->wiring->calls[call].kernel].packing;
+}
+
+static inline propane_status step_lock_value(train_step *s, int value, bool write, void **out, propane_error *err) {
+    return propane_buffer_lock(s->buffers[s->wiring->values[value].buffer], write, out, err);
+}
+
+static inline void step_unlock_value(train_step *s, int value) {
+    propane_buffer_unlock(s->buffers[s->wiring->values[value].buffer]);
+}
+
+/* ---- step_programs.c ---------------------------------------------------------------------------------------------------- */
+
+/* The programs that all calls of a kernel share; those with weights as constants, each call's own. */
+PROPANE_CHECK propane_status step_compile(train_step *s, propane_error *err);
+PROPANE_CHECK propane_status step_bake(train_step *s, propane_error *err);
+int step_baked_calls(const train_step *s);
+
+/* ---- step_buffers.c ----------------------------------------------------------------------------------------------------- */
+
+/* Memory for all values, weights and gradients, and a request for each call. */
+PROPANE_CHECK propane_status step_lay_out(train_step *s, propane_error *err);
+PROPANE_CHECK propane_status step_make_request(train_step *s, int call, int form, propane_error *err);
+/* Room for step_copy_others. */
+PROPANE_CHECK propane_status step_make_between(train_step *s, propane_error *err);
+/* After the weights on the device have changed: those that are laid out in a second way, and packed ones. */
+PROPANE_CHECK propane_status step_copy_others(train_step *s, propane_error *err);
+/* The weights of a call, or what it reads besides: into its one input. */
+PROPANE_CHECK propane_status step_pack(train_step *s, int call, bool weights, propane_error *err);
+
+/* ---- step_optimiser.c --------------------------------------------------------------------------------------------------- */
+
+PROPANE_CHECK propane_status step_make_optimiser(train_step *s, propane_error *err);
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what the optimiser sees of a step: tensors, moments and gradients, the norm, the update, and of several ranks the pieces
+ * that this one moves.
+ */
+#include "train/step/step_internal.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+/* Rows as the sweep writes them: the last dimension that is not 1. */
+static void set_rows(adamw_tensor *t, const propane_io *io) {
+    int last = io->rank - 1;
+    while (last > 0 && io->dim[last] == 1) last--;
+    int64_t size = io->dtype == PROPANE_FP16 ? 2 : 4;
+    bool dense_row = io->rank == 0 || io->stride[last] == size;
+    t->device_fp16 = io->dtype == PROPANE_FP16;
+    t->row = dense_row && io->rank > 0 ? io->dim[last] : 1;
+    t->row_stride = !dense_row                          ? io->stride[last]
+                    : last > 0 && io->dim[last - 1] > 1 ? io->stride[last - 1]
+                                                        : t->row * size;
+}
+
+propane_status step_make_optimiser(train_step *s, propane_error *err) {
+    const model_weights *w = s->weights;
+    adamw_tensor *list = mem_array((size_t)s->learnt_count, sizeof *list);
+    if (!list) return propane_fail_memory(err, (size_t)s->learnt_count * sizeof *list);
+    for (int i = 0; i < s->learnt_count; i++) {
+        const model_tensor *t = &w->tensors[s->learnt[i]];
+        list[i] = (adamw_tensor){.weight = model_weights_data(w, t),
+                                 .moment1 = train_step_moment(s, 1, s->learnt[i]),
+                                 .moment2 = train_step_moment(s, 2, s->learnt[i]),
+                                 .count = t->count,
+                                 .decay = t->decay};
+        if (s->copies[s->learnt[i]]) set_rows(&list[i], &s->copy_layout[s->learnt[i]]);
+    }
+    propane_status status = adamw_create(list, s->learnt_count, &s->optimiser, err);
+    mem_free(list);
+    return status;
+}
+
+static propane_status unlock_tensors(train_step *s, int count) {
+    for (int i = 0; i < count; i++) {
+        int tensor = s->learnt[i];
+        propane_buffer_unlock(s->gradients[tensor]);
+        if (s->copies[tensor]) propane_buffer_unlock(s->copies[tensor]);
+    }
+    return PROPANE_OK;
+}
+
+static propane_status lock_tensors(train_step *s, propane_error *err) {
+    for (int i = 0; i < s->learnt_count; i++) {
+        int tensor = s->learnt[i];
+        adamw_tensor *t = adamw_tensor_at(s->optimiser, i);
+        void *gradient = NULL;
+        propane_status status = propane_buffer_lock(s->gradients[tensor], false, &gradient, err);
+        if (status == PROPANE_OK && s->copies[tensor]) {
+            void *copy = NULL;
+            status = propane_buffer_lock(s->copies[tensor], true, &copy, err);
+            t->device = s->is_master[tensor] ? NULL : copy;
+            if (status != PROPANE_OK) propane_buffer_unlock(s->gradients[tensor]);
+        }
+        if (status != PROPANE_OK) {
+            unlock_tensors(s, i);
+            return status;
+        }
+        t->gradient = gradient;
+    }
+    for (int i = 0; i < s->piece_count; i++)
+        adamw_tensor_at(s->own, i)->gradient =
+            adamw_tensor_at(s->optimiser, s->pieces[i].tensor)->gradient + s->pieces[i].begin;
+    return PROPANE_OK;
+}
+
+static propane_status check_gradients(const train_step *s, propane_error *err) {
+    if (!s->spent) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "the gradients' memory was used by a forward pass since; run their batch again, or make the step "
+        "for accumulation");
+}
+
+/* What is known of a gradient: what its kernel says, and what the embedding's share has added behind it. An infinity is no
+ * answer, and of squares that are hardly numbers any more too little is left: from the smallest mean that is one, what is lost
+ * is less than the rounding. Nor where the share has taken most of it away again. */
+static propane_status read_squares(train_step *s, int index, propane_error *err) {
+    const int tensor = s->learnt[index];
+    const wire_gradient *g = &s->wiring->gradients[tensor];
+    const bool scattered = g->made == s->wiring->call_count, all = scattered && g->first == g->made;
+    adamw_tensor *t = adamw_tensor_at(s->optimiser, index);
+    void *data = NULL;
+    double said = 0;
+    t->squared = false;
+    if ((g->squares < 0 && !all) || s->plan->options.squares <= 0 || s->summed || s->own) return PROPANE_OK;
+    if (g->squares >= 0) {
+        propane_buffer *buffer = s->buffers[s->wiring->values[g->squares].buffer];
+        PROPANE_TRY(propane_buffer_lock(buffer, false, &data, err));
+        said = (double)*(const float *)data;
+        propane_buffer_unlock(buffer);
+    }
+    t->squares = scattered ? said + s->scattered[tensor] : said;
+    t->squared =
+        isfinite(said) && isfinite(t->squares) && t->squares >= fmax((double)FLT_MIN * (double)t->count, said / 4);
+    return PROPANE_OK;
+}
+
+propane_status train_step_gradient_norm(train_step *s, double *norm, propane_error *err) {
+    int64_t start = clock_ns();
+    PROPANE_TRY(check_gradients(s, err));
+    for (int i = 0; i < s->learnt_count; i++) PROPANE_TRY(read_squares(s, i, err));
+    PROPANE_TRY(lock_tensors(s, err));
+    *norm = adamw_gradient_norm(s->own ? s->own : s->optimiser);
+    unlock_tensors(s, s->learnt_count);
+    s->own_ns += clock_ns() - start;
+    return PROPANE_OK;
+}
+
+/* With adapters nothing that is a constant ever changes. */
+static bool bakes_what_is_learnt(const train_step *s) {
+    for (int i = 0; i < s->weights->count; i++)
+        if (s->trained[i]) return true;
+    return false;
+}
+
+propane_status train_step_update(train_step *s, const adamw_step *how, propane_error *err) {
+    int64_t start = clock_ns();
+    PROPANE_TRY(check_gradients(s, err));
+    PROPANE_TRY(lock_tensors(s, err));
+    adamw_update(s->own ? s->own : s->optimiser, how);
+    unlock_tensors(s, s->learnt_count);
+    propane_status status = s->own ? PROPANE_OK : step_copy_others(s, err);
+    s->own_ns += clock_ns() - start;
+    s->stale |= bakes_what_is_learnt(s);
+    return status;
+}
+
+/* The device's copies of what is not learnt: the optimiser does not know them. */
+static propane_status publish_others(train_step *s, propane_error *err) {
+    for (int i = 0; i < step_total(s); i++) {
+        const model_tensor *t = &s->weights->tensors[i];
+        if (s->trained[i] || !s->copies[i] || s->is_master[i]) continue;
+        PROPANE_TRY(propane_buffer_write(s->copies[i], &s->copy_layout[i], PROPANE_FP32,
+                                         model_weights_data(s->weights, t), t->count, err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status train_step_publish(train_step *s, propane_error *err) {
+    PROPANE_TRY(publish_others(s, err));
+    PROPANE_TRY(lock_tensors(s, err));
+    adamw_publish(s->optimiser);
+    unlock_tensors(s, s->learnt_count);
+    s->stale = true; /* from outside all may have changed */
+    return step_copy_others(s, err);
+}
+
+propane_status train_step_gradient(train_step *s, int tensor, float *out, propane_error *err) {
+    void *data = NULL;
+    PROPANE_TRY(check_gradients(s, err));
+    PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], false, &data, err));
+    memcpy(out, data, (size_t)s->weights->tensors[tensor].count * sizeof(float));
+    propane_buffer_unlock(s->gradients[tensor]);
+    return PROPANE_OK;
+}
+
+propane_status train_step_own(train_step *s, const train_piece *pieces, int count, propane_error *err) {
+    adamw_tensor *list = mem_array((size_t)count + 1, sizeof *list);
+    s->pieces = mem_array((size_t)count + 1, sizeof *s->pieces);
+    if (!list || !s->pieces) {
+        mem_free(list);
+        return propane_fail_memory(err, (size_t)count * sizeof *list);
+    }
+    memcpy(s->pieces, pieces, (size_t)count * sizeof *pieces);
+    s->piece_count = count;
+    for (int i = 0; i < count; i++) {
+        list[i] = *adamw_tensor_at(s->optimiser, pieces[i].tensor);
+        list[i].weight += pieces[i].begin;
+        list[i].moment1 += pieces[i].begin;
+        list[i].moment2 += pieces[i].begin;
+        list[i].count = pieces[i].end - pieces[i].begin;
+        list[i].device = NULL;
+    }
+    propane_status status = adamw_create(list, count, &s->own, err);
+    if (status != PROPANE_OK) s->piece_count = 0;
+    mem_free(list);
+    return status;
+}

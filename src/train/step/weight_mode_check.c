@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the proofs of the weight modes. The kernel is y = W x with whole numbers that are exact in fp16, so there is no
+ * tolerance:
+ *
+ *   inputs   matmul of two inputs, W written anew
+ *   packed   one input that holds x and, behind it, W; slices of it are multiplied
+ *   baked    a 1x1 convolution with W as a constant, compiled again
+ *   reload   the same, but the second program is the first one's compiled form with other weights
+ */
+#include "train/step/weight_mode_check.h"
+
+#include <string.h>
+
+#include "base/float16.h"
+#include "mil/build.h"
+#include "mil/ops.h"
+#include "train/step/partition.h"
+
+enum { WIDTH = 32, SPAN = 64, WEIGHTS = WIDTH * WIDTH, ACTS = WIDTH * SPAN };
+
+typedef enum proof { INPUTS, PACKED, BAKED, RELOAD, MODES } proof;
+
+static const char *const names[] = {"inputs", "packed", "baked", "reload", NULL};
+
+const char *train_prove_mode(int index) { return names[index]; }
+
+/* ---- the numbers -------------------------------------------------------------------------------------------------------- */
+
+static float weight(int set, int o, int i) { return (float)((o * 7 + i * 3 + set * 11) % 5 - 2); }
+static float act(int i, int s) { return (float)((i + 2 * s) % 7 - 3); }
+
+static float product(int set, int o, int s) {
+    float sum = 0;
+    for (int i = 0; i < WIDTH; i++) sum += weight(set, o, i) * act(i, s);
+    return sum;
+}
+
+/* ---- the kernels -------------------------------------------------------------------------------------------------------- */
+
+static mil_type shape(int64_t channels, int64_t height, int64_t width) {
+    return mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, channels, height, width});
+}
+
+static mil_value *build_inputs(mil_builder *b) {
+    mil_value *w = mil_build_param(b, "w", shape(1, WIDTH, WIDTH)), *x = mil_build_param(b, "x", shape(1, WIDTH, SPAN));
+    return mil_build_matmul(b, w, x, false, false);
+}
+
+/* Row i of the input holds x's channel i and then column i of W. */
+static mil_value *build_packed(mil_builder *b) {
+    mil_value *p = mil_build_param(b, "p", shape(WIDTH, 1, SPAN + WIDTH));
+    mil_value *x = mil_build_slice(b, p, (int64_t[]){0, 0, 0, 0}, (int64_t[]){1, WIDTH, 1, SPAN});
+    mil_value *w = mil_build_slice(b, p, (int64_t[]){0, 0, 0, SPAN}, (int64_t[]){1, WIDTH, 1, WIDTH});
+    x = mil_build_reshape(b, x, (int64_t[]){1, 1, WIDTH, SPAN}, 4);
+    w = mil_build_reshape(b, w, (int64_t[]){1, 1, WIDTH, WIDTH}, 4);
+    return mil_build_matmul(b, w, x, true, false);
+}
+
+/* `second`: another constant beside the weights, as kernels have. */
+static mil_value *build_baked(mil_builder *b, int set, bool second) {
+    uint16_t data[WEIGHTS], ones[SPAN];
+    mil_type wide = shape(1, 1, SPAN);
+    for (int k = 0; k < SPAN; k++) ones[k] = fp16_from_f32(1);
+    mil_type type = mil_type_tensor(MIL_fp16, 4, (int64_t[]){WIDTH, WIDTH, 1, 1});
+    for (int k = 0; k < WEIGHTS; k++) data[k] = fp16_from_f32(weight(set, k / WIDTH, k % WIDTH));
+    mil_value *x = mil_build_param(b, "x", shape(WIDTH, 1, SPAN)), *w = mil_build_const(b, "w", &type, data);
+    mil_value *y = mil_build_conv1x1(b, x, w);
+    return second ? mil_build_binary(b, MIL_OP_mul, y, mil_build_const(b, "ones", &wide, ones)) : y;
+}
+
+static propane_status build(proof how, int set, mil_module **out, propane_error *err) {
+    mil_builder b = {0};
+    *out = mil_module_create("weight mode");
+    if (!*out) return propane_fail_memory(err, 0);
+    mil_build_begin(&b, *out, "prove", MIL_IOS18);
+    mil_value *y = how == INPUTS   ? build_inputs(&b)
+                   : how == PACKED ? build_packed(&b)
+                                   : build_baked(&b, set, how == RELOAD);
+    mil_build_result(&b, y);
+    return mil_build_end(&b, err);
+}
+
+/* ---- running -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct rig {
+    propane_device *device;
+    propane_program *programs[2];
+    propane_buffer *buffers[3];
+    propane_request *request;
+} rig;
+
+static propane_status compile(rig *r, proof how, int set, propane_error *err) {
+    mil_module *m = NULL;
+    propane_compile_options options = {.donor = how == RELOAD && set ? r->programs[0] : NULL,
+                                       .reloadable = how == RELOAD};
+    propane_status status = build(how, set, &m, err);
+    if (status == PROPANE_OK) status = propane_program_compile(r->device, m, &options, &r->programs[set], err);
+    mil_module_free(m);
+    return status;
+}
+
+static propane_status write(propane_buffer *b, const propane_io *io, proof how, int set, propane_error *err) {
+    float values[WIDTH * (SPAN + WIDTH)];
+    int count = 0;
+    if (strcmp(io->name, "w") == 0) {
+        for (; count < WEIGHTS; count++) values[count] = weight(set, count / WIDTH, count % WIDTH);
+    } else {
+        for (int i = 0; i < WIDTH; i++) {
+            for (int s = 0; s < SPAN; s++) values[count++] = act(i, s);
+            for (int o = 0; o < WIDTH && how == PACKED; o++) values[count++] = weight(set, o, i);
+        }
+    }
+    return propane_buffer_write(b, io, PROPANE_FP32, values, count, err);
+}
+
+static propane_status compare(rig *r, const propane_program *p, const char *name, int set, propane_error *err) {
+    float y[ACTS];
+    const propane_io *io = propane_program_output(p, 0);
+    PROPANE_TRY(propane_buffer_read(r->buffers[2], io, PROPANE_FP32, y, ACTS, err));
+    for (int k = 0; k < ACTS; k++) {
+        float want = product(set, k / SPAN, k % SPAN);
+        if (y[k] == want) continue;
+        bool old = set == 1 && y[k] == product(0, k / SPAN, k % SPAN);
+        return propane_fail(err, PROPANE_ERR_DEVICE,
+                            "weights '%s' do not hold here: element (%d, %d) of a small product is %g, not %g%s", name,
+                            k / SPAN, k % SPAN, (double)y[k], (double)want,
+                            old ? ", as with the weights that were there before" : "");
+    }
+    return PROPANE_OK;
+}
+
+static propane_status make_request(rig *r, const propane_program *p, propane_error *err) {
+    propane_binding bindings[3];
+    int in = propane_program_input_count(p);
+    for (int i = 0; i < in + 1; i++) {
+        const propane_io *io = i < in ? propane_program_input(p, i) : propane_program_output(p, 0);
+        int slot = i < in ? i : 2;
+        if (!r->buffers[slot]) PROPANE_TRY(propane_buffer_create(r->device, io->bytes, &r->buffers[slot], err));
+        bindings[i] = (propane_binding){io->name, r->buffers[slot]};
+    }
+    propane_request_free(r->request);
+    r->request = NULL;
+    return propane_request_create((propane_program *)(uintptr_t)p, bindings, in + 1, &r->request, err);
+}
+
+static propane_status prove(rig *r, proof how, propane_error *err) {
+    for (int set = 0; set < 2; set++) {
+        bool again = how == BAKED || how == RELOAD;
+        if (set == 0 || again) PROPANE_TRY(compile(r, how, set, err));
+        const propane_program *p = r->programs[again ? set : 0];
+        if (set == 0 || again) PROPANE_TRY(make_request(r, p, err));
+        for (int i = 0; i < propane_program_input_count(p); i++)
+            PROPANE_TRY(write(r->buffers[i], propane_program_input(p, i), how, set, err));
+        PROPANE_TRY(propane_submit(&r->request, 1, err));
+        PROPANE_TRY(propane_wait(r->request, NULL, err));
+        PROPANE_TRY(compare(r, p, names[how], set, err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status train_prove(const char *device, const char *name, propane_error *err) {
+    int how = 0;
+    while (how < MODES && strcmp(names[how], name) != 0) how++;
+    if (how == MODES)
+        return propane_fail(err, PROPANE_ERR_INVALID, "weights '%s': the modes are inputs, packed, baked and reload",
+                            name);
+    rig r = {0};
+    propane_status status = propane_device_open(device, &r.device, err);
+    if (status == PROPANE_OK) status = prove(&r, (proof)how, err);
+    propane_request_free(r.request);
+    for (int i = 0; i < 3; i++) propane_buffer_free(r.buffers[i]);
+    for (int i = 0; i < 2; i++) propane_program_free(r.programs[i]);
+    propane_device_close(r.device);
+    return status;
+}
+
+propane_status train_prove_choose(const char *device, const char **mode, text *tried, propane_error *err) {
+    propane_device *d = NULL;
+    PROPANE_TRY(propane_device_open(device, &d, err));
+    bool unproven = propane_device_describe(d)->unproven;
+    propane_device_close(d);
+    for (int k = 0; k < PLAN_WEIGHTS_COUNT; k++) {
+        propane_error why = {0};
+        *mode = plan_weights_name((plan_weights)k);
+        if (!unproven || train_prove(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
+        text_printf(tried, "%s\n", why.text);
+    }
+    return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': no weight mode holds there:\n%s", device,
+                        tried->data ? tried->data : "");
+}
