@@ -18,7 +18,7 @@
 
 /* ---- the report --------------------------------------------------------------------------------------------------------- */
 
-static bool names_op(const char *list, const char *name) {
+static bool check_names_op(const char *list, const char *name) {
     size_t length = strlen(name);
     for (const char *at = list; *at;) {
         size_t n = strcspn(at, " ");
@@ -28,7 +28,7 @@ static bool names_op(const char *list, const char *name) {
     return false;
 }
 
-static void set_masks(chip_report *r) {
+static void check_set_masks(chip_report *r) {
     for (int i = 0; i < chip_limit_count(); i++) {
         chip_mask *m = &r->masks[i];
         for (int t = 0; t < r->target_count; t++) {
@@ -41,7 +41,7 @@ static void set_masks(chip_report *r) {
 }
 
 /* Which rows are asked about an op, by opcode: lists of row numbers, ended by -1. */
-static bool set_op_rows(chip_report *r) {
+static bool check_set_op_rows(chip_report *r) {
     int rows = chip_limit_count();
     r->op_rows = mem_array((size_t)MIL_OP_COUNT * (size_t)(rows + 1), sizeof *r->op_rows);
     if (!r->op_rows) return false;
@@ -50,7 +50,7 @@ static bool set_op_rows(chip_report *r) {
         for (int i = 0; i < rows; i++) {
             const chip_limit *l = chip_limit_get(i);
             if (l->site != CHIP_SITE_OP || !r->masks[i].any || code == MIL_OP_const) continue;
-            if (!*l->ops || names_op(l->ops, mil_op_get((mil_opcode)code)->name)) list[count++] = i;
+            if (!*l->ops || check_names_op(l->ops, mil_op_get((mil_opcode)code)->name)) list[count++] = i;
         }
         list[count] = -1;
     }
@@ -67,8 +67,8 @@ chip_report *chip_report_create(const chip_check_options *options) {
     r->arena = arena_create();
     r->masks = mem_array((size_t)chip_limit_count(), sizeof *r->masks);
     r->cells = mem_array((size_t)CHIP_ROWS * CHIP_COUNT, sizeof *r->cells);
-    if (r->masks) set_masks(r);
-    if (r->arena && r->masks && r->cells && set_op_rows(r)) return r;
+    if (r->masks) check_set_masks(r);
+    if (r->arena && r->masks && r->cells && check_set_op_rows(r)) return r;
     chip_report_free(r);
     return NULL;
 }
@@ -83,7 +83,7 @@ void chip_report_free(chip_report *r) {
     mem_free(r);
 }
 
-static void count_cells(chip_report *r, int row, const chip_mask *m, int limit) {
+static void check_count_cells(chip_report *r, int row, const chip_mask *m, int limit) {
     for (int s = CHIP_NOTE; s <= CHIP_REFUSE; s++)
         for (int t = 0; t < r->target_count; t++) {
             chip_id id = r->targets[t]->id;
@@ -94,7 +94,7 @@ static void count_cells(chip_report *r, int row, const chip_mask *m, int limit) 
         }
 }
 
-static propane_status grow(chip_report *r, propane_error *err) {
+static propane_status check_grow(chip_report *r, propane_error *err) {
     if (r->count < r->capacity) return PROPANE_OK;
     int capacity = r->capacity ? 2 * r->capacity : 64;
     chip_finding *more = mem_resize(r->findings, (size_t)capacity * sizeof *more);
@@ -110,20 +110,20 @@ typedef struct place {
     int line, column, row; /* row of the table */
 } place;
 
-static propane_status copy(chip_report *r, const char *from, const char **to, propane_error *err) {
+static propane_status check_copy(chip_report *r, const char *from, const char **to, propane_error *err) {
     *to = from ? arena_string(r->arena, from) : NULL;
     return from && !*to ? propane_fail_memory(err, strlen(from)) : PROPANE_OK;
 }
 
-static propane_status add(chip_report *r, int limit, const place *at, const char *message, propane_error *err) {
+static propane_status check_add(chip_report *r, int limit, const place *at, const char *message, propane_error *err) {
     const chip_limit *l = chip_limit_get(limit);
     chip_mask *m = &r->masks[limit];
-    count_cells(r, at->row, m, limit);
+    check_count_cells(r, at->row, m, limit);
     if (m->found++ >= r->per_limit) {
         r->suppressed++;
         return PROPANE_OK;
     }
-    PROPANE_TRY(grow(r, err));
+    PROPANE_TRY(check_grow(r, err));
     chip_finding f = {.limit = l,
                       .refused = m->by[CHIP_REFUSE],
                       .warned = m->by[CHIP_WARN],
@@ -131,31 +131,32 @@ static propane_status add(chip_report *r, int limit, const place *at, const char
                       .line = at->line,
                       .column = at->column};
     f.severity = f.refused ? CHIP_REFUSE : f.warned ? CHIP_WARN : CHIP_NOTE;
-    PROPANE_TRY(copy(r, at->source, &f.source, err));
-    PROPANE_TRY(copy(r, at->function, &f.function, err));
-    PROPANE_TRY(copy(r, at->op, &f.op, err));
-    PROPANE_TRY(copy(r, at->name, &f.name, err));
-    PROPANE_TRY(copy(r, message, &f.message, err));
+    PROPANE_TRY(check_copy(r, at->source, &f.source, err));
+    PROPANE_TRY(check_copy(r, at->function, &f.function, err));
+    PROPANE_TRY(check_copy(r, at->op, &f.op, err));
+    PROPANE_TRY(check_copy(r, at->name, &f.name, err));
+    PROPANE_TRY(check_copy(r, message, &f.message, err));
     r->findings[r->count++] = f;
     return PROPANE_OK;
 }
 
-static propane_status ask(chip_report *r, int limit, chip_view *view, const place *at, propane_error *err) {
+static propane_status check_ask(chip_report *r, int limit, chip_view *view, const place *at, propane_error *err) {
     char message[CHIP_TEXT_BYTES];
     view->limit = chip_limit_get(limit);
     if (!view->limit->check(view, message)) return PROPANE_OK;
-    return add(r, limit, at, message, err);
+    return check_add(r, limit, at, message, err);
 }
 
-static propane_status ask_site(chip_report *r, chip_site site, chip_view *view, const place *at, propane_error *err) {
+static propane_status check_ask_site(chip_report *r, chip_site site, chip_view *view, const place *at,
+                                     propane_error *err) {
     for (int i = 0; i < chip_limit_count(); i++)
-        if (chip_limit_get(i)->site == site && r->masks[i].any) PROPANE_TRY(ask(r, i, view, at, err));
+        if (chip_limit_get(i)->site == site && r->masks[i].any) PROPANE_TRY(check_ask(r, i, view, at, err));
     return PROPANE_OK;
 }
 
 /* ---- programs ----------------------------------------------------------------------------------------------------------- */
 
-static place op_place(const mil_op *op) {
+static place check_op_place(const mil_op *op) {
     return (place){op->function->module->source,
                    op->function->name,
                    op->info->name,
@@ -166,13 +167,13 @@ static place op_place(const mil_op *op) {
 }
 
 /* Constants that are attributes, such as shapes and axes, are no tensors of the engine. */
-static bool is_tensor(const mil_value *v) {
+static bool check_is_tensor(const mil_value *v) {
     if (v->type.dtype == MIL_string || v->type.rank == 0) return false;
     return !v->konst || v->type.rank > 1 || mil_dtype_is_float(v->type.dtype);
 }
 
 /* Nearly all tensors are within all bounds: one look at the largest axis and the rank spares asking each row. */
-static bool is_small(const mil_value *v) {
+static bool check_is_small(const mil_value *v) {
     if (v->type.rank > 5) return false;
     for (int i = 0; i < v->type.rank; i++)
         if (v->type.dim[i] > 16384) return false;
@@ -181,26 +182,26 @@ static bool is_small(const mil_value *v) {
 
 static propane_status check_tensor(chip_report *r, chip_view *view, const mil_value *v, const place *at,
                                    propane_error *err) {
-    if (!is_tensor(v) || is_small(v)) return PROPANE_OK;
+    if (!check_is_tensor(v) || check_is_small(v)) return PROPANE_OK;
     view->value = v;
-    return ask_site(r, CHIP_SITE_TENSOR, view, at, err);
+    return check_ask_site(r, CHIP_SITE_TENSOR, view, at, err);
 }
 
 static propane_status check_ops(chip_report *r, chip_view *view, propane_error *err) {
     int stride = chip_limit_count() + 1;
     for (const mil_op *op = view->function->first; op; op = op->next) {
-        place at = op_place(op);
+        place at = check_op_place(op);
         if (op->info->code != MIL_OP_const) r->op_counts[op->info->code]++;
         view->op = op;
         for (const int *row = r->op_rows + op->info->code * stride; *row >= 0; row++)
-            PROPANE_TRY(ask(r, *row, view, &at, err));
+            PROPANE_TRY(check_ask(r, *row, view, &at, err));
         for (int i = 0; i < op->result_count; i++) PROPANE_TRY(check_tensor(r, view, op->results[i], &at, err));
     }
     view->op = NULL;
     return PROPANE_OK;
 }
 
-static void count_uses(const mil_function *f, int *uses, int op_counts[MIL_OP_COUNT]) {
+static void check_count_uses(const mil_function *f, int *uses, int op_counts[MIL_OP_COUNT]) {
     for (const mil_op *op = f->first; op; op = op->next) {
         op_counts[op->info->code]++;
         for (int i = 0; i < op->info->param_count; i++)
@@ -213,11 +214,11 @@ propane_status chip_check_function(chip_report *r, const mil_function *f, propan
     int op_counts[MIL_OP_COUNT] = {0};
     int *uses = mem_array((size_t)f->value_count + 1, sizeof *uses);
     if (!uses) return propane_fail_memory(err, (size_t)f->value_count * sizeof *uses);
-    count_uses(f, uses, op_counts);
+    check_count_uses(f, uses, op_counts);
     chip_view view = {.module = f->module, .function = f, .uses = uses, .op_counts = op_counts};
     place at = {f->module->source, f->name, NULL, NULL, f->line, f->column, CHIP_ROW_WHOLE};
     r->checked_program = true;
-    propane_status status = ask_site(r, CHIP_SITE_FUNCTION, &view, &at, err);
+    propane_status status = check_ask_site(r, CHIP_SITE_FUNCTION, &view, &at, err);
     for (int i = 0; i < f->param_count && status == PROPANE_OK; i++) {
         const mil_value *v = f->params[i];
         place p = {at.source,     f->name, NULL, v->name, v->line ? v->line : f->line, v->line ? v->column : f->column,
@@ -232,7 +233,7 @@ propane_status chip_check_function(chip_report *r, const mil_function *f, propan
 propane_status chip_check_module(chip_report *r, const mil_module *m, propane_error *err) {
     chip_view view = {.module = m};
     place at = {.source = m->source, .row = CHIP_ROW_WHOLE};
-    PROPANE_TRY(ask_site(r, CHIP_SITE_MODULE, &view, &at, err));
+    PROPANE_TRY(check_ask_site(r, CHIP_SITE_MODULE, &view, &at, err));
     for (const mil_function *f = m->functions; f; f = f->next) PROPANE_TRY(chip_check_function(r, f, err));
     return PROPANE_OK;
 }
@@ -243,52 +244,56 @@ propane_status chip_check_request(chip_report *r, const chip_request *request, p
     const mil_function *f = request->function;
     chip_view view = {.module = f->module, .function = f, .request = request};
     place at = {.source = f->module->source, .function = f->name, .row = CHIP_ROW_WHOLE};
-    return ask_site(r, CHIP_SITE_REQUEST, &view, &at, err);
+    return check_ask_site(r, CHIP_SITE_REQUEST, &view, &at, err);
 }
 
 propane_status chip_check_process(chip_report *r, const chip_process *process, propane_error *err) {
     chip_view view = {.process = process};
     place at = {.source = "process", .row = CHIP_ROW_WHOLE};
-    return ask_site(r, CHIP_SITE_PROCESS, &view, &at, err);
+    return check_ask_site(r, CHIP_SITE_PROCESS, &view, &at, err);
 }
 
 /* ---- weight files ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t get_u64(const uint8_t *p) { return chip_get_u32(p) | (uint64_t)chip_get_u32(p + 4) << 32; }
+static uint64_t check_get_u64(const uint8_t *p) { return chip_get_u32(p) | (uint64_t)chip_get_u32(p + 4) << 32; }
 
-static bool read_record(const chip_blob *b, uint64_t offset, chip_record *out) {
+static bool check_read_record(const chip_blob *b, uint64_t offset, chip_record *out) {
     *out = (chip_record){.offset = offset};
     if (offset > b->bytes || b->bytes - offset < 64) return false;
     const uint8_t *p = b->data + offset;
-    *out =
-        (chip_record){offset, chip_get_u32(p), chip_get_u32(p + 4), get_u64(p + 8), get_u64(p + 16), get_u64(p + 24)};
+    *out = (chip_record){offset,
+                         chip_get_u32(p),
+                         chip_get_u32(p + 4),
+                         check_get_u64(p + 8),
+                         check_get_u64(p + 16),
+                         check_get_u64(p + 24)};
     return out->sentinel == CHIP_BLOB_SENTINEL;
 }
 
 /* The record behind `last` (NULL: the first one). A record with a plausible extent says where the next one can stand, a
  * malformed one does not: then every multiple of 64 is looked at. */
-static bool next_record(const chip_blob *b, const chip_record *last, chip_record *out) {
+static bool check_next_record(const chip_blob *b, const chip_record *last, chip_record *out) {
     uint64_t at = last ? last->offset + 64 : b->bytes >= 4 && chip_get_u32(b->data) == CHIP_BLOB_SENTINEL ? 0 : 64;
     if (last && last->data >= last->offset + 64 && last->data <= b->bytes && last->bytes <= b->bytes - last->data) {
         at = last->data + last->bytes;
-        if (at % CHIP_BLOB_ALIGN && read_record(b, at, out)) return true; /* written without padding */
+        if (at % CHIP_BLOB_ALIGN && check_read_record(b, at, out)) return true; /* written without padding */
     }
     for (at = (at + CHIP_BLOB_ALIGN - 1) / CHIP_BLOB_ALIGN * CHIP_BLOB_ALIGN; at < b->bytes; at += CHIP_BLOB_ALIGN)
-        if (read_record(b, at, out)) return true;
+        if (check_read_record(b, at, out)) return true;
     return false;
 }
 
 static propane_status check_records(chip_report *r, chip_blob *b, propane_error *err) {
     chip_record record, last;
     place at = {.source = b->path, .row = CHIP_ROW_WHOLE};
-    for (bool more = next_record(b, NULL, &record); more; more = next_record(b, &last, &record)) {
+    for (bool more = check_next_record(b, NULL, &record); more; more = check_next_record(b, &last, &record)) {
         b->record_count++;
         chip_view view = {.blob = b, .record = &record};
-        PROPANE_TRY(ask_site(r, CHIP_SITE_RECORD, &view, &at, err));
+        PROPANE_TRY(check_ask_site(r, CHIP_SITE_RECORD, &view, &at, err));
         last = record;
     }
     chip_view view = {.blob = b};
-    return ask_site(r, CHIP_SITE_BLOB, &view, &at, err);
+    return check_ask_site(r, CHIP_SITE_BLOB, &view, &at, err);
 }
 
 propane_status chip_check_blob_data(chip_report *r, const char *name, const uint8_t *data, size_t bytes,
@@ -315,21 +320,21 @@ typedef struct reference {
     struct reference *next;
 } reference;
 
-static const char *find_in(const char *from, const char *end, const char *word) {
+static const char *check_find_in(const char *from, const char *end, const char *word) {
     size_t n = strlen(word);
     for (; from + n <= end; from++)
         if (*from == *word && memcmp(from, word, n) == 0) return from;
     return NULL;
 }
 
-static bool read_reference(chip_report *r, const char *dir, const char *at, const char *end, reference *out) {
+static bool check_read_reference(chip_report *r, const char *dir, const char *at, const char *end, reference *out) {
     static const char prefix[] = "\"@model_path/";
     const char *stop = end - at > 4096 ? at + 4096 : end; /* one statement, not the rest of a large file */
-    const char *open = find_in(at, stop, prefix);
+    const char *open = check_find_in(at, stop, prefix);
     const char *name = open ? open + sizeof prefix - 1 : NULL;
     const char *close = name ? memchr(name, '"', (size_t)(stop - name)) : NULL;
-    const char *word = close ? find_in(close, stop, "offset") : NULL;
-    if (!word || find_in(name, close, "..")) return false;
+    const char *word = close ? check_find_in(close, stop, "offset") : NULL;
+    if (!word || check_find_in(name, close, "..")) return false;
     while (word < stop && (*word < '0' || *word > '9') && *word != ';') {
         if (*word == 'u' && stop - word > 6 && memcmp(word, "uint64", 6) == 0)
             word += 6;
@@ -342,14 +347,14 @@ static bool read_reference(chip_report *r, const char *dir, const char *at, cons
     return out->file != NULL;
 }
 
-static reference *find_references(chip_report *r, const char *path, const char *data, size_t length) {
+static reference *check_find_references(chip_report *r, const char *path, const char *data, size_t length) {
     const char *slash = strrchr(path, '/'), *end = data + length;
     const char *dir = slash ? arena_string_n(r->arena, path, (size_t)(slash - path)) : ".";
     reference *list = NULL, **tail = &list;
     int line = 1;
     const char *counted = data, *line_start = data;
     if (!dir) return NULL;
-    for (const char *at = data; (at = find_in(at, end, "BLOBFILE")) != NULL; at += 8) {
+    for (const char *at = data; (at = check_find_in(at, end, "BLOBFILE")) != NULL; at += 8) {
         for (; counted < at; counted++)
             if (*counted == '\n') {
                 line++;
@@ -359,7 +364,7 @@ static reference *find_references(chip_report *r, const char *path, const char *
         if (!ref) return list;
         ref->line = line;
         ref->column = (int)(at - line_start) + 1;
-        if (!read_reference(r, dir, at, end, ref) || !file_exists(ref->file)) continue;
+        if (!check_read_reference(r, dir, at, end, ref) || !file_exists(ref->file)) continue;
         *tail = ref;
         tail = &ref->next;
     }
@@ -375,10 +380,10 @@ static propane_status check_file_references(chip_report *r, const char *path, co
     for (const reference *ref = list; ref && status == PROPANE_OK; ref = ref->next) {
         if (strcmp(ref->file, file) != 0) continue;
         chip_record record;
-        (void)read_record(&b, ref->offset, &record);
+        (void)check_read_record(&b, ref->offset, &record);
         chip_view view = {.blob = &b, .record = &record, .offset = ref->offset};
         place at = {.source = path, .line = ref->line, .column = ref->column, .row = CHIP_ROW_WHOLE};
-        status = ask_site(r, CHIP_SITE_REFERENCE, &view, &at, err);
+        status = check_ask_site(r, CHIP_SITE_REFERENCE, &view, &at, err);
     }
     if (status == PROPANE_OK) status = check_records(r, &b, err);
     file_map_close(&map);
@@ -396,7 +401,8 @@ static propane_status check_references(chip_report *r, const char *path, const r
 }
 
 /* The reader's message begins with "PATH:LINE:COLUMN: " where it knows the place. */
-static propane_status add_refused_text(chip_report *r, const char *path, const char *message, propane_error *err) {
+static propane_status check_add_refused_text(chip_report *r, const char *path, const char *message,
+                                             propane_error *err) {
     size_t n = strlen(path);
     int line = 0, column = 0, used = 0;
     const char *rest = message;
@@ -404,7 +410,7 @@ static propane_status add_refused_text(chip_report *r, const char *path, const c
         rest += n + (size_t)used;
     chip_view view = {.text = rest};
     place at = {.source = path, .line = line, .column = column, .row = CHIP_ROW_WHOLE};
-    return ask_site(r, CHIP_SITE_TEXT, &view, &at, err);
+    return check_ask_site(r, CHIP_SITE_TEXT, &view, &at, err);
 }
 
 static propane_status check_text(chip_report *r, const char *path, const char *data, size_t length,
@@ -415,15 +421,16 @@ static propane_status check_text(chip_report *r, const char *path, const char *d
     propane_status status = mil_parse_file(path, &m, &why);
     if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
     if (status != PROPANE_OK)
-        status = add_refused_text(r, path, why.text, err);
+        status = check_add_refused_text(r, path, why.text, err);
     else
         status = chip_check_module(r, m, err);
     mil_module_free(m);
-    if (status == PROPANE_OK && length) status = check_references(r, path, find_references(r, path, data, length), err);
+    if (status == PROPANE_OK && length)
+        status = check_references(r, path, check_find_references(r, path, data, length), err);
     return status;
 }
 
-static bool is_text(const char *path, const char *data, size_t length) {
+static bool check_is_text(const char *path, const char *data, size_t length) {
     if (text_ends_with(path, ".mil")) return true;
     return length > 0 && memchr(data, 0, length < 512 ? length : 512) == NULL;
 }
@@ -455,8 +462,8 @@ propane_status chip_check_file(chip_report *r, const char *path, propane_error *
         file_map_close(&map);
         return check_package(r, path, err);
     }
-    propane_status status =
-        is_text(path, data, map.bytes) ? check_text(r, path, data, map.bytes, err) : chip_check_blob(r, path, err);
+    propane_status status = check_is_text(path, data, map.bytes) ? check_text(r, path, data, map.bytes, err)
+                                                                 : chip_check_blob(r, path, err);
     file_map_close(&map);
     return status;
 }

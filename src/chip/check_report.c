@@ -26,7 +26,7 @@ int chip_report_worst(const chip_report *r) {
 
 /* ---- text --------------------------------------------------------------------------------------------------------------- */
 
-static void print_chips(const chip_report *r, uint64_t bits, const char *title, text *out) {
+static void check_report_print_chips(const chip_report *r, uint64_t bits, const char *title, text *out) {
     const char *separator = title;
     int count = 0;
     for (int t = 0; t < r->target_count; t++) count += (int)(bits >> r->targets[t]->id & 1);
@@ -42,7 +42,7 @@ static void print_chips(const chip_report *r, uint64_t bits, const char *title, 
     }
 }
 
-static void print_finding(const chip_report *r, const chip_finding *f, text *out) {
+static void check_report_print_finding(const chip_report *r, const chip_finding *f, text *out) {
     text_append(out, f->source);
     if (f->line) text_printf(out, ":%d:%d", f->line, f->column);
     text_printf(out, ": %s %s: ", chip_severity_name(f->severity), f->limit->id);
@@ -51,15 +51,15 @@ static void print_finding(const chip_report *r, const chip_finding *f, text *out
     else if (f->function)
         text_printf(out, "function '%s': ", f->function);
     text_printf(out, "%s\n    rule: %s\n    ", f->message, f->limit->sentence);
-    print_chips(r, f->refused, "refused on: ", out);
+    check_report_print_chips(r, f->refused, "refused on: ", out);
     if (f->refused && (f->warned || f->noted)) text_append(out, "; ");
-    print_chips(r, f->warned, "warning on: ", out);
-    print_chips(r, f->noted, "note on: ", out);
+    check_report_print_chips(r, f->warned, "warning on: ", out);
+    check_report_print_chips(r, f->noted, "note on: ", out);
     text_printf(out, "\n    %s: %s\n    fix: %s\n", chip_evidence_name(f->limit->evidence), f->limit->source,
                 f->limit->fix);
 }
 
-static const char *cell_text(const chip_cell *c, char out[32]) {
+static const char *check_report_cell_text(const chip_cell *c, char out[32]) {
     for (int s = CHIP_REFUSE; s >= CHIP_NOTE; s--)
         if (c->count[s]) {
             snprintf(out, 32, "%s %s",
@@ -72,25 +72,27 @@ static const char *cell_text(const chip_cell *c, char out[32]) {
     return "-";
 }
 
-static bool same_column(const chip_report *r, int a, int b) {
+static bool check_report_same_column(const chip_report *r, int a, int b) {
     for (int row = 0; row < CHIP_ROWS; row++) {
         char x[32], y[32];
         const chip_cell *cells = &r->cells[row * CHIP_COUNT];
-        if (strcmp(cell_text(&cells[r->targets[a]->id], x), cell_text(&cells[r->targets[b]->id], y)) != 0) return false;
+        if (strcmp(check_report_cell_text(&cells[r->targets[a]->id], x),
+                   check_report_cell_text(&cells[r->targets[b]->id], y)) != 0)
+            return false;
     }
     return true;
 }
 
 /* Chips of which the same is said share a column, under the name of the first; `group[t]`: that first one. */
-static void group_columns(const chip_report *r, int group[CHIP_COUNT]) {
+static void check_report_group_columns(const chip_report *r, int group[CHIP_COUNT]) {
     for (int t = 0; t < r->target_count; t++) {
         group[t] = t;
         for (int first = 0; first < t && group[t] == t; first++)
-            if (group[first] == first && same_column(r, first, t)) group[t] = first;
+            if (group[first] == first && check_report_same_column(r, first, t)) group[t] = first;
     }
 }
 
-static void print_heads(const chip_report *r, const int group[CHIP_COUNT], text *out) {
+static void check_report_print_heads(const chip_report *r, const int group[CHIP_COUNT], text *out) {
     for (int t = 0; t < r->target_count; t++) {
         char head[32];
         int others = 0;
@@ -105,12 +107,12 @@ static void print_heads(const chip_report *r, const int group[CHIP_COUNT], text 
     text_append(out, "\n");
 }
 
-static void print_table(const chip_report *r, text *out) {
+static void check_report_print_table(const chip_report *r, text *out) {
     int group[CHIP_COUNT];
     char cell[32];
-    group_columns(r, group);
+    check_report_group_columns(r, group);
     text_printf(out, "\n%-28s %6s", "op", "count");
-    print_heads(r, group, out);
+    check_report_print_heads(r, group, out);
     for (int row = 0; row < CHIP_ROWS; row++) {
         if (row < MIL_OP_COUNT && !r->op_counts[row]) continue;
         if (row < MIL_OP_COUNT)
@@ -119,13 +121,14 @@ static void print_table(const chip_report *r, text *out) {
             text_printf(out, "%-28s %6s", r->checked_program ? "(program)" : "(file)", "");
         for (int t = 0; t < r->target_count; t++)
             if (group[t] == t)
-                text_printf(out, " %-11s", cell_text(&r->cells[row * CHIP_COUNT + (int)r->targets[t]->id], cell));
+                text_printf(out, " %-11s",
+                            check_report_cell_text(&r->cells[row * CHIP_COUNT + (int)r->targets[t]->id], cell));
         text_append(out, "\n");
     }
 }
 
 /* Rules that refuse on a chip, in the order of the table of limits. */
-static void print_refusing(const chip_report *r, const chip *c, text *out) {
+static void check_report_print_refusing(const chip_report *r, const chip *c, text *out) {
     const char *separator = " ";
     for (int i = 0; i < chip_limit_count(); i++)
         if (r->masks[i].found && r->masks[i].by[CHIP_REFUSE] >> c->id & 1) {
@@ -135,9 +138,9 @@ static void print_refusing(const chip_report *r, const chip *c, text *out) {
 }
 
 void chip_report_print(const chip_report *r, text *out) {
-    for (int i = 0; i < r->count; i++) print_finding(r, &r->findings[i], out);
+    for (int i = 0; i < r->count; i++) check_report_print_finding(r, &r->findings[i], out);
     if (r->suppressed) text_printf(out, "%d more findings of these rules are not shown\n", r->suppressed);
-    print_table(r, out);
+    check_report_print_table(r, out);
     text_append(out, "\n");
     for (int t = 0; t < r->target_count; t++) {
         const chip *c = r->targets[t];
@@ -145,7 +148,7 @@ void chip_report_print(const chip_report *r, text *out) {
         text_printf(out, "%-9s ", c->name);
         if (n[CHIP_REFUSE]) {
             text_append(out, "refused by");
-            print_refusing(r, c, out);
+            check_report_print_refusing(r, c, out);
         } else {
             text_append(out, "no known rule refuses it");
         }
@@ -156,35 +159,35 @@ void chip_report_print(const chip_report *r, text *out) {
 
 /* ---- JSON --------------------------------------------------------------------------------------------------------------- */
 
-static void set_text(json_t *object, const char *key, const char *value) {
+static void check_report_set_text(json_t *object, const char *key, const char *value) {
     if (value) (void)json_object_set_new(object, key, json_stringn_nocheck(value, strlen(value)));
 }
 
-static json_t *chips_json(const chip_report *r, uint64_t bits) {
+static json_t *check_report_chips_json(const chip_report *r, uint64_t bits) {
     json_t *list = json_array();
     for (int t = 0; t < r->target_count; t++)
         if (bits >> r->targets[t]->id & 1) (void)json_array_append_new(list, json_string(r->targets[t]->name));
     return list;
 }
 
-static json_t *finding_json(const chip_report *r, const chip_finding *f) {
+static json_t *check_report_finding_json(const chip_report *r, const chip_finding *f) {
     json_t *o = json_object();
-    set_text(o, "rule", f->limit->id);
-    set_text(o, "severity", chip_severity_name(f->severity));
-    set_text(o, "file", f->source);
+    check_report_set_text(o, "rule", f->limit->id);
+    check_report_set_text(o, "severity", chip_severity_name(f->severity));
+    check_report_set_text(o, "file", f->source);
     (void)json_object_set_new(o, "line", json_integer(f->line));
     (void)json_object_set_new(o, "column", json_integer(f->column));
-    set_text(o, "function", f->function);
-    set_text(o, "op", f->op);
-    set_text(o, "name", f->name);
-    set_text(o, "message", f->message);
-    set_text(o, "sentence", f->limit->sentence);
-    set_text(o, "evidence", chip_evidence_name(f->limit->evidence));
-    set_text(o, "source", f->limit->source);
-    set_text(o, "fix", f->limit->fix);
-    (void)json_object_set_new(o, "refused", chips_json(r, f->refused));
-    (void)json_object_set_new(o, "warned", chips_json(r, f->warned));
-    (void)json_object_set_new(o, "noted", chips_json(r, f->noted));
+    check_report_set_text(o, "function", f->function);
+    check_report_set_text(o, "op", f->op);
+    check_report_set_text(o, "name", f->name);
+    check_report_set_text(o, "message", f->message);
+    check_report_set_text(o, "sentence", f->limit->sentence);
+    check_report_set_text(o, "evidence", chip_evidence_name(f->limit->evidence));
+    check_report_set_text(o, "source", f->limit->source);
+    check_report_set_text(o, "fix", f->limit->fix);
+    (void)json_object_set_new(o, "refused", check_report_chips_json(r, f->refused));
+    (void)json_object_set_new(o, "warned", check_report_chips_json(r, f->warned));
+    (void)json_object_set_new(o, "noted", check_report_chips_json(r, f->noted));
     return o;
 }
 
@@ -193,14 +196,15 @@ json_t *chip_report_json(const chip_report *r) {
     for (int t = 0; t < r->target_count; t++) {
         const int *n = r->totals[r->targets[t]->id];
         json_t *c = json_object();
-        set_text(c, "chip", r->targets[t]->name);
-        set_text(c, "verdict", n[CHIP_REFUSE] ? "refused" : "no known rule refuses it");
+        check_report_set_text(c, "chip", r->targets[t]->name);
+        check_report_set_text(c, "verdict", n[CHIP_REFUSE] ? "refused" : "no known rule refuses it");
         (void)json_object_set_new(c, "refusals", json_integer(n[CHIP_REFUSE]));
         (void)json_object_set_new(c, "warnings", json_integer(n[CHIP_WARN]));
         (void)json_object_set_new(c, "notes", json_integer(n[CHIP_NOTE]));
         (void)json_array_append_new(chips, c);
     }
-    for (int i = 0; i < r->count; i++) (void)json_array_append_new(findings, finding_json(r, &r->findings[i]));
+    for (int i = 0; i < r->count; i++)
+        (void)json_array_append_new(findings, check_report_finding_json(r, &r->findings[i]));
     if (root) {
         (void)json_object_set_new(root, "chips", chips);
         (void)json_object_set_new(root, "findings", findings);
@@ -211,12 +215,12 @@ json_t *chip_report_json(const chip_report *r) {
 
 /* ---- the rules ---------------------------------------------------------------------------------------------------------- */
 
-static void print_os(const chip_limit *l, text *out) {
+static void check_report_print_os(const chip_limit *l, text *out) {
     if (l->os_min) text_printf(out, ", macOS %d.%d and later", l->os_min / 100, l->os_min % 100);
     if (l->os_max) text_printf(out, ", macOS up to %d.%d", l->os_max / 100, l->os_max % 100);
 }
 
-static void print_limit(const chip_limit *l, text *out) {
+static void check_report_print_limit(const chip_limit *l, text *out) {
     text_printf(out, "### %s\n\n%s\n\n", l->id, l->sentence);
     if (l->site != CHIP_SITE_FACT) {
         text_printf(out, "- %s on: %s",
@@ -225,13 +229,13 @@ static void print_limit(const chip_limit *l, text *out) {
                                                : "note",
                     l->chips);
         if (*l->also) text_printf(out, "; warns on: %s", l->also);
-        print_os(l, out);
+        check_report_print_os(l, out);
         text_append(out, "\n");
     }
     text_printf(out, "- %s: %s\n- fix: %s\n\n", chip_evidence_name(l->evidence), l->source, l->fix);
 }
 
-static void print_chip_table(text *out) {
+static void check_report_print_chip_table(text *out) {
     text_append(out, "## Chips\n\nFigures in brackets are inferred, those with a question mark disputed; "
                      "`src/chip/chips.def` has the source of "
                      "each.\n\n| chip | name | design |");
@@ -272,11 +276,12 @@ void chip_limits_markdown(text *out) {
         "FILE` applies them. That no rule refuses a program does not mean that it runs.\n\n"
         "Generations: h12 A13; h13 A14, M1; h14 A15, M2; h15 A16, M3; h16 A17 Pro, M4; h17 A18, M5; h18 "
         "A19, M6; h19 A20.\n\n");
-    print_chip_table(out);
+    check_report_print_chip_table(out);
     for (int s = 0; s < 5; s++) {
         text_printf(out, "\n## %s\n\n", titles[s]);
         for (int i = 0; i < chip_limit_count(); i++)
-            if (strcmp(chip_limit_scope(chip_limit_get(i)), scopes[s]) == 0) print_limit(chip_limit_get(i), out);
+            if (strcmp(chip_limit_scope(chip_limit_get(i)), scopes[s]) == 0)
+                check_report_print_limit(chip_limit_get(i), out);
     }
 }
 
@@ -285,18 +290,18 @@ json_t *chip_limits_json(void) {
     for (int i = 0; i < chip_limit_count(); i++) {
         const chip_limit *l = chip_limit_get(i);
         json_t *o = json_object();
-        set_text(o, "rule", l->id);
-        set_text(o, "scope", chip_limit_scope(l));
-        set_text(o, "severity", chip_severity_name(l->severity));
-        set_text(o, "chips", l->chips);
-        set_text(o, "warns_also", l->also);
+        check_report_set_text(o, "rule", l->id);
+        check_report_set_text(o, "scope", chip_limit_scope(l));
+        check_report_set_text(o, "severity", chip_severity_name(l->severity));
+        check_report_set_text(o, "chips", l->chips);
+        check_report_set_text(o, "warns_also", l->also);
         (void)json_object_set_new(o, "os_min", json_integer(l->os_min));
         (void)json_object_set_new(o, "os_max", json_integer(l->os_max));
         (void)json_object_set_new(o, "value", json_real(l->value));
-        set_text(o, "evidence", chip_evidence_name(l->evidence));
-        set_text(o, "sentence", l->sentence);
-        set_text(o, "source", l->source);
-        set_text(o, "fix", l->fix);
+        check_report_set_text(o, "evidence", chip_evidence_name(l->evidence));
+        check_report_set_text(o, "sentence", l->sentence);
+        check_report_set_text(o, "source", l->source);
+        check_report_set_text(o, "fix", l->fix);
         (void)json_array_append_new(list, o);
     }
     return list;

@@ -44,7 +44,7 @@ const char *chip_field_unit(chip_field field) { return fields[field].unit; }
 const char *chip_field_text(chip_field field) { return fields[field].text; }
 
 /* Equal but for case and for what stands between the words. */
-static bool same_name(const char *a, const char *b, size_t length) {
+static bool chip_same_name(const char *a, const char *b, size_t length) {
     size_t i = 0;
     for (; i < length && b[i]; i++) {
         int x = tolower((unsigned char)a[i]), y = tolower((unsigned char)b[i]);
@@ -54,16 +54,16 @@ static bool same_name(const char *a, const char *b, size_t length) {
     return i == length && !b[i];
 }
 
-static const chip *find(const char *name, size_t length) {
+static const chip *chip_do_find(const char *name, size_t length) {
     if (length == 0) return NULL;
     for (int i = 0; i < CHIP_COUNT; i++)
-        if (same_name(name, chips[i].name, length)) return &chips[i];
+        if (chip_same_name(name, chips[i].name, length)) return &chips[i];
     for (int i = 0; i < CHIP_COUNT; i++)
-        if (same_name(name, chips[i].arch, length)) return &chips[i];
+        if (chip_same_name(name, chips[i].arch, length)) return &chips[i];
     return NULL;
 }
 
-static propane_status unknown(const char *name, size_t length, propane_error *err) {
+static propane_status chip_unknown(const char *name, size_t length, propane_error *err) {
     char known[400] = "";
     size_t used = 0;
     for (int i = 0; i < CHIP_COUNT; i++)
@@ -73,11 +73,11 @@ static propane_status unknown(const char *name, size_t length, propane_error *er
 }
 
 propane_status chip_find(const char *name, const chip **out, propane_error *err) {
-    *out = find(name, strlen(name));
-    return *out ? PROPANE_OK : unknown(name, strlen(name), err);
+    *out = chip_do_find(name, strlen(name));
+    return *out ? PROPANE_OK : chip_unknown(name, strlen(name), err);
 }
 
-static void add_chip(const chip *c, const chip *out[CHIP_COUNT], int *count) {
+static void chip_add_chip(const chip *c, const chip *out[CHIP_COUNT], int *count) {
     for (int i = 0; i < *count; i++)
         if (out[i] == c) return;
     out[(*count)++] = c;
@@ -93,14 +93,14 @@ propane_status chip_find_list(const char *names, const chip *out[CHIP_COUNT], in
         }
         size_t word = length;
         while (word && at[word - 1] == ' ') word--;
-        bool macs = same_name(at, "all", word), phones = same_name(at, "all-a", word);
+        bool macs = chip_same_name(at, "all", word), phones = chip_same_name(at, "all-a", word);
         if (macs || phones) {
             for (int i = 0; i < CHIP_COUNT; i++)
-                if (chips[i].is_phone == phones) add_chip(&chips[i], out, count);
+                if (chips[i].is_phone == phones) chip_add_chip(&chips[i], out, count);
         } else {
-            const chip *c = find(at, word);
-            if (!c) return unknown(at, word, err);
-            add_chip(c, out, count);
+            const chip *c = chip_do_find(at, word);
+            if (!c) return chip_unknown(at, word, err);
+            chip_add_chip(c, out, count);
         }
         if (!at[length]) return PROPANE_OK;
         at += length + 1;
@@ -110,8 +110,8 @@ propane_status chip_find_list(const char *names, const chip *out[CHIP_COUNT], in
 bool chip_listed(const char *list, const chip *c) {
     for (const char *at = list; *at;) {
         size_t n = strcspn(at, " ");
-        if (same_name(at, "all", n) || same_name(at, c->name, n) ||
-            same_name(at, chip_generation_name(c->generation), n))
+        if (chip_same_name(at, "all", n) || chip_same_name(at, c->name, n) ||
+            chip_same_name(at, chip_generation_name(c->generation), n))
             return true;
         at += n + (at[n] == ' ');
     }

@@ -79,13 +79,13 @@ uint32_t cost_hash(const char *text, size_t length) {
 
 /* ---- the formula -------------------------------------------------------------------------------------------------- */
 
-static double engines_of(const cost_call *c, double pixels) {
+static double cost_model_engines_of(const cost_call *c, double pixels) {
     if (c->chip != CHIP_m6) return 1;
     return c->engines > 0 ? c->engines : pixels > 128 ? 2 : 1;
 }
 
-static double compute_ms(const cost_call *c, const cost_constants *q) {
-    double pixels = fmax(c->pixels, 1), engines = engines_of(c, pixels), lanes = 32 * engines;
+static double cost_model_compute_ms(const cost_call *c, const cost_constants *q) {
+    double pixels = fmax(c->pixels, 1), engines = cost_model_engines_of(c, pixels), lanes = 32 * engines;
     double rate = q->tflops * 1e9 * engines * (c->both_int8 ? q->int8 : 1);
     if (c->cin > 0) {
         double used = c->cin * c->kernel / 128;
@@ -96,37 +96,37 @@ static double compute_ms(const cost_call *c, const cost_constants *q) {
     return c->flops / rate;
 }
 
-static bool is_multiple(double v, double of) { return v > 0 && fmod(v, of) == 0; }
+static bool cost_model_is_multiple(double v, double of) { return v > 0 && fmod(v, of) == 0; }
 
-static double weights_ms(const cost_call *c, const cost_constants *q, double layers) {
+static double cost_model_weights_ms(const cost_call *c, const cost_constants *q, double layers) {
     double pixels = fmax(c->pixels, 1), one = c->slope ? c->weight_bytes : c->weight_bytes / c->layers;
     double loads = c->shared && one <= 1.05 * MIB ? 1 : layers;
     double tiles = one > MIB ? fmax(1, ceil(c->cin * pixels * 2 / MIB)) : 1;
-    bool power = c->kernel == 1 && is_multiple(c->cin, 4096) && fmod(c->cout, 4096) == 0 && c->cout <= 8192 &&
-                 c->kind != COST_MATMUL;
+    bool power = c->kernel == 1 && cost_model_is_multiple(c->cin, 4096) && fmod(c->cout, 4096) == 0 &&
+                 c->cout <= 8192 && c->kind != COST_MATMUL;
     double ms = loads * one / 1e6 * (1 / (power ? q->pow2 : q->stream) + (tiles - 1) / q->again);
     if (c->lut_bits > 0) ms = fmax(ms, c->cin * c->cout * c->kernel * layers / (q->decode * 1e9));
     return ms;
 }
 
-static double formula(const cost_call *c, cost_time *out) {
+static double cost_model_formula(const cost_call *c, cost_time *out) {
     const cost_constants *q = &constants[c->chip];
     const double t0[] = {q->t0_direct, q->t0_e5rt, q->t0_coreml, q->t0_linux};
     const double io[] = {q->io_direct, q->io_e5rt, q->io_coreml, q->io_direct};
     double layers = c->slope ? 1 : c->layers;
     out->fixed_ms = c->slope ? 0 : c->task ? 0.02 : t0[c->path];
     out->layers_ms = q->layer_us * 1e-3 * (layers - 1);
-    out->compute_ms = compute_ms(c, q);
-    out->weights_ms = weights_ms(c, q, layers);
+    out->compute_ms = cost_model_compute_ms(c, q);
+    out->weights_ms = cost_model_weights_ms(c, q, layers);
     out->io_ms = c->slope || c->task ? 0 : c->io_bytes / 1e6 / io[c->path];
     return out->fixed_ms + out->layers_ms + fmax(out->compute_ms, out->weights_ms) + out->io_ms;
 }
 
 /* ---- the correction ------------------------------------------------------------------------------------------------ */
 
-static double axis(double v) { return rint(log2(fmax(v, 1e-3)) * 100) / 100; }
+static double cost_model_axis(double v) { return rint(log2(fmax(v, 1e-3)) * 100) / 100; }
 
-static double similarity(const cost_call *c, const double at[AXES], const published *p) {
+static double cost_model_similarity(const cost_call *c, const double at[AXES], const published *p) {
     double square = 0, factor = 1;
     for (int i = 0; i < AXES; i++) {
         double d = (at[i] - p->place[i] / 100.0) / scale[i];
@@ -147,23 +147,23 @@ static double similarity(const cost_call *c, const double at[AXES], const publis
 
 void cost_call_parts(const cost_call *c, cost_time *out) {
     *out = (cost_time){.correction = 1};
-    out->ms = formula(c, out);
+    out->ms = cost_model_formula(c, out);
 }
 
 void cost_call_time(const cost_call *c, cost_time *out) {
     *out = (cost_time){0};
-    const double at[AXES] = {axis(c->flops + 1),       axis(c->weight_bytes + 1024),
-                             axis(c->io_bytes + 1024), axis(c->pixels + 1),
-                             axis(c->cin + 1),         axis(c->cout + 1),
-                             axis(c->layers),          axis(c->kernel)};
+    const double at[AXES] = {cost_model_axis(c->flops + 1),       cost_model_axis(c->weight_bytes + 1024),
+                             cost_model_axis(c->io_bytes + 1024), cost_model_axis(c->pixels + 1),
+                             cost_model_axis(c->cin + 1),         cost_model_axis(c->cout + 1),
+                             cost_model_axis(c->layers),          cost_model_axis(c->kernel)};
     double sum = 0;
     for (size_t i = 0; i < COUNT(points); i++) {
-        double s = similarity(c, at, &points[i]);
+        double s = cost_model_similarity(c, at, &points[i]);
         sum += s * (double)points[i].alpha;
         out->similarity = fmax(out->similarity, s);
     }
     out->correction = exp(sum);
-    out->ms = formula(c, out) * out->correction;
+    out->ms = cost_model_formula(c, out) * out->correction;
     size_t band = 0;
     while (band + 1 < COUNT(bands) && out->similarity < bands[band].similarity) band++;
     out->typical = bands[band].median;

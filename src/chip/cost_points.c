@@ -40,8 +40,8 @@ static const char *const column_names[COL_COUNT] = {"id",        "chip",       "
 #define MAX_FIELDS 64
 
 /* Splits the record at *at into terminated fields, in place; a quote inside a quoted field is written twice. */
-static propane_status next_record(char **at, char *end, const char *name, int *line, char *fields[MAX_FIELDS],
-                                  int *count, propane_error *err) {
+static propane_status cost_points_next_record(char **at, char *end, const char *name, int *line,
+                                              char *fields[MAX_FIELDS], int *count, propane_error *err) {
     char *in = *at, *out = *at;
     int first = *line;
     *count = 0;
@@ -80,16 +80,16 @@ static propane_status next_record(char **at, char *end, const char *name, int *l
 
 /* ---- what a row says ------------------------------------------------------------------------------------------------- */
 
-static bool contains(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
+static bool cost_points_contains(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
 
-static double number(const char *text) {
+static double cost_points_number(const char *text) {
     char *end;
     double v = strtod(text, &end);
     return *text && !*end && isfinite(v) ? fmin(v, 1e18) : 0; /* no table has more; products stay finite */
 }
 
 /* "Cin=512": the number behind NAME=, which no letter precedes. */
-static double field(const char *shape, const char *name, double standard) {
+static double cost_points_field(const char *shape, const char *name, double standard) {
     size_t n = strlen(name);
     for (const char *at = shape; (at = strstr(at, name)); at++) {
         if (at[n] != '=' || (at > shape && isalpha((unsigned char)at[-1])) || !isdigit((unsigned char)at[n + 1]))
@@ -105,7 +105,7 @@ static double field(const char *shape, const char *name, double standard) {
 }
 
 /* "k=9x1" */
-static bool kernel_not_square(const char *shape) {
+static bool cost_points_kernel_not_square(const char *shape) {
     const char *at = strstr(shape, "k=");
     if (!at) return false;
     at += 2;
@@ -115,9 +115,9 @@ static bool kernel_not_square(const char *shape) {
 }
 
 /* The number in front of "-bit lut"; 0: there is none. */
-static double table_bits(const char *dtype) {
+static double cost_points_table_bits(const char *dtype) {
     const char *at = strcasestr(dtype, "-bit lut");
-    if (!at) return contains(dtype, "int4-lut") || contains(dtype, "4-bit w") ? 4 : 0;
+    if (!at) return cost_points_contains(dtype, "int4-lut") || cost_points_contains(dtype, "4-bit w") ? 4 : 0;
     const char *start = at;
     while (start > dtype && (isdigit((unsigned char)start[-1]) || start[-1] == '.')) start--;
     return fmin(strtod(start, NULL), 64);
@@ -150,101 +150,106 @@ static const struct {
     {COL_shape, "kw=", "kernel not square"},
 };
 
-static int index_of(const char *name, const char *(*get)(int), int count) {
+static int cost_points_index_of(const char *name, const char *(*get)(int), int count) {
     for (int i = 0; i < count; i++)
         if (strcmp(name, get(i)) == 0) return i;
     return -1;
 }
 
-static const char *path_at(int i) { return cost_path_name((cost_path)i); }
-static const char *kind_at(int i) { return cost_kind_name((cost_kind)i); }
+static const char *cost_points_path_at(int i) { return cost_path_name((cost_path)i); }
+static const char *cost_points_kind_at(int i) { return cost_kind_name((cost_kind)i); }
 
 /* "M1 Max (published as M1/H13)" is an M1 Max. */
-static const chip *chip_of(const char *name) {
+static const chip *cost_points_chip_of(const char *name) {
     const chip *c = NULL;
     if (strncmp(name, "M1 Max", 6) == 0) name = "M1 Max";
     return chip_find(name, &c, NULL) == PROPANE_OK && strcasecmp(c->title, name) == 0 ? c : NULL;
 }
 
-static const char *why_not(char *const row[COL_COUNT], const chip *c, int path, int kind, double ms) {
+static const char *cost_points_why_not(char *const row[COL_COUNT], const chip *c, int path, int kind, double ms) {
     if (strcmp(row[COL_workload], "sdpa") == 0) return "attention: the sources time different sets of operations";
     if (kind < 0) return "not a single program";
     if (!c || path < 0) return "chip or path not known";
     if (ms <= 0) return "no latency published";
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
-        if (contains(row[reasons[i].column], reasons[i].word)) return reasons[i].reason;
-    if (contains(row[COL_dtype], "lut") && path == COST_COREML && contains(row[COL_note], "core ml;"))
+        if (cost_points_contains(row[reasons[i].column], reasons[i].word)) return reasons[i].reason;
+    if (cost_points_contains(row[COL_dtype], "lut") && path == COST_COREML &&
+        cost_points_contains(row[COL_note], "core ml;"))
         return "quantised mixture";
-    if (kernel_not_square(row[COL_shape])) return "kernel not square";
+    if (cost_points_kernel_not_square(row[COL_shape])) return "kernel not square";
     if (kind == COST_SOFTMAX && strstr(row[COL_shape], "channels")) return "normalisation";
     if (path == COST_DIRECT && strstr(row[COL_shape], "H=1,W=1,")) return "single pixel, published below every floor";
-    if (contains(row[COL_note], "qos ") && !contains(row[COL_note], "qos 21")) return "unusual quality of service";
+    if (cost_points_contains(row[COL_note], "qos ") && !cost_points_contains(row[COL_note], "qos 21"))
+        return "unusual quality of service";
     bool stream = kind == COST_ELEMENTWISE || kind == COST_SOFTMAX;
-    if ((stream ? number(row[COL_bytes_in]) + number(row[COL_bytes_out]) : number(row[COL_flops])) <= 0)
+    if ((stream ? cost_points_number(row[COL_bytes_in]) + cost_points_number(row[COL_bytes_out])
+                : cost_points_number(row[COL_flops])) <= 0)
         return "no size published";
-    if ((contains(row[COL_note], "per-layer slope") || contains(row[COL_shape], "per-layer slope")) && ms < 1e-3)
+    if ((cost_points_contains(row[COL_note], "per-layer slope") ||
+         cost_points_contains(row[COL_shape], "per-layer slope")) &&
+        ms < 1e-3)
         return "below the resolution of the clock";
     return NULL;
 }
 
-static void read_call(char *const row[COL_COUNT], cost_call *c) {
+static void cost_points_read_call(char *const row[COL_COUNT], cost_call *c) {
     const char *shape = row[COL_shape], *note = row[COL_note], *dtype = row[COL_dtype];
     bool stream = c->kind == COST_ELEMENTWISE || c->kind == COST_SOFTMAX;
-    double k = field(shape, "k", c->kind == COST_CONV3X3 ? 3 : 1);
-    c->flops = number(row[COL_flops]);
-    c->weight_bytes = number(row[COL_bytes_weights]);
-    c->io_bytes = number(row[COL_bytes_in]) + number(row[COL_bytes_out]);
-    c->cin = field(shape, "Cin", 0);
-    c->cout = field(shape, "Cout", 0);
-    c->pixels = field(shape, "H", 1) * field(shape, "W", 1) * field(shape, "B", 1);
-    if (c->cin <= 0 && field(shape, "M", 0) > 0) {
-        c->cin = field(shape, "K", 0);
-        c->cout = field(shape, "N", 0);
-        c->pixels = field(shape, "M", 0);
+    double k = cost_points_field(shape, "k", c->kind == COST_CONV3X3 ? 3 : 1);
+    c->flops = cost_points_number(row[COL_flops]);
+    c->weight_bytes = cost_points_number(row[COL_bytes_weights]);
+    c->io_bytes = cost_points_number(row[COL_bytes_in]) + cost_points_number(row[COL_bytes_out]);
+    c->cin = cost_points_field(shape, "Cin", 0);
+    c->cout = cost_points_field(shape, "Cout", 0);
+    c->pixels = cost_points_field(shape, "H", 1) * cost_points_field(shape, "W", 1) * cost_points_field(shape, "B", 1);
+    if (c->cin <= 0 && cost_points_field(shape, "M", 0) > 0) {
+        c->cin = cost_points_field(shape, "K", 0);
+        c->cout = cost_points_field(shape, "N", 0);
+        c->pixels = cost_points_field(shape, "M", 0);
     }
     if (c->cin <= 0) c->cin = c->cout = 0;
     c->kernel = k * k;
-    c->layers = fmax(1, field(shape, "depth", 1));
-    c->dilation = field(shape, "dil", 1);
-    c->engines = field(shape, "engines", 0);
-    c->lut_bits = table_bits(dtype);
-    c->fp8 = contains(dtype, "fp8");
-    c->both_int8 = c->fp8 || contains(dtype, "w8a8");
-    c->quant = c->both_int8 ? 3 : c->lut_bits > 0 ? 2 : contains(dtype, "int8") ? 1 : 0;
-    c->slope = contains(shape, "per-layer slope") || contains(note, "per-layer slope");
-    c->task = contains(note, "task time") || contains(note, "task end");
-    c->shared = contains(note, "one weight") || contains(note, "shared by") || contains(note, "50 evals after 10") ||
-                (c->path == COST_DIRECT && c->kind == COST_CHAIN);
-    c->runtime = contains(note, "core ai") ? 1 : contains(note, "mpsgraph") ? 2 : 0;
+    c->layers = fmax(1, cost_points_field(shape, "depth", 1));
+    c->dilation = cost_points_field(shape, "dil", 1);
+    c->engines = cost_points_field(shape, "engines", 0);
+    c->lut_bits = cost_points_table_bits(dtype);
+    c->fp8 = cost_points_contains(dtype, "fp8");
+    c->both_int8 = c->fp8 || cost_points_contains(dtype, "w8a8");
+    c->quant = c->both_int8 ? 3 : c->lut_bits > 0 ? 2 : cost_points_contains(dtype, "int8") ? 1 : 0;
+    c->slope = cost_points_contains(shape, "per-layer slope") || cost_points_contains(note, "per-layer slope");
+    c->task = cost_points_contains(note, "task time") || cost_points_contains(note, "task end");
+    c->shared = cost_points_contains(note, "one weight") || cost_points_contains(note, "shared by") ||
+                cost_points_contains(note, "50 evals after 10") || (c->path == COST_DIRECT && c->kind == COST_CHAIN);
+    c->runtime = cost_points_contains(note, "core ai") ? 1 : cost_points_contains(note, "mpsgraph") ? 2 : 0;
     c->os = cost_hash(row[COL_os], strlen(row[COL_os]));
     c->source = cost_hash(row[COL_source], strlen(row[COL_source]));
     c->sub = stream ? cost_hash(shape, strcspn(shape, " =")) : 0;
 }
 
-static void read_point(char *const row[COL_COUNT], cost_point *p) {
-    const chip *c = chip_of(row[COL_chip]);
-    int path = index_of(row[COL_path], path_at, COST_PATH_COUNT);
-    int kind = index_of(row[COL_workload], kind_at, COST_KIND_COUNT);
+static void cost_points_read_point(char *const row[COL_COUNT], cost_point *p) {
+    const chip *c = cost_points_chip_of(row[COL_chip]);
+    int path = cost_points_index_of(row[COL_path], cost_points_path_at, COST_PATH_COUNT);
+    int kind = cost_points_index_of(row[COL_workload], cost_points_kind_at, COST_KIND_COUNT);
     *p = (cost_point){.id = row[COL_id],
                       .chip = row[COL_chip],
                       .path = row[COL_path],
                       .workload = row[COL_workload],
                       .shape = row[COL_shape],
                       .note = row[COL_note]};
-    p->published_ms = number(row[COL_latency_ms]);
-    p->reason = why_not(row, c, path, kind, p->published_ms);
+    p->published_ms = cost_points_number(row[COL_latency_ms]);
+    p->reason = cost_points_why_not(row, c, path, kind, p->published_ms);
     if (p->reason) return;
     p->covered = true;
     p->call = (cost_call){.chip = c->id, .path = (cost_path)path, .kind = (cost_kind)kind};
-    read_call(row, &p->call);
+    cost_points_read_call(row, &p->call);
     cost_call_time(&p->call, &p->time);
     if (p->time.ms > 0 && isfinite(p->time.ms)) return;
     p->covered = false;
     p->reason = "sizes beyond what the model has numbers for";
 }
 
-static propane_status read_header(char *const *fields, int count, const char *name, int where[COL_COUNT],
-                                  propane_error *err) {
+static propane_status cost_points_read_header(char *const *fields, int count, const char *name, int where[COL_COUNT],
+                                              propane_error *err) {
     for (int c = 0; c < COL_COUNT; c++) {
         where[c] = -1;
         for (int i = 0; i < count; i++)
@@ -270,13 +275,13 @@ propane_status cost_points_read(char *text, size_t length, const char *name, are
     for (size_t i = 0; i < length; i++) rows += text[i] == '\n';
     *out = ARENA_ARRAY(a, rows + 1, cost_point);
     if (!*out) return propane_fail_memory(err, (size_t)rows * sizeof **out);
-    PROPANE_TRY(next_record(&at, end, name, &line, fields, &n, err));
-    PROPANE_TRY(read_header(fields, n, name, where, err));
+    PROPANE_TRY(cost_points_next_record(&at, end, name, &line, fields, &n, err));
+    PROPANE_TRY(cost_points_read_header(fields, n, name, where, err));
     while (at < end) {
-        PROPANE_TRY(next_record(&at, end, name, &line, fields, &n, err));
+        PROPANE_TRY(cost_points_next_record(&at, end, name, &line, fields, &n, err));
         if (n == 1 && !*fields[0]) continue;
         for (int c = 0; c < COL_COUNT; c++) row[c] = where[c] >= 0 && where[c] < n ? fields[where[c]] : nothing;
-        read_point(row, &(*out)[(*count)++]);
+        cost_points_read_point(row, &(*out)[(*count)++]);
     }
     return PROPANE_OK;
 }

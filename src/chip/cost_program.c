@@ -34,7 +34,7 @@ const char *cost_bound_name(cost_bound bound) {
 
 /* ---- where an operand comes from ----------------------------------------------------------------------------------- */
 
-static bool is_layout(const mil_op *op) {
+static bool cost_program_is_layout(const mil_op *op) {
     switch (op->info->code) {
     case MIL_OP_reshape:
     case MIL_OP_expand_dims:
@@ -45,24 +45,25 @@ static bool is_layout(const mil_op *op) {
 }
 
 /* The parameter that a value is a view of; NULL: it is computed. */
-static const mil_value *root_of(const mil_value *v) {
-    while (v->def && (is_layout(v->def) || v->def->info->code == MIL_OP_transpose)) v = v->def->operands[0].values[0];
+static const mil_value *cost_program_root_of(const mil_value *v) {
+    while (v->def && (cost_program_is_layout(v->def) || v->def->info->code == MIL_OP_transpose))
+        v = v->def->operands[0].values[0];
     return v->def || v->konst ? NULL : v;
 }
 
 /* Weights that come as inputs are matrices without a batch. */
-static bool is_weight(const mil_value *v) {
-    const mil_value *root = root_of(v);
+static bool cost_program_is_weight(const mil_value *v) {
+    const mil_value *root = cost_program_root_of(v);
     return v->konst || (root && root->type.rank == 2);
 }
 
-static double memory_ms(const cost_constants *q, double bytes) {
+static double cost_program_memory_ms(const cost_constants *q, double bytes) {
     return bytes / 1e6 / (bytes > ON_CHIP_BYTES ? q->stream : ON_CHIP);
 }
 
 /* ---- one operation --------------------------------------------------------------------------------------------------- */
 
-static void read_product(const mil_op *op, cost_call *c) {
+static void cost_program_read_product(const mil_op *op, cost_call *c) {
     mil_matmul m;
     mil_conv v;
     if (op->info->rule == mil_op_get(MIL_OP_conv)->rule && !mil_conv_read(op, &v, NULL)) {
@@ -78,7 +79,7 @@ static void read_product(const mil_op *op, cost_call *c) {
         c->kind = c->kernel > 1 ? COST_CONV3X3 : COST_CONV1X1;
     } else if (op->info->code == MIL_OP_matmul && !mil_matmul_read(op, &m, NULL)) {
         c->cin = (double)m.k; /* the channels of the engine are the summed dimension */
-        c->cout = (double)(is_weight(mil_in(op, "x")) ? m.m : m.n);
+        c->cout = (double)(cost_program_is_weight(mil_in(op, "x")) ? m.m : m.n);
         c->pixels = (double)mil_type_count(&m.result) / fmax(c->cout, 1);
     } else if (op->info->code == MIL_OP_linear) {
         const mil_type *w = &mil_in(op, "weight")->type;
@@ -88,7 +89,7 @@ static void read_product(const mil_op *op, cost_call *c) {
     }
 }
 
-static cost_call call_of(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost) {
+static cost_call cost_program_call_of(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost) {
     cost_call call = {.chip = c->id,
                       .path = path,
                       .kind = COST_MATMUL,
@@ -97,20 +98,20 @@ static cost_call call_of(const chip *c, cost_path path, const mil_op *op, const 
                       .kernel = 1,
                       .dilation = 1,
                       .pixels = 1};
-    read_product(op, &call);
+    cost_program_read_product(op, &call);
     for (int p = 0; p < op->info->param_count; p++)
         for (int k = 0; k < op->operands[p].count; k++)
-            if (is_weight(op->operands[p].values[k]) && op->info->params[p].klass < MIL_CLASS_K_INT)
+            if (cost_program_is_weight(op->operands[p].values[k]) && op->info->params[p].klass < MIL_CLASS_K_INT)
                 call.weight_bytes += (double)mil_type_bytes(&op->operands[p].values[k]->type);
     return call;
 }
 
 static void cost_product(const chip *c, cost_path path, const mil_op *op, const mil_cost *cost, cost_op *out) {
     const cost_constants *q = cost_constants_of(c->id);
-    cost_call call = call_of(c, path, op, cost);
+    cost_call call = cost_program_call_of(c, path, op, cost);
     cost_time t;
     cost_call_parts(&call, &t);
-    double moved = cost->bytes_in - call.weight_bytes + cost->bytes_out, memory = memory_ms(q, moved);
+    double moved = cost->bytes_in - call.weight_bytes + cost->bytes_out, memory = cost_program_memory_ms(q, moved);
     bool run_time = call.weight_bytes == 0;
     out->weight_bytes = call.weight_bytes;
     out->ms = fmax(fmax(t.compute_ms, t.weights_ms), memory) + (run_time ? RUN_TIME_US : q->layer_us) * 1e-3;
@@ -124,7 +125,7 @@ static void cost_one(const chip *c, cost_path path, const mil_op *op, cost_op *o
     mil_cost cost;
     mil_op_cost(op, &cost);
     *out = (cost_op){.op = op, .flops = cost.flops, .bytes = cost.bytes_in + cost.bytes_out};
-    if (cost.bytes_out <= 0 || is_layout(op)) {
+    if (cost.bytes_out <= 0 || cost_program_is_layout(op)) {
         out->bytes = 0;
         return;
     }
@@ -132,7 +133,7 @@ static void cost_one(const chip *c, cost_path path, const mil_op *op, cost_op *o
         cost_product(c, path, op, &cost, out);
     } else {
         double passes = op->info->code == MIL_OP_softmax ? SOFTMAX_PASSES : 1;
-        double memory = passes * memory_ms(q, out->bytes);
+        double memory = passes * cost_program_memory_ms(q, out->bytes);
         out->ms = memory + OP_US * 1e-3;
         out->bound = memory > OP_US * 1e-3 ? COST_MEMORY : COST_OVERHEAD;
     }
@@ -142,7 +143,7 @@ static void cost_one(const chip *c, cost_path path, const mil_op *op, cost_op *o
 /* ---- the program -------------------------------------------------------------------------------------------------------- */
 
 /* One product, or a chain of equal ones with nothing else that costs: as published calls are. */
-static bool as_call(const chip *c, cost_path path, const cost_program *p, cost_call *out) {
+static bool cost_program_as_call(const chip *c, cost_path path, const cost_program *p, cost_call *out) {
     int layers = 0;
     for (int i = 0; i < p->op_count; i++) {
         const cost_op *o = &p->ops[i];
@@ -151,7 +152,7 @@ static bool as_call(const chip *c, cost_path path, const cost_program *p, cost_c
         mil_op_cost(o->op, &cost);
         if (!cost.is_matrix && o->op->info->code != MIL_OP_cast && o->op->info->code != MIL_OP_relu) return false;
         if (!cost.is_matrix) continue;
-        cost_call call = call_of(c, path, o->op, &cost);
+        cost_call call = cost_program_call_of(c, path, o->op, &cost);
         if (call.weight_bytes == 0) return false;
         if (layers++ == 0) {
             *out = call;
@@ -169,13 +170,13 @@ static bool as_call(const chip *c, cost_path path, const cost_program *p, cost_c
     return layers > 0;
 }
 
-static void add_up(const chip *c, cost_path path, cost_program *p) {
+static void cost_program_add_up(const chip *c, cost_path path, cost_program *p) {
     const cost_constants *q = cost_constants_of(c->id);
     const double t0[] = {q->t0_direct, q->t0_e5rt, q->t0_coreml, q->t0_linux};
     const double io[] = {q->io_direct, q->io_e5rt, q->io_coreml, q->io_direct};
     const mil_function *f = p->function;
     for (int i = 0; i < f->param_count; i++)
-        if (!is_weight(f->params[i])) p->io_bytes += (double)mil_type_bytes(&f->params[i]->type);
+        if (!cost_program_is_weight(f->params[i])) p->io_bytes += (double)mil_type_bytes(&f->params[i]->type);
     for (int i = 0; i < f->result_count; i++) p->io_bytes += (double)mil_type_bytes(&f->results[i]->type);
     p->fixed_ms = t0[path];
     p->io_ms = p->io_bytes / 1e6 / io[path];
@@ -188,7 +189,7 @@ static void add_up(const chip *c, cost_path path, cost_program *p) {
     }
     cost_call call = {.chip = c->id, .path = path, .layers = 1, .kernel = 1, .dilation = 1};
     cost_time t;
-    bool fitted = as_call(c, path, p, &call);
+    bool fitted = cost_program_as_call(c, path, p, &call);
     cost_call_time(&call, &t);
     if (fitted) p->ms = t.ms;
     p->low_ms =
@@ -207,6 +208,6 @@ propane_status cost_function(const chip *c, cost_path path, const mil_function *
         if (op->info->code == MIL_OP_const) continue;
         cost_one(c, path, op, &out->ops[out->op_count++]);
     }
-    add_up(c, path, out);
+    cost_program_add_up(c, path, out);
     return PROPANE_OK;
 }

@@ -37,7 +37,7 @@ static const struct host_row {
     {CHIP_m5_max, {5, 2, 75, 400}, 0.058, 9.5, 4, 13, 12.5},
 };
 
-static const struct host_row *row_of(const chip *c) {
+static const struct host_row *cost_step_row_of(const chip *c) {
     size_t count = sizeof hosts / sizeof hosts[0];
     for (size_t i = 0; i < count; i++)
         if (hosts[i].chip == c->id) return &hosts[i];
@@ -50,9 +50,9 @@ static const struct host_row *row_of(const chip *c) {
     return best;
 }
 
-cost_host cost_host_of(const chip *c) { return row_of(c)->host; }
+cost_host cost_host_of(const chip *c) { return cost_step_row_of(c)->host; }
 
-double cost_packed_gbs(const chip *c) { return row_of(c)->packed; }
+double cost_packed_gbs(const chip *c) { return cost_step_row_of(c)->packed; }
 
 const char *cost_style_name(cost_style style) {
     static const char *const names[] = {
@@ -70,7 +70,7 @@ double cost_layer_weights(const cost_sizes *s) {
 #define UNIT_ACTIVATION (12.0 * 768 * 256)
 #define UNIT_HIDDEN     (12.0 * 2048 * 256)
 
-static void sync_step(const chip *c, const cost_sizes *s, cost_style style, cost_step *out) {
+static void cost_step_sync_step(const chip *c, const cost_sizes *s, cost_style style, cost_step *out) {
     /* ms for a million weights, M4 Max: forward 0.30 at 256 and 0.415 at 512 positions, backward 0.69 and 1.03, update 0.097;
      * the M3 Ultra takes 1.42 times that; hidden layers of four times the width 1.12 times (24 published sizes). */
     double millions = s->layers * cost_layer_weights(s) / 1e6 * s->batch;
@@ -83,7 +83,7 @@ static void sync_step(const chip *c, const cost_sizes *s, cost_style style, cost
     out->update_ms = style == COST_STYLE_FORWARD ? 0 : 0.097 * slow * millions;
 }
 
-static void packed_step(const struct host_row *h, const cost_sizes *s, cost_style style, cost_step *out) {
+static void cost_step_packed_step(const struct host_row *h, const cost_sizes *s, cost_style style, cost_step *out) {
     double weights = s->layers * cost_layer_weights(s),
            activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
     double head =
@@ -95,8 +95,8 @@ static void packed_step(const struct host_row *h, const cost_sizes *s, cost_styl
     out->gemm_ms = head / fmin(h->host.gemm_tflops, 2.2);
 }
 
-static void static_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_style style,
-                        cost_step *out) {
+static void cost_step_static_step(const chip *c, const struct host_row *h, const cost_sizes *s, cost_style style,
+                                  cost_step *out) {
     double weights = s->layers * cost_layer_weights(s),
            activation = s->layers * s->width * s->context / UNIT_ACTIVATION;
     double engine = 4 * weights * s->context / 1e9 + 6 * activation; /* forward and dX; attention's backward */
@@ -115,62 +115,64 @@ static void static_step(const chip *c, const struct host_row *h, const cost_size
 }
 
 void cost_step_published(const chip *c, const cost_sizes *s, cost_style style, cost_step *out) {
-    const struct host_row *h = row_of(c);
+    const struct host_row *h = cost_step_row_of(c);
     *out = (cost_step){0};
     if (style == COST_STYLE_SYNC || style == COST_STYLE_FORWARD)
-        sync_step(c, s, style, out);
+        cost_step_sync_step(c, s, style, out);
     else if (style == COST_STYLE_PACKED || style == COST_STYLE_INPUTS)
-        packed_step(h, s, style, out);
+        cost_step_packed_step(h, s, style, out);
     else
-        static_step(c, h, s, style, out);
+        cost_step_static_step(c, h, s, style, out);
     out->ms = out->engine_ms + out->staging_ms + out->elementwise_ms + out->gemm_ms + out->update_ms;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------ */
 
-static bool has(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
+static bool cost_step_has(const char *text, const char *word) { return strcasestr(text, word) != NULL; }
 
-static double size_in(const char *shape, const char *name) {
+static double cost_step_size_in(const char *shape, const char *name) {
     size_t n = strlen(name);
     for (const char *at = shape; (at = strstr(at, name)); at++)
         if (at[n] == '=' && (at == shape || !isalpha((unsigned char)at[-1]))) return strtod(at + n + 1, NULL);
     return 0;
 }
 
-static bool read_sizes(const char *shape, const char *note, cost_sizes *s) {
-    bool stories = has(shape, "Stories110M"), rustane = size_in(shape, "D") > 0 && !stories && !has(shape, "Qwen");
+static bool cost_step_read_sizes(const char *shape, const char *note, cost_sizes *s) {
+    bool stories = cost_step_has(shape, "Stories110M"),
+         rustane = cost_step_size_in(shape, "D") > 0 && !stories && !cost_step_has(shape, "Qwen");
     *s = stories ? (cost_sizes){12, 768, 2048, 768, 768, 32000, 256, 1} : (cost_sizes){.batch = 1};
     if (stories) return true;
-    s->layers = size_in(shape, "L");
-    s->width = size_in(shape, "D");
-    s->hidden = size_in(shape, "F");
-    s->vocab = size_in(shape, "V") > 0 ? size_in(shape, "V") : 32000;
-    s->context = size_in(shape, "S") > 0 ? size_in(shape, "S") : 256;
+    s->layers = cost_step_size_in(shape, "L");
+    s->width = cost_step_size_in(shape, "D");
+    s->hidden = cost_step_size_in(shape, "F");
+    s->vocab = cost_step_size_in(shape, "V") > 0 ? cost_step_size_in(shape, "V") : 32000;
+    s->context = cost_step_size_in(shape, "S") > 0 ? cost_step_size_in(shape, "S") : 256;
     s->q = s->kv = s->width;
-    if (has(shape, "Qwen3-0.6B")) s->q = 2048, s->kv = 1024;
+    if (cost_step_has(shape, "Qwen3-0.6B")) s->q = 2048, s->kv = 1024;
     (void)note;
-    return s->layers > 0 && s->width > 0 && s->hidden > 0 && (rustane || has(shape, "Qwen"));
+    return s->layers > 0 && s->width > 0 && s->hidden > 0 && (rustane || cost_step_has(shape, "Qwen"));
 }
 
-static const char *read_style(const char *id, const char *shape, const char *note, cost_style *out) {
-    bool dynamic = has(shape, "dynamic") || has(note, "dynamic");
-    if (has(shape, "kernel ") || has(shape, "one layer") || has(shape, "dispatches")) return "part of a step";
-    if (has(shape, "dynamic:")) return "part of a step";
-    if (has(note, "pipelined")) return "another way of overlapping";
-    if (has(shape, "ANE part")) {
+static const char *cost_step_read_style(const char *id, const char *shape, const char *note, cost_style *out) {
+    bool dynamic = cost_step_has(shape, "dynamic") || cost_step_has(note, "dynamic");
+    if (cost_step_has(shape, "kernel ") || cost_step_has(shape, "one layer") || cost_step_has(shape, "dispatches"))
+        return "part of a step";
+    if (cost_step_has(shape, "dynamic:")) return "part of a step";
+    if (cost_step_has(note, "pipelined")) return "another way of overlapping";
+    if (cost_step_has(shape, "ANE part")) {
         *out = COST_STYLE_ENGINE;
-    } else if (has(shape, "forward only")) {
+    } else if (cost_step_has(shape, "forward only")) {
         *out = COST_STYLE_FORWARD;
-    } else if (!has(shape, "Stories") && !has(shape, "Qwen")) {
+    } else if (!cost_step_has(shape, "Stories") && !cost_step_has(shape, "Qwen")) {
         *out = COST_STYLE_SYNC;
-    } else if (has(note, "function-parameter")) {
+    } else if (cost_step_has(note, "function-parameter")) {
         *out = COST_STYLE_INPUTS;
-    } else if (dynamic || has(note, "steady state") || has(note, "compiled once") || has(note, "overlapped") ||
-               has(note, "fused into ANE")) {
+    } else if (dynamic || cost_step_has(note, "steady state") || cost_step_has(note, "compiled once") ||
+               cost_step_has(note, "overlapped") || cost_step_has(note, "fused into ANE")) {
         *out = COST_STYLE_PACKED;
-    } else if (has(note, "60 kernels") || has(id, "noextra")) {
+    } else if (cost_step_has(note, "60 kernels") || cost_step_has(id, "noextra")) {
         *out = COST_STYLE_STATIC_PLAIN;
-    } else if (has(note, "86 kernels") || has(note, "on ANE") || has(id, "static-ane")) {
+    } else if (cost_step_has(note, "86 kernels") || cost_step_has(note, "on ANE") || cost_step_has(id, "static-ane")) {
         *out = COST_STYLE_STATIC_HEAD;
     } else {
         *out = COST_STYLE_STATIC;
@@ -187,10 +189,10 @@ bool cost_step_point_read(const char *id, const char *title, const char *workloa
         out->reason = "no latency published";
     else if (chip_find(title, &c, NULL) != PROPANE_OK || strcasecmp(c->title, title) != 0)
         out->reason = "chip not known";
-    else if (!read_sizes(shape, note, &out->sizes))
+    else if (!cost_step_read_sizes(shape, note, &out->sizes))
         out->reason = "sizes not stated";
     else
-        out->reason = read_style(id, shape, note, &out->style);
+        out->reason = cost_step_read_style(id, shape, note, &out->style);
     out->covered = !out->reason;
     if (out->covered) cost_step_published(c, &out->sizes, out->style, &out->step);
     return true;

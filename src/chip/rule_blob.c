@@ -29,13 +29,13 @@ bool chip_rule_blob_several(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 }
 
 /* Byte 10 of the record set, the low and high bytes of the size and the whole data offset left at zero. */
-static bool is_stray(const chip_record *r) {
+static bool rule_blob_is_stray(const chip_record *r) {
     return r->data == 0 && r->bytes != 0 && (r->bytes & ~(uint64_t)0xff0000) == 0;
 }
 
 bool chip_rule_record_stray(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_record *r = view->record;
-    return is_stray(r) &&
+    return rule_blob_is_stray(r) &&
            chip_found(
                out,
                "the record at offset %llu: size and data offset were not written; the stray byte 0x%02x at byte 10 "
@@ -54,7 +54,7 @@ bool chip_rule_record_align(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 bool chip_rule_record_extent(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_record *r = view->record;
     unsigned long long at = r->offset, bytes = r->bytes, data = r->data, size = view->blob->bytes;
-    if (is_stray(r)) return false;
+    if (rule_blob_is_stray(r)) return false;
     if (data < 64)
         return chip_found(out, "the record at offset %llu: its data offset is %llu, inside the header", at, data);
     if (data > size || bytes > size - data)
@@ -64,7 +64,7 @@ bool chip_rule_record_extent(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
            chip_found(out, "the record at offset %llu: its %llu bytes at %llu overlap the record", at, bytes, data);
 }
 
-static const mil_dtype_info *type_of_code(uint32_t code) {
+static const mil_dtype_info *rule_blob_type_of_code(uint32_t code) {
     for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
         if (code && (uint32_t)mil_dtype_get((mil_dtype)i)->blob_code == code) return mil_dtype_get((mil_dtype)i);
     return NULL;
@@ -73,7 +73,7 @@ static const mil_dtype_info *type_of_code(uint32_t code) {
 bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_record *r = view->record;
     unsigned long long at = r->offset;
-    const mil_dtype_info *info = type_of_code(r->code);
+    const mil_dtype_info *info = rule_blob_type_of_code(r->code);
     if (!info) return chip_found(out, "the record at offset %llu: the element type has the code %u", at, r->code);
     if (r->padding > 7 || (r->padding && (info->bits >= 8 || !r->bytes)))
         return chip_found(out, "the record at offset %llu: %llu unused bits in %llu bytes of %s elements", at,

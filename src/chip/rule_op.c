@@ -8,13 +8,13 @@
 #include "chip/rule.h"
 #include "mil/ops.h"
 
-static const mil_type *type_of(const mil_op *op, const char *param) {
+static const mil_type *rule_op_type_of(const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
     return v ? &v->type : NULL;
 }
 
-static const mil_type *result_type(const mil_op *op) { return &op->results[0]->type; }
-static const mil_value *main_operand(const mil_op *op) {
+static const mil_type *rule_op_result_type(const mil_op *op) { return &op->results[0]->type; }
+static const mil_value *rule_op_main_operand(const mil_op *op) {
     return op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
 }
 
@@ -24,7 +24,7 @@ bool chip_rule_always(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- how arguments are written ------------------------------------------------------------------------------------------ */
 
-static const char *inline_param(const mil_op *op) {
+static const char *rule_op_inline_param(const mil_op *op) {
     for (int i = 0; i < op->info->param_count; i++)
         for (int k = 0; k < op->operands[i].count; k++)
             if (op->operands[i].values[k]->is_inline) return op->info->params[i].name;
@@ -32,7 +32,7 @@ static const char *inline_param(const mil_op *op) {
 }
 
 bool chip_rule_inline_literal(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const char *param = inline_param(view->op);
+    const char *param = rule_op_inline_param(view->op);
     return param && chip_found(out, "%s is a literal inside the argument list", param);
 }
 
@@ -64,33 +64,33 @@ bool chip_rule_sdpa_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_fp32_arithmetic(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_op *op = view->op;
-    return op->info->flops_per_element != 0 && result_type(op)->dtype == MIL_fp32 &&
+    return op->info->flops_per_element != 0 && rule_op_result_type(op)->dtype == MIL_fp32 &&
            chip_found(out, "it computes in fp32");
 }
 
 /* ---- sizes -------------------------------------------------------------------------------------------------------------- */
 
 bool chip_rule_op_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    int rank = result_type(view->op)->rank;
+    int rank = rule_op_result_type(view->op)->rank;
     return rank > view->limit->value &&
            chip_found(out, "its result has %d axes; the most is %.0f", rank, view->limit->value);
 }
 
 bool chip_rule_conv_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_type *x = type_of(view->op, "x");
+    const mil_type *x = rule_op_type_of(view->op, "x");
     return x && x->rank > 1 && (double)x->dim[1] >= view->limit->value &&
            chip_found(out, "%lld input channels; fewer than %.0f pass", (long long)x->dim[1], view->limit->value);
 }
 
 bool chip_rule_kernel_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_type *w = type_of(view->op, "weight");
+    const mil_type *w = rule_op_type_of(view->op, "weight");
     return w && w->rank > 2 && (double)w->dim[w->rank - 1] > view->limit->value &&
            chip_found(out, "the kernel is %lld wide; the most is %.0f", (long long)w->dim[w->rank - 1],
                       view->limit->value);
 }
 
 bool chip_rule_inner_32(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_type *x = type_of(view->op, "x");
+    const mil_type *x = rule_op_type_of(view->op, "x");
     bool turned = false;
     if (!x || x->rank < 2 || mil_attr_bool(view->op, "transpose_x", &turned, NULL) != PROPANE_OK) return false;
     int64_t inner = x->dim[x->rank - (turned ? 2 : 1)];
@@ -98,7 +98,7 @@ bool chip_rule_inner_32(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 }
 
 bool chip_rule_softmax_length(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_type *x = type_of(view->op, "x");
+    const mil_type *x = rule_op_type_of(view->op, "x");
     int64_t axis = -1;
     if (!x || mil_attr_int(view->op, "axis", &axis, NULL) != PROPANE_OK) return false;
     if (axis < 0) axis += x->rank;
@@ -117,36 +117,36 @@ bool chip_rule_m3_stride(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- convolutions with weights that are not constants ------------------------------------------------------------------- */
 
-static bool is_dynamic(const mil_value *weight) {
+static bool rule_op_is_dynamic(const mil_value *weight) {
     return weight && !weight->konst && !(weight->def && weight->def->info->code == MIL_OP_constexpr_affine_dequantize);
 }
 
 bool chip_rule_dynamic_batch(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *w = mil_in(view->op, "weight");
-    const mil_type *x = type_of(view->op, "x");
-    return is_dynamic(w) && x && x->dim[0] != 1 &&
+    const mil_type *x = rule_op_type_of(view->op, "x");
+    return rule_op_is_dynamic(w) && x && x->dim[0] != 1 &&
            chip_found(out, "the weight '%.60s' is no constant and the batch is %lld", w->name, (long long)x->dim[0]);
 }
 
 bool chip_rule_dynamic_groups(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *w = mil_in(view->op, "weight");
     int64_t groups = 1;
-    if (!is_dynamic(w) || mil_attr_int(view->op, "groups", &groups, NULL) != PROPANE_OK) return false;
+    if (!rule_op_is_dynamic(w) || mil_attr_int(view->op, "groups", &groups, NULL) != PROPANE_OK) return false;
     return groups != 1 &&
            chip_found(out, "the weight '%.60s' is no constant and there are %lld groups", w->name, (long long)groups);
 }
 
 /* ---- slices of the last axis -------------------------------------------------------------------------------------------- */
 
-static bool is_slice(const mil_op *op) {
+static bool rule_op_is_slice(const mil_op *op) {
     return op && (op->info->code == MIL_OP_slice_by_size || op->info->code == MIL_OP_slice_by_index);
 }
 
 /* Where on the last axis a slice begins; 0 also where it takes the axis from its start. */
-static int64_t width_begin(const mil_op *op) {
+static int64_t rule_op_width_begin(const mil_op *op) {
     int64_t begin[MIL_MAX_RANK * 2];
     int count = 0;
-    const mil_type *x = type_of(op, "x");
+    const mil_type *x = rule_op_type_of(op, "x");
     if (!x || x->rank == 0 || mil_attr_ints(op, "begin", begin, &count, NULL) != PROPANE_OK || count != x->rank)
         return 0;
     const mil_value *mask = op->info->code == MIL_OP_slice_by_index ? mil_in(op, "begin_mask") : NULL;
@@ -156,24 +156,25 @@ static int64_t width_begin(const mil_op *op) {
 }
 
 bool chip_rule_width_slice(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    int64_t begin = width_begin(view->op);
+    int64_t begin = rule_op_width_begin(view->op);
     return begin > 0 && chip_found(out, "it begins at %lld of the last axis", (long long)begin);
 }
 
 bool chip_rule_concat_width_slices(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     mil_value *const *values;
     int count = mil_in_list(view->op, "values", &values), slices = 0;
-    for (int i = 0; i < count; i++) slices += is_slice(values[i]->def) && width_begin(values[i]->def) > 0;
+    for (int i = 0; i < count; i++)
+        slices += rule_op_is_slice(values[i]->def) && rule_op_width_begin(values[i]->def) > 0;
     return slices >= 2 && chip_found(out, "%d of its values are slices that begin inside the last axis", slices);
 }
 
 /* A slice that shortens the last axis, perhaps behind a multiplication or two (the negated half of a rotation). */
-static bool from_width_slice(const mil_value *v) {
+static bool rule_op_from_width_slice(const mil_value *v) {
     for (int depth = 0; depth < 3 && v && v->def; depth++) {
         const mil_op *op = v->def;
-        const mil_value *x = main_operand(op);
+        const mil_value *x = rule_op_main_operand(op);
         if (!x) return false;
-        if (is_slice(op)) {
+        if (rule_op_is_slice(op)) {
             const mil_type *from = &x->type, *to = &v->type;
             return from->rank > 0 && to->rank == from->rank && to->dim[to->rank - 1] < from->dim[from->rank - 1];
         }
@@ -185,10 +186,10 @@ static bool from_width_slice(const mil_value *v) {
 
 bool chip_rule_concat_width_slices_any(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     mil_value *const *values;
-    int count = mil_in_list(view->op, "values", &values), slices = 0, rank = result_type(view->op)->rank;
+    int count = mil_in_list(view->op, "values", &values), slices = 0, rank = rule_op_result_type(view->op)->rank;
     int64_t axis = 0;
     if (mil_attr_int(view->op, "axis", &axis, NULL) != PROPANE_OK || (axis != -1 && axis != rank - 1)) return false;
-    for (int i = 0; i < count; i++) slices += from_width_slice(values[i]);
+    for (int i = 0; i < count; i++) slices += rule_op_from_width_slice(values[i]);
     return slices >= 2 && chip_found(out, "it joins %d slices of the last axis along that axis", slices);
 }
 
@@ -213,7 +214,7 @@ bool chip_rule_slice_of_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
            chip_found(out, "it slices the input '%.60s'", x->name);
 }
 
-static bool is_zero(const mil_value *v) {
+static bool rule_op_is_zero(const mil_value *v) {
     if (!v->konst || !v->konst->data) return false;
     int64_t count = mil_type_count(&v->type);
     for (int64_t i = 0; i < count; i++)
@@ -224,14 +225,14 @@ static bool is_zero(const mil_value *v) {
 bool chip_rule_mul_reduced_zero(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
     for (int i = 0; i < 2; i++)
-        if (pair[i]->def && strncmp(pair[i]->def->info->name, "reduce_", 7) == 0 && is_zero(pair[1 - i]))
+        if (pair[i]->def && strncmp(pair[i]->def->info->name, "reduce_", 7) == 0 && rule_op_is_zero(pair[1 - i]))
             return chip_found(out, "'%.60s' is a reduction and '%.60s' is zero", pair[i]->name,
                               chip_value_name(pair[1 - i]));
     return false;
 }
 
 bool chip_rule_square_nonlinear(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_value *x = main_operand(view->op);
+    const mil_value *x = rule_op_main_operand(view->op);
     if (!x || !x->def || x->def->info->code != MIL_OP_square || x->type.rank == 0) return false;
     int64_t width = x->type.dim[x->type.rank - 1];
     return (double)(width % 128) > view->limit->value &&
@@ -241,13 +242,13 @@ bool chip_rule_square_nonlinear(const chip_view *view, char out[CHIP_TEXT_BYTES]
 /* ---- numbers ------------------------------------------------------------------------------------------------------------ */
 
 bool chip_rule_long_sum(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    const mil_type *x = type_of(view->op, "x");
+    const mil_type *x = rule_op_type_of(view->op, "x");
     if (!x || x->dtype != MIL_fp16) return false;
-    int64_t to = mil_type_count(result_type(view->op)), n = to > 0 ? mil_type_count(x) / to : 0;
+    int64_t to = mil_type_count(rule_op_result_type(view->op)), n = to > 0 ? mil_type_count(x) / to : 0;
     return (double)n > view->limit->value && chip_found(out, "it adds %lld fp16 elements", (long long)n);
 }
 
-static bool holds_below(const mil_const *c, double bound) {
+static bool rule_op_holds_below(const mil_const *c, double bound) {
     int64_t count = mil_type_count(&c->type);
     if (!c->data) return false;
     if (c->type.dtype == MIL_fp16) { /* masks are large: compare bits, 0xF8E2 is -40000 and 0xFC00 minus infinity */
@@ -267,25 +268,25 @@ static bool holds_below(const mil_const *c, double bound) {
 bool chip_rule_huge_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_value *pair[] = {mil_in(view->op, "x"), mil_in(view->op, "y")};
     for (int i = 0; i < 2; i++)
-        if (pair[i]->konst && pair[i]->konst->type.dtype == result_type(view->op)->dtype &&
-            holds_below(pair[i]->konst, view->limit->value))
+        if (pair[i]->konst && pair[i]->konst->type.dtype == rule_op_result_type(view->op)->dtype &&
+            rule_op_holds_below(pair[i]->konst, view->limit->value))
             return chip_found(out, "the constant '%.60s' holds numbers below %.0f", chip_value_name(pair[i]),
                               view->limit->value);
     return false;
 }
 
-static bool epsilon_below(const chip_view *view, double *eps) {
+static bool rule_op_epsilon_below(const chip_view *view, double *eps) {
     return mil_attr_float(view->op, "epsilon", eps, NULL) == PROPANE_OK && *eps < view->limit->value;
 }
 
 bool chip_rule_small_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     double eps = 0;
-    return epsilon_below(view, &eps) &&
+    return rule_op_epsilon_below(view, &eps) &&
            chip_found(out, "epsilon is %.3g%s", eps, mil_in(view->op, "epsilon") ? "" : " where it is left out");
 }
 
 bool chip_rule_subnormal_epsilon(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     double eps = 0;
-    return result_type(view->op)->dtype == MIL_fp16 && epsilon_below(view, &eps) && eps > 0 &&
+    return rule_op_result_type(view->op)->dtype == MIL_fp16 && rule_op_epsilon_below(view, &eps) && eps > 0 &&
            chip_found(out, "epsilon is %.3g", eps);
 }

@@ -6,18 +6,18 @@
 #include "chip/check.h"
 #include "chip/rule.h"
 
-static size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+static size_t rule_run_round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
 size_t chip_surface_bytes(const mil_type *type) {
     size_t bits = (size_t)mil_dtype_get(type->dtype)->bits, rows = 1;
     for (int i = 0; i + 1 < type->rank; i++) rows *= (size_t)type->dim[i];
     size_t width = type->rank ? (size_t)type->dim[type->rank - 1] : 1;
-    return rows * round_up((width * bits + 7) / 8, 64);
+    return rows * rule_run_round_up((width * bits + 7) / 8, 64);
 }
 
 /* ---- requests ----------------------------------------------------------------------------------------------------------- */
 
-static bool unequal(const char *what, const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]) {
+static bool rule_run_unequal(const char *what, const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]) {
     for (int i = 1; i < count; i++)
         if (s[i].bytes != s[0].bytes)
             return chip_found(out, "%s '%.60s' has %zu bytes and '%.60s' %zu", what, s[0].name, s[0].bytes, s[i].name,
@@ -27,10 +27,11 @@ static bool unequal(const char *what, const chip_surface *s, int count, char out
 
 bool chip_rule_surface_sizes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_request *r = view->request;
-    return unequal("input", r->inputs, r->input_count, out) || unequal("output", r->outputs, r->output_count, out);
+    return rule_run_unequal("input", r->inputs, r->input_count, out) ||
+           rule_run_unequal("output", r->outputs, r->output_count, out);
 }
 
-static bool unsorted(const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]) {
+static bool rule_run_unsorted(const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]) {
     for (int i = 1; i < count; i++)
         if (strcmp(s[i - 1].name, s[i].name) > 0)
             return chip_found(out, "'%.60s' stands before '%.60s'", s[i - 1].name, s[i].name);
@@ -39,10 +40,10 @@ static bool unsorted(const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]
 
 bool chip_rule_surface_order(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_request *r = view->request;
-    return unsorted(r->inputs, r->input_count, out) || unsorted(r->outputs, r->output_count, out);
+    return rule_run_unsorted(r->inputs, r->input_count, out) || rule_run_unsorted(r->outputs, r->output_count, out);
 }
 
-static const chip_surface *bound(const chip_surface *s, int count, const char *name, int *times) {
+static const chip_surface *rule_run_bound(const chip_surface *s, int count, const char *name, int *times) {
     const chip_surface *found = NULL;
     *times = 0;
     for (int i = 0; i < count; i++)
@@ -53,11 +54,11 @@ static const chip_surface *bound(const chip_surface *s, int count, const char *n
     return found;
 }
 
-static bool too_small(mil_value *const *values, int value_count, const chip_surface *s, int count,
-                      char out[CHIP_TEXT_BYTES]) {
+static bool rule_run_too_small(mil_value *const *values, int value_count, const chip_surface *s, int count,
+                               char out[CHIP_TEXT_BYTES]) {
     for (int i = 0; i < value_count; i++) {
         int times;
-        const chip_surface *at = bound(s, count, values[i]->name, &times);
+        const chip_surface *at = rule_run_bound(s, count, values[i]->name, &times);
         size_t need = chip_surface_bytes(&values[i]->type);
         if (at && at->bytes < need)
             return chip_found(out, "the surface of '%.60s' has %zu bytes; padded rows need %zu", values[i]->name,
@@ -69,15 +70,15 @@ static bool too_small(mil_value *const *values, int value_count, const chip_surf
 bool chip_rule_surface_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_request *r = view->request;
     const mil_function *f = r->function;
-    return too_small(f->params, f->param_count, r->inputs, r->input_count, out) ||
-           too_small(f->results, f->result_count, r->outputs, r->output_count, out);
+    return rule_run_too_small(f->params, f->param_count, r->inputs, r->input_count, out) ||
+           rule_run_too_small(f->results, f->result_count, r->outputs, r->output_count, out);
 }
 
-static bool miscounted(mil_value *const *values, int value_count, const chip_surface *s, int count,
-                       char out[CHIP_TEXT_BYTES]) {
+static bool rule_run_miscounted(mil_value *const *values, int value_count, const chip_surface *s, int count,
+                                char out[CHIP_TEXT_BYTES]) {
     for (int i = 0; i < value_count; i++) {
         int times;
-        (void)bound(s, count, values[i]->name, &times);
+        (void)rule_run_bound(s, count, values[i]->name, &times);
         if (times != 1) return chip_found(out, "'%.60s' is bound %d times", values[i]->name, times);
     }
     return count != value_count && chip_found(out, "%d surfaces for %d values", count, value_count);
@@ -86,8 +87,8 @@ static bool miscounted(mil_value *const *values, int value_count, const chip_sur
 bool chip_rule_surface_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_request *r = view->request;
     const mil_function *f = r->function;
-    return miscounted(f->params, f->param_count, r->inputs, r->input_count, out) ||
-           miscounted(f->results, f->result_count, r->outputs, r->output_count, out);
+    return rule_run_miscounted(f->params, f->param_count, r->inputs, r->input_count, out) ||
+           rule_run_miscounted(f->results, f->result_count, r->outputs, r->output_count, out);
 }
 
 bool chip_rule_surface_offset(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -107,25 +108,25 @@ bool chip_rule_procedure(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- processes ---------------------------------------------------------------------------------------------------------- */
 
-static bool more(const chip_view *view, int64_t count, const char *what, char out[CHIP_TEXT_BYTES]) {
+static bool rule_run_more(const chip_view *view, int64_t count, const char *what, char out[CHIP_TEXT_BYTES]) {
     return (double)count > view->limit->value &&
            chip_found(out, "%lld %s; the most is %.0f", (long long)count, what, view->limit->value);
 }
 
 bool chip_rule_compiles(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return more(view, view->process->compiles, "compiles in this process", out);
+    return rule_run_more(view, view->process->compiles, "compiles in this process", out);
 }
 bool chip_rule_loaded(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return more(view, view->process->loaded, "programs are loaded", out);
+    return rule_run_more(view, view->process->loaded, "programs are loaded", out);
 }
 bool chip_rule_evaluations(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return more(view, view->process->evaluations, "evaluations", out);
+    return rule_run_more(view, view->process->evaluations, "evaluations", out);
 }
 bool chip_rule_in_flight(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return more(view, view->process->in_flight, "requests in flight", out);
+    return rule_run_more(view, view->process->in_flight, "requests in flight", out);
 }
 bool chip_rule_same_model(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return more(view, view->process->same_model_in_flight, "requests of one loaded program in flight", out);
+    return rule_run_more(view, view->process->same_model_in_flight, "requests of one loaded program in flight", out);
 }
 bool chip_rule_overwritten(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return view->process->weights_overwritten &&

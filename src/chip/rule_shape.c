@@ -49,7 +49,7 @@ bool chip_rule_weight_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 /* ---- functions ---------------------------------------------------------------------------------------------------------- */
 
-static int op_total(const chip_view *view) {
+static int rule_shape_op_total(const chip_view *view) {
     int total = 0;
     for (int i = 0; i < MIL_OP_COUNT; i++)
         if (i != MIL_OP_const) total += view->op_counts[i];
@@ -63,7 +63,7 @@ bool chip_rule_conv_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 }
 
 bool chip_rule_op_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    int count = op_total(view);
+    int count = rule_shape_op_total(view);
     return count > view->limit->value &&
            chip_found(out, "%d operations; %.0f are known to be safe", count, view->limit->value);
 }
@@ -86,7 +86,7 @@ bool chip_rule_has_matmul(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 /* Calls `wrong` with inputs, then results, until one is; counts the rest. */
 typedef bool (*io_test)(const chip_view *view, const mil_value *v);
 
-static const mil_value *first_io(const chip_view *view, io_test wrong, int *count) {
+static const mil_value *rule_shape_first_io(const chip_view *view, io_test wrong, int *count) {
     const mil_function *f = view->function;
     const mil_value *first = NULL;
     *count = 0;
@@ -99,10 +99,10 @@ static const mil_value *first_io(const chip_view *view, io_test wrong, int *coun
     return first;
 }
 
-static bool found_io(const chip_view *view, io_test wrong, char out[CHIP_TEXT_BYTES]) {
+static bool rule_shape_found_io(const chip_view *view, io_test wrong, char out[CHIP_TEXT_BYTES]) {
     int count;
     char type[160];
-    const mil_value *v = first_io(view, wrong, &count);
+    const mil_value *v = rule_shape_first_io(view, wrong, &count);
     if (!v) return false;
     chip_found(out, "'%.60s' is %s", v->name, mil_type_print(type, &v->type));
     if (count > 1) {
@@ -112,27 +112,33 @@ static bool found_io(const chip_view *view, io_test wrong, char out[CHIP_TEXT_BY
     return true;
 }
 
-static bool is_fp32(const chip_view *view, const mil_value *v) { return v->type.dtype == MIL_fp32; }
-static bool is_odd(const chip_view *view, const mil_value *v) {
+static bool rule_shape_is_fp32(const chip_view *view, const mil_value *v) { return v->type.dtype == MIL_fp32; }
+static bool rule_shape_is_odd(const chip_view *view, const mil_value *v) {
     mil_dtype t = v->type.dtype;
     return t != MIL_fp16 && t != MIL_fp32 && t != MIL_int8 && t != MIL_uint8;
 }
-static bool has_short_rows(const chip_view *view, const mil_value *v) {
+static bool rule_shape_has_short_rows(const chip_view *view, const mil_value *v) {
     int64_t bits = mil_dtype_get(v->type.dtype)->bits;
     return v->type.rank > 0 && v->type.dim[v->type.rank - 1] * bits % ((int64_t)view->limit->value * 8) != 0;
 }
-static bool is_unused(const chip_view *view, const mil_value *v) {
+static bool rule_shape_is_unused(const chip_view *view, const mil_value *v) {
     return !v->def && v->id < view->function->value_count && view->uses[v->id] == 0;
 }
 
-bool chip_rule_fp32_io(const chip_view *view, char out[CHIP_TEXT_BYTES]) { return found_io(view, is_fp32, out); }
-bool chip_rule_odd_io(const chip_view *view, char out[CHIP_TEXT_BYTES]) { return found_io(view, is_odd, out); }
-bool chip_rule_short_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return found_io(view, has_short_rows, out);
+bool chip_rule_fp32_io(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_shape_found_io(view, rule_shape_is_fp32, out);
 }
-bool chip_rule_unused_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) { return found_io(view, is_unused, out); }
+bool chip_rule_odd_io(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_shape_found_io(view, rule_shape_is_odd, out);
+}
+bool chip_rule_short_rows(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_shape_found_io(view, rule_shape_has_short_rows, out);
+}
+bool chip_rule_unused_input(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
+    return rule_shape_found_io(view, rule_shape_is_unused, out);
+}
 
-static bool unsorted(mil_value *const *values, int count, char out[CHIP_TEXT_BYTES]) {
+static bool rule_shape_unsorted(mil_value *const *values, int count, char out[CHIP_TEXT_BYTES]) {
     for (int i = 1; i < count; i++)
         if (strcmp(values[i - 1]->name, values[i]->name) > 0)
             return chip_found(out, "'%.60s' is declared before '%.60s'", values[i - 1]->name, values[i]->name);
@@ -141,7 +147,7 @@ static bool unsorted(mil_value *const *values, int count, char out[CHIP_TEXT_BYT
 
 bool chip_rule_unsorted_names(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_function *f = view->function;
-    return unsorted(f->params, f->param_count, out) || unsorted(f->results, f->result_count, out);
+    return rule_shape_unsorted(f->params, f->param_count, out) || rule_shape_unsorted(f->results, f->result_count, out);
 }
 
 bool chip_rule_unequal_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
@@ -157,7 +163,7 @@ bool chip_rule_unequal_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------ */
 
-static bool too_long(const chip_view *view, const char *axis, int index, char out[CHIP_TEXT_BYTES]) {
+static bool rule_shape_too_long(const chip_view *view, const char *axis, int index, char out[CHIP_TEXT_BYTES]) {
     const mil_value *v = view->value;
     int64_t n = v->type.dim[index];
     return (double)n > view->limit->value && chip_found(out, "the %s of '%.60s' has %lld elements; the most is %.0f",
@@ -166,19 +172,19 @@ static bool too_long(const chip_view *view, const char *axis, int index, char ou
 
 bool chip_rule_width(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = view->value->type.rank;
-    return rank > 0 && too_long(view, "last axis", rank - 1, out);
+    return rank > 0 && rule_shape_too_long(view, "last axis", rank - 1, out);
 }
 
 bool chip_rule_height(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = view->value->type.rank;
-    return rank > 2 && too_long(view, "height", rank - 2, out);
+    return rank > 2 && rule_shape_too_long(view, "height", rank - 2, out);
 }
 
 /* Of constants the axes mean something else, and what is computed with them is checked. */
 bool chip_rule_channels(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     int rank = view->value->type.rank;
     if (rank < 3 || view->value->konst) return false;
-    return too_long(view, "channel axis", rank == 3 ? 0 : 1, out);
+    return rule_shape_too_long(view, "channel axis", rank == 3 ? 0 : 1, out);
 }
 
 bool chip_rule_rank(const chip_view *view, char out[CHIP_TEXT_BYTES]) {

@@ -13,7 +13,7 @@
 
 enum { TEXT_LIMIT = 1 << 30 };
 
-static double unigram_entropy(const char *data, size_t length) {
+static double corpus_unigram_entropy(const char *data, size_t length) {
     double counts[256] = {0}, nats = 0;
     for (size_t i = 0; i < length; i++) counts[(unsigned char)data[i]]++;
     for (int b = 0; b < 256; b++)
@@ -22,21 +22,22 @@ static double unigram_entropy(const char *data, size_t length) {
 }
 
 /* The tokenizer that was given, or the model's. */
-static propane_status take_tokenizer(const corpus_options *o, corpus *c, propane_error *err) {
+static propane_status corpus_take_tokenizer(const corpus_options *o, corpus *c, propane_error *err) {
     if (o->model || o->tokenizer) return run_tokenizer(o->tokenizer, o->model, &c->tokenizer, err);
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s is instruction data: give the model that it is for with --init, or a --tokenizer", o->text);
 }
 
-static propane_status learn(const corpus_options *o, const char *data, size_t length, corpus *c, propane_error *err) {
-    if (o->tokenizer || o->model) return take_tokenizer(o, c, err);
+static propane_status corpus_learn(const corpus_options *o, const char *data, size_t length, corpus *c,
+                                   propane_error *err) {
+    if (o->tokenizer || o->model) return corpus_take_tokenizer(o, c, err);
     if (strcmp(o->kind, "bytes") == 0) return tokenizer_create_bytes(&c->tokenizer, err);
     if (strcmp(o->kind, "chars") == 0) return tokenizer_create_chars(data, length, o->text, &c->tokenizer, err);
     return tokenizer_train_bpe(data, length, o->vocab, &c->tokenizer, err);
 }
 
 /* What would be learnt as if it were a text, but cannot be meant as one. A web page can. */
-static propane_status check_text(const char *path, const char *data, size_t length, propane_error *err) {
+static propane_status corpus_check_text(const char *path, const char *data, size_t length, propane_error *err) {
     size_t at = 0;
     while (at < length && strchr(" \t\r\n", data[at]) && data[at]) at++;
     if (length == 0)
@@ -52,27 +53,27 @@ static propane_status check_text(const char *path, const char *data, size_t leng
     return PROPANE_OK;
 }
 
-static propane_status open_text(const corpus_options *o, corpus *c, propane_error *err) {
+static propane_status corpus_open_text(const corpus_options *o, corpus *c, propane_error *err) {
     char *data = NULL;
     size_t length = 0;
     PROPANE_TRY(file_read(o->text, TEXT_LIMIT, &data, &length, err));
-    propane_status status = check_text(o->text, data, length, err);
-    if (status == PROPANE_OK) status = learn(o, data, length, c, err);
+    propane_status status = corpus_check_text(o->text, data, length, err);
+    if (status == PROPANE_OK) status = corpus_learn(o, data, length, c, err);
     if (status == PROPANE_OK && tokenizer_encode(c->tokenizer, data, length, &c->list, err) != PROPANE_OK)
         status = propane_fail_prefix(err, err->status, "%s", o->text);
     c->text_bytes = (int64_t)length;
-    c->unigram_nats = length ? unigram_entropy(data, length) : 0;
+    c->unigram_nats = length ? corpus_unigram_entropy(data, length) : 0;
     c->ids = c->list.ids;
     c->count = (int64_t)c->list.count;
     mem_free(data);
     return status;
 }
 
-static propane_status open_tokens(const corpus_options *o, corpus *c, propane_error *err) {
+static propane_status corpus_open_tokens(const corpus_options *o, corpus *c, propane_error *err) {
     if (!o->tokenizer && !o->model)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s is a token file: give its tokenizer with --tokenizer",
                             o->text);
-    PROPANE_TRY(take_tokenizer(o, c, err));
+    PROPANE_TRY(corpus_take_tokenizer(o, c, err));
     PROPANE_TRY(token_file_open(o->text, &c->file, err));
     c->from_file = true;
     c->count = c->file.count;
@@ -81,8 +82,8 @@ static propane_status open_tokens(const corpus_options *o, corpus *c, propane_er
     return token_file_check(&c->file, o->text, c->tokenizer, o->tokenizer ? o->tokenizer : o->model, err);
 }
 
-static propane_status open_examples(const corpus_options *o, corpus *c, propane_error *err) {
-    PROPANE_TRY(take_tokenizer(o, c, err));
+static propane_status corpus_open_examples(const corpus_options *o, corpus *c, propane_error *err) {
+    PROPANE_TRY(corpus_take_tokenizer(o, c, err));
     PROPANE_TRY(chat_template_find(o->model ? o->model : o->tokenizer, c->tokenizer,
                                    o->chat && *o->chat ? o->chat : NULL, &c->chat, err));
     PROPANE_TRY(train_jsonl_read(o->text, c->tokenizer, &c->chat, &c->examples, err));
@@ -93,7 +94,7 @@ static propane_status open_examples(const corpus_options *o, corpus *c, propane_
     return PROPANE_OK;
 }
 
-static propane_status is_token_file(const char *path, bool *out, propane_error *err) {
+static propane_status corpus_is_token_file(const char *path, bool *out, propane_error *err) {
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
     *out = token_file_is(map.data, map.bytes);
@@ -104,10 +105,10 @@ static propane_status is_token_file(const char *path, bool *out, propane_error *
 propane_status corpus_open(const corpus_options *o, corpus *c, propane_error *err) {
     bool ready = false;
     *c = (corpus){0};
-    PROPANE_TRY(is_token_file(o->text, &ready, err));
-    propane_status status = ready                     ? open_tokens(o, c, err)
-                            : train_jsonl_is(o->text) ? open_examples(o, c, err)
-                                                      : open_text(o, c, err);
+    PROPANE_TRY(corpus_is_token_file(o->text, &ready, err));
+    propane_status status = ready                     ? corpus_open_tokens(o, c, err)
+                            : train_jsonl_is(o->text) ? corpus_open_examples(o, c, err)
+                                                      : corpus_open_text(o, c, err);
     if (status != PROPANE_OK) {
         corpus_close(c);
         *c = (corpus){0};

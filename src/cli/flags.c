@@ -11,14 +11,14 @@
 
 enum { HELP_WIDTH = 80, HELP_COLUMN = 29 };
 
-static bool is_positional(const cli_flag *f) { return f->kind != CLI_HEADING && f->name[0] != '-'; }
+static bool flags_is_positional(const cli_flag *f) { return f->kind != CLI_HEADING && f->name[0] != '-'; }
 
-static bool takes_rest(const cli_flag *f) {
+static bool flags_takes_rest(const cli_flag *f) {
     size_t n = strlen(f->name);
     return n > 3 && strcmp(f->name + n - 3, "...") == 0;
 }
 
-static void append_default(const cli_flag *f, char *out, size_t size) {
+static void flags_append_default(const cli_flag *f, char *out, size_t size) {
     switch (f->kind) {
     case CLI_INT: snprintf(out, size, " [%lld]", (long long)*(int64_t *)f->out); break;
     case CLI_REAL: snprintf(out, size, " [%g]", *(double *)f->out); break;
@@ -30,7 +30,7 @@ static void append_default(const cli_flag *f, char *out, size_t size) {
     }
 }
 
-static void print_help(const cli_flag *flags, int count, const char *usage, const char *about) {
+static void flags_print_help(const cli_flag *flags, int count, const char *usage, const char *about) {
     printf("usage: propane ");
     cli_wrap(usage, 15, 15, HELP_WIDTH);
     printf("\n\n");
@@ -44,10 +44,11 @@ static void print_help(const cli_flag *flags, int count, const char *usage, cons
             continue;
         }
         char left[100], right[400];
-        bool named = f->words && !is_positional(f);
+        bool named = f->words && !flags_is_positional(f);
         snprintf(left, sizeof left, "%s%s%s", f->name, named ? " " : "", named ? f->words : "");
         size_t n = (size_t)snprintf(right, sizeof right, "%s", f->help);
-        if (!f->required && !takes_rest(f) && n < sizeof right) append_default(f, right + n, sizeof right - n);
+        if (!f->required && !flags_takes_rest(f) && n < sizeof right)
+            flags_append_default(f, right + n, sizeof right - n);
         printf("  %-*s", HELP_COLUMN - 2, left);
         if (strlen(left) > HELP_COLUMN - 3) printf("\n%*s", HELP_COLUMN, "");
         cli_wrap(right, HELP_COLUMN, HELP_COLUMN, HELP_WIDTH);
@@ -55,7 +56,7 @@ static void print_help(const cli_flag *flags, int count, const char *usage, cons
     }
 }
 
-static int misuse(const char *command, const char *text) {
+static int flags_misuse(const char *command, const char *text) {
     fprintf(stderr, "propane %s: %s\nTry 'propane %s --help'.\n", command, text, command);
     return CLI_USAGE;
 }
@@ -66,10 +67,10 @@ int cli_misuse(const char *command, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return misuse(command, text);
+    return flags_misuse(command, text);
 }
 
-static bool one_of(const char *words, const char *value) {
+static bool flags_one_of(const char *words, const char *value) {
     size_t n = strlen(value);
     for (const char *w = words; w; w = strchr(w, '|') ? strchr(w, '|') + 1 : NULL) {
         size_t length = strcspn(w, "|");
@@ -79,7 +80,7 @@ static bool one_of(const char *words, const char *value) {
 }
 
 /* Sets the flag from its text; false: `why` says what is wrong. */
-static bool set_value(const cli_flag *f, const char *value, char why[400]) {
+static bool flags_set_value(const cli_flag *f, const char *value, char why[400]) {
     char *end = NULL;
     errno = 0;
     switch (f->kind) {
@@ -102,7 +103,7 @@ static bool set_value(const cli_flag *f, const char *value, char why[400]) {
         return true;
     }
     case CLI_CHOICE:
-        if (!one_of(f->words, value)) {
+        if (!flags_one_of(f->words, value)) {
             snprintf(why, 400, "%s: '%.100s' is not one of %s", f->name, value, f->words);
             return false;
         }
@@ -128,10 +129,11 @@ static bool set_value(const cli_flag *f, const char *value, char why[400]) {
     }
 }
 
-static const cli_flag *find_flag(const cli_flag *flags, int count, const char *name, size_t length, bool *negated) {
+static const cli_flag *flags_find_flag(const cli_flag *flags, int count, const char *name, size_t length,
+                                       bool *negated) {
     for (int i = 0; i < count; i++) {
         const cli_flag *f = &flags[i];
-        if (f->kind == CLI_HEADING || is_positional(f)) continue;
+        if (f->kind == CLI_HEADING || flags_is_positional(f)) continue;
         *negated = false;
         if (strlen(f->name) == length && memcmp(f->name, name, length) == 0) return f;
         *negated = true;
@@ -142,19 +144,19 @@ static const cli_flag *find_flag(const cli_flag *flags, int count, const char *n
     return NULL;
 }
 
-static const cli_flag *next_positional(const cli_flag *flags, int count, int index) {
+static const cli_flag *flags_next_positional(const cli_flag *flags, int count, int index) {
     for (int i = 0; i < count; i++)
-        if (is_positional(&flags[i]) && (index-- == 0 || takes_rest(&flags[i]))) return &flags[i];
+        if (flags_is_positional(&flags[i]) && (index-- == 0 || flags_takes_rest(&flags[i]))) return &flags[i];
     return NULL;
 }
 
 /* One "--flag", "--flag=value" or "--flag value"; *i moves over what it took. -1: go on. */
-static int parse_flag(int argc, char **argv, int *i, const cli_flag *flags, int count) {
+static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags, int count) {
     const char *command = argv[0], *word = argv[*i], *equals = strchr(word, '=');
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     bool negated = false;
     char why[400];
-    const cli_flag *f = find_flag(flags, count, word, length, &negated);
+    const cli_flag *f = flags_find_flag(flags, count, word, length, &negated);
     if (!f) return cli_misuse(command, "there is no flag '%.100s'", word);
     if (f->given) *f->given = true;
     if (f->kind == CLI_SWITCH) {
@@ -164,14 +166,14 @@ static int parse_flag(int argc, char **argv, int *i, const cli_flag *flags, int 
     }
     const char *value = equals ? equals + 1 : *i + 1 < argc ? argv[++*i] : NULL;
     if (!value) return cli_misuse(command, "%s needs a value", f->name);
-    return set_value(f, value, why) ? -1 : misuse(command, why);
+    return flags_set_value(f, value, why) ? -1 : flags_misuse(command, why);
 }
 
-static int parse_positional(int argc, char **argv, int i, int index, const cli_flag *flags, int count) {
-    const cli_flag *f = next_positional(flags, count, index);
+static int flags_parse_positional(int argc, char **argv, int i, int index, const cli_flag *flags, int count) {
+    const cli_flag *f = flags_next_positional(flags, count, index);
     char why[400];
     if (!f) return cli_misuse(argv[0], "one argument too many: '%.100s'", argv[i]);
-    if (!takes_rest(f)) return set_value(f, argv[i], why) ? -1 : misuse(argv[0], why);
+    if (!flags_takes_rest(f)) return flags_set_value(f, argv[i], why) ? -1 : flags_misuse(argv[0], why);
     cli_list *list = f->out;
     if (!list->count) list->items = &argv[i];
     if (list->items + list->count != &argv[i])
@@ -180,12 +182,13 @@ static int parse_positional(int argc, char **argv, int i, int index, const cli_f
     return -1;
 }
 
-static int check_required(const char *command, const cli_flag *flags, int count, int positional) {
+static int flags_check_required(const char *command, const cli_flag *flags, int count, int positional) {
     for (int i = 0, index = 0; i < count; i++) {
         const cli_flag *f = &flags[i];
         if (f->kind == CLI_HEADING) continue;
-        bool missing = is_positional(f) ? (takes_rest(f) ? ((cli_list *)f->out)->count == 0 : index++ >= positional)
-                                        : f->kind == CLI_TEXT && !*(const char **)f->out;
+        bool missing = flags_is_positional(f)
+                           ? (flags_takes_rest(f) ? ((cli_list *)f->out)->count == 0 : index++ >= positional)
+                           : f->kind == CLI_TEXT && !*(const char **)f->out;
         if (f->required && missing) return cli_misuse(command, "%s is missing", f->name);
     }
     return -1;
@@ -198,18 +201,18 @@ int cli_parse(int argc, char **argv, const cli_flag *flags, int count, const cha
         const char *word = argv[i];
         int code = -1;
         if (!only_positional && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
-            print_help(flags, count, usage, about);
+            flags_print_help(flags, count, usage, about);
             return CLI_OK;
         }
         if (!only_positional && strcmp(word, "--") == 0)
             only_positional = true;
         else if (!only_positional && word[0] == '-' && word[1])
-            code = parse_flag(argc, argv, &i, flags, count);
+            code = flags_parse_flag(argc, argv, &i, flags, count);
         else
-            code = parse_positional(argc, argv, i, positional++, flags, count);
+            code = flags_parse_positional(argc, argv, i, positional++, flags, count);
         if (code >= 0) return code;
     }
-    return check_required(argv[0], flags, count, positional);
+    return flags_check_required(argv[0], flags, count, positional);
 }
 
 int cli_error(const char *command, const propane_error *err) {

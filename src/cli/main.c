@@ -16,13 +16,13 @@ int cli_argc;
 char **cli_argv;
 static int output_errno; /* of the first write to standard output that failed: later calls no longer know */
 
-static void on_signal(int number) {
+static void main_on_signal(int number) {
     if (cli_interrupted) _exit(128 + number);
     cli_interrupted = true;
 }
 
 void cli_catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = main_on_signal};
     sigemptyset(&action.sa_mask);
     struct sigaction before;
     sigaction(SIGINT, &action, NULL);
@@ -109,7 +109,7 @@ const cli_command cli_commands[] = {
 };
 const int cli_command_count = (int)(sizeof cli_commands / sizeof cli_commands[0]);
 
-static void print_usage(FILE *out) {
+static void main_print_usage(FILE *out) {
     fprintf(out, "propane trains, runs and checks neural networks as MIL programs, the ones that an\n"
                  "Apple Neural Engine takes, on any machine.\n\nusage: propane COMMAND [flags]\n\n");
     for (int i = 0; i < cli_command_count; i++)
@@ -118,7 +118,7 @@ static void print_usage(FILE *out) {
 }
 
 /* How many single edits lie between two short words: for "did you mean". */
-static size_t distance(const char *a, const char *b) {
+static size_t main_distance(const char *a, const char *b) {
     size_t n = strlen(b), row[32];
     if (n > 31 || strlen(a) > 31) return 99;
     for (size_t j = 0; j <= n; j++) row[j] = j;
@@ -136,11 +136,11 @@ static size_t distance(const char *a, const char *b) {
     return row[n];
 }
 
-static int unknown_command(const char *name) {
+static int main_unknown_command(const char *name) {
     const char *near = NULL;
     size_t best = 3;
     for (int i = 0; i < cli_command_count; i++) {
-        size_t d = distance(name, cli_commands[i].name);
+        size_t d = main_distance(name, cli_commands[i].name);
         if (d < best) {
             best = d;
             near = cli_commands[i].name;
@@ -151,7 +151,7 @@ static int unknown_command(const char *name) {
     return CLI_USAGE;
 }
 
-static const cli_command *find_command(const char *name) {
+static const cli_command *main_find_command(const char *name) {
     for (int i = 0; i < cli_command_count; i++)
         if (strcmp(name, cli_commands[i].name) == 0) return &cli_commands[i];
     return NULL;
@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
     cli_argc = argc;
     cli_argv = argv;
     if (argc < 2) {
-        print_usage(stderr);
+        main_print_usage(stderr);
         return CLI_USAGE;
     }
     const char *name = argv[1];
@@ -171,12 +171,12 @@ int main(int argc, char **argv) {
     if (help)
         name = argv[2];
     else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        print_usage(stdout);
+        main_print_usage(stdout);
         return cli_finish("help", CLI_OK);
     }
     if (strcmp(name, "--version") == 0) name = "version";
-    const cli_command *command = find_command(name);
-    if (!command) return unknown_command(name);
+    const cli_command *command = main_find_command(name);
+    if (!command) return main_unknown_command(name);
     char flag[] = "--help", *ask[] = {(char *)(uintptr_t)command->name, flag, NULL};
     argv[1] = ask[0];
     return cli_finish(command->name, help ? command->run(2, ask) : command->run(argc - 1, argv + 1));

@@ -43,7 +43,7 @@ void progress_init(progress *p, bool json, int64_t steps) {
 }
 
 /* Adds to the history; when it is full, neighbours are joined. */
-static void remember(progress *p, double loss) {
+static void progress_remember(progress *p, double loss) {
     if (!isfinite(loss)) return;
     p->smooth = isnan(p->smooth) ? loss : 0.95 * p->smooth + 0.05 * loss;
     if (p->in_stretch == 0) {
@@ -60,7 +60,7 @@ static void remember(progress *p, double loss) {
     if (++p->in_stretch == p->stretch) p->in_stretch = 0;
 }
 
-static void plot(const progress *p, int columns, char out[PLOT_COLUMNS * 3 + 1]) {
+static void progress_plot(const progress *p, int columns, char out[PLOT_COLUMNS * 3 + 1]) {
     if (columns > PLOT_COLUMNS) columns = PLOT_COLUMNS;
     if (columns > p->filled) columns = p->filled;
     double low = INFINITY, high = -INFINITY;
@@ -78,7 +78,7 @@ static void plot(const progress *p, int columns, char out[PLOT_COLUMNS * 3 + 1])
     *end = 0;
 }
 
-static void show_terminal(progress *p, const progress_step *s) {
+static void progress_show_terminal(progress *p, const progress_step *s) {
     char front[160], columns[PLOT_COLUMNS * 3 + 1] = "", left[32], back[80];
     int width = cli_width() - 1; /* the last column would wrap on some terminals */
     int n = snprintf(front, sizeof front, "step %lld/%lld  loss %.4f  ", (long long)s->step, (long long)p->steps,
@@ -88,13 +88,13 @@ static void show_terminal(progress *p, const progress_step *s) {
                       s->device_ms, 100 * s->utilisation, s->energy_j * 1e3);
     int m = snprintf(back, sizeof back, "%.0f %s/s  %s left", s->tokens_per_s,
                      strcmp(p->unit, "tokens") == 0 ? "tok" : p->unit, text_duration(left, s->seconds_left));
-    if (width - n - m - 2 >= PLOT_LEAST) plot(p, width - n - m - 2, columns);
+    if (width - n - m - 2 >= PLOT_LEAST) progress_plot(p, width - n - m - 2, columns);
     if (n + m > width) m = 0; /* what does not fit is left out, not wrapped */
     printf("\r\033[K%.*s%s%s%s", width, front, columns, columns[0] ? "  " : "", m ? back : "");
     p->drawn = true;
 }
 
-static void show_plain(const progress *p, const progress_step *s) {
+static void progress_show_plain(const progress *p, const progress_step *s) {
     char left[32];
     printf("step %lld/%lld  loss %.4f  lr %.3g  %.0f %s/s  %s left", (long long)s->step, (long long)p->steps, s->loss,
            s->lr, s->tokens_per_s, p->unit, text_duration(left, s->seconds_left));
@@ -128,7 +128,7 @@ void progress_number(const char *name, double value) {
 
 void progress_show(progress *p, const progress_step *s) {
     int64_t now = clock_ns();
-    remember(p, s->loss);
+    progress_remember(p, s->loss);
     if (p->json) {
         char rate[40];
         printf("{\"step\":%lld", (long long)s->step);
@@ -152,9 +152,9 @@ void progress_show(progress *p, const progress_step *s) {
     if (s->step != p->steps && p->shown_ns && now - p->shown_ns < every) return;
     p->shown_ns = now;
     if (p->terminal)
-        show_terminal(p, s);
+        progress_show_terminal(p, s);
     else
-        show_plain(p, s);
+        progress_show_plain(p, s);
 }
 
 void progress_line(progress *p, const char *format, ...) {

@@ -95,12 +95,12 @@ static const element_kind kinds[] = {
     [PROPANE_BF16] = {"bf16", 2, true, 0, 0},
 };
 
-static const element_kind *kind_of(propane_dtype dtype) {
+static const element_kind *buffer_kind_of(propane_dtype dtype) {
     return (size_t)dtype < sizeof kinds / sizeof kinds[0] ? &kinds[dtype] : NULL;
 }
 
 /* Every type here fits into a double exactly. Buffers may be bound at any address, hence memcpy. */
-static double load(propane_dtype dtype, const uint8_t *p) {
+static double buffer_load(propane_dtype dtype, const uint8_t *p) {
     uint16_t h;
     float f;
     int32_t i;
@@ -120,7 +120,7 @@ static double load(propane_dtype dtype, const uint8_t *p) {
 }
 
 /* Integers are in range here. */
-static void store(propane_dtype dtype, uint8_t *p, double value) {
+static void buffer_store(propane_dtype dtype, uint8_t *p, double value) {
     uint16_t h;
     float f;
     int32_t i;
@@ -153,9 +153,9 @@ static void store(propane_dtype dtype, uint8_t *p, double value) {
 }
 
 /* `index` is that of the first element, for the message. */
-static propane_status convert_run(propane_dtype to, uint8_t *target, propane_dtype from, const uint8_t *source,
-                                  int64_t count, int64_t index, propane_error *err) {
-    const element_kind *out = kind_of(to), *in = kind_of(from);
+static propane_status buffer_convert_run(propane_dtype to, uint8_t *target, propane_dtype from, const uint8_t *source,
+                                         int64_t count, int64_t index, propane_error *err) {
+    const element_kind *out = buffer_kind_of(to), *in = buffer_kind_of(from);
     if (to == from) {
         memcpy(target, source, (size_t)count * in->bytes);
         return PROPANE_OK;
@@ -174,11 +174,11 @@ static propane_status convert_run(propane_dtype to, uint8_t *target, propane_dty
         return PROPANE_OK;
     }
     for (int64_t i = 0; i < count; i++) {
-        double value = load(from, source + (size_t)i * in->bytes);
+        double value = buffer_load(from, source + (size_t)i * in->bytes);
         if (!out->is_float && (value < out->min || value > out->max))
             return propane_fail(err, PROPANE_ERR_INVALID, "element %lld is %.0f, outside of %s (%d..%d)",
                                 (long long)(index + i), value, out->name, (int)out->min, (int)out->max);
-        store(to, target + (size_t)i * out->bytes, value);
+        buffer_store(to, target + (size_t)i * out->bytes, value);
     }
     return PROPANE_OK;
 }
@@ -191,9 +191,9 @@ typedef struct layout {
     int64_t run, outer;
 } layout;
 
-static propane_status check_layout(const propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
-                                   int64_t count, bool writing, layout *out, propane_error *err) {
-    const element_kind *there = kind_of(io->dtype), *here = kind_of(dtype);
+static propane_status buffer_check_layout(const propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
+                                          int64_t count, bool writing, layout *out, propane_error *err) {
+    const element_kind *there = buffer_kind_of(io->dtype), *here = buffer_kind_of(dtype);
     const char *verb = writing ? "write" : "read";
     if (!there || !here || io->rank < 0 || io->rank > PROPANE_MAX_RANK)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s '%s': unknown element type or rank", verb, io->name);
@@ -224,14 +224,14 @@ static propane_status check_layout(const propane_buffer *buffer, const propane_i
 }
 
 /* `dense` holds elements of `dtype`; it is the source if `writing`. */
-static propane_status copy_runs(uint8_t *memory, const propane_io *io, const layout *l, propane_dtype dtype,
-                                uint8_t *dense, bool writing, propane_error *err) {
-    size_t step = (size_t)l->run * kind_of(dtype)->bytes;
+static propane_status buffer_copy_runs(uint8_t *memory, const propane_io *io, const layout *l, propane_dtype dtype,
+                                       uint8_t *dense, bool writing, propane_error *err) {
+    size_t step = (size_t)l->run * buffer_kind_of(dtype)->bytes;
     int64_t index[PROPANE_MAX_RANK] = {0}, offset = 0;
     for (int64_t n = 0; n < l->outer; n++, dense += step) {
         uint8_t *strided = memory + offset;
-        PROPANE_TRY(writing ? convert_run(io->dtype, strided, dtype, dense, l->run, n * l->run, err)
-                            : convert_run(dtype, dense, io->dtype, strided, l->run, n * l->run, err));
+        PROPANE_TRY(writing ? buffer_convert_run(io->dtype, strided, dtype, dense, l->run, n * l->run, err)
+                            : buffer_convert_run(dtype, dense, io->dtype, strided, l->run, n * l->run, err));
         for (int d = l->rank_outer - 1; d >= 0; d--) {
             offset += io->stride[d];
             if (++index[d] < io->dim[d]) break;
@@ -242,13 +242,13 @@ static propane_status copy_runs(uint8_t *memory, const propane_io *io, const lay
     return PROPANE_OK;
 }
 
-static propane_status copy(propane_buffer *buffer, const propane_io *io, propane_dtype dtype, void *dense,
-                           int64_t count, bool writing, propane_error *err) {
+static propane_status buffer_copy(propane_buffer *buffer, const propane_io *io, propane_dtype dtype, void *dense,
+                                  int64_t count, bool writing, propane_error *err) {
     layout l = {0};
-    PROPANE_TRY(check_layout(buffer, io, dtype, count, writing, &l, err));
+    PROPANE_TRY(buffer_check_layout(buffer, io, dtype, count, writing, &l, err));
     void *memory = NULL;
     PROPANE_TRY(propane_buffer_lock(buffer, writing, &memory, err));
-    propane_status status = copy_runs(memory, io, &l, dtype, dense, writing, err);
+    propane_status status = buffer_copy_runs(memory, io, &l, dtype, dense, writing, err);
     propane_buffer_unlock(buffer);
     return status == PROPANE_OK ? status
                                 : propane_fail_prefix(err, status, "%s '%s'", writing ? "write" : "read", io->name);
@@ -257,10 +257,10 @@ static propane_status copy(propane_buffer *buffer, const propane_io *io, propane
 propane_status propane_buffer_write(propane_buffer *buffer, const propane_io *io, propane_dtype dtype,
                                     const void *source, int64_t count, propane_error *err) {
     /* Written to only when reading a buffer. */
-    return copy(buffer, io, dtype, (void *)(uintptr_t)source, count, true, err);
+    return buffer_copy(buffer, io, dtype, (void *)(uintptr_t)source, count, true, err);
 }
 
 propane_status propane_buffer_read(propane_buffer *buffer, const propane_io *io, propane_dtype dtype, void *target,
                                    int64_t count, propane_error *err) {
-    return copy(buffer, io, dtype, target, count, false, err);
+    return buffer_copy(buffer, io, dtype, target, count, false, err);
 }

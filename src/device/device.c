@@ -15,29 +15,29 @@ enum { STANDARD_DEPTH = 127, MAX_DEPTH = 4096 };
 
 int propane_driver_count(void) { return propane_drivers_count; }
 
-static const propane_driver *driver_at(int index) {
+static const propane_driver *device_driver_at(int index) {
     return index >= 0 && index < propane_drivers_count ? propane_drivers[index] : NULL;
 }
 
 const char *propane_driver_name(int index) {
-    const propane_driver *driver = driver_at(index);
+    const propane_driver *driver = device_driver_at(index);
     return driver ? driver->name : NULL;
 }
 
 const char *propane_driver_summary(int index) {
-    const propane_driver *driver = driver_at(index);
+    const propane_driver *driver = device_driver_at(index);
     return driver ? driver->summary : NULL;
 }
 
 propane_status propane_driver_probe(int index, propane_error *why) {
-    const propane_driver *driver = driver_at(index);
+    const propane_driver *driver = device_driver_at(index);
     if (!driver)
         return propane_fail(why, PROPANE_ERR_INVALID, "driver %d: there are %d (0..%d)", index, propane_drivers_count,
                             propane_drivers_count - 1);
     return driver->probe ? driver->probe(why) : PROPANE_OK;
 }
 
-static propane_status fail_unknown(const char *uri, propane_error *err) {
+static propane_status device_fail_unknown(const char *uri, propane_error *err) {
     char quoted[80], known[300] = "";
     for (int i = 0; i < propane_drivers_count; i++) {
         size_t used = strlen(known);
@@ -48,7 +48,8 @@ static propane_status fail_unknown(const char *uri, propane_error *err) {
 }
 
 /* *rest is what stands behind the name and its ':'. */
-static propane_status find_driver(const char *uri, const propane_driver **out, const char **rest, propane_error *err) {
+static propane_status device_find_driver(const char *uri, const propane_driver **out, const char **rest,
+                                         propane_error *err) {
     if (!uri || !*uri) return propane_fail(err, PROPANE_ERR_INVALID, "device: the name is empty; use \"cpu\", for one");
     const char *behind = uri + device_name_length(uri);
     for (int i = 0; i < propane_drivers_count; i++) {
@@ -57,7 +58,7 @@ static propane_status find_driver(const char *uri, const propane_driver **out, c
         *out = propane_drivers[i];
         return PROPANE_OK;
     }
-    return fail_unknown(uri, err);
+    return device_fail_unknown(uri, err);
 }
 
 void device_retain(propane_device *d) { atomic_fetch_add(&d->refs, 1); }
@@ -70,7 +71,7 @@ void device_release(propane_device *d) {
     mem_free(d);
 }
 
-static propane_status describe(propane_device *d, propane_error *err) {
+static propane_status device_describe(propane_device *d, propane_error *err) {
     d->info = (propane_device_info){.uri = d->uri, .summary = d->driver->summary, .queue_depth = STANDARD_DEPTH};
     d->driver->describe(d->impl, &d->info);
     if (d->info.queue_depth < 1 || d->info.queue_depth > MAX_DEPTH)
@@ -83,7 +84,7 @@ propane_status propane_device_open(const char *uri, propane_device **out, propan
     *out = NULL;
     const propane_driver *driver = NULL;
     const char *rest = NULL;
-    PROPANE_TRY(find_driver(uri, &driver, &rest, err));
+    PROPANE_TRY(device_find_driver(uri, &driver, &rest, err));
     if (driver->probe) PROPANE_TRY(driver->probe(err));
     propane_device *d = mem_alloc(sizeof *d);
     if (d) d->uri = mem_copy_string(uri);
@@ -95,7 +96,7 @@ propane_status propane_device_open(const char *uri, propane_device **out, propan
     atomic_init(&d->refs, 1);
     propane_status status = driver->open(rest, &d->impl, err);
     if (status == PROPANE_OK) {
-        status = describe(d, err);
+        status = device_describe(d, err);
         if (status != PROPANE_OK) driver->close(d->impl);
     }
     if (status != PROPANE_OK) {

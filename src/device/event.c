@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "device/device.h"
 
-static int init_condition(pthread_cond_t *condition) {
+static int event_init_condition(pthread_cond_t *condition) {
 #ifdef __APPLE__
     return pthread_cond_init(condition, NULL);
 #else
@@ -24,7 +24,7 @@ static int init_condition(pthread_cond_t *condition) {
 }
 
 /* Sleeps until signalled or `deadline` (of clock_ns) is over; true: it is over. */
-static bool sleep_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline) {
+static bool event_sleep_until(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t deadline) {
 #ifdef __APPLE__
     int64_t left = deadline - clock_ns();
     if (left <= 0) return true;
@@ -44,7 +44,7 @@ propane_status propane_event_create(propane_device *device, propane_event **out,
         mem_free(e);
         return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system gives no mutex");
     }
-    if (init_condition(&e->grown) != 0) {
+    if (event_init_condition(&e->grown) != 0) {
         pthread_mutex_destroy(&e->mutex);
         mem_free(e);
         return propane_fail(err, PROPANE_ERR_MEMORY, "event: the system gives no condition variable");
@@ -101,7 +101,7 @@ propane_status propane_event_wait(propane_event *event, uint64_t value, int time
         if (timeout_ms < 0)
             pthread_cond_wait(&event->grown, &event->mutex);
         else
-            over = sleep_until(&event->grown, &event->mutex, deadline);
+            over = event_sleep_until(&event->grown, &event->mutex, deadline);
     }
     uint64_t reached = atomic_load(&event->value);
     pthread_mutex_unlock(&event->mutex);

@@ -18,7 +18,7 @@ static const struct {
     {MIL_int16, PROPANE_INT16, false}, {MIL_uint16, PROPANE_UINT16, false}, {MIL_bf16, PROPANE_BF16, true},
 };
 
-static propane_status io_dtype(const mil_value *v, bool input, propane_dtype *out, propane_error *err) {
+static propane_status program_io_dtype(const mil_value *v, bool input, propane_dtype *out, propane_error *err) {
     const char *role = input ? "input" : "output";
     if (v->type.shell == MIL_STATE)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
@@ -35,15 +35,15 @@ static propane_status io_dtype(const mil_value *v, bool input, propane_dtype *ou
                         role, v->name, mil_dtype_get(v->type.dtype)->name);
 }
 
-static propane_status check_types(const mil_function *f, propane_error *err) {
+static propane_status program_check_types(const mil_function *f, propane_error *err) {
     propane_dtype dtype;
-    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(io_dtype(f->params[i], true, &dtype, err));
-    for (int i = 0; i < f->result_count; i++) PROPANE_TRY(io_dtype(f->results[i], false, &dtype, err));
+    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(program_io_dtype(f->params[i], true, &dtype, err));
+    for (int i = 0; i < f->result_count; i++) PROPANE_TRY(program_io_dtype(f->results[i], false, &dtype, err));
     return PROPANE_OK;
 }
 
-static propane_status choose(const propane_module *module, const propane_compile_options *options,
-                             const mil_function **out, propane_error *err) {
+static propane_status program_choose(const propane_module *module, const propane_compile_options *options,
+                                     const mil_function **out, propane_error *err) {
     if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "compile: there is no module");
     if (options->threads < 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "compile: threads is %d; 0 leaves it to the device",
@@ -51,7 +51,7 @@ static propane_status choose(const propane_module *module, const propane_compile
     mil_function *f = mil_module_function(module, options->function, err);
     if (!f) return err ? err->status : PROPANE_ERR_NOT_FOUND;
     PROPANE_TRY(mil_verify(module, err));
-    PROPANE_TRY(check_types(f, err));
+    PROPANE_TRY(program_check_types(f, err));
     *out = f;
     return PROPANE_OK;
 }
@@ -64,7 +64,7 @@ propane_status propane_program_supported(propane_device *device, const propane_m
     if (!options) options = &standard_options;
     propane_error local = {0};
     if (!why) why = &local;
-    PROPANE_TRY(choose(module, options, &f, why));
+    PROPANE_TRY(program_choose(module, options, &f, why));
     return device->driver->supports(device->impl, f, options, why);
 }
 
@@ -97,7 +97,7 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
     if (!options) options = &standard_options;
     propane_error local = {0};
     if (!err) err = &local;
-    PROPANE_TRY(choose(module, options, &f, err));
+    PROPANE_TRY(program_choose(module, options, &f, err));
     if ((options->donor || options->reloadable) &&
         (!device->driver->reloads || (options->donor && options->donor->device != device)))
         return propane_fail(
@@ -121,14 +121,14 @@ typedef struct together {
     driver_program **programs;
 } together;
 
-static propane_status compile_together(propane_device *d, propane_compile_item *items, int count,
-                                       const propane_compile_options *options, together *t,
-                                       propane_compile_report *report, propane_error *err) {
+static propane_status program_compile_together(propane_device *d, propane_compile_item *items, int count,
+                                               const propane_compile_options *options, together *t,
+                                               propane_compile_report *report, propane_error *err) {
     for (report->failed = 0; report->failed < count; report->failed++) {
         propane_compile_item *item = &items[report->failed];
         propane_compile_options own = *options;
         own.function = item->function;
-        PROPANE_TRY(choose(item->module, &own, &t->functions[report->failed], err));
+        PROPANE_TRY(program_choose(item->module, &own, &t->functions[report->failed], err));
         PROPANE_TRY(program_create(d, &item->program, err));
         t->programs[report->failed] = &item->program->p;
     }
@@ -139,9 +139,9 @@ static propane_status compile_together(propane_device *d, propane_compile_item *
     return PROPANE_OK;
 }
 
-static propane_status compile_apart(propane_device *d, propane_compile_item *items, int count,
-                                    const propane_compile_options *options, propane_compile_report *report,
-                                    propane_error *err) {
+static propane_status program_compile_apart(propane_device *d, propane_compile_item *items, int count,
+                                            const propane_compile_options *options, propane_compile_report *report,
+                                            propane_error *err) {
     for (int k = 0; k < count; k++) {
         propane_compile_options own = *options;
         own.function = items[k].function;
@@ -174,14 +174,14 @@ propane_status propane_program_compile_all(propane_device *device, propane_compi
     propane_status status;
     if (device->driver->compile_all) {
         together t = {mem_array((size_t)count, sizeof *t.functions), mem_array((size_t)count, sizeof *t.programs)};
-        status = t.functions && t.programs ? compile_together(device, items, count, &plain, &t, report, err)
+        status = t.functions && t.programs ? program_compile_together(device, items, count, &plain, &t, report, err)
                                            : propane_fail_memory(err, (size_t)count * sizeof(void *));
         if (status != PROPANE_OK)
             for (int k = 0; k < count; k++) program_discard(items[k].program);
         mem_free(t.functions);
         mem_free(t.programs);
     } else {
-        status = compile_apart(device, items, count, &plain, report, err);
+        status = program_compile_apart(device, items, count, &plain, report, err);
     }
     for (int k = 0; k < count && status != PROPANE_OK; k++) items[k].program = NULL;
     return status;
@@ -231,9 +231,10 @@ const propane_io *propane_program_find(const propane_program *program, const cha
 
 /* ---- inputs and outputs of drivers with dense tensors --------------------------------------------------------------- */
 
-static propane_status dense_io(arena *a, const mil_value *v, const char *role, propane_io *out, propane_error *err) {
+static propane_status program_dense_io(arena *a, const mil_value *v, const char *role, propane_io *out,
+                                       propane_error *err) {
     const mil_type *type = &v->type;
-    PROPANE_TRY(io_dtype(v, role, &out->dtype, err));
+    PROPANE_TRY(program_io_dtype(v, role, &out->dtype, err));
     out->name = arena_string(a, v->name);
     if (!out->name) return propane_fail_memory(err, strlen(v->name) + 1);
     out->rank = type->rank;
@@ -254,8 +255,9 @@ propane_status driver_dense_io(driver_program *p, const mil_function *f, propane
         return propane_fail_memory(err, sizeof(propane_io) * (size_t)(f->param_count + f->result_count));
     p->input_count = f->param_count;
     p->output_count = f->result_count;
-    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(dense_io(p->arena, f->params[i], "input", &p->inputs[i], err));
+    for (int i = 0; i < f->param_count; i++)
+        PROPANE_TRY(program_dense_io(p->arena, f->params[i], "input", &p->inputs[i], err));
     for (int i = 0; i < f->result_count; i++)
-        PROPANE_TRY(dense_io(p->arena, f->results[i], "output", &p->outputs[i], err));
+        PROPANE_TRY(program_dense_io(p->arena, f->results[i], "output", &p->outputs[i], err));
     return PROPANE_OK;
 }

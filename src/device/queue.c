@@ -60,25 +60,25 @@ void queue_deinit(device_queue *q) {
 /* ---- executing ----------------------------------------------------------------------------------------------------------- */
 
 /* Buffers of another device are memory of the host only while they are locked. */
-static void unlock_foreign(const propane_request *r, int count) {
+static void queue_unlock_foreign(const propane_request *r, int count) {
     for (int i = 0; i < count; i++)
         if (r->buffers[i]->device != r->program->device) propane_buffer_unlock(r->buffers[i]);
 }
 
-static propane_status lock_foreign(const propane_request *r, propane_error *err) {
+static propane_status queue_lock_foreign(const propane_request *r, propane_error *err) {
     for (int i = 0; i < r->buffer_count; i++) {
         void *memory = NULL;
         if (r->buffers[i]->device == r->program->device) continue;
         propane_status status = propane_buffer_lock(r->buffers[i], i >= r->program->p.input_count, &memory, err);
         if (status == PROPANE_OK) continue;
-        unlock_foreign(r, i);
+        queue_unlock_foreign(r, i);
         return status;
     }
     return PROPANE_OK;
 }
 
 /* Before a request begins. Whoever closes the device sees which event is awaited, or is seen to have closed it. */
-static propane_status await_events(propane_device *d, const propane_request *r, propane_error *err) {
+static propane_status queue_await_events(propane_device *d, const propane_request *r, propane_error *err) {
     device_queue *q = &d->queue;
     bool reached = true;
     for (int i = 0; i < r->wait_count && reached; i++) {
@@ -97,14 +97,14 @@ static propane_status await_events(propane_device *d, const propane_request *r, 
                         d->uri);
 }
 
-static propane_completion execute(propane_device *d, const propane_request *r, propane_error *err) {
+static propane_completion queue_execute(propane_device *d, const propane_request *r, propane_error *err) {
     propane_completion c = {.device_ns = -1, .engine_ns = -1, .energy_j = -1, .simulated = d->info.simulated};
-    c.status = await_events(d, r, err);
+    c.status = queue_await_events(d, r, err);
     int64_t begin = clock_ns();
-    if (c.status == PROPANE_OK && r->foreign) c.status = lock_foreign(r, err);
+    if (c.status == PROPANE_OK && r->foreign) c.status = queue_lock_foreign(r, err);
     if (c.status == PROPANE_OK) {
         c.status = d->driver->execute(d->impl, &r->execution, &c, err);
-        if (r->foreign) unlock_foreign(r, r->buffer_count);
+        if (r->foreign) queue_unlock_foreign(r, r->buffer_count);
     }
     if (c.device_ns < 0) c.device_ns = clock_ns() - begin;
     for (int i = 0; i < r->signal_count; i++) propane_event_signal(r->signals[i].event, r->signals[i].value);
@@ -113,12 +113,12 @@ static propane_completion execute(propane_device *d, const propane_request *r, p
 
 /* Under the mutex, in the executor's role, with a request at the head. Once `completed` has grown, the request may be gone
  * at any moment. */
-static void run_head(propane_device *d) {
+static void queue_run_head(propane_device *d) {
     device_queue *q = &d->queue;
     propane_request *r = q->ring[q->head];
     pthread_mutex_unlock(&q->mutex);
     propane_error err = {0};
-    propane_completion c = execute(d, r, &err);
+    propane_completion c = queue_execute(d, r, &err);
     pthread_mutex_lock(&q->mutex);
     q->head = (q->head + 1) % q->capacity;
     q->length--;
@@ -130,11 +130,11 @@ static void run_head(propane_device *d) {
 
 /* There is work that nobody does, or the thread is to end. Under the mutex, also for the signal: once the mutex is given
  * up, the requests may be done and the device closed. */
-static void wake_thread(device_queue *q) {
+static void queue_wake_thread(device_queue *q) {
     if (q->thread_sleeps && (q->length > 0 || q->closing)) pthread_cond_signal(&q->work);
 }
 
-static void *thread_main(void *argument) {
+static void *queue_thread_main(void *argument) {
     propane_device *d = argument;
     device_queue *q = &d->queue;
     pthread_mutex_lock(&q->mutex);
@@ -146,7 +146,7 @@ static void *thread_main(void *argument) {
         }
         if (q->length == 0) break;
         q->executing = true;
-        while (q->length > 0) run_head(d);
+        while (q->length > 0) queue_run_head(d);
         q->executing = false;
     }
     pthread_mutex_unlock(&q->mutex);
@@ -154,14 +154,14 @@ static void *thread_main(void *argument) {
 }
 
 /* Under the mutex. Signals are the host's business: the thread takes none. */
-static propane_status start_thread(propane_device *d, propane_error *err) {
+static propane_status queue_start_thread(propane_device *d, propane_error *err) {
     device_queue *q = &d->queue;
     if (q->closing) return propane_fail(err, PROPANE_ERR_INVALID, "submit: device '%s' is closed", d->uri);
     if (q->thread_started) return PROPANE_OK;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&q->thread, NULL, thread_main, d);
+    int failed = pthread_create(&q->thread, NULL, queue_thread_main, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) return propane_fail(err, PROPANE_ERR_MEMORY, "submit: the system gives device '%s' no thread", d->uri);
     q->thread_started = true;
@@ -171,7 +171,7 @@ static propane_status start_thread(propane_device *d, propane_error *err) {
 /* ---- submit ---------------------------------------------------------------------------------------------------------------- */
 
 /* Marks the chain as in flight, or nothing of it. Under the mutex. */
-static propane_status mark(propane_request *const *requests, int count, propane_error *err) {
+static propane_status queue_mark(propane_request *const *requests, int count, propane_error *err) {
     int i = 0;
     while (i < count && requests[i]->submitted == atomic_load(&requests[i]->completed)) requests[i++]->submitted++;
     if (i == count) return PROPANE_OK;
@@ -181,7 +181,8 @@ static propane_status mark(propane_request *const *requests, int count, propane_
                         i + 1, count);
 }
 
-static propane_status enqueue(propane_device *d, propane_request *const *requests, int count, propane_error *err) {
+static propane_status queue_enqueue(propane_device *d, propane_request *const *requests, int count,
+                                    propane_error *err) {
     device_queue *q = &d->queue;
     if (count > q->capacity - q->length)
         return propane_fail(
@@ -189,10 +190,10 @@ static propane_status enqueue(propane_device *d, propane_request *const *request
             "submit: no place for %d more: %d of the %d requests that '%s' takes are in flight; wait for "
             "one of them",
             count, q->length, q->capacity, d->uri);
-    PROPANE_TRY(start_thread(d, err));
-    PROPANE_TRY(mark(requests, count, err));
+    PROPANE_TRY(queue_start_thread(d, err));
+    PROPANE_TRY(queue_mark(requests, count, err));
     for (int i = 0; i < count; i++) q->ring[(q->head + q->length++) % q->capacity] = requests[i];
-    if (!q->executing) wake_thread(q);
+    if (!q->executing) queue_wake_thread(q);
     return PROPANE_OK;
 }
 
@@ -207,7 +208,7 @@ propane_status propane_submit(propane_request *const *requests, int count, propa
                                 "the first ('%s')",
                                 i + 1, count, requests[i]->program->device->uri, d->uri);
     pthread_mutex_lock(&d->queue.mutex);
-    propane_status status = enqueue(d, requests, count, err);
+    propane_status status = queue_enqueue(d, requests, count, err);
     pthread_mutex_unlock(&d->queue.mutex);
     return status;
 }
@@ -215,7 +216,7 @@ propane_status propane_submit(propane_request *const *requests, int count, propa
 /* ---- wait ------------------------------------------------------------------------------------------------------------------ */
 
 /* A request that is done in a moment is not worth a sleep. */
-static void spin_for(const propane_request *r, uint64_t target) {
+static void queue_spin_for(const propane_request *r, uint64_t target) {
     for (int i = 0; i < SPIN_ROUNDS && atomic_load_explicit(&r->completed, memory_order_relaxed) < target; i++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
@@ -226,12 +227,12 @@ static void spin_for(const propane_request *r, uint64_t target) {
 }
 
 /* Under the mutex: takes the executor's role until `r` is done. */
-static void help(propane_device *d, const propane_request *r, uint64_t target) {
+static void queue_help(propane_device *d, const propane_request *r, uint64_t target) {
     device_queue *q = &d->queue;
     q->executing = true;
-    while (q->length > 0 && atomic_load(&r->completed) < target) run_head(d);
+    while (q->length > 0 && atomic_load(&r->completed) < target) queue_run_head(d);
     q->executing = false;
-    wake_thread(q);
+    queue_wake_thread(q);
 }
 
 propane_status propane_wait(propane_request *request, propane_completion *out, propane_error *err) {
@@ -245,12 +246,12 @@ propane_status propane_wait(propane_request *request, propane_completion *out, p
     }
     if (atomic_load(&request->completed) < target && q->executing) {
         pthread_mutex_unlock(&q->mutex);
-        spin_for(request, target);
+        queue_spin_for(request, target);
         pthread_mutex_lock(&q->mutex);
     }
     while (atomic_load(&request->completed) < target) {
         if (!q->executing) {
-            help(d, request, target);
+            queue_help(d, request, target);
             continue;
         }
         q->waiters++;

@@ -10,7 +10,7 @@
 #include "device/device.h"
 
 /* "x, w, y": for messages. */
-static const char *list_names(char *out, size_t size, const driver_program *p) {
+static const char *request_list_names(char *out, size_t size, const driver_program *p) {
     size_t used = 0;
     out[0] = 0;
     for (int i = 0; i < p->input_count + p->output_count && used + 1 < size; i++) {
@@ -22,22 +22,22 @@ static const char *list_names(char *out, size_t size, const driver_program *p) {
     return out;
 }
 
-static const propane_io *io_at(const driver_program *p, int slot) {
+static const propane_io *request_io_at(const driver_program *p, int slot) {
     return slot < p->input_count ? &p->inputs[slot] : &p->outputs[slot - p->input_count];
 }
 
-static propane_status bind(propane_request *r, const propane_binding *binding, propane_error *err) {
+static propane_status request_bind(propane_request *r, const propane_binding *binding, propane_error *err) {
     const driver_program *p = &r->program->p;
     char names[400];
     if (!binding->name)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding: a name is missing; the program has %s",
-                            list_names(names, sizeof names, p));
+                            request_list_names(names, sizeof names, p));
     int slot = 0;
-    while (slot < r->buffer_count && strcmp(io_at(p, slot)->name, binding->name) != 0) slot++;
+    while (slot < r->buffer_count && strcmp(request_io_at(p, slot)->name, binding->name) != 0) slot++;
     if (slot == r->buffer_count)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "binding '%.60s': the program has no such input or output; it has %s", binding->name,
-                            list_names(names, sizeof names, p));
+                            request_list_names(names, sizeof names, p));
     if (r->buffers[slot]) return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': bound twice", binding->name);
     if (!binding->buffer)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': there is no buffer", binding->name);
@@ -47,9 +47,9 @@ static propane_status bind(propane_request *r, const propane_binding *binding, p
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "binding '%s': its buffer belongs to another device ('%s') than the program ('%s')",
                             binding->name, binding->buffer->device->uri, r->program->device->uri);
-    if (binding->buffer->b.bytes < io_at(p, slot)->bytes)
+    if (binding->buffer->b.bytes < request_io_at(p, slot)->bytes)
         return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': the buffer has %zu bytes, %zu are needed",
-                            binding->name, binding->buffer->b.bytes, io_at(p, slot)->bytes);
+                            binding->name, binding->buffer->b.bytes, request_io_at(p, slot)->bytes);
     r->foreign |= binding->buffer->device != r->program->device && binding->buffer->device->driver->buffer_lock;
     r->buffers[slot] = binding->buffer;
     r->driver_buffers[slot] = &binding->buffer->b;
@@ -57,17 +57,17 @@ static propane_status bind(propane_request *r, const propane_binding *binding, p
     return PROPANE_OK;
 }
 
-static propane_status check_complete(const propane_request *r, propane_error *err) {
+static propane_status request_check_complete(const propane_request *r, propane_error *err) {
     const driver_program *p = &r->program->p;
     for (int slot = 0; slot < r->buffer_count; slot++)
         if (!r->buffers[slot])
-            return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': this %s is not bound", io_at(p, slot)->name,
-                                slot < p->input_count ? "input" : "output");
+            return propane_fail(err, PROPANE_ERR_INVALID, "binding '%s': this %s is not bound",
+                                request_io_at(p, slot)->name, slot < p->input_count ? "input" : "output");
     return PROPANE_OK;
 }
 
 /* Two outputs never share a buffer; an output and an input do where the program says so. */
-static propane_status check_sharing(const propane_request *r, propane_error *err) {
+static propane_status request_check_sharing(const propane_request *r, propane_error *err) {
     const driver_program *p = &r->program->p;
     for (int o = 0; o < p->output_count; o++) {
         const propane_buffer *target = r->buffers[p->input_count + o];
@@ -114,9 +114,9 @@ propane_status propane_request_create(propane_program *program, const propane_bi
     propane_status status = PROPANE_OK;
     if (!r->buffers || !r->driver_buffers)
         status = propane_fail_memory(err, (size_t)r->buffer_count * 2 * sizeof(void *));
-    for (int i = 0; i < count && status == PROPANE_OK; i++) status = bind(r, &bindings[i], err);
-    if (status == PROPANE_OK) status = check_complete(r, err);
-    if (status == PROPANE_OK) status = check_sharing(r, err);
+    for (int i = 0; i < count && status == PROPANE_OK; i++) status = request_bind(r, &bindings[i], err);
+    if (status == PROPANE_OK) status = request_check_complete(r, err);
+    if (status == PROPANE_OK) status = request_check_sharing(r, err);
     const propane_device *d = program->device;
     if (status == PROPANE_OK) {
         r->execution = (driver_execution){
@@ -132,7 +132,7 @@ propane_status propane_request_create(propane_program *program, const propane_bi
     return PROPANE_OK;
 }
 
-static bool in_flight(propane_request *r) {
+static bool request_in_flight(propane_request *r) {
     device_queue *q = &r->program->device->queue;
     pthread_mutex_lock(&q->mutex);
     bool result = r->submitted > atomic_load(&r->completed);
@@ -142,12 +142,12 @@ static bool in_flight(propane_request *r) {
 
 void propane_request_free(propane_request *request) {
     if (!request) return;
-    if (in_flight(request)) (void)!propane_wait(request, NULL, NULL);
+    if (request_in_flight(request)) (void)!propane_wait(request, NULL, NULL);
     request_destroy(request);
 }
 
-static propane_status copy_points(const propane_event_point *points, int count, const char *what,
-                                  propane_event_point **out, propane_error *err) {
+static propane_status request_copy_points(const propane_event_point *points, int count, const char *what,
+                                          propane_event_point **out, propane_error *err) {
     if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "request: %d %s", count, what);
     for (int i = 0; i < count; i++)
         if (!points[i].event) return propane_fail(err, PROPANE_ERR_INVALID, "request: %s %d has no event", what, i);
@@ -158,12 +158,13 @@ static propane_status copy_points(const propane_event_point *points, int count, 
     return PROPANE_OK;
 }
 
-static void free_points(propane_event_point *points, int count) {
+static void request_free_points(propane_event_point *points, int count) {
     for (int i = 0; i < count; i++) event_release(points[i].event);
     mem_free(points);
 }
 
-static bool same_events(const propane_event_point *old, int old_count, const propane_event_point *new, int new_count) {
+static bool request_same_events(const propane_event_point *old, int old_count, const propane_event_point *new,
+                                int new_count) {
     if (old_count != new_count) return false;
     for (int i = 0; i < old_count; i++)
         if (old[i].event != new[i].event) return false;
@@ -172,23 +173,24 @@ static bool same_events(const propane_event_point *old, int old_count, const pro
 
 propane_status propane_request_events(propane_request *request, const propane_event_point *waits, int wait_count,
                                       const propane_event_point *signals, int signal_count, propane_error *err) {
-    if (in_flight(request))
+    if (request_in_flight(request))
         return propane_fail(err, PROPANE_ERR_INVALID, "request: its events cannot change while it is in flight");
-    if (same_events(request->waits, request->wait_count, waits, wait_count) &&
-        same_events(request->signals, request->signal_count, signals, signal_count)) { /* only the values are new */
+    if (request_same_events(request->waits, request->wait_count, waits, wait_count) &&
+        request_same_events(request->signals, request->signal_count, signals,
+                            signal_count)) { /* only the values are new */
         for (int i = 0; i < wait_count; i++) request->waits[i].value = waits[i].value;
         for (int i = 0; i < signal_count; i++) request->signals[i].value = signals[i].value;
         return PROPANE_OK;
     }
     propane_event_point *new_waits = NULL, *new_signals = NULL;
-    PROPANE_TRY(copy_points(waits, wait_count, "waits", &new_waits, err));
-    propane_status status = copy_points(signals, signal_count, "signals", &new_signals, err);
+    PROPANE_TRY(request_copy_points(waits, wait_count, "waits", &new_waits, err));
+    propane_status status = request_copy_points(signals, signal_count, "signals", &new_signals, err);
     if (status != PROPANE_OK) {
-        free_points(new_waits, wait_count);
+        request_free_points(new_waits, wait_count);
         return status;
     }
-    free_points(request->waits, request->wait_count);
-    free_points(request->signals, request->signal_count);
+    request_free_points(request->waits, request->wait_count);
+    request_free_points(request->signals, request->signal_count);
     request->waits = new_waits;
     request->wait_count = wait_count;
     request->signals = new_signals;

@@ -5,7 +5,7 @@
 #include "grad/rules.h"
 #include "mil/ops/shape_util.h"
 
-static mil_value *first_result(mil_op *op) { return op ? op->results[0] : NULL; }
+static mil_value *backward_emit_first_result(mil_op *op) { return op ? op->results[0] : NULL; }
 
 mil_value *grad_arg(grad_context *g, const mil_op *op, const char *param) {
     const mil_value *v = mil_in(op, param);
@@ -52,14 +52,15 @@ mil_value *grad_compare(grad_context *g, mil_opcode code, mil_value *x, double y
 mil_value *grad_zero(grad_context *g, mil_dtype dtype) { return mil_build_scalar(grad_build(g), dtype, 0.0); }
 
 mil_value *grad_select(grad_context *g, mil_value *condition, mil_value *a, mil_value *b) {
-    return first_result(mil_build_op(grad_build(g), MIL_OP_select, NULL,
-                                     (mil_argument[]){{"cond", 1, &condition}, {"a", 1, &a}, {"b", 1, &b}}, 3));
+    return backward_emit_first_result(mil_build_op(
+        grad_build(g), MIL_OP_select, NULL, (mil_argument[]){{"cond", 1, &condition}, {"a", 1, &a}, {"b", 1, &b}}, 3));
 }
 
 mil_value *grad_with_float(grad_context *g, mil_opcode code, mil_value *x, const char *param, double value) {
     if (!x) return NULL;
     mil_value *k = mil_build_scalar(grad_build(g), x->type.dtype, value);
-    return first_result(mil_build_op(grad_build(g), code, NULL, (mil_argument[]){{"x", 1, &x}, {param, 1, &k}}, 2));
+    return backward_emit_first_result(
+        mil_build_op(grad_build(g), code, NULL, (mil_argument[]){{"x", 1, &x}, {param, 1, &k}}, 2));
 }
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
@@ -95,7 +96,7 @@ mil_value *grad_pad(grad_context *g, mil_value *x, int rank, const int64_t *befo
     while (amount[2 * skip] == 0 && amount[2 * skip + 1] == 0) skip++;
     mil_value *pad = mil_build_ints(b, amount + 2 * skip, 2 * (rank - skip)), *mode = mil_build_text(b, "constant");
     mil_value *zero = grad_zero(g, x->type.dtype);
-    return first_result(mil_build_op(
+    return backward_emit_first_result(mil_build_op(
         b, MIL_OP_pad, NULL,
         (mil_argument[]){{"x", 1, &x}, {"pad", 1, &pad}, {"mode", 1, &mode}, {"constant_val", 1, &zero}}, 4));
 }
@@ -115,7 +116,7 @@ mil_value *grad_slice_step(grad_context *g, mil_value *x, int rank, const int64_
     if (plain) return mil_build_slice(b, x, begin, size);
     mil_value *from = mil_build_ints(b, begin, rank), *to = mil_build_ints(b, end, rank);
     mil_value *step = mil_build_ints(b, stride, rank);
-    return first_result(
+    return backward_emit_first_result(
         mil_build_op(b, MIL_OP_slice_by_index, NULL,
                      (mil_argument[]){{"x", 1, &x}, {"begin", 1, &from}, {"end", 1, &to}, {"stride", 1, &step}}, 4));
 }
@@ -123,14 +124,14 @@ mil_value *grad_slice_step(grad_context *g, mil_value *x, int rank, const int64_
 mil_value *grad_reverse(grad_context *g, mil_value *x, const int64_t *axes, int count) {
     if (!count) return x;
     mil_value *list = mil_build_ints(grad_build(g), axes, count);
-    return first_result(
+    return backward_emit_first_result(
         mil_build_op(grad_build(g), MIL_OP_reverse, NULL, (mil_argument[]){{"x", 1, &x}, {"axes", 1, &list}}, 2));
 }
 
 mil_value *grad_join(grad_context *g, mil_opcode code, mil_value *const *values, int count, int axis) {
     if (code == MIL_OP_concat) return count == 1 ? values[0] : mil_build_concat(grad_build(g), values, count, axis);
     mil_value *at = mil_build_int(grad_build(g), axis);
-    return first_result(
+    return backward_emit_first_result(
         mil_build_op(grad_build(g), code, NULL, (mil_argument[]){{"values", count, values}, {"axis", 1, &at}}, 2));
 }
 

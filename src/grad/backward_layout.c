@@ -8,18 +8,16 @@
 #include "grad/rules.h"
 #include "mil/ops/shape_util.h"
 
-#define RULE(name) propane_status grad_rule_##name(grad_context *g, const mil_op *op, propane_error *err)
-
-static propane_status reshaped(grad_context *g, const mil_op *op) {
+static propane_status backward_layout_reshaped(grad_context *g, const mil_op *op) {
     grad_give(g, op, "x", grad_reshape_as(g, grad_of(g, op, 0), &mil_in(op, "x")->type));
     return PROPANE_OK;
 }
 
-RULE(reshape) { return reshaped(g, op); }
-RULE(expand_dims) { return reshaped(g, op); }
-RULE(squeeze) { return reshaped(g, op); }
+GRADIENT(reshape) { return backward_layout_reshaped(g, op); }
+GRADIENT(expand_dims) { return backward_layout_reshaped(g, op); }
+GRADIENT(squeeze) { return backward_layout_reshaped(g, op); }
 
-RULE(transpose) {
+GRADIENT(transpose) {
     int perm[MIL_MAX_RANK], rank = mil_in(op, "x")->type.rank;
     int64_t back[MIL_MAX_RANK];
     PROPANE_TRY(mil_attr_perm(op, perm, err));
@@ -28,7 +26,7 @@ RULE(transpose) {
     return PROPANE_OK;
 }
 
-RULE(reverse) {
+GRADIENT(reverse) {
     bool on[MIL_MAX_RANK];
     int64_t axes[MIL_MAX_RANK];
     int count = 0, rank = mil_in(op, "x")->type.rank;
@@ -41,7 +39,7 @@ RULE(reverse) {
 
 /* A slice with any step, seen from the lowest element: what runs backwards is turned round, steps become gaps of zeros,
  * and padding gives the place in x. */
-static propane_status sliced(grad_context *g, const mil_op *op, propane_error *err) {
+static propane_status backward_layout_sliced(grad_context *g, const mil_op *op, propane_error *err) {
     mil_slice s;
     PROPANE_TRY(mil_slice_read(op, &s, err));
     const mil_type type = mil_in(op, "x")->type;
@@ -62,11 +60,11 @@ static propane_status sliced(grad_context *g, const mil_op *op, propane_error *e
     return PROPANE_OK;
 }
 
-RULE(slice_by_size) { return sliced(g, op, err); }
-RULE(slice_by_index) { return sliced(g, op, err); }
+GRADIENT(slice_by_size) { return backward_layout_sliced(g, op, err); }
+GRADIENT(slice_by_index) { return backward_layout_sliced(g, op, err); }
 
 /* Neighbours that have an adjoint are joined and padded to x's size; parts that nobody used are the padding. */
-RULE(split) {
+GRADIENT(split) {
     mil_split *s = mem_alloc(sizeof *s);
     if (!s) return propane_fail_memory(err, sizeof *s);
     propane_status status = mil_split_read(op, s, err);
@@ -85,7 +83,7 @@ RULE(split) {
     return status;
 }
 
-RULE(concat) {
+GRADIENT(concat) {
     mil_value *const *values;
     bool interleave;
     int axis, count = mil_in_list(op, "values", &values);
@@ -108,7 +106,7 @@ RULE(concat) {
     return PROPANE_OK;
 }
 
-RULE(stack) {
+GRADIENT(stack) {
     mil_value *const *values;
     int axis, count = mil_in_list(op, "values", &values);
     const mil_type type = op->results[0]->type;
@@ -126,7 +124,7 @@ RULE(stack) {
 }
 
 /* Axis by axis: [pre, reps, n, post] summed over the repetitions. */
-RULE(tile) {
+GRADIENT(tile) {
     const mil_type from = mil_in(op, "x")->type, to = op->results[0]->type;
     int64_t dim[MIL_MAX_RANK];
     memcpy(dim, to.dim, sizeof dim);
@@ -144,7 +142,7 @@ RULE(tile) {
 }
 
 /* Where element i of the padded axis comes from. */
-static int64_t pad_source(mil_pad_mode mode, int64_t i, int64_t before, int64_t n) {
+static int64_t backward_layout_pad_source(mil_pad_mode mode, int64_t i, int64_t before, int64_t n) {
     int64_t at = i - before;
     if (mode == MIL_PAD_REPLICATE) return at < 0 ? 0 : at >= n ? n - 1 : at;
     if (at < 0) return -at;
@@ -152,8 +150,8 @@ static int64_t pad_source(mil_pad_mode mode, int64_t i, int64_t before, int64_t 
 }
 
 /* Reflected or replicated along one axis: the transposed 0/1 matrix of the padding times dz. */
-static mil_value *unpad_axis(grad_context *g, mil_value *dz, const mil_pad *p, int rank, int64_t *dim, int axis,
-                             int64_t n, mil_dtype dtype) {
+static mil_value *backward_layout_unpad_axis(grad_context *g, mil_value *dz, const mil_pad *p, int rank, int64_t *dim,
+                                             int axis, int64_t n, mil_dtype dtype) {
     int64_t padded = dim[axis], pre = grad_product(dim, 0, axis), post = grad_product(dim, axis + 1, rank);
     double *matrix = mem_array((size_t)(padded * n), sizeof *matrix); /* [padded, n] */
     mil_builder *b = grad_build(g);
@@ -161,7 +159,7 @@ static mil_value *unpad_axis(grad_context *g, mil_value *dz, const mil_pad *p, i
         if (!b->err.status) propane_fail_memory(&b->err, (size_t)(padded * n) * sizeof *matrix);
         return NULL;
     }
-    for (int64_t i = 0; i < padded; i++) matrix[i * n + pad_source(p->mode, i, p->before[axis], n)] = 1;
+    for (int64_t i = 0; i < padded; i++) matrix[i * n + backward_layout_pad_source(p->mode, i, p->before[axis], n)] = 1;
     mil_type type = mil_type_tensor(dtype, 2, (int64_t[]){padded, n});
     mil_value *how = mil_build_const_f64(b, "unpad", &type, matrix);
     mem_free(matrix);
@@ -170,7 +168,7 @@ static mil_value *unpad_axis(grad_context *g, mil_value *dz, const mil_pad *p, i
     return grad_reshape(g, dz, rank, dim);
 }
 
-RULE(pad) {
+GRADIENT(pad) {
     mil_pad p;
     PROPANE_TRY(mil_pad_read(op, &p, err));
     const mil_type from = mil_in(op, "x")->type;
@@ -180,7 +178,7 @@ RULE(pad) {
     for (int i = 0; i < from.rank; i++) {
         end[i] = p.before[i] + from.dim[i];
         if (p.mode != MIL_PAD_CONSTANT && dim[i] != from.dim[i])
-            dz = unpad_axis(g, dz, &p, from.rank, dim, i, from.dim[i], from.dtype);
+            dz = backward_layout_unpad_axis(g, dz, &p, from.rank, dim, i, from.dim[i], from.dtype);
     }
     if (p.mode == MIL_PAD_CONSTANT) dz = grad_slice_step(g, dz, from.rank, p.before, end, NULL);
     grad_give(g, op, "x", dz);
@@ -190,7 +188,7 @@ RULE(pad) {
 /* ---- gather ------------------------------------------------------------------------------------------------------ */
 
 /* Indices as [batch, picks] int32, negative ones counted from the end. */
-static mil_value *positive_indices(grad_context *g, const mil_op *op, const mil_gather *d) {
+static mil_value *backward_layout_positive_indices(grad_context *g, const mil_op *op, const mil_gather *d) {
     mil_builder *b = grad_build(g);
     const mil_value *v = mil_in(op, "indices");
     mil_value *indices = grad_value(g, v);
@@ -202,12 +200,12 @@ static mil_value *positive_indices(grad_context *g, const mil_op *op, const mil_
 }
 
 /* dx [B, outer, n, inner] = onehot' [B, 1, n, picks] dz [B, outer, picks, inner]: equal indices add up. */
-RULE(gather) {
+GRADIENT(gather) {
     mil_gather d;
     PROPANE_TRY(mil_gather_read(op, &d, err));
     mil_builder *b = grad_build(g);
     mil_dtype dtype = op->results[0]->type.dtype;
-    mil_value *indices = positive_indices(g, op, &d), *size = mil_build_int(b, (int32_t)d.size),
+    mil_value *indices = backward_layout_positive_indices(g, op, &d), *size = mil_build_int(b, (int32_t)d.size),
               *axis = mil_build_int(b, -1);
     mil_value *on = mil_build_scalar(b, dtype, 1), *off = mil_build_scalar(b, dtype, 0);
     mil_op *hot = mil_build_op(b, MIL_OP_one_hot, NULL,
@@ -224,7 +222,7 @@ RULE(gather) {
     return PROPANE_OK;
 }
 
-RULE(band_part) {
+GRADIENT(band_part) {
     mil_builder *b = grad_build(g);
     int64_t lower, upper;
     PROPANE_TRY(mil_attr_int(op, "lower", &lower, err));

@@ -8,11 +8,9 @@
 #include "grad/rules.h"
 #include "mil/ops/shape_util.h"
 
-#define RULE(name) propane_status grad_rule_##name(grad_context *g, const mil_op *op, propane_error *err)
-
 /* An op whose first argument is `x` and whose others are operands of `op`, under other names; NULL ends the pairs. */
-static mil_value *with_operands(grad_context *g, const mil_op *op, mil_opcode code, const char *first, mil_value *x,
-                                const char *const *names) {
+static mil_value *backward_move_with_operands(grad_context *g, const mil_op *op, mil_opcode code, const char *first,
+                                              mil_value *x, const char *const *names) {
     mil_value *values[8];
     mil_argument arguments[8] = {{first, 1, &x}};
     int count = 1;
@@ -28,36 +26,39 @@ static mil_value *with_operands(grad_context *g, const mil_op *op, mil_opcode co
 
 /* ---- permutations -------------------------------------------------------------------------------------------------- */
 
-static propane_status undone(grad_context *g, const mil_op *op, mil_opcode code, const char *const *names) {
-    grad_give(g, op, "x", with_operands(g, op, code, "x", grad_of(g, op, 0), names));
+static propane_status backward_move_undone(grad_context *g, const mil_op *op, mil_opcode code,
+                                           const char *const *names) {
+    grad_give(g, op, "x", backward_move_with_operands(g, op, code, "x", grad_of(g, op, 0), names));
     return PROPANE_OK;
 }
 
 static const char *const block[] = {"block_size", "block_size", NULL};
 
-RULE(depth_to_space) { return undone(g, op, MIL_OP_space_to_depth, block); }
-RULE(space_to_depth) { return undone(g, op, MIL_OP_depth_to_space, block); }
-RULE(pixel_shuffle) {
-    return undone(g, op, MIL_OP_pixel_unshuffle, (const char *const[]){"upscale_factor", "downscale_factor", NULL});
+GRADIENT(depth_to_space) { return backward_move_undone(g, op, MIL_OP_space_to_depth, block); }
+GRADIENT(space_to_depth) { return backward_move_undone(g, op, MIL_OP_depth_to_space, block); }
+GRADIENT(pixel_shuffle) {
+    return backward_move_undone(g, op, MIL_OP_pixel_unshuffle,
+                                (const char *const[]){"upscale_factor", "downscale_factor", NULL});
 }
-RULE(pixel_unshuffle) {
-    return undone(g, op, MIL_OP_pixel_shuffle, (const char *const[]){"downscale_factor", "upscale_factor", NULL});
+GRADIENT(pixel_unshuffle) {
+    return backward_move_undone(g, op, MIL_OP_pixel_shuffle,
+                                (const char *const[]){"downscale_factor", "upscale_factor", NULL});
 }
-RULE(space_to_batch) {
-    return undone(g, op, MIL_OP_batch_to_space,
-                  (const char *const[]){"block_shape", "block_shape", "paddings", "crops", NULL});
+GRADIENT(space_to_batch) {
+    return backward_move_undone(g, op, MIL_OP_batch_to_space,
+                                (const char *const[]){"block_shape", "block_shape", "paddings", "crops", NULL});
 }
-RULE(batch_to_space) {
-    return undone(g, op, MIL_OP_space_to_batch,
-                  (const char *const[]){"block_shape", "block_shape", "crops", "paddings", NULL});
+GRADIENT(batch_to_space) {
+    return backward_move_undone(g, op, MIL_OP_space_to_batch,
+                                (const char *const[]){"block_shape", "block_shape", "crops", "paddings", NULL});
 }
-RULE(reverse_sequence) {
-    return undone(
+GRADIENT(reverse_sequence) {
+    return backward_move_undone(
         g, op, MIL_OP_reverse_sequence,
         (const char *const[]){"lengths", "lengths", "seq_axis", "seq_axis", "batch_axis", "batch_axis", NULL});
 }
 
-RULE(crop) {
+GRADIENT(crop) {
     const mil_type *x = &mil_in(op, "x")->type;
     int64_t before[MIL_MAX_RANK], after[MIL_MAX_RANK];
     mil_type type;
@@ -68,7 +69,7 @@ RULE(crop) {
 }
 
 /* Place k of every window, spread by the stride and put where it was; the sum over the places. */
-RULE(sliding_windows) {
+GRADIENT(sliding_windows) {
     const mil_type x = mil_in(op, "x")->type;
     mil_windows w;
     PROPANE_TRY(mil_windows_read(op, &w, err));
@@ -91,22 +92,22 @@ RULE(sliding_windows) {
 
 /* ---- indices ---------------------------------------------------------------------------------------------------------- */
 
-static mil_value *zeros(grad_context *g, const mil_type *type) {
+static mil_value *backward_move_zeros(grad_context *g, const mil_type *type) {
     mil_builder *b = grad_build(g);
     mil_value *shape = mil_build_ints(b, type->dim, type->rank), *zero = grad_zero(g, type->dtype);
     mil_op *op = mil_build_op(b, MIL_OP_fill, NULL, (mil_argument[]){{"shape", 1, &shape}, {"value", 1, &zero}}, 2);
     return op ? op->results[0] : NULL;
 }
 
-RULE(gather_nd) {
+GRADIENT(gather_nd) {
     mil_builder *b = grad_build(g);
     mil_gather_nd d;
     PROPANE_TRY(mil_gather_nd_read(op, "x", &d, err));
     if (d.batch_dims)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
                            "no gradient with batch_dims; make the batch a coordinate");
-    mil_value *data = zeros(g, &mil_in(op, "x")->type), *indices = grad_arg(g, op, "indices"), *dz = grad_of(g, op, 0),
-              *mode = mil_build_text(b, "add");
+    mil_value *data = backward_move_zeros(g, &mil_in(op, "x")->type), *indices = grad_arg(g, op, "indices"),
+              *dz = grad_of(g, op, 0), *mode = mil_build_text(b, "add");
     mil_op *back = mil_build_op(
         b, MIL_OP_scatter_nd, NULL,
         (mil_argument[]){{"data", 1, &data}, {"indices", 1, &indices}, {"updates", 1, &dz}, {"mode", 1, &mode}}, 4);
@@ -116,7 +117,8 @@ RULE(gather_nd) {
 
 /* `gather` is the row that picks what `op` scatters. An overwritten place passes nothing to data; of several updates of one
  * place each gets the whole adjoint, though only the last one counts. */
-static propane_status scattered(grad_context *g, const mil_op *op, mil_opcode gather, propane_error *err) {
+static propane_status backward_move_scattered(grad_context *g, const mil_op *op, mil_opcode gather,
+                                              propane_error *err) {
     static const char *const names[] = {"indices", "indices", "axis", "axis", NULL};
     const char *const *used = gather == MIL_OP_gather_nd ? (const char *const[]){"indices", "indices", NULL} : names;
     mil_value *dz = grad_of(g, op, 0);
@@ -125,13 +127,13 @@ static propane_status scattered(grad_context *g, const mil_op *op, mil_opcode ga
     if (mode != MIL_SCATTER_ADD && mode != MIL_SCATTER_SUB && mode != MIL_SCATTER_UPDATE)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no gradient for this mode; add, sub and update have one");
     if (grad_wants(g, op, "updates")) {
-        mil_value *picked = with_operands(g, op, gather, "x", dz, used);
+        mil_value *picked = backward_move_with_operands(g, op, gather, "x", dz, used);
         grad_give(g, op, "updates", grad_scale(g, picked, mode == MIL_SCATTER_SUB ? -1 : 1));
     }
     if (!grad_wants(g, op, "data")) return PROPANE_OK;
     if (mode == MIL_SCATTER_UPDATE) {
         mil_builder *b = grad_build(g);
-        mil_value *none = zeros(g, &mil_in(op, "updates")->type), *how = mil_build_text(b, "update"),
+        mil_value *none = backward_move_zeros(g, &mil_in(op, "updates")->type), *how = mil_build_text(b, "update"),
                   *indices = grad_arg(g, op, "indices"), *axis = NULL;
         mil_argument arguments[5] = {
             {"data", 1, &dz}, {"indices", 1, &indices}, {"updates", 1, &none}, {"mode", 1, &how}, {"axis", 1, &axis}};
@@ -144,12 +146,12 @@ static propane_status scattered(grad_context *g, const mil_op *op, mil_opcode ga
     return PROPANE_OK;
 }
 
-RULE(scatter) { return scattered(g, op, MIL_OP_gather, err); }
-RULE(scatter_along_axis) { return scattered(g, op, MIL_OP_gather_along_axis, err); }
-RULE(scatter_nd) { return scattered(g, op, MIL_OP_gather_nd, err); }
+GRADIENT(scatter) { return backward_move_scattered(g, op, MIL_OP_gather, err); }
+GRADIENT(scatter_along_axis) { return backward_move_scattered(g, op, MIL_OP_gather_along_axis, err); }
+GRADIENT(scatter_nd) { return backward_move_scattered(g, op, MIL_OP_gather_nd, err); }
 
 /* The update gets the slice of dz, x the rest. */
-RULE(slice_update) {
+GRADIENT(slice_update) {
     static const char *const names[] = {"begin",        "begin",        "end",        "end",      "stride",
                                         "stride",       "begin_mask",   "begin_mask", "end_mask", "end_mask",
                                         "squeeze_mask", "squeeze_mask", NULL};
@@ -159,10 +161,10 @@ RULE(slice_update) {
         if (!begin->konst || !end->konst)
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
                                "no gradient of update where begin and end are known only when the program runs");
-        grad_give(g, op, "update", with_operands(g, op, MIL_OP_slice_by_index, "x", dz, names));
+        grad_give(g, op, "update", backward_move_with_operands(g, op, MIL_OP_slice_by_index, "x", dz, names));
     }
     if (!grad_wants(g, op, "x")) return PROPANE_OK;
-    mil_value *none = zeros(g, &mil_in(op, "update")->type), *values[8];
+    mil_value *none = backward_move_zeros(g, &mil_in(op, "update")->type), *values[8];
     mil_argument arguments[8] = {{"x", 1, &dz}, {"update", 1, &none}};
     int count = 2;
     for (const char *const *name = names; *name; name += 2) {

@@ -8,12 +8,10 @@
 #include "grad/rules.h"
 #include "mil/ops/shape_util.h"
 
-#define RULE(name) propane_status grad_rule_##name(grad_context *g, const mil_op *op, propane_error *err)
-
 /* ---- resizing ------------------------------------------------------------------------------------------------------ */
 
 /* [out, in]: how much each element counts for each result. */
-static void fill_matrix(const mil_resize *r, int64_t in, int64_t out, double *matrix) {
+static void backward_window_fill_matrix(const mil_resize *r, int64_t in, int64_t out, double *matrix) {
     for (int64_t i = 0; i < out; i++) {
         const double at = mil_grid_point(r->grid, (double)in, out, i);
         int64_t low = (int64_t)floor(r->nearest && r->grid != MIL_GRID_DEFAULT ? at + 0.5 : at);
@@ -24,8 +22,8 @@ static void fill_matrix(const mil_resize *r, int64_t in, int64_t out, double *ma
     }
 }
 
-static mil_value *unresize_axis(grad_context *g, mil_value *dz, const mil_resize *r, int64_t *dim, int axis, int64_t in,
-                                mil_dtype dtype) {
+static mil_value *backward_window_unresize_axis(grad_context *g, mil_value *dz, const mil_resize *r, int64_t *dim,
+                                                int axis, int64_t in, mil_dtype dtype) {
     const int rank = r->result.rank;
     const int64_t out = dim[axis], pre = grad_product(dim, 0, axis), post = grad_product(dim, axis + 1, rank);
     double *matrix = mem_array((size_t)(out * in), sizeof *matrix);
@@ -34,7 +32,7 @@ static mil_value *unresize_axis(grad_context *g, mil_value *dz, const mil_resize
         if (!b->err.status) propane_fail_memory(&b->err, (size_t)(out * in) * sizeof *matrix);
         return NULL;
     }
-    fill_matrix(r, in, out, matrix);
+    backward_window_fill_matrix(r, in, out, matrix);
     const mil_type type = mil_type_tensor(dtype, 2, (int64_t[]){out, in});
     mil_value *how = mil_build_const_f64(b, "unresize", &type, matrix);
     mem_free(matrix);
@@ -43,7 +41,7 @@ static mil_value *unresize_axis(grad_context *g, mil_value *dz, const mil_resize
     return grad_reshape(g, dz, rank, dim);
 }
 
-RULE(resize) {
+GRADIENT(resize) {
     const mil_type from = mil_in(op, "x")->type;
     mil_value *dz = grad_of(g, op, 0);
     int64_t dim[MIL_MAX_RANK];
@@ -52,7 +50,7 @@ RULE(resize) {
     for (int d = 0; d < from.rank; d++) dim[d] = r.result.dim[d];
     for (int d = r.first; d < from.rank; d++)
         if (dim[d] != from.dim[d] || r.grid == MIL_GRID_OFFSET)
-            dz = unresize_axis(g, dz, &r, dim, d, from.dim[d], from.dtype);
+            dz = backward_window_unresize_axis(g, dz, &r, dim, d, from.dim[d], from.dtype);
     grad_give(g, op, "x", dz);
     return PROPANE_OK;
 }
@@ -60,7 +58,7 @@ RULE(resize) {
 /* ---- picks ---------------------------------------------------------------------------------------------------------- */
 
 /* Adds dz into zeros of x's shape at `indices` along `axis`. */
-static void scatter_back(grad_context *g, const mil_op *op, mil_value *indices, int axis) {
+static void backward_window_scatter_back(grad_context *g, const mil_op *op, mil_value *indices, int axis) {
     mil_builder *b = grad_build(g);
     const mil_type type = mil_in(op, "x")->type;
     mil_value *shape = mil_build_ints(b, type.dim, type.rank), *zero = grad_zero(g, type.dtype),
@@ -77,15 +75,15 @@ static void scatter_back(grad_context *g, const mil_op *op, mil_value *indices, 
     grad_give(g, op, "x", back ? back->results[0] : NULL);
 }
 
-RULE(gather_along_axis) {
+GRADIENT(gather_along_axis) {
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(op, "axis", mil_in(op, "x")->type.rank, &axis, err));
-    scatter_back(g, op, grad_arg(g, op, "indices"), axis);
+    backward_window_scatter_back(g, op, grad_arg(g, op, "indices"), axis);
     return PROPANE_OK;
 }
 
 /* The indices are the op's second result; where it does not give them it is asked again. */
-RULE(topk) {
+GRADIENT(topk) {
     mil_builder *b = grad_build(g);
     int axis = 0;
     bool up = false;
@@ -103,6 +101,6 @@ RULE(topk) {
             (mil_argument[]){{"x", 1, &x}, {"k", 1, &count}, {"axis", 1, &at}, {"ascending", 1, &direction}}, 4);
         indices = again ? again->results[1] : NULL;
     }
-    scatter_back(g, op, indices, axis);
+    backward_window_scatter_back(g, op, indices, axis);
     return PROPANE_OK;
 }

@@ -47,7 +47,7 @@ static bool cut_make(cut *c, arena *a) {
            c->map;
 }
 
-static bool of_constants(const cut *c, const mil_op *op) {
+static bool cut_of_constants(const cut *c, const mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             const mil_value *v = op->operands[p].values[i];
@@ -56,7 +56,7 @@ static bool of_constants(const cut *c, const mil_op *op) {
     return true;
 }
 
-static void index_ops(cut *c) {
+static void cut_index_ops(cut *c) {
     const mil_function *f = c->f;
     for (int i = 0; i < f->value_count; i++) c->maker[i] = -1;
     for (int i = 0; i < f->result_count; i++) c->is_result[f->results[i]->id] = true;
@@ -65,12 +65,12 @@ static void index_ops(cut *c) {
         assert(n < f->op_count);
         c->ops[n] = op;
         for (int i = 0; i < op->result_count; i++) c->maker[op->results[i]->id] = n;
-        c->home[n] = of_constants(c, op) ? ANYWHERE : 0;
+        c->home[n] = cut_of_constants(c, op) ? ANYWHERE : 0;
     }
 }
 
 /* Homes, for ops that a result depends on. */
-static propane_status find_homes(cut *c, propane_error *err) {
+static propane_status cut_find_homes(cut *c, propane_error *err) {
     memset(c->asked, 0, (size_t)c->f->value_count * sizeof *c->asked);
     for (int i = 0; i < c->f->result_count; i++) c->asked[c->f->results[i]->id] = true;
     for (int n = c->f->op_count - 1; n >= 0; n--) {
@@ -90,7 +90,7 @@ static propane_status find_homes(cut *c, propane_error *err) {
 }
 
 /* Decides on op n, whose results are asked for in kernel k: made here, or received. */
-static propane_status settle(cut *c, int n, int k, propane_error *err) {
+static propane_status cut_settle(cut *c, int n, int k, propane_error *err) {
     const mil_op *op = c->ops[n];
     const grad_cut_plan *plan = c->plan;
     int home = c->home[n];
@@ -115,7 +115,7 @@ static propane_status settle(cut *c, int n, int k, propane_error *err) {
 }
 
 /* Which ops kernel k computes and what it receives; true in *any if it computes something. */
-static propane_status ask(cut *c, int k, bool *any, propane_error *err) {
+static propane_status cut_ask(cut *c, int k, bool *any, propane_error *err) {
     const mil_function *f = c->f;
     memset(c->asked, 0, (size_t)f->value_count * sizeof *c->asked);
     memset(c->received, 0, (size_t)f->value_count * sizeof *c->received);
@@ -130,13 +130,13 @@ static propane_status ask(cut *c, int k, bool *any, propane_error *err) {
             wanted |= c->asked[id];
         }
         if (!wanted) continue;
-        PROPANE_TRY(settle(c, n, k, err));
+        PROPANE_TRY(cut_settle(c, n, k, err));
         *any |= c->inside[n] && c->home[n] != ANYWHERE;
     }
     return PROPANE_OK;
 }
 
-static propane_status emit(cut *c, int k, mil_function **out, propane_error *err) {
+static propane_status cut_emit(cut *c, int k, mil_function **out, propane_error *err) {
     const mil_function *f = c->f;
     mil_builder b;
     memset(c->map, 0, (size_t)f->value_count * sizeof *c->map);
@@ -177,7 +177,7 @@ static propane_status cut_kernels(cut *c, arena *a, mil_function **out, propane_
     size_t values = (size_t)c->f->value_count + 1, ops = (size_t)c->f->op_count + 1;
     bool any;
     for (int k = kernels - 1; k >= 0; k--) {
-        PROPANE_TRY(ask(c, k, &any, err));
+        PROPANE_TRY(cut_ask(c, k, &any, err));
         kept[k] = *c;
         if (!any) {
             kept[k].inside = NULL;
@@ -189,12 +189,12 @@ static propane_status cut_kernels(cut *c, arena *a, mil_function **out, propane_
         if (!kept[k].asked || !kept[k].received || !kept[k].inside) return propane_fail_memory(err, values);
     }
     for (int k = 0; k < kernels; k++)
-        if (kept[k].inside) PROPANE_TRY(emit(&kept[k], k, &out[k], err));
+        if (kept[k].inside) PROPANE_TRY(cut_emit(&kept[k], k, &out[k], err));
     return PROPANE_OK;
 }
 
 /* A failure leaves the module as it was: functions behind `last` go. */
-static void drop_behind(mil_module *m, mil_function *last, int count) {
+static void cut_drop_behind(mil_module *m, mil_function *last, int count) {
     if (last)
         last->next = NULL;
     else
@@ -214,11 +214,11 @@ propane_status grad_cut(const mil_function *f, const grad_cut_plan *plan, mil_mo
         arena_free(a);
         return propane_fail_memory(err, (size_t)f->value_count);
     }
-    index_ops(&c);
-    propane_status status = find_homes(&c, err);
+    cut_index_ops(&c);
+    propane_status status = cut_find_homes(&c, err);
     if (status == PROPANE_OK) status = cut_kernels(&c, a, out, err);
     if (status != PROPANE_OK) {
-        drop_behind(into, last, count);
+        cut_drop_behind(into, last, count);
         for (int k = 0; k < plan->kernel_count; k++) out[k] = NULL;
     }
     arena_free(a);
@@ -227,8 +227,8 @@ propane_status grad_cut(const mil_function *f, const grad_cut_plan *plan, mil_mo
 
 /* ---- what an op serves ------------------------------------------------------------------------------------------- */
 
-static propane_status mark_served(const mil_function *f, const char *const *results, int count, unsigned char *serves,
-                                  propane_error *err) {
+static propane_status cut_mark_served(const mil_function *f, const char *const *results, int count,
+                                      unsigned char *serves, propane_error *err) {
     for (int i = 0; i < f->result_count; i++) serves[f->results[i]->id] |= 2;
     for (int k = 0; k < count; k++) {
         int found = -1;
@@ -245,7 +245,7 @@ propane_status grad_only_for(const mil_function *joint, const char *const *resul
                              propane_error *err) {
     unsigned char *serves = mem_alloc((size_t)joint->value_count + 1); /* by value: 1 the named results, 2 others */
     if (!serves) return propane_fail_memory(err, (size_t)joint->value_count);
-    propane_status status = mark_served(joint, results, result_count, serves, err);
+    propane_status status = cut_mark_served(joint, results, result_count, serves, err);
     int n = joint->op_count - 1;
     for (const mil_op *op = joint->last; status == PROPANE_OK && op; op = op->prev, n--) {
         unsigned char all = 0;

@@ -113,7 +113,7 @@ mil_value *grad_thin(grad_context *g, const mil_op *op) {
 
 /* ---- the joint function ------------------------------------------------------------------------------------------ */
 
-static bool context_make(grad_context *g, arena *a, const mil_function *f) {
+static bool grad_context_make(grad_context *g, arena *a, const mil_function *f) {
     int n = f->value_count > 0 ? f->value_count : 1;
     g->forward = f;
     g->map = ARENA_ARRAY(a, n, mil_value *);
@@ -123,19 +123,19 @@ static bool context_make(grad_context *g, arena *a, const mil_function *f) {
     return g->map && g->adjoint && g->stage && g->varied;
 }
 
-static const mil_value *find_param(const mil_function *f, const char *name) {
+static const mil_value *grad_find_param(const mil_function *f, const char *name) {
     for (int i = 0; i < f->param_count; i++)
         if (strcmp(f->params[i]->name, name) == 0) return f->params[i];
     return NULL;
 }
 
 /* Which values depend on the wanted parameters: the others never get an adjoint. */
-static propane_status find_varied(grad_context *g, const char *const *wrt, int wrt_count, propane_error *err) {
+static propane_status grad_find_varied(grad_context *g, const char *const *wrt, int wrt_count, propane_error *err) {
     const mil_function *f = g->forward;
     for (int i = 0; !wrt && i < f->param_count; i++)
         g->varied[f->params[i]->id] = mil_dtype_is_float(f->params[i]->type.dtype);
     for (int i = 0; wrt && i < wrt_count; i++) {
-        const mil_value *p = find_param(f, wrt[i]);
+        const mil_value *p = grad_find_param(f, wrt[i]);
         if (!p)
             return propane_fail(err, PROPANE_ERR_NOT_FOUND, "function '%s' has no parameter '%s' to differentiate by",
                                 f->name, wrt[i]);
@@ -157,7 +157,7 @@ static propane_status find_varied(grad_context *g, const char *const *wrt, int w
     return PROPANE_OK;
 }
 
-static mil_value *build_prefixed_param(grad_context *g, arena *a, const mil_value *result, propane_error *err) {
+static mil_value *grad_build_prefixed_param(grad_context *g, arena *a, const mil_value *result, propane_error *err) {
     char *name = arena_printf(a, "d_%s", result->name);
     if (!name) {
         propane_fail_memory(err, 0);
@@ -166,7 +166,7 @@ static mil_value *build_prefixed_param(grad_context *g, arena *a, const mil_valu
     for (const mil_op *op = g->forward->first; op; op = op->next)
         for (int i = 0; i < op->result_count; i++)
             if (strcmp(op->results[i]->name, name) == 0) goto taken;
-    if (find_param(g->forward, name)) goto taken;
+    if (grad_find_param(g->forward, name)) goto taken;
     return mil_build_param(&g->build, name, result->type);
 taken:
     propane_fail(err, PROPANE_ERR_INVALID,
@@ -175,7 +175,7 @@ taken:
     return NULL;
 }
 
-static propane_status copy_forward(grad_context *g, arena *a, propane_error *err) {
+static propane_status grad_copy_forward(grad_context *g, arena *a, propane_error *err) {
     const mil_function *f = g->forward;
     mil_builder *b = &g->build;
     for (int i = 0; i < f->param_count; i++)
@@ -183,7 +183,7 @@ static propane_status copy_forward(grad_context *g, arena *a, propane_error *err
     for (int i = 0; i < f->result_count; i++) {
         mil_value *r = f->results[i];
         if (!mil_dtype_is_float(r->type.dtype)) continue;
-        mil_value *seed = build_prefixed_param(g, a, r, err);
+        mil_value *seed = grad_build_prefixed_param(g, a, r, err);
         if (!seed)
             return b->err.status ? PROPANE_OK : PROPANE_ERR_INVALID; /* the builder's error is told by the caller */
         grad_add(g, r, seed);
@@ -197,14 +197,14 @@ static propane_status copy_forward(grad_context *g, arena *a, propane_error *err
 }
 
 /* Readers of a plan see "d_q", not "matmul_17": the adjoint of a value is called after it where the name is free. */
-static void name_adjoint(grad_context *g, arena *a, const mil_value *forward) {
+static void grad_name_adjoint(grad_context *g, arena *a, const mil_value *forward) {
     mil_value *v = g->adjoint[forward->id];
     if (!v || !v->def || !v->def->backward || strncmp(v->name, "d_", 2) == 0) return;
     const char *name = arena_printf(a, "d_%s", forward->name);
     if (!name || mil_rename(g->build.function, v, name, NULL)) return;
 }
 
-static propane_status walk_back(grad_context *g, arena *a, propane_error *err) {
+static propane_status grad_walk_back(grad_context *g, arena *a, propane_error *err) {
     mil_builder *b = &g->build;
     b->backward = true;
     for (const mil_op *op = g->forward->last; op && !b->err.status; op = op->prev) {
@@ -212,7 +212,7 @@ static propane_status walk_back(grad_context *g, arena *a, propane_error *err) {
         for (int i = 0; i < op->result_count; i++)
             reached |= g->adjoint[op->results[i]->id] != NULL && g->varied[op->results[i]->id];
         if (!reached) continue;
-        for (int i = 0; i < op->result_count; i++) name_adjoint(g, a, op->results[i]);
+        for (int i = 0; i < op->result_count; i++) grad_name_adjoint(g, a, op->results[i]);
         b->stage = op->stage;
         PROPANE_TRY(rules[op->info->code](g, op, err));
         if (b->err.status)
@@ -223,7 +223,7 @@ static propane_status walk_back(grad_context *g, arena *a, propane_error *err) {
 }
 
 /* d_PARAM: a value of its own under that name. */
-static void build_gradient_result(grad_context *g, arena *a, const mil_value *param) {
+static void grad_build_gradient_result(grad_context *g, arena *a, const mil_value *param) {
     mil_builder *b = &g->build;
     const char *name = arena_printf(a, "d_%s", param->name);
     mil_value *v = g->adjoint[param->id];
@@ -251,19 +251,20 @@ static void build_gradient_result(grad_context *g, arena *a, const mil_value *pa
     mil_build_result(b, v);
 }
 
-static propane_status build_joint(grad_context *g, arena *a, const char *const *wrt, int wrt_count,
-                                  propane_error *err) {
+static propane_status grad_build_joint(grad_context *g, arena *a, const char *const *wrt, int wrt_count,
+                                       propane_error *err) {
     const mil_function *f = g->forward;
     mil_builder *b = &g->build;
-    PROPANE_TRY(find_varied(g, wrt, wrt_count, err));
-    PROPANE_TRY(copy_forward(g, a, err));
-    PROPANE_TRY(walk_back(g, a, err));
+    PROPANE_TRY(grad_find_varied(g, wrt, wrt_count, err));
+    PROPANE_TRY(grad_copy_forward(g, a, err));
+    PROPANE_TRY(grad_walk_back(g, a, err));
     for (int i = 0; i < f->result_count; i++) mil_build_result(b, g->map[f->results[i]->id]);
     for (int i = 0; i < f->param_count && !b->err.status; i++) {
         const mil_value *p = f->params[i];
-        if (!wrt && mil_dtype_is_float(p->type.dtype)) build_gradient_result(g, a, p);
+        if (!wrt && mil_dtype_is_float(p->type.dtype)) grad_build_gradient_result(g, a, p);
     }
-    for (int i = 0; wrt && i < wrt_count && !b->err.status; i++) build_gradient_result(g, a, find_param(f, wrt[i]));
+    for (int i = 0; wrt && i < wrt_count && !b->err.status; i++)
+        grad_build_gradient_result(g, a, grad_find_param(f, wrt[i]));
     return mil_build_end(b, err);
 }
 
@@ -272,13 +273,14 @@ propane_status grad_function(const mil_function *f, const char *name, const char
     *out = NULL;
     arena *a = arena_create();
     grad_context g = {0};
-    if (!a || !context_make(&g, a, f)) {
+    if (!a || !grad_context_make(&g, a, f)) {
         arena_free(a);
         return propane_fail_memory(err, (size_t)f->value_count * sizeof(void *));
     }
     mil_build_begin(&g.build, f->module, name, f->opset);
     mil_function *joint = g.build.function;
-    propane_status status = g.build.err.status ? mil_build_end(&g.build, err) : build_joint(&g, a, wrt, wrt_count, err);
+    propane_status status =
+        g.build.err.status ? mil_build_end(&g.build, err) : grad_build_joint(&g, a, wrt, wrt_count, err);
     if (status == PROPANE_OK)
         *out = joint;
     else if (joint)

@@ -13,6 +13,9 @@
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) grad
 #include "mil/ops.def"
 
+/* Opens the definition of a rule: the gradient of the rows whose GRAD column is `rule`. */
+#define GRADIENT(rule) propane_status grad_rule_##rule(grad_context *g, const mil_op *op, propane_error *err)
+
 /* The operand in the joint function; NULL where it was left out. */
 mil_value *grad_arg(grad_context *g, const mil_op *op, const char *param);
 bool grad_wants(const grad_context *g, const mil_op *op, const char *param); /* given, and wanted */

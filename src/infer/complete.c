@@ -23,14 +23,14 @@ typedef struct completion {
     bool ended, stopped, cancelled;
 } completion;
 
-static bool is_end(const infer_task *t, int32_t id) {
+static bool complete_is_end(const infer_task *t, int32_t id) {
     for (int i = 0; i < t->end_count; i++)
         if (t->ends[i] == id) return true;
     return false;
 }
 
 /* Where the first stop string begins in the held text; -1: there is none. */
-static int64_t find_stop(const completion *c) {
+static int64_t complete_find_stop(const completion *c) {
     int64_t first = -1;
     for (int i = 0; i < c->task->stop_count; i++) {
         const char *stop = c->task->stops[i];
@@ -41,7 +41,7 @@ static int64_t find_stop(const completion *c) {
 }
 
 /* How much of the held text's end may still become a stop string. */
-static size_t undecided(const completion *c) {
+static size_t complete_undecided(const completion *c) {
     size_t most = 0;
     for (int i = 0; i < c->task->stop_count; i++) {
         const char *stop = c->task->stops[i];
@@ -53,7 +53,7 @@ static size_t undecided(const completion *c) {
     return most;
 }
 
-static void tell(completion *c, infer_step *step, size_t length) {
+static void complete_tell(completion *c, infer_step *step, size_t length) {
     step->text = c->held.data ? c->held.data : "";
     step->length = length;
     if (!c->callback(c->context, step)) c->cancelled = true;
@@ -64,25 +64,25 @@ static void tell(completion *c, infer_step *step, size_t length) {
 }
 
 /* False: the text is at its end. */
-static bool settle(completion *c, infer_step *step) {
-    int64_t stop = find_stop(c);
+static bool complete_settle(completion *c, infer_step *step) {
+    int64_t stop = complete_find_stop(c);
     if (stop >= 0) {
         c->stopped = true;
         c->held.length = (size_t)stop;
-        tell(c, step, c->held.length);
+        complete_tell(c, step, c->held.length);
         return false;
     }
-    size_t length = c->held.length - undecided(c);
+    size_t length = c->held.length - complete_undecided(c);
     while (length && length < c->held.length && ((unsigned char)c->held.data[length] & 0xc0) == 0x80) length--;
-    tell(c, step, length);
+    complete_tell(c, step, length);
     return !c->cancelled;
 }
 
-static bool on_token(void *context, int32_t id, const float *logits) {
+static bool complete_on_token(void *context, int32_t id, const float *logits) {
     completion *c = context;
     const infer_task *t = c->task;
     infer_logprob top[INFER_MAX_LOGPROBS];
-    infer_step step = {.id = id, .end = is_end(t, id), .chosen = {.id = id}, .top = top};
+    infer_step step = {.id = id, .end = complete_is_end(t, id), .chosen = {.id = id}, .top = top};
     if (t->logprobs >= 0) {
         infer_candidate most[INFER_MAX_LOGPROBS];
         double of_id = -infer_nll(logits, c->vocab, 1, id), base = of_id - (double)logits[id];
@@ -92,29 +92,29 @@ static bool on_token(void *context, int32_t id, const float *logits) {
     }
     if (step.end) {
         c->ended = true;
-        tell(c, &step, 0);
+        complete_tell(c, &step, 0);
         return false;
     }
     if (t->tokenizer) tokenizer_decode(t->tokenizer, &c->stream, id, &c->held);
-    return settle(c, &step);
+    return complete_settle(c, &step);
 }
 
 /* What is still held when no more ids come. */
-static void tell_rest(completion *c) {
+static void complete_tell_rest(completion *c) {
     infer_step step = {.id = -1};
     tokenizer_decode_end(&c->stream, &c->held);
-    int64_t stop = find_stop(c);
+    int64_t stop = complete_find_stop(c);
     if (stop >= 0) {
         c->stopped = true;
         c->held.length = (size_t)stop;
     }
-    if (c->held.length) tell(c, &step, c->held.length);
+    if (c->held.length) complete_tell(c, &step, c->held.length);
 }
 
 /* The text of the prompt decides whether a space in front of the first new word is dropped: it is not. */
-static void begin_stream(completion *c) { c->stream.begun = true; }
+static void complete_begin_stream(completion *c) { c->stream.begun = true; }
 
-static propane_status check(const infer_task *t, propane_error *err) {
+static propane_status complete_check(const infer_task *t, propane_error *err) {
     if (t->logprobs > INFER_MAX_LOGPROBS)
         return propane_fail(err, PROPANE_ERR_INVALID, "%d most likely ids are asked for; at most %d can be told",
                             t->logprobs, INFER_MAX_LOGPROBS);
@@ -137,7 +137,7 @@ struct infer_job {
     bool done;
 };
 
-static propane_status prepare(infer_job *j, propane_error *err) {
+static propane_status complete_prepare(infer_job *j, propane_error *err) {
     const infer_task *t = &j->task;
     infer_select(j->machine, j->sequence);
     PROPANE_TRY(infer_sampler_init(&j->sampler, &t->sampling, infer_vocab(j->machine), err));
@@ -154,13 +154,13 @@ static propane_status prepare(infer_job *j, propane_error *err) {
 propane_status infer_job_begin(infer *m, int sequence, const infer_task *task, infer_on_step callback, void *context,
                                infer_job **out, propane_error *err) {
     *out = NULL;
-    PROPANE_TRY(check(task, err));
+    PROPANE_TRY(complete_check(task, err));
     infer_job *j = mem_alloc(sizeof *j);
     if (!j) return propane_fail_memory(err, sizeof *j);
     *j = (infer_job){.task = *task, .machine = m, .sequence = sequence};
     j->c = (completion){.task = &j->task, .callback = callback, .context = context, .vocab = infer_vocab(m)};
-    begin_stream(&j->c);
-    propane_status status = prepare(j, err);
+    complete_begin_stream(&j->c);
+    propane_status status = complete_prepare(j, err);
     if (status)
         infer_job_free(j);
     else
@@ -203,15 +203,15 @@ infer_result infer_job_result(const infer_job *j) {
 }
 
 /* Draws and tells the next id. False: it was the last one. */
-static bool draw(infer_job *j, int32_t *id) {
+static bool complete_draw(infer_job *j, int32_t *id) {
     *id = infer_sample(&j->sampler, j->logits);
     j->made++;
-    bool goes_on = on_token(&j->c, *id, j->logits);
+    bool goes_on = complete_on_token(&j->c, *id, j->logits);
     infer_select(j->machine, j->sequence);
     bool room = infer_position(j->machine) < infer_context(j->machine);
     if (goes_on && j->made < j->task.count && room) return true;
     j->done = true;
-    if (!j->c.stopped && !j->c.cancelled && j->task.tokenizer) tell_rest(&j->c);
+    if (!j->c.stopped && !j->c.cancelled && j->task.tokenizer) complete_tell_rest(&j->c);
     return false;
 }
 
@@ -221,7 +221,7 @@ propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propan
     float *logits[INFER_MAX_SEQUENCES];
     for (int i = 0; i < count; i++) {
         infer_job *j = jobs[i];
-        if (j->done || !infer_job_is_ready(j) || !draw(j, &ids[n])) continue;
+        if (j->done || !infer_job_is_ready(j) || !complete_draw(j, &ids[n])) continue;
         if (j->c.held.failed) return propane_fail_memory(err, j->c.held.capacity);
         sequences[n] = j->sequence;
         logits[n++] = j->logits;

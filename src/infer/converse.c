@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void add_end(infer_chat *c, int32_t id) {
+static void converse_add_end(infer_chat *c, int32_t id) {
     for (int i = 0; i < c->end_count; i++)
         if (c->ends[i] == id) return;
     if (id >= 0 && c->end_count < INFER_MAX_ENDS) c->ends[c->end_count++] = id;
@@ -15,14 +15,14 @@ propane_status infer_chat_open(const char *path, const tokenizer *t, const char 
                                propane_error *err) {
     *out = (infer_chat){0};
     PROPANE_TRY(chat_template_find(path, t, wanted, &out->format, err));
-    add_end(out, tokenizer_eos(t));
+    converse_add_end(out, tokenizer_eos(t));
     /* A format's end is one special token where the tokenizer knows it; elsewhere the model writes it as text. */
     const char *end = chat_template_end(&out->format);
     if (*end && strcmp(end, out->format.eos) != 0) {
         token_list ids = {0};
         propane_status status = tokenizer_encode(t, end, strlen(end), &ids, err);
         if (!status && ids.count == 1)
-            add_end(out, ids.ids[0]);
+            converse_add_end(out, ids.ids[0]);
         else
             out->stops[out->stop_count++] = end;
         token_list_deinit(&ids);

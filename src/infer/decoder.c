@@ -16,8 +16,8 @@ static const model_part part_of[INFER_PARTS] = {MODEL_ATTN, MODEL_FFN, MODEL_HEA
 
 /* ---- programs and buffers ------------------------------------------------------------------------------------------------------- */
 
-static propane_status build(const infer *m, mil_module *module, int part, int64_t positions, int64_t cache,
-                            propane_error *err) {
+static propane_status decoder_build(const infer *m, mil_module *module, int part, int64_t positions, int64_t cache,
+                                    propane_error *err) {
     model_build_options o = {
         .batch = 1, .sequence = positions, .dtype = m->dtype, .packing = m->packing, .residual = m->chained};
     mil_function *f;
@@ -28,28 +28,29 @@ static propane_status build(const infer *m, mil_module *module, int part, int64_
     return model_build_head(module, "head", &m->config, &o, &f, err);
 }
 
-static propane_status compile(const infer *m, int part, int64_t positions, int64_t cache, propane_program **out,
-                              propane_error *err) {
+static propane_status decoder_compile(const infer *m, int part, int64_t positions, int64_t cache, propane_program **out,
+                                      propane_error *err) {
     mil_module *module = mil_module_create("generate");
     if (!module) return propane_fail_memory(err, 0);
-    propane_status status = build(m, module, part, positions, cache, err);
+    propane_status status = decoder_build(m, module, part, positions, cache, err);
     if (!status) status = propane_program_compile(m->device, module, NULL, out, err);
     mil_module_free(module);
     return status;
 }
 
-static propane_status io_of(const propane_program *p, const char *name, const propane_io **out, propane_error *err) {
+static propane_status decoder_io_of(const propane_program *p, const char *name, const propane_io **out,
+                                    propane_error *err) {
     *out = propane_program_find(p, name);
     return *out ? PROPANE_OK : propane_fail(err, PROPANE_ERR_DEVICE, "the compiled program has no '%s'", name);
 }
 
 /* Where there is a buffer already, another program's: it must be laid out in the same way, but for the number of positions
  * in a cache (`growing`: that axis; -1: none). */
-static propane_status check_layout(const propane_program *first, const propane_program *p, const char *name,
-                                   int growing, propane_error *err) {
+static propane_status decoder_check_layout(const propane_program *first, const propane_program *p, const char *name,
+                                           int growing, propane_error *err) {
     const propane_io *a, *b;
-    PROPANE_TRY(io_of(first, name, &a, err));
-    PROPANE_TRY(io_of(p, name, &b, err));
+    PROPANE_TRY(decoder_io_of(first, name, &a, err));
+    PROPANE_TRY(decoder_io_of(p, name, &b, err));
     bool same = a->rank == b->rank && a->dtype == b->dtype;
     for (int i = 0; same && i < a->rank; i++)
         same = (a->dim[i] == b->dim[i] || i == growing) && (a->stride[i] == b->stride[i] || i < growing);
@@ -58,16 +59,17 @@ static propane_status check_layout(const propane_program *first, const propane_p
                                "the device lays out '%s' differently in programs for other numbers of positions", name);
 }
 
-static propane_status buffer_for(infer *m, const propane_program *p, const char *name, propane_buffer **out,
-                                 propane_error *err) {
+static propane_status decoder_buffer_for(infer *m, const propane_program *p, const char *name, propane_buffer **out,
+                                         propane_error *err) {
     const propane_io *io;
-    PROPANE_TRY(io_of(p, name, &io, err));
+    PROPANE_TRY(decoder_io_of(p, name, &io, err));
     return *out ? PROPANE_OK : propane_buffer_create(m->device, io->bytes, out, err);
 }
 
 /* The named bindings of a function that have a buffer, then those of its weights. */
-static propane_status request(const infer *m, const propane_program *p, int part, const propane_binding *own, int count,
-                              propane_buffer *const *weights, propane_request **out, propane_error *err) {
+static propane_status decoder_request(const infer *m, const propane_program *p, int part, const propane_binding *own,
+                                      int count, propane_buffer *const *weights, propane_request **out,
+                                      propane_error *err) {
     propane_binding all[INFER_MAX_SLOTS + 16];
     int used = 0;
     for (int i = 0; i < count; i++) /* a function without RoPE has no angles */
@@ -78,7 +80,7 @@ static propane_status request(const infer *m, const propane_program *p, int part
 
 /* ---- weights --------------------------------------------------------------------------------------------------------------------- */
 
-static propane_status list_slots(infer *m, int part, propane_error *err) {
+static propane_status decoder_list_slots(infer *m, int part, propane_error *err) {
     const arch_tensor *row;
     int n = 0;
     for (int i = 0; n + 2 <= INFER_MAX_SLOTS && (row = model_arch_param(&m->config, part_of[part], i)); i++) {
@@ -94,9 +96,9 @@ static propane_status list_slots(infer *m, int part, propane_error *err) {
 }
 
 /* A matrix in few bits: its own buffer and, behind it, that of its scales. */
-static propane_status load_packed(const model_tensor *t, model_packing packing, const float *w,
-                                  propane_buffer *const *out, const propane_io *io, const propane_io *scale_io,
-                                  propane_error *err) {
+static propane_status decoder_load_packed(const model_tensor *t, model_packing packing, const float *w,
+                                          propane_buffer *const *out, const propane_io *io, const propane_io *scale_io,
+                                          propane_error *err) {
     int64_t scales = t->count / 32, bytes = packing == MODEL_INT4 ? t->count / 2 : t->count;
     uint8_t *packed = mem_alloc((size_t)bytes + (size_t)scales * 2);
     if (!packed) return propane_fail_memory(err, (size_t)bytes);
@@ -109,22 +111,22 @@ static propane_status load_packed(const model_tensor *t, model_packing packing, 
     return status;
 }
 
-static propane_status load_weights(infer *m, int part, int layer, const propane_program *p, propane_buffer **out,
-                                   propane_error *err) {
+static propane_status decoder_load_weights(infer *m, int part, int layer, const propane_program *p,
+                                           propane_buffer **out, propane_error *err) {
     for (int i = 0; i < m->slot_count[part]; i++) {
         const infer_slot *s = &m->slots[part][i];
         const propane_io *io, *next = NULL;
-        PROPANE_TRY(io_of(p, s->name, &io, err));
-        PROPANE_TRY(buffer_for(m, p, s->name, &out[i], err));
+        PROPANE_TRY(decoder_io_of(p, s->name, &io, err));
+        PROPANE_TRY(decoder_buffer_for(m, p, s->name, &out[i], err));
         m->weight_bytes += (int64_t)io->bytes;
         if (s->scales) continue;
         const model_tensor *t = model_weights_param(m->weights, part_of[part], layer, s->row->param);
         const float *w = model_weights_data(m->weights, t);
         bool scaled = i + 1 < m->slot_count[part] && m->slots[part][i + 1].scales;
         if (scaled) {
-            PROPANE_TRY(buffer_for(m, p, m->slots[part][i + 1].name, &out[i + 1], err));
-            PROPANE_TRY(io_of(p, m->slots[part][i + 1].name, &next, err));
-            PROPANE_TRY(load_packed(t, m->packing, w, &out[i], io, next, err));
+            PROPANE_TRY(decoder_buffer_for(m, p, m->slots[part][i + 1].name, &out[i + 1], err));
+            PROPANE_TRY(decoder_io_of(p, m->slots[part][i + 1].name, &next, err));
+            PROPANE_TRY(decoder_load_packed(t, m->packing, w, &out[i], io, next, err));
         } else {
             PROPANE_TRY(propane_buffer_write(out[i], io, PROPANE_FP32, w, t->count, err));
         }
@@ -133,58 +135,58 @@ static propane_status load_weights(infer *m, int part, int layer, const propane_
 }
 
 /* All rows, whatever the program's reach. */
-static propane_status make_cache(infer *m, const propane_program *p, const char *name, propane_buffer **out,
-                                 propane_error *err) {
+static propane_status decoder_make_cache(infer *m, const propane_program *p, const char *name, propane_buffer **out,
+                                         propane_error *err) {
     const propane_io *io;
-    PROPANE_TRY(io_of(p, name, &io, err));
+    PROPANE_TRY(decoder_io_of(p, name, &io, err));
     return propane_buffer_create(m->device, (size_t)(io->stride[1] * m->rows), out, err);
 }
 
-static propane_status load_all(infer *m, propane_error *err) {
+static propane_status decoder_load_all(infer *m, propane_error *err) {
     const infer_set *s = &m->sets[0];
     int layers = (int)infer_layers(m);
     for (int layer = 0; layer < layers; layer++) {
-        PROPANE_TRY(load_weights(m, INFER_ATTN, layer, s->reaches[0].program, m->layers[2 * layer], err));
-        PROPANE_TRY(load_weights(m, INFER_FFN, layer, s->ffn, m->layers[2 * layer + 1], err));
-        PROPANE_TRY(make_cache(m, s->reaches[0].program, "k_cache", &m->k_cache[layer], err));
-        PROPANE_TRY(make_cache(m, s->reaches[0].program, "v_cache", &m->v_cache[layer], err));
+        PROPANE_TRY(decoder_load_weights(m, INFER_ATTN, layer, s->reaches[0].program, m->layers[2 * layer], err));
+        PROPANE_TRY(decoder_load_weights(m, INFER_FFN, layer, s->ffn, m->layers[2 * layer + 1], err));
+        PROPANE_TRY(decoder_make_cache(m, s->reaches[0].program, "k_cache", &m->k_cache[layer], err));
+        PROPANE_TRY(decoder_make_cache(m, s->reaches[0].program, "v_cache", &m->v_cache[layer], err));
     }
-    return load_weights(m, INFER_HEAD, -1, s->head, m->layers[2 * layers], err);
+    return decoder_load_weights(m, INFER_HEAD, -1, s->head, m->layers[2 * layers], err);
 }
 
-static propane_status check_weights(const infer *m, int part, const propane_program *first, const propane_program *p,
-                                    propane_error *err) {
+static propane_status decoder_check_weights(const infer *m, int part, const propane_program *first,
+                                            const propane_program *p, propane_error *err) {
     for (int i = 0; first != p && i < m->slot_count[part]; i++)
-        PROPANE_TRY(check_layout(first, p, m->slots[part][i].name, -1, err));
+        PROPANE_TRY(decoder_check_layout(first, p, m->slots[part][i].name, -1, err));
     return PROPANE_OK;
 }
 
 /* ---- sets and reaches, when they are needed ---------------------------------------------------------------------------------------- */
 
-static int64_t reach_for(const infer *m, int64_t filled) {
+static int64_t decoder_reach_for(const infer *m, int64_t filled) {
     int64_t cache = SHORTEST_REACH;
     while (cache < filled) cache *= 2;
     return cache < m->rows ? cache : m->rows;
 }
 
-static propane_status wire_reach(infer *m, infer_set *s, infer_reach *r, propane_error *err) {
+static propane_status decoder_wire_reach(infer *m, infer_set *s, infer_reach *r, propane_error *err) {
     const propane_program *p = r->program, *first = m->sets[0].reaches[0].program;
-    PROPANE_TRY(check_weights(m, INFER_ATTN, first, p, err));
-    PROPANE_TRY(check_layout(first, p, "k_cache", 1, err));
-    PROPANE_TRY(check_layout(first, p, "v_cache", 1, err));
-    PROPANE_TRY(buffer_for(m, p, "x", &s->x, err));
+    PROPANE_TRY(decoder_check_weights(m, INFER_ATTN, first, p, err));
+    PROPANE_TRY(decoder_check_layout(first, p, "k_cache", 1, err));
+    PROPANE_TRY(decoder_check_layout(first, p, "v_cache", 1, err));
+    PROPANE_TRY(decoder_buffer_for(m, p, "x", &s->x, err));
     if (infer_turns(m)) {
-        PROPANE_TRY(buffer_for(m, p, "cos", &s->cos, err));
-        PROPANE_TRY(buffer_for(m, p, "sin", &s->sin, err));
+        PROPANE_TRY(decoder_buffer_for(m, p, "cos", &s->cos, err));
+        PROPANE_TRY(decoder_buffer_for(m, p, "sin", &s->sin, err));
     }
-    PROPANE_TRY(buffer_for(m, p, "o", &s->out, err));
+    PROPANE_TRY(decoder_buffer_for(m, p, "o", &s->out, err));
     if (m->in_place) {
-        PROPANE_TRY(buffer_for(m, p, "rows", &s->rows, err));
+        PROPANE_TRY(decoder_buffer_for(m, p, "rows", &s->rows, err));
     } else {
-        PROPANE_TRY(buffer_for(m, p, "k_new", &s->k_new, err));
-        PROPANE_TRY(buffer_for(m, p, "v_new", &s->v_new, err));
+        PROPANE_TRY(decoder_buffer_for(m, p, "k_new", &s->k_new, err));
+        PROPANE_TRY(decoder_buffer_for(m, p, "v_new", &s->v_new, err));
     }
-    PROPANE_TRY(buffer_for(m, p, "mask", &r->mask, err));
+    PROPANE_TRY(decoder_buffer_for(m, p, "mask", &r->mask, err));
     for (int64_t i = 0; i < infer_layers(m); i++) {
         const propane_binding own[] = {{"x", s->x},
                                        {"k_cache", m->k_cache[i]},
@@ -198,14 +200,14 @@ static propane_status wire_reach(infer *m, infer_set *s, infer_reach *r, propane
                                        {"v_new", s->v_new},
                                        {"k_cache_out", m->in_place ? m->k_cache[i] : NULL},
                                        {"v_cache_out", m->in_place ? m->v_cache[i] : NULL}};
-        PROPANE_TRY(request(m, p, INFER_ATTN, own, 12, m->layers[2 * i], &r->attn[i], err));
+        PROPANE_TRY(decoder_request(m, p, INFER_ATTN, own, 12, m->layers[2 * i], &r->attn[i], err));
     }
     return PROPANE_OK;
 }
 
 /* What an attempt that failed has left is used again by the next one. */
 propane_status infer_need_reach(infer *m, infer_set *s, int64_t filled, infer_reach **out, propane_error *err) {
-    int64_t cache = reach_for(m, filled), layers = infer_layers(m);
+    int64_t cache = decoder_reach_for(m, filled), layers = infer_layers(m);
     for (int i = 0; i < s->reach_count; i++) {
         *out = &s->reaches[i];
         if ((*out)->cache == cache && (*out)->attn[layers - 1]) return PROPANE_OK;
@@ -218,8 +220,9 @@ propane_status infer_need_reach(infer *m, infer_set *s, int64_t filled, infer_re
     r->cache = cache;
     if (!r->attn) r->attn = ARENA_ARRAY(m->arena, layers, propane_request *);
     if (!r->attn) return propane_fail_memory(err, (size_t)layers * sizeof(void *));
-    if (!r->program) PROPANE_TRY(compile(m, INFER_ATTN, s->positions, cache, &r->program, err));
-    return m->k_cache[0] ? wire_reach(m, s, r, err) : PROPANE_OK; /* the very first: its layouts are asked for */
+    if (!r->program) PROPANE_TRY(decoder_compile(m, INFER_ATTN, s->positions, cache, &r->program, err));
+    return m->k_cache[0] ? decoder_wire_reach(m, s, r, err)
+                         : PROPANE_OK; /* the very first: its layouts are asked for */
 }
 
 propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err) {
@@ -227,31 +230,31 @@ propane_status infer_need_ffn(infer *m, infer_set *s, propane_error *err) {
     if (!s->ffn_requests) s->ffn_requests = ARENA_ARRAY(m->arena, layers, propane_request *);
     if (!s->ffn_requests) return propane_fail_memory(err, (size_t)layers * sizeof(void *));
     if (s->ffn_requests[layers - 1]) return PROPANE_OK;
-    if (!s->ffn) PROPANE_TRY(compile(m, INFER_FFN, s->positions, 0, &s->ffn, err));
-    PROPANE_TRY(check_weights(m, INFER_FFN, m->sets[0].ffn, s->ffn, err));
-    PROPANE_TRY(buffer_for(m, s->ffn, "x", &s->x, err));
-    PROPANE_TRY(buffer_for(m, s->ffn, "y", &s->out, err));
+    if (!s->ffn) PROPANE_TRY(decoder_compile(m, INFER_FFN, s->positions, 0, &s->ffn, err));
+    PROPANE_TRY(decoder_check_weights(m, INFER_FFN, m->sets[0].ffn, s->ffn, err));
+    PROPANE_TRY(decoder_buffer_for(m, s->ffn, "x", &s->x, err));
+    PROPANE_TRY(decoder_buffer_for(m, s->ffn, "y", &s->out, err));
     const propane_binding own[] = {{"x", m->chained ? s->out : s->x}, {"y", m->chained ? s->x : s->out}};
     for (int64_t i = 0; i < layers; i++)
         if (!s->ffn_requests[i])
-            PROPANE_TRY(request(m, s->ffn, INFER_FFN, own, 2, m->layers[2 * i + 1], &s->ffn_requests[i], err));
+            PROPANE_TRY(decoder_request(m, s->ffn, INFER_FFN, own, 2, m->layers[2 * i + 1], &s->ffn_requests[i], err));
     return PROPANE_OK;
 }
 
 propane_status infer_need_head(infer *m, infer_set *s, propane_error *err) {
     if (s->head_request) return PROPANE_OK;
-    if (!s->head) PROPANE_TRY(compile(m, INFER_HEAD, s->positions, 0, &s->head, err));
-    PROPANE_TRY(check_weights(m, INFER_HEAD, m->sets[0].head, s->head, err));
-    PROPANE_TRY(buffer_for(m, s->head, "x", &s->x, err));
-    PROPANE_TRY(buffer_for(m, s->head, "logits", &s->logits, err));
+    if (!s->head) PROPANE_TRY(decoder_compile(m, INFER_HEAD, s->positions, 0, &s->head, err));
+    PROPANE_TRY(decoder_check_weights(m, INFER_HEAD, m->sets[0].head, s->head, err));
+    PROPANE_TRY(decoder_buffer_for(m, s->head, "x", &s->x, err));
+    PROPANE_TRY(decoder_buffer_for(m, s->head, "logits", &s->logits, err));
     const propane_binding own[] = {{"x", s->x}, {"logits", s->logits}};
-    return request(m, s->head, INFER_HEAD, own, 2, m->layers[2 * infer_layers(m)], &s->head_request, err);
+    return decoder_request(m, s->head, INFER_HEAD, own, 2, m->layers[2 * infer_layers(m)], &s->head_request, err);
 }
 
 /* ---- forms -------------------------------------------------------------------------------------------------------------------------- */
 
 /* The lower half of each number is zero. In blocks of a known size: what compilers make vectors of at -O2. */
-static bool all_bf16(const float *w, int64_t count) {
+static bool decoder_all_bf16(const float *w, int64_t count) {
     enum { BLOCK = 128 };
     for (int64_t at = 0; at < count; at += BLOCK) {
         uint32_t u, low = 0;
@@ -264,7 +267,7 @@ static bool all_bf16(const float *w, int64_t count) {
     return true;
 }
 
-static bool all_fp16(const float *w, int64_t count) {
+static bool decoder_all_fp16(const float *w, int64_t count) {
     enum { PIECE = 1024 };
     uint16_t half[PIECE];
     float back[PIECE];
@@ -283,20 +286,20 @@ typedef struct exact_search {
     atomic_bool all;
 } exact_search;
 
-static void exact_task(void *context, int task, int worker) {
+static void decoder_exact_task(void *context, int task, int worker) {
     (void)worker;
     exact_search *s = context;
     const model_tensor *t = &s->weights->tensors[task];
     if (t->rank < 2 || t->part == MODEL_EMBED || !atomic_load(&s->all)) return;
     const float *w = model_weights_data(s->weights, t);
-    if (!(s->form == MODEL_BF16 ? all_bf16 : all_fp16)(w, t->count)) atomic_store(&s->all, false);
+    if (!(s->form == MODEL_BF16 ? decoder_all_bf16 : decoder_all_fp16)(w, t->count)) atomic_store(&s->all, false);
 }
 
 model_packing infer_exact_packing(const model_weights *weights) {
     static const model_packing forms[] = {MODEL_BF16, MODEL_FP16};
     for (int f = 0; f < 2; f++) {
         exact_search s = {weights, forms[f], true};
-        pool_run(exact_task, &s, weights->count);
+        pool_run(decoder_exact_task, &s, weights->count);
         if (atomic_load(&s.all)) return forms[f];
     }
     return MODEL_UNPACKED;
@@ -314,7 +317,7 @@ propane_status infer_room(float **array, int64_t *room, int64_t count, propane_e
     return PROPANE_OK;
 }
 
-static propane_status allocate_sequences(infer *m, propane_error *err) {
+static propane_status decoder_allocate_sequences(infer *m, propane_error *err) {
     int64_t blocks = (m->rows + INFER_ROW_BLOCK - 1) / INFER_ROW_BLOCK;
     m->sequences = ARENA_ARRAY(m->arena, m->sequence_count, infer_sequence);
     m->taken = ARENA_ARRAY(m->arena, blocks, bool);
@@ -328,7 +331,7 @@ static propane_status allocate_sequences(infer *m, propane_error *err) {
     return m->sequences && m->taken ? PROPANE_OK : propane_fail_memory(err, (size_t)blocks);
 }
 
-static propane_status allocate(infer *m, propane_error *err) {
+static propane_status decoder_allocate(infer *m, propane_error *err) {
     int64_t layers = infer_layers(m), hd = m->config.head_dim, positions = m->context;
     double *tables = mem_array((size_t)(2 * hd * positions), sizeof *tables);
     m->layers = arena_array(m->arena, (size_t)(2 * layers + 1), sizeof *m->layers);
@@ -353,18 +356,19 @@ static propane_status allocate(infer *m, propane_error *err) {
             }
     }
     mem_free(tables);
-    return ok ? allocate_sequences(m, err) : propane_fail_memory(err, (size_t)(2 * hd * positions) * sizeof *tables);
+    return ok ? decoder_allocate_sequences(m, err)
+              : propane_fail_memory(err, (size_t)(2 * hd * positions) * sizeof *tables);
 }
 
 /* 1, 2, 4, 8, 32, 128 and the chunk. */
-static void list_sets(infer *m) {
+static void decoder_list_sets(infer *m) {
     for (int64_t n = 1; n < m->chunk && m->set_count < INFER_MAX_SETS - 1; n = n < 8 ? 2 * n : 4 * n)
         m->sets[m->set_count++].positions = n;
     m->sets[m->set_count++].positions = m->chunk;
 }
 
 /* Whether a request may bind the caches' results to the caches: only making one tells. */
-static bool can_write_in_place(const infer *m, propane_program *p) {
+static bool decoder_can_write_in_place(const infer *m, propane_program *p) {
     enum { MOST = INFER_MAX_SLOTS + 16 };
     propane_binding all[MOST];
     int inputs = propane_program_input_count(p), count = inputs + propane_program_output_count(p);
@@ -391,11 +395,11 @@ static bool can_write_in_place(const infer *m, propane_program *p) {
 }
 
 /* In place where the device can, else with copies; told from the first program. */
-static propane_status first_reach(infer *m, infer_set *s, infer_reach **out, propane_error *err) {
+static propane_status decoder_first_reach(infer *m, infer_set *s, infer_reach **out, propane_error *err) {
     m->in_place = true;
     m->chained = m->dtype == MIL_fp32;
     propane_status status = infer_need_reach(m, s, 0, out, err);
-    if (status == PROPANE_OK && can_write_in_place(m, (*out)->program)) return PROPANE_OK;
+    if (status == PROPANE_OK && decoder_can_write_in_place(m, (*out)->program)) return PROPANE_OK;
     if (status != PROPANE_OK && status != PROPANE_ERR_UNSUPPORTED && status != PROPANE_ERR_LIMIT) return status;
     for (int i = 0; i < s->reach_count; i++) propane_program_free(s->reaches[i].program);
     memset(s->reaches, 0, sizeof s->reaches);
@@ -404,17 +408,17 @@ static propane_status first_reach(infer *m, infer_set *s, infer_reach **out, pro
     return infer_need_reach(m, s, 0, out, err);
 }
 
-static propane_status set_up(infer *m, propane_error *err) {
+static propane_status decoder_set_up(infer *m, propane_error *err) {
     infer_reach *first;
-    list_sets(m);
-    PROPANE_TRY(allocate(m, err));
-    for (int part = 0; part < INFER_PARTS; part++) PROPANE_TRY(list_slots(m, part, err));
+    decoder_list_sets(m);
+    PROPANE_TRY(decoder_allocate(m, err));
+    for (int part = 0; part < INFER_PARTS; part++) PROPANE_TRY(decoder_list_slots(m, part, err));
     infer_set *s = &m->sets[0];
-    PROPANE_TRY(first_reach(m, s, &first, err));
-    PROPANE_TRY(compile(m, INFER_FFN, s->positions, 0, &s->ffn, err));
-    PROPANE_TRY(compile(m, INFER_HEAD, s->positions, 0, &s->head, err));
-    PROPANE_TRY(load_all(m, err));
-    PROPANE_TRY(wire_reach(m, s, first, err));
+    PROPANE_TRY(decoder_first_reach(m, s, &first, err));
+    PROPANE_TRY(decoder_compile(m, INFER_FFN, s->positions, 0, &s->ffn, err));
+    PROPANE_TRY(decoder_compile(m, INFER_HEAD, s->positions, 0, &s->head, err));
+    PROPANE_TRY(decoder_load_all(m, err));
+    PROPANE_TRY(decoder_wire_reach(m, s, first, err));
     PROPANE_TRY(infer_need_ffn(m, s, err));
     return infer_need_head(m, s, err);
 }
@@ -449,7 +453,7 @@ propane_status infer_create(propane_device *device, const model_weights *weights
     m->rows =
         sequences == 1 ? context : (context + INFER_ROW_BLOCK - 1) / INFER_ROW_BLOCK * INFER_ROW_BLOCK * sequences;
     m->arena = arena_create();
-    propane_status status = m->arena ? set_up(m, err) : propane_fail_memory(err, sizeof(void *));
+    propane_status status = m->arena ? decoder_set_up(m, err) : propane_fail_memory(err, sizeof(void *));
     if (status)
         infer_free(m);
     else
@@ -457,7 +461,7 @@ propane_status infer_create(propane_device *device, const model_weights *weights
     return status;
 }
 
-static void free_set(infer_set *s, int64_t layers) {
+static void decoder_free_set(infer_set *s, int64_t layers) {
     for (int i = 0; i < s->reach_count; i++) {
         infer_reach *r = &s->reaches[i];
         for (int64_t k = 0; r->attn && k < layers; k++) propane_request_free(r->attn[k]);
@@ -475,7 +479,7 @@ static void free_set(infer_set *s, int64_t layers) {
 void infer_free(infer *m) {
     if (!m) return;
     int64_t layers = infer_layers(m);
-    for (int i = 0; i < m->set_count; i++) free_set(&m->sets[i], layers);
+    for (int i = 0; i < m->set_count; i++) decoder_free_set(&m->sets[i], layers);
     for (int64_t i = 0; m->layers && i < 2 * layers + 1; i++)
         for (int k = 0; k < INFER_MAX_SLOTS; k++) propane_buffer_free(m->layers[i][k]);
     for (int64_t i = 0; i < layers; i++) {

@@ -14,7 +14,7 @@
 #include "base/memory.h"
 #include "infer/decoder.h"
 
-static int64_t column_row(const infer_column *c) { return c->sequence->rows[c->position]; }
+static int64_t generate_column_row(const infer_column *c) { return c->sequence->rows[c->position]; }
 
 int64_t infer_context(const infer *m) { return m->context; }
 int64_t infer_position(const infer *m) { return m->current->position; }
@@ -42,19 +42,19 @@ int64_t infer_reuse(infer *m, const int32_t *ids, int64_t count) {
 
 /* ---- running -------------------------------------------------------------------------------------------------------------------------- */
 
-static propane_status put(const propane_program *p, const char *name, propane_buffer *buffer, const float *data,
-                          propane_error *err) {
+static propane_status generate_put(const propane_program *p, const char *name, propane_buffer *buffer,
+                                   const float *data, propane_error *err) {
     const propane_io *io = propane_program_find(p, name);
     return propane_buffer_write(buffer, io, PROPANE_FP32, data, propane_io_count(io), err);
 }
 
-static propane_status take(const propane_program *p, const char *name, propane_buffer *buffer, float *data,
-                           propane_error *err) {
+static propane_status generate_take(const propane_program *p, const char *name, propane_buffer *buffer, float *data,
+                                    propane_error *err) {
     const propane_io *io = propane_program_find(p, name);
     return propane_buffer_read(buffer, io, PROPANE_FP32, data, propane_io_count(io), err);
 }
 
-static propane_status execute(propane_request *r, propane_error *err) {
+static propane_status generate_execute(propane_request *r, propane_error *err) {
     PROPANE_TRY(propane_submit(&r, 1, err));
     return propane_wait(r, NULL, err);
 }
@@ -63,18 +63,18 @@ static propane_status execute(propane_request *r, propane_error *err) {
 typedef enum wanted { NO_LOGITS, LAST_LOGITS, ALL_LOGITS } wanted;
 
 /* One half of a layer: stream += f(stream). */
-static propane_status run_half(infer *m, const infer_set *s, const propane_program *p, const char *result,
-                               propane_request *r, propane_error *err) {
-    PROPANE_TRY(put(p, "x", s->x, m->stream, err));
-    PROPANE_TRY(execute(r, err));
-    PROPANE_TRY(take(p, result, s->out, m->result, err));
+static propane_status generate_run_half(infer *m, const infer_set *s, const propane_program *p, const char *result,
+                                        propane_request *r, propane_error *err) {
+    PROPANE_TRY(generate_put(p, "x", s->x, m->stream, err));
+    PROPANE_TRY(generate_execute(r, err));
+    PROPANE_TRY(generate_take(p, result, s->out, m->result, err));
     for (int64_t i = 0; i < m->config.hidden_size * s->positions; i++) m->stream[i] += m->result[i];
     return PROPANE_OK;
 }
 
 /* All layers, and the head where it reads what comes out of them as it is. *told: the logits are there. */
-static propane_status run_chain(infer *m, infer_set *s, const infer_reach *r, wanted want, bool *told,
-                                propane_error *err) {
+static propane_status generate_run_chain(infer *m, infer_set *s, const infer_reach *r, wanted want, bool *told,
+                                         propane_error *err) {
     enum { AT_ONCE = 64 }; /* requests; a device takes 127 */
     int64_t layers = infer_layers(m);
     int count = 0;
@@ -85,7 +85,7 @@ static propane_status run_chain(infer *m, infer_set *s, const infer_reach *r, wa
         m->chain[count++] = s->ffn_requests[i];
     }
     if (*told) m->chain[count++] = s->head_request;
-    PROPANE_TRY(put(r->program, "x", s->x, m->stream, err));
+    PROPANE_TRY(generate_put(r->program, "x", s->x, m->stream, err));
     for (int from = 0; from < count; from += AT_ONCE) {
         int n = count - from < AT_ONCE ? count - from : AT_ONCE;
         PROPANE_TRY(propane_submit(m->chain + from, n, err));
@@ -93,14 +93,15 @@ static propane_status run_chain(infer *m, infer_set *s, const infer_reach *r, wa
         for (int i = 0; i + 1 < n; i++) PROPANE_TRY(propane_wait(m->chain[from + i], NULL, err));
         PROPANE_TRY(last);
     }
-    if (!*told) return want ? take(r->program, "x", s->x, m->stream, err) : PROPANE_OK;
+    if (!*told) return want ? generate_take(r->program, "x", s->x, m->stream, err) : PROPANE_OK;
     PROPANE_TRY(infer_room(&m->logits, &m->logit_room, m->config.vocab_size * s->positions, err));
-    return take(s->head, "logits", s->logits, m->logits, err);
+    return generate_take(s->head, "logits", s->logits, m->logits, err);
 }
 
 /* The new rows go to their places in the cache. Both have the same element type: bytes are moved. */
-static propane_status store(const infer *m, const propane_program *p, const char *new_name, propane_buffer *fresh,
-                            const char *cache_name, propane_buffer *cache, int64_t count, propane_error *err) {
+static propane_status generate_store(const infer *m, const propane_program *p, const char *new_name,
+                                     propane_buffer *fresh, const char *cache_name, propane_buffer *cache,
+                                     int64_t count, propane_error *err) {
     const propane_io *from = propane_program_find(p, new_name), *to = propane_program_find(p, cache_name);
     size_t element = from->dtype == PROPANE_FP16 ? 2 : 4, row = (size_t)from->dim[3] * element;
     void *source, *target;
@@ -109,7 +110,7 @@ static propane_status store(const infer *m, const propane_program *p, const char
     if (!status) {
         for (int64_t t = 0; t < count; t++)
             for (int64_t h = 0; h < from->dim[2]; h++)
-                memcpy((char *)target + column_row(&m->columns[t]) * to->stride[1] + h * to->stride[2],
+                memcpy((char *)target + generate_column_row(&m->columns[t]) * to->stride[1] + h * to->stride[2],
                        (const char *)source + t * from->stride[1] + h * from->stride[2], row);
         propane_buffer_unlock(cache);
     }
@@ -117,17 +118,17 @@ static propane_status store(const infer *m, const propane_program *p, const char
     return status;
 }
 
-static propane_status put_table(infer *m, const infer_set *s, const propane_program *p, const char *name,
-                                propane_buffer *buffer, const float *table, propane_error *err) {
+static propane_status generate_put_table(infer *m, const infer_set *s, const propane_program *p, const char *name,
+                                         propane_buffer *buffer, const float *table, propane_error *err) {
     int64_t n = s->positions, hd = m->config.head_dim;
     for (int64_t t = 0; t < n; t++)
         for (int64_t i = 0; i < hd; i++) m->angles[i * n + t] = table[m->columns[t].position * hd + i];
-    return put(p, name, buffer, m->angles, err);
+    return generate_put(p, name, buffer, m->angles, err);
 }
 
 /* What each column sees: in place all rows of its sequence up to its own; with copies those that were there before, and
  * behind them the columns of its sequence up to itself, but for those that only fill up. */
-static void make_mask(const infer *m, int64_t positions, int64_t cache, int64_t count) {
+static void generate_make_mask(const infer *m, int64_t positions, int64_t cache, int64_t count) {
     int64_t width = m->in_place ? cache : cache + positions;
     for (int64_t n = 0; n < positions; n++) {
         const infer_column *c = &m->columns[n];
@@ -140,22 +141,22 @@ static void make_mask(const infer *m, int64_t positions, int64_t cache, int64_t 
     }
 }
 
-static propane_status put_positions(infer *m, const infer_set *s, const infer_reach *r, int64_t count,
-                                    propane_error *err) {
+static propane_status generate_put_positions(infer *m, const infer_set *s, const infer_reach *r, int64_t count,
+                                             propane_error *err) {
     int64_t n = s->positions;
     if (infer_turns(m)) {
-        PROPANE_TRY(put_table(m, s, r->program, "cos", s->cos, m->table_cos, err));
-        PROPANE_TRY(put_table(m, s, r->program, "sin", s->sin, m->table_sin, err));
+        PROPANE_TRY(generate_put_table(m, s, r->program, "cos", s->cos, m->table_cos, err));
+        PROPANE_TRY(generate_put_table(m, s, r->program, "sin", s->sin, m->table_sin, err));
     }
     PROPANE_TRY(infer_room(&m->mask, &m->mask_room, n * (r->cache + n), err));
-    make_mask(m, n, r->cache, count);
-    PROPANE_TRY(put(r->program, "mask", r->mask, m->mask, err));
+    generate_make_mask(m, n, r->cache, count);
+    PROPANE_TRY(generate_put(r->program, "mask", r->mask, m->mask, err));
     if (!m->in_place) return PROPANE_OK;
-    for (int64_t t = 0; t < n; t++) m->numbers[t] = (int32_t)column_row(&m->columns[t]);
+    for (int64_t t = 0; t < n; t++) m->numbers[t] = (int32_t)generate_column_row(&m->columns[t]);
     return propane_buffer_write(s->rows, propane_program_find(r->program, "rows"), PROPANE_INT32, m->numbers, n, err);
 }
 
-static void embed(infer *m, int64_t n) {
+static void generate_embed(infer *m, int64_t n) {
     const float *table =
         model_weights_data(m->weights, model_weights_param(m->weights, MODEL_EMBED, -1, "embed_tokens"));
     const model_tensor *learned = model_weights_param(m->weights, MODEL_EMBED, -1, "embed_positions");
@@ -169,7 +170,7 @@ static void embed(infer *m, int64_t n) {
 }
 
 /* m->logits: of the last position [V], or of all [V, positions]. */
-static propane_status run_head(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
+static propane_status generate_run_head(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
     int64_t d = m->config.hidden_size, n = s->positions;
     if (want == LAST_LOGITS && n > 1) {
         for (int64_t c = 0; c < d; c++) m->result[c] = m->stream[c * n + count - 1];
@@ -179,13 +180,13 @@ static propane_status run_head(infer *m, infer_set *s, int64_t count, wanted wan
     }
     PROPANE_TRY(infer_need_head(m, s, err));
     PROPANE_TRY(infer_room(&m->logits, &m->logit_room, m->config.vocab_size * s->positions, err));
-    PROPANE_TRY(put(s->head, "x", s->x, m->result, err));
-    PROPANE_TRY(execute(s->head_request, err));
-    return take(s->head, "logits", s->logits, m->logits, err);
+    PROPANE_TRY(generate_put(s->head, "x", s->x, m->result, err));
+    PROPANE_TRY(generate_execute(s->head_request, err));
+    return generate_take(s->head, "logits", s->logits, m->logits, err);
 }
 
 /* Rows that the columns' sequences have, the last one's number and 1. */
-static int64_t rows_filled(const infer *m, int64_t count) {
+static int64_t generate_rows_filled(const infer *m, int64_t count) {
     int64_t most = 0;
     for (int64_t n = 0; n < count; n++) {
         const infer_sequence *s = m->columns[n].sequence;
@@ -199,25 +200,25 @@ static int64_t rows_filled(const infer *m, int64_t count) {
 }
 
 /* Reads the first `count` (1 .. s->positions) of m->columns; the rest is filled up with the last of these. */
-static propane_status run_columns(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
+static propane_status generate_run_columns(infer *m, infer_set *s, int64_t count, wanted want, propane_error *err) {
     infer_reach *r;
     for (int64_t n = 0; n < count; n++) infer_take_rows(m, m->columns[n].sequence, m->columns[n].position + 1);
     for (int64_t n = count; n < s->positions; n++) m->columns[n] = m->columns[count - 1];
-    PROPANE_TRY(infer_need_reach(m, s, rows_filled(m, count), &r, err));
+    PROPANE_TRY(infer_need_reach(m, s, generate_rows_filled(m, count), &r, err));
     PROPANE_TRY(infer_need_ffn(m, s, err));
-    embed(m, s->positions);
-    PROPANE_TRY(put_positions(m, s, r, count, err));
+    generate_embed(m, s->positions);
+    PROPANE_TRY(generate_put_positions(m, s, r, count, err));
     bool told = false;
-    if (m->chained) PROPANE_TRY(run_chain(m, s, r, want, &told, err));
+    if (m->chained) PROPANE_TRY(generate_run_chain(m, s, r, want, &told, err));
     for (int64_t i = 0; !m->chained && i < infer_layers(m); i++) {
-        PROPANE_TRY(run_half(m, s, r->program, "o", r->attn[i], err));
+        PROPANE_TRY(generate_run_half(m, s, r->program, "o", r->attn[i], err));
         if (!m->in_place) {
-            PROPANE_TRY(store(m, r->program, "k_new", s->k_new, "k_cache", m->k_cache[i], count, err));
-            PROPANE_TRY(store(m, r->program, "v_new", s->v_new, "v_cache", m->v_cache[i], count, err));
+            PROPANE_TRY(generate_store(m, r->program, "k_new", s->k_new, "k_cache", m->k_cache[i], count, err));
+            PROPANE_TRY(generate_store(m, r->program, "v_new", s->v_new, "v_cache", m->v_cache[i], count, err));
         }
-        PROPANE_TRY(run_half(m, s, s->ffn, "y", s->ffn_requests[i], err));
+        PROPANE_TRY(generate_run_half(m, s, s->ffn, "y", s->ffn_requests[i], err));
     }
-    if (want && !told) PROPANE_TRY(run_head(m, s, count, want, err));
+    if (want && !told) PROPANE_TRY(generate_run_head(m, s, count, want, err));
     for (int64_t n = 0; n < count; n++) {
         infer_sequence *q = m->columns[n].sequence;
         q->history[m->columns[n].position] = m->columns[n].id;
@@ -227,14 +228,15 @@ static propane_status run_columns(infer *m, infer_set *s, int64_t count, wanted 
 }
 
 /* The next `count` ids of the current sequence. */
-static propane_status run_chunk(infer *m, infer_set *s, const int32_t *ids, int64_t count, wanted want,
-                                propane_error *err) {
+static propane_status generate_run_chunk(infer *m, infer_set *s, const int32_t *ids, int64_t count, wanted want,
+                                         propane_error *err) {
     for (int64_t t = 0; t < count; t++) m->columns[t] = (infer_column){m->current, ids[t], m->current->position + t};
-    return run_columns(m, s, count, want, err);
+    return generate_run_columns(m, s, count, want, err);
 }
 
 /* `ahead`: how many more ids there are, which are predicted but not read. */
-static propane_status check_ids(const infer *m, const int32_t *ids, int64_t count, int64_t ahead, propane_error *err) {
+static propane_status generate_check_ids(const infer *m, const int32_t *ids, int64_t count, int64_t ahead,
+                                         propane_error *err) {
     if (count < 1)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             ahead ? "one token id is too few: there is nothing to predict"
@@ -252,7 +254,7 @@ static propane_status check_ids(const infer *m, const int32_t *ids, int64_t coun
 
 /* The set that reads the next of `left` ids: as many as fit, or a few more, where filling up costs less than another pass
  * over the weights. All logits of a chunk take at most LOGIT_FLOATS. */
-static infer_set *choose_set(infer *m, int64_t left, wanted want) {
+static infer_set *generate_choose_set(infer *m, int64_t left, wanted want) {
     enum { LOGIT_FLOATS = 1 << 25 };
     int last = 0;
     for (int i = 1; i < m->set_count; i++) {
@@ -266,34 +268,34 @@ static infer_set *choose_set(infer *m, int64_t left, wanted want) {
 }
 
 /* nll NULL: only the last logits are wanted; else there is one more id, which is only predicted. */
-static propane_status read_part(infer *m, const int32_t *ids, int64_t left, float *logits, double *nll, int64_t *read,
-                                propane_error *err) {
+static propane_status generate_read_part(infer *m, const int32_t *ids, int64_t left, float *logits, double *nll,
+                                         int64_t *read, propane_error *err) {
     int vocab = (int)m->config.vocab_size;
-    infer_set *s = choose_set(m, left, nll ? ALL_LOGITS : NO_LOGITS);
+    infer_set *s = generate_choose_set(m, left, nll ? ALL_LOGITS : NO_LOGITS);
     int64_t now = left < s->positions ? left : s->positions;
     bool last = now == left;
-    PROPANE_TRY(run_chunk(m, s, ids, now, nll ? ALL_LOGITS : last && logits ? LAST_LOGITS : NO_LOGITS, err));
+    PROPANE_TRY(generate_run_chunk(m, s, ids, now, nll ? ALL_LOGITS : last && logits ? LAST_LOGITS : NO_LOGITS, err));
     for (int64_t t = 0; nll && t < now; t++) nll[t] = infer_nll(m->logits + t, vocab, s->positions, ids[t + 1]);
     if (logits && last) memcpy(logits, m->logits, (size_t)vocab * sizeof *logits);
     *read = now;
     return PROPANE_OK;
 }
 
-static propane_status read_all(infer *m, const int32_t *ids, int64_t count, float *logits, double *nll,
-                               propane_error *err) {
+static propane_status generate_read_all(infer *m, const int32_t *ids, int64_t count, float *logits, double *nll,
+                                        propane_error *err) {
     for (int64_t done = 0, now; done < count; done += now)
-        PROPANE_TRY(read_part(m, ids + done, count - done, logits, nll ? nll + done : NULL, &now, err));
+        PROPANE_TRY(generate_read_part(m, ids + done, count - done, logits, nll ? nll + done : NULL, &now, err));
     return PROPANE_OK;
 }
 
 propane_status infer_check(const infer *m, const int32_t *ids, int64_t count, propane_error *err) {
-    return check_ids(m, ids, count, 0, err);
+    return generate_check_ids(m, ids, count, 0, err);
 }
 
 propane_status infer_read_part(infer *m, const int32_t *ids, int64_t count, float *logits, int64_t *read,
                                propane_error *err) {
-    PROPANE_TRY(check_ids(m, ids, count, 0, err));
-    return read_part(m, ids, count, logits, NULL, read, err);
+    PROPANE_TRY(generate_check_ids(m, ids, count, 0, err));
+    return generate_read_part(m, ids, count, logits, NULL, read, err);
 }
 
 propane_status infer_read_each(infer *m, const int *sequences, const int32_t *ids, int count, float *const *logits,
@@ -312,28 +314,28 @@ propane_status infer_read_each(infer *m, const int *sequences, const int32_t *id
             break;
         }
         m->current = &m->sequences[sequences[i]];
-        status = check_ids(m, ids + i, 1, 0, err);
+        status = generate_check_ids(m, ids + i, 1, 0, err);
         if (!status) m->columns[i] = (infer_column){m->current, ids[i], m->current->position};
     }
     m->current = before;
     if (status) return status;
     infer_set *s = m->sets;
     while (s->positions < count) s++; /* the last one has room for all sequences */
-    PROPANE_TRY(run_columns(m, s, count, logits ? ALL_LOGITS : NO_LOGITS, err));
+    PROPANE_TRY(generate_run_columns(m, s, count, logits ? ALL_LOGITS : NO_LOGITS, err));
     for (int i = 0; logits && i < count; i++)
         for (int64_t v = 0; v < vocab; v++) logits[i][v] = m->logits[v * s->positions + i];
     return PROPANE_OK;
 }
 
 propane_status infer_read(infer *m, const int32_t *ids, int64_t count, float *logits, propane_error *err) {
-    PROPANE_TRY(check_ids(m, ids, count, 0, err));
-    return read_all(m, ids, count, logits, NULL, err);
+    PROPANE_TRY(generate_check_ids(m, ids, count, 0, err));
+    return generate_read_all(m, ids, count, logits, NULL, err);
 }
 
 propane_status infer_score(infer *m, const int32_t *ids, int64_t count, double *nll, propane_error *err) {
     infer_reset(m);
-    PROPANE_TRY(check_ids(m, ids, count - 1, 1, err));
-    return read_all(m, ids, count - 1, NULL, nll, err);
+    PROPANE_TRY(generate_check_ids(m, ids, count - 1, 1, err));
+    return generate_read_all(m, ids, count - 1, NULL, nll, err);
 }
 
 propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, double *mean, int64_t *predictions,

@@ -61,12 +61,12 @@ void infer_sampler_see(infer_sampler *s, int32_t id) {
 }
 
 /* A logit that is no number never wins. */
-static float number(float logit) { return isnan(logit) ? -INFINITY : logit; }
+static float sample_number(float logit) { return isnan(logit) ? -INFINITY : logit; }
 
 int32_t infer_argmax(const float *logits, int vocab) {
     int32_t best = 0;
     for (int i = 1; i < vocab; i++)
-        if (number(logits[i]) > number(logits[best])) best = i;
+        if (sample_number(logits[i]) > sample_number(logits[best])) best = i;
     return best;
 }
 
@@ -78,37 +78,37 @@ double infer_nll(const float *logits, int vocab, int64_t stride, int32_t id) {
 }
 
 /* Whether a stands before b: the order of candidates, total. */
-static bool before(infer_candidate a, infer_candidate b) {
+static bool sample_before(infer_candidate a, infer_candidate b) {
     return a.logit > b.logit || (!(a.logit < b.logit) && a.id < b.id);
 }
 
-static int compare(const void *a, const void *b) {
+static int sample_compare(const void *a, const void *b) {
     const infer_candidate *x = a, *y = b;
-    return before(*x, *y) ? -1 : 1;
+    return sample_before(*x, *y) ? -1 : 1;
 }
 
 int infer_most_likely(const float *logits, int vocab, int count, infer_candidate *out) {
     int kept = 0;
     if (count > vocab) count = vocab;
     for (int i = 0; i < vocab && count > 0; i++) {
-        infer_candidate c = {number(logits[i]), i};
-        if (kept == count && !before(c, out[kept - 1])) continue;
+        infer_candidate c = {sample_number(logits[i]), i};
+        if (kept == count && !sample_before(c, out[kept - 1])) continue;
         int at = kept < count ? kept++ : kept - 1;
-        for (; at > 0 && before(c, out[at - 1]); at--) out[at] = out[at - 1];
+        for (; at > 0 && sample_before(c, out[at - 1]); at--) out[at] = out[at - 1];
         out[at] = c;
     }
     return kept;
 }
 
 /* Brings the first k of `count` candidates to the front, in any order. */
-static void select_first(infer_candidate *c, int count, int k) {
+static void sample_select_first(infer_candidate *c, int count, int k) {
     int low = 0, high = count - 1;
     while (low < high) {
         infer_candidate pivot = c[low + (high - low) / 2];
         int i = low, j = high;
         while (i <= j) {
-            while (before(c[i], pivot)) i++;
-            while (before(pivot, c[j])) j--;
+            while (sample_before(c[i], pivot)) i++;
+            while (sample_before(pivot, c[j])) j--;
             if (i > j) break;
             infer_candidate t = c[i];
             c[i++] = c[j];
@@ -123,9 +123,9 @@ static void select_first(infer_candidate *c, int count, int k) {
     }
 }
 
-static float penalised(const infer_sampler *s, float logit, int id) {
+static float sample_penalised(const infer_sampler *s, float logit, int id) {
     const infer_sampling *o = &s->sampling;
-    logit = number(logit);
+    logit = sample_number(logit);
     if (!s->penalties || !s->seen[id]) return logit;
     double x = (double)logit;
     if (o->repetition > 0) x = x > 0 ? x / o->repetition : x * o->repetition;
@@ -134,12 +134,12 @@ static float penalised(const infer_sampler *s, float logit, int id) {
 }
 
 /* Fills the candidates that min-p leaves and, where they are certain to be cut, drops the tail below top-p. */
-static int fill(infer_sampler *s, const float *logits, double *largest) {
+static int sample_fill(infer_sampler *s, const float *logits, double *largest) {
     const infer_sampling *o = &s->sampling;
     infer_candidate *c = s->candidates;
     float top = -INFINITY;
     for (int i = 0; i < s->vocab; i++) {
-        c[i] = (infer_candidate){penalised(s, logits[i], i), i};
+        c[i] = (infer_candidate){sample_penalised(s, logits[i], i), i};
         if (c[i].logit > top) top = c[i].logit;
     }
     *largest = (double)top;
@@ -151,16 +151,16 @@ static int fill(infer_sampler *s, const float *logits, double *largest) {
     return count;
 }
 
-static double weight(const infer_sampler *s, infer_candidate c, double largest) {
+static double sample_weight(const infer_sampler *s, infer_candidate c, double largest) {
     return exp(((double)c.logit - largest) / s->sampling.temperature);
 }
 
 /* Keeps the first candidates whose weights reach p of the whole. Those that weigh less than (1 - p) of an equal share
  * cannot be among them (together they weigh less than 1 - p), so only the others are sorted. */
-static int cut_top_p(infer_sampler *s, int count, double largest, bool sorted) {
+static int sample_cut_top_p(infer_sampler *s, int count, double largest, bool sorted) {
     infer_candidate *c = s->candidates;
     double total = 0, kept = 0;
-    for (int i = 0; i < count; i++) total += weight(s, c[i], largest);
+    for (int i = 0; i < count; i++) total += sample_weight(s, c[i], largest);
     if (!sorted) {
         double least = (1 - s->sampling.top_p) * total / count;
         double bound = least > 0 ? largest + s->sampling.temperature * log(least) - 1e-9 : -INFINITY;
@@ -168,46 +168,46 @@ static int cut_top_p(infer_sampler *s, int count, double largest, bool sorted) {
         for (int i = 0; i < count; i++)
             if ((double)c[i].logit >= bound) c[left++] = c[i];
         count = left;
-        qsort(c, (size_t)count, sizeof *c, compare);
+        qsort(c, (size_t)count, sizeof *c, sample_compare);
     }
     int keep = 0;
-    while (keep < count && kept < s->sampling.top_p * total) kept += weight(s, c[keep++], largest);
+    while (keep < count && kept < s->sampling.top_p * total) kept += sample_weight(s, c[keep++], largest);
     return keep;
 }
 
-static int32_t draw(infer_sampler *s, const float *logits) {
+static int32_t sample_draw(infer_sampler *s, const float *logits) {
     const infer_sampling *o = &s->sampling;
     if (!s->penalties && (o->temperature <= 0 || o->top_k == 1)) return infer_argmax(logits, s->vocab);
     infer_candidate *c = s->candidates;
     double largest;
-    int count = fill(s, logits, &largest);
+    int count = sample_fill(s, logits, &largest);
     bool sorted = false;
     if (!isfinite(largest)) return infer_argmax(logits, s->vocab);
     if (o->temperature <= 0 || o->top_k == 1) {
         infer_candidate best = c[0];
         for (int i = 1; i < count; i++)
-            if (before(c[i], best)) best = c[i];
+            if (sample_before(c[i], best)) best = c[i];
         return best.id;
     }
     if (o->top_k > 0 && o->top_k < count) {
-        select_first(c, count, o->top_k - 1);
+        sample_select_first(c, count, o->top_k - 1);
         count = o->top_k;
-        qsort(c, (size_t)count, sizeof *c, compare);
+        qsort(c, (size_t)count, sizeof *c, sample_compare);
         sorted = true;
     }
-    if (o->top_p > 0 && o->top_p < 1) count = cut_top_p(s, count, largest, sorted);
+    if (o->top_p > 0 && o->top_p < 1) count = sample_cut_top_p(s, count, largest, sorted);
     double total = 0;
-    for (int i = 0; i < count; i++) total += weight(s, c[i], largest);
+    for (int i = 0; i < count; i++) total += sample_weight(s, c[i], largest);
     double point = rng_unit(&s->rng) * total;
     for (int i = 0; i < count; i++) {
-        point -= weight(s, c[i], largest);
+        point -= sample_weight(s, c[i], largest);
         if (point < 0) return c[i].id;
     }
     return c[count - 1].id;
 }
 
 int32_t infer_sample(infer_sampler *s, const float *logits) {
-    int32_t id = draw(s, logits);
+    int32_t id = sample_draw(s, logits);
     if (s->penalties) {
         s->seen[id] = true;
         s->drawn[id]++;

@@ -12,7 +12,8 @@
 
 enum { CHAIN_HEADER_BYTES = 28, STARTS_BYTES = 22 };
 
-static propane_status chain_imports(const uint8_t *blob, uint32_t bytes, arena *a, space *s, propane_error *err) {
+static propane_status fixups_chain_imports(const uint8_t *blob, uint32_t bytes, arena *a, space *s,
+                                           propane_error *err) {
     uint32_t at = space_u32(blob + 8), names = space_u32(blob + 12), count = space_u32(blob + 16);
     uint32_t format = space_u32(blob + 20), size = format == 1 ? 4 : format == 2 ? 8 : 16;
     if (format < 1 || format > 3 || space_u32(blob + 24) != 0)
@@ -38,8 +39,8 @@ static propane_status chain_imports(const uint8_t *blob, uint32_t bytes, arena *
     return PROPANE_OK;
 }
 
-static propane_status chain_coding(uint16_t format, uint64_t base, space_region *r, const char *name,
-                                   propane_error *err) {
+static propane_status fixups_chain_coding(uint16_t format, uint64_t base, space_region *r, const char *name,
+                                          propane_error *err) {
     static const struct {
         uint16_t format;
         space_coding coding;
@@ -69,7 +70,7 @@ propane_status fixups_chained(const uint8_t *data, uint64_t bytes, const image *
     if (space_u32(blob) != 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: chained fixups of version %u; 0 is known", s->name,
                             space_u32(blob));
-    PROPANE_TRY(chain_imports(blob, range->bytes, a, s, err));
+    PROPANE_TRY(fixups_chain_imports(blob, range->bytes, a, s, err));
     uint32_t starts = space_u32(blob + 4);
     uint32_t count = space_fits(starts, 4, range->bytes) ? space_u32(blob + starts) : UINT32_MAX;
     if (count > (uint32_t)s->count || !space_fits(starts, 4 + 4 * (uint64_t)count, range->bytes))
@@ -81,7 +82,7 @@ propane_status fixups_chained(const uint8_t *data, uint64_t bytes, const image *
         if (!space_fits(starts + at, STARTS_BYTES, range->bytes))
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: chained fixups: segment %u's chains are not in the file",
                                 s->name, i);
-        PROPANE_TRY(chain_coding(space_u16(blob + starts + at + 6), im->base, &s->regions[i], s->name, err));
+        PROPANE_TRY(fixups_chain_coding(space_u16(blob + starts + at + 6), im->base, &s->regions[i], s->name, err));
     }
     return PROPANE_OK;
 }
@@ -99,7 +100,7 @@ typedef struct binder {
     size_t count, room;
 } binder;
 
-static uint64_t uleb(binder *b) {
+static uint64_t fixups_uleb(binder *b) {
     uint64_t value = 0;
     for (int shift = 0; b->at < b->bytes; shift += 7) {
         uint8_t byte = b->code[b->at++];
@@ -110,34 +111,34 @@ static uint64_t uleb(binder *b) {
     return 0;
 }
 
-static propane_status bad_code(const binder *b, const char *what, propane_error *err) {
+static propane_status fixups_bad_code(const binder *b, const char *what, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: binding code, byte %u: %s", b->s->name, b->at, what);
 }
 
-static propane_status bind_here(binder *b, uint64_t advance, propane_error *err) {
-    if (!b->symbol) return bad_code(b, "a bind before any symbol", err);
-    if (space_left(b->s, b->address) < 8) return bad_code(b, "a bind outside of the file", err);
-    if (b->count == b->room) return bad_code(b, "more binds than the file has pointers", err);
+static propane_status fixups_bind_here(binder *b, uint64_t advance, propane_error *err) {
+    if (!b->symbol) return fixups_bad_code(b, "a bind before any symbol", err);
+    if (space_left(b->s, b->address) < 8) return fixups_bad_code(b, "a bind outside of the file", err);
+    if (b->count == b->room) return fixups_bad_code(b, "more binds than the file has pointers", err);
     if (b->binds) b->binds[b->count] = (space_bind){b->address, b->symbol};
     b->count++;
     b->address += 8 + advance;
     return PROPANE_OK;
 }
 
-static propane_status set_symbol(binder *b, propane_error *err) {
+static propane_status fixups_set_symbol(binder *b, propane_error *err) {
     b->symbol = space_text_in(b->code, b->bytes, b->at);
-    if (!b->symbol) return bad_code(b, "a symbol without an end", err);
+    if (!b->symbol) return fixups_bad_code(b, "a symbol without an end", err);
     b->at += (uint32_t)strlen(b->symbol) + 1;
     return PROPANE_OK;
 }
 
-static propane_status bind_times(binder *b, propane_error *err) {
-    uint64_t times = uleb(b), skip = uleb(b);
-    for (uint64_t i = 0; i < times && !b->overrun; i++) PROPANE_TRY(bind_here(b, skip, err));
+static propane_status fixups_bind_times(binder *b, propane_error *err) {
+    uint64_t times = fixups_uleb(b), skip = fixups_uleb(b);
+    for (uint64_t i = 0; i < times && !b->overrun; i++) PROPANE_TRY(fixups_bind_here(b, skip, err));
     return PROPANE_OK;
 }
 
-static propane_status run(binder *b, propane_error *err) {
+static propane_status fixups_run(binder *b, propane_error *err) {
     while (b->at < b->bytes) {
         uint8_t op = b->code[b->at] & 0xf0, operand = b->code[b->at] & 0x0f;
         b->at++;
@@ -147,25 +148,25 @@ static propane_status run(binder *b, propane_error *err) {
         case 0x30:
         case 0x50: break;
         case 0x20:
-        case 0x60: uleb(b); break; /* library, addend */
-        case 0x40: PROPANE_TRY(set_symbol(b, err)); break;
+        case 0x60: fixups_uleb(b); break; /* library, addend */
+        case 0x40: PROPANE_TRY(fixups_set_symbol(b, err)); break;
         case 0x70:
-            if (operand >= b->s->count) return bad_code(b, "a segment that does not exist", err);
-            b->address = b->s->regions[operand].address + uleb(b);
+            if (operand >= b->s->count) return fixups_bad_code(b, "a segment that does not exist", err);
+            b->address = b->s->regions[operand].address + fixups_uleb(b);
             break;
-        case 0x80: b->address += uleb(b); break;
-        case 0x90: PROPANE_TRY(bind_here(b, 0, err)); break;
-        case 0xa0: PROPANE_TRY(bind_here(b, uleb(b), err)); break;
-        case 0xb0: PROPANE_TRY(bind_here(b, operand * UINT64_C(8), err)); break;
-        case 0xc0: PROPANE_TRY(bind_times(b, err)); break;
-        default: return bad_code(b, "an unknown operation (threaded binds of early arm64e are not read)", err);
+        case 0x80: b->address += fixups_uleb(b); break;
+        case 0x90: PROPANE_TRY(fixups_bind_here(b, 0, err)); break;
+        case 0xa0: PROPANE_TRY(fixups_bind_here(b, fixups_uleb(b), err)); break;
+        case 0xb0: PROPANE_TRY(fixups_bind_here(b, operand * UINT64_C(8), err)); break;
+        case 0xc0: PROPANE_TRY(fixups_bind_times(b, err)); break;
+        default: return fixups_bad_code(b, "an unknown operation (threaded binds of early arm64e are not read)", err);
         }
-        if (b->overrun) return bad_code(b, "a number without an end", err);
+        if (b->overrun) return fixups_bad_code(b, "a number without an end", err);
     }
     return PROPANE_OK;
 }
 
-static int by_address(const void *a, const void *b) {
+static int fixups_by_address(const void *a, const void *b) {
     uint64_t x = ((const space_bind *)a)->address, y = ((const space_bind *)b)->address;
     return (x > y) - (x < y);
 }
@@ -186,9 +187,9 @@ propane_status fixups_classic(const uint8_t *data, uint64_t bytes, const image *
             b.symbol = NULL;
             b.address = 0;
         }
-        PROPANE_TRY(run(&b, err));
+        PROPANE_TRY(fixups_run(&b, err));
     }
-    qsort(b.binds, b.count, sizeof *b.binds, by_address);
+    qsort(b.binds, b.count, sizeof *b.binds, fixups_by_address);
     s->binds = b.binds;
     s->bind_count = b.count;
     return PROPANE_OK;

@@ -29,13 +29,14 @@ struct macho_file {
 
 enum { FAT_BYTES = 8, SLICES_MOST = 64 };
 
-static uint32_t big_u32(const uint8_t *p) {
+static uint32_t macho_big_u32(const uint8_t *p) {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
-static uint64_t big_u64(const uint8_t *p) { return (uint64_t)big_u32(p) << 32 | big_u32(p + 4); }
+static uint64_t macho_big_u64(const uint8_t *p) { return (uint64_t)macho_big_u32(p) << 32 | macho_big_u32(p + 4); }
 
-static propane_status open_fat(macho_file *f, const uint8_t *data, uint64_t bytes, bool wide, propane_error *err) {
-    uint32_t count = big_u32(data + 4), row = wide ? 32 : 20;
+static propane_status macho_open_fat(macho_file *f, const uint8_t *data, uint64_t bytes, bool wide,
+                                     propane_error *err) {
+    uint32_t count = macho_big_u32(data + 4), row = wide ? 32 : 20;
     if (count > SLICES_MOST || !space_fits(FAT_BYTES, (uint64_t)count * row, bytes))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: a fat file of %" PRIu64 " bytes cannot have %u parts",
                             f->name, bytes, count);
@@ -43,8 +44,9 @@ static propane_status open_fat(macho_file *f, const uint8_t *data, uint64_t byte
     if (!f->slices) return propane_fail_memory(err, count * sizeof *f->slices);
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *p = data + FAT_BYTES + i * row;
-        uint64_t offset = wide ? big_u64(p + 8) : big_u32(p + 8), size = wide ? big_u64(p + 16) : big_u32(p + 12);
-        const char *arch = image_arch(big_u32(p), big_u32(p + 4));
+        uint64_t offset = wide ? macho_big_u64(p + 8) : macho_big_u32(p + 8),
+                 size = wide ? macho_big_u64(p + 16) : macho_big_u32(p + 12);
+        const char *arch = image_arch(macho_big_u32(p), macho_big_u32(p + 4));
         if (!space_fits(offset, size, bytes))
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: part %u: %" PRIu64 " bytes at %" PRIu64 " are not in the file of %" PRIu64
@@ -57,7 +59,7 @@ static propane_status open_fat(macho_file *f, const uint8_t *data, uint64_t byte
     return PROPANE_OK;
 }
 
-static propane_status open_thin(macho_file *f, const uint8_t *data, uint64_t bytes, propane_error *err) {
+static propane_status macho_open_thin(macho_file *f, const uint8_t *data, uint64_t bytes, propane_error *err) {
     image im;
     PROPANE_TRY(image_parse(data, bytes, f->name, f->a, &im, err));
     const char *arch = image_arch(im.cpu, im.subtype);
@@ -70,16 +72,16 @@ static propane_status open_thin(macho_file *f, const uint8_t *data, uint64_t byt
     return PROPANE_OK;
 }
 
-static propane_status open_bytes(macho_file *f, const uint8_t *data, uint64_t bytes, const char *path,
-                                 propane_error *err) {
+static propane_status macho_open_bytes(macho_file *f, const uint8_t *data, uint64_t bytes, const char *path,
+                                       propane_error *err) {
     f->is_cache = cache_is(data, bytes);
     if (f->is_cache) return cache_open(data, bytes, path, f->name, f->a, &f->cache, err);
-    uint32_t magic = bytes >= FAT_BYTES ? big_u32(data) : 0;
-    if (magic == 0xcafebabe || magic == 0xcafebabf) return open_fat(f, data, bytes, magic == 0xcafebabf, err);
-    return open_thin(f, data, bytes, err);
+    uint32_t magic = bytes >= FAT_BYTES ? macho_big_u32(data) : 0;
+    if (magic == 0xcafebabe || magic == 0xcafebabf) return macho_open_fat(f, data, bytes, magic == 0xcafebabf, err);
+    return macho_open_thin(f, data, bytes, err);
 }
 
-static propane_status create(const char *name, macho_file **out, propane_error *err) {
+static propane_status macho_create(const char *name, macho_file **out, propane_error *err) {
     macho_file *f = mem_alloc(sizeof *f);
     if (f) f->a = arena_create();
     if (f && f->a) f->name = arena_string(f->a, name);
@@ -94,8 +96,8 @@ static propane_status create(const char *name, macho_file **out, propane_error *
 propane_status macho_open_data(const void *data, size_t bytes, const char *name, macho_file **out, propane_error *err) {
     *out = NULL;
     macho_file *f;
-    PROPANE_TRY(create(name, &f, err));
-    propane_status status = open_bytes(f, data, bytes, NULL, err);
+    PROPANE_TRY(macho_create(name, &f, err));
+    propane_status status = macho_open_bytes(f, data, bytes, NULL, err);
     if (status != PROPANE_OK)
         macho_close(f);
     else
@@ -106,9 +108,9 @@ propane_status macho_open_data(const void *data, size_t bytes, const char *name,
 propane_status macho_open(const char *path, macho_file **out, propane_error *err) {
     *out = NULL;
     macho_file *f;
-    PROPANE_TRY(create(path, &f, err));
+    PROPANE_TRY(macho_create(path, &f, err));
     propane_status status = file_map_open(path, &f->map, err);
-    if (status == PROPANE_OK) status = open_bytes(f, f->map.data, f->map.bytes, path, err);
+    if (status == PROPANE_OK) status = macho_open_bytes(f, f->map.data, f->map.bytes, path, err);
     if (status != PROPANE_OK)
         macho_close(f);
     else
@@ -139,8 +141,8 @@ int macho_image_find(const macho_file *f, const char *name) {
     return -1;
 }
 
-static propane_status list_cached(const macho_file *f, const cache_image *from, arena *a, macho_listing *out,
-                                  propane_error *err) {
+static propane_status macho_list_cached(const macho_file *f, const cache_image *from, arena *a, macho_listing *out,
+                                        propane_error *err) {
     const uint8_t *header;
     image im;
     PROPANE_TRY(space_at(&f->cache.space, from->address, 32, from->path, &header, err));
@@ -153,7 +155,7 @@ propane_status macho_list(const macho_file *f, int index, arena *a, macho_listin
     *out = (macho_listing){0};
     if (index < 0 || index >= macho_image_count(f))
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no image %d", f->name, index);
-    if (f->is_cache) return list_cached(f, &f->cache.images[index], a, out, err);
+    if (f->is_cache) return macho_list_cached(f, &f->cache.images[index], a, out, err);
     const slice *part = &f->slices[index];
     image im;
     space s = {.name = f->name};

@@ -28,8 +28,8 @@ const char *image_arch(uint32_t cpu, uint32_t subtype) {
     return NULL;
 }
 
-static propane_status parse_segment(const uint8_t *command, uint32_t size, int index, const char *name, image *im,
-                                    propane_error *err) {
+static propane_status macho_image_parse_segment(const uint8_t *command, uint32_t size, int index, const char *name,
+                                                image *im, propane_error *err) {
     uint32_t sections = size >= SEGMENT_BYTES ? space_u32(command + 64) : 0;
     if (size < SEGMENT_BYTES || sections > (size - SEGMENT_BYTES) / SECTION_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -47,10 +47,10 @@ static propane_status parse_segment(const uint8_t *command, uint32_t size, int i
     return PROPANE_OK;
 }
 
-static propane_status parse_command(const uint8_t *command, uint32_t size, int index, const char *name, image *im,
-                                    propane_error *err) {
+static propane_status macho_image_parse_command(const uint8_t *command, uint32_t size, int index, const char *name,
+                                                image *im, propane_error *err) {
     uint32_t kind = space_u32(command) & ~(uint32_t)COMMAND_REQUIRED;
-    if (kind == COMMAND_SEGMENT_64) return parse_segment(command, size, index, name, im, err);
+    if (kind == COMMAND_SEGMENT_64) return macho_image_parse_segment(command, size, index, name, im, err);
     if ((kind == COMMAND_DYLD_INFO && size < 24) || (kind == COMMAND_CHAINED_FIXUPS && size < 16))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d (0x%x) has only %u bytes", name, index, kind,
                             size);
@@ -93,7 +93,7 @@ propane_status image_parse(const uint8_t *data, uint64_t bytes, const char *name
         if (size < 8 || size > room - at)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %u has %u bytes, %u are left", name, i,
                                 size, room - at);
-        PROPANE_TRY(parse_command(command, size, (int)i, name, out, err));
+        PROPANE_TRY(macho_image_parse_command(command, size, (int)i, name, out, err));
         at += size;
     }
     for (int i = 0; i < out->segment_count; i++)

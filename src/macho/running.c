@@ -25,13 +25,13 @@ typedef struct runtime {
 #undef DECLARE
 } runtime;
 
-static void *system_symbol(void *context, const char *name) {
+static void *running_system_symbol(void *context, const char *name) {
     (void)context;
     void *library = dlopen("/usr/lib/libobjc.A.dylib", RTLD_NOW | RTLD_LOCAL);
     return library ? dlsym(library, name) : NULL;
 }
 
-static propane_status find_runtime(running_symbol *symbol, void *context, runtime *out, propane_error *err) {
+static propane_status running_find_runtime(running_symbol *symbol, void *context, runtime *out, propane_error *err) {
     void *found;
 #define FIND(name, result, parameters)                                                                                 \
     found = symbol(context, #name);                                                                                    \
@@ -47,8 +47,8 @@ static propane_status find_runtime(running_symbol *symbol, void *context, runtim
 }
 
 /* Adds the methods of a class, or of its meta class. */
-static propane_status add_methods(const runtime *r, const void *class, bool of_class, arena *a, macho_entry *e,
-                                  propane_error *err) {
+static propane_status running_add_methods(const runtime *r, const void *class, bool of_class, arena *a, macho_entry *e,
+                                          propane_error *err) {
     unsigned count = 0;
     const void **list = r->class_copyMethodList(class, &count);
     macho_method *all = ARENA_ARRAY(a, (size_t)e->method_count + count + 1, macho_method);
@@ -68,18 +68,19 @@ static propane_status add_methods(const runtime *r, const void *class, bool of_c
     return copied ? PROPANE_OK : propane_fail_memory(err, count * sizeof *all);
 }
 
-static propane_status add_class(const runtime *r, const char *name, arena *a, macho_entry *e, propane_error *err) {
+static propane_status running_add_class(const runtime *r, const char *name, arena *a, macho_entry *e,
+                                        propane_error *err) {
     const void *class = r->objc_getClass(name), *super = class ? r->class_getSuperclass(class) : NULL;
     *e = (macho_entry){.kind = MACHO_CLASS, .name = arena_string(a, name)};
     if (super) e->super = arena_string(a, r->class_getName(super));
     if (!e->name || (super && !e->super)) return propane_fail_memory(err, strlen(name));
     if (!class) return PROPANE_OK; /* it cannot be realised here: its superclass is missing */
-    PROPANE_TRY(add_methods(r, r->object_getClass(class), true, a, e, err));
-    return add_methods(r, class, false, a, e, err);
+    PROPANE_TRY(running_add_methods(r, r->object_getClass(class), true, a, e, err));
+    return running_add_methods(r, class, false, a, e, err);
 }
 
 /* The runtime knows a framework's library by its real path: F.framework/Versions/A/NAME. */
-static const char **class_names(const runtime *r, const char *library, arena *a, unsigned *count) {
+static const char **running_class_names(const runtime *r, const char *library, arena *a, unsigned *count) {
     const char **names = r->objc_copyClassNamesForImage(library, count), *last = strrchr(library, '/');
     if (*count || !last) return names;
     char *real = arena_printf(a, "%.*s/Versions/A%s", (int)(last - library), library, last);
@@ -92,17 +93,18 @@ propane_status running_list(const char *library, running_symbol *symbol, void *c
                             propane_error *err) {
     runtime r;
     *out = (macho_listing){0};
-    PROPANE_TRY(find_runtime(symbol ? symbol : system_symbol, context, &r, err));
+    PROPANE_TRY(running_find_runtime(symbol ? symbol : running_system_symbol, context, &r, err));
     if (!symbol && !dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
         const char *why = dlerror();
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s cannot be loaded: %.300s", library,
                             why ? why : "no reason given");
     }
     unsigned count = 0;
-    const char **names = class_names(&r, library, a, &count);
+    const char **names = running_class_names(&r, library, a, &count);
     macho_entry *entries = ARENA_ARRAY(a, count + 1, macho_entry);
     propane_status status = entries ? PROPANE_OK : propane_fail_memory(err, count * sizeof *entries);
-    for (unsigned i = 0; status == PROPANE_OK && i < count; i++) status = add_class(&r, names[i], a, &entries[i], err);
+    for (unsigned i = 0; status == PROPANE_OK && i < count; i++)
+        status = running_add_class(&r, names[i], a, &entries[i], err);
     free(names);
     if (status != PROPANE_OK) return status;
     if (!count)

@@ -10,7 +10,7 @@
 /* Addresses have 47 bits; above are tags and keys. */
 static const uint64_t address_bits = 0x7fffffffffff;
 
-static const space_region *find(const space *s, uint64_t address) {
+static const space_region *space_find(const space *s, uint64_t address) {
     for (int i = 0; i < s->count; i++)
         if (address >= s->regions[i].address && address - s->regions[i].address < s->regions[i].bytes)
             return &s->regions[i];
@@ -18,13 +18,13 @@ static const space_region *find(const space *s, uint64_t address) {
 }
 
 uint64_t space_left(const space *s, uint64_t address) {
-    const space_region *r = find(s, address);
+    const space_region *r = space_find(s, address);
     return r ? r->bytes - (address - r->address) : 0;
 }
 
 propane_status space_at(const space *s, uint64_t address, uint64_t bytes, const char *what, const uint8_t **out,
                         propane_error *err) {
-    const space_region *r = find(s, address);
+    const space_region *r = space_find(s, address);
     if (!r || bytes > r->bytes - (address - r->address))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: %s: %" PRIu64 " bytes at address 0x%" PRIx64 " are not in the file", s->name, what,
@@ -33,8 +33,8 @@ propane_status space_at(const space *s, uint64_t address, uint64_t bytes, const 
     return PROPANE_OK;
 }
 
-static propane_status import_name(const space *s, uint64_t ordinal, const char *what, space_pointer *out,
-                                  propane_error *err) {
+static propane_status space_import_name(const space *s, uint64_t ordinal, const char *what, space_pointer *out,
+                                        propane_error *err) {
     if (ordinal >= s->import_count)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %s is bound to import %" PRIu64 " of %u", s->name, what,
                             ordinal, s->import_count);
@@ -42,7 +42,7 @@ static propane_status import_name(const space *s, uint64_t ordinal, const char *
     return PROPANE_OK;
 }
 
-static const char *bound_symbol(const space *s, uint64_t address) {
+static const char *space_bound_symbol(const space *s, uint64_t address) {
     size_t low = 0, high = s->bind_count;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
@@ -58,25 +58,26 @@ propane_status space_read_pointer(const space *s, uint64_t address, const char *
                                   propane_error *err) {
     const uint8_t *p;
     PROPANE_TRY(space_at(s, address, 8, what, &p, err));
-    const space_region *r = find(s, address);
+    const space_region *r = space_find(s, address);
     uint64_t raw = space_u64(p), value = 0;
     bool top = raw >> 63, bind = r->coding >= SPACE_CHAIN_ARM64E && (raw >> 62 & 1);
     *out = (space_pointer){0};
     switch (r->coding) {
     case SPACE_PLAIN:
-        out->symbol = bound_symbol(s, address);
+        out->symbol = space_bound_symbol(s, address);
         if (out->symbol) return PROPANE_OK;
         value = raw;
         break;
     case SPACE_CHAIN_64:
     case SPACE_CHAIN_OFFSET:
-        if (top) return import_name(s, raw & 0xffffff, what, out, err);
+        if (top) return space_import_name(s, raw & 0xffffff, what, out, err);
         value = raw ? (raw & 0xfffffffff) + r->base : 0;
         break;
     case SPACE_CHAIN_ARM64E:
     case SPACE_CHAIN_ARM64E9:
     case SPACE_CHAIN_ARM64E24:
-        if (bind) return import_name(s, raw & (r->coding == SPACE_CHAIN_ARM64E24 ? 0xffffff : 0xffff), what, out, err);
+        if (bind)
+            return space_import_name(s, raw & (r->coding == SPACE_CHAIN_ARM64E24 ? 0xffffff : 0xffff), what, out, err);
         if (!raw) break;
         value = top                               ? r->base + (raw & 0xffffffff)
                 : r->coding == SPACE_CHAIN_ARM64E ? raw & 0x7ffffffffff
@@ -94,7 +95,7 @@ propane_status space_read_pointer(const space *s, uint64_t address, const char *
 }
 
 /* Bytes of the UTF-8 character at p (at least one byte is there); 0: not one, or a control character. */
-static size_t character(const uint8_t *p, size_t left) {
+static size_t space_character(const uint8_t *p, size_t left) {
     size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : 4;
     if (n == 1) return p[0] >= 0x20 && p[0] != 0x7f;
     if (p[0] < 0xc2 || p[0] > 0xf4 || n > left) return 0;
@@ -115,7 +116,7 @@ propane_status space_read_text(const space *s, uint64_t address, const char *wha
             *out = (const char *)p;
             return PROPANE_OK;
         }
-        n = character(p + i, left - i);
+        n = space_character(p + i, left - i);
         if (!n)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: %s at address 0x%" PRIx64 " is not text: byte 0x%02x at %" PRIu64, s->name, what,

@@ -15,16 +15,16 @@
 
 enum { SHARED_ELEMENTS = 16 };
 
-static void *no_memory(mil_builder *b) {
+static void *build_no_memory(mil_builder *b) {
     propane_fail_memory(&b->err, 0);
     return NULL;
 }
 
-static bool failed(const mil_builder *b) { return b->err.status != PROPANE_OK; }
+static bool build_failed(const mil_builder *b) { return b->err.status != PROPANE_OK; }
 
 /* For errors that are not about one op. */
-static void *fail(mil_builder *b, const char *format, ...) BASE_PRINTF(2, 3);
-static void *fail(mil_builder *b, const char *format, ...) {
+static void *build_fail(mil_builder *b, const char *format, ...) BASE_PRINTF(2, 3);
+static void *build_fail(mil_builder *b, const char *format, ...) {
     va_list args;
     va_start(args, format);
     propane_vfail(&b->err, PROPANE_ERR_INVALID, format, args);
@@ -44,72 +44,72 @@ void mil_build_begin(mil_builder *b, mil_module *m, const char *name, mil_opset 
             return;
         }
     b->function = mil_make_function(m, name, opset);
-    if (!b->function) no_memory(b);
+    if (!b->function) build_no_memory(b);
 }
 
 void mil_build_resume(mil_builder *b, mil_function *f) { *b = (mil_builder){.module = f->module, .function = f}; }
 
-static bool taken_outside(const mil_function *f, const char *name) {
+static bool build_taken_outside(const mil_function *f, const char *name) {
     for (f = f->owner ? f->owner->function : NULL; f; f = f->owner ? f->owner->function : NULL)
         if (mil_scope_find(f, name, strlen(name))) return true;
     return false;
 }
 
 /* A copy of the name in the arena, free in the function and in what is around it. */
-static const char *new_name(mil_builder *b, const char *name) {
+static const char *build_new_name(mil_builder *b, const char *name) {
     char numbered[400];
-    if (b->function->owner && taken_outside(b->function, name)) {
-        for (int i = 1; i == 1 || taken_outside(b->function, numbered); i++)
+    if (b->function->owner && build_taken_outside(b->function, name)) {
+        for (int i = 1; i == 1 || build_taken_outside(b->function, numbered); i++)
             snprintf(numbered, sizeof numbered, "%.380s_%d", name, i);
         name = numbered;
     }
     if (!mil_name_legal(name, strlen(name)))
-        return fail(b, "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin with a digit",
-                    name);
+        return build_fail(
+            b, "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin with a digit", name);
     const char *unique = mil_scope_unique(b->function, name);
-    return unique ? unique : no_memory(b);
+    return unique ? unique : build_no_memory(b);
 }
 
 mil_value *mil_build_param(mil_builder *b, const char *name, mil_type type) {
     char why[200];
-    if (failed(b)) return NULL;
-    if (!mil_type_legal(&type, why)) return fail(b, "parameter '%.60s' has no legal type: %s", name, why);
-    if (mil_scope_find(b->function, name, strlen(name))) return fail(b, "the name '%.60s' is taken", name);
-    const char *own = new_name(b, name);
+    if (build_failed(b)) return NULL;
+    if (!mil_type_legal(&type, why)) return build_fail(b, "parameter '%.60s' has no legal type: %s", name, why);
+    if (mil_scope_find(b->function, name, strlen(name))) return build_fail(b, "the name '%.60s' is taken", name);
+    const char *own = build_new_name(b, name);
     if (!own) return NULL;
     mil_value *v = mil_make_value(b->function, own, &type);
-    return v && mil_make_param(b->function, v) ? v : no_memory(b);
+    return v && mil_make_param(b->function, v) ? v : build_no_memory(b);
 }
 
-static mil_value *seen_from(mil_function *f, mil_value *v);
+static mil_value *build_seen_from(mil_function *f, mil_value *v);
 
 void mil_build_result(mil_builder *b, mil_value *v) {
-    if (failed(b)) return;
+    if (build_failed(b)) return;
     if (!v)
-        fail(b, "result %d is NULL", b->function->result_count);
-    else if (!(v = seen_from(b->function, v)))
-        fail(b, "result %d belongs to another function or was removed", b->function->result_count);
+        build_fail(b, "result %d is NULL", b->function->result_count);
+    else if (!(v = build_seen_from(b->function, v)))
+        build_fail(b, "result %d belongs to another function or was removed", b->function->result_count);
     else if (!mil_make_result(b->function, v))
-        no_memory(b);
+        build_no_memory(b);
 }
 
 propane_status mil_build_end(mil_builder *b, propane_error *err) {
-    if (!failed(b)) (void)!mil_verify_function(b->function, &b->err);
-    if (failed(b) && err) *err = b->err;
+    if (!build_failed(b)) (void)!mil_verify_function(b->function, &b->err);
+    if (build_failed(b) && err) *err = b->err;
     return b->err.status;
 }
 
 /* ---- operations -------------------------------------------------------------------------------------------------------------- */
 
 /* Where the next op goes: never in front of a constant, so that the constants at the head stay together. */
-static mil_op *place(const mil_builder *b) {
+static mil_op *build_place(const mil_builder *b) {
     mil_op *before = b->before;
     while (before && before->info->code == MIL_OP_const) before = before->next;
     return before;
 }
 
 /* Stages live as long as the module, and neighbours share one string. */
-static const char *own_stage(mil_builder *b, const char *stage) {
+static const char *build_own_stage(mil_builder *b, const char *stage) {
     const mil_op *last = b->function->last;
     if (!stage) return NULL;
     if (last && last->stage && strcmp(last->stage, stage) == 0) return last->stage;
@@ -117,14 +117,14 @@ static const char *own_stage(mil_builder *b, const char *stage) {
 }
 
 /* What stands for `v` in `f`: itself, or captured if `f` is a block inside v's function. NULL: it cannot be seen there. */
-static mil_value *seen_from(mil_function *f, mil_value *v) {
+static mil_value *build_seen_from(mil_function *f, mil_value *v) {
     if (v->home == f) return v->def && v->def->function != f ? NULL : v;
     if (!f->owner) return NULL;
-    mil_value *outer = seen_from(f->owner->function, v);
+    mil_value *outer = build_seen_from(f->owner->function, v);
     return outer ? mil_make_captured(f, outer) : NULL;
 }
 
-static bool give_arguments(mil_builder *b, mil_op *op, const mil_argument *arguments, int count) {
+static bool build_give_arguments(mil_builder *b, mil_op *op, const mil_argument *arguments, int count) {
     for (int i = 0; i < count; i++) {
         const mil_argument *a = &arguments[i];
         int index = mil_op_param(op->info, a->param);
@@ -133,9 +133,9 @@ static bool give_arguments(mil_builder *b, mil_op *op, const mil_argument *argum
             return false;
         }
         if (a->count == 0 || (a->count == 1 && !a->values[0])) continue; /* left out */
-        if (!mil_make_operand(op, index, a->values, a->count)) return no_memory(b);
+        if (!mil_make_operand(op, index, a->values, a->count)) return build_no_memory(b);
         for (int k = 0; k < a->count; k++) {
-            mil_value *v = a->values[k] ? seen_from(b->function, a->values[k]) : NULL;
+            mil_value *v = a->values[k] ? build_seen_from(b->function, a->values[k]) : NULL;
             if (!v) {
                 mil_op_fail(op, &b->err, PROPANE_ERR_INVALID, "value %d of %s %s", k, a->param,
                             a->values[k] ? "belongs to another function or was removed" : "is NULL");
@@ -147,8 +147,8 @@ static bool give_arguments(mil_builder *b, mil_op *op, const mil_argument *argum
     return true;
 }
 
-static bool make_results(mil_builder *b, mil_op *op, const char *name, const mil_type *types, int count) {
-    if (!mil_make_results(op, count)) return no_memory(b);
+static bool build_make_results(mil_builder *b, mil_op *op, const char *name, const mil_type *types, int count) {
+    if (!mil_make_results(op, count)) return build_no_memory(b);
     for (int i = 0; i < count; i++) {
         char why[200], base[300];
         if (!mil_type_legal(&types[i], why)) {
@@ -160,9 +160,9 @@ static bool make_results(mil_builder *b, mil_op *op, const char *name, const mil
             snprintf(base, sizeof base, "%s", name);
         else
             snprintf(base, sizeof base, "%s_%d", name, i);
-        const char *own = new_name(b, base);
+        const char *own = build_new_name(b, base);
         mil_value *v = own ? mil_make_value(b->function, own, &types[i]) : NULL;
-        if (!v) return failed(b) ? false : no_memory(b);
+        if (!v) return build_failed(b) ? false : build_no_memory(b);
         v->def = op;
         v->index = i;
         op->results[i] = v;
@@ -171,40 +171,40 @@ static bool make_results(mil_builder *b, mil_op *op, const char *name, const mil
 }
 
 mil_op *mil_build_open(mil_builder *b, mil_opcode code, const mil_argument *arguments, int count) {
-    if (failed(b)) return NULL;
+    if (build_failed(b)) return NULL;
     const mil_op_info *info = mil_op_get(code);
     assert(info && "no such opcode");
     mil_op *op = mil_make_op(b->function, info);
-    if (!op) return no_memory(b);
-    op->stage = own_stage(b, b->stage);
+    if (!op) return build_no_memory(b);
+    op->stage = build_own_stage(b, b->stage);
     op->backward = b->backward;
-    return give_arguments(b, op, arguments, count) ? op : NULL;
+    return build_give_arguments(b, op, arguments, count) ? op : NULL;
 }
 
 void mil_build_block(mil_builder *b, mil_op *op) {
     char name[300];
-    if (failed(b)) return;
+    if (build_failed(b)) return;
     assert(op->function == b->function && op->block_count < mil_op_blocks(op->info));
     snprintf(name, sizeof name, "%s_block%d", op->info->name, op->block_count);
     b->function = mil_make_block(op, name);
-    if (!b->function) no_memory(b);
+    if (!b->function) build_no_memory(b);
 }
 
 void mil_build_block_end(mil_builder *b) {
-    if (!failed(b)) b->function = b->function->owner->function;
+    if (!build_failed(b)) b->function = b->function->owner->function;
 }
 
 mil_op *mil_build_close(mil_builder *b, mil_op *op, const char *name) {
     mil_type types[MIL_MAX_RESULTS];
     int result_count = 0;
-    if (failed(b)) return NULL;
+    if (build_failed(b)) return NULL;
     op->label = name; /* until it has results, for messages */
-    if (op->block_count && !mil_make_settle(op)) return no_memory(b);
+    if (op->block_count && !mil_make_settle(op)) return build_no_memory(b);
     if (mil_verify_operands(op, &b->err)) return NULL;
     if (op->info->rule(op, types, &result_count, &b->err)) return NULL;
-    if (!make_results(b, op, name ? name : op->info->name, types, result_count)) return NULL;
+    if (!build_make_results(b, op, name ? name : op->info->name, types, result_count)) return NULL;
     if (result_count) op->label = NULL;
-    mil_make_insert(op, place(b));
+    mil_make_insert(op, build_place(b));
     return op;
 }
 
@@ -221,68 +221,68 @@ static mil_value *build_one(mil_builder *b, mil_opcode code, const mil_argument 
 /* ---- constants -------------------------------------------------------------------------------------------------------------- */
 
 /* A const op for `c`, which is in the arena. `head`: in front of everything, and shared with equal ones. */
-static mil_value *const_op(mil_builder *b, const char *name, const mil_const *c, bool head) {
+static mil_value *build_const_op(mil_builder *b, const char *name, const mil_const *c, bool head) {
     mil_function *f = b->function;
     mil_op *op = mil_make_op(f, mil_op_get(MIL_OP_const));
     mil_value *literal = mil_make_value(f, NULL, &c->type);
-    if (!op || !literal || !mil_make_operand(op, 0, &literal, 1)) return no_memory(b);
+    if (!op || !literal || !mil_make_operand(op, 0, &literal, 1)) return build_no_memory(b);
     literal->konst = c;
     op->label = name;
-    op->stage = own_stage(b, b->stage);
+    op->stage = build_own_stage(b, b->stage);
     op->backward = b->backward;
-    if (!make_results(b, op, name, &c->type, 1)) return NULL;
+    if (!build_make_results(b, op, name, &c->type, 1)) return NULL;
     op->label = NULL;
     mil_value *v = op->results[0];
     v->konst = c;
     if (head)
         mil_make_insert_head(op);
     else
-        mil_make_insert(op, place(b));
-    if (head && !mil_scope_share(f, v)) return no_memory(b);
+        mil_make_insert(op, build_place(b));
+    if (head && !mil_scope_share(f, v)) return build_no_memory(b);
     return v;
 }
 
 /* `data` is copied, strings with their bytes. */
-static mil_const *copy_const(mil_builder *b, const mil_type *type, const void *data) {
+static mil_const *build_copy_const(mil_builder *b, const mil_type *type, const void *data) {
     arena *a = b->module->arena;
     mil_const *c = ARENA_NEW(a, mil_const);
-    if (!c) return no_memory(b);
+    if (!c) return build_no_memory(b);
     c->type = *type;
     c->bytes = mil_type_bytes(type);
     void *copy = arena_copy(a, data, (size_t)c->bytes);
-    if (!copy) return no_memory(b);
+    if (!copy) return build_no_memory(b);
     c->data = copy;
     if (type->dtype == MIL_string) {
         const char **strings = copy;
         for (int64_t i = 0, n = mil_type_count(type); i < n; i++) {
             strings[i] = arena_string(a, strings[i]);
-            if (!strings[i]) return no_memory(b);
+            if (!strings[i]) return build_no_memory(b);
         }
     }
     return c;
 }
 
-static mil_value *shared(mil_builder *b, const char *name, const mil_type *type, const void *data) {
-    if (failed(b)) return NULL;
+static mil_value *build_shared(mil_builder *b, const char *name, const mil_type *type, const void *data) {
+    if (build_failed(b)) return NULL;
     mil_const sought = {.type = *type, .data = data, .bytes = mil_type_bytes(type)};
     mil_value *v = mil_scope_constant(b->function, &sought);
     if (v) return v;
-    const mil_const *c = copy_const(b, type, data);
-    return c ? const_op(b, name, c, true) : NULL;
+    const mil_const *c = build_copy_const(b, type, data);
+    return c ? build_const_op(b, name, c, true) : NULL;
 }
 
 mil_value *mil_build_int(mil_builder *b, int32_t value) {
     char name[40];
     snprintf(name, sizeof name, "int_%s%lld", value < 0 ? "m" : "", value < 0 ? -(long long)value : (long long)value);
     mil_type type = mil_type_scalar(MIL_int32);
-    return shared(b, name, &type, &value);
+    return build_shared(b, name, &type, &value);
 }
 
 mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count) {
-    if (failed(b)) return NULL;
-    if (count < 1) return fail(b, "a list of %d numbers is not possible", count);
+    if (build_failed(b)) return NULL;
+    if (count < 1) return build_fail(b, "a list of %d numbers is not possible", count);
     int32_t *data = mem_array((size_t)count, sizeof *data);
-    if (!data) return no_memory(b);
+    if (!data) return build_no_memory(b);
     char name[60] = "ints";
     size_t used = 4;
     bool fits = true;
@@ -294,7 +294,7 @@ mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count) {
                                      values[i] < 0 ? -(long long)values[i] : (long long)values[i]);
     }
     mil_type type = mil_type_tensor(MIL_int32, 1, &(int64_t){count});
-    mil_value *v = fits ? shared(b, name, &type, data) : fail(b, "a number of a list does not fit int32");
+    mil_value *v = fits ? build_shared(b, name, &type, data) : build_fail(b, "a number of a list does not fit int32");
     mem_free(data);
     return v;
 }
@@ -302,7 +302,7 @@ mil_value *mil_build_ints(mil_builder *b, const int64_t *values, int count) {
 mil_value *mil_build_bool(mil_builder *b, bool value) {
     mil_type type = mil_type_scalar(MIL_bool);
     unsigned char byte = value;
-    return shared(b, value ? "bool_true" : "bool_false", &type, &byte);
+    return build_shared(b, value ? "bool_true" : "bool_false", &type, &byte);
 }
 
 mil_value *mil_build_text(mil_builder *b, const char *value) {
@@ -310,45 +310,46 @@ mil_value *mil_build_text(mil_builder *b, const char *value) {
     mil_type type = mil_type_scalar(MIL_string);
     snprintf(name, sizeof name, "text_%.40s", value);
     if (!mil_name_legal(name, strlen(name))) snprintf(name, sizeof name, "text");
-    return shared(b, name, &type, &value);
+    return build_shared(b, name, &type, &value);
 }
 
 mil_value *mil_build_scalar(mil_builder *b, mil_dtype dtype, double value) {
     unsigned char data[8] = {0};
-    if (failed(b)) return NULL;
+    if (build_failed(b)) return NULL;
     if (dtype == MIL_string || !mil_element_store_real(data, dtype, 0, value))
-        return fail(b, "the number %g does not fit %s", value, mil_dtype_get(dtype)->name);
+        return build_fail(b, "the number %g does not fit %s", value, mil_dtype_get(dtype)->name);
     char name[40];
     mil_type type = mil_type_scalar(dtype);
     snprintf(name, sizeof name, "%s_value", mil_dtype_get(dtype)->name);
-    return shared(b, name, &type, data);
+    return build_shared(b, name, &type, data);
 }
 
-static bool const_type(mil_builder *b, const char *name, const mil_type *type) {
+static bool build_const_type(mil_builder *b, const char *name, const mil_type *type) {
     char why[200];
-    if (failed(b)) return false;
+    if (build_failed(b)) return false;
     if (mil_type_legal(type, why)) return true;
-    return fail(b, "constant '%.60s' has no legal type: %s", name ? name : "", why);
+    return build_fail(b, "constant '%.60s' has no legal type: %s", name ? name : "", why);
 }
 
 mil_value *mil_build_const(mil_builder *b, const char *name, const mil_type *type, const void *data) {
-    if (!const_type(b, name, type)) return NULL;
-    const mil_const *c = copy_const(b, type, data);
-    return c ? const_op(b, name ? name : "const", c, false) : NULL;
+    if (!build_const_type(b, name, type)) return NULL;
+    const mil_const *c = build_copy_const(b, type, data);
+    return c ? build_const_op(b, name ? name : "const", c, false) : NULL;
 }
 
 mil_value *mil_build_const_f64(mil_builder *b, const char *name, const mil_type *type, const double *data) {
-    if (!const_type(b, name, type)) return NULL;
-    if (type->dtype == MIL_string) return fail(b, "constant '%.60s': numbers cannot become strings", name ? name : "");
+    if (!build_const_type(b, name, type)) return NULL;
+    if (type->dtype == MIL_string)
+        return build_fail(b, "constant '%.60s': numbers cannot become strings", name ? name : "");
     mil_const *c = ARENA_NEW(b->module->arena, mil_const);
     void *packed = arena_alloc(b->module->arena, (size_t)mil_type_bytes(type));
-    if (!c || !packed) return no_memory(b);
+    if (!c || !packed) return build_no_memory(b);
     for (int64_t i = 0, n = mil_type_count(type); i < n; i++)
         if (!mil_element_store_real(packed, type->dtype, i, data[i]))
-            return fail(b, "constant '%.60s': element %lld, %g, does not fit %s", name ? name : "", (long long)i,
-                        data[i], mil_dtype_get(type->dtype)->name);
+            return build_fail(b, "constant '%.60s': element %lld, %g, does not fit %s", name ? name : "", (long long)i,
+                              data[i], mil_dtype_get(type->dtype)->name);
     *c = (mil_const){.type = *type, .data = packed, .bytes = mil_type_bytes(type)};
-    return const_op(b, name ? name : "const", c, false);
+    return build_const_op(b, name ? name : "const", c, false);
 }
 
 /* ---- the ops that are written all the time ---------------------------------------------------------------------------------- */
@@ -370,8 +371,8 @@ mil_value *mil_build_binary(mil_builder *b, mil_opcode code, mil_value *x, mil_v
 }
 
 mil_value *mil_build_binary_scalar(mil_builder *b, mil_opcode code, mil_value *x, double y) {
-    if (failed(b)) return NULL;
-    if (!x) return fail(b, "%s: x is NULL", mil_op_get(code)->name);
+    if (build_failed(b)) return NULL;
+    if (!x) return build_fail(b, "%s: x is NULL", mil_op_get(code)->name);
     return mil_build_binary(b, code, x, mil_build_scalar(b, x->type.dtype, y));
 }
 
@@ -415,8 +416,8 @@ mil_value *mil_build_transpose(mil_builder *b, mil_value *x, const int64_t *perm
 }
 
 mil_value *mil_build_slice(mil_builder *b, mil_value *x, const int64_t *begin, const int64_t *size) {
-    if (failed(b)) return NULL;
-    if (!x) return fail(b, "slice_by_size: x is NULL");
+    if (build_failed(b)) return NULL;
+    if (!x) return build_fail(b, "slice_by_size: x is NULL");
     mil_value *from = mil_build_ints(b, begin, x->type.rank), *extent = mil_build_ints(b, size, x->type.rank);
     mil_argument a[] = {ARG("x", x), ARG("begin", from), ARG("size", extent)};
     return build_one(b, MIL_OP_slice_by_size, a, COUNT(a));
@@ -448,18 +449,18 @@ void mil_replace_uses(mil_function *f, mil_value *from, mil_value *to) {
 }
 
 /* The constant for b's module: the same one inside a module, otherwise a copy with its data. */
-static const mil_const *adopt_const(mil_builder *b, const mil_op *user, const mil_const *c) {
+static const mil_const *build_adopt_const(mil_builder *b, const mil_op *user, const mil_const *c) {
     if (user->function->module == b->module) return c;
-    if (!c->data) return fail(b, "a constant of '%s' has no data yet", user->info->name);
-    mil_const *copy = copy_const(b, &c->type, c->data);
+    if (!c->data) return build_fail(b, "a constant of '%s' has no data yet", user->info->name);
+    mil_const *copy = build_copy_const(b, &c->type, c->data);
     const char *from = user->function->module->model_dir, *here = b->module->model_dir;
     if (!copy || !c->blob_path || !from || !here || strcmp(from, here) != 0) return copy;
     copy->blob_path = arena_string(b->module->arena, c->blob_path);
     copy->blob_offset = c->blob_offset;
-    return copy->blob_path ? copy : no_memory(b);
+    return copy->blob_path ? copy : build_no_memory(b);
 }
 
-static mil_op *copy_const_op(mil_builder *b, const mil_op *op, mil_value **map) {
+static mil_op *build_copy_const_op(mil_builder *b, const mil_op *op, mil_value **map) {
     const mil_value *old = op->results[0];
     const mil_const *c = old->konst;
     mil_value *v;
@@ -467,10 +468,10 @@ static mil_op *copy_const_op(mil_builder *b, const mil_op *op, mil_value **map) 
     if (op->stage) b->stage = op->stage;
     b->backward = op->backward;
     if (mil_type_count(&c->type) <= SHARED_ELEMENTS && c->data && !c->blob_path) {
-        v = shared(b, old->name, &c->type, c->data);
+        v = build_shared(b, old->name, &c->type, c->data);
     } else {
-        c = adopt_const(b, op, c);
-        v = c ? const_op(b, old->name, c, false) : NULL;
+        c = build_adopt_const(b, op, c);
+        v = c ? build_const_op(b, old->name, c, false) : NULL;
     }
     b->stage = given.stage;
     b->backward = given.backward;
@@ -481,28 +482,28 @@ static mil_op *copy_const_op(mil_builder *b, const mil_op *op, mil_value **map) 
     return v->def;
 }
 
-static bool copy_operands(mil_builder *b, const mil_op *op, mil_op *copy, mil_value **map) {
+static bool build_copy_operands(mil_builder *b, const mil_op *op, mil_op *copy, mil_value **map) {
     for (int i = 0; i < op->info->param_count; i++) {
         const mil_operand *o = &op->operands[i];
         if (!o->count) continue;
-        if (!mil_make_operand(copy, i, o->values, o->count)) return no_memory(b);
+        if (!mil_make_operand(copy, i, o->values, o->count)) return build_no_memory(b);
         for (int k = 0; k < o->count; k++) {
             const mil_value *v = o->values[k];
             mil_value *mapped = map[v->id];
             if (!mapped && v->is_inline) {
                 mapped = mil_make_value(b->function, NULL, &v->type);
-                if (!mapped) return no_memory(b);
-                mapped->konst = adopt_const(b, op, v->konst);
+                if (!mapped) return build_no_memory(b);
+                mapped->konst = build_adopt_const(b, op, v->konst);
                 if (!mapped->konst) return false;
             }
-            if (!mapped) return fail(b, "'%s' is copied before its operand '%.60s'", op->info->name, v->name);
+            if (!mapped) return build_fail(b, "'%s' is copied before its operand '%.60s'", op->info->name, v->name);
             copy->operands[i].values[k] = mapped;
         }
     }
     return true;
 }
 
-static bool copy_block(mil_builder *b, const mil_function *from, mil_value **map) {
+static bool build_copy_block(mil_builder *b, const mil_function *from, mil_value **map) {
     mil_function *to = b->function;
     const mil_op *owner = to->owner;
     for (int i = 0; i < from->param_count; i++) {
@@ -511,7 +512,7 @@ static bool copy_block(mil_builder *b, const mil_function *from, mil_value **map
         if (i >= from->param_count - from->captured)
             outer = owner->operands[mil_op_captured(owner->info)].values[i - (from->param_count - from->captured)];
         map[v->id] = outer ? mil_make_captured(to, outer) : mil_build_param(b, v->name, v->type);
-        if (!map[v->id]) return failed(b) ? false : no_memory(b);
+        if (!map[v->id]) return build_failed(b) ? false : build_no_memory(b);
     }
     for (const mil_op *op = from->first; op; op = op->next)
         if (!mil_build_copy(b, op, map)) return false;
@@ -520,50 +521,50 @@ static bool copy_block(mil_builder *b, const mil_function *from, mil_value **map
         mil_value *own = map[v->id];
         if (!own && v->is_inline && from->first) {
             own = mil_make_value(to, NULL, &v->type);
-            if (own) own->konst = adopt_const(b, from->first, v->konst);
+            if (own) own->konst = build_adopt_const(b, from->first, v->konst);
         }
-        if (!own || (own->is_inline && !own->konst)) return failed(b) ? false : no_memory(b);
+        if (!own || (own->is_inline && !own->konst)) return build_failed(b) ? false : build_no_memory(b);
         mil_build_result(b, own);
     }
-    return !failed(b);
+    return !build_failed(b);
 }
 
-static bool copy_blocks(mil_builder *b, const mil_op *op, mil_op *copy) {
+static bool build_copy_blocks(mil_builder *b, const mil_op *op, mil_op *copy) {
     for (int i = 0; i < op->block_count; i++) {
         mil_builder inner = {.module = b->module, .function = mil_make_block(copy, op->blocks[i]->name)};
         mil_value **map = mem_array((size_t)op->blocks[i]->value_count + 1, sizeof *map);
         bool ok = inner.function && map;
-        if (!ok) no_memory(b);
-        if (ok && !copy_block(&inner, op->blocks[i], map)) {
+        if (!ok) build_no_memory(b);
+        if (ok && !build_copy_block(&inner, op->blocks[i], map)) {
             b->err = inner.err;
             ok = false;
         }
         mem_free(map);
         if (!ok) return false;
     }
-    return op->block_count == 0 || mil_make_settle(copy) || no_memory(b);
+    return op->block_count == 0 || mil_make_settle(copy) || build_no_memory(b);
 }
 
 mil_op *mil_build_copy(mil_builder *b, const mil_op *op, mil_value **map) {
-    if (failed(b)) return NULL;
-    if (op->info->code == MIL_OP_const) return copy_const_op(b, op, map);
+    if (build_failed(b)) return NULL;
+    if (op->info->code == MIL_OP_const) return build_copy_const_op(b, op, map);
     mil_op *copy = mil_make_op(b->function, op->info);
-    if (!copy) return no_memory(b);
-    copy->stage = own_stage(b, op->stage ? op->stage : b->stage);
+    if (!copy) return build_no_memory(b);
+    copy->stage = build_own_stage(b, op->stage ? op->stage : b->stage);
     copy->backward = op->backward;
     copy->line = op->line;
     copy->column = op->column;
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
-    if (!copy_operands(b, op, copy, map) || !copy_blocks(b, op, copy)) return NULL;
+    if (!build_copy_operands(b, op, copy, map) || !build_copy_blocks(b, op, copy)) return NULL;
     copy->label = op->result_count ? op->results[0]->name : NULL;
     if (mil_verify_operands(copy, &b->err) || op->info->rule(copy, types, &count, &b->err)) return NULL;
     copy->label = op->result_count ? NULL : arena_string(b->module->arena, op->label ? op->label : "");
-    if (!mil_make_results(copy, count)) return no_memory(b);
+    if (!mil_make_results(copy, count)) return build_no_memory(b);
     for (int i = 0; i < count; i++) {
-        const char *name = new_name(b, op->results[i]->name);
+        const char *name = build_new_name(b, op->results[i]->name);
         mil_value *v = name ? mil_make_value(b->function, name, &types[i]) : NULL;
-        if (!v) return failed(b) ? NULL : no_memory(b);
+        if (!v) return build_failed(b) ? NULL : build_no_memory(b);
         v->def = copy;
         v->index = i;
         copy->results[i] = v;

@@ -11,15 +11,15 @@
 
 enum { MAX_ELEMENTS = 1 << 16, MAX_CHAIN = 200 };
 
-static bool know(mil_value *v, int chain);
+static bool constants_know(mil_value *v, int chain);
 
 /* Its operands as doubles: those that only show their shape, and strings, have no data. */
-static const mil_tensor *operand(arena *a, mil_value *v, mil_class klass, int chain) {
+static const mil_tensor *constants_operand(arena *a, mil_value *v, mil_class klass, int chain) {
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
     if (!t) return NULL;
     t->type = v->type;
     if (klass == MIL_CLASS_SHAPE) return t;
-    if (!know(v, chain)) return NULL;
+    if (!constants_know(v, chain)) return NULL;
     if (v->type.dtype == MIL_string) return t;
     int64_t count = mil_type_count(&v->type);
     t->data = ARENA_ARRAY(a, count ? count : 1, double);
@@ -28,14 +28,14 @@ static const mil_tensor *operand(arena *a, mil_value *v, mil_class klass, int ch
     return t;
 }
 
-static bool evaluate(arena *a, const mil_op *op, int chain, mil_tensor *out) {
+static bool constants_evaluate(arena *a, const mil_op *op, int chain, mil_tensor *out) {
     const mil_tensor *const *in[MIL_MAX_PARAMS] = {0};
     for (int p = 0; p < op->info->param_count; p++) {
         const mil_operand *o = &op->operands[p];
         const mil_tensor **list = ARENA_ARRAY(a, o->count ? o->count : 1, const mil_tensor *);
         if (!list) return false;
         for (int i = 0; i < o->count; i++) {
-            list[i] = operand(a, o->values[i], op->info->params[p].klass, chain);
+            list[i] = constants_operand(a, o->values[i], op->info->params[p].klass, chain);
             if (!list[i]) return false;
         }
         in[p] = list;
@@ -50,7 +50,7 @@ static bool evaluate(arena *a, const mil_op *op, int chain, mil_tensor *out) {
     return mil_eval_op(op, in, out, &err) == PROPANE_OK;
 }
 
-static bool keep(mil_value *v, const mil_tensor *t) {
+static bool constants_keep(mil_value *v, const mil_tensor *t) {
     arena *a = v->home->module->arena;
     mil_const *c = ARENA_NEW(a, mil_const);
     int64_t bytes = mil_type_bytes(&t->type);
@@ -62,7 +62,7 @@ static bool keep(mil_value *v, const mil_tensor *t) {
     return true;
 }
 
-static bool possible(const mil_op *op) {
+static bool constants_possible(const mil_op *op) {
     if (!op->info->eval || op->block_count || op->result_count < 1 || strncmp(op->info->name, "constexpr_", 10) == 0)
         return false;
     for (int i = 0; i < op->result_count; i++) {
@@ -72,15 +72,15 @@ static bool possible(const mil_op *op) {
     return true;
 }
 
-static bool know(mil_value *v, int chain) {
+static bool constants_know(mil_value *v, int chain) {
     if (v->konst) return v->konst->data && mil_type_count(&v->type) <= MAX_ELEMENTS;
-    if (!v->def || chain == MAX_CHAIN || !possible(v->def)) return false;
+    if (!v->def || chain == MAX_CHAIN || !constants_possible(v->def)) return false;
     arena *a = arena_create();
     mil_tensor *out = a ? ARENA_ARRAY(a, v->def->result_count, mil_tensor) : NULL;
-    bool known = out && evaluate(a, v->def, chain + 1, out);
-    for (int i = 0; known && i < v->def->result_count; i++) known = keep(v->def->results[i], &out[i]);
+    bool known = out && constants_evaluate(a, v->def, chain + 1, out);
+    for (int i = 0; known && i < v->def->result_count; i++) known = constants_keep(v->def->results[i], &out[i]);
     arena_free(a);
     return known;
 }
 
-bool mil_know(mil_value *v) { return v->konst || know(v, 0); }
+bool mil_know(mil_value *v) { return v->konst || constants_know(v, 0); }

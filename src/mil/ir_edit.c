@@ -26,7 +26,7 @@ typedef struct mil_scope {
     int inner_room;
 } mil_scope;
 
-static uint32_t hash_bytes(uint32_t hash, const void *data, size_t length) {
+static uint32_t ir_edit_hash_bytes(uint32_t hash, const void *data, size_t length) {
     const unsigned char *p = data;
     for (size_t i = 0; i < length; i++) hash = (hash ^ p[i]) * 16777619u;
     return hash;
@@ -45,12 +45,12 @@ bool mil_name_legal(const char *name, size_t length) {
     return true;
 }
 
-static uint32_t name_hash(const mil_scope *s, const char *name, size_t length) {
-    uint32_t hash = hash_bytes(s->seed, name, length);
+static uint32_t ir_edit_name_hash(const mil_scope *s, const char *name, size_t length) {
+    uint32_t hash = ir_edit_hash_bytes(s->seed, name, length);
     return hash ^ hash >> 15;
 }
 
-static name_entry *name_place(const mil_scope *s, const char *name, size_t length, uint32_t hash) {
+static name_entry *ir_edit_name_place(const mil_scope *s, const char *name, size_t length, uint32_t hash) {
     for (uint32_t i = hash & (s->name_room - 1);; i = (i + 1) & (s->name_room - 1)) {
         name_entry *e = &s->names[i];
         if (!e->name) return e;
@@ -58,13 +58,13 @@ static name_entry *name_place(const mil_scope *s, const char *name, size_t lengt
     }
 }
 
-static bool names_grow(arena *a, mil_scope *s) {
+static bool ir_edit_names_grow(arena *a, mil_scope *s) {
     uint32_t room = s->name_room ? s->name_room * 2 : 64;
     mil_scope larger = {.names = ARENA_ARRAY(a, room, name_entry), .name_room = room};
     if (!larger.names) return false;
     for (uint32_t i = 0; i < s->name_room; i++) {
         const name_entry *e = &s->names[i];
-        if (e->name) *name_place(&larger, e->name, strlen(e->name), e->hash) = *e;
+        if (e->name) *ir_edit_name_place(&larger, e->name, strlen(e->name), e->hash) = *e;
     }
     s->names = larger.names;
     s->name_room = room;
@@ -72,13 +72,13 @@ static bool names_grow(arena *a, mil_scope *s) {
 }
 
 /* The entry of `name`, made if there is none. NULL: no memory. */
-static name_entry *name_enter(mil_function *f, const char *name) {
+static name_entry *ir_edit_name_enter(mil_function *f, const char *name) {
     mil_scope *s = f->scope;
     arena *a = f->module->arena;
-    if (s->name_used * 4 >= s->name_room * 3 && !names_grow(a, s)) return NULL;
+    if (s->name_used * 4 >= s->name_room * 3 && !ir_edit_names_grow(a, s)) return NULL;
     size_t length = strlen(name);
-    uint32_t hash = name_hash(s, name, length);
-    name_entry *e = name_place(s, name, length, hash);
+    uint32_t hash = ir_edit_name_hash(s, name, length);
+    name_entry *e = ir_edit_name_place(s, name, length, hash);
     if (!e->name) {
         *e = (name_entry){.name = name, .hash = hash, .next_suffix = 1};
         s->name_used++;
@@ -89,11 +89,11 @@ static name_entry *name_enter(mil_function *f, const char *name) {
 mil_value *mil_scope_find(const mil_function *f, const char *name, size_t length) {
     const mil_scope *s = f->scope;
     if (!s->name_room) return NULL;
-    return name_place(s, name, length, name_hash(s, name, length))->value;
+    return ir_edit_name_place(s, name, length, ir_edit_name_hash(s, name, length))->value;
 }
 
 bool mil_scope_add(mil_function *f, mil_value *v) {
-    name_entry *e = name_enter(f, v->name);
+    name_entry *e = ir_edit_name_enter(f, v->name);
     if (!e) return false;
     e->value = v;
     return true;
@@ -102,7 +102,7 @@ bool mil_scope_add(mil_function *f, mil_value *v) {
 void mil_scope_remove(mil_function *f, const mil_value *v) {
     if (!f->scope->name_room || !v->name) return;
     size_t length = strlen(v->name);
-    name_entry *e = name_place(f->scope, v->name, length, name_hash(f->scope, v->name, length));
+    name_entry *e = ir_edit_name_place(f->scope, v->name, length, ir_edit_name_hash(f->scope, v->name, length));
     if (e->value == v) e->value = NULL;
 }
 
@@ -110,7 +110,7 @@ const char *mil_scope_unique(mil_function *f, const char *base) {
     arena *a = f->module->arena;
     const char *name = arena_string(a, base);
     if (!name) return NULL;
-    name_entry *e = name_enter(f, name);
+    name_entry *e = ir_edit_name_enter(f, name);
     if (!e) return NULL;
     if (!e->value) return e->name;
     uint32_t suffix = e->next_suffix;
@@ -134,14 +134,14 @@ bool mil_const_equal(const mil_const *a, const mil_const *b) {
     return true;
 }
 
-static uint32_t const_hash(const mil_const *c) {
-    uint32_t hash = hash_bytes(0x811c9dc5u, &c->type.dtype, sizeof c->type.dtype);
-    hash = hash_bytes(hash, &c->type.shell, sizeof c->type.shell);
-    hash = hash_bytes(hash, c->type.dim, sizeof c->type.dim[0] * (size_t)c->type.rank);
-    if (c->type.dtype != MIL_string) return hash_bytes(hash, c->data, (size_t)c->bytes);
+static uint32_t ir_edit_const_hash(const mil_const *c) {
+    uint32_t hash = ir_edit_hash_bytes(0x811c9dc5u, &c->type.dtype, sizeof c->type.dtype);
+    hash = ir_edit_hash_bytes(hash, &c->type.shell, sizeof c->type.shell);
+    hash = ir_edit_hash_bytes(hash, c->type.dim, sizeof c->type.dim[0] * (size_t)c->type.rank);
+    if (c->type.dtype != MIL_string) return ir_edit_hash_bytes(hash, c->data, (size_t)c->bytes);
     for (int64_t i = 0, n = mil_type_count(&c->type); i < n; i++) {
         const char *text = mil_const_text(c, i);
-        hash = hash_bytes(hash, text, strlen(text) + 1);
+        hash = ir_edit_hash_bytes(hash, text, strlen(text) + 1);
     }
     return hash;
 }
@@ -149,15 +149,16 @@ static uint32_t const_hash(const mil_const *c) {
 mil_value *mil_scope_constant(const mil_function *f, const mil_const *c) {
     const mil_scope *s = f->scope;
     if (!s->constant_room) return NULL;
-    for (uint32_t i = const_hash(c) & (s->constant_room - 1); s->constants[i]; i = (i + 1) & (s->constant_room - 1)) {
+    for (uint32_t i = ir_edit_const_hash(c) & (s->constant_room - 1); s->constants[i];
+         i = (i + 1) & (s->constant_room - 1)) {
         mil_value *v = s->constants[i];
         if (mil_const_equal(v->konst, c) && v->def->function) return v; /* no function: it was removed */
     }
     return NULL;
 }
 
-static void constant_place(mil_value **table, uint32_t room, mil_value *v) {
-    uint32_t i = const_hash(v->konst) & (room - 1);
+static void ir_edit_constant_place(mil_value **table, uint32_t room, mil_value *v) {
+    uint32_t i = ir_edit_const_hash(v->konst) & (room - 1);
     while (table[i]) i = (i + 1) & (room - 1);
     table[i] = v;
 }
@@ -169,18 +170,18 @@ bool mil_scope_share(mil_function *f, mil_value *v) {
         mil_value **table = ARENA_ARRAY(f->module->arena, room, mil_value *);
         if (!table) return false;
         for (uint32_t i = 0; i < s->constant_room; i++)
-            if (s->constants[i]) constant_place(table, room, s->constants[i]);
+            if (s->constants[i]) ir_edit_constant_place(table, room, s->constants[i]);
         s->constants = table;
         s->constant_room = room;
     }
-    constant_place(s->constants, s->constant_room, v);
+    ir_edit_constant_place(s->constants, s->constant_room, v);
     s->constant_used++;
     return true;
 }
 
 /* ---- functions, values, operations ---------------------------------------------------------------------------------------- */
 
-static mil_function *new_function(mil_module *m, const char *name, mil_opset opset) {
+static mil_function *ir_edit_new_function(mil_module *m, const char *name, mil_opset opset) {
     mil_function *f = ARENA_NEW(m->arena, mil_function);
     if (!f) return NULL;
     f->name = arena_string(m->arena, name);
@@ -193,7 +194,7 @@ static mil_function *new_function(mil_module *m, const char *name, mil_opset ops
 }
 
 mil_function *mil_make_function(mil_module *m, const char *name, mil_opset opset) {
-    mil_function *f = new_function(m, name, opset);
+    mil_function *f = ir_edit_new_function(m, name, opset);
     if (!f) return NULL;
     mil_function **place = &m->functions;
     while (*place) place = &(*place)->next;
@@ -215,7 +216,7 @@ mil_value *mil_make_value(mil_function *f, const char *name, const mil_type *typ
 }
 
 /* Lists grow by doubling: a list of n has room for the next power of two. */
-static bool list_append(arena *a, mil_value ***list, int *count, mil_value *v) {
+static bool ir_edit_list_append(arena *a, mil_value ***list, int *count, mil_value *v) {
     int n = *count;
     if ((n & (n - 1)) == 0) {
         mil_value **larger = ARENA_ARRAY(a, n ? 2 * (size_t)n : 1, mil_value *);
@@ -230,17 +231,17 @@ static bool list_append(arena *a, mil_value ***list, int *count, mil_value *v) {
 
 bool mil_make_param(mil_function *f, mil_value *v) {
     v->index = f->param_count;
-    return list_append(f->module->arena, &f->params, &f->param_count, v);
+    return ir_edit_list_append(f->module->arena, &f->params, &f->param_count, v);
 }
 
 bool mil_make_result(mil_function *f, mil_value *v) {
-    return list_append(f->module->arena, &f->results, &f->result_count, v);
+    return ir_edit_list_append(f->module->arena, &f->results, &f->result_count, v);
 }
 
 mil_function *mil_make_block(mil_op *op, const char *name) {
     arena *a = op->function->module->arena;
     if (!op->blocks) op->blocks = ARENA_ARRAY(a, mil_op_blocks(op->info), mil_function *);
-    mil_function *f = op->blocks ? new_function(op->function->module, name, op->function->opset) : NULL;
+    mil_function *f = op->blocks ? ir_edit_new_function(op->function->module, name, op->function->opset) : NULL;
     if (!f) return NULL;
     f->owner = op;
     f->line = op->line;
@@ -251,7 +252,7 @@ mil_function *mil_make_block(mil_op *op, const char *name) {
 
 /* ---- what blocks take from outside ---------------------------------------------------------------------------------------- */
 
-static mil_value **inner_place(mil_function *block, int id) {
+static mil_value **ir_edit_inner_place(mil_function *block, int id) {
     mil_scope *s = block->scope;
     if (id >= s->inner_room) {
         int room = block->owner->function->value_count;
@@ -266,29 +267,29 @@ static mil_value **inner_place(mil_function *block, int id) {
 }
 
 /* The place of `outer` among the op's captured values; entered if it is not there. -1: too many, or no memory. */
-static int captured_place(mil_op *op, mil_value *outer) {
+static int ir_edit_captured_place(mil_op *op, mil_value *outer) {
     mil_operand *o = &op->operands[mil_op_captured(op->info)];
     for (int i = 0; i < o->count; i++)
         if (o->values[i] == outer) return i;
     if (o->count == MIL_MAX_CAPTURED) return -1;
-    return list_append(op->function->module->arena, &o->values, &o->count, outer) ? o->count - 1 : -1;
+    return ir_edit_list_append(op->function->module->arena, &o->values, &o->count, outer) ? o->count - 1 : -1;
 }
 
 /* A parameter whose index is its place among the captured values, until mil_make_settle. */
-static mil_value *captured_param(mil_function *block, mil_value *outer, int place) {
+static mil_value *ir_edit_captured_param(mil_function *block, mil_value *outer, int place) {
     mil_value *v = mil_make_value(block, NULL, &outer->type);
     if (!v) return NULL;
     v->name = outer->name;
     v->is_inline = false;
     v->outer = outer;
     v->index = place;
-    if (!list_append(block->module->arena, &block->params, &block->param_count, v)) return NULL;
+    if (!ir_edit_list_append(block->module->arena, &block->params, &block->param_count, v)) return NULL;
     block->captured++;
     return v;
 }
 
 mil_value *mil_make_captured(mil_function *block, mil_value *outer) {
-    mil_value **place = inner_place(block, outer->id);
+    mil_value **place = ir_edit_inner_place(block, outer->id);
     if (!place) return NULL;
     if (*place) return *place;
     mil_value *v;
@@ -299,8 +300,8 @@ mil_value *mil_make_captured(mil_function *block, mil_value *outer) {
         v->outer = outer;
         v->konst = outer->konst;
     } else {
-        int index = captured_place(block->owner, outer);
-        v = index < 0 ? NULL : captured_param(block, outer, index);
+        int index = ir_edit_captured_place(block->owner, outer);
+        v = index < 0 ? NULL : ir_edit_captured_param(block, outer, index);
     }
     return *place = v;
 }
@@ -322,7 +323,7 @@ bool mil_make_settle(mil_op *op) {
         if (own) memcpy(params, block->params, (size_t)own * sizeof *params);
         for (int i = own; i < own + had; i++) params[own + block->params[i]->index] = block->params[i];
         for (int i = 0; i < o->count; i++) {
-            if (!params[own + i]) params[own + i] = captured_param(block, o->values[i], i);
+            if (!params[own + i]) params[own + i] = ir_edit_captured_param(block, o->values[i], i);
             if (!params[own + i]) return false;
             params[own + i]->index = own + i;
         }

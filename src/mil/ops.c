@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * Owns the rows of ops.def as a table. The columns of rules and evaluations are functions of mil/rules_*.c and
- * mil/eval_*.c; a row that names one that does not exist does not link.
+ * Owns the rows of ops.def as a table. The columns of rules and evaluations are functions of mil/ops/shape_*.c and
+ * mil/eval/eval_*.c; a row that names one that does not exist does not link.
  */
 #include "mil/ops.h"
 
 #include <string.h>
 
 /* First reading: declare what the rows name. */
-#define RULE(x)                                                propane_status mil_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
+#define SHAPE(x)                                               propane_status mil_shape_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 #define EVAL(x)                                                propane_status mil_eval_##x(const mil_eval_args *a, propane_error *err);
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule eval
 #include "mil/ops.def"
 
-#define mil_rule_none NULL
-#define mil_eval_none NULL
+#define mil_shape_rule_none NULL
+#define mil_eval_none       NULL
 
 /* Second reading: the table. */
 #define REQ(name, klass)           {#name, MIL_CLASS_##klass, MIL_REQUIRED, NULL, 0}
@@ -22,10 +22,10 @@
 #define CAP(name, blocks)          {#name, MIL_CLASS_ANY, MIL_CAPTURED, NULL, blocks}
 #define IN(...)                                                                                                        \
     (int)(sizeof((mil_param[]){__VA_ARGS__}) / sizeof(mil_param)), { __VA_ARGS__ }
-#define RULE(x) mil_rule_##x
-#define EVAL(x) mil_eval_##x
-#define COST(x) x
-#define DRAW(x) MIL_DRAW_##x
+#define SHAPE(x) mil_shape_rule_##x
+#define EVAL(x)  mil_eval_##x
+#define COST(x)  x
+#define DRAW(x)  MIL_DRAW_##x
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu)                                                         \
     {#name, MIL_OP_##name, MIL_##since, in, rule, eval, cost, draw},
 static const mil_op_info table[MIL_OP_COUNT] = {

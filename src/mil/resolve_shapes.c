@@ -10,7 +10,7 @@
 #include "mil/resolve_shapes.h"
 
 /* "[1, ?, 64]" */
-static const char *shown(char out[160], const mil_type *type) {
+static const char *resolve_shown(char out[160], const mil_type *type) {
     int used = snprintf(out, 160, "[");
     for (int i = 0; i < type->rank && used < 140; i++)
         used += type->dim[i] == MIL_OPEN
@@ -20,7 +20,7 @@ static const char *shown(char out[160], const mil_type *type) {
     return out;
 }
 
-static bool fits(const mil_type *type, const mil_type *shape) {
+static bool resolve_fits(const mil_type *type, const mil_type *shape) {
     if (type->rank != shape->rank) return false;
     for (int i = 0; i < type->rank; i++)
         if ((type->dim[i] != MIL_OPEN && type->dim[i] != shape->dim[i]) || shape->dim[i] < 1) return false;
@@ -28,14 +28,14 @@ static bool fits(const mil_type *type, const mil_type *shape) {
 }
 
 /* Images are described by height and width, the last two dimensions. */
-static bool same_end(const mil_type *described, const mil_type *shape) {
+static bool resolve_same_end(const mil_type *described, const mil_type *shape) {
     if (described->rank > shape->rank) return false;
     for (int i = 0; i < described->rank; i++)
         if (described->dim[i] != shape->dim[shape->rank - described->rank + i]) return false;
     return true;
 }
 
-static bool in_ranges(const mil_feature *f, const mil_type *shape) {
+static bool resolve_in_ranges(const mil_feature *f, const mil_type *shape) {
     if (f->range_count > shape->rank) return false;
     for (int i = 0; i < f->range_count; i++) {
         const int64_t dim = shape->dim[shape->rank - f->range_count + i];
@@ -44,29 +44,30 @@ static bool in_ranges(const mil_feature *f, const mil_type *shape) {
     return true;
 }
 
-static propane_status check_allowed(const char *source, const mil_feature *f, const mil_type *shape,
-                                    propane_error *err) {
+static propane_status resolve_check_allowed(const char *source, const mil_feature *f, const mil_type *shape,
+                                            propane_error *err) {
     char given[160], one[160], list[500] = "";
     size_t used = 0;
     bool allowed = !f->shape_count;
     for (int i = 0; i < f->shape_count; i++) {
-        allowed |= same_end(&f->shapes[i], shape);
+        allowed |= resolve_same_end(&f->shapes[i], shape);
         if (used < sizeof list - 170)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", shown(one, &f->shapes[i]));
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "",
+                                     resolve_shown(one, &f->shapes[i]));
     }
     if (!allowed)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' cannot have the shape %s; the file allows %s",
-                            source, f->name, shown(given, shape), list);
-    if (in_ranges(f, shape)) return PROPANE_OK;
+                            source, f->name, resolve_shown(given, shape), list);
+    if (resolve_in_ranges(f, shape)) return PROPANE_OK;
     for (int i = 0; i < f->range_count && used < sizeof list - 60; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, f->ranges[i].upper < 0 ? "%s%lld.." : "%s%lld..%lld",
                                  i ? ", " : "", (long long)f->ranges[i].lower, (long long)f->ranges[i].upper);
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' cannot have the shape %s; the file allows [%s]",
-                        source, f->name, shown(given, shape), list);
+                        source, f->name, resolve_shown(given, shape), list);
 }
 
 /* The file's own choice; false: none. */
-static bool standard_shape(const mil_feature *f, const mil_type *type, mil_type *out) {
+static bool resolve_standard_shape(const mil_feature *f, const mil_type *type, mil_type *out) {
     if (!f || !f->shape.rank) return false;
     *out = f->shape;
     if (f->kind != MIL_FEATURE_IMAGE || type->rank != 4) return true;
@@ -88,15 +89,15 @@ propane_status mil_open_settle(const mil_read_options *options, const char *sour
         shape = choice->shape;
     else if (standard)
         shape = *standard;
-    else if (!standard_shape(feature, type, &shape))
+    else if (!resolve_standard_shape(feature, type, &shape))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: input '%.60s' has open dimensions, %s, and the file has no default: give its shape "
                             "(--shape %.60s=...)",
-                            source, name, shown(wanted, type), name);
-    if (!fits(type, &shape))
+                            source, name, resolve_shown(wanted, type), name);
+    if (!resolve_fits(type, &shape))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' cannot have the shape %s; it is %s", source,
-                            name, shown(given, &shape), shown(wanted, type));
-    if (feature && mil_type_is_open(type)) PROPANE_TRY(check_allowed(source, feature, &shape, err));
+                            name, resolve_shown(given, &shape), resolve_shown(wanted, type));
+    if (feature && mil_type_is_open(type)) PROPANE_TRY(resolve_check_allowed(source, feature, &shape, err));
     for (int i = 0; i < type->rank; i++) type->dim[i] = shape.dim[i];
     if (mil_type_legal(type, why)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: input '%.60s' is not possible: %s", source, name, why);

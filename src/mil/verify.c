@@ -53,7 +53,7 @@ static const class_rule classes[] = {
     [MIL_CLASS_K_TENSOR] = {SET_ALL, ANY_RANK, true, false, "a constant", 1u << MIL_TENSOR | 1u << MIL_LIST},
 };
 
-static const char *value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
+static const char *verify_value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
 
 static propane_status verify_value(const mil_op *op, const mil_param *p, mil_value *v, propane_error *err) {
     const class_rule *rule = &classes[p->klass];
@@ -61,14 +61,14 @@ static propane_status verify_value(const mil_op *op, const mil_param *p, mil_val
     if (!((rule->shells ? rule->shells : 1u << MIL_TENSOR) >> v->type.shell & 1) ||
         !(rule->dtypes >> v->type.dtype & 1) || (rule->rank != ANY_RANK && v->type.rank != rule->rank))
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be %s; %.60s is %s", p->name, rule->text,
-                           value_name(v), mil_type_print(type, &v->type));
+                           verify_value_name(v), mil_type_print(type, &v->type));
     if (rule->constant && !mil_know(v))
-        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant; %.60s is %s", p->name, value_name(v),
-                           v->def ? "computed" : "a parameter of the function");
+        return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant; %.60s is %s", p->name,
+                           verify_value_name(v), v->def ? "computed" : "a parameter of the function");
     return PROPANE_OK;
 }
 
-static propane_status missing(const mil_op *op, const mil_param *p, propane_error *err) {
+static propane_status verify_missing(const mil_op *op, const mil_param *p, propane_error *err) {
     char list[400] = "";
     size_t used = 0;
     for (int i = 0; i < op->info->param_count; i++)
@@ -88,12 +88,12 @@ propane_status mil_verify_operands(const mil_op *op, propane_error *err) {
     for (int i = 0; i < info->param_count; i++) {
         const mil_param *p = &info->params[i];
         const mil_operand *o = &op->operands[i];
-        if (o->count == 0 && p->need != MIL_OPTIONAL && p->need != MIL_CAPTURED) return missing(op, p, err);
+        if (o->count == 0 && p->need != MIL_OPTIONAL && p->need != MIL_CAPTURED) return verify_missing(op, p, err);
         if (o->count > 1 && p->need != MIL_VARIADIC && p->need != MIL_CAPTURED)
             return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s takes one value, not %d", p->name, o->count);
         for (int k = 0; k < o->count; k++) {
             mil_value *v = o->values[k];
-            if (!v) return missing(op, p, err);
+            if (!v) return verify_missing(op, p, err);
             PROPANE_TRY(verify_value(op, p, v, err));
             if (!classes[p->klass].shares) continue;
             if (first && first->type.dtype != v->type.dtype)
@@ -164,9 +164,9 @@ propane_status mil_verify_op(const mil_op *op, propane_error *err) {
 
 /* ---- functions ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status function_fail(const mil_function *f, propane_error *err, const char *format, ...)
+static propane_status verify_function_fail(const mil_function *f, propane_error *err, const char *format, ...)
     BASE_PRINTF(3, 4);
-static propane_status function_fail(const mil_function *f, propane_error *err, const char *format, ...) {
+static propane_status verify_function_fail(const mil_function *f, propane_error *err, const char *format, ...) {
     va_list args;
     va_start(args, format);
     propane_vfail(err, PROPANE_ERR_INVALID, format, args);
@@ -185,23 +185,24 @@ typedef struct walk {
 } walk;
 
 /* A value that comes into being: its id is its own, its name is legal and entered for it and no other. */
-static propane_status define(walk *w, const mil_value *v, propane_error *err) {
+static propane_status verify_define(walk *w, const mil_value *v, propane_error *err) {
     char why[200];
     if (!v->name || !mil_name_legal(v->name, strlen(v->name)))
-        return function_fail(w->f, err,
-                             "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin "
-                             "with a digit",
-                             v->name ? v->name : "");
-    if (!mil_type_legal(&v->type, why)) return function_fail(w->f, err, "'%.60s' has no legal type: %s", v->name, why);
+        return verify_function_fail(w->f, err,
+                                    "'%.60s' is no legal name; it must be letters, digits, _ . or @, and not begin "
+                                    "with a digit",
+                                    v->name ? v->name : "");
+    if (!mil_type_legal(&v->type, why))
+        return verify_function_fail(w->f, err, "'%.60s' has no legal type: %s", v->name, why);
     if (v->id < 0 || v->id >= w->f->value_count || w->defined[v->id])
-        return function_fail(w->f, err, "'%.60s' is defined twice", v->name);
+        return verify_function_fail(w->f, err, "'%.60s' is defined twice", v->name);
     if (!v->outer && mil_scope_find(w->f, v->name, strlen(v->name)) != v)
-        return function_fail(w->f, err, "the name '%.60s' is given twice", v->name);
+        return verify_function_fail(w->f, err, "the name '%.60s' is given twice", v->name);
     w->defined[v->id] = v;
     return PROPANE_OK;
 }
 
-static bool is_defined(const walk *w, const mil_value *v) {
+static bool verify_is_defined(const walk *w, const mil_value *v) {
     return v->id >= 0 && v->id < w->f->value_count && w->defined[v->id] == v;
 }
 
@@ -209,9 +210,9 @@ static propane_status verify_uses(walk *w, const mil_op *op, propane_error *err)
     for (int i = 0; i < op->info->param_count; i++) {
         for (int k = 0; k < op->operands[i].count; k++) {
             const mil_value *v = op->operands[i].values[k];
-            if (!v || (v->is_inline && v->konst) || is_defined(w, v)) continue;
+            if (!v || (v->is_inline && v->konst) || verify_is_defined(w, v)) continue;
             return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s is '%.60s', which is not defined before it",
-                               op->info->params[i].name, value_name(v));
+                               op->info->params[i].name, verify_value_name(v));
         }
     }
     return PROPANE_OK;
@@ -219,25 +220,26 @@ static propane_status verify_uses(walk *w, const mil_op *op, propane_error *err)
 
 static propane_status verify_results(walk *w, propane_error *err) {
     const mil_function *f = w->f;
-    if (f->result_count < 1) return function_fail(f, err, "it has no results");
+    if (f->result_count < 1) return verify_function_fail(f, err, "it has no results");
     for (int i = 0; i < f->result_count; i++) {
         const mil_value *v = f->results[i];
         if (f->owner && v && v->is_inline && v->konst) continue;
         if (!v || v->id < 0 || v->id >= f->value_count || (w->defined[v->id] && w->defined[v->id] != v) || !v->name)
-            return function_fail(f, err, "result %d is not defined in it", i);
+            return verify_function_fail(f, err, "result %d is not defined in it", i);
         if (!w->defined[v->id])
-            return function_fail(f, err, "result %d, '%.60s', is not defined, or is a result already", i, v->name);
+            return verify_function_fail(f, err, "result %d, '%.60s', is not defined, or is a result already", i,
+                                        v->name);
         if (f->owner || f->was_block) continue; /* a block's results have no names outside */
         if (!v->def)
-            return function_fail(f, err,
-                                 "result '%.60s' is also a parameter; results are bound by name, so put an "
-                                 "identity between them",
-                                 v->name);
+            return verify_function_fail(f, err,
+                                        "result '%.60s' is also a parameter; results are bound by name, so put an "
+                                        "identity between them",
+                                        v->name);
         if (v->type.shell == MIL_LIST || v->type.shell == MIL_STATE)
-            return function_fail(f, err, "result '%.60s' is a %s", v->name,
-                                 v->type.shell == MIL_LIST ? "list" : "state");
+            return verify_function_fail(f, err, "result '%.60s' is a %s", v->name,
+                                        v->type.shell == MIL_LIST ? "list" : "state");
         if (v->type.dtype == MIL_string && v->konst)
-            return function_fail(f, err, "result '%.60s' is a string", v->name);
+            return verify_function_fail(f, err, "result '%.60s' is a string", v->name);
         w->defined[v->id] = NULL; /* so that the second mention is found */
     }
     return PROPANE_OK;
@@ -248,28 +250,28 @@ static propane_status verify_nested(const mil_function *f, int depth, propane_er
 static propane_status verify_walk(walk *w, propane_error *err) {
     const mil_function *f = w->f;
     for (int i = 0; i < f->param_count; i++) {
-        PROPANE_TRY(define(w, f->params[i], err));
+        PROPANE_TRY(verify_define(w, f->params[i], err));
         const mil_type *type = &f->params[i]->type;
         if (type->dtype == MIL_string)
-            return function_fail(f, err, "parameter '%.60s' is a string", f->params[i]->name);
+            return verify_function_fail(f, err, "parameter '%.60s' is a string", f->params[i]->name);
         if (!f->owner && !f->was_block &&
             (type->shell == MIL_LIST || type->shell == MIL_DICT || mil_type_count(type) == 0))
-            return function_fail(f, err, "parameter '%.60s' is %s", f->params[i]->name,
-                                 type->shell == MIL_TENSOR ? "empty" : "a list or a dict");
+            return verify_function_fail(f, err, "parameter '%.60s' is %s", f->params[i]->name,
+                                        type->shell == MIL_TENSOR ? "empty" : "a list or a dict");
     }
     for (const mil_op *op = f->first; op; op = op->next) {
         PROPANE_TRY(verify_uses(w, op, err));
         for (int b = 0; b < op->block_count; b++) PROPANE_TRY(verify_nested(op->blocks[b], w->depth + 1, err));
         PROPANE_TRY(mil_verify_op(op, err));
-        for (int i = 0; i < op->result_count; i++) PROPANE_TRY(define(w, op->results[i], err));
+        for (int i = 0; i < op->result_count; i++) PROPANE_TRY(verify_define(w, op->results[i], err));
     }
     return verify_results(w, err);
 }
 
 static propane_status verify_nested(const mil_function *f, int depth, propane_error *err) {
-    if (depth > MIL_MAX_DEPTH) return function_fail(f, err, "more than %d blocks in blocks", MIL_MAX_DEPTH);
-    if (!mil_name_legal(f->name, strlen(f->name))) return function_fail(f, err, "that is no legal name");
-    if (f->opset < MIL_IOS15 || f->opset > MIL_IOS18) return function_fail(f, err, "it has no opset");
+    if (depth > MIL_MAX_DEPTH) return verify_function_fail(f, err, "more than %d blocks in blocks", MIL_MAX_DEPTH);
+    if (!mil_name_legal(f->name, strlen(f->name))) return verify_function_fail(f, err, "that is no legal name");
+    if (f->opset < MIL_IOS15 || f->opset > MIL_IOS18) return verify_function_fail(f, err, "it has no opset");
     walk w = {f, mem_array((size_t)f->value_count + 1, sizeof *w.defined), depth};
     if (!w.defined) return propane_fail_memory(err, (size_t)f->value_count * sizeof *w.defined);
     propane_status status = verify_walk(&w, err);
@@ -283,7 +285,7 @@ propane_status mil_verify(const mil_module *m, propane_error *err) {
     if (!m->functions) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the program has no functions", m->source);
     for (const mil_function *f = m->functions; f; f = f->next) {
         for (const mil_function *other = m->functions; other != f; other = other->next)
-            if (strcmp(other->name, f->name) == 0) return function_fail(f, err, "that name is given twice");
+            if (strcmp(other->name, f->name) == 0) return verify_function_fail(f, err, "that name is given twice");
         PROPANE_TRY(mil_verify_function(f, err));
     }
     return PROPANE_OK;

@@ -10,10 +10,10 @@
 
 enum { MAX_ELEMENTS = 1 << 20 };
 
-static bool compressed(const mil_op *op) { return strncmp(op->info->name, "constexpr_", 10) == 0; }
+static bool fold_compressed(const mil_op *op) { return strncmp(op->info->name, "constexpr_", 10) == 0; }
 
-static bool foldable(const rewrite *r, const mil_op *op) {
-    if (op->info->code == MIL_OP_const || compressed(op) || op->result_count != 1 || op->block_count) return false;
+static bool fold_foldable(const rewrite *r, const mil_op *op) {
+    if (op->info->code == MIL_OP_const || fold_compressed(op) || op->result_count != 1 || op->block_count) return false;
     const mil_type *type = &op->results[0]->type;
     if (type->shell != MIL_TENSOR || !op->info->eval || rewrite_is_result(r, op->results[0]) ||
         type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS)
@@ -29,7 +29,7 @@ static bool foldable(const rewrite *r, const mil_op *op) {
 }
 
 /* The operand as doubles; strings stay NULL. What compressed weights are made of is computed first. */
-static propane_status unpack(arena *a, const mil_value *v, const mil_tensor **out, propane_error *err) {
+static propane_status fold_unpack(arena *a, const mil_value *v, const mil_tensor **out, propane_error *err) {
     mil_tensor *t = ARENA_NEW(a, mil_tensor);
     const int64_t count = mil_type_count(&v->type);
     if (!t) return propane_fail_memory(err, sizeof *t);
@@ -42,7 +42,7 @@ static propane_status unpack(arena *a, const mil_value *v, const mil_tensor **ou
         mil_unpack_f64(t->data, v->type.dtype, v->konst->data, count);
         return PROPANE_OK;
     }
-    if (!v->def || !compressed(v->def)) return PROPANE_OK;
+    if (!v->def || !fold_compressed(v->def)) return PROPANE_OK;
     mil_tensor *made = ARENA_ARRAY(a, v->def->result_count, mil_tensor);
     if (!made) return propane_fail_memory(err, sizeof *made);
     PROPANE_TRY(rewrite_evaluate(a, v->def, made, err));
@@ -57,7 +57,7 @@ propane_status rewrite_evaluate(arena *a, const mil_op *op, mil_tensor *out, pro
         if (!o->count) continue;
         const mil_tensor **list = ARENA_ARRAY(a, o->count, const mil_tensor *);
         if (!list) return propane_fail_memory(err, 0);
-        for (int i = 0; i < o->count; i++) PROPANE_TRY(unpack(a, o->values[i], &list[i], err));
+        for (int i = 0; i < o->count; i++) PROPANE_TRY(fold_unpack(a, o->values[i], &list[i], err));
         in[p] = list;
     }
     for (int i = 0; i < op->result_count; i++) {
@@ -76,7 +76,7 @@ propane_status pass_fold(rewrite *r, propane_error *err) {
     for (mil_op *op = r->function->first, *next; op; op = next) {
         next = op->next;
         rewrite_operands(r, op);
-        if (!foldable(r, op)) continue;
+        if (!fold_foldable(r, op)) continue;
         arena *a = arena_create();
         mil_tensor out = {0};
         propane_status status = a ? rewrite_evaluate(a, op, &out, err) : propane_fail_memory(err, 0);
@@ -92,7 +92,7 @@ propane_status pass_fold(rewrite *r, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status make_dense(mil_function *f, mil_op *op, propane_error *err) {
+static propane_status fold_make_dense(mil_function *f, mil_op *op, propane_error *err) {
     mil_value *old = op->results[0];
     mil_tensor out = {0};
     mil_builder b;
@@ -116,8 +116,8 @@ propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *contex
     *count = 0;
     for (mil_op *op = f->first, *next; op; op = next) {
         next = op->next;
-        if (!compressed(op) || op->result_count != 1 || !chosen(context, op->results[0]->name)) continue;
-        PROPANE_TRY(make_dense(f, op, err));
+        if (!fold_compressed(op) || op->result_count != 1 || !chosen(context, op->results[0]->name)) continue;
+        PROPANE_TRY(fold_make_dense(f, op, err));
         ++*count;
     }
     return PROPANE_OK;

@@ -20,17 +20,17 @@ typedef struct pass {
     propane_status (*run)(rewrite *r, propane_error *err);
 } pass;
 
-static bool asked_fold(const pass_options *o) { return o->fold; }
-static bool asked_simplify(const pass_options *o) { return o->simplify; }
-static bool asked_share(const pass_options *o) { return o->share; }
-static bool asked_drop(const pass_options *o) { return o->drop_unused; }
+static bool pass_asked_fold(const pass_options *o) { return o->fold; }
+static bool pass_asked_simplify(const pass_options *o) { return o->simplify; }
+static bool pass_asked_share(const pass_options *o) { return o->share; }
+static bool pass_asked_drop(const pass_options *o) { return o->drop_unused; }
 
 /* In this order, again and again until nothing changes: what one leaves behind the next one finds. */
 static const pass passes[] = {
-    {asked_fold, pass_fold},
-    {asked_simplify, pass_simplify},
-    {asked_share, pass_share},
-    {asked_drop, pass_drop_unused},
+    {pass_asked_fold, pass_fold},
+    {pass_asked_simplify, pass_simplify},
+    {pass_asked_share, pass_share},
+    {pass_asked_drop, pass_drop_unused},
 };
 
 enum { MAX_ROUNDS = 16 }; /* each round shrinks the function; more than 4 have not been seen */
@@ -75,11 +75,14 @@ bool rewrite_is_result(const rewrite *r, const mil_value *v) { return v->id < r-
 
 /* Chains are followed when they are entered, so one step is enough here. New values (behind count) are never replaced.
  */
-static mil_value *now(const rewrite *r, mil_value *v) { return v->id < r->count && r->to[v->id] ? r->to[v->id] : v; }
+static mil_value *pass_now(const rewrite *r, mil_value *v) {
+    return v->id < r->count && r->to[v->id] ? r->to[v->id] : v;
+}
 
 void rewrite_operands(rewrite *r, mil_op *op) {
     for (int p = 0; p < op->info->param_count; p++)
-        for (int i = 0; i < op->operands[p].count; i++) op->operands[p].values[i] = now(r, op->operands[p].values[i]);
+        for (int i = 0; i < op->operands[p].count; i++)
+            op->operands[p].values[i] = pass_now(r, op->operands[p].values[i]);
     r->build.stage = op->stage;
     r->build.backward = op->backward;
     r->build.before = op;
@@ -95,20 +98,20 @@ bool rewrite_replace(rewrite *r, mil_op *op, mil_value *with) {
 
 /* ---- names of parameters and results ----------------------------------------------------------------------------- */
 
-static int digits_for(int count) {
+static int pass_digits_for(int count) {
     int digits = 3;
     for (int limit = 1000; count > limit; limit *= 10) digits++;
     return digits;
 }
 
-static propane_status name_all(mil_function *f, mil_value **values, int count, char prefix, const char ***old,
-                               propane_error *err) {
+static propane_status pass_name_all(mil_function *f, mil_value **values, int count, char prefix, const char ***old,
+                                    propane_error *err) {
     arena *a = f->module->arena;
     const char **names = ARENA_ARRAY(a, count + 1, const char *);
     if (!names) return propane_fail_memory(err, (size_t)count * sizeof *names);
     for (int i = 0; i < count; i++) {
         names[i] = values[i]->name;
-        const char *name = arena_printf(a, "%c%0*d_%s", prefix, digits_for(count), i, names[i]);
+        const char *name = arena_printf(a, "%c%0*d_%s", prefix, pass_digits_for(count), i, names[i]);
         if (!name) return propane_fail_memory(err, 0);
         PROPANE_TRY(mil_rename(f, values[i], name, err));
     }
@@ -118,6 +121,6 @@ static propane_status name_all(mil_function *f, mil_value **values, int count, c
 
 /* The verifier keeps parameters and results apart, so no value needs two names. */
 propane_status pass_name_io(mil_function *f, const char ***old_params, const char ***old_results, propane_error *err) {
-    PROPANE_TRY(name_all(f, f->params, f->param_count, 'i', old_params, err));
-    return name_all(f, f->results, f->result_count, 'o', old_results, err);
+    PROPANE_TRY(pass_name_all(f, f->params, f->param_count, 'i', old_params, err));
+    return pass_name_all(f, f->results, f->result_count, 'o', old_results, err);
 }

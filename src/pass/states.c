@@ -17,23 +17,25 @@ typedef struct states {
     propane_error *err;
 } states;
 
-static mil_value *now(const states *s, mil_value *v) { return v->id < s->count && s->to[v->id] ? s->to[v->id] : v; }
+static mil_value *states_now(const states *s, mil_value *v) {
+    return v->id < s->count && s->to[v->id] ? s->to[v->id] : v;
+}
 
-static mil_value *state_of(const mil_op *op) {
+static mil_value *states_state_of(const mil_op *op) {
     mil_value *v = op->info->param_count && op->operands[0].count ? op->operands[0].values[0] : NULL;
     return v && v->type.shell == MIL_STATE ? v : NULL;
 }
 
 /* read_state gives what is held, write_state and coreml_update_state change it. */
-static propane_status turn_op(states *s, mil_op *op) {
-    mil_value *state = state_of(op);
+static propane_status states_turn_op(states *s, mil_op *op) {
+    mil_value *state = states_state_of(op);
     for (int p = 0; p < op->info->param_count; p++)
         for (int i = 0; i < op->operands[p].count; i++) {
             mil_value **v = &op->operands[p].values[i];
             if ((*v)->type.shell == MIL_STATE && op->block_count)
                 return mil_op_fail(op, s->err, PROPANE_ERR_UNSUPPORTED, "state '%.60s' is used inside a block",
                                    (*v)->name);
-            if ((*v)->type.shell != MIL_STATE) *v = now(s, *v);
+            if ((*v)->type.shell != MIL_STATE) *v = states_now(s, *v);
         }
     if (!state) return PROPANE_OK;
     if (op->info->param_count > 1) s->held[state->id] = op->operands[1].values[0];
@@ -43,7 +45,7 @@ static propane_status turn_op(states *s, mil_op *op) {
 }
 
 /* Results are new values, so that none is a parameter or given twice. */
-static propane_status add_result(states *s, mil_builder *b, mil_value *state) {
+static propane_status states_add_result(states *s, mil_builder *b, mil_value *state) {
     char name[300];
     mil_value *held = s->held[state->id];
     if (!held) return PROPANE_OK; /* only read */
@@ -54,12 +56,12 @@ static propane_status add_result(states *s, mil_builder *b, mil_value *state) {
     return b->err.status;
 }
 
-static propane_status turn(states *s) {
+static propane_status states_turn(states *s) {
     mil_function *f = s->function;
     mil_builder b;
     for (mil_op *op = f->first, *next; op; op = next) {
         next = op->next;
-        PROPANE_TRY(turn_op(s, op));
+        PROPANE_TRY(states_turn_op(s, op));
     }
     bool *was_state = mem_array((size_t)f->param_count + 1, sizeof *was_state);
     if (!was_state) return propane_fail_memory(s->err, (size_t)f->param_count);
@@ -69,7 +71,7 @@ static propane_status turn(states *s) {
     }
     mil_build_resume(&b, f);
     for (int i = 0; i < f->result_count; i++) {
-        mil_value *v = now(s, f->results[i]);
+        mil_value *v = states_now(s, f->results[i]);
         if (v == f->results[i]) continue;
         const mil_argument x[] = {{"x", 1, &v}};
         const char *name = f->results[i]->name;
@@ -77,7 +79,7 @@ static propane_status turn(states *s) {
         if (copy) f->results[i] = copy->results[0];
     }
     for (int i = 0; i < f->param_count; i++)
-        if (was_state[i]) (void)!add_result(s, &b, f->params[i]);
+        if (was_state[i]) (void)!states_add_result(s, &b, f->params[i]);
     mem_free(was_state);
     return mil_build_end(&b, s->err);
 }
@@ -87,7 +89,7 @@ propane_status pass_states(mil_function *f, propane_error *err) {
                 mem_array((size_t)f->value_count + 1, sizeof *s.held), f->value_count, err};
     propane_error own = {0};
     if (!err) s.err = &own;
-    propane_status status = s.to && s.held ? turn(&s) : propane_fail_memory(err, 0);
+    propane_status status = s.to && s.held ? states_turn(&s) : propane_fail_memory(err, 0);
     mem_free(s.to);
     mem_free(s.held);
     return status;

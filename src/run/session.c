@@ -20,8 +20,8 @@
 
 /* ---- what the user gives ---------------------------------------------------------------------------------------------------- */
 
-static propane_status take_array(session_inputs *in, const char *name, size_t length, const npy *array, bool image,
-                                 propane_error *err) {
+static propane_status session_take_array(session_inputs *in, const char *name, size_t length, const npy *array,
+                                         bool image, propane_error *err) {
     if (in->count == in->room) {
         const int room = in->room ? 2 * in->room : 8;
         session_input *larger = mem_resize(in->list, (size_t)room * sizeof *larger);
@@ -37,12 +37,12 @@ static propane_status take_array(session_inputs *in, const char *name, size_t le
     return PROPANE_OK;
 }
 
-static propane_status add_archive(session_inputs *in, const char *path, propane_error *err) {
+static propane_status session_add_archive(session_inputs *in, const char *path, propane_error *err) {
     npz archive;
     PROPANE_TRY(npz_read(path, &archive, err));
     propane_status status = PROPANE_OK;
     for (int i = 0; i < archive.count && !status; i++) {
-        status = take_array(in, archive.names[i], strlen(archive.names[i]), &archive.arrays[i], false, err);
+        status = session_take_array(in, archive.names[i], strlen(archive.names[i]), &archive.arrays[i], false, err);
         if (!status) archive.arrays[i].data = NULL; /* it has a new owner */
     }
     npz_free(&archive);
@@ -52,14 +52,14 @@ static propane_status add_archive(session_inputs *in, const char *path, propane_
 propane_status session_inputs_add(session_inputs *in, const char *given, propane_error *err) {
     const char *equals = strchr(given, '=');
     npy array = {0};
-    if (!equals && text_ends_with(given, ".npz")) return add_archive(in, given, err);
+    if (!equals && text_ends_with(given, ".npz")) return session_add_archive(in, given, err);
     if (!equals || equals == given || !equals[1])
         return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=FILE (.npy, .png, .jpg) or an .npz file",
                             given);
     const char *path = equals + 1;
     const bool image = picture_is_name(path);
     PROPANE_TRY(image ? picture_read(path, 3, &array, err) : npy_read(path, &array, err));
-    propane_status status = take_array(in, given, (size_t)(equals - given), &array, image, err);
+    propane_status status = session_take_array(in, given, (size_t)(equals - given), &array, image, err);
     if (status) npy_free(&array);
     return status;
 }
@@ -97,10 +97,10 @@ propane_status session_shape(const char *given, mil_shape_choice *out, char **na
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static const char *io_name(const mil_value *v) { return v->name; }
+static const char *session_io_name(const mil_value *v) { return v->name; }
 
 /* What a classifier's labels are made from becomes an output, unless it is one. */
-static propane_status note_classes(session *s, propane_error *err) {
+static propane_status session_note_classes(session *s, propane_error *err) {
     mil_function *f = s->function;
     mil_builder b;
     const mil_op *op = f->first;
@@ -121,10 +121,10 @@ static propane_status note_classes(session *s, propane_error *err) {
 }
 
 /* Labels and dictionaries stay behind: a device gives tensors. */
-static propane_status drop_labels(session *s, propane_error *err) {
+static propane_status session_drop_labels(session *s, propane_error *err) {
     mil_function *f = s->function;
     int kept = 0;
-    PROPANE_TRY(note_classes(s, err));
+    PROPANE_TRY(session_note_classes(s, err));
     for (int i = 0; i < f->result_count; i++) {
         mil_value *v = f->results[i];
         const bool label = v->type.shell == MIL_DICT || v->type.dtype == MIL_string ||
@@ -138,7 +138,7 @@ static propane_status drop_labels(session *s, propane_error *err) {
 }
 
 /* All that ops compute, constants apart, behind the results that are there. */
-static propane_status keep_values(session *s, propane_error *err) {
+static propane_status session_keep_values(session *s, propane_error *err) {
     mil_function *f = s->function;
     mil_builder b;
     bool *is_result = mem_array((size_t)f->value_count + 1, sizeof *is_result);
@@ -158,31 +158,31 @@ static propane_status keep_values(session *s, propane_error *err) {
     return b.err.status;
 }
 
-static propane_status note_states(session *s, propane_error *err) {
+static propane_status session_note_states(session *s, propane_error *err) {
     mil_function *f = s->function;
     s->state_names = mem_array((size_t)f->param_count + 1, sizeof *s->state_names);
     if (!s->state_names) return propane_fail_memory(err, 0);
     for (int i = 0; i < f->param_count; i++) {
         if (f->params[i]->type.shell != MIL_STATE) continue;
-        s->state_names[s->state_count] = mem_copy_string(io_name(f->params[i]));
+        s->state_names[s->state_count] = mem_copy_string(session_io_name(f->params[i]));
         if (!s->state_names[s->state_count++]) return propane_fail_memory(err, 0);
     }
     return s->state_count ? pass_states(f, err) : PROPANE_OK;
 }
 
-static const propane_io *io_at(const session *s, int i) {
+static const propane_io *session_io_at(const session *s, int i) {
     return i < s->inputs ? propane_program_input(s->program, i) : propane_program_output(s->program, i - s->inputs);
 }
 
-static propane_status make_buffers(session *s, propane_error *err) {
+static propane_status session_make_buffers(session *s, propane_error *err) {
     s->inputs = propane_program_input_count(s->program);
     s->outputs = propane_program_output_count(s->program);
     const int count = s->inputs + s->outputs;
     s->bindings = mem_array((size_t)count + 1, sizeof *s->bindings);
     if (!s->bindings) return propane_fail_memory(err, 0);
     for (int i = 0; i < count; i++) {
-        s->bindings[i].name = io_at(s, i)->name;
-        PROPANE_TRY(propane_buffer_create(s->device, io_at(s, i)->bytes, &s->bindings[i].buffer, err));
+        s->bindings[i].name = session_io_at(s, i)->name;
+        PROPANE_TRY(propane_buffer_create(s->device, session_io_at(s, i)->bytes, &s->bindings[i].buffer, err));
     }
     return propane_request_create(s->program, s->bindings, count, &s->request, err);
 }
@@ -193,17 +193,17 @@ propane_status session_open(session *s, const char *path, const session_options 
     PROPANE_TRY(mil_read(path, &o->shapes, &s->module, err));
     s->function = mil_module_function(s->module, o->function, err);
     if (!s->function) return err->status;
-    PROPANE_TRY(drop_labels(s, err));
-    PROPANE_TRY(note_states(s, err));
+    PROPANE_TRY(session_drop_labels(s, err));
+    PROPANE_TRY(session_note_states(s, err));
     if (wide) PROPANE_TRY(pass_retype_fp32(s->function, err));
-    if (o->keep) PROPANE_TRY(keep_values(s, err));
+    if (o->keep) PROPANE_TRY(session_keep_values(s, err));
     PROPANE_TRY(propane_device_open(o->device, &s->device, err));
     const propane_compile_options options = {
         .function = s->function->name,
         .precision = strcmp(o->precision, "bf16") == 0 ? PROPANE_PRECISION_BF16 : PROPANE_PRECISION_AS_TYPED,
         .threads = o->threads};
     PROPANE_TRY(propane_program_compile(s->device, s->module, &options, &s->program, err));
-    return make_buffers(s, err);
+    return session_make_buffers(s, err);
 }
 
 void session_close(session *s) {
@@ -223,17 +223,18 @@ void session_close(session *s) {
 
 /* ---- filling ---------------------------------------------------------------------------------------------------------------- */
 
-static bool is_float(propane_dtype dtype) {
+static bool session_is_float(propane_dtype dtype) {
     return dtype == PROPANE_FP16 || dtype == PROPANE_FP32 || dtype == PROPANE_BF16;
 }
 
 /* Through fp32 for floats and int32 for the rest: the buffer knows the element type. */
-static propane_status write_values(propane_buffer *buffer, const propane_io *io, double (*value)(const void *, int64_t),
-                                   const void *from, propane_error *err) {
+static propane_status session_write_values(propane_buffer *buffer, const propane_io *io,
+                                           double (*value)(const void *, int64_t), const void *from,
+                                           propane_error *err) {
     const int64_t count = propane_io_count(io);
     void *copy = mem_array((size_t)count + 1, 4);
     if (!copy) return propane_fail_memory(err, (size_t)count * 4);
-    const bool real = is_float(io->dtype);
+    const bool real = session_is_float(io->dtype);
     for (int64_t i = 0; i < count; i++) {
         const double v = value(from, i);
         if (real)
@@ -246,7 +247,7 @@ static propane_status write_values(propane_buffer *buffer, const propane_io *io,
     return status;
 }
 
-static double array_value(const void *from, int64_t index) { return npy_element(from, index); }
+static double session_array_value(const void *from, int64_t index) { return npy_element(from, index); }
 
 /* A picture's pixels in planes: [1, channels, height, width]. */
 typedef struct planes {
@@ -255,7 +256,7 @@ typedef struct planes {
     bool bgr;
 } planes;
 
-static double plane_value(const void *from, int64_t index) {
+static double session_plane_value(const void *from, int64_t index) {
     const planes *p = from;
     const int64_t pixels = p->picture->dim[0] * p->picture->dim[1], channel = index / pixels, pixel = index % pixels;
     const uint8_t *rgb = (const uint8_t *)p->picture->data + pixel * 3;
@@ -263,8 +264,8 @@ static double plane_value(const void *from, int64_t index) {
     return rgb[p->bgr ? 2 - channel : channel];
 }
 
-static propane_status fill_picture(const session *s, int index, const session_input *in, propane_error *err) {
-    const propane_io *io = io_at(s, index);
+static propane_status session_fill_picture(const session *s, int index, const session_input *in, propane_error *err) {
+    const propane_io *io = session_io_at(s, index);
     const mil_interface *seen = mil_interface_of(s->module, s->function->name);
     const mil_feature *f = seen ? mil_feature_find(seen->inputs, seen->input_count, io->name) : NULL;
     char shape[160];
@@ -284,31 +285,31 @@ static propane_status fill_picture(const session *s, int index, const session_in
                             (long long)io->dim[3], (long long)io->dim[2]);
     if (!fits) PROPANE_TRY(picture_resize(&in->array, io->dim[2], io->dim[3], &fitted, err));
     const planes p = {fits ? &in->array : &fitted, channels, f && f->kind == MIL_FEATURE_IMAGE && f->colour == MIL_BGR};
-    propane_status status = write_values(s->bindings[index].buffer, io, plane_value, &p, err);
+    propane_status status = session_write_values(s->bindings[index].buffer, io, session_plane_value, &p, err);
     npy_free(&fitted);
     return status;
 }
 
 /* An array with one more dimension in front holds one value for each of several runs. */
-static bool has_steps(const propane_io *io, const npy *a) {
+static bool session_has_steps(const propane_io *io, const npy *a) {
     if (a->rank != io->rank + 1 || a->dim[0] < 1) return false;
     for (int i = 0; i < io->rank; i++)
         if (a->dim[i + 1] != io->dim[i]) return false;
     return true;
 }
 
-static propane_status fill_array(const session *s, int index, const session_input *in, int64_t step,
-                                 propane_error *err) {
-    const propane_io *io = io_at(s, index);
+static propane_status session_fill_array(const session *s, int index, const session_input *in, int64_t step,
+                                         propane_error *err) {
+    const propane_io *io = session_io_at(s, index);
     char want[160], have[160];
-    if (in->array.kind == 'f' && !is_float(io->dtype))
+    if (in->array.kind == 'f' && !session_is_float(io->dtype))
         return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' takes whole numbers; the array holds floats",
                             io->name);
-    if (has_steps(io, &in->array)) {
+    if (session_has_steps(io, &in->array)) {
         npy part = in->array;
         part.count /= part.dim[0];
         part.data = (uint8_t *)part.data + step * part.count * part.size;
-        return write_values(s->bindings[index].buffer, io, array_value, &part, err);
+        return session_write_values(s->bindings[index].buffer, io, session_array_value, &part, err);
     }
     bool same = io->rank == in->array.rank || (propane_io_count(io) == 1 && in->array.count == 1);
     for (int i = 0; same && i < io->rank && io->rank == in->array.rank; i++) same = io->dim[i] == in->array.dim[i];
@@ -316,7 +317,7 @@ static propane_status fill_array(const session *s, int index, const session_inpu
     text_shape(have, in->array.rank, in->array.dim);
     if (!same)
         return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' is %s; the array is %s", io->name, want, have);
-    return write_values(s->bindings[index].buffer, io, array_value, &in->array, err);
+    return session_write_values(s->bindings[index].buffer, io, session_array_value, &in->array, err);
 }
 
 typedef struct dice {
@@ -324,28 +325,29 @@ typedef struct dice {
     propane_dtype dtype;
 } dice;
 
-static double random_value(const void *from, int64_t index) {
+static double session_random_value(const void *from, int64_t index) {
     dice *d = (dice *)(uintptr_t)from;
     (void)index;
-    if (is_float(d->dtype)) return rng_normal(&d->r);
+    if (session_is_float(d->dtype)) return rng_normal(&d->r);
     return (double)rng_below(&d->r, d->dtype == PROPANE_BOOL ? 2 : 10);
 }
 
-static bool is_state(const session *s, const char *name) {
+static bool session_is_state(const session *s, const char *name) {
     for (int i = 0; i < s->state_count; i++)
         if (strcmp(s->state_names[i], name) == 0) return true;
     return false;
 }
 
-static propane_status check_names(const session *s, const session_inputs *in, propane_error *err) {
+static propane_status session_check_names(const session *s, const session_inputs *in, propane_error *err) {
     for (int k = 0; k < in->count; k++) {
         char list[500] = "";
         size_t used = 0;
         bool found = false;
         for (int i = 0; i < s->inputs; i++) {
-            found |= strcmp(io_at(s, i)->name, in->list[k].name) == 0;
+            found |= strcmp(session_io_at(s, i)->name, in->list[k].name) == 0;
             if (used < sizeof list - 70)
-                used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "", io_at(s, i)->name);
+                used += (size_t)snprintf(list + used, sizeof list - used, "%s%.60s", i ? ", " : "",
+                                         session_io_at(s, i)->name);
         }
         if (!found)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no input '%.60s'; there is: %s",
@@ -354,7 +356,7 @@ static propane_status check_names(const session *s, const session_inputs *in, pr
     return PROPANE_OK;
 }
 
-static const session_input *given_for(const session_inputs *in, const char *name) {
+static const session_input *session_given_for(const session_inputs *in, const char *name) {
     const session_input *found = NULL;
     for (int k = 0; k < in->count; k++)
         if (strcmp(in->list[k].name, name) == 0) found = &in->list[k];
@@ -362,11 +364,11 @@ static const session_input *given_for(const session_inputs *in, const char *name
 }
 
 /* How many runs the arrays are for; 0: one value for all. */
-static propane_status count_steps(session *s, const session_inputs *in, propane_error *err) {
+static propane_status session_count_steps(session *s, const session_inputs *in, propane_error *err) {
     const char *first = NULL;
     for (int i = 0; i < s->inputs; i++) {
-        const session_input *given = given_for(in, io_at(s, i)->name);
-        if (!given || given->image || !has_steps(io_at(s, i), &given->array)) continue;
+        const session_input *given = session_given_for(in, session_io_at(s, i)->name);
+        if (!given || given->image || !session_has_steps(session_io_at(s, i), &given->array)) continue;
         if (s->steps && given->array.dim[0] != s->steps)
             return propane_fail(err, PROPANE_ERR_INVALID, "'%.60s' holds %lld runs and '%.60s' %lld: give as many",
                                 first, (long long)s->steps, given->name, (long long)given->array.dim[0]);
@@ -378,9 +380,9 @@ static propane_status count_steps(session *s, const session_inputs *in, propane_
 
 propane_status session_step(session *s, const session_inputs *in, int64_t step, propane_error *err) {
     for (int i = 0; i < s->inputs; i++) {
-        const session_input *given = given_for(in, io_at(s, i)->name);
-        if (given && !given->image && has_steps(io_at(s, i), &given->array))
-            PROPANE_TRY(fill_array(s, i, given, step, err));
+        const session_input *given = session_given_for(in, session_io_at(s, i)->name);
+        if (given && !given->image && session_has_steps(session_io_at(s, i), &given->array))
+            PROPANE_TRY(session_fill_array(s, i, given, step, err));
     }
     return PROPANE_OK;
 }
@@ -390,18 +392,19 @@ propane_status session_fill(session *s, const session_inputs *in, int64_t seed, 
     size_t used = 0;
     dice d = {.dtype = PROPANE_FP32};
     rng_init(&d.r, (uint64_t)seed);
-    PROPANE_TRY(check_names(s, in, err));
-    PROPANE_TRY(count_steps(s, in, err));
+    PROPANE_TRY(session_check_names(s, in, err));
+    PROPANE_TRY(session_count_steps(s, in, err));
     for (int i = 0; i < s->inputs; i++) {
-        const propane_io *io = io_at(s, i);
-        const session_input *given = given_for(in, io->name);
+        const propane_io *io = session_io_at(s, i);
+        const session_input *given = session_given_for(in, io->name);
         d.dtype = io->dtype;
         if (given)
-            PROPANE_TRY(given->image ? fill_picture(s, i, given, err) : fill_array(s, i, given, 0, err));
-        else if (is_state(s, io->name))
+            PROPANE_TRY(given->image ? session_fill_picture(s, i, given, err)
+                                     : session_fill_array(s, i, given, 0, err));
+        else if (session_is_state(s, io->name))
             continue; /* buffers begin as zeros */
         else if (seed >= 0)
-            PROPANE_TRY(write_values(s->bindings[i].buffer, io, random_value, &d, err));
+            PROPANE_TRY(session_write_values(s->bindings[i].buffer, io, session_random_value, &d, err));
         else if (used < sizeof missing - 230) {
             char shape[160];
             text_shape(shape, io->rank, io->dim);
@@ -418,14 +421,14 @@ propane_status session_fill(session *s, const session_inputs *in, int64_t seed, 
 
 /* ---- running ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t now_ns(void) {
+static int64_t session_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* The output with a state's content after the run; -1: it is only read. */
-static int state_output(const session *s, const char *state) {
+static int session_state_output(const session *s, const char *state) {
     const size_t n = strlen(state);
     for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
         const char *name = s->bindings[i].name;
@@ -434,17 +437,17 @@ static int state_output(const session *s, const char *state) {
     return -1;
 }
 
-static propane_status carry_state(session *s, const char *state, propane_error *err) {
-    const int from = state_output(s, state);
+static propane_status session_carry_state(session *s, const char *state, propane_error *err) {
+    const int from = session_state_output(s, state);
     int to = 0;
     void *source = NULL, *target = NULL;
     while (to < s->inputs && strcmp(s->bindings[to].name, state) != 0) to++;
     if (from < 0 || to == s->inputs) return PROPANE_OK;
-    const propane_io *io = io_at(s, to);
+    const propane_io *io = session_io_at(s, to);
     PROPANE_TRY(propane_buffer_lock(s->bindings[from].buffer, false, &source, err));
     propane_status status = propane_buffer_lock(s->bindings[to].buffer, true, &target, err);
     if (!status) {
-        const size_t bytes = io_at(s, from)->bytes;
+        const size_t bytes = session_io_at(s, from)->bytes;
         memcpy(target, source, bytes < io->bytes ? bytes : io->bytes);
         propane_buffer_unlock(s->bindings[to].buffer);
     }
@@ -454,18 +457,18 @@ static propane_status carry_state(session *s, const char *state, propane_error *
 
 propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     propane_completion done = {0};
-    const int64_t begin = now_ns();
+    const int64_t begin = session_now_ns();
     PROPANE_TRY(propane_submit(&s->request, 1, err));
     PROPANE_TRY(propane_wait(s->request, &done, err));
     s->engine_ns = done.engine_ns;
-    *ns = done.simulated ? done.device_ns : now_ns() - begin;
-    for (int i = 0; i < s->state_count; i++) PROPANE_TRY(carry_state(s, s->state_names[i], err));
+    *ns = done.simulated ? done.device_ns : session_now_ns() - begin;
+    for (int i = 0; i < s->state_count; i++) PROPANE_TRY(session_carry_state(s, s->state_names[i], err));
     return PROPANE_OK;
 }
 
 propane_status session_output(session *s, int index, const propane_io **io, float **out, int64_t *count,
                               propane_error *err) {
-    *io = io_at(s, s->inputs + index);
+    *io = session_io_at(s, s->inputs + index);
     *count = propane_io_count(*io);
     *out = mem_array((size_t)*count + 1, sizeof **out);
     if (!*out) return propane_fail_memory(err, (size_t)*count * sizeof **out);
@@ -475,7 +478,7 @@ propane_status session_output(session *s, int index, const propane_io **io, floa
     return status;
 }
 
-static void npy_of(const propane_io *io, npy *out) {
+static void session_npy_of(const propane_io *io, npy *out) {
     static const struct {
         char kind;
         int size;
@@ -487,9 +490,9 @@ static void npy_of(const propane_io *io, npy *out) {
     for (int i = 0; i < io->rank; i++) out->dim[i] = io->dim[i];
 }
 
-static bool is_state_output(const session *s, int at) {
+static bool session_is_state_output(const session *s, int at) {
     for (int k = 0; k < s->state_count; k++)
-        if (state_output(s, s->state_names[k]) == at) return true;
+        if (session_state_output(s, s->state_names[k]) == at) return true;
     return false;
 }
 
@@ -498,28 +501,28 @@ propane_status session_keep(session *s, int64_t step, propane_error *err) {
     if (!s->kept) return propane_fail_memory(err, 0);
     for (int i = 0; i < s->outputs; i++) {
         npy one;
-        if (is_state_output(s, s->inputs + i)) continue;
-        npy_of(io_at(s, s->inputs + i), &one);
+        if (session_is_state_output(s, s->inputs + i)) continue;
+        session_npy_of(session_io_at(s, s->inputs + i), &one);
         const size_t bytes = (size_t)one.count * (size_t)one.size;
         if (!s->kept[i]) s->kept[i] = mem_array((size_t)s->steps, bytes + 1);
         if (!s->kept[i]) return propane_fail_memory(err, (size_t)s->steps * bytes);
-        PROPANE_TRY(propane_buffer_read(s->bindings[s->inputs + i].buffer, io_at(s, s->inputs + i),
-                                        io_at(s, s->inputs + i)->dtype, (uint8_t *)s->kept[i] + (size_t)step * bytes,
-                                        one.count, err));
+        PROPANE_TRY(propane_buffer_read(s->bindings[s->inputs + i].buffer, session_io_at(s, s->inputs + i),
+                                        session_io_at(s, s->inputs + i)->dtype,
+                                        (uint8_t *)s->kept[i] + (size_t)step * bytes, one.count, err));
     }
     return PROPANE_OK;
 }
 
 /* The output's array; what was kept of several runs has a dimension for them in front. */
-static propane_status array_of(session *s, int at, npy *out, propane_error *err) {
+static propane_status session_array_of(session *s, int at, npy *out, propane_error *err) {
     void *kept = s->kept ? s->kept[at - s->inputs] : NULL;
-    npy_of(io_at(s, at), out);
+    session_npy_of(session_io_at(s, at), out);
     const size_t bytes = (size_t)out->count * (size_t)out->size, all = kept ? bytes * (size_t)s->steps : bytes;
     out->data = mem_alloc(all + 1);
     if (!out->data) return propane_fail_memory(err, all);
     if (!kept)
-        return propane_buffer_read(s->bindings[at].buffer, io_at(s, at), io_at(s, at)->dtype, out->data, out->count,
-                                   err);
+        return propane_buffer_read(s->bindings[at].buffer, session_io_at(s, at), session_io_at(s, at)->dtype, out->data,
+                                   out->count, err);
     memcpy(out->data, kept, all);
     memmove(out->dim + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
     out->dim[0] = s->steps;
@@ -528,11 +531,11 @@ static propane_status array_of(session *s, int at, npy *out, propane_error *err)
     return PROPANE_OK;
 }
 
-static propane_status write_one(session *s, int at, const char *dir, const char *name, propane_error *err) {
+static propane_status session_write_one(session *s, int at, const char *dir, const char *name, propane_error *err) {
     npy array = {0};
     text path = {0};
     text_printf(&path, "%s/%s.npy", dir, name);
-    propane_status status = path.failed ? propane_fail_memory(err, 0) : array_of(s, at, &array, err);
+    propane_status status = path.failed ? propane_fail_memory(err, 0) : session_array_of(s, at, &array, err);
     if (!status) status = npy_write(path.data, &array, err);
     npy_free(&array);
     text_deinit(&path);
@@ -544,8 +547,8 @@ propane_status session_write(session *s, const char *dir, propane_error *err) {
     for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
         const char *name = s->bindings[i].name;
         for (int k = 0; k < s->state_count; k++)
-            if (state_output(s, s->state_names[k]) == i) name = s->state_names[k];
-        PROPANE_TRY(write_one(s, i, dir, name, err));
+            if (session_state_output(s, s->state_names[k]) == i) name = s->state_names[k];
+        PROPANE_TRY(session_write_one(s, i, dir, name, err));
     }
     return PROPANE_OK;
 }

@@ -79,7 +79,7 @@ static const char *const library_paths[] = {
 #include "drivers/ane/syms.def"
 };
 
-static void *find(const char *symbol) {
+static void *trace_find(const char *symbol) {
     const char *own = getenv("PROPANE_ANE_LIBRARY");
     for (size_t i = 0; i < (own ? 1 : sizeof library_paths / sizeof library_paths[0]); i++) {
         void *library = dlopen(own ? own : library_paths[i], RTLD_NOW | RTLD_LOCAL);
@@ -89,11 +89,11 @@ static void *find(const char *symbol) {
     return NULL;
 }
 
-static bool find_api(void) {
+static bool trace_find_api(void) {
     void *found;
     bool all = true;
 #define FIND(name)                                                                                                     \
-    found = find(#name);                                                                                               \
+    found = trace_find(#name);                                                                                         \
     all = all && found;                                                                                                \
     memcpy(&api.name, &found, sizeof found);
     FIND(objc_getClass)
@@ -125,15 +125,15 @@ typedef struct line {
     size_t length;
 } line;
 
-static void put(line *l, const char *text) {
+static void trace_put(line *l, const char *text) {
     size_t n = strlen(text), left = sizeof l->text - 40 - l->length; /* room for the end of the line */
     if (n > left) n = 0;
     memcpy(l->text + l->length, text, n);
     l->length += n;
 }
 
-static void put_quoted(line *l, const char *text) {
-    put(l, "\"");
+static void trace_put_quoted(line *l, const char *text) {
+    trace_put(l, "\"");
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
         char escaped[8] = {(char)c, 0};
@@ -141,69 +141,69 @@ static void put_quoted(line *l, const char *text) {
             snprintf(escaped, sizeof escaped, "\\%c", c);
         else if (c < 0x20)
             snprintf(escaped, sizeof escaped, "\\u%04x", c);
-        put(l, escaped);
+        trace_put(l, escaped);
     }
-    put(l, "\"");
+    trace_put(l, "\"");
 }
 
-static void put_object(line *l, const void *object, int depth);
+static void trace_put_object(line *l, const void *object, int depth);
 
 /* As a list of keys and values in turn: keys need not be texts. */
-static void put_dictionary(line *l, const void *dictionary, int depth) {
+static void trace_put_dictionary(line *l, const void *dictionary, int depth) {
     const void *keys[DICTIONARY_MOST], *values[DICTIONARY_MOST];
     long count = api.CFDictionaryGetCount(dictionary);
     if (count > DICTIONARY_MOST) {
-        put(l, "\"<a large dictionary>\"");
+        trace_put(l, "\"<a large dictionary>\"");
         return;
     }
     api.CFDictionaryGetKeysAndValues(dictionary, keys, values);
-    put(l, "{\"dictionary\":[");
+    trace_put(l, "{\"dictionary\":[");
     for (long i = 0; i < count; i++) {
-        put(l, i ? "," : "");
-        put_object(l, keys[i], depth + 1);
-        put(l, ",");
-        put_object(l, values[i], depth + 1);
+        trace_put(l, i ? "," : "");
+        trace_put_object(l, keys[i], depth + 1);
+        trace_put(l, ",");
+        trace_put_object(l, values[i], depth + 1);
     }
-    put(l, "]}");
+    trace_put(l, "]}");
 }
 
 /* What an object is: its text, its number, its size, or its class. */
-static void put_object(line *l, const void *object, int depth) {
+static void trace_put_object(line *l, const void *object, int depth) {
     char text[TEXT_MOST + 1], shown[TEXT_MOST + 60];
     int64_t number = 0;
     if (!object) {
-        put(l, "null");
+        trace_put(l, "null");
         return;
     }
     unsigned long type = api.CFGetTypeID(object);
     if (type == api.CFStringGetTypeID()) {
         if (!api.CFStringGetCString(object, text, TEXT_MOST, UTF8)) snprintf(text, sizeof text, "(a long text)");
-        put_quoted(l, text);
+        trace_put_quoted(l, text);
     } else if (type == api.CFNumberGetTypeID() && api.CFNumberGetValue(object, SINT64, &number)) {
         snprintf(shown, sizeof shown, "%lld", (long long)number);
-        put(l, shown);
+        trace_put(l, shown);
     } else if (type == api.CFArrayGetTypeID() && depth < 2) {
         long count = api.CFArrayGetCount(object);
-        put(l, "[");
+        trace_put(l, "[");
         for (long i = 0; i < count && i < 16; i++) {
-            put(l, i ? "," : "");
-            put_object(l, api.CFArrayGetValueAtIndex(object, i), depth + 1);
+            trace_put(l, i ? "," : "");
+            trace_put_object(l, api.CFArrayGetValueAtIndex(object, i), depth + 1);
         }
-        put(l, count > 16 ? ",\"...\"]" : "]");
+        trace_put(l, count > 16 ? ",\"...\"]" : "]");
     } else if (type == api.CFDictionaryGetTypeID() && depth < 2 && api.CFDictionaryGetCount &&
                api.CFDictionaryGetKeysAndValues) {
-        put_dictionary(l, object, depth);
+        trace_put_dictionary(l, object, depth);
     } else {
         const char *name = api.object_getClassName               ? api.object_getClassName(object)
                            : type == api.CFDictionaryGetTypeID() ? "dictionary"
                                                                  : "object";
         snprintf(shown, sizeof shown, "<%.80s %p>", name, object);
-        put_quoted(l, shown);
+        trace_put_quoted(l, shown);
     }
 }
 
 /* The next type of an encoding: its first letter; *at moves behind it and its offset. 0: the end. */
-static char next_type(const char **at) {
+static char trace_next_type(const char **at) {
     const char *p = *at;
     while (*p && strchr("rnNoORV", *p)) p++;
     char c = *p;
@@ -226,10 +226,10 @@ static char next_type(const char **at) {
     return c;
 }
 
-static void put_argument(line *l, char type, uint64_t value) {
+static void trace_put_argument(line *l, char type, uint64_t value) {
     char shown[40];
     switch (type) {
-    case '@': put_object(l, (const void *)(uintptr_t)value, 0); return;
+    case '@': trace_put_object(l, (const void *)(uintptr_t)value, 0); return;
     case 'c':
     case 'C':
     case 'B': snprintf(shown, sizeof shown, "%d", (int)(value & 0xff)); break;
@@ -241,7 +241,7 @@ static void put_argument(line *l, char type, uint64_t value) {
     case 'L': snprintf(shown, sizeof shown, "%llu", (unsigned long long)value); break;
     default: snprintf(shown, sizeof shown, "\"0x%llx\"", (unsigned long long)value); break;
     }
-    put(l, shown);
+    trace_put(l, shown);
 }
 
 /* ---- the log ------------------------------------------------------------------------------------------------------- */
@@ -268,23 +268,23 @@ void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stac
     char head[100];
     snprintf(head, sizeof head, "{\"s\":%lld.%06ld,\"pid\":%d,\"call\":", (long long)now.tv_sec, now.tv_nsec / 1000,
              (int)getpid());
-    put(&l, head);
+    trace_put(&l, head);
     snprintf(head, sizeof head, "%c[%s ", r->level, class_names[r->class]);
     char name[300];
     snprintf(name, sizeof name, "%s%s]", head, r->selector);
-    put_quoted(&l, name);
-    put(&l, ",\"self\":");
-    put_object(&l, (const void *)(uintptr_t)registers[0], 2);
-    put(&l, ",\"arguments\":[");
+    trace_put_quoted(&l, name);
+    trace_put(&l, ",\"self\":");
+    trace_put_object(&l, (const void *)(uintptr_t)registers[0], 2);
+    trace_put(&l, ",\"arguments\":[");
     const char *at = types[stub];
-    next_type(&at); /* the result, self, the selector */
-    next_type(&at);
-    next_type(&at);
+    trace_next_type(&at); /* the result, self, the selector */
+    trace_next_type(&at);
+    trace_next_type(&at);
     for (int i = 2;; i++) {
-        char type = next_type(&at);
+        char type = trace_next_type(&at);
         if (!type || strchr("fdD{(", type)) break; /* none of the rows has those */
-        if (i > 2) put(&l, ",");
-        put_argument(&l, type, i < REGISTERS ? registers[i] : stack[i - REGISTERS]);
+        if (i > 2) trace_put(&l, ",");
+        trace_put_argument(&l, type, i < REGISTERS ? registers[i] : stack[i - REGISTERS]);
     }
     memcpy(l.text + l.length, "]}\n", 4);
     pthread_mutex_lock(&mutex);
@@ -295,7 +295,7 @@ void *trace_enter(uint64_t stub, const uint64_t *registers, const uint64_t *stac
     return originals[stub];
 }
 
-static int replace_methods(void) {
+static int trace_replace_methods(void) {
     int count = 0;
     for (int i = 0; i < (int)ROWS; i++) {
         if (strncmp(class_names[rows[i].class], "_ANE", 4) != 0) continue; /* NSError is everybody's */
@@ -322,12 +322,12 @@ __attribute__((constructor)) static void begin(void) {
     const char *path = getenv("PROPANE_TRACE");
     if (!path || !*path) return;
     busy = true;
-    if (!find_api()) {
+    if (!trace_find_api()) {
         const char *why = dlerror();
         fprintf(stderr, "propane trace: Apple's libraries are not here%s%s\n", why ? ": " : "", why ? why : "");
     } else {
         FILE *log = fopen(path, "ae");
-        int count = log ? replace_methods() : 0;
+        int count = log ? trace_replace_methods() : 0;
         if (!log) fprintf(stderr, "propane trace: %s cannot be written\n", path);
         if (log) fprintf(log, "{\"traced\":%d,\"of\":%d,\"pid\":%d}\n", count, (int)ROWS, (int)getpid());
         if (log) fflush(log);

@@ -29,7 +29,7 @@ enum { WORDS = 24, SHORT = 80, SLOTS = 1024 };
 
 /* ---- columns of ops.def as text ------------------------------------------------------------------------------------- */
 
-#define RULE(x)                                                #x
+#define SHAPE(x)                                               #x
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule,
 static const char *const rule_names[MIL_OP_COUNT] = {
 #include "mil/ops.def"

@@ -31,7 +31,7 @@ typedef struct bench_job {
     double seconds; /* for one point */
 } bench_job;
 
-static void tell_point(const bench_job *j, const char *sweep, const sweep_point *p) {
+static void cmd_bench_tell_point(const bench_job *j, const char *sweep, const sweep_point *p) {
     double us = (double)p->time.median_ns / 1000, best = (double)p->time.best_ns / 1000;
     if (j->json)
         printf("{\"sweep\":\"%s\",\"n\":%lld,\"m\":%lld,\"depth\":%d,\"median_us\":%.3f,\"best_us\":%.3f,\"rounds\":%d,"
@@ -43,14 +43,14 @@ static void tell_point(const bench_job *j, const char *sweep, const sweep_point 
                sweep_gflops(p), sweep_gbs(p), p->time.simulated ? "  simulated" : "");
 }
 
-static void tell_end(const bench_job *j, const char *sweep, const char *why) {
+static void cmd_bench_tell_end(const bench_job *j, const char *sweep, const char *why) {
     if (j->json)
         fprintf(stderr, "propane bench: %s ends: %s\n", sweep, why);
     else
         printf("  ends here: %s\n", why);
 }
 
-static void run_sweep(const bench_job *j, const bench_sweep *s) {
+static void cmd_bench_run_sweep(const bench_job *j, const bench_sweep *s) {
     if (!j->json)
         printf("\n%s: %s\n  %6s %6s %6s %12s %12s %10s %9s\n", s->name, s->about, "n", "m", "depth", "median us",
                "best us", "GFLOP/s", "GB/s");
@@ -59,19 +59,19 @@ static void run_sweep(const bench_job *j, const bench_sweep *s) {
         int64_t n = s->deep ? s->n : s->n << k;
         sweep_point p = {.kind = s->kind, .n = n, .m = s->m ? s->m : n, .depth = s->deep ? 1 << k : 1};
         if (sweep_measure(j->device, &p, (int64_t)(j->seconds * 1e9), &err) != PROPANE_OK) {
-            tell_end(j, s->name, err.text);
+            cmd_bench_tell_end(j, s->name, err.text);
             return;
         }
-        tell_point(j, s->name, &p);
+        cmd_bench_tell_point(j, s->name, &p);
         if ((double)p.time.median_ns / 1e9 > j->seconds && !p.time.simulated) {
-            tell_end(j, s->name, "a run takes longer than --seconds");
+            cmd_bench_tell_end(j, s->name, "a run takes longer than --seconds");
             return;
         }
         if (!cli_flush()) return;
     }
 }
 
-static void run_queue(const bench_job *j) {
+static void cmd_bench_run_queue(const bench_job *j) {
     if (!j->json)
         printf("\nqueue: adds of 4 KB, so many queued at once\n  %9s %14s %14s\n", "in flight", "requests/s",
                "us each");
@@ -80,7 +80,7 @@ static void run_queue(const bench_job *j) {
         double rate = 0;
         bool simulated = false;
         if (sweep_queue(j->device, flight, 256 / flight, &rate, &simulated, &err) != PROPANE_OK) {
-            tell_end(j, "queue", err.text);
+            cmd_bench_tell_end(j, "queue", err.text);
             return;
         }
         if (j->json)
@@ -92,12 +92,12 @@ static void run_queue(const bench_job *j) {
 }
 
 /* How much of a small request is the engine's own, where it tells that. */
-static void run_engine(const bench_job *j) {
+static void cmd_bench_run_engine(const bench_job *j) {
     propane_error err = {0};
     rig_time time;
     if (!j->json) printf("\nengine: an add of 4 KB, by the host's clock and by the engine's own\n");
     if (sweep_engine(j->device, (int64_t)(j->seconds * 1e9), &time, &err) != PROPANE_OK) {
-        tell_end(j, "engine", err.text);
+        cmd_bench_tell_end(j, "engine", err.text);
         return;
     }
     char engine[60] = "null";
@@ -133,8 +133,8 @@ int cmd_bench(int argc, char **argv) {
     cli_catch_signals();
     bool all = strcmp(only, "all") == 0;
     for (int i = 0; i < SWEEPS && !cli_interrupted; i++)
-        if (all || strcmp(only, sweeps[i].name) == 0) run_sweep(&j, &sweeps[i]);
-    if ((all || strcmp(only, "queue") == 0) && !cli_interrupted) run_queue(&j);
-    if ((all || strcmp(only, "engine") == 0) && !cli_interrupted) run_engine(&j);
+        if (all || strcmp(only, sweeps[i].name) == 0) cmd_bench_run_sweep(&j, &sweeps[i]);
+    if ((all || strcmp(only, "queue") == 0) && !cli_interrupted) cmd_bench_run_queue(&j);
+    if ((all || strcmp(only, "engine") == 0) && !cli_interrupted) cmd_bench_run_engine(&j);
     return cli_interrupted ? CLI_INTERRUPTED : CLI_OK;
 }

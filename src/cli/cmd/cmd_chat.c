@@ -34,7 +34,7 @@ typedef struct chat_job {
 
 static volatile sig_atomic_t stop_answer, leave;
 
-static void on_signal(int number) {
+static void cmd_chat_on_signal(int number) {
     if (number == SIGINT)
         stop_answer = 1;
     else
@@ -42,8 +42,8 @@ static void on_signal(int number) {
 }
 
 /* Without SA_RESTART: a signal also ends the waiting for a line. */
-static void catch_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal};
+static void cmd_chat_catch_signals(void) {
+    struct sigaction action = {.sa_handler = cmd_chat_on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -52,7 +52,7 @@ static void catch_signals(void) {
 /* ---- lines ---------------------------------------------------------------------------------------------------------- */
 
 /* A line without its end; one that ends in a backslash goes on in the next. False: there are no more. */
-static bool read_line(const chat_job *j, text *line) {
+static bool cmd_chat_read_line(const chat_job *j, text *line) {
     text_clear(line);
     if (j->terminal) printf("> ");
     (void)cli_flush();
@@ -83,7 +83,7 @@ static bool read_line(const chat_job *j, text *line) {
 
 /* ---- the conversation ------------------------------------------------------------------------------------------------- */
 
-static propane_status say(chat_job *j, const char *role, const char *content, propane_error *err) {
+static propane_status cmd_chat_say(chat_job *j, const char *role, const char *content, propane_error *err) {
     if (j->message_count == j->room) {
         chat_message *more = ARENA_ARRAY(j->arena, j->room + 64, chat_message);
         if (!more) return propane_fail_memory(err, 0);
@@ -97,23 +97,25 @@ static propane_status say(chat_job *j, const char *role, const char *content, pr
     return PROPANE_OK;
 }
 
-static bool has_system(const chat_job *j) { return j->message_count > 0 && strcmp(j->messages[0].role, "system") == 0; }
+static bool cmd_chat_has_system(const chat_job *j) {
+    return j->message_count > 0 && strcmp(j->messages[0].role, "system") == 0;
+}
 
 /* Puts the system's message first, or takes it out (NULL or ""). */
-static propane_status set_system(chat_job *j, const char *content, propane_error *err) {
-    if (has_system(j)) {
+static propane_status cmd_chat_set_system(chat_job *j, const char *content, propane_error *err) {
+    if (cmd_chat_has_system(j)) {
         j->message_count--;
         memmove(j->messages, j->messages + 1, (size_t)j->message_count * sizeof *j->messages);
     }
     if (!content || !*content) return PROPANE_OK;
-    PROPANE_TRY(say(j, "system", content, err));
+    PROPANE_TRY(cmd_chat_say(j, "system", content, err));
     chat_message system = j->messages[j->message_count - 1];
     memmove(j->messages + 1, j->messages, (size_t)(j->message_count - 1) * sizeof *j->messages);
     j->messages[0] = system;
     return PROPANE_OK;
 }
 
-static bool on_step(void *context, const infer_step *step) {
+static bool cmd_chat_on_step(void *context, const infer_step *step) {
     chat_job *j = context;
     const char *shown = step->text;
     size_t length = step->length;
@@ -127,7 +129,7 @@ static bool on_step(void *context, const infer_step *step) {
     return cli_flush() && !stop_answer && !leave;
 }
 
-static void tell_finish(const chat_job *j, const infer_result *result) {
+static void cmd_chat_tell_finish(const chat_job *j, const infer_result *result) {
     if (result->finish == INFER_FINISH_LENGTH)
         fprintf(stderr, "(stopped after %" PRId64 " tokens; --count allows more)\n", result->made);
     else if (result->finish == INFER_FINISH_CONTEXT)
@@ -137,7 +139,7 @@ static void tell_finish(const chat_job *j, const infer_result *result) {
 }
 
 /* The answer to all that was said. A question that does not fit is taken back, with a message. */
-static propane_status answer(chat_job *j, propane_error *err) {
+static propane_status cmd_chat_answer(chat_job *j, propane_error *err) {
     int64_t context = infer_context(j->m.machine), space = j->count < context / 4 ? j->count : context / 4;
     token_list ids = {0};
     int dropped = 0;
@@ -164,40 +166,41 @@ static propane_status answer(chat_job *j, propane_error *err) {
     text_clear(&j->answer);
     j->began = false;
     stop_answer = 0;
-    if (!status) status = infer_complete(j->m.machine, &task, on_step, j, &result, err);
+    if (!status) status = infer_complete(j->m.machine, &task, cmd_chat_on_step, j, &result, err);
     token_list_deinit(&ids);
     j->sampling.seed += 0x9e3779b97f4a7c15u;
     if (status) return status;
     printf("\n");
     (void)cli_flush();
-    tell_finish(j, &result);
+    cmd_chat_tell_finish(j, &result);
     stop_answer = 0;
     if (j->answer.failed) return propane_fail_memory(err, j->answer.capacity);
     const char *said = j->answer.data ? j->answer.data : "";
-    return say(j, "assistant", said + strspn(said, " \n"), err);
+    return cmd_chat_say(j, "assistant", said + strspn(said, " \n"), err);
 }
 
 /* ---- commands ------------------------------------------------------------------------------------------------------- */
 
 /* "/word rest": rest, or NULL if the line is another command. */
-static const char *command_rest(const char *line, const char *word) {
+static const char *cmd_chat_command_rest(const char *line, const char *word) {
     size_t n = strlen(word);
     if (strncmp(line, word, n) != 0 || (line[n] && line[n] != ' ')) return NULL;
     return line + n + strspn(line + n, " ");
 }
 
 /* True: the line was a command; *done: it was the last one. */
-static bool run_command(chat_job *j, const char *line, bool *done, propane_status *status, propane_error *err) {
+static bool cmd_chat_run_command(chat_job *j, const char *line, bool *done, propane_status *status,
+                                 propane_error *err) {
     const char *rest;
     if (line[0] != '/') return false;
-    if ((rest = command_rest(line, "/reset"))) {
-        bool kept = has_system(j);
+    if ((rest = cmd_chat_command_rest(line, "/reset"))) {
+        bool kept = cmd_chat_has_system(j);
         j->message_count = kept;
         fprintf(stderr, "(a new conversation%s)\n", kept ? "; the system's message stays" : "");
-    } else if ((rest = command_rest(line, "/system"))) {
-        *status = set_system(j, rest, err);
+    } else if ((rest = cmd_chat_command_rest(line, "/system"))) {
+        *status = cmd_chat_set_system(j, rest, err);
         if (!*status) fprintf(stderr, *rest ? "(the system's message is set)\n" : "(no system's message)\n");
-    } else if (command_rest(line, "/quit")) {
+    } else if (cmd_chat_command_rest(line, "/quit")) {
         *done = true;
     } else {
         fprintf(stderr,
@@ -207,20 +210,20 @@ static bool run_command(chat_job *j, const char *line, bool *done, propane_statu
     return true;
 }
 
-static propane_status talk(chat_job *j, propane_error *err) {
+static propane_status cmd_chat_talk(chat_job *j, propane_error *err) {
     text line = {0};
     bool done = false;
-    propane_status status = set_system(j, j->system, err);
-    catch_signals();
+    propane_status status = cmd_chat_set_system(j, j->system, err);
+    cmd_chat_catch_signals();
     if (j->terminal)
         fprintf(stderr, "(%s talks in the format '%s'; /help tells what else there is)\n", j->m.model,
                 chat_format_name(j->chat.format.format));
-    while (!status && !done && read_line(j, &line)) {
+    while (!status && !done && cmd_chat_read_line(j, &line)) {
         if (line.failed) {
             status = propane_fail_memory(err, line.capacity);
-        } else if (line.length && !run_command(j, line.data, &done, &status, err)) {
-            status = say(j, "user", line.data, err);
-            if (!status) status = answer(j, err);
+        } else if (line.length && !cmd_chat_run_command(j, line.data, &done, &status, err)) {
+            status = cmd_chat_say(j, "user", line.data, err);
+            if (!status) status = cmd_chat_answer(j, err);
         }
         if (!cli_flush()) break;
     }
@@ -229,7 +232,7 @@ static propane_status talk(chat_job *j, propane_error *err) {
     return status;
 }
 
-static propane_status open_model(chat_job *j, propane_error *err) {
+static propane_status cmd_chat_open_model(chat_job *j, propane_error *err) {
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
     PROPANE_TRY(opened_model_tokenizer(&j->m, err));
@@ -238,7 +241,7 @@ static propane_status open_model(chat_job *j, propane_error *err) {
     return opened_model_start(&j->m, err);
 }
 
-static void release(chat_job *j) {
+static void cmd_chat_release(chat_job *j) {
     opened_model_close(&j->m);
     arena_free(j->arena);
     text_deinit(&j->answer);
@@ -277,8 +280,8 @@ int cmd_chat(int argc, char **argv) {
     j.terminal = cli_is_terminal(STDIN_FILENO) && cli_is_terminal(STDOUT_FILENO);
     propane_error err = {0};
     propane_status status = pool_set_threads((int)j.m.threads, &err);
-    if (status == PROPANE_OK) status = open_model(&j, &err);
-    if (status == PROPANE_OK) status = talk(&j, &err);
-    release(&j);
+    if (status == PROPANE_OK) status = cmd_chat_open_model(&j, &err);
+    if (status == PROPANE_OK) status = cmd_chat_talk(&j, &err);
+    cmd_chat_release(&j);
     return status == PROPANE_OK ? CLI_OK : cli_error("chat", &err);
 }

@@ -12,7 +12,7 @@
 #include "mil/coreml/package.h"
 #include "model/files/store.h"
 
-static int print_json(json_t *root) {
+static int cmd_check_print_json(json_t *root) {
     char *line = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
     json_decref(root);
     if (!line) {
@@ -25,7 +25,7 @@ static int print_json(json_t *root) {
     return CLI_OK;
 }
 
-static int print_text(text *out) {
+static int cmd_check_print_text(text *out) {
     fwrite(out->data, 1, out->length, stdout);
     bool failed = out->failed;
     text_deinit(out);
@@ -33,9 +33,9 @@ static int print_text(text *out) {
     return failed ? cli_error("check", (propane_fail_memory(&err, 0), &err)) : CLI_OK;
 }
 
-static int print_rules(bool json, bool markdown) {
+static int cmd_check_print_rules(bool json, bool markdown) {
     text out = {0};
-    if (json) return print_json(chip_limits_json());
+    if (json) return cmd_check_print_json(chip_limits_json());
     if (markdown) {
         chip_limits_markdown(&out);
     } else {
@@ -45,11 +45,11 @@ static int print_rules(bool json, bool markdown) {
                         l->sentence);
         }
     }
-    return print_text(&out);
+    return cmd_check_print_text(&out);
 }
 
 /* "26" or "26.3" or "15.7.4" -> 2600, 2603, 1507. */
-static bool read_os(const char *given, int *out) {
+static bool cmd_check_read_os(const char *given, int *out) {
     int major = 0, minor = 0, used = 0;
     if (sscanf(given, "%d%n", &major, &used) != 1 || major < 1 || major > 99) return false;
     const char *rest = given + used;
@@ -60,7 +60,7 @@ static bool read_os(const char *given, int *out) {
     return *rest == 0;
 }
 
-static int check(const char *file, const chip_check_options *options, bool json, bool strict) {
+static int cmd_check_check(const char *file, const chip_check_options *options, bool json, bool strict) {
     propane_error err = {0};
     model_form form = MODEL_FORM_DIR;
     if (!text_ends_with(file, ".mil") && !file_is_dir(file) && model_store_form(file, &form, &err) == PROPANE_OK &&
@@ -80,7 +80,7 @@ static int check(const char *file, const chip_check_options *options, bool json,
         return cli_error("check", &err);
     }
     if (json) {
-        code = print_json(chip_report_json(r));
+        code = cmd_check_print_json(chip_report_json(r));
     } else {
         text out = {0};
         chip_report_print(r, &out);
@@ -88,7 +88,7 @@ static int check(const char *file, const chip_check_options *options, bool json,
             text_append(&out,
                         "\nCore ML gives what an engine does not take to the GPU or CPU; the rules tell what keeps "
                         "the whole\nprogram on the engine. --most 1 shows one place for each rule.\n");
-        code = print_text(&out);
+        code = cmd_check_print_text(&out);
     }
     int worst = chip_report_worst(r);
     chip_report_free(r);
@@ -122,14 +122,14 @@ int cmd_check(int argc, char **argv) {
                          "--strict (and, as everywhere, "
                          "wrong use).");
     if (code >= 0) return code;
-    if (rules) return print_rules(json, markdown);
+    if (rules) return cmd_check_print_rules(json, markdown);
     if (!file) return cli_misuse("check", "a FILE is missing");
     const chip *targets[CHIP_COUNT];
     propane_error err = {0};
     chip_check_options options = {.targets = targets, .per_limit = (int)per_limit};
     if (chip_find_list(target, targets, &options.target_count, &err) != PROPANE_OK)
         return cli_misuse("check", "--target: %s", err.text);
-    if (os && !read_os(os, &options.os))
+    if (os && !cmd_check_read_os(os, &options.os))
         return cli_misuse("check", "--os must be a version such as 26 or 15.7, not '%.40s'", os);
-    return check(file, &options, json, strict);
+    return cmd_check_check(file, &options, json, strict);
 }

@@ -20,7 +20,7 @@ static const char *const preferred[] = {"arm64e", "arm64"};
 static const char *const kind_names[] = {
     [MACHO_CLASS] = "class", [MACHO_CATEGORY] = "category", [MACHO_PROTOCOL] = "protocol"};
 
-static void print_text(const macho_entry *e) {
+static void cmd_classes_print_text(const macho_entry *e) {
     if (e->kind == MACHO_CATEGORY)
         printf("category %s (%s)", e->super ? e->super : "?", e->name);
     else
@@ -34,22 +34,22 @@ static void print_text(const macho_entry *e) {
     }
 }
 
-static json_t *text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
+static json_t *cmd_classes_text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
 
-static void print_json(const macho_listing *l, const macho_entry *e) {
+static void cmd_classes_print_json(const macho_listing *l, const macho_entry *e) {
     json_t *o = json_object(), *methods = json_array(), *protocols = json_array();
     json_object_set_new(o, "image", json_string(l->image));
     json_object_set_new(o, "arch", json_string(l->arch));
     json_object_set_new(o, "kind", json_string(kind_names[e->kind]));
     json_object_set_new(o, "name", json_string(e->name));
-    json_object_set_new(o, e->kind == MACHO_CATEGORY ? "of" : "super", text_or_null(e->super));
+    json_object_set_new(o, e->kind == MACHO_CATEGORY ? "of" : "super", cmd_classes_text_or_null(e->super));
     for (int i = 0; i < e->protocol_count; i++) json_array_append_new(protocols, json_string(e->protocols[i]));
     for (int i = 0; i < e->method_count; i++) {
         const macho_method *m = &e->methods[i];
         json_t *row = json_object();
         json_object_set_new(row, "name", json_string(m->name));
         json_object_set_new(row, "class_method", json_boolean(m->of_class));
-        json_object_set_new(row, "types", text_or_null(m->types));
+        json_object_set_new(row, "types", cmd_classes_text_or_null(m->types));
         if (m->optional) json_object_set_new(row, "optional", json_true());
         json_array_append_new(methods, row);
     }
@@ -61,7 +61,8 @@ static void print_json(const macho_listing *l, const macho_entry *e) {
     json_decref(o);
 }
 
-static propane_status choose(const macho_file *f, const char *path, const char *asked, int *out, propane_error *err) {
+static propane_status cmd_classes_choose(const macho_file *f, const char *path, const char *asked, int *out,
+                                         propane_error *err) {
     const char *wanted = asked ? asked : macho_is_cache(f) ? framework : NULL;
     *out = 0;
     for (int i = (int)(sizeof preferred / sizeof preferred[0]) - 1; !wanted && i >= 0; i--)
@@ -78,7 +79,7 @@ typedef struct request {
     bool images, json, driver;
 } request;
 
-static propane_status show(const macho_listing *l, const request *q, propane_error *err) {
+static propane_status cmd_classes_show(const macho_listing *l, const request *q, propane_error *err) {
     int shown = 0;
     if (q->driver) {
         if (classes_driver_print(l, q->json)) return PROPANE_OK;
@@ -91,9 +92,9 @@ static propane_status show(const macho_listing *l, const request *q, propane_err
         bool of_it = e->kind == MACHO_CATEGORY && e->super && q->class_name && strcmp(e->super, q->class_name) == 0;
         if (q->class_name && strcmp(e->name, q->class_name) != 0 && !of_it) continue;
         if (q->json)
-            print_json(l, e);
+            cmd_classes_print_json(l, e);
         else
-            print_text(e);
+            cmd_classes_print_text(e);
         shown++;
     }
     if (q->class_name && !shown)
@@ -102,22 +103,22 @@ static propane_status show(const macho_listing *l, const request *q, propane_err
     return PROPANE_OK;
 }
 
-static propane_status list(const macho_file *f, const request *q, arena *a, propane_error *err) {
+static propane_status cmd_classes_list(const macho_file *f, const request *q, arena *a, propane_error *err) {
     if (q->images) {
         for (int i = 0; i < macho_image_count(f); i++) printf("%s\n", macho_image_name(f, i));
         return PROPANE_OK;
     }
     int index;
     macho_listing l;
-    PROPANE_TRY(choose(f, q->path, q->image, &index, err));
+    PROPANE_TRY(cmd_classes_choose(f, q->path, q->image, &index, err));
     PROPANE_TRY(macho_list(f, index, a, &l, err));
-    return show(&l, q, err);
+    return cmd_classes_show(&l, q, err);
 }
 /* On a Mac: what is there now. */
-static propane_status list_running(const request *q, arena *a, propane_error *err) {
+static propane_status cmd_classes_list_running(const request *q, arena *a, propane_error *err) {
     macho_listing l;
     PROPANE_TRY(running_list(q->image ? q->image : framework_path, NULL, NULL, a, &l, err));
-    return show(&l, q, err);
+    return cmd_classes_show(&l, q, err);
 }
 
 int cmd_classes(int argc, char **argv) {
@@ -146,7 +147,7 @@ int cmd_classes(int argc, char **argv) {
     macho_file *f = NULL;
     arena *a = arena_create();
     propane_status status = !a ? propane_fail_memory(&err, 1) : q.path ? macho_open(q.path, &f, &err) : PROPANE_OK;
-    if (status == PROPANE_OK) status = f ? list(f, &q, a, &err) : list_running(&q, a, &err);
+    if (status == PROPANE_OK) status = f ? cmd_classes_list(f, &q, a, &err) : cmd_classes_list_running(&q, a, &err);
     macho_close(f);
     arena_free(a);
     return status == PROPANE_OK ? CLI_OK : cli_error("classes", &err);

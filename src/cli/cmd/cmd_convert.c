@@ -19,14 +19,14 @@
 #include "model/files/gguf.h"
 #include "model/files/store.h"
 
-static char *folder_of(const char *path);
+static char *cmd_convert_folder_of(const char *path);
 
 /* The module as text; what it takes from a weight file goes along. */
-static propane_status write_mil(mil_module *m, const char *to, mil_dialect dialect, propane_error *err) {
+static propane_status cmd_convert_write_mil(mil_module *m, const char *to, mil_dialect dialect, propane_error *err) {
     text out = {0};
     const mil_print_options options = {.dialect = dialect};
     propane_status status = PROPANE_OK;
-    char *dir = folder_of(to);
+    char *dir = cmd_convert_folder_of(to);
     if (!dir) status = propane_fail_memory(err, strlen(to));
     /* What @model_path stands for moves with the text. */
     if (!status && m->package && (m->blobs || !m->model_dir)) status = mil_write_weights(m, dir, err);
@@ -40,18 +40,19 @@ static propane_status write_mil(mil_module *m, const char *to, mil_dialect diale
 }
 
 /* A program in any form to another one. */
-static propane_status convert_program(const char *from, const char *to, bool package, mil_dialect dialect,
-                                      propane_error *err) {
+static propane_status cmd_convert_program(const char *from, const char *to, bool package, mil_dialect dialect,
+                                          propane_error *err) {
     mil_module *m = NULL;
     PROPANE_TRY(mil_read(from, NULL, &m, err));
-    propane_status status = package ? mil_package_write(m, to, err) : write_mil(m, to, dialect, err);
+    propane_status status = package ? mil_package_write(m, to, err) : cmd_convert_write_mil(m, to, dialect, err);
     if (status == PROPANE_OK && package)
         printf("%s: a Core ML package with %d function%s\n", to, m->function_count, m->function_count == 1 ? "" : "s");
     mil_module_free(m);
     return status;
 }
 
-static void tell_export(const model_weights *w, const model_export_options *o, const char *to, bool package) {
+static void cmd_convert_tell_export(const model_weights *w, const model_export_options *o, const char *to,
+                                    bool package) {
     printf("%s: %" PRId64 " parameters in %s as %s; ", to, w->parameters, o->dtype == MIL_fp16 ? "fp16" : "fp32",
            package ? "a Core ML package" : "MIL text");
     if (o->stateless) {
@@ -64,22 +65,22 @@ static void tell_export(const model_weights *w, const model_export_options *o, c
 }
 
 /* A language model as one program. Text has one shape, the first. */
-static propane_status convert_export(const char *from, const char *adapter, const char *to, bool package,
-                                     mil_dialect dialect, model_export_options *o, propane_error *err) {
+static propane_status cmd_convert_export(const char *from, const char *adapter, const char *to, bool package,
+                                         mil_dialect dialect, model_export_options *o, propane_error *err) {
     model_weights *w = NULL;
     mil_module *m = NULL;
     PROPANE_TRY(run_model(from, adapter, &w, err));
     propane_status status = model_export(w, o, &m, err);
     if (!package) o->length_count = 1;
-    if (!status) status = package ? mil_package_write(m, to, err) : write_mil(m, to, dialect, err);
-    if (!status) tell_export(w, o, to, package);
+    if (!status) status = package ? mil_package_write(m, to, err) : cmd_convert_write_mil(m, to, dialect, err);
+    if (!status) cmd_convert_tell_export(w, o, to, package);
     mil_module_free(m);
     model_weights_free(w);
     return status;
 }
 
 /* "1,64"; false: it is no such list. */
-static bool read_lengths(const char *given, model_export_options *o) {
+static bool cmd_convert_read_lengths(const char *given, model_export_options *o) {
     while (*given && o->length_count < MODEL_EXPORT_LENGTHS) {
         char *end = NULL;
         const long long n = strtoll(given, &end, 10);
@@ -91,7 +92,7 @@ static bool read_lengths(const char *given, model_export_options *o) {
 }
 
 /* The folder of a file's path; mem_free it. */
-static char *folder_of(const char *path) {
+static char *cmd_convert_folder_of(const char *path) {
     char *dir = mem_copy_string(path);
     char *slash = dir ? strrchr(dir, '/') : NULL;
     if (slash) slash[slash == dir] = 0;
@@ -99,7 +100,7 @@ static char *folder_of(const char *path) {
     return dir;
 }
 
-static model_form form_of(const char *to) {
+static model_form cmd_convert_form_of(const char *to) {
     return text_ends_with(to, ".bin")           ? MODEL_FORM_LLAMA2C
            : text_ends_with(to, ".safetensors") ? MODEL_FORM_SAFETENSORS
            : text_ends_with(to, ".gguf")        ? MODEL_FORM_GGUF
@@ -107,7 +108,7 @@ static model_form form_of(const char *to) {
 }
 
 /* A file of the source folder into the new one, as it is; missing: nothing. */
-static propane_status copy_file(const char *from, const char *to, const char *name, propane_error *err) {
+static propane_status cmd_convert_copy_file(const char *from, const char *to, const char *name, propane_error *err) {
     char *source = run_path(from, name), *target = run_path(to, name), *data = NULL;
     size_t length = 0;
     propane_status status = source && target ? PROPANE_OK : propane_fail_memory(err, 0);
@@ -122,8 +123,8 @@ static propane_status copy_file(const char *from, const char *to, const char *na
 }
 
 /* Hugging Face's files are copied as they are; of Propane's own tokenizer they are made. */
-static propane_status export_tokenizer(const char *from, const char *to, const char *given, const tokenizer *t,
-                                       int64_t longest, propane_error *err) {
+static propane_status cmd_convert_export_tokenizer(const char *from, const char *to, const char *given,
+                                                   const tokenizer *t, int64_t longest, propane_error *err) {
     static const char *const names[] = {"tokenizer.json",      "tokenizer_config.json",  "special_tokens_map.json",
                                         "chat_template.jinja", "generation_config.json", RUN_TOKENIZER};
     char *own = run_path(from, "tokenizer.json");
@@ -131,14 +132,15 @@ static propane_status export_tokenizer(const char *from, const char *to, const c
     mem_free(own);
     propane_status status = ready ? PROPANE_OK : tokenizer_export(t, to, longest, err);
     for (int i = ready ? 0 : 5; status == PROPANE_OK && !given && file_is_dir(from) && i < 6; i++)
-        status = copy_file(from, to, names[i], err);
+        status = cmd_convert_copy_file(from, to, names[i], err);
     return status;
 }
 
 /* A vocabulary that the form cannot say is no reason to refuse the weights. */
-static propane_status write_model(const model_weights *w, const tokenizer *t, const char *from, const char *to,
-                                  const char *given, const char *dtype, propane_error *err) {
-    model_form form = form_of(to);
+static propane_status cmd_convert_write_model(const model_weights *w, const tokenizer *t, const char *from,
+                                              const char *to, const char *given, const char *dtype,
+                                              propane_error *err) {
+    model_form form = cmd_convert_form_of(to);
     propane_error why = {0};
     safetensors_dtype type = strcmp(dtype, "f32") == 0 ? ST_F32 : strcmp(dtype, "f16") == 0 ? ST_F16 : ST_BF16;
     if (form != MODEL_FORM_GGUF) PROPANE_TRY(model_store_write(w, to, form, type, err));
@@ -153,15 +155,16 @@ static propane_status write_model(const model_weights *w, const tokenizer *t, co
         if (status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
         PROPANE_TRY(gguf_write_model(w, NULL, to, of, err));
     } else if (form == MODEL_FORM_DIR && t) {
-        propane_status status = export_tokenizer(from, to, given, t, w->config.max_position_embeddings, &why);
+        propane_status status =
+            cmd_convert_export_tokenizer(from, to, given, t, w->config.max_position_embeddings, &why);
         if (status != PROPANE_OK && status != PROPANE_ERR_UNSUPPORTED) return propane_fail(err, status, "%s", why.text);
     }
     if (why.text[0]) fprintf(stderr, "propane convert: the vocabulary is left out: %s\n", why.text);
     return PROPANE_OK;
 }
 
-static propane_status convert_model(const char *from, const char *adapter, const char *to, const char *given,
-                                    const char *dtype, propane_error *err) {
+static propane_status cmd_convert_model(const char *from, const char *adapter, const char *to, const char *given,
+                                        const char *dtype, propane_error *err) {
     static const char *const told[] = {"config.json and model.safetensors", "one safetensors file",
                                        "llama2.c version 0", "GGUF version 3"};
     model_weights *w = NULL;
@@ -176,11 +179,11 @@ static propane_status convert_model(const char *from, const char *adapter, const
             fprintf(stderr, "propane convert: the vocabulary is left out: %s\n", none.text);
     }
     if (status == PROPANE_OK && given) status = run_vocabulary(from, w->config.vocab_size, t, err);
-    if (status == PROPANE_OK) status = write_model(w, t, from, to, given, dtype, err);
+    if (status == PROPANE_OK) status = cmd_convert_write_model(w, t, from, to, given, dtype, err);
     if (status == PROPANE_OK) {
         char name[8] = {0};
         for (int i = 0; dtype[i] && i < 7; i++) name[i] = (char)toupper((unsigned char)dtype[i]);
-        printf("%s: %" PRId64 " parameters as %s, %s\n", to, w->parameters, name, told[form_of(to)]);
+        printf("%s: %" PRId64 " parameters as %s, %s\n", to, w->parameters, name, told[cmd_convert_form_of(to)]);
     }
     tokenizer_free(t);
     model_weights_free(w);
@@ -188,7 +191,7 @@ static propane_status convert_model(const char *from, const char *adapter, const
 }
 
 /* Forms that people ask for and Propane does not write: without this they would get a folder of that name. */
-static const char *foreign_form(const char *to) {
+static const char *cmd_convert_foreign_form(const char *to) {
     static const char *const ends[] = {".pt", ".pth",  ".onnx", ".npz",     ".npy",     ".ckpt",
                                        ".h5", ".json", ".txt",  ".mlmodel", ".mlmodelc"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
@@ -203,18 +206,20 @@ typedef struct convert_job {
 } convert_job;
 
 /* -1: nothing is wrong with how it was asked for. */
-static int check_use(convert_job *j, bool mil, bool package, bool exports) {
+static int cmd_convert_check_use(convert_job *j, bool mil, bool package, bool exports) {
     const bool program = mil || package;
-    if (foreign_form(j->to))
-        return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", j->to, foreign_form(j->to));
+    if (cmd_convert_foreign_form(j->to))
+        return cli_misuse("convert", "%s: Propane does not write %s; see OUT in the help", j->to,
+                          cmd_convert_foreign_form(j->to));
     if (program && !exports && j->dtype_given)
         return cli_misuse("convert", "--dtype is for weights; %s will be %s", j->to, mil ? "MIL text" : "a package");
     if (!mil && j->dialect_given) return cli_misuse("convert", "--dialect is for MIL text; %s will be a model", j->to);
-    if (!program && j->dtype[0] == 'q' && form_of(j->to) != MODEL_FORM_GGUF)
+    if (!program && j->dtype[0] == 'q' && cmd_convert_form_of(j->to) != MODEL_FORM_GGUF)
         return cli_misuse("convert", "--dtype %s is for GGUF files; %s is none", j->dtype, j->to);
     if (exports && j->dtype_given && strcmp(j->dtype, "f16") != 0 && strcmp(j->dtype, "f32") != 0)
         return cli_misuse("convert", "--dtype %s: a program's weights are f16 or f32", j->dtype);
-    if (j->vocabulary && (program || (form_of(j->to) != MODEL_FORM_GGUF && form_of(j->to) != MODEL_FORM_DIR)))
+    if (j->vocabulary &&
+        (program || (cmd_convert_form_of(j->to) != MODEL_FORM_GGUF && cmd_convert_form_of(j->to) != MODEL_FORM_DIR)))
         return cli_misuse("convert", "--tokenizer is for folders and GGUF files; %s holds no vocabulary", j->to);
     if (program && !exports && j->adapter)
         return cli_misuse("convert", "--merge is for models; %s will be %s", j->to, mil ? "MIL text" : "a package");
@@ -223,7 +228,7 @@ static int check_use(convert_job *j, bool mil, bool package, bool exports) {
                           "--context, --tokens and --stateless are for models that become a .mlpackage or .mil");
     if (j->stateless_given && (j->context_given || j->tokens))
         return cli_misuse("convert", "--stateless has no cache: --context and --tokens have no meaning with it");
-    if (j->tokens && !read_lengths(j->tokens, &j->exported))
+    if (j->tokens && !cmd_convert_read_lengths(j->tokens, &j->exported))
         return cli_misuse("convert", "--tokens: '%.60s' is not a list of up to %d numbers, like 1,64", j->tokens,
                           MODEL_EXPORT_LENGTHS);
     if (!mil && file_same(j->from, j->to))
@@ -269,12 +274,12 @@ int cmd_convert(int argc, char **argv) {
         if (file_map_open(j.from, &map, &err) != PROPANE_OK) return cli_error("convert", &err);
         file_map_close(&map);
     }
-    code = check_use(&j, mil, package, exports);
+    code = cmd_convert_check_use(&j, mil, package, exports);
     if (code >= 0) return code;
     const mil_dialect dialect = strcmp(j.dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL;
     j.exported.dtype = j.dtype_given && strcmp(j.dtype, "f32") == 0 ? MIL_fp32 : MIL_fp16;
-    propane_status status = exports ? convert_export(j.from, j.adapter, j.to, package, dialect, &j.exported, &err)
-                            : mil || package ? convert_program(j.from, j.to, package, dialect, &err)
-                                             : convert_model(j.from, j.adapter, j.to, j.vocabulary, j.dtype, &err);
+    propane_status status = exports ? cmd_convert_export(j.from, j.adapter, j.to, package, dialect, &j.exported, &err)
+                            : mil || package ? cmd_convert_program(j.from, j.to, package, dialect, &err)
+                                             : cmd_convert_model(j.from, j.adapter, j.to, j.vocabulary, j.dtype, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("convert", &err);
 }

@@ -10,7 +10,7 @@
 #include "cli/device_lab/selftest.h"
 #include "drivers/ane/objc_runtime.h"
 
-static int list_symbols(void) {
+static int cmd_devices_list_symbols(void) {
     text t = {0};
     ane_api_list(&t);
     if (t.data) fputs(t.data, stdout);
@@ -19,7 +19,7 @@ static int list_symbols(void) {
 }
 
 /* What is offered but not certain to work, tried in processes of their own: an answer may be a crash. */
-static void list_trials(void) {
+static void cmd_devices_list_trials(void) {
     static const struct {
         const char *title, *id;
     } trials[] = {{"evaluation", "ways"},
@@ -38,7 +38,7 @@ static void list_trials(void) {
     }
 }
 
-static int list_devices(void) {
+static int cmd_devices_list_devices(void) {
     for (int i = 0; i < propane_driver_count(); i++) {
         propane_error why = {0};
         propane_status status = propane_driver_probe(i, &why);
@@ -49,7 +49,7 @@ static int list_devices(void) {
             cli_wrap(why.text, 12, 12, cli_width());
         }
         printf("\n");
-        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "ane") == 0) list_trials();
+        if (status == PROPANE_OK && strcmp(propane_driver_name(i), "ane") == 0) cmd_devices_list_trials();
     }
     return CLI_OK;
 }
@@ -72,7 +72,7 @@ int cmd_devices(int argc, char **argv) {
                           device_given ? "--device"
                           : only_given ? "--only"
                                        : "--output");
-    if (symbols) return list_symbols();
+    if (symbols) return cmd_devices_list_symbols();
     if (probe) return only ? probe_ask(device, only) : probe_all(device, output);
-    return list_devices();
+    return cmd_devices_list_devices();
 }

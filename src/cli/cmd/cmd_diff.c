@@ -37,25 +37,25 @@ typedef struct diff_job {
     int row_count;
 } diff_job;
 
-static double relative(const row *r) {
+static double cmd_diff_relative(const row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
 }
 
 /* The op that makes a value; results stand in the order of the program. */
-static const mil_op *maker(const mil_function *f, const char *name) {
+static const mil_op *cmd_diff_maker(const mil_function *f, const char *name) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->result_count; i++)
             if (strcmp(op->results[i]->name, name) == 0) return op;
     return NULL;
 }
 
-static int find_output(const session *s, const char *name) {
+static int cmd_diff_find_output(const session *s, const char *name) {
     for (int i = 0; i < s->outputs; i++)
         if (strcmp(s->bindings[s->inputs + i].name, name) == 0) return i;
     return -1;
 }
 
-static void compare(const float *a, const float *b, int64_t count, row *out) {
+static void cmd_diff_compare(const float *a, const float *b, int64_t count, row *out) {
     double sum = 0;
     out->count = count;
     for (int64_t i = 0; i < count; i++) {
@@ -69,18 +69,18 @@ static void compare(const float *a, const float *b, int64_t count, row *out) {
     out->mean = count ? sum / (double)count : 0;
 }
 
-static propane_status add_row(diff_job *j, session *a, int at, session *b, propane_error *err) {
+static propane_status cmd_diff_add_row(diff_job *j, session *a, int at, session *b, propane_error *err) {
     const propane_io *left = NULL, *right = NULL;
     float *x = NULL, *y = NULL;
     int64_t n = 0, m = 0;
-    const int other = find_output(b, a->bindings[a->inputs + at].name);
+    const int other = cmd_diff_find_output(b, a->bindings[a->inputs + at].name);
     if (other < 0) return PROPANE_OK;
     PROPANE_TRY(session_output(a, at, &left, &x, &n, err));
     propane_status status = session_output(b, other, &right, &y, &m, err);
     if (!status && n == m) {
         row *r = &j->rows[j->row_count++];
-        *r = (row){.name = left->name, .op = maker(a->function, left->name)};
-        compare(x, y, n, r);
+        *r = (row){.name = left->name, .op = cmd_diff_maker(a->function, left->name)};
+        cmd_diff_compare(x, y, n, r);
     }
     mem_free(x);
     if (!status) mem_free(y);
@@ -88,45 +88,45 @@ static propane_status add_row(diff_job *j, session *a, int at, session *b, propa
 }
 
 /* In the order of A's program; outputs come first in the list of results, so the order is made here. */
-static propane_status compare_all(diff_job *j, session *a, session *b, propane_error *err) {
+static propane_status cmd_diff_compare_all(diff_job *j, session *a, session *b, propane_error *err) {
     j->rows = mem_array((size_t)a->outputs + 1, sizeof *j->rows);
     if (!j->rows) return propane_fail_memory(err, 0);
     for (const mil_op *op = a->function->first; op; op = op->next)
         for (int i = 0; i < op->result_count; i++) {
-            const int at = find_output(a, op->results[i]->name);
-            if (at >= 0) PROPANE_TRY(add_row(j, a, at, b, err));
+            const int at = cmd_diff_find_output(a, op->results[i]->name);
+            if (at >= 0) PROPANE_TRY(cmd_diff_add_row(j, a, at, b, err));
         }
     return PROPANE_OK;
 }
 
-static void print_row(const row *r) {
+static void cmd_diff_print_row(const row *r) {
     printf("%-40.40s %-24.24s %12.4g %12.4g %12.4g %10.2e\n", r->name, r->op ? r->op->info->name : "", r->largest,
-           r->mean, r->scale, relative(r));
+           r->mean, r->scale, cmd_diff_relative(r));
 }
 
-static int report(const diff_job *j) {
+static int cmd_diff_report(const diff_job *j) {
     const row *first = NULL, *worst = NULL;
     for (int i = 0; i < j->row_count; i++) {
         const row *r = &j->rows[i];
-        if (!first && relative(r) > j->tolerance) first = r;
-        if (!worst || relative(r) > relative(worst)) worst = r;
+        if (!first && cmd_diff_relative(r) > j->tolerance) first = r;
+        if (!worst || cmd_diff_relative(r) > cmd_diff_relative(worst)) worst = r;
     }
     if (j->all || first)
         printf("%-40s %-24s %12s %12s %12s %10s\n", "value", "operation", "largest", "mean", "of", "relative");
     for (int i = 0; i < j->row_count; i++)
-        if (j->all || &j->rows[i] == first) print_row(&j->rows[i]);
-    if (!j->all && first && worst != first) print_row(worst);
-    printf("%d values compared; the largest relative difference is %.3g (%s)\n", j->row_count, relative(worst),
+        if (j->all || &j->rows[i] == first) cmd_diff_print_row(&j->rows[i]);
+    if (!j->all && first && worst != first) cmd_diff_print_row(worst);
+    printf("%d values compared; the largest relative difference is %.3g (%s)\n", j->row_count, cmd_diff_relative(worst),
            worst->name);
     if (first)
         printf("they part at %s '%s': %.3g, more than %.3g\n", first->op ? first->op->info->name : "value", first->name,
-               relative(first), j->tolerance);
+               cmd_diff_relative(first), j->tolerance);
     else
         printf("nothing differs by more than %.3g\n", j->tolerance);
     return first ? CLI_FAILED : CLI_OK;
 }
 
-static propane_status run_both(diff_job *j, session *a, session *b, propane_error *err) {
+static propane_status cmd_diff_run_both(diff_job *j, session *a, session *b, propane_error *err) {
     int64_t ns;
     for (int i = 0; i < j->input_list.count; i++)
         PROPANE_TRY(session_inputs_add(&j->given, j->input_list.items[i], err));
@@ -140,7 +140,7 @@ static propane_status run_both(diff_job *j, session *a, session *b, propane_erro
     PROPANE_TRY(session_fill(b, &j->given, j->seed, err));
     PROPANE_TRY(session_run(a, &ns, err));
     PROPANE_TRY(session_run(b, &ns, err));
-    PROPANE_TRY(compare_all(j, a, b, err));
+    PROPANE_TRY(cmd_diff_compare_all(j, a, b, err));
     if (j->row_count) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s and %s have no value of one name and size", j->a,
                         j->b ? j->b : j->a);
@@ -178,8 +178,8 @@ int cmd_diff(int argc, char **argv) {
     propane_error err = {0};
     session a = {0}, b = {0};
     j.right.function = j.left.function;
-    propane_status status = run_both(&j, &a, &b, &err);
-    code = status == PROPANE_OK ? report(&j) : cli_error("diff", &err);
+    propane_status status = cmd_diff_run_both(&j, &a, &b, &err);
+    code = status == PROPANE_OK ? cmd_diff_report(&j) : cli_error("diff", &err);
     mem_free(j.rows);
     session_close(&a);
     session_close(&b);

@@ -19,13 +19,13 @@
 
 /* ---- published points -------------------------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b) {
+static int cmd_estimate_by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
 /* Between the values, as numpy does it. */
-static double quantile(double *sorted, int count, double q) {
+static double cmd_estimate_quantile(double *sorted, int count, double q) {
     if (!count) return 0;
     double at = q * (count - 1);
     int low = (int)at;
@@ -40,8 +40,8 @@ typedef struct tally {
 
 #define MAX_GROUPS 128
 
-static propane_status count_in(tally *groups, int *used, const char *name, double error, int room, arena *a,
-                               propane_error *err) {
+static propane_status cmd_estimate_count_in(tally *groups, int *used, const char *name, double error, int room,
+                                            arena *a, propane_error *err) {
     int g = 0;
     while (g < *used && strcmp(groups[g].name, name) != 0) g++;
     if (g == MAX_GROUPS) return PROPANE_OK;
@@ -60,34 +60,34 @@ typedef struct judged {
     int fitted; /* points that the model was fitted to, or their like */
 } judged;
 
-static propane_status judge(const cost_point *points, int count, arena *a, judged *j, propane_error *err) {
+static propane_status cmd_estimate_judge(const cost_point *points, int count, arena *a, judged *j, propane_error *err) {
     for (int i = 0; i < count; i++) {
         const cost_point *p = &points[i];
         if (!p->covered) {
             j->uncovered++;
-            PROPANE_TRY(count_in(j->reasons, &j->reason_count, p->reason, 0, count, a, err));
+            PROPANE_TRY(cmd_estimate_count_in(j->reasons, &j->reason_count, p->reason, 0, count, a, err));
             continue;
         }
         double error = fabs(p->time.ms / p->published_ms - 1);
         j->fitted += p->time.similarity > 0.999;
-        PROPANE_TRY(count_in(&j->all, &j->one, "all", error, count, a, err));
-        PROPANE_TRY(count_in(j->chips, &j->chip_count, p->chip, error, count, a, err));
-        PROPANE_TRY(count_in(j->kinds, &j->kind_count, p->workload, error, count, a, err));
+        PROPANE_TRY(cmd_estimate_count_in(&j->all, &j->one, "all", error, count, a, err));
+        PROPANE_TRY(cmd_estimate_count_in(j->chips, &j->chip_count, p->chip, error, count, a, err));
+        PROPANE_TRY(cmd_estimate_count_in(j->kinds, &j->kind_count, p->workload, error, count, a, err));
     }
     for (int i = 0; i < j->chip_count; i++)
-        qsort(j->chips[i].errors, (size_t)j->chips[i].count, sizeof(double), by_value);
+        qsort(j->chips[i].errors, (size_t)j->chips[i].count, sizeof(double), cmd_estimate_by_value);
     for (int i = 0; i < j->kind_count; i++)
-        qsort(j->kinds[i].errors, (size_t)j->kinds[i].count, sizeof(double), by_value);
-    qsort(j->all.errors, (size_t)j->all.count, sizeof(double), by_value);
+        qsort(j->kinds[i].errors, (size_t)j->kinds[i].count, sizeof(double), cmd_estimate_by_value);
+    qsort(j->all.errors, (size_t)j->all.count, sizeof(double), cmd_estimate_by_value);
     return PROPANE_OK;
 }
 
-static json_t *json_group(const tally *t) {
-    return json_pack("{s:i, s:f, s:f}", "count", t->count, "median", quantile(t->errors, t->count, 0.5), "p90",
-                     quantile(t->errors, t->count, 0.9));
+static json_t *cmd_estimate_json_group(const tally *t) {
+    return json_pack("{s:i, s:f, s:f}", "count", t->count, "median", cmd_estimate_quantile(t->errors, t->count, 0.5),
+                     "p90", cmd_estimate_quantile(t->errors, t->count, 0.9));
 }
 
-static void print_json(json_t *root) {
+static void cmd_estimate_print_json(json_t *root) {
     json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     printf("\n");
     json_decref(root);
@@ -95,28 +95,28 @@ static void print_json(json_t *root) {
 
 /* ---- published training steps ------------------------------------------------------------------------------------------ */
 
-static json_t *json_parts(const cost_step *s) {
+static json_t *cmd_estimate_json_parts(const cost_step *s) {
     return json_pack("{s:f, s:f, s:f, s:f, s:f}", "engine_ms", s->engine_ms, "staging_ms", s->staging_ms,
                      "elementwise_ms", s->elementwise_ms, "products_ms", s->gemm_ms, "update_ms", s->update_ms);
 }
 
-static json_t *steps_json(const cost_point *points, int count) {
+static json_t *cmd_estimate_steps_json(const cost_point *points, int count) {
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
         const cost_point *p = &points[i];
         cost_step_point s;
         if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
-        json_array_append_new(list, s.covered
-                                        ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip", s.chip,
-                                                    "style", cost_style_name(s.style), "predicted_ms", s.step.ms,
-                                                    "published_ms", s.published_ms, "relative_error",
-                                                    fabs(s.step.ms / s.published_ms - 1), "parts", json_parts(&s.step))
-                                        : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
+        json_array_append_new(list, s.covered ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip",
+                                                          s.chip, "style", cost_style_name(s.style), "predicted_ms",
+                                                          s.step.ms, "published_ms", s.published_ms, "relative_error",
+                                                          fabs(s.step.ms / s.published_ms - 1), "parts",
+                                                          cmd_estimate_json_parts(&s.step))
+                                              : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
     }
     return list;
 }
 
-static void print_steps(const cost_point *points, int count) {
+static void cmd_estimate_print_steps(const cost_point *points, int count) {
     int covered = 0, far = 0, rows = 0;
     for (int i = 0; i < count; i++) {
         const cost_point *p = &points[i];
@@ -137,7 +137,7 @@ static void print_steps(const cost_point *points, int count) {
         printf("%d of %d published steps are covered, %d of them are off by more than 25 %%\n", covered, rows, far);
 }
 
-static void points_json(const char *path, const cost_point *points, int count, const judged *j) {
+static void cmd_estimate_points_json(const char *path, const cost_point *points, int count, const judged *j) {
     json_t *list = json_array(), *missing = json_array(), *chips = json_object(), *kinds = json_object(),
            *reasons = json_object();
     for (int i = 0; i < count; i++) {
@@ -152,49 +152,52 @@ static void points_json(const char *path, const cost_point *points, int count, c
         else
             json_array_append_new(missing, json_pack("{s:s, s:s}", "id", p->id, "reason", p->reason));
     }
-    for (int i = 0; i < j->chip_count; i++) json_object_set_new(chips, j->chips[i].name, json_group(&j->chips[i]));
-    for (int i = 0; i < j->kind_count; i++) json_object_set_new(kinds, j->kinds[i].name, json_group(&j->kinds[i]));
+    for (int i = 0; i < j->chip_count; i++)
+        json_object_set_new(chips, j->chips[i].name, cmd_estimate_json_group(&j->chips[i]));
+    for (int i = 0; i < j->kind_count; i++)
+        json_object_set_new(kinds, j->kinds[i].name, cmd_estimate_json_group(&j->kinds[i]));
     for (int i = 0; i < j->reason_count; i++)
         json_object_set_new(reasons, j->reasons[i].name, json_integer(j->reasons[i].count));
-    print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind",
-                         "estimated", "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "fitted",
-                         j->fitted, "median_relative_error", quantile(j->all.errors, j->all.count, 0.5),
-                         "p90_relative_error", quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips,
-                         "by_workload", kinds, "not_covered_reasons", reasons, "points", list, "uncovered", missing,
-                         "training_steps", steps_json(points, count)));
+    cmd_estimate_print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file",
+                                      path, "kind", "estimated", "rows", count, "covered", j->all.count, "not_covered",
+                                      j->uncovered, "fitted", j->fitted, "median_relative_error",
+                                      cmd_estimate_quantile(j->all.errors, j->all.count, 0.5), "p90_relative_error",
+                                      cmd_estimate_quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips,
+                                      "by_workload", kinds, "not_covered_reasons", reasons, "points", list, "uncovered",
+                                      missing, "training_steps", cmd_estimate_steps_json(points, count)));
 }
 
-static void print_group(const char *title, const tally *groups, int count) {
+static void cmd_estimate_print_group(const char *title, const tally *groups, int count) {
     printf("\n%-34s %6s %9s %9s\n", title, "rows", "median", "90th");
     for (int i = 0; i < count; i++)
         printf("%-34s %6d %7.1f %% %7.1f %%\n", groups[i].name, groups[i].count,
-               100 * quantile(groups[i].errors, groups[i].count, 0.5),
-               100 * quantile(groups[i].errors, groups[i].count, 0.9));
+               100 * cmd_estimate_quantile(groups[i].errors, groups[i].count, 0.5),
+               100 * cmd_estimate_quantile(groups[i].errors, groups[i].count, 0.9));
 }
 
-static void print_points(const char *path, const cost_point *points, int count, const judged *j) {
+static void cmd_estimate_print_points(const char *path, const cost_point *points, int count, const judged *j) {
     printf("%-34s %-10s %-11s %11s %11s %8s\n", "id", "chip", "workload", "estimated", "published", "error");
     for (int i = 0; i < count; i++)
         if (points[i].covered)
             printf("%-34.34s %-10.10s %-11s %8.4f ms %8.4f ms %+6.1f %%\n", points[i].id, points[i].chip,
                    points[i].workload, points[i].time.ms, points[i].published_ms,
                    100 * (points[i].time.ms / points[i].published_ms - 1));
-    print_group("chip", j->chips, j->chip_count);
-    print_group("workload", j->kinds, j->kind_count);
+    cmd_estimate_print_group("chip", j->chips, j->chip_count);
+    cmd_estimate_print_group("workload", j->kinds, j->kind_count);
     printf("\nnot covered, and why\n");
     for (int i = 0; i < j->reason_count; i++) printf("%6d  %s\n", j->reasons[i].count, j->reasons[i].name);
-    print_steps(points, count);
+    cmd_estimate_print_steps(points, count);
     printf(
         "\n%s: %d rows, %d covered, %d not; relative error of the estimates: median %.1f %%, 90th percentile %.1f %%\n",
-        path, count, j->all.count, j->uncovered, 100 * quantile(j->all.errors, j->all.count, 0.5),
-        100 * quantile(j->all.errors, j->all.count, 0.9));
+        path, count, j->all.count, j->uncovered, 100 * cmd_estimate_quantile(j->all.errors, j->all.count, 0.5),
+        100 * cmd_estimate_quantile(j->all.errors, j->all.count, 0.9));
     if (j->fitted)
         printf("%d of them are points that the model was fitted to or just like one: their errors say little; "
                "bench/cross_validate.sh tells those of points held out\n",
                j->fitted);
 }
 
-static propane_status estimate_points(const char *path, bool json, propane_error *err) {
+static propane_status cmd_estimate_points(const char *path, bool json, propane_error *err) {
     char *table = NULL;
     size_t length = 0;
     cost_point *points = NULL;
@@ -204,9 +207,9 @@ static propane_status estimate_points(const char *path, bool json, propane_error
     arena *a = arena_create();
     propane_status status =
         a ? cost_points_read(table, length, path, a, &points, &count, err) : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK) status = judge(points, count, a, &j, err);
-    if (status == PROPANE_OK && json) points_json(path, points, count, &j);
-    if (status == PROPANE_OK && !json) print_points(path, points, count, &j);
+    if (status == PROPANE_OK) status = cmd_estimate_judge(points, count, a, &j, err);
+    if (status == PROPANE_OK && json) cmd_estimate_points_json(path, points, count, &j);
+    if (status == PROPANE_OK && !json) cmd_estimate_print_points(path, points, count, &j);
     arena_free(a);
     mem_free(table);
     return status;
@@ -214,7 +217,7 @@ static propane_status estimate_points(const char *path, bool json, propane_error
 
 /* ---- programs ------------------------------------------------------------------------------------------------------------ */
 
-static void print_function(const chip *c, const cost_program *p, bool per_op) {
+static void cmd_estimate_print_function(const chip *c, const cost_program *p, bool per_op) {
     if (per_op) {
         printf("\n%-8s %-22s %-20s %10s %10s %10s %9s  %s\n", c->title, "value", "op", "us", "MFLOP", "KB", "uJ",
                "bound by");
@@ -233,7 +236,7 @@ static void print_function(const chip *c, const cost_program *p, bool per_op) {
            p->weight_bytes / 1e6, 100 * p->utilisation, p->energy_mj, cost_compile_ms(c, p->weight_bytes));
 }
 
-static json_t *function_json(const chip *c, const cost_program *p) {
+static json_t *cmd_estimate_function_json(const chip *c, const cost_program *p) {
     json_t *ops = json_array();
     for (int i = 0; i < p->op_count; i++) {
         const cost_op *o = &p->ops[i];
@@ -248,8 +251,8 @@ static json_t *function_json(const chip *c, const cost_program *p) {
                      p->energy_mj, "compiles", 1, "compile_ms", cost_compile_ms(c, p->weight_bytes), "ops", ops);
 }
 
-static propane_status estimate_program(const char *path, const chip *const *chips, int chip_count, cost_path through,
-                                       bool json, bool per_op, propane_error *err) {
+static propane_status cmd_estimate_program(const char *path, const chip *const *chips, int chip_count,
+                                           cost_path through, bool json, bool per_op, propane_error *err) {
     mil_module *m = NULL;
     PROPANE_TRY(mil_read(path, NULL, &m, err));
     arena *a = arena_create();
@@ -262,12 +265,12 @@ static propane_status estimate_program(const char *path, const chip *const *chip
             status = cost_function(chips[i], through, f, a, &p, err);
             if (status != PROPANE_OK) break;
             if (json)
-                json_array_append_new(list, function_json(chips[i], &p));
+                json_array_append_new(list, cmd_estimate_function_json(chips[i], &p));
             else
-                print_function(chips[i], &p, per_op);
+                cmd_estimate_print_function(chips[i], &p, per_op);
         }
     if (json && status == PROPANE_OK)
-        print_json(list);
+        cmd_estimate_print_json(list);
     else
         json_decref(list);
     arena_free(a);
@@ -313,10 +316,10 @@ int cmd_estimate(int argc, char **argv) {
     while (path + 1 < COST_PATH_COUNT && strcmp(cost_path_name((cost_path)path), through) != 0) path++;
     if (status != PROPANE_OK) return cli_error("estimate", &err);
     if (points)
-        status = estimate_points(points, json, &err);
+        status = cmd_estimate_points(points, json, &err);
     else if (estimate_is_model(file))
         status = estimate_model(file, chips, count, &model, &err);
     else
-        status = estimate_program(file, chips, count, (cost_path)path, json, model.per_op, &err);
+        status = cmd_estimate_program(file, chips, count, (cost_path)path, json, model.per_op, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("estimate", &err);
 }

@@ -32,7 +32,7 @@ typedef struct eval_job {
 } eval_job;
 
 /* The ids of a file of 'propane tokenize'. */
-static propane_status take_tokens(eval_job *j, const char *data, size_t length, propane_error *err) {
+static propane_status cmd_eval_take_tokens(eval_job *j, const char *data, size_t length, propane_error *err) {
     token_file t;
     PROPANE_TRY(token_file_parse(data, length, j->data, &t, err));
     PROPANE_TRY(token_file_check(&t, j->data, j->tokenizer, j->vocabulary ? j->vocabulary : j->model, err));
@@ -41,7 +41,7 @@ static propane_status take_tokens(eval_job *j, const char *data, size_t length, 
     return PROPANE_OK;
 }
 
-static propane_status read_ids(eval_job *j, propane_error *err) {
+static propane_status cmd_eval_read_ids(eval_job *j, propane_error *err) {
     const char *path = j->ids_path ? j->ids_path : j->data;
     char *data = NULL;
     size_t length = 0;
@@ -51,7 +51,7 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
     if (j->ids_path) {
         status = ids_parse(data, length, path, j->weights->config.vocab_size, &j->ids, err);
     } else if (token_file_is(data, length)) {
-        status = take_tokens(j, data, length, err);
+        status = cmd_eval_take_tokens(j, data, length, err);
     } else {
         j->text_bytes = length;
         status = run_vocabulary(j->model, j->weights->config.vocab_size, j->tokenizer, err);
@@ -66,7 +66,7 @@ static propane_status read_ids(eval_job *j, propane_error *err) {
 }
 
 /* Before anything is computed: what is written comes from one stretch; of gradients the last id is a target only. */
-static propane_status check_room(const eval_job *j, propane_error *err) {
+static propane_status cmd_eval_check_room(const eval_job *j, propane_error *err) {
     int64_t window = j->context ? j->context : j->weights->config.max_position_embeddings;
     int64_t room = j->logits ? window : window + 1;
     if ((j->logits || j->gradients) && (int64_t)j->ids.count > room)
@@ -77,25 +77,25 @@ static propane_status check_room(const eval_job *j, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status write_gradients(eval_job *j, propane_error *err) {
+static propane_status cmd_eval_write_gradients(eval_job *j, propane_error *err) {
     const eval_step how = {.plan = j->plan, .precision = j->precision, .device = j->device};
     double loss = 0;
     return eval_gradients(j->weights, j->ids.ids, (int64_t)j->ids.count, &how, j->gradients, &loss, err);
 }
 
-static propane_status eval(eval_job *j, propane_error *err) {
+static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
     infer_options options = {.dtype = strcmp(j->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, .context = j->context};
     double mean = 0;
     int64_t predictions = 0;
     PROPANE_TRY(run_model(j->model, j->adapter, &j->weights, err));
     options.weights = form_of(j->form, j->device, options.dtype, j->weights);
-    PROPANE_TRY(read_ids(j, err));
-    PROPANE_TRY(check_room(j, err));
+    PROPANE_TRY(cmd_eval_read_ids(j, err));
+    PROPANE_TRY(cmd_eval_check_room(j, err));
     PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
     PROPANE_TRY(infer_create(j->opened, j->weights, &options, &j->machine, err));
     PROPANE_TRY(infer_loss(j->machine, j->ids.ids, (int64_t)j->ids.count, &mean, &predictions, err));
     if (j->logits) PROPANE_TRY(eval_logits(j->machine, j->weights, j->ids.ids, (int64_t)j->ids.count, j->logits, err));
-    if (j->gradients) PROPANE_TRY(write_gradients(j, err));
+    if (j->gradients) PROPANE_TRY(cmd_eval_write_gradients(j, err));
     double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;
     if (j->json) {
         printf("{\"predictions\":%" PRId64, predictions);
@@ -143,7 +143,7 @@ int cmd_eval(int argc, char **argv) {
                           j.data ? "give --data or --ids, not both" : "give a text with --data, or ids with --ids");
     propane_error err = {0};
     propane_status status = pool_set_threads((int)threads, &err);
-    if (status == PROPANE_OK) status = eval(&j, &err);
+    if (status == PROPANE_OK) status = cmd_eval_eval(&j, &err);
     infer_free(j.machine);
     propane_device_close(j.opened);
     model_weights_free(j.weights);

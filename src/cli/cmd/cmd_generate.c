@@ -45,7 +45,7 @@ typedef struct item {
 
 /* ---- prompts -------------------------------------------------------------------------------------------------------- */
 
-static propane_status encode(item *it, propane_error *err) {
+static propane_status cmd_generate_encode(item *it, propane_error *err) {
     generate_job *j = it->j;
     const char *prompt = it->prompt.data ? it->prompt.data : "";
     it->ids.count = 0;
@@ -61,7 +61,7 @@ static propane_status encode(item *it, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status check_length(const item *it, propane_error *err) {
+static propane_status cmd_generate_check_length(const item *it, propane_error *err) {
     const generate_job *j = it->j;
     if ((int64_t)it->ids.count <= infer_context(j->m.machine)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
@@ -72,7 +72,7 @@ static propane_status check_length(const item *it, propane_error *err) {
 
 /* ---- output --------------------------------------------------------------------------------------------------------- */
 
-static json_t *logprob_of(const generate_job *j, infer_logprob p) {
+static json_t *cmd_generate_logprob_of(const generate_job *j, infer_logprob p) {
     json_t *o = json_pack("{s:I}", "id", (json_int_t)p.id);
     if (o && j->m.tokenizer) {
         text shown = {0};
@@ -86,26 +86,26 @@ static json_t *logprob_of(const generate_job *j, infer_logprob p) {
     return o;
 }
 
-static void add_token(item *it, const infer_step *step) {
+static void cmd_generate_add_token(item *it, const infer_step *step) {
     const generate_job *j = it->j;
-    json_t *o = logprob_of(j, step->chosen);
+    json_t *o = cmd_generate_logprob_of(j, step->chosen);
     if (o && j->logprobs > 0) {
         json_t *top = json_array();
-        for (int i = 0; i < step->top_count; i++) json_array_append_new(top, logprob_of(j, step->top[i]));
+        for (int i = 0; i < step->top_count; i++) json_array_append_new(top, cmd_generate_logprob_of(j, step->top[i]));
         json_object_set_new(o, "top", top);
     }
     json_array_append_new(it->tokens, o);
 }
 
-static void show_logprobs(item *it, const infer_step *step) {
+static void cmd_generate_show_logprobs(item *it, const infer_step *step) {
     char quoted[80];
-    json_t *o = logprob_of(it->j, step->chosen);
+    json_t *o = cmd_generate_logprob_of(it->j, step->chosen);
     const char *shown = json_string_value(json_object_get(o, "text"));
     text_printf(&it->out, "%8.4f  %6" PRId32 "  '%s'", step->chosen.logprob, step->id,
                 shown ? text_quote(quoted, shown, strlen(shown)) : "");
     json_decref(o);
     for (int i = 0; i < step->top_count; i++) {
-        o = logprob_of(it->j, step->top[i]);
+        o = cmd_generate_logprob_of(it->j, step->top[i]);
         shown = json_string_value(json_object_get(o, "text"));
         text_printf(&it->out, "%s '%s' %.4f", i ? "," : "   of", shown ? text_quote(quoted, shown, strlen(shown)) : "",
                     step->top[i].logprob);
@@ -114,15 +114,15 @@ static void show_logprobs(item *it, const infer_step *step) {
     text_append(&it->out, "\n");
 }
 
-static bool on_step(void *context, const infer_step *step) {
+static bool cmd_generate_on_step(void *context, const infer_step *step) {
     item *it = context;
     generate_job *j = it->j;
     if (step->id >= 0) j->made++;
     if (j->json) {
-        if (step->id >= 0) add_token(it, step);
+        if (step->id >= 0) cmd_generate_add_token(it, step);
         text_append_n(&it->completion, step->text, step->length);
     } else if (j->logprobs >= 0) {
-        if (step->id >= 0) show_logprobs(it, step);
+        if (step->id >= 0) cmd_generate_show_logprobs(it, step);
     } else if (j->print_ids) {
         if (step->id >= 0) text_printf(&it->out, " %" PRId32, step->id);
     } else {
@@ -131,7 +131,7 @@ static bool on_step(void *context, const infer_step *step) {
     return !cli_interrupted;
 }
 
-static void show_prompt(item *it) {
+static void cmd_generate_show_prompt(item *it) {
     const generate_job *j = it->j;
     tokenizer_stream s = {0};
     if (j->json || j->logprobs >= 0) return;
@@ -143,7 +143,7 @@ static void show_prompt(item *it) {
     if (!j->print_ids) tokenizer_decode_end(&s, &it->out);
 }
 
-static propane_status add_json(item *it, propane_error *err) {
+static propane_status cmd_generate_add_json(item *it, propane_error *err) {
     json_t *o = json_pack("{s:o?,s:o,s:s,s:I,s:I,s:O}", "prompt", json_stringn(it->prompt.data, it->prompt.length),
                           "text", json_stringn(it->completion.data ? it->completion.data : "", it->completion.length),
                           "finish", infer_finish_name(it->result.finish), "prompt_tokens", (json_int_t)it->ids.count,
@@ -158,7 +158,7 @@ static propane_status add_json(item *it, propane_error *err) {
 
 /* ---- an item -------------------------------------------------------------------------------------------------------- */
 
-static void item_free(item *it) {
+static void cmd_generate_item_free(item *it) {
     if (!it) return;
     infer_job_free(it->job);
     token_list_deinit(&it->ids);
@@ -170,7 +170,7 @@ static void item_free(item *it) {
 }
 
 /* NULL: no memory. */
-static item *item_new(generate_job *j, const char *prompt, size_t length, const char *source) {
+static item *cmd_generate_item_new(generate_job *j, const char *prompt, size_t length, const char *source) {
     item *it = mem_alloc(sizeof *it);
     if (!it) return NULL;
     *it = (item){.j = j, .tokens = json_array()};
@@ -178,15 +178,15 @@ static item *item_new(generate_job *j, const char *prompt, size_t length, const 
     text_append_n(&it->prompt, prompt, length);
     text_append_n(&it->prompt, "", 0);
     if (it->tokens && !it->prompt.failed) return it;
-    item_free(it);
+    cmd_generate_item_free(it);
     return NULL;
 }
 
-static propane_status item_begin(item *it, int sequence, propane_error *err) {
+static propane_status cmd_generate_item_begin(item *it, int sequence, propane_error *err) {
     generate_job *j = it->j;
-    PROPANE_TRY(encode(it, err));
-    PROPANE_TRY(check_length(it, err));
-    show_prompt(it);
+    PROPANE_TRY(cmd_generate_encode(it, err));
+    PROPANE_TRY(cmd_generate_check_length(it, err));
+    cmd_generate_show_prompt(it);
     const infer_task task = {.tokenizer = j->m.tokenizer,
                              .prompt = it->ids.ids,
                              .prompt_count = (int64_t)it->ids.count,
@@ -197,23 +197,23 @@ static propane_status item_begin(item *it, int sequence, propane_error *err) {
                              .stop_count = j->stops.count,
                              .logprobs = (int)j->logprobs,
                              .sampling = j->sampling};
-    PROPANE_TRY(infer_job_begin(j->m.machine, sequence, &task, on_step, it, &it->job, err));
+    PROPANE_TRY(infer_job_begin(j->m.machine, sequence, &task, cmd_generate_on_step, it, &it->job, err));
     while (!infer_job_is_ready(it->job)) PROPANE_TRY(infer_job_read(it->job, err));
     return PROPANE_OK;
 }
 
-static propane_status item_end(item *it, propane_error *err) {
+static propane_status cmd_generate_item_end(item *it, propane_error *err) {
     it->result = infer_job_result(it->job);
     infer_job_free(it->job);
     it->job = NULL;
     it->done = true;
-    if (it->j->json) return add_json(it, err);
+    if (it->j->json) return cmd_generate_add_json(it, err);
     if (it->j->logprobs < 0) text_append(&it->out, "\n");
     return PROPANE_OK;
 }
 
 /* What there is goes out; a message behind the end of a text that had to end early. False: nobody reads any more. */
-static bool item_print(item *it) {
+static bool cmd_generate_item_print(item *it) {
     const generate_job *j = it->j;
     if (it->out.length) fwrite(it->out.data, 1, it->out.length, stdout);
     text_clear(&it->out);
@@ -236,8 +236,8 @@ typedef struct prompt_file {
     bool jsonl;
 } prompt_file;
 
-static propane_status item_of_json(prompt_file *f, const char *line, size_t n, const char *source, item **out,
-                                   propane_error *err) {
+static propane_status cmd_generate_item_of_json(prompt_file *f, const char *line, size_t n, const char *source,
+                                                item **out, propane_error *err) {
     json_error_t why;
     json_t *o = json_loadb(line, n, JSON_DECODE_ANY, &why);
     json_t *prompt = json_is_object(o) ? json_object_get(o, "prompt") : o;
@@ -245,14 +245,14 @@ static propane_status item_of_json(prompt_file *f, const char *line, size_t n, c
     if (!json_is_string(prompt))
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: not an object with a \"prompt\", nor a string%s%s", source,
                               o ? "" : ": ", o ? "" : why.text);
-    else if (!(*out = item_new(f->j, json_string_value(prompt), json_string_length(prompt), source)))
+    else if (!(*out = cmd_generate_item_new(f->j, json_string_value(prompt), json_string_length(prompt), source)))
         status = propane_fail_memory(err, n);
     json_decref(o);
     return status;
 }
 
 /* *out NULL: there are no more. */
-static propane_status next_item(prompt_file *f, item **out, propane_error *err) {
+static propane_status cmd_generate_next_item(prompt_file *f, item **out, propane_error *err) {
     char source[300];
     *out = NULL;
     while (f->at < f->length) {
@@ -264,8 +264,8 @@ static propane_status next_item(prompt_file *f, item **out, propane_error *err) 
         if (n && line[n - 1] == '\r') n--;
         if (!n) continue;
         snprintf(source, sizeof source, "%.250s:%" PRId64, f->j->prompts, f->number);
-        if (f->jsonl) return item_of_json(f, line, n, source, out, err);
-        *out = item_new(f->j, line, n, source);
+        if (f->jsonl) return cmd_generate_item_of_json(f, line, n, source, out, err);
+        *out = cmd_generate_item_new(f->j, line, n, source);
         return *out ? PROPANE_OK : propane_fail_memory(err, n);
     }
     return PROPANE_OK;
@@ -279,17 +279,17 @@ typedef struct queue {
 } queue;
 
 /* Prompts begin while there are free sequences; the first item that is not printed yet may have many behind it. */
-static propane_status begin_more(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
+static propane_status cmd_generate_begin_more(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
     for (int s = 0; s < infer_sequences(j->m.machine) && q->count < 4 * INFER_MAX_SEQUENCES; s++) {
         bool taken = false;
         item *it;
         for (int i = 0; i < q->count; i++) taken |= q->items[i]->job && infer_job_sequence(q->items[i]->job) == s;
         if (taken) continue;
-        PROPANE_TRY(next_item(f, &it, err));
+        PROPANE_TRY(cmd_generate_next_item(f, &it, err));
         if (!it) return PROPANE_OK;
         q->items[q->count++] = it;
         if (q->ran++ && !j->json && !j->print_ids) text_append(&it->out, "\n");
-        propane_status status = item_begin(it, s, err);
+        propane_status status = cmd_generate_item_begin(it, s, err);
         if (status) {
             text_clear(&it->out);
             return status;
@@ -299,55 +299,56 @@ static propane_status begin_more(generate_job *j, prompt_file *f, queue *q, prop
 }
 
 /* The first item writes as it goes on; what is behind it waits for its turn. */
-static bool print_first(queue *q) {
+static bool cmd_generate_print_first(queue *q) {
     bool wanted = true;
     while (wanted && q->count) {
         bool done = q->items[0]->done;
-        wanted = item_print(q->items[0]);
+        wanted = cmd_generate_item_print(q->items[0]);
         if (!done) break;
-        item_free(q->items[0]);
+        cmd_generate_item_free(q->items[0]);
         memmove(q->items, q->items + 1, (size_t)--q->count * sizeof q->items[0]);
     }
     return wanted;
 }
 
-static propane_status advance(generate_job *j, queue *q, propane_error *err) {
+static propane_status cmd_generate_advance(generate_job *j, queue *q, propane_error *err) {
     infer_job *jobs[INFER_MAX_SEQUENCES] = {NULL};
     int n = 0;
     for (int i = 0; i < q->count; i++)
         if (q->items[i]->job) jobs[n++] = q->items[i]->job;
     PROPANE_TRY(infer_advance(j->m.machine, jobs, n, err));
     for (int i = 0; i < q->count; i++)
-        if (q->items[i]->job && infer_job_is_done(q->items[i]->job)) PROPANE_TRY(item_end(q->items[i], err));
+        if (q->items[i]->job && infer_job_is_done(q->items[i]->job))
+            PROPANE_TRY(cmd_generate_item_end(q->items[i], err));
     return PROPANE_OK;
 }
 
-static propane_status run_queue(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
+static propane_status cmd_generate_run_queue(generate_job *j, prompt_file *f, queue *q, propane_error *err) {
     propane_status status = PROPANE_OK;
     while (!status) {
-        status = cli_interrupted ? PROPANE_OK : begin_more(j, f, q, err);
+        status = cli_interrupted ? PROPANE_OK : cmd_generate_begin_more(j, f, q, err);
         if (status || !q->count) break;
-        if (print_first(q)) status = advance(j, q, err);
-        if (!status && !print_first(q)) break;
+        if (cmd_generate_print_first(q)) status = cmd_generate_advance(j, q, err);
+        if (!status && !cmd_generate_print_first(q)) break;
     }
     /* An error in a later prompt: what stands before it is told first. */
-    while (status && q->count && print_first(q) && q->count && q->items[0]->job) {
+    while (status && q->count && cmd_generate_print_first(q) && q->count && q->items[0]->job) {
         propane_error later = {0};
-        if (cli_interrupted || advance(j, q, &later)) break;
+        if (cli_interrupted || cmd_generate_advance(j, q, &later)) break;
     }
     return status;
 }
 
-static propane_status run_file(generate_job *j, propane_error *err) {
+static propane_status cmd_generate_run_file(generate_job *j, propane_error *err) {
     prompt_file f = {.j = j};
     size_t n = strlen(j->prompts);
     PROPANE_TRY(file_read(j->prompts, (size_t)1 << 30, &f.data, &f.length, err));
     f.jsonl = n > 6 && strcmp(j->prompts + n - 6, ".jsonl") == 0;
     queue *q = mem_alloc(sizeof *q);
     if (q) *q = (queue){.count = 0};
-    propane_status status = q ? run_queue(j, &f, q, err) : propane_fail_memory(err, sizeof *q);
+    propane_status status = q ? cmd_generate_run_queue(j, &f, q, err) : propane_fail_memory(err, sizeof *q);
     int64_t ran = q ? q->ran : 0;
-    for (int i = 0; q && i < q->count; i++) item_free(q->items[i]);
+    for (int i = 0; q && i < q->count; i++) cmd_generate_item_free(q->items[i]);
     mem_free(q);
     mem_free(f.data);
     if (!status && !ran && !cli_interrupted)
@@ -355,40 +356,41 @@ static propane_status run_file(generate_job *j, propane_error *err) {
     return status;
 }
 
-static propane_status run_one(item *it, propane_error *err) {
-    PROPANE_TRY(item_begin(it, 0, err));
+static propane_status cmd_generate_run_one(item *it, propane_error *err) {
+    PROPANE_TRY(cmd_generate_item_begin(it, 0, err));
     propane_status status = PROPANE_OK;
-    while (!status && !infer_job_is_done(it->job) && item_print(it))
+    while (!status && !infer_job_is_done(it->job) && cmd_generate_item_print(it))
         status = infer_advance(it->j->m.machine, &it->job, 1, err);
-    if (!status) status = item_end(it, err);
-    (void)item_print(it);
+    if (!status) status = cmd_generate_item_end(it, err);
+    (void)cmd_generate_item_print(it);
     return status;
 }
 
 /* `single`: the one prompt, if there is no file of them. */
-static propane_status open_model(generate_job *j, item *single, propane_error *err) {
+static propane_status cmd_generate_open_model(generate_job *j, item *single, propane_error *err) {
     PROPANE_TRY(infer_sampling_check(&j->sampling, err));
     PROPANE_TRY(opened_model_read(&j->m, err));
     bool wants_text = !j->print_ids || !j->prompt_ids || j->stops.count || j->m.vocabulary;
     if (wants_text) PROPANE_TRY(opened_model_tokenizer(&j->m, err));
-    if (single) PROPANE_TRY(encode(single, err)); /* before the work of opening a device */
+    if (single) PROPANE_TRY(cmd_generate_encode(single, err)); /* before the work of opening a device */
     return opened_model_start(&j->m, err);
 }
 
-static propane_status generate(generate_job *j, propane_error *err) {
+static propane_status cmd_generate_generate(generate_job *j, propane_error *err) {
     const char *prompt = j->prompt_ids ? j->prompt_ids : j->prompt;
     item *single = NULL;
-    if (!j->prompts && !(single = item_new(j, prompt, strlen(prompt), j->prompt_ids ? "--prompt-ids" : "--prompt")))
+    if (!j->prompts &&
+        !(single = cmd_generate_item_new(j, prompt, strlen(prompt), j->prompt_ids ? "--prompt-ids" : "--prompt")))
         return propane_fail_memory(err, strlen(prompt));
     if (single) j->m.parallel = 1;
-    propane_status status = open_model(j, single, err);
+    propane_status status = cmd_generate_open_model(j, single, err);
     int64_t start = clock_ns();
     if (!status) {
         j->eos = j->m.tokenizer && !j->ignore_end ? tokenizer_eos(j->m.tokenizer) : -1;
         cli_catch_signals();
-        status = single ? run_one(single, err) : run_file(j, err);
+        status = single ? cmd_generate_run_one(single, err) : cmd_generate_run_file(j, err);
     }
-    item_free(single);
+    cmd_generate_item_free(single);
     double seconds = (double)(clock_ns() - start) / 1e9;
     if (!status && cli_is_terminal(2))
         fprintf(stderr, "%" PRId64 " tokens in %.2f s: %.0f tokens/s\n", j->made, seconds, (double)j->made / seconds);
@@ -449,7 +451,7 @@ int cmd_generate(int argc, char **argv) {
     j.sampling.seed = (uint64_t)seed;
     propane_error err = {0};
     propane_status status = pool_set_threads((int)j.m.threads, &err);
-    if (status == PROPANE_OK) status = generate(&j, &err);
+    if (status == PROPANE_OK) status = cmd_generate_generate(&j, &err);
     opened_model_close(&j.m);
     if (status != PROPANE_OK) return cli_error("generate", &err);
     return cli_interrupted ? CLI_INTERRUPTED : CLI_OK;

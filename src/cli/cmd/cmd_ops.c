@@ -39,7 +39,7 @@ static const char *const class_names[] = {
     [MIL_CLASS_K_TENSOR] = "const",
 };
 
-static void print_row(const mil_op_info *info) {
+static void cmd_ops_print_row(const mil_op_info *info) {
     printf("%-28s %-6s %-18s", info->name, mil_opset_name(info->since), columns[info->code].grad);
     for (int i = 0; i < info->param_count; i++) {
         const mil_param *p = &info->params[i];
@@ -49,7 +49,7 @@ static void print_row(const mil_op_info *info) {
     printf("\n");
 }
 
-static void print_json(const mil_op_info *info) {
+static void cmd_ops_print_json(const mil_op_info *info) {
     printf("{\"op\":\"%s\",\"since\":\"%s\",\"gradient\":\"%s\",\"cpu\":\"%s\",\"parameters\":[", info->name,
            mil_opset_name(info->since), columns[info->code].grad, columns[info->code].cpu);
     for (int i = 0; i < info->param_count; i++) {
@@ -68,7 +68,7 @@ static void print_json(const mil_op_info *info) {
 
 typedef enum cover { COVER_KERNEL, COVER_FOLDED, COVER_REFERENCE, COVER_MISSING, COVER_COUNT } cover;
 
-static cover cover_of(const mil_op_info *info) {
+static cover cmd_ops_cover_of(const mil_op_info *info) {
     const char *cpu = columns[info->code].cpu;
     if (info->code == MIL_OP_const || !strcmp(cpu, "fold")) return COVER_FOLDED;
     if (info->params[0].klass == MIL_CLASS_STATE) return COVER_FOLDED; /* a pass makes parameters and results of them */
@@ -77,7 +77,7 @@ static cover cover_of(const mil_op_info *info) {
 }
 
 /* One line of names, wrapped. */
-static void print_names(const char *title, bool (*is)(const mil_op_info *)) {
+static void cmd_ops_print_names(const char *title, bool (*is)(const mil_op_info *)) {
     int column = 0, count = 0;
     for (int i = 0; i < MIL_OP_COUNT; i++) count += is(mil_op_get((mil_opcode)i));
     printf("\n%s: %d\n", title, count);
@@ -91,26 +91,26 @@ static void print_names(const char *title, bool (*is)(const mil_op_info *)) {
     if (column) printf("\n");
 }
 
-static bool is_missing(const mil_op_info *info) { return cover_of(info) == COVER_MISSING; }
-static bool is_reference(const mil_op_info *info) { return cover_of(info) == COVER_REFERENCE; }
-static bool has_no_gradient(const mil_op_info *info) { return !strcmp(columns[info->code].grad, "none"); }
+static bool cmd_ops_is_missing(const mil_op_info *info) { return cmd_ops_cover_of(info) == COVER_MISSING; }
+static bool cmd_ops_is_reference(const mil_op_info *info) { return cmd_ops_cover_of(info) == COVER_REFERENCE; }
+static bool cmd_ops_has_no_gradient(const mil_op_info *info) { return !strcmp(columns[info->code].grad, "none"); }
 
-static void print_coverage(void) {
+static void cmd_ops_print_coverage(void) {
     printf("%-8s %10s %10s %10s %10s %10s\n", "opset", "operations", "kernel", "folded", "reference", "missing");
     for (mil_opset opset = MIL_IOS15; opset <= MIL_IOS18; opset = (mil_opset)(opset + 1)) {
         int count[COVER_COUNT] = {0}, total = 0;
         for (int i = 0; i < MIL_OP_COUNT; i++) {
             const mil_op_info *info = mil_op_get((mil_opcode)i);
             if (info->since > opset) continue;
-            count[cover_of(info)]++;
+            count[cmd_ops_cover_of(info)]++;
             total++;
         }
         printf("%-8s %10d %10d %10d %10d %10d\n", mil_opset_name(opset), total, count[COVER_KERNEL],
                count[COVER_FOLDED], count[COVER_REFERENCE], count[COVER_MISSING]);
     }
-    print_names("missing (read and checked, not run)", is_missing);
-    print_names("run by the slow reference", is_reference);
-    print_names("without a gradient", has_no_gradient);
+    cmd_ops_print_names("missing (read and checked, not run)", cmd_ops_is_missing);
+    cmd_ops_print_names("run by the slow reference", cmd_ops_is_reference);
+    cmd_ops_print_names("without a gradient", cmd_ops_has_no_gradient);
 }
 
 int cmd_ops(int argc, char **argv) {
@@ -124,9 +124,9 @@ int cmd_ops(int argc, char **argv) {
     if (code >= 0) return code;
     if (json && coverage) return cli_misuse("ops", "--json and --coverage do not go together");
     if (coverage) {
-        print_coverage();
+        cmd_ops_print_coverage();
         return CLI_OK;
     }
-    for (int i = 0; i < MIL_OP_COUNT; i++) (json ? print_json : print_row)(mil_op_get((mil_opcode)i));
+    for (int i = 0; i < MIL_OP_COUNT; i++) (json ? cmd_ops_print_json : cmd_ops_print_row)(mil_op_get((mil_opcode)i));
     return CLI_OK;
 }

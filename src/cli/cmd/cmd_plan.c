@@ -14,7 +14,7 @@
 #include "model/files/store.h"
 #include "train/step/partition.h"
 
-static propane_status read_config(const char *path, model_config *out, propane_error *err) {
+static propane_status cmd_plan_read_config(const char *path, model_config *out, propane_error *err) {
     if (!path) {
         model_config_default(out);
         return PROPANE_OK;
@@ -23,7 +23,7 @@ static propane_status read_config(const char *path, model_config *out, propane_e
 }
 
 /* One line a chip: made for it and not refused by a known rule, or why not. */
-static void print_chips(const plan *p, plan_weights weights, const chip *const *chips, int count) {
+static void cmd_plan_print_chips(const plan *p, plan_weights weights, const chip *const *chips, int count) {
     for (int i = 0; i < count; i++) {
         propane_error why = {0};
         propane_status status = plan_supports(p, chips[i], 0, weights, &why);
@@ -58,7 +58,7 @@ int cmd_plan(int argc, char **argv) {
     int chip_count = 0;
     if (target && chip_find_list(target, chips, &chip_count, &err) != PROPANE_OK)
         return cli_misuse("plan", "--target: %s", err.text);
-    propane_status status = read_config(model, &config, &err);
+    propane_status status = cmd_plan_read_config(model, &config, &err);
     const plan_options options = {name, strcmp(precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32, batch, context};
     if (!model && config.max_position_embeddings < context) config.max_position_embeddings = context;
     double mask = 16 * (double)context * (double)context, memory = (double)mem_physical();
@@ -76,7 +76,7 @@ int cmd_plan(int argc, char **argv) {
         else if (out.length)
             fwrite(out.data, 1, out.length, stdout);
         text_deinit(&out);
-        print_chips(p, plan_weights_find(weights), chips, chip_count);
+        cmd_plan_print_chips(p, plan_weights_find(weights), chips, chip_count);
     }
     if (status == PROPANE_OK && write) status = mil_write_dir(p->module, write, MIL_SHORT, &err);
     plan_free(p);

@@ -20,7 +20,7 @@ propane_status power_open(energy_meter **out, propane_error *err) {
     return energy_open(source.powercap ? &source : NULL, out, err);
 }
 
-static void print_text(const energy_reading *r) {
+static void cmd_power_print_text(const energy_reading *r) {
     printf("over %.2f s\n", r->seconds);
     for (int i = 0; i < ENERGY_PARTS; i++) {
         if (r->why[i])
@@ -31,21 +31,21 @@ static void print_text(const energy_reading *r) {
     }
 }
 
-static void print_json(const energy_reading *r) {
+static void cmd_power_print_json(const energy_reading *r) {
     printf("{\"seconds\":%.6f", r->seconds);
     progress_energy(r);
     printf("}\n");
 }
 
 /* Until then, or Ctrl-C. */
-static void wait_until(int64_t end_ns) {
+static void cmd_power_wait_until(int64_t end_ns) {
     while (!cli_interrupted && clock_ns() < end_ns) {
         int64_t left = end_ns - clock_ns(), pause = left > 50000000 ? 50000000 : left > 0 ? left : 1;
         nanosleep(&(struct timespec){pause / 1000000000, pause % 1000000000}, NULL);
     }
 }
 
-static propane_status start(char *const *words, pid_t *out, propane_error *err) {
+static propane_status cmd_power_start(char *const *words, pid_t *out, propane_error *err) {
     fflush(stdout);
     *out = fork();
     if (*out < 0) return propane_fail(err, PROPANE_ERR_IO, "cannot start %s: %s", words[0], strerror(errno));
@@ -64,34 +64,34 @@ typedef struct power_job {
     int code;
 } power_job;
 
-static propane_status show(power_job *j, energy_meter *m, propane_error *err) {
+static propane_status cmd_power_show(power_job *j, energy_meter *m, propane_error *err) {
     energy_reading r;
     PROPANE_TRY(energy_read(m, &r, err));
-    (j->json ? print_json : print_text)(&r);
+    (j->json ? cmd_power_print_json : cmd_power_print_text)(&r);
     return cli_flush() ? PROPANE_OK : propane_fail(err, PROPANE_ERR_CANCELLED, "nobody reads any more");
 }
 
-static propane_status measure(power_job *j, energy_meter *m, propane_error *err) {
+static propane_status cmd_power_measure(power_job *j, energy_meter *m, propane_error *err) {
     pid_t child = 0;
     int state = 0;
     int64_t now = clock_ns(), step = (int64_t)(j->every * 1e9), end = now + (int64_t)(j->seconds * 1e9),
             next = now + step;
-    if (j->command.count) PROPANE_TRY(start(j->command.items, &child, err));
+    if (j->command.count) PROPANE_TRY(cmd_power_start(j->command.items, &child, err));
     while (!cli_interrupted) {
         pid_t over = child ? waitpid(child, &state, WNOHANG) : 0;
         if (over || (!child && clock_ns() >= end)) break;
         int64_t until = clock_ns() + 50000000;
         if (!child && end < until) until = end;
         if (step && next < until) until = next;
-        wait_until(until);
+        cmd_power_wait_until(until);
         if (step && clock_ns() >= next && (child || clock_ns() < end)) {
-            PROPANE_TRY(show(j, m, err));
+            PROPANE_TRY(cmd_power_show(j, m, err));
             next += step;
         }
     }
     if (child && cli_interrupted) waitpid(child, &state, 0); /* Ctrl-C reached it too */
     if (child) j->code = WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
-    return show(j, m, err);
+    return cmd_power_show(j, m, err);
 }
 
 int cmd_power(int argc, char **argv) {
@@ -113,7 +113,7 @@ int cmd_power(int argc, char **argv) {
     energy_meter *m = NULL;
     cli_catch_signals();
     propane_status status = power_open(&m, &err);
-    if (status == PROPANE_OK) status = measure(&j, m, &err);
+    if (status == PROPANE_OK) status = cmd_power_measure(&j, m, &err);
     energy_close(m);
     if (status != PROPANE_OK) return cli_error("power", &err);
     return cli_interrupted ? CLI_INTERRUPTED : j.code;

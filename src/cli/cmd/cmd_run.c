@@ -32,21 +32,22 @@ typedef struct run_job {
 
 /* ---- times ------------------------------------------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b) {
+static int cmd_run_by_size(const void *a, const void *b) {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
 /* The time that a share of the runs did not exceed. */
-static double quantile_ms(const int64_t *sorted, int64_t count, double share) {
+static double cmd_run_quantile_ms(const int64_t *sorted, int64_t count, double share) {
     int64_t at = (int64_t)(share * (double)count + 0.999999) - 1;
     return (double)sorted[at < 0 ? 0 : at >= count ? count - 1 : at] / 1e6;
 }
 
-static void print_times(const run_job *j, int64_t *ns, bool simulated) {
-    qsort(ns, (size_t)j->iterations, sizeof *ns, by_size);
+static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
+    qsort(ns, (size_t)j->iterations, sizeof *ns, cmd_run_by_size);
     const int64_t n = j->iterations;
-    const double median = quantile_ms(ns, n, 0.5), p90 = quantile_ms(ns, n, 0.9), p99 = quantile_ms(ns, n, 0.99);
+    const double median = cmd_run_quantile_ms(ns, n, 0.5), p90 = cmd_run_quantile_ms(ns, n, 0.9),
+                 p99 = cmd_run_quantile_ms(ns, n, 0.99);
     const double least = (double)ns[0] / 1e6;
     if (j->json)
         printf("{\"runs\":%" PRId64
@@ -60,7 +61,7 @@ static void print_times(const run_job *j, int64_t *ns, bool simulated) {
 /* ---- outputs ----------------------------------------------------------------------------------------------------------------- */
 
 /* A class's name, or its number. */
-static void print_class(const mil_const *classes, int64_t index) {
+static void cmd_run_print_class(const mil_const *classes, int64_t index) {
     if (classes->type.dtype == MIL_string)
         printf("%s", mil_const_text(classes, index));
     else
@@ -68,7 +69,7 @@ static void print_class(const mil_const *classes, int64_t index) {
 }
 
 /* A classifier's label, and the five classes with the largest values. */
-static propane_status print_classes(session *s, propane_error *err) {
+static propane_status cmd_run_print_classes(session *s, propane_error *err) {
     for (int i = 0; i < s->outputs; i++) {
         const propane_io *io = NULL;
         float *values = NULL;
@@ -81,11 +82,11 @@ static propane_status print_classes(session *s, propane_error *err) {
                 if (!(values[at] <= values[best])) best = at;
             if (k == 0) {
                 printf("%s: ", s->label);
-                print_class(s->classes, best);
+                cmd_run_print_class(s->classes, best);
                 printf("\n");
             }
             printf("  %-12.6g ", (double)values[best]);
-            print_class(s->classes, best);
+            cmd_run_print_class(s->classes, best);
             printf("\n");
             values[best] = -INFINITY;
         }
@@ -94,7 +95,7 @@ static propane_status print_classes(session *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status print_outputs(session *s, propane_error *err) {
+static propane_status cmd_run_print_outputs(session *s, propane_error *err) {
     for (int i = 0; i < s->outputs; i++) {
         const propane_io *io = NULL;
         float *values = NULL;
@@ -112,11 +113,11 @@ static propane_status print_outputs(session *s, propane_error *err) {
         printf("]: min %.6g, max %.6g, mean %.6g\n", low, high, count ? sum / (double)count : 0.0);
         mem_free(values);
     }
-    return s->classes ? print_classes(s, err) : PROPANE_OK;
+    return s->classes ? cmd_run_print_classes(s, err) : PROPANE_OK;
 }
 
 /* An engine keeps no record of its steps; what it may tell is the time of the whole. */
-static void show_engine(FILE *out, const int64_t *ns, int64_t iterations, int64_t engine_ns, int64_t given) {
+static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations, int64_t engine_ns, int64_t given) {
     double host = 0;
     for (int64_t i = 0; i < iterations; i++) host += (double)ns[i];
     fprintf(out, "the host's clock: %.4f ms a run; the engine's own time: ", host / (double)iterations / 1e6);
@@ -129,7 +130,7 @@ static void show_engine(FILE *out, const int64_t *ns, int64_t iterations, int64_
 
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
-static propane_status measure(run_job *j, session *s, propane_error *err) {
+static propane_status cmd_run_measure(run_job *j, session *s, propane_error *err) {
     const bool engine = device_is(j->session.device, "ane"), profiled = (j->profile || j->trace) && !engine;
     int64_t engine_ns = 0, given = 0;
     int64_t *ns = mem_array((size_t)j->iterations, sizeof *ns), unused;
@@ -146,16 +147,16 @@ static propane_status measure(run_job *j, session *s, propane_error *err) {
         if (!status && s->engine_ns >= 0) engine_ns += s->engine_ns, given++;
         if (!status && s->steps && j->output) status = session_keep(s, i % s->steps, err);
     }
-    if (!status && !cli_interrupted) print_times(j, ns, propane_device_describe(s->device)->simulated);
+    if (!status && !cli_interrupted) cmd_run_print_times(j, ns, propane_device_describe(s->device)->simulated);
     if (!status && profiled && j->profile) status = run_profile_print(s, j->json ? stderr : stdout, err);
     if (!status && profiled && j->trace) status = run_profile_trace(s, j->model, j->trace, err);
     if (!status && engine && j->profile && !cli_interrupted)
-        show_engine(j->json ? stderr : stdout, ns, j->iterations, engine_ns, given);
+        cmd_run_show_engine(j->json ? stderr : stdout, ns, j->iterations, engine_ns, given);
     mem_free(ns);
     return status;
 }
 
-static propane_status run_model(run_job *j, session *s, propane_error *err) {
+static propane_status cmd_run_model(run_job *j, session *s, propane_error *err) {
     for (int i = 0; i < j->input_list.count; i++)
         PROPANE_TRY(session_inputs_add(&j->given, j->input_list.items[i], err));
     for (int i = 0; i < j->shape_list.count; i++) {
@@ -174,8 +175,8 @@ static propane_status run_model(run_job *j, session *s, propane_error *err) {
     s->resize = j->resize;
     PROPANE_TRY(session_fill(s, &j->given, j->seed, err));
     if (s->steps && !j->iterations_given) j->iterations = s->steps;
-    PROPANE_TRY(measure(j, s, err));
-    if (!j->json && !j->session.keep) PROPANE_TRY(print_outputs(s, err));
+    PROPANE_TRY(cmd_run_measure(j, s, err));
+    if (!j->json && !j->session.keep) PROPANE_TRY(cmd_run_print_outputs(s, err));
     if (!j->output) return PROPANE_OK;
     PROPANE_TRY(session_write(s, j->output, err));
     if (!j->json) printf("%d array%s in %s\n", s->outputs, s->outputs == 1 ? "" : "s", j->output);
@@ -222,7 +223,7 @@ int cmd_run(int argc, char **argv) {
     session s = {0};
     j.session.threads = (int)threads;
     cli_catch_signals();
-    propane_status status = run_model(&j, &s, &err);
+    propane_status status = cmd_run_model(&j, &s, &err);
     session_close(&s);
     session_inputs_free(&j.given);
     for (int i = 0; i < MAX_GIVEN; i++) mem_free(j.names[i]);

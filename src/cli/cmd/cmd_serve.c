@@ -21,7 +21,7 @@ typedef struct serve_job {
 } serve_job;
 
 /* "models/llama/" is called "llama". */
-static const char *last_part(const char *path, char out[200]) {
+static const char *cmd_serve_last_part(const char *path, char out[200]) {
     size_t end = strlen(path);
     while (end > 1 && path[end - 1] == '/') end--;
     size_t begin = end;
@@ -30,21 +30,21 @@ static const char *last_part(const char *path, char out[200]) {
     return out;
 }
 
-static propane_status open_model(serve_job *j, propane_error *err) {
+static propane_status cmd_serve_open_model(serve_job *j, propane_error *err) {
     PROPANE_TRY(opened_model_read(&j->m, err));
     PROPANE_TRY(opened_model_tokenizer(&j->m, err));
     PROPANE_TRY(infer_chat_open(j->m.model, j->m.tokenizer, j->chat_name, &j->chat, err));
     return opened_model_start(&j->m, err);
 }
 
-static propane_status serve(serve_job *j, propane_error *err) {
+static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
     char name[200];
     serve_server *server;
-    PROPANE_TRY(open_model(j, err));
+    PROPANE_TRY(cmd_serve_open_model(j, err));
     serve_engine engine = {.machine = j->m.machine,
                            .tokenizer = j->m.tokenizer,
                            .chat = &j->chat,
-                           .name = j->name ? j->name : last_part(j->m.model, name),
+                           .name = j->name ? j->name : cmd_serve_last_part(j->m.model, name),
                            .created = (int64_t)time(NULL),
                            .next_seed = (uint64_t)time(NULL) << 20 ^ (uint64_t)getpid()};
     cli_catch_signals();
@@ -89,7 +89,7 @@ int cmd_serve(int argc, char **argv) {
     j.options.connection_limit = (int)connections;
     propane_error err = {0};
     propane_status status = pool_set_threads((int)j.m.threads, &err);
-    if (status == PROPANE_OK) status = serve(&j, &err);
+    if (status == PROPANE_OK) status = cmd_serve_serve(&j, &err);
     opened_model_close(&j.m);
     return status == PROPANE_OK ? CLI_OK : cli_error("serve", &err);
 }

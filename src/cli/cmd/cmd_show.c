@@ -24,13 +24,13 @@
 
 /* ---- MIL --------------------------------------------------------------------------------------------------------------- */
 
-static void show_values(const char *title, mil_value *const *values, int count) {
+static void cmd_show_values(const char *title, mil_value *const *values, int count) {
     char type[160];
     for (int i = 0; i < count; i++)
         printf("  %s %s %s\n", i ? "       " : title, mil_type_print(type, &values[i]->type), values[i]->name);
 }
 
-static void show_function(const mil_function *f) {
+static void cmd_show_function(const mil_function *f) {
     int counts[MIL_OP_COUNT] = {0};
     double flops = 0, constants = 0;
     for (const mil_op *op = f->first; op; op = op->next) {
@@ -43,27 +43,27 @@ static void show_function(const mil_function *f) {
     char bytes[32];
     printf("func %s<%s>: %d operations, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset), f->op_count,
            flops / 1e6, text_bytes(bytes, constants));
-    show_values("input  ", f->params, f->param_count);
-    show_values("output ", f->results, f->result_count);
+    cmd_show_values("input  ", f->params, f->param_count);
+    cmd_show_values("output ", f->results, f->result_count);
     printf("  ops    ");
     for (int i = 0, shown = 0; i < MIL_OP_COUNT; i++)
         if (counts[i]) printf("%s%s %d", shown++ ? ", " : " ", mil_op_get((mil_opcode)i)->name, counts[i]);
     printf("\n");
 }
 
-static propane_status show_mil(const char *path, propane_error *err) {
+static propane_status cmd_show_mil(const char *path, propane_error *err) {
     mil_module *m = NULL;
     PROPANE_TRY(mil_read(path, NULL, &m, err));
     printf("%s: MIL program(%d.%d), %d function%s\n", path, m->version_major, m->version_minor, m->function_count,
            m->function_count == 1 ? "" : "s");
     for (int i = 0; i < m->build_info_count; i++)
         printf("  %s = \"%s\"\n", m->build_info[i].key, m->build_info[i].value);
-    for (const mil_function *f = m->functions; f; f = f->next) show_function(f);
+    for (const mil_function *f = m->functions; f; f = f->next) cmd_show_function(f);
     mil_module_free(m);
     return PROPANE_OK;
 }
 
-static propane_status show_blob(const char *path, propane_error *err) {
+static propane_status cmd_show_blob(const char *path, propane_error *err) {
     mil_blob_file *file = NULL;
     PROPANE_TRY(mil_blob_open(path, &file, err));
     printf("%s: MILBlob version 2, header counts %" PRIu32 " records\n  %10s %-7s %12s %s\n", path,
@@ -85,7 +85,7 @@ static propane_status show_blob(const char *path, propane_error *err) {
 
 /* ---- models and text ------------------------------------------------------------------------------------------------------ */
 
-static void show_config(const model_config *c) {
+static void cmd_show_config(const model_config *c) {
     static const char *const scalings[] = {"", ", linear", ", llama3"};
     printf("  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64 " (%" PRId64
            " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", ",
@@ -99,7 +99,7 @@ static void show_config(const model_config *c) {
     printf(", norm epsilon %g, %s head\n", c->rms_norm_eps, c->tie_word_embeddings ? "tied" : "separate");
 }
 
-static propane_status show_safetensors(const char *path, propane_error *err) {
+static propane_status cmd_show_safetensors(const char *path, propane_error *err) {
     safetensors *s = NULL;
     PROPANE_TRY(safetensors_open(path, &s, err));
     double bytes = 0, elements = 0;
@@ -121,21 +121,21 @@ static propane_status show_safetensors(const char *path, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status show_model(const char *path, model_form form, propane_error *err) {
+static propane_status cmd_show_model(const char *path, model_form form, propane_error *err) {
     model_config config;
     propane_status status = model_store_config(path, &config, err);
     if (form == MODEL_FORM_SAFETENSORS) { /* a file without a configuration still has tensors to show */
-        PROPANE_TRY(show_safetensors(path, err));
-        if (status == PROPANE_OK) show_config(&config);
+        PROPANE_TRY(cmd_show_safetensors(path, err));
+        if (status == PROPANE_OK) cmd_show_config(&config);
         return PROPANE_OK;
     }
     PROPANE_TRY(status);
     printf("%s: %s\n", path, form == MODEL_FORM_DIR ? "a model's folder" : "llama2.c checkpoint, version 0");
-    show_config(&config);
+    cmd_show_config(&config);
     return PROPANE_OK;
 }
 
-static void show_gguf_value(const gguf_value *v) {
+static void cmd_show_gguf_value(const gguf_value *v) {
     printf("  %-44s ", v->key);
     if (v->type == GGUF_TEXT) {
         char shown[80];
@@ -148,13 +148,13 @@ static void show_gguf_value(const gguf_value *v) {
         printf("%" PRId64 "\n", gguf_item_int(v, 0));
 }
 
-static propane_status show_gguf(const char *path, propane_error *err) {
+static propane_status cmd_show_gguf(const char *path, propane_error *err) {
     gguf *g = NULL;
     model_config config;
     propane_error why = {0};
     PROPANE_TRY(gguf_open(path, &g, err));
     printf("%s: GGUF, %d keys, %d tensors\n", path, gguf_value_count(g), gguf_tensor_count(g));
-    for (int i = 0; i < gguf_value_count(g); i++) show_gguf_value(gguf_value_at(g, i));
+    for (int i = 0; i < gguf_value_count(g); i++) cmd_show_gguf_value(gguf_value_at(g, i));
     for (int i = 0; i < gguf_tensor_count(g); i++) {
         const gguf_tensor *t = gguf_tensor_at(g, i);
         printf("  %-5s %-60s [", t->type->name, t->name);
@@ -162,14 +162,14 @@ static propane_status show_gguf(const char *path, propane_error *err) {
         printf("]\n");
     }
     if (gguf_config(g, &config, &why) == PROPANE_OK)
-        show_config(&config);
+        cmd_show_config(&config);
     else
         printf("  Propane cannot use it: %s\n", why.text);
     gguf_close(g);
     return PROPANE_OK;
 }
 
-static propane_status show_tokenizer(const char *path, propane_error *err) {
+static propane_status cmd_show_tokenizer(const char *path, propane_error *err) {
     tokenizer *t = NULL;
     PROPANE_TRY(tokenizer_read(path, &t, err));
     printf("%s: tokenizer, kind %s, %d ids, bos %d, eos %d\n  sha256 %s\n", path,
@@ -179,7 +179,7 @@ static propane_status show_tokenizer(const char *path, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status show_tokens(const char *path, propane_error *err) {
+static propane_status cmd_show_tokens(const char *path, propane_error *err) {
     token_file t;
     PROPANE_TRY(token_file_open(path, &t, err));
     printf("%s: token file, %" PRId64 " tokens of %" PRId64 " bytes of text, vocabulary %" PRId64
@@ -191,47 +191,47 @@ static propane_status show_tokens(const char *path, propane_error *err) {
 
 /* ---- telling files apart -------------------------------------------------------------------------------------------------- */
 
-static bool has_magic(const file_map *map, const char *magic) {
+static bool cmd_show_has_magic(const file_map *map, const char *magic) {
     size_t n = strlen(magic);
     return map->bytes >= n && memcmp(map->data, magic, n) == 0;
 }
 
-static bool looks_like_mil(const file_map *map) {
+static bool cmd_show_looks_like_mil(const file_map *map) {
     for (size_t i = 0; i + 7 <= map->bytes && i < 4096; i++)
         if (memcmp(map->data + i, "program", 7) == 0) return true;
     return false;
 }
 
-static propane_status show(const char *path, propane_error *err) {
+static propane_status cmd_show_show(const char *path, propane_error *err) {
     model_form form;
-    if (mil_is_program_folder(path)) return show_mil(path, err);
-    if (file_is_dir(path)) return show_model(path, MODEL_FORM_DIR, err);
+    if (mil_is_program_folder(path)) return cmd_show_mil(path, err);
+    if (file_is_dir(path)) return cmd_show_model(path, MODEL_FORM_DIR, err);
     file_map map;
     PROPANE_TRY(file_map_open(path, &map, err));
     bool blob = map.bytes >= 8 && map.data[4] == 2 && !map.data[5] && !map.data[6] && !map.data[7] &&
                 map.bytes >= 128 && map.data[8] == 0 && map.data[64] == 0xEF && map.data[65] == 0xBE;
-    bool tokens = token_file_is(map.data, map.bytes), mil = looks_like_mil(&map);
-    bool json = map.bytes && map.data[0] == '{', is_gguf = has_magic(&map, "GGUF");
+    bool tokens = token_file_is(map.data, map.bytes), mil = cmd_show_looks_like_mil(&map);
+    bool json = map.bytes && map.data[0] == '{', is_gguf = cmd_show_has_magic(&map, "GGUF");
     const size_t length = strlen(path);
     const bool package = length > 8 && strcmp(path + length - 8, ".mlmodel") == 0;
     bool empty = map.bytes == 0;
     file_map_close(&map);
     if (empty) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty", path);
-    if (package) return show_mil(path, err);
-    if (tokens) return show_tokens(path, err);
-    if (is_gguf) return show_gguf(path, err);
-    if (blob) return show_blob(path, err);
-    if (mil && !json) return show_mil(path, err);
+    if (package) return cmd_show_mil(path, err);
+    if (tokens) return cmd_show_tokens(path, err);
+    if (is_gguf) return cmd_show_gguf(path, err);
+    if (blob) return cmd_show_blob(path, err);
+    if (mil && !json) return cmd_show_mil(path, err);
     propane_error why = {0};
     if (model_store_form(path, &form, &why) == PROPANE_OK && !json &&
         (form == MODEL_FORM_SAFETENSORS || model_store_config(path, &(model_config){0}, &why) == PROPANE_OK))
-        return show_model(path, form, err);
+        return cmd_show_model(path, form, err);
     propane_error other = {0};
     model_config config;
-    if (show_tokenizer(path, &other) == PROPANE_OK) return PROPANE_OK;
+    if (cmd_show_tokenizer(path, &other) == PROPANE_OK) return PROPANE_OK;
     if (json && model_config_read(path, &config, &why) == PROPANE_OK) {
         printf("%s: a model's configuration\n", path);
-        show_config(&config);
+        cmd_show_config(&config);
         return PROPANE_OK;
     }
     if (json && strcmp(other.text, why.text) == 0) return propane_fail(err, other.status, "%s", other.text);
@@ -271,7 +271,7 @@ int cmd_show(int argc, char **argv) {
     for (int i = 0; i < files.count; i++) {
         propane_error err = {0};
         bool examples = train_jsonl_is(files.items[i]);
-        if ((examples ? show_examples(files.items[i], model, chat, json, &err) : show(files.items[i], &err)) !=
+        if ((examples ? show_examples(files.items[i], model, chat, json, &err) : cmd_show_show(files.items[i], &err)) !=
             PROPANE_OK)
             code = cli_error("show", &err);
     }

@@ -13,7 +13,7 @@
 #include "cli/run/run_folder.h"
 
 /* The ids of each line of a text (without its end), a line each; or of the text as a whole. */
-static propane_status print_ids(const tokenizer *t, const char *path, bool lines, propane_error *err) {
+static propane_status cmd_tokenize_print_ids(const tokenizer *t, const char *path, bool lines, propane_error *err) {
     char *data = NULL;
     size_t length = 0;
     token_list list = {0};
@@ -33,11 +33,11 @@ static propane_status print_ids(const tokenizer *t, const char *path, bool lines
     return status;
 }
 
-static int print_only(const char *path, const char *use, bool lines) {
+static int cmd_tokenize_print_only(const char *path, const char *use, bool lines) {
     propane_error err = {0};
     tokenizer *t = NULL;
     propane_status status = run_tokenizer(use, use, &t, &err);
-    if (status == PROPANE_OK) status = print_ids(t, path, lines, &err);
+    if (status == PROPANE_OK) status = cmd_tokenize_print_ids(t, path, lines, &err);
     tokenizer_free(t);
     return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
 }
@@ -73,7 +73,7 @@ int cmd_tokenize(int argc, char **argv) {
         return cli_misuse("tokenize", "--out writes a tokenizer that was learnt; with --tokenizer there is none");
     if (shown && (!use || tokens_out))
         return cli_misuse("tokenize", "--print-ids goes with --tokenizer and nothing that is written");
-    if (shown) return print_only(path, use, strcmp(shown, "lines") == 0);
+    if (shown) return cmd_tokenize_print_only(path, use, strcmp(shown, "lines") == 0);
     if (!out && !tokens_out) return cli_misuse("tokenize", "nothing to write: give --out, --tokens or both");
     if (!use && !out)
         return cli_misuse("tokenize",

@@ -22,7 +22,7 @@
 #define LIBRARY "libpropane-trace.so"
 #endif
 
-static bool own_path(char *out, size_t size) {
+static bool cmd_trace_own_path(char *out, size_t size) {
 #ifdef __APPLE__
     uint32_t room = (uint32_t)size;
     return _NSGetExecutablePath(out, &room) == 0;
@@ -34,7 +34,7 @@ static bool own_path(char *out, size_t size) {
 }
 
 /* Beside the command, or where it is installed: ../lib. */
-static propane_status find_library(char out[1200], propane_error *err) {
+static propane_status cmd_trace_find_library(char out[1200], propane_error *err) {
     static const char *const places[] = {LIBRARY, "../lib/" LIBRARY};
     const char *asked = getenv("PROPANE_TRACE_LIBRARY");
     char own[1000] = "";
@@ -43,7 +43,7 @@ static propane_status find_library(char out[1200], propane_error *err) {
         if (file_exists(out)) return PROPANE_OK;
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "PROPANE_TRACE_LIBRARY: cannot find %.500s", asked);
     }
-    if (!own_path(own, sizeof own))
+    if (!cmd_trace_own_path(own, sizeof own))
         return propane_fail(err, PROPANE_ERR_IO, "cannot tell where this command itself is");
     char *slash = strrchr(own, '/');
     if (slash) *slash = 0;
@@ -55,9 +55,9 @@ static propane_status find_library(char out[1200], propane_error *err) {
                         "cannot find " LIBRARY " in %.500s; PROPANE_TRACE_LIBRARY can name it", own);
 }
 
-static propane_status prepare(const char *output, propane_error *err) {
+static propane_status cmd_trace_prepare(const char *output, propane_error *err) {
     char library[1200];
-    PROPANE_TRY(find_library(library, err));
+    PROPANE_TRY(cmd_trace_find_library(library, err));
 #ifndef __APPLE__
     const char *standin = getenv("PROPANE_ANE_LIBRARY");
     if (!standin || !*standin)
@@ -89,7 +89,7 @@ int cmd_trace(int argc, char **argv) {
                   "with a hardened runtime).");
     if (code >= 0) return code;
     propane_error err = {0};
-    if (prepare(output, &err) != PROPANE_OK) return cli_error("trace", &err);
+    if (cmd_trace_prepare(output, &err) != PROPANE_OK) return cli_error("trace", &err);
     fflush(stdout);
     execvp(command.items[0], command.items);
     propane_fail(&err, PROPANE_ERR_NOT_FOUND, "cannot run %.300s: %s", command.items[0], strerror(errno));

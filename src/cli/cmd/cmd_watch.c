@@ -32,7 +32,7 @@ typedef struct watch {
 
 /* ---- the screen ------------------------------------------------------------------------------------------------------------ */
 
-static void get_size(watch *w) {
+static void cmd_watch_get_size(watch *w) {
     struct winsize size = {0};
     w->width = cli_width();
     w->height = 24;
@@ -43,22 +43,22 @@ static void get_size(watch *w) {
 }
 
 /* Does a process train in the folder? It holds a lock on it. */
-static bool is_locked(const char *dir) {
+static bool cmd_watch_is_locked(const char *dir) {
     int fd = open(dir, O_RDONLY | O_CLOEXEC);
     bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (fd >= 0) close(fd);
     return held;
 }
 
-static const char *state_of(const watch *w) {
+static const char *cmd_watch_state_of(const watch *w) {
     const char *state = w->history.state;
     if (strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "stopped") == 0) return state;
-    return is_locked(w->dir) ? "running" : "interrupted";
+    return cmd_watch_is_locked(w->dir) ? "running" : "interrupted";
 }
 
 /* A line, cut at the width (its bytes are ASCII but for folder names). */
-static void put(watch *w, const char *format, ...) BASE_PRINTF(2, 3);
-static void put(watch *w, const char *format, ...) {
+static void cmd_watch_put(watch *w, const char *format, ...) BASE_PRINTF(2, 3);
+static void cmd_watch_put(watch *w, const char *format, ...) {
     char line[600];
     va_list args;
     va_start(args, format);
@@ -71,16 +71,16 @@ static void put(watch *w, const char *format, ...) {
     text_append(&w->screen, w->live ? "\033[K\n" : "\n");
 }
 
-static void put_bar(watch *w, double part) {
+static void cmd_watch_put_bar(watch *w, double part) {
     char bar[420];
     int columns = w->width - 10 < 60 ? w->width - 10 : 60, full = (int)(part * columns + 0.5), n = 0;
     for (int i = 0; i < columns; i++) bar[n++] = i < full ? '#' : '-';
     bar[n] = 0;
-    put(w, "[%s] %5.1f %%", bar, 100 * part);
+    cmd_watch_put(w, "[%s] %5.1f %%", bar, 100 * part);
 }
 
 /* Mean of the newest speeds, so that one slow step does not frighten. */
-static double recent_speed(const run_history *h) {
+static double cmd_watch_recent_speed(const run_history *h) {
     double sum = 0;
     int n = 0;
     for (int64_t i = h->count - 1; i >= 0 && n < 20; i--)
@@ -88,43 +88,44 @@ static double recent_speed(const run_history *h) {
     return n ? sum / n : NAN;
 }
 
-static void put_head(watch *w) {
+static void cmd_watch_put_head(watch *w) {
     const run_history *h = &w->history;
     const run_point *last = h->count ? &h->points[h->count - 1] : NULL;
-    double steps = run_history_number(h, "steps", NAN), speed = recent_speed(h),
+    double steps = run_history_number(h, "steps", NAN), speed = cmd_watch_recent_speed(h),
            tokens = run_history_number(h, "tokens_per_step", NAN);
-    const char *state = state_of(w);
+    const char *state = cmd_watch_state_of(w);
     char left[32], taken[32];
-    put(w, "%s: %s", w->dir, state);
+    cmd_watch_put(w, "%s: %s", w->dir, state);
     if (json_object_get(h->start, "samples")) /* fine-tuning of an imported program */
-        put(w, "%s: %.0f numbers are learnt, %.0f samples, loss %s; %s", run_history_text(h, "model", "?"),
-            run_history_number(h, "learnt", 0), run_history_number(h, "samples", 0), run_history_text(h, "loss", "?"),
-            run_history_text(h, "device", "?"));
+        cmd_watch_put(w, "%s: %.0f numbers are learnt, %.0f samples, loss %s; %s", run_history_text(h, "model", "?"),
+                      run_history_number(h, "learnt", 0), run_history_number(h, "samples", 0),
+                      run_history_text(h, "loss", "?"), run_history_text(h, "device", "?"));
     else
-        put(w, "%.0f parameters, %.0f layers, width %.0f, context %.0f; %s, %s, plan %s",
-            run_history_number(h, "parameters", 0), run_history_number(h, "layers", 0),
-            run_history_number(h, "width", 0), run_history_number(h, "context", 0), run_history_text(h, "device", "?"),
-            run_history_text(h, "precision", "?"), run_history_text(h, "plan", "?"));
+        cmd_watch_put(w, "%.0f parameters, %.0f layers, width %.0f, context %.0f; %s, %s, plan %s",
+                      run_history_number(h, "parameters", 0), run_history_number(h, "layers", 0),
+                      run_history_number(h, "width", 0), run_history_number(h, "context", 0),
+                      run_history_text(h, "device", "?"), run_history_text(h, "precision", "?"),
+                      run_history_text(h, "plan", "?"));
     if (!last) {
-        put(w, "no step is done yet");
+        cmd_watch_put(w, "no step is done yet");
         return;
     }
-    if (steps > 0) put_bar(w, fmin(1, (double)last->step / steps));
-    put(w, "step %" PRId64 "/%.0f   loss %.4f   lr %.3g   gradient %.3g", last->step, steps, run_history_smooth(h),
-        last->lr, last->norm);
+    if (steps > 0) cmd_watch_put_bar(w, fmin(1, (double)last->step / steps));
+    cmd_watch_put(w, "step %" PRId64 "/%.0f   loss %.4f   lr %.3g   gradient %.3g", last->step, steps,
+                  run_history_smooth(h), last->lr, last->norm);
     double eta = strcmp(state, "running") == 0 && speed > 0 ? (steps - (double)last->step) * tokens / speed : NAN;
     char watts[40] = "";
     if (isfinite(last->watts)) snprintf(watts, sizeof watts, "   %.2f W simulated", last->watts);
-    put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"),
-        text_duration(taken, last->seconds), isfinite(eta) ? ", left " : "",
-        isfinite(eta) ? text_duration(left, eta) : "", last->memory / 1e6, watts);
+    cmd_watch_put(w, "%.0f %s/s   %s%s%s   memory %.0f MB%s", speed, run_history_text(h, "unit", "tokens"),
+                  text_duration(taken, last->seconds), isfinite(eta) ? ", left " : "",
+                  isfinite(eta) ? text_duration(left, eta) : "", last->memory / 1e6, watts);
     char joules[200];
-    if (run_history_joules(h, last, joules)) put(w, "the machine in this step: %s", joules);
+    if (run_history_joules(h, last, joules)) cmd_watch_put(w, "the machine in this step: %s", joules);
     if (h->value_count) {
         const run_value *v = &h->values[h->value_count - 1];
         double best = v->loss;
         for (int64_t i = 0; i < h->value_count; i++) best = fmin(best, h->values[i].loss);
-        put(w, "validation %.4f at step %" PRId64 "   best %.4f", v->loss, v->step, best);
+        cmd_watch_put(w, "validation %.4f at step %" PRId64 "   best %.4f", v->loss, v->step, best);
     }
 }
 
@@ -134,7 +135,7 @@ typedef struct view {
 } view;
 
 /* The first steps of a run are far above the rest: they may lie outside. */
-static bool find_view(const run_history *h, view *v) {
+static bool cmd_watch_find_view(const run_history *h, view *v) {
     v->y0 = INFINITY, v->y1 = -INFINITY;
     for (int64_t i = h->count / 50; i < h->count; i++)
         if (isfinite(h->points[i].loss)) v->y0 = fmin(v->y0, h->points[i].loss), v->y1 = fmax(v->y1, h->points[i].loss);
@@ -147,20 +148,22 @@ static bool find_view(const run_history *h, view *v) {
     return true;
 }
 
-static int dot_x(const view *v, double x) { return (int)((x - v->x0) / (v->x1 - v->x0) * (2 * v->columns - 1) + 0.5); }
-static int dot_y(const view *v, double y) {
+static int cmd_watch_dot_x(const view *v, double x) {
+    return (int)((x - v->x0) / (v->x1 - v->x0) * (2 * v->columns - 1) + 0.5);
+}
+static int cmd_watch_dot_y(const view *v, double y) {
     double at = (y - v->y0) / (v->y1 - v->y0);
     return (int)(fmin(fmax(at, 0), 1) * (4 * v->rows - 1) + 0.5);
 }
 
 /* Means of the steps that share a column of dots, joined by lines; then the validations. */
-static void draw(const run_history *h, const view *v, braille *b) {
+static void cmd_watch_draw(const run_history *h, const view *v, braille *b) {
     int at = -1, last_x = -1, last_y = 0, n = 0;
     double sum = 0;
     for (int64_t i = 0; i <= h->count; i++) {
-        int x = i < h->count ? dot_x(v, (double)h->points[i].step) : -2;
+        int x = i < h->count ? cmd_watch_dot_x(v, (double)h->points[i].step) : -2;
         if (x != at && n > 0) {
-            int y = dot_y(v, sum / n);
+            int y = cmd_watch_dot_y(v, sum / n);
             braille_line(b, last_x < 0 ? at : last_x, last_x < 0 ? y : last_y, at, y, false);
             last_x = at, last_y = y, n = 0, sum = 0;
         }
@@ -168,20 +171,21 @@ static void draw(const run_history *h, const view *v, braille *b) {
         if (i < h->count && isfinite(h->points[i].loss)) sum += h->points[i].loss, n++;
     }
     for (int64_t i = 0; i < h->value_count; i++) {
-        int x = dot_x(v, (double)h->values[i].step), y = dot_y(v, h->values[i].loss);
+        int x = cmd_watch_dot_x(v, (double)h->values[i].step), y = cmd_watch_dot_y(v, h->values[i].loss);
         if (i > 0)
-            braille_line(b, dot_x(v, (double)h->values[i - 1].step), dot_y(v, h->values[i - 1].loss), x, y, true);
+            braille_line(b, cmd_watch_dot_x(v, (double)h->values[i - 1].step),
+                         cmd_watch_dot_y(v, h->values[i - 1].loss), x, y, true);
         braille_dot(b, x, y, true);
     }
 }
 
-static propane_status put_plot(watch *w, int rows, propane_error *err) {
+static propane_status cmd_watch_put_plot(watch *w, int rows, propane_error *err) {
     enum { LABEL = 9 };
     view v = {.columns = w->width - LABEL, .rows = rows};
     braille b;
-    if (w->history.count == 0 || rows < 2 || !find_view(&w->history, &v)) return PROPANE_OK;
+    if (w->history.count == 0 || rows < 2 || !cmd_watch_find_view(&w->history, &v)) return PROPANE_OK;
     PROPANE_TRY(braille_init(&b, v.columns, v.rows, err));
-    draw(&w->history, &v, &b);
+    cmd_watch_draw(&w->history, &v, &b);
     for (int r = 0; r < rows; r++) {
         char label[32] = "";
         if (r == 0 || r == rows - 1 || r == rows / 2)
@@ -195,36 +199,36 @@ static propane_status put_plot(watch *w, int rows, propane_error *err) {
     braille_deinit(&b);
     char right[32];
     snprintf(right, sizeof right, "%.0f", v.x1);
-    put(w, "%*s%-*.0f%s", LABEL, "", v.columns - (int)strlen(right), v.x0, right);
+    cmd_watch_put(w, "%*s%-*.0f%s", LABEL, "", v.columns - (int)strlen(right), v.x0, right);
     return PROPANE_OK;
 }
 
-static propane_status draw_screen(watch *w, propane_error *err) {
-    get_size(w);
+static propane_status cmd_watch_draw_screen(watch *w, propane_error *err) {
+    cmd_watch_get_size(w);
     text_clear(&w->screen);
-    put_head(w);
+    cmd_watch_put_head(w);
     int used = 0;
     for (size_t i = 0; i < w->screen.length; i++) used += w->screen.data[i] == '\n';
-    PROPANE_TRY(put_plot(w, w->height - used - 2, err));
+    PROPANE_TRY(cmd_watch_put_plot(w, w->height - used - 2, err));
     return w->screen.failed ? propane_fail_memory(err, w->screen.length) : PROPANE_OK;
 }
 
 /* ---- following --------------------------------------------------------------------------------------------------------------- */
 
-static bool is_over(const watch *w) { return strcmp(state_of(w), "running") != 0; }
+static bool cmd_watch_is_over(const watch *w) { return strcmp(cmd_watch_state_of(w), "running") != 0; }
 
-static propane_status follow(watch *w, double interval, propane_error *err) {
+static propane_status cmd_watch_follow(watch *w, double interval, propane_error *err) {
     bool more = false;
     if (w->live) printf("\033[?25l\033[2J");
     propane_status status = PROPANE_OK;
     while (status == PROPANE_OK) {
         status = run_history_read(&w->history, w->path, &more, err);
-        if (status == PROPANE_OK) status = draw_screen(w, err);
+        if (status == PROPANE_OK) status = cmd_watch_draw_screen(w, err);
         if (status != PROPANE_OK) break;
         if (w->live) printf("\033[H");
         fwrite(w->screen.data, 1, w->screen.length, stdout);
         if (w->live) printf("\033[J");
-        if (!cli_flush() || !w->live || cli_interrupted || is_over(w)) break;
+        if (!cli_flush() || !w->live || cli_interrupted || cmd_watch_is_over(w)) break;
         struct timespec rest = {(time_t)interval, (long)((interval - floor(interval)) * 1e9)};
         (void)nanosleep(&rest, NULL); /* Ctrl-C wakes it */
         if (cli_interrupted) break;
@@ -252,7 +256,7 @@ int cmd_watch(int argc, char **argv) {
     w.colour = w.live && cli_has_colour(STDOUT_FILENO);
     w.path = run_path(w.dir, RUN_LOG);
     cli_catch_signals();
-    propane_status status = w.path ? follow(&w, interval, &err) : propane_fail_memory(&err, 0);
+    propane_status status = w.path ? cmd_watch_follow(&w, interval, &err) : propane_fail_memory(&err, 0);
     run_history_deinit(&w.history);
     text_deinit(&w.screen);
     mem_free(w.path);

@@ -34,7 +34,8 @@ propane_status eval_logits(infer *m, const model_weights *w, const int32_t *ids,
 }
 
 /* The gradients take the place of the weights in a registry of the same model, which is then written as a model. */
-static propane_status collect(train_step *s, model_weights *gradients, double scale, propane_error *err) {
+static propane_status eval_gradients_collect(train_step *s, model_weights *gradients, double scale,
+                                             propane_error *err) {
     for (int i = 0; i < gradients->count; i++) {
         const model_tensor *t = &gradients->tensors[i];
         float *to = model_weights_data(gradients, t);
@@ -56,7 +57,7 @@ propane_status eval_gradients(model_weights *w, const int32_t *ids, int64_t coun
     propane_status status = train_step_create(&o, w, &s, err);
     if (!status) status = train_step_batch(s, ids, ids + 1, true, scale, loss, err);
     if (!status) status = model_weights_create(&w->config, &gradients, err);
-    if (!status) status = collect(s, gradients, scale, err);
+    if (!status) status = eval_gradients_collect(s, gradients, scale, err);
     if (!status) status = model_store_write(gradients, path, MODEL_FORM_SAFETENSORS, ST_F32, err);
     model_weights_free(gradients);
     train_step_free(s);

@@ -23,10 +23,12 @@ typedef struct kind_time {
     double us;
 } kind_time;
 
-static double us_of(const cpu_profile_row *r) { return r->runs ? (double)r->ns / (double)r->runs / 1000.0 : 0; }
+static double run_profile_us_of(const cpu_profile_row *r) {
+    return r->runs ? (double)r->ns / (double)r->runs / 1000.0 : 0;
+}
 
 /* Steps that only move data, and values that the driver made, have no operation in the program. */
-static const char *operation_of(const session *s, const cpu_profile_row *r) {
+static const char *run_profile_operation_of(const session *s, const cpu_profile_row *r) {
     if (strcmp(r->kind, "copy") == 0) return "copy";
     const mil_value *v = NULL;
     for (const mil_op *op = s->function->first; op && !v; op = op->next)
@@ -35,7 +37,7 @@ static const char *operation_of(const session *s, const cpu_profile_row *r) {
     return v ? v->def->info->name : "(fused)";
 }
 
-static void add_kind(kind_time *kinds, int *count, const char *name, double us) {
+static void run_profile_add_kind(kind_time *kinds, int *count, const char *name, double us) {
     int i = 0;
     while (i < *count && strcmp(kinds[i].name, name) != 0) i++;
     if (i == *count) kinds[(*count)++] = (kind_time){name, 0, 0};
@@ -43,34 +45,35 @@ static void add_kind(kind_time *kinds, int *count, const char *name, double us) 
     kinds[i].us += us;
 }
 
-static int longest_first(const void *a, const void *b) {
+static int run_profile_longest_first(const void *a, const void *b) {
     const double x = ((const kind_time *)a)->us, y = ((const kind_time *)b)->us;
     return (x < y) - (x > y);
 }
 
 /* A rate, or a dash where a step does no such thing. */
-static void print_rate(FILE *out, double amount, double us) {
+static void run_profile_print_rate(FILE *out, double amount, double us) {
     if (amount > 0 && us > 0)
         fprintf(out, " %9.2f", amount / us / 1000.0);
     else
         fprintf(out, " %9s", "-");
 }
 
-static void print_steps(const session *s, FILE *out, double total, bool stages, kind_time *kinds, int *kind_count) {
+static void run_profile_print_steps(const session *s, FILE *out, double total, bool stages, kind_time *kinds,
+                                    int *kind_count) {
     const driver_program *p = &s->program->p;
     fprintf(out, "%4s  %-22s %-36s %-20s%s %9s %6s %9s %9s\n", "step", "operation", "value", "kernel",
             stages ? " stage       " : "", "us", "share", "GFLOP/s", "GB/s");
     for (int i = 0; i < cpu_profile_count(p); i++) {
         cpu_profile_row r;
         cpu_profile_get(p, i, &r);
-        const char *operation = operation_of(s, &r);
-        const double us = us_of(&r);
-        add_kind(kinds, kind_count, operation, us);
+        const char *operation = run_profile_operation_of(s, &r);
+        const double us = run_profile_us_of(&r);
+        run_profile_add_kind(kinds, kind_count, operation, us);
         fprintf(out, "%4d  %-22.22s %-36.36s %-20.20s", i, operation, r.name, r.kind);
         if (stages) fprintf(out, " %-12.12s", r.stage ? r.stage : "");
         fprintf(out, " %9.1f %5.1f%%", us, total > 0 ? 100 * us / total : 0);
-        print_rate(out, r.flops, us);
-        print_rate(out, r.bytes, us);
+        run_profile_print_rate(out, r.flops, us);
+        run_profile_print_rate(out, r.bytes, us);
         fprintf(out, "\n");
     }
 }
@@ -86,11 +89,11 @@ propane_status run_profile_print(const session *s, FILE *out, propane_error *err
     for (int i = 0; i < count; i++) {
         cpu_profile_row r;
         cpu_profile_get(p, i, &r);
-        total += us_of(&r);
+        total += run_profile_us_of(&r);
         stages |= r.stage != NULL;
     }
-    print_steps(s, out, total, stages, kinds, &kind_count);
-    qsort(kinds, (size_t)kind_count, sizeof *kinds, longest_first);
+    run_profile_print_steps(s, out, total, stages, kinds, &kind_count);
+    qsort(kinds, (size_t)kind_count, sizeof *kinds, run_profile_longest_first);
     fprintf(out, "\n      %-22s %9s %6s %6s\n", "operation", "us", "share", "steps");
     for (int i = 0; i < kind_count; i++)
         fprintf(out, "      %-22.22s %9.1f %5.1f%% %6d\n", kinds[i].name, kinds[i].us,
@@ -101,10 +104,11 @@ propane_status run_profile_print(const session *s, FILE *out, propane_error *err
 }
 
 /* One event a step, laid end to end, each as long as it takes on average. */
-static json_t *event_of(const session *s, const cpu_profile_row *r, double at) {
+static json_t *run_profile_event_of(const session *s, const cpu_profile_row *r, double at) {
     return json_pack("{s:s, s:s, s:s, s:f, s:f, s:i, s:i, s:{s:s, s:s, s:f, s:f}}", "name", r->name, "cat",
-                     operation_of(s, r), "ph", "X", "ts", at, "dur", us_of(r), "pid", 1, "tid", 1, "args", "operation",
-                     operation_of(s, r), "kernel", r->kind, "flops", r->flops, "bytes", r->bytes);
+                     run_profile_operation_of(s, r), "ph", "X", "ts", at, "dur", run_profile_us_of(r), "pid", 1, "tid",
+                     1, "args", "operation", run_profile_operation_of(s, r), "kernel", r->kind, "flops", r->flops,
+                     "bytes", r->bytes);
 }
 
 propane_status run_profile_trace(const session *s, const char *model, const char *path, propane_error *err) {
@@ -117,8 +121,8 @@ propane_status run_profile_trace(const session *s, const char *model, const char
     for (int i = 0; events && i < cpu_profile_count(p); i++) {
         cpu_profile_row r;
         cpu_profile_get(p, i, &r);
-        json_array_append_new(events, event_of(s, &r, at));
-        at += us_of(&r);
+        json_array_append_new(events, run_profile_event_of(s, &r, at));
+        at += run_profile_us_of(&r);
     }
     json_t *root = events ? json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ns") : NULL;
     char *line = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;

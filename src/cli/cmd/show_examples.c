@@ -12,7 +12,7 @@
 #include "cli/run/run_folder.h"
 
 /* A special token has no text of its own: it is shown as its number. */
-static void print_token(const tokenizer *t, int32_t id) {
+static void examples_print_token(const tokenizer *t, int32_t id) {
     size_t length;
     const char *piece = tokenizer_piece(t, id, &length);
     text out = {0};
@@ -24,19 +24,19 @@ static void print_token(const tokenizer *t, int32_t id) {
     text_deinit(&out);
 }
 
-static void print_text(const tokenizer *t, const train_examples *e, int64_t i, bool terminal) {
+static void examples_print_text(const tokenizer *t, const train_examples *e, int64_t i, bool terminal) {
     bool on = false;
     if (terminal) printf("\033[2m");
     for (int64_t k = e->start[i]; k <= e->start[i + 1]; k++) {
         bool learn = k < e->start[i + 1] && e->learn[k];
         if (learn != on) printf("%s", terminal ? (learn ? "\033[0m" : "\033[2m") : learn ? "[" : "]");
         on = learn;
-        if (k < e->start[i + 1]) print_token(t, e->ids[k]);
+        if (k < e->start[i + 1]) examples_print_token(t, e->ids[k]);
     }
     printf("%s\n", terminal ? "\033[0m" : "");
 }
 
-static void print_list(const char *name, const train_examples *e, int64_t i, bool marks) {
+static void examples_print_list(const char *name, const train_examples *e, int64_t i, bool marks) {
     printf("\"%s\":[", name);
     for (int64_t k = e->start[i]; k < e->start[i + 1]; k++)
         printf("%s%" PRId32, k > e->start[i] ? "," : "", marks ? (int32_t)e->learn[k] : e->ids[k]);
@@ -58,14 +58,14 @@ propane_status show_examples(const char *path, const char *model, const char *ch
     for (int64_t i = 0; i < e->count; i++) {
         if (json) {
             printf("{");
-            print_list("ids", e, i, false);
+            examples_print_list("ids", e, i, false);
             printf(",");
-            print_list("learn", e, i, true);
+            examples_print_list("learn", e, i, true);
             printf("}\n");
             continue;
         }
         printf("--- %" PRId64 ", %" PRId64 " tokens\n", i + 1, e->start[i + 1] - e->start[i]);
-        print_text(c.tokenizer, e, i, terminal);
+        examples_print_text(c.tokenizer, e, i, terminal);
     }
     corpus_close(&c);
     return PROPANE_OK;

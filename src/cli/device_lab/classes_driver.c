@@ -31,13 +31,13 @@ enum { ROWS = sizeof rows / sizeof rows[0], SUPERS_MOST = 16 };
 
 static const char *const needs[] = {"required", "for ane:memory", "for ane:client", "optional"};
 
-static const macho_entry *find_class(const macho_listing *l, const char *name) {
+static const macho_entry *classes_find_class(const macho_listing *l, const char *name) {
     for (int i = 0; i < l->count; i++)
         if (l->entries[i].kind == MACHO_CLASS && strcmp(l->entries[i].name, name) == 0) return &l->entries[i];
     return NULL;
 }
 
-static const char *method_types(const macho_entry *e, const driver_row *row) {
+static const char *classes_method_types(const macho_entry *e, const driver_row *row) {
     for (int i = 0; i < e->method_count; i++)
         if (e->methods[i].of_class == (row->level == '+') && strcmp(e->methods[i].name, row->selector) == 0)
             return e->methods[i].types ? e->methods[i].types : "";
@@ -45,20 +45,20 @@ static const char *method_types(const macho_entry *e, const driver_row *row) {
 }
 
 /* The method's types; NULL: it is missing. */
-static const char *find_method(const macho_listing *l, const driver_row *row) {
+static const char *classes_find_method(const macho_listing *l, const driver_row *row) {
     const char *name = class_names[row->class], *found = NULL;
     for (int depth = 0; name && !found && depth < SUPERS_MOST; depth++) {
-        const macho_entry *class = find_class(l, name);
-        if (class) found = method_types(class, row);
+        const macho_entry *class = classes_find_class(l, name);
+        if (class) found = classes_method_types(class, row);
         for (int i = 0; !found && i < l->count; i++)
             if (l->entries[i].kind == MACHO_CATEGORY && l->entries[i].super && strcmp(l->entries[i].super, name) == 0)
-                found = method_types(&l->entries[i], row);
+                found = classes_method_types(&l->entries[i], row);
         name = class ? class->super : NULL;
     }
     return found;
 }
 
-static void print_row(const driver_row *row, const char *state, const char *found, bool json) {
+static void classes_print_row(const driver_row *row, const char *state, const char *found, bool json) {
     const char *name = class_names[row->class];
     if (json) {
         printf("{\"method\":\"%c[%s %s]\",\"state\":\"%s\",\"need\":\"%s\",\"driver\":\"%s\"", row->level, name,
@@ -80,13 +80,13 @@ bool classes_driver_print(const macho_listing *l, bool json) {
     for (int i = 0; i < (int)ROWS; i++) {
         const driver_row *row = &rows[i];
         if (strncmp(class_names[row->class], "_ANE", 4) != 0) continue;
-        const char *found = find_method(l, row);
+        const char *found = classes_find_method(l, row);
         const char *state = !found ? "missing" : ane_encoding_matches(row->encoding, found) ? "there" : "differs";
         bool good = strcmp(state, "there") == 0;
         looked++;
         fit += good;
         if (!good) route[row->need] = false;
-        print_row(row, state, found, json);
+        classes_print_row(row, state, found, json);
     }
     if (!json)
         printf("%s (%s): %d of the %d methods that the ane driver knows are there with the same type\n"

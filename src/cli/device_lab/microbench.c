@@ -17,13 +17,13 @@ const char *sweep_kind_name(sweep_kind kind) {
 double sweep_gflops(const sweep_point *p) { return p->time.median_ns ? p->flops / (double)p->time.median_ns : 0; }
 double sweep_gbs(const sweep_point *p) { return p->time.median_ns ? p->bytes / (double)p->time.median_ns : 0; }
 
-static mil_type shape(int64_t a, int64_t b, int64_t c, int64_t d) {
+static mil_type microbench_shape(int64_t a, int64_t b, int64_t c, int64_t d) {
     return mil_type_tensor(MIL_fp16, 4, (int64_t[]){a, b, c, d});
 }
 
 /* Weights that keep a signal's size: a few entries a row. */
-static mil_value *make_weight(mil_builder *b, int64_t n) {
-    mil_type type = shape(n, n, 1, 1);
+static mil_value *microbench_make_weight(mil_builder *b, int64_t n) {
+    mil_type type = microbench_shape(n, n, 1, 1);
     uint16_t *data = mem_array((size_t)(n * n), sizeof *data);
     for (int64_t k = 0; data && k < n * n; k++)
         data[k] = fp16_from_f32(k % n == k / n ? 0.5f : (k * 31 % 97) == 0 ? 0.0078125f : 0);
@@ -32,10 +32,10 @@ static mil_value *make_weight(mil_builder *b, int64_t n) {
     return w;
 }
 
-static mil_value *build_conv(mil_builder *b, sweep_point *p) {
-    mil_value *x = mil_build_param(b, "x", shape(1, p->n, 1, p->m));
+static mil_value *microbench_build_conv(mil_builder *b, sweep_point *p) {
+    mil_value *x = mil_build_param(b, "x", microbench_shape(1, p->n, 1, p->m));
     for (int k = 0; k < p->depth; k++) {
-        mil_value *w = make_weight(b, p->n);
+        mil_value *w = microbench_make_weight(b, p->n);
         x = w && x ? mil_build_conv1x1(b, x, w) : NULL;
     }
     p->flops = 2.0 * (double)p->n * (double)p->n * (double)p->m * p->depth;
@@ -43,18 +43,18 @@ static mil_value *build_conv(mil_builder *b, sweep_point *p) {
     return x;
 }
 
-static mil_value *build_matmul(mil_builder *b, sweep_point *p) {
-    mil_value *x = mil_build_param(b, "x", shape(1, 1, p->n, p->m)),
-              *w = mil_build_param(b, "w", shape(1, 1, p->m, p->m));
+static mil_value *microbench_build_matmul(mil_builder *b, sweep_point *p) {
+    mil_value *x = mil_build_param(b, "x", microbench_shape(1, 1, p->n, p->m)),
+              *w = mil_build_param(b, "w", microbench_shape(1, 1, p->m, p->m));
     for (int k = 0; k < p->depth && x; k++) x = mil_build_matmul(b, x, w, false, false);
     p->flops = 2.0 * (double)p->n * (double)p->m * (double)p->m * p->depth;
     p->bytes = 2.0 * ((double)p->m * (double)p->m + 2.0 * (double)p->n * (double)p->m);
     return x;
 }
 
-static mil_value *build_stream(mil_builder *b, sweep_point *p) {
-    mil_value *w = mil_build_param(b, "w", shape(1, 1, p->n, p->n)),
-              *x = mil_build_param(b, "x", shape(1, 1, p->n, COLUMNS));
+static mil_value *microbench_build_stream(mil_builder *b, sweep_point *p) {
+    mil_value *w = mil_build_param(b, "w", microbench_shape(1, 1, p->n, p->n)),
+              *x = mil_build_param(b, "x", microbench_shape(1, 1, p->n, COLUMNS));
     p->m = COLUMNS;
     p->flops = 2.0 * (double)p->n * (double)p->n * COLUMNS;
     p->bytes = 2.0 * ((double)p->n * (double)p->n + 2.0 * (double)p->n * COLUMNS);
@@ -67,9 +67,9 @@ propane_status sweep_measure(const char *device, sweep_point *p, int64_t limit_n
     mil_module *m = mil_module_create("bench");
     if (!m) return propane_fail_memory(err, 0);
     mil_build_begin(&b, m, "main", MIL_IOS18);
-    mil_value *y = p->kind == SWEEP_CONV     ? build_conv(&b, p)
-                   : p->kind == SWEEP_MATMUL ? build_matmul(&b, p)
-                                             : build_stream(&b, p);
+    mil_value *y = p->kind == SWEEP_CONV     ? microbench_build_conv(&b, p)
+                   : p->kind == SWEEP_MATMUL ? microbench_build_matmul(&b, p)
+                                             : microbench_build_stream(&b, p);
     propane_status status = y || b.err.status ? PROPANE_OK : propane_fail_memory(err, 0);
     if (y) mil_build_result(&b, y);
     if (status == PROPANE_OK) status = mil_build_end(&b, err);
@@ -86,8 +86,8 @@ static const char add_body[] = "tensor<fp16, [1, 64, 1, 32]> x, tensor<fp16, [1,
                                "    } -> (z);\n";
 
 /* Each request has buffers of its own, so that nothing but the device orders them. */
-static propane_status fill_queue(rig *r, int flight, propane_buffer **buffers, propane_request **requests,
-                                 propane_error *err) {
+static propane_status microbench_fill_queue(rig *r, int flight, propane_buffer **buffers, propane_request **requests,
+                                            propane_error *err) {
     for (int k = 0; k < flight; k++) {
         propane_binding bindings[3];
         for (int i = 0; i < 3; i++) {
@@ -99,8 +99,8 @@ static propane_status fill_queue(rig *r, int flight, propane_buffer **buffers, p
     return PROPANE_OK;
 }
 
-static propane_status time_queue(int flight, int rounds, propane_request *const *requests, double *per_second,
-                                 bool *simulated, propane_error *err) {
+static propane_status microbench_time_queue(int flight, int rounds, propane_request *const *requests,
+                                            double *per_second, bool *simulated, propane_error *err) {
     int64_t begin = clock_ns(), modelled = 0;
     for (int n = -1; n < rounds; n++) {
         if (n == 0) begin = clock_ns(); /* the first one warms up */
@@ -124,8 +124,8 @@ propane_status sweep_queue(const char *device, int flight, int rounds, double *p
     rig r = {0};
     if (flight > MAX_FLIGHT) flight = MAX_FLIGHT;
     propane_status status = rig_open_text(&r, device, add_body, err);
-    if (status == PROPANE_OK) status = fill_queue(&r, flight, buffers, requests, err);
-    if (status == PROPANE_OK) status = time_queue(flight, rounds, requests, per_second, simulated, err);
+    if (status == PROPANE_OK) status = microbench_fill_queue(&r, flight, buffers, requests, err);
+    if (status == PROPANE_OK) status = microbench_time_queue(flight, rounds, requests, per_second, simulated, err);
     for (int k = 0; k < flight; k++) propane_request_free(requests[k]);
     for (int k = 0; k < 3 * flight; k++) propane_buffer_free(buffers[k]);
     rig_close(&r);

@@ -75,20 +75,22 @@ void probe_progress(int64_t count) {
 static const probe_question *const lists[] = {probe_engine, probe_forms, probe_numbers};
 enum { LISTS = sizeof lists / sizeof lists[0] };
 
-static const probe_question *find_question(const char *id) {
+static const probe_question *selftest_find_question(const char *id) {
     for (int l = 0; l < LISTS; l++)
         for (const probe_question *q = lists[l]; q->id; q++)
             if (strcmp(q->id, id) == 0) return q;
     return NULL;
 }
 
-static probe_target make_target(const char *uri) { return (probe_target){.uri = uri, .is_ane = device_is(uri, "ane")}; }
+static probe_target selftest_make_target(const char *uri) {
+    return (probe_target){.uri = uri, .is_ane = device_is(uri, "ane")};
+}
 
 /* ---- one question, here ---------------------------------------------------------------------------------------------------- */
 
 int probe_ask(const char *uri, const char *id) {
-    const probe_question *q = find_question(id);
-    probe_target t = make_target(uri);
+    const probe_question *q = selftest_find_question(id);
+    probe_target t = selftest_make_target(uri);
     propane_error err = {0};
     if (!q) {
         char known[600] = "";
@@ -117,7 +119,7 @@ int probe_ask(const char *uri, const char *id) {
 /* ---- one question in a process of its own ------------------------------------------------------------------------------------ */
 
 /* Reads until the end or the time limit; false: the limit. */
-static bool collect(int fd, int seconds, text *out) {
+static bool selftest_collect(int fd, int seconds, text *out) {
     int64_t end = clock_ns() + (int64_t)seconds * 1000000000;
     char part[4096];
     while (clock_ns() < end) {
@@ -131,7 +133,7 @@ static bool collect(int fd, int seconds, text *out) {
     return false;
 }
 
-static propane_status start(const char *uri, const char *id, pid_t *child, int *fd, propane_error *err) {
+static propane_status selftest_start(const char *uri, const char *id, pid_t *child, int *fd, propane_error *err) {
     int ends[2];
     char *const arguments[] = {cli_argv[0],
                                (char *)"devices",
@@ -158,7 +160,7 @@ static propane_status start(const char *uri, const char *id, pid_t *child, int *
 }
 
 /* The last whole line that is JSON; an answer if the process came so far. */
-static json_t *last_line(const text *t) {
+static json_t *selftest_last_line(const text *t) {
     json_t *found = NULL;
     for (char *line = t->data; line && *line;) {
         size_t length = strcspn(line, "\n");
@@ -173,23 +175,23 @@ static json_t *last_line(const text *t) {
     return found ? found : json_object();
 }
 
-static json_t *ask_elsewhere(const char *uri, const char *id, int seconds) {
+static json_t *selftest_ask_elsewhere(const char *uri, const char *id, int seconds) {
     propane_error err = {0};
     text t = {0};
     pid_t child = 0;
     int fd = -1, how = 0;
     json_t *answer;
-    if (start(uri, id, &child, &fd, &err) != PROPANE_OK) {
+    if (selftest_start(uri, id, &child, &fd, &err) != PROPANE_OK) {
         answer = json_object();
         probe_say(answer, "answer", "failed: %s", err.text);
         return answer;
     }
-    bool in_time = collect(fd, seconds, &t);
+    bool in_time = selftest_collect(fd, seconds, &t);
     close(fd);
     if (!in_time) kill(child, SIGKILL);
     while (waitpid(child, &how, 0) < 0 && errno == EINTR) {
     }
-    answer = last_line(&t);
+    answer = selftest_last_line(&t);
     text_deinit(&t);
     if (json_object_get(answer, "answer")) return answer;
     long long progress = json_integer_value(json_object_get(answer, "progress"));
@@ -204,7 +206,7 @@ static json_t *ask_elsewhere(const char *uri, const char *id, int seconds) {
 }
 
 void probe_words(const char *uri, const char *id, int seconds, char out[1200]) {
-    json_t *answer = ask_elsewhere(uri, id, seconds);
+    json_t *answer = selftest_ask_elsewhere(uri, id, seconds);
     const char *words = json_string_value(json_object_get(answer, "answer"));
     snprintf(out, 1200, "%s", words ? words : "no answer");
     json_decref(answer);
@@ -212,7 +214,7 @@ void probe_words(const char *uri, const char *id, int seconds, char out[1200]) {
 
 /* ---- the report -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status describe(const char *uri, json_t *report, propane_error *err) {
+static propane_status selftest_describe(const char *uri, json_t *report, propane_error *err) {
     propane_device *d = NULL;
     struct utsname system;
     const char *library = getenv("PROPANE_ANE_LIBRARY");
@@ -223,28 +225,28 @@ static propane_status describe(const char *uri, json_t *report, propane_error *e
     probe_say(report, "device", "%s", uri);
     probe_say(report, "summary", "%s", info->summary);
     json_object_set_new(report, "simulated", json_boolean(info->simulated));
-    json_object_set_new(report, "stand_in", json_boolean(make_target(uri).is_ane && library && *library));
+    json_object_set_new(report, "stand_in", json_boolean(selftest_make_target(uri).is_ane && library && *library));
     propane_device_close(d);
     if (uname(&system) == 0) probe_say(report, "system", "%s %s %s", system.sysname, system.release, system.machine);
     return PROPANE_OK;
 }
 
-static void pause_for_compiler(const probe_target *t, const json_t *answer) {
+static void selftest_pause_for_compiler(const probe_target *t, const json_t *answer) {
     if (!t->is_ane || getenv("PROPANE_ANE_LIBRARY") || !json_is_true(json_object_get(answer, "refused"))) return;
     struct timespec span = {.tv_sec = COMPILER_PAUSE_S};
     nanosleep(&span, NULL);
 }
 
-static void ask_list(const probe_target *t, json_t *answers) {
+static void selftest_ask_list(const probe_target *t, json_t *answers) {
     for (int l = 0; l < LISTS && !cli_interrupted; l++)
         for (const probe_question *q = lists[l]; q->id && !cli_interrupted; q++) {
             if (q->ane_only && !t->is_ane) continue;
-            json_t *answer = ask_elsewhere(t->uri, q->id, TIME_LIMIT_S);
+            json_t *answer = selftest_ask_elsewhere(t->uri, q->id, TIME_LIMIT_S);
             printf("%s\n    ", q->text);
             cli_wrap(json_string_value(json_object_get(answer, "answer")), 4, 4, cli_width());
             printf("\n");
             (void)cli_flush();
-            pause_for_compiler(t, answer);
+            selftest_pause_for_compiler(t, answer);
             probe_say(answer, "question", "%s", q->text);
             json_object_set_new(answers, q->id, answer);
         }
@@ -252,9 +254,9 @@ static void ask_list(const probe_target *t, json_t *answers) {
 
 int probe_all(const char *uri, const char *path) {
     propane_error err = {0};
-    probe_target t = make_target(uri);
+    probe_target t = selftest_make_target(uri);
     json_t *report = json_object(), *answers = json_object();
-    propane_status status = describe(uri, report, &err); /* in this process nothing is compiled */
+    propane_status status = selftest_describe(uri, report, &err); /* in this process nothing is compiled */
     if (status == PROPANE_OK) {
         cli_catch_signals();
         const char *what = json_is_true(json_object_get(report, "simulated"))
@@ -262,7 +264,7 @@ int probe_all(const char *uri, const char *path) {
                            : json_is_true(json_object_get(report, "stand_in")) ? " (a stand-in, not Apple's engine)"
                                                                                : "";
         printf("%s%s\n\n", uri, what);
-        ask_list(&t, answers);
+        selftest_ask_list(&t, answers);
         json_object_set(report, "answers", answers);
         char *data = json_dumps(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
         status = data ? file_write(path, data, strlen(data), &err) : propane_fail_memory(&err, 0);

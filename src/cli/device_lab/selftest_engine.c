@@ -13,7 +13,7 @@ enum { COMPILES = 160 };
 #define T "tensor<fp16, [1, 32, 1, 32]>"
 enum { N = 32 * 32 };
 
-static propane_status ask_order(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_engine_ask_order(probe_target *t, json_t *out, propane_error *err) {
     static float q[N], k[N], y[N];
     const float *in[] = {q, k};
     char uri[200], order[200];
@@ -38,7 +38,7 @@ static propane_status ask_order(probe_target *t, json_t *out, propane_error *err
     return status;
 }
 
-static propane_status ask_dialect(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_engine_ask_dialect(probe_target *t, json_t *out, propane_error *err) {
     static const char body[] = T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(0x1p-1)];\n"
                                  "        " T " y = mul(x = x, y = c)[name = string(\"y\")];\n    } -> (y);\n";
     static const char literal[] =
@@ -65,7 +65,7 @@ static propane_status ask_dialect(probe_target *t, json_t *out, propane_error *e
 }
 
 /* y = x * factor; a program of its own for each factor. */
-static propane_status times(int factor, propane_module **out, propane_error *err) {
+static propane_status selftest_engine_times(int factor, propane_module **out, propane_error *err) {
     char body[400];
     snprintf(body, sizeof body,
              T " x) {\n        fp16 c = const()[name = string(\"c\"), val = fp16(%d)];\n        " T
@@ -75,7 +75,8 @@ static propane_status times(int factor, propane_module **out, propane_error *err
 }
 
 /* Small programs that differ, until one is refused. `keep`: those before stay loaded. */
-static propane_status count_compiles(probe_target *t, const char *route, bool keep, json_t *out, propane_error *err) {
+static propane_status selftest_engine_count_compiles(probe_target *t, const char *route, bool keep, json_t *out,
+                                                     propane_error *err) {
     propane_program *kept[COMPILES] = {NULL};
     propane_device *d = NULL;
     propane_error why = {0};
@@ -85,7 +86,7 @@ static propane_status count_compiles(probe_target *t, const char *route, bool ke
     propane_status status = PROPANE_OK;
     while (done < COMPILES && status == PROPANE_OK) {
         propane_module *m = NULL;
-        status = times(done + 2, &m, &why);
+        status = selftest_engine_times(done + 2, &m, &why);
         if (status == PROPANE_OK) status = propane_program_compile(d, m, NULL, &kept[done], &why);
         propane_module_free(m);
         if (status != PROPANE_OK) break;
@@ -106,17 +107,17 @@ static propane_status count_compiles(probe_target *t, const char *route, bool ke
     return PROPANE_OK;
 }
 
-static propane_status ask_limit_memory(probe_target *t, json_t *out, propane_error *err) {
-    return count_compiles(t, "memory", false, out, err);
+static propane_status selftest_engine_ask_limit_memory(probe_target *t, json_t *out, propane_error *err) {
+    return selftest_engine_count_compiles(t, "memory", false, out, err);
 }
-static propane_status ask_limit_client(probe_target *t, json_t *out, propane_error *err) {
-    return count_compiles(t, "client", false, out, err);
+static propane_status selftest_engine_ask_limit_client(probe_target *t, json_t *out, propane_error *err) {
+    return selftest_engine_count_compiles(t, "client", false, out, err);
 }
-static propane_status ask_limit_loaded(probe_target *t, json_t *out, propane_error *err) {
-    return count_compiles(t, "memory", true, out, err);
+static propane_status selftest_engine_ask_limit_loaded(probe_target *t, json_t *out, propane_error *err) {
+    return selftest_engine_count_compiles(t, "memory", true, out, err);
 }
 
-static propane_status ask_surfaces(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_engine_ask_surfaces(probe_target *t, json_t *out, propane_error *err) {
     static const char uneven[] =
         "tensor<fp16, [1, 400, 1, 64]> a, tensor<fp16, [1, 1, 1, 64]> b) {\n"
         "        tensor<fp16, [1, 400, 1, 64]> y = add(x = a, y = b)[name = string(\"y\")];\n    } -> (y);\n";
@@ -146,7 +147,7 @@ static propane_status ask_surfaces(probe_target *t, json_t *out, propane_error *
     return PROPANE_OK;
 }
 
-static propane_status ask_unused(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_engine_ask_unused(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x, x};
     static const char body[] =
@@ -158,7 +159,7 @@ static propane_status ask_unused(probe_target *t, json_t *out, propane_error *er
 }
 
 /* What the driver itself chooses at open. */
-static propane_status ask_ways(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_engine_ask_ways(probe_target *t, json_t *out, propane_error *err) {
     static const char *const routes[] = {"memory", "client"};
     char uri[200];
     for (int k = 0; k < 2; k++) {
@@ -174,13 +175,14 @@ static propane_status ask_ways(probe_target *t, json_t *out, propane_error *err)
 }
 
 /* Three functions at once, each with its own constant, in one compiled program. */
-static propane_status compile_three(const char *uri, propane_compile_report *report, propane_error *err) {
+static propane_status selftest_engine_compile_three(const char *uri, propane_compile_report *report,
+                                                    propane_error *err) {
     propane_module *modules[3] = {NULL};
     propane_compile_item items[3] = {{NULL}};
     propane_device *d = NULL;
     propane_status status = propane_device_open(uri, &d, err);
     for (int k = 0; k < 3 && status == PROPANE_OK; k++) {
-        status = times(k + 2, &modules[k], err);
+        status = selftest_engine_times(k + 2, &modules[k], err);
         items[k].module = modules[k];
     }
     if (status == PROPANE_OK) status = propane_program_compile_all(d, items, 3, NULL, report, err);
@@ -192,13 +194,14 @@ static propane_status compile_three(const char *uri, propane_compile_report *rep
     return status;
 }
 
-static propane_status ask_procedures(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_engine_ask_procedures(probe_target *t, json_t *out, propane_error *err) {
     static const char *const routes[] = {"memory", "client"};
     char uri[200];
     for (int k = 0; k < 2; k++) {
         propane_compile_report report = {0};
         propane_error why = {0};
-        propane_status status = compile_three(probe_uri(t, routes[k], "procedures=auto", uri), &report, &why);
+        propane_status status =
+            selftest_engine_compile_three(probe_uri(t, routes[k], "procedures=auto", uri), &report, &why);
         const char *words = status == PROPANE_OK ? report.how : why.text;
         probe_say(out, routes[k], "%s", words);
         if (status != PROPANE_OK || !report.procedures) t->refused = true;
@@ -207,7 +210,7 @@ static propane_status ask_procedures(probe_target *t, json_t *out, propane_error
     return PROPANE_OK;
 }
 
-static propane_status ask_statistics(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_engine_ask_statistics(probe_target *t, json_t *out, propane_error *err) {
     rig_time time;
     PROPANE_TRY(sweep_engine(t->uri, 200000000, &time, err));
     probe_value(out, "host_us", (double)time.best_ns / 1000);
@@ -220,8 +223,8 @@ static propane_status ask_statistics(probe_target *t, json_t *out, propane_error
     return PROPANE_OK;
 }
 
-static propane_status ask_trial(propane_status (*trial)(text *answer, propane_error *err), json_t *out,
-                                propane_error *err) {
+static propane_status selftest_engine_ask_trial(propane_status (*trial)(text *answer, propane_error *err), json_t *out,
+                                                propane_error *err) {
     text answer = {0};
     propane_status status = trial(&answer, err);
     if (status == PROPANE_OK) probe_say(out, "answer", "%s", answer.data ? answer.data : "");
@@ -229,15 +232,15 @@ static propane_status ask_trial(propane_status (*trial)(text *answer, propane_er
     return status;
 }
 
-static propane_status ask_events(probe_target *t, json_t *out, propane_error *err) {
-    return ask_trial(ane_try_events, out, err);
+static propane_status selftest_engine_ask_events(probe_target *t, json_t *out, propane_error *err) {
+    return selftest_engine_ask_trial(ane_try_events, out, err);
 }
 
-static propane_status ask_chaining(probe_target *t, json_t *out, propane_error *err) {
-    return ask_trial(ane_try_chaining, out, err);
+static propane_status selftest_engine_ask_chaining(probe_target *t, json_t *out, propane_error *err) {
+    return selftest_engine_ask_trial(ane_try_chaining, out, err);
 }
 
-static propane_status ask_machine(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_engine_ask_machine(probe_target *t, json_t *out, propane_error *err) {
     char architecture[60] = "?", build[60] = "?";
     int64_t cores = 0;
     const ane_api *a;
@@ -263,18 +266,19 @@ static propane_status ask_machine(probe_target *t, json_t *out, propane_error *e
 }
 
 const probe_question probe_engine[] = {
-    {"machine", "Which engine is it, and are all names there?", true, ask_machine},
-    {"symbol-order", "In which order are inputs bound?", true, ask_order},
-    {"dialect", "Which form of the text is taken?", true, ask_dialect},
-    {"surfaces", "Must surfaces be of one size, and how are rows padded?", true, ask_surfaces},
-    {"unused-input", "Does an input that is not used shift the others?", true, ask_unused},
-    {"limit-memory", "How many programs may a process compile in memory?", true, ask_limit_memory},
-    {"limit-client", "How many through the client?", true, ask_limit_client},
-    {"limit-loaded", "How many may be loaded at once?", true, ask_limit_loaded},
-    {"ways", "Which way to evaluate is the fastest that answers right?", true, ask_ways},
-    {"procedures", "Can several functions be procedures of one compiled program?", true, ask_procedures},
-    {"statistics", "Does the engine tell its own time?", true, ask_statistics},
-    {"events", "Do shared events answer?", true, ask_events},
-    {"chaining", "Can requests be chained?", true, ask_chaining},
+    {"machine", "Which engine is it, and are all names there?", true, selftest_engine_ask_machine},
+    {"symbol-order", "In which order are inputs bound?", true, selftest_engine_ask_order},
+    {"dialect", "Which form of the text is taken?", true, selftest_engine_ask_dialect},
+    {"surfaces", "Must surfaces be of one size, and how are rows padded?", true, selftest_engine_ask_surfaces},
+    {"unused-input", "Does an input that is not used shift the others?", true, selftest_engine_ask_unused},
+    {"limit-memory", "How many programs may a process compile in memory?", true, selftest_engine_ask_limit_memory},
+    {"limit-client", "How many through the client?", true, selftest_engine_ask_limit_client},
+    {"limit-loaded", "How many may be loaded at once?", true, selftest_engine_ask_limit_loaded},
+    {"ways", "Which way to evaluate is the fastest that answers right?", true, selftest_engine_ask_ways},
+    {"procedures", "Can several functions be procedures of one compiled program?", true,
+     selftest_engine_ask_procedures},
+    {"statistics", "Does the engine tell its own time?", true, selftest_engine_ask_statistics},
+    {"events", "Do shared events answer?", true, selftest_engine_ask_events},
+    {"chaining", "Can requests be chained?", true, selftest_engine_ask_chaining},
     {NULL, NULL, false, NULL},
 };

@@ -12,8 +12,8 @@
 enum { N = 32 * 32 };
 
 /* Adds "NAME taken" or "NAME refused" to words, and the reason or the error of the values to out. */
-static void tell(json_t *out, char *words, size_t size, const char *name, bool taken, double worst,
-                 const propane_error *why) {
+static void selftest_forms_tell(json_t *out, char *words, size_t size, const char *name, bool taken, double worst,
+                                const propane_error *why) {
     const size_t used = strlen(words);
     snprintf(words + used, size - used, "%s%s %s", used ? ", " : "", name, taken ? "taken" : "refused");
     if (taken)
@@ -22,7 +22,7 @@ static void tell(json_t *out, char *words, size_t size, const char *name, bool t
         probe_say(out, name, "%s", why->text);
 }
 
-static propane_status ask_operations(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_forms_ask_operations(probe_target *t, json_t *out, propane_error *err) {
     static const char mean_head[] =
         "        tensor<int32, [1]> axes = const()[name = string(\"axes\"), val = tensor<int32, [1]>([1])];\n";
     static const struct {
@@ -49,7 +49,7 @@ static propane_status ask_operations(probe_target *t, json_t *out, propane_error
             const double v = (double)x[k], want[] = {v / (1 + exp(-v)), 0.5, (v - 0.5) / sqrt(1.25 + 0x1p-10)};
             worst = fmax(worst, fabs((double)y[k] - want[f]));
         }
-        tell(out, words, sizeof words, forms[f].name, taken, worst, &why);
+        selftest_forms_tell(out, words, sizeof words, forms[f].name, taken, worst, &why);
     }
     (void)err;
     probe_say(out, "answer", "%s; the numbers are their largest errors", words);
@@ -57,7 +57,7 @@ static propane_status ask_operations(probe_target *t, json_t *out, propane_error
 }
 
 /* Queries of zeros weigh all keys alike, so the result is the mean of the rows that the mask leaves. */
-static propane_status ask_attention_mask(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_forms_ask_attention_mask(probe_target *t, json_t *out, propane_error *err) {
     static const char body[] =
         S " q, " S " k, " S " v, " S " mask) {\n        " S
           " y = scaled_dot_product_attention(query = q, key = k, value = v, attn_mask = mask)[name = string(\"y\")];\n"
@@ -75,7 +75,7 @@ static propane_status ask_attention_mask(probe_target *t, json_t *out, propane_e
     return PROPANE_OK;
 }
 
-static propane_status ask_gather(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_forms_ask_gather(probe_target *t, json_t *out, propane_error *err) {
     static const char body[] = T
         " x) {\n        int32 axis = const()[name = string(\"axis\"), val = int32(1)];\n"
         "        tensor<int32, [4]> rows = const()[name = string(\"rows\"), val = tensor<int32, [4]>([3, 0, 31, 3])];\n"
@@ -93,7 +93,7 @@ static propane_status ask_gather(probe_target *t, json_t *out, propane_error *er
 }
 
 /* The first request's input surface in a second request, both in flight. */
-static propane_status share_input(rig *r, propane_request **second, float *y, propane_error *err) {
+static propane_status selftest_forms_share_input(rig *r, propane_request **second, float *y, propane_error *err) {
     propane_buffer *out = NULL;
     PROPANE_TRY(propane_buffer_create(r->device, rig_io(r, 1)->bytes, &out, err));
     r->buffers[2] = r->buffers[1], r->buffers[1] = out; /* rig_close frees both */
@@ -106,7 +106,7 @@ static propane_status share_input(rig *r, propane_request **second, float *y, pr
     return rig_take(r, 0, y, err);
 }
 
-static propane_status ask_shared(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_forms_ask_shared(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     rig r = {0};
     propane_request *second = NULL;
@@ -114,7 +114,7 @@ static propane_status ask_shared(probe_target *t, json_t *out, propane_error *er
     propane_status status = rig_open_text(
         &r, t->uri, T " x) {\n        " T " y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n", err);
     if (status == PROPANE_OK) status = rig_put(&r, 0, x, err);
-    if (status == PROPANE_OK) status = share_input(&r, &second, y, err);
+    if (status == PROPANE_OK) status = selftest_forms_share_input(&r, &second, y, err);
     propane_request_free(second);
     rig_close(&r);
     if (status != PROPANE_OK) return status;
@@ -124,9 +124,10 @@ static propane_status ask_shared(probe_target *t, json_t *out, propane_error *er
 }
 
 const probe_question probe_forms[] = {
-    {"operations", "Are silu, reduce_mean and layer_norm taken?", false, ask_operations},
-    {"attention-mask", "Is attention as one operation taken, and its mask obeyed?", false, ask_attention_mask},
-    {"gather", "Is gather taken?", false, ask_gather},
-    {"shared-surface", "May two requests share a surface?", false, ask_shared},
+    {"operations", "Are silu, reduce_mean and layer_norm taken?", false, selftest_forms_ask_operations},
+    {"attention-mask", "Is attention as one operation taken, and its mask obeyed?", false,
+     selftest_forms_ask_attention_mask},
+    {"gather", "Is gather taken?", false, selftest_forms_ask_gather},
+    {"shared-surface", "May two requests share a surface?", false, selftest_forms_ask_shared},
     {NULL, NULL, false, NULL},
 };

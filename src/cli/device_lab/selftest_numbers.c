@@ -17,14 +17,14 @@ enum { N = 32 * 32 };
 /* One operation on [1, 32, 1, 32]. */
 #define UNARY(expression) T " x) {\n        " T " y = " expression "[name = string(\"y\")];\n    } -> (y);\n"
 
-static void fill(float *x, float value) {
+static void selftest_numbers_fill(float *x, float value) {
     for (int k = 0; k < N; k++) x[k] = value;
 }
 
-static propane_status ask_saturation(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_saturation(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
-    fill(x, 300);
+    selftest_numbers_fill(x, 300);
     PROPANE_TRY(probe_run(t, t->uri, UNARY("mul(x = x, y = x)"), in, y, err));
     float square = y[0];
     static const char product[] =
@@ -32,7 +32,7 @@ static propane_status ask_saturation(probe_target *t, json_t *out, propane_error
         "        bool no = const()[name = string(\"no\"), val = bool(false)];\n"
         "        tensor<fp16, [1, 1, 32, 32]> y = matmul(x = x, y = x, transpose_x = no, transpose_y = no)[name = "
         "string(\"y\")];\n    } -> (y);\n";
-    fill(x, 37.5f); /* 32 * 37.5^2 = 45,000 */
+    selftest_numbers_fill(x, 37.5f); /* 32 * 37.5^2 = 45,000 */
     PROPANE_TRY(probe_run(t, t->uri, product, in, y, err));
     probe_say(out, "answer", "300 * 300 is %g; a product that sums to 45,000 is %g", (double)square, (double)y[0]);
     probe_value(out, "square", square);
@@ -40,7 +40,7 @@ static propane_status ask_saturation(probe_target *t, json_t *out, propane_error
     return PROPANE_OK;
 }
 
-static propane_status ask_reductions(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_reductions(probe_target *t, json_t *out, propane_error *err) {
     static float x[4096], y[32];
     const float *in[] = {x};
     static const char sum[] =
@@ -66,7 +66,7 @@ static propane_status ask_reductions(probe_target *t, json_t *out, propane_error
     return PROPANE_OK;
 }
 
-static propane_status ask_tables(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_tables(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     double worst = 0;
@@ -78,10 +78,10 @@ static propane_status ask_tables(probe_target *t, json_t *out, propane_error *er
     return PROPANE_OK;
 }
 
-static propane_status ask_subnormals(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_subnormals(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
-    fill(x, fp16_to_f32(0x00a8)); /* 1.0014e-5, what 1e-5 is in fp16 */
+    selftest_numbers_fill(x, fp16_to_f32(0x00a8)); /* 1.0014e-5, what 1e-5 is in fp16 */
     PROPANE_TRY(probe_run(t, t->uri, UNARY("add(x = x, y = x)"), in, y, err));
     bool kept = y[0] == 2 * x[0];
     probe_say(out, "answer", kept ? "kept" : y[0] == 0 ? "flushed to zero" : "changed to %g", (double)y[0]);
@@ -89,7 +89,7 @@ static propane_status ask_subnormals(probe_target *t, json_t *out, propane_error
     return PROPANE_OK;
 }
 
-static propane_status ask_width_slices(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_width_slices(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     static const char slice[] = T " x) {\n        tensor<int32, [4]> begin = const()[name = string(\"begin\"), val = "
@@ -99,13 +99,13 @@ static propane_status ask_width_slices(probe_target *t, json_t *out, propane_err
                                   "        tensor<fp16, [1, 32, 1, 16]> y = slice_by_size(x = x, begin = begin, size = "
                                   "size)[name = string(\"y\")];\n"
                                   "    } -> (y);\n";
-    fill(x, 5000);
+    selftest_numbers_fill(x, 5000);
     PROPANE_TRY(probe_run(t, t->uri, slice, in, y, err));
     probe_say(out, "answer", "5000 behind a slice that starts inside the width is %g (C29)", (double)y[0]);
     return PROPANE_OK;
 }
 
-static propane_status ask_softmax(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_softmax(probe_target *t, json_t *out, propane_error *err) {
     static const char *const bodies[2] = {
         "tensor<fp16, [1, 4, 32, 64]> x) {\n        int32 axis = const()[name = string(\"axis\"), val = int32(-1)];\n"
         "        tensor<fp16, [1, 4, 32, 64]> y = softmax(x = x, axis = axis)[name = string(\"y\")];\n    } -> (y);\n",
@@ -125,7 +125,7 @@ static propane_status ask_softmax(probe_target *t, json_t *out, propane_error *e
 
 /* ---- forms ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status ask_concat(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_concat(probe_target *t, json_t *out, propane_error *err) {
     static const char head[] = "tensor<fp16, [1, 16, 1, 32]> a, tensor<fp16, [1, 16, 1, 32]> b) {\n"
                                "        int32 axis = const()[name = string(\"axis\"), val = int32(1)];\n"
                                "        bool no = const()[name = string(\"no\"), val = bool(false)];\n";
@@ -151,7 +151,7 @@ static propane_status ask_concat(probe_target *t, json_t *out, propane_error *er
     return PROPANE_OK;
 }
 
-static propane_status ask_fp32(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_fp32(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     static const char cast[] =
@@ -165,7 +165,7 @@ static propane_status ask_fp32(probe_target *t, json_t *out, propane_error *err)
     static const char plain[] =
         "tensor<fp32, [1, 32, 1, 32]> x) {\n"
         "        tensor<fp32, [1, 32, 1, 32]> y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n";
-    fill(x, 1.0001f);
+    selftest_numbers_fill(x, 1.0001f);
     propane_error why = {0};
     bool casts = probe_run(t, t->uri, cast, in, y, &why) == PROPANE_OK;
     if (!casts) probe_say(out, "why_cast", "%s", why.text);
@@ -180,7 +180,7 @@ static propane_status ask_fp32(probe_target *t, json_t *out, propane_error *err)
     return PROPANE_OK;
 }
 
-static propane_status ask_gelu(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_gelu(probe_target *t, json_t *out, propane_error *err) {
     static float y[N];
     static const char mode[] =
         T " x) {\n        string m = const()[name = string(\"m\"), val = string(\"TANH_APPROXIMATION\")];\n"
@@ -197,7 +197,7 @@ static propane_status ask_gelu(probe_target *t, json_t *out, propane_error *err)
     return PROPANE_OK;
 }
 
-static propane_status ask_int8(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_int8(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     const float *in[] = {x};
     static const char chain[] =
@@ -217,14 +217,14 @@ static propane_status ask_int8(probe_target *t, json_t *out, propane_error *err)
         "        tensor<fp16, [1, 4, 1, 32]> h = slice_by_size(x = x, begin = begin, size = size)[name = "
         "string(\"h\")];\n"
         "        tensor<fp16, [1, 4, 1, 32]> y = mul(x = h, y = w)[name = string(\"y\")];\n    } -> (y);\n";
-    fill(x, 1.3f);
+    selftest_numbers_fill(x, 1.3f);
     propane_error why = {0};
     bool chains = probe_run(t, t->uri, chain, in, y, &why) == PROPANE_OK;
     if (chains)
         probe_value(out, "1.3_in_steps_of_0.125", y[0]);
     else
         probe_say(out, "why_quantize", "%s", why.text);
-    fill(x, 1);
+    selftest_numbers_fill(x, 1);
     bool constants = probe_run(t, t->uri, affine, in, y, &why) == PROPANE_OK;
     if (constants)
         probe_value(out, "weight_of_3", y[64]);
@@ -238,7 +238,7 @@ static propane_status ask_int8(probe_target *t, json_t *out, propane_error *err)
 
 /* ---- weights ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status ask_weights(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_weights(probe_target *t, json_t *out, propane_error *err) {
     char words[300] = "";
     for (int k = 0; train_prove_mode(k); k++) {
         propane_error why = {0};
@@ -260,7 +260,7 @@ static propane_status ask_weights(probe_target *t, json_t *out, propane_error *e
 
 #define POINT_NS ((int64_t)200 * 1000 * 1000)
 
-static propane_status ask_dispatch(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_dispatch(probe_target *t, json_t *out, propane_error *err) {
     static const char *const ways[] = {"standard", "direct", "realtime"};
     char words[200] = "", uri[200], option[40];
     for (int k = 0; k < (t->is_ane ? 3 : 1); k++) {
@@ -286,7 +286,7 @@ static propane_status ask_dispatch(probe_target *t, json_t *out, propane_error *
     return PROPANE_OK;
 }
 
-static propane_status ask_depth(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_depth(probe_target *t, json_t *out, propane_error *err) {
     double best[2] = {0, 0};
     int at[2] = {0, 0};
     for (int kind = 0; kind < 2; kind++) {
@@ -310,7 +310,7 @@ static propane_status ask_depth(probe_target *t, json_t *out, propane_error *err
     return PROPANE_OK;
 }
 
-static propane_status ask_stream(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_stream(probe_target *t, json_t *out, propane_error *err) {
     double best = 0;
     int64_t at = 0;
     json_t *list = json_array();
@@ -330,7 +330,7 @@ static propane_status ask_stream(probe_target *t, json_t *out, propane_error *er
     return PROPANE_OK;
 }
 
-static propane_status ask_queue(probe_target *t, json_t *out, propane_error *err) {
+static propane_status selftest_numbers_ask_queue(probe_target *t, json_t *out, propane_error *err) {
     double one = 0, many = 0;
     bool simulated;
     PROPANE_TRY(sweep_queue(t->uri, 1, 256, &one, &simulated, err));
@@ -342,20 +342,20 @@ static propane_status ask_queue(probe_target *t, json_t *out, propane_error *err
 }
 
 const probe_question probe_numbers[] = {
-    {"saturation", "What is beyond fp16: infinity, 65504, 32752?", false, ask_saturation},
-    {"reductions", "Do sums and products accumulate in fp16 or wider?", false, ask_reductions},
-    {"tables", "How exact are the functions that come from tables?", false, ask_tables},
-    {"subnormals", "Are fp16 subnormals kept?", false, ask_subnormals},
-    {"width-slices", "Do large values survive a slice along the width?", false, ask_width_slices},
-    {"softmax", "Is softmax taken over sizes that are no power of two?", false, ask_softmax},
-    {"concat", "Which form of concat is taken?", false, ask_concat},
-    {"fp32", "Are fp32 inputs and casts taken?", false, ask_fp32},
-    {"gelu", "Is gelu taken?", false, ask_gelu},
-    {"int8", "Are int8 tensors and weights taken?", false, ask_int8},
-    {"weights", "Which weight modes hold?", false, ask_weights},
-    {"dispatch", "What does an evaluation cost at least?", false, ask_dispatch},
-    {"depth", "What do chains of convolutions and products reach?", false, ask_depth},
-    {"stream", "How fast are weights read?", false, ask_stream},
-    {"queue", "What do queued requests gain?", false, ask_queue},
+    {"saturation", "What is beyond fp16: infinity, 65504, 32752?", false, selftest_numbers_ask_saturation},
+    {"reductions", "Do sums and products accumulate in fp16 or wider?", false, selftest_numbers_ask_reductions},
+    {"tables", "How exact are the functions that come from tables?", false, selftest_numbers_ask_tables},
+    {"subnormals", "Are fp16 subnormals kept?", false, selftest_numbers_ask_subnormals},
+    {"width-slices", "Do large values survive a slice along the width?", false, selftest_numbers_ask_width_slices},
+    {"softmax", "Is softmax taken over sizes that are no power of two?", false, selftest_numbers_ask_softmax},
+    {"concat", "Which form of concat is taken?", false, selftest_numbers_ask_concat},
+    {"fp32", "Are fp32 inputs and casts taken?", false, selftest_numbers_ask_fp32},
+    {"gelu", "Is gelu taken?", false, selftest_numbers_ask_gelu},
+    {"int8", "Are int8 tensors and weights taken?", false, selftest_numbers_ask_int8},
+    {"weights", "Which weight modes hold?", false, selftest_numbers_ask_weights},
+    {"dispatch", "What does an evaluation cost at least?", false, selftest_numbers_ask_dispatch},
+    {"depth", "What do chains of convolutions and products reach?", false, selftest_numbers_ask_depth},
+    {"stream", "How fast are weights read?", false, selftest_numbers_ask_stream},
+    {"queue", "What do queued requests gain?", false, selftest_numbers_ask_queue},
     {NULL, NULL, false, NULL},
 };

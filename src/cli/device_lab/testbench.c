@@ -87,14 +87,14 @@ propane_status rig_take(rig *r, int output, float *values, propane_error *err) {
     return propane_buffer_read(r->buffers[r->in + output], io, PROPANE_FP32, values, propane_io_count(io), err);
 }
 
-static propane_status run(rig *r, propane_completion *done, propane_error *err) {
+static propane_status testbench_run(rig *r, propane_completion *done, propane_error *err) {
     PROPANE_TRY(propane_submit(&r->request, 1, err));
     return propane_wait(r->request, done, err);
 }
 
-propane_status rig_run(rig *r, propane_error *err) { return run(r, NULL, err); }
+propane_status rig_run(rig *r, propane_error *err) { return testbench_run(r, NULL, err); }
 
-static int by_size(const void *a, const void *b) {
+static int testbench_by_size(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
@@ -104,17 +104,17 @@ propane_status rig_measure(rig *r, int rounds, int64_t limit_ns, rig_time *out, 
     propane_completion done = {0};
     *out = (rig_time){.engine_ns = -1};
     if (!ns) return propane_fail_memory(err, MAX_ROUNDS * sizeof *ns);
-    propane_status status = run(r, &done, err);
+    propane_status status = testbench_run(r, &done, err);
     if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
     while (status == PROPANE_OK && out->rounds < rounds && (out->rounds == 0 || clock_ns() - start < limit_ns)) {
         int64_t begin = clock_ns();
-        status = run(r, &done, err);
+        status = testbench_run(r, &done, err);
         if (done.engine_ns >= 0 && (out->engine_ns < 0 || done.engine_ns < out->engine_ns))
             out->engine_ns = done.engine_ns;
         ns[out->rounds++] = done.simulated ? done.device_ns : clock_ns() - begin;
     }
     if (status == PROPANE_OK && out->rounds) {
-        qsort(ns, (size_t)out->rounds, sizeof *ns, by_size);
+        qsort(ns, (size_t)out->rounds, sizeof *ns, testbench_by_size);
         out->best_ns = ns[0];
         out->median_ns = ns[out->rounds / 2];
         out->simulated = done.simulated;

@@ -32,7 +32,7 @@ static const char style[] =
     "1.5 "
     "ui-monospace,monospace}pre i{color:var(--soft);font-style:normal}";
 
-static void escape(text *out, const char *s) {
+static void html_report_escape(text *out, const char *s) {
     for (; *s; s++) switch (*s) {
         case '&': text_append(out, "&amp;"); break;
         case '<': text_append(out, "&lt;"); break;
@@ -43,7 +43,7 @@ static void escape(text *out, const char *s) {
         }
 }
 
-static void fact(text *out, const char *name, const char *format, double value) {
+static void html_report_fact(text *out, const char *name, const char *format, double value) {
     if (!isfinite(value)) return;
     text_append(out, "<div><b>");
     text_printf(out, format, value);
@@ -54,7 +54,7 @@ typedef struct summary {
     double first, last, best, speed, memory, watts, seconds;
 } summary;
 
-static summary summarise(const run_history *h) {
+static summary html_report_summarise(const run_history *h) {
     summary s = {NAN, NAN, NAN, 0, NAN, NAN, 0};
     int64_t n = 0, watts = 0;
     for (int64_t i = 0; i < h->count; i++) {
@@ -74,19 +74,21 @@ static summary summarise(const run_history *h) {
 }
 
 /* Runs of language models count tokens, others samples. */
-static bool of_samples(const run_history *h) { return strcmp(run_history_text(h, "unit", ""), "samples") == 0; }
+static bool html_report_of_samples(const run_history *h) {
+    return strcmp(run_history_text(h, "unit", ""), "samples") == 0;
+}
 
-static void put_facts(text *out, const run_history *h) {
-    summary s = summarise(h);
+static void html_report_put_facts(text *out, const run_history *h) {
+    summary s = html_report_summarise(h);
     text_append(out, "<div class=\"facts\">");
-    fact(out, "training loss at the end (smoothed)", "%.4f", s.last);
-    fact(out, "training loss at first", "%.4f", s.first);
-    fact(out, "best validation loss", "%.4f", s.best);
-    fact(out, "steps done", "%.0f", h->count ? (double)h->points[h->count - 1].step : NAN);
-    fact(out, of_samples(h) ? "samples a second" : "tokens a second", "%.0f", s.speed);
-    fact(out, "seconds of training", "%.1f", s.seconds > 0 ? s.seconds : NAN);
-    fact(out, "MB of memory at most", "%.0f", s.memory / 1e6);
-    fact(out, "watts of the engine, simulated", "%.2f", s.watts);
+    html_report_fact(out, "training loss at the end (smoothed)", "%.4f", s.last);
+    html_report_fact(out, "training loss at first", "%.4f", s.first);
+    html_report_fact(out, "best validation loss", "%.4f", s.best);
+    html_report_fact(out, "steps done", "%.0f", h->count ? (double)h->points[h->count - 1].step : NAN);
+    html_report_fact(out, html_report_of_samples(h) ? "samples a second" : "tokens a second", "%.0f", s.speed);
+    html_report_fact(out, "seconds of training", "%.1f", s.seconds > 0 ? s.seconds : NAN);
+    html_report_fact(out, "MB of memory at most", "%.0f", s.memory / 1e6);
+    html_report_fact(out, "watts of the engine, simulated", "%.2f", s.watts);
     char joules[200];
     if (run_history_joules(h, NULL, joules))
         text_printf(out, "<div><b>%s</b><span>of the machine for a step, on average</span></div>", joules);
@@ -94,13 +96,13 @@ static void put_facts(text *out, const run_history *h) {
 }
 
 typedef double (*pick)(const run_point *p);
-static double pick_loss(const run_point *p) { return p->loss; }
-static double pick_rate(const run_point *p) { return p->lr; }
-static double pick_norm(const run_point *p) { return p->norm; }
-static double pick_speed(const run_point *p) { return p->tokens_per_s; }
+static double html_report_pick_loss(const run_point *p) { return p->loss; }
+static double html_report_pick_rate(const run_point *p) { return p->lr; }
+static double html_report_pick_norm(const run_point *p) { return p->norm; }
+static double html_report_pick_speed(const run_point *p) { return p->tokens_per_s; }
 
-static propane_status put_chart(text *out, const run_history *h, const char *title, pick of, bool values,
-                                propane_error *err) {
+static propane_status html_report_put_chart(text *out, const run_history *h, const char *title, pick of, bool values,
+                                            propane_error *err) {
     size_t n = (size_t)h->count + 1, v = (size_t)h->value_count + 1;
     double *x = mem_array(n, sizeof *x), *y = mem_array(n, sizeof *y), *vx = mem_array(v, sizeof *vx),
            *vy = mem_array(v, sizeof *vy);
@@ -115,7 +117,7 @@ static propane_status put_chart(text *out, const run_history *h, const char *tit
 }
 
 /* Every scalar of the start record but those that have a place of their own. */
-static void put_table(text *out, const json_t *start, bool machine) {
+static void html_report_put_table(text *out, const json_t *start, bool machine) {
     const char *key;
     json_t *value;
     text_append(out, "<table>");
@@ -123,9 +125,9 @@ static void put_table(text *out, const json_t *start, bool machine) {
         bool of_machine = strncmp(key, "machine_", 8) == 0;
         if (strcmp(key, "event") == 0 || strcmp(key, "command") == 0 || of_machine != machine) continue;
         text_append(out, "<tr><td>");
-        escape(out, of_machine ? key + 8 : key);
+        html_report_escape(out, of_machine ? key + 8 : key);
         text_append(out, "</td><td>");
-        if (json_is_string(value)) escape(out, json_string_value(value));
+        if (json_is_string(value)) html_report_escape(out, json_string_value(value));
         if (json_is_integer(value)) text_printf(out, "%lld", (long long)json_integer_value(value));
         if (json_is_real(value)) text_printf(out, "%.6g", json_real_value(value));
         if (json_is_boolean(value)) text_append(out, json_is_true(value) ? "yes" : "no");
@@ -134,13 +136,13 @@ static void put_table(text *out, const json_t *start, bool machine) {
     text_append(out, "</table>\n");
 }
 
-static void put_samples(text *out, const report_sample *samples, int count) {
+static void html_report_put_samples(text *out, const report_sample *samples, int count) {
     if (count) text_append(out, "<h2>Samples</h2>\n");
     for (int i = 0; i < count; i++) {
         text_append(out, "<pre><i>");
-        escape(out, samples[i].prompt);
+        html_report_escape(out, samples[i].prompt);
         text_append(out, "</i>");
-        escape(out, samples[i].text);
+        html_report_escape(out, samples[i].text);
         text_append(out, "</pre>\n");
     }
     if (count) text_append(out, "<p class=\"lead\">Grey: the prompt, from the data that was held out.</p>\n");
@@ -150,30 +152,32 @@ propane_status report_print(const run_history *h, const char *title, const repor
                             text *out, propane_error *err) {
     text_append(out, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
                      "content=\"width=device-width,initial-scale=1\"><title>");
-    escape(out, title);
+    html_report_escape(out, title);
     text_printf(out, "</title><style>%s</style></head><body>\n<h1>", style);
-    escape(out, title);
+    html_report_escape(out, title);
     text_append(out, "</h1>\n<p class=\"lead\">A training run of propane ");
-    escape(out, run_history_text(h, "version", ""));
+    html_report_escape(out, run_history_text(h, "version", ""));
     text_append(out, ", ");
-    escape(out, run_history_text(h, "time", "at an unknown time"));
+    html_report_escape(out, run_history_text(h, "time", "at an unknown time"));
     text_append(out, "; it is ");
-    escape(out, *h->state ? h->state : "unknown");
+    html_report_escape(out, *h->state ? h->state : "unknown");
     text_append(out, ".</p>\n");
-    put_facts(out, h);
+    html_report_put_facts(out, h);
     text_append(out, "<h2>Curves</h2>\n");
-    PROPANE_TRY(put_chart(out, h, of_samples(h) ? "Loss" : "Loss, nats per token", pick_loss, true, err));
-    PROPANE_TRY(put_chart(out, h, "Length of the gradient", pick_norm, false, err));
-    PROPANE_TRY(put_chart(out, h, "Learning rate", pick_rate, false, err));
-    PROPANE_TRY(put_chart(out, h, of_samples(h) ? "Samples a second" : "Tokens a second", pick_speed, false, err));
-    put_samples(out, samples, sample_count);
+    PROPANE_TRY(html_report_put_chart(out, h, html_report_of_samples(h) ? "Loss" : "Loss, nats per token",
+                                      html_report_pick_loss, true, err));
+    PROPANE_TRY(html_report_put_chart(out, h, "Length of the gradient", html_report_pick_norm, false, err));
+    PROPANE_TRY(html_report_put_chart(out, h, "Learning rate", html_report_pick_rate, false, err));
+    PROPANE_TRY(html_report_put_chart(out, h, html_report_of_samples(h) ? "Samples a second" : "Tokens a second",
+                                      html_report_pick_speed, false, err));
+    html_report_put_samples(out, samples, sample_count);
     if (h->start) {
         text_append(out, "<h2>Configuration</h2>\n");
-        put_table(out, h->start, false);
+        html_report_put_table(out, h->start, false);
         text_append(out, "<h2>Machine</h2>\n");
-        put_table(out, h->start, true);
+        html_report_put_table(out, h->start, true);
         text_append(out, "<h2>Again</h2>\n<pre>");
-        escape(out, run_history_text(h, "command", ""));
+        html_report_escape(out, run_history_text(h, "command", ""));
         text_append(out,
                     "</pre>\n<p class=\"lead\">The same data and options give the same numbers, whatever the number of "
                     "threads.</p>\n");

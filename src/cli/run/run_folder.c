@@ -36,7 +36,7 @@ bool run_holds(const char *dir, const char *name) {
 }
 
 /* In a model's folder, or beside a model's file. */
-static propane_status tokenizer_in(const char *dir, tokenizer **out, propane_error *err) {
+static propane_status run_folder_tokenizer_in(const char *dir, tokenizer **out, propane_error *err) {
     static const char *const names[] = {RUN_TOKENIZER, "tokenizer.json"};
     *out = NULL;
     for (int i = 0; i < 2; i++) {
@@ -59,7 +59,7 @@ propane_status run_tokenizer(const char *given, const char *model, tokenizer **o
         snprintf(dir, sizeof dir, "%s", from);
     else
         snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - from) : 1, slash ? from : ".");
-    PROPANE_TRY(tokenizer_in(dir, out, err));
+    PROPANE_TRY(run_folder_tokenizer_in(dir, out, err));
     if (*out) return PROPANE_OK;
     if (is_dir) return folder_explain(dir, FOLDER_TOKENIZER, err);
     return propane_fail(err, PROPANE_ERR_NOT_FOUND,
@@ -79,7 +79,7 @@ propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *
 }
 
 /* Is the checkpoint one of adapters alone? */
-static bool trains_adapter(const char *dir) {
+static bool run_folder_trains_adapter(const char *dir) {
     train_options options;
     propane_error none = {0};
     char *path = run_path(dir, TRAIN_CHECKPOINT);
@@ -108,7 +108,8 @@ propane_status run_model(const char *model, const char *adapter, model_weights *
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s holds an adapter and no model; give the model that it is for, and --adapter %s", model,
                             model);
-    if (run_holds(model, TRAIN_CHECKPOINT) && !run_holds(model, "model.safetensors") && trains_adapter(model))
+    if (run_holds(model, TRAIN_CHECKPOINT) && !run_holds(model, "model.safetensors") &&
+        run_folder_trains_adapter(model))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s holds an adapter's run that is not done, and no model; end it with --resume first "
                             "(--steps says where)",
@@ -146,7 +147,7 @@ propane_status run_copy_chat(const char *model, const char *dir, propane_error *
 }
 
 /* A `propane watch` that looks whether the folder is locked holds it for a moment. false: somebody holds it for longer. */
-static bool lock_folder(int fd) {
+static bool run_folder_lock_folder(int fd) {
     const struct timespec rest = {0, 20000000};
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
         if (errno != EWOULDBLOCK) return true;
@@ -177,7 +178,7 @@ propane_status run_lock(const char *dir, int *lock, propane_error *err) {
         return propane_fail(err, PROPANE_ERR_IO, "cannot write into %s: %s", dir, strerror(errno));
     int fd =
         open(dir, O_RDONLY | O_CLOEXEC); /* the folder itself is locked: no file is left behind, whatever happens */
-    if (fd >= 0 && !lock_folder(fd)) {
+    if (fd >= 0 && !run_folder_lock_folder(fd)) {
         close(fd);
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: another process is training in this folder; wait for it, or give another --run", dir);

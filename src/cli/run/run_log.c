@@ -38,7 +38,7 @@ void run_log_close(run_log *l) {
     *l = (run_log){0};
 }
 
-static void put_line(run_log *l) {
+static void run_log_put_line(run_log *l) {
     text_append(&l->line, "\n");
     if (l->file && !l->line.failed) {
         fwrite(l->line.data, 1, l->line.length, l->file);
@@ -51,54 +51,54 @@ void run_log_write(run_log *l, json_t *object) {
     char *data = l->file && object ? json_dumps(object, JSON_COMPACT) : NULL;
     if (data) {
         text_append(&l->line, data);
-        put_line(l);
+        run_log_put_line(l);
     }
     free(data);
     json_decref(object);
 }
 
-static void number(text *out, const char *name, double value) {
+static void run_log_number(text *out, const char *name, double value) {
     if (isfinite(value)) text_printf(out, ",\"%s\":%.9g", name, value);
 }
 
-static void put_power(text *out, const energy_reading *power) {
+static void run_log_put_power(text *out, const energy_reading *power) {
     for (int i = 0; power && i < ENERGY_PARTS; i++) {
         char name[20];
         snprintf(name, sizeof name, "%s_j", energy_part_name((energy_part)i));
         if (power->why[i])
             text_printf(out, ",\"%s\":null", name);
         else
-            number(out, name, power->joules[i]);
+            run_log_number(out, name, power->joules[i]);
     }
 }
 
 void run_log_step(run_log *l, const train_report *r, double seconds, const energy_reading *power) {
     if (!l->file) return;
     text_printf(&l->line, "{\"step\":%lld", (long long)r->step);
-    number(&l->line, "loss", r->loss);
-    number(&l->line, "lr", r->lr);
-    number(&l->line, "gradient_norm", r->gradient_norm);
-    number(&l->line, "loss_scale", r->loss_scale);
-    number(&l->line, "tokens_per_s", r->tokens_per_s);
-    number(&l->line, "device_ms", r->device_ms);
-    number(&l->line, "host_ms", r->host_ms);
-    number(&l->line, "seconds", seconds);
-    number(&l->line, "memory", run_peak_memory());
+    run_log_number(&l->line, "loss", r->loss);
+    run_log_number(&l->line, "lr", r->lr);
+    run_log_number(&l->line, "gradient_norm", r->gradient_norm);
+    run_log_number(&l->line, "loss_scale", r->loss_scale);
+    run_log_number(&l->line, "tokens_per_s", r->tokens_per_s);
+    run_log_number(&l->line, "device_ms", r->device_ms);
+    run_log_number(&l->line, "host_ms", r->host_ms);
+    run_log_number(&l->line, "seconds", seconds);
+    run_log_number(&l->line, "memory", run_peak_memory());
     if (r->simulated.simulated && r->device_ms > 0)
-        number(&l->line, "watts", r->simulated.energy_j / (r->device_ms / 1e3));
-    put_power(&l->line, power);
+        run_log_number(&l->line, "watts", r->simulated.energy_j / (r->device_ms / 1e3));
+    run_log_put_power(&l->line, power);
     if (r->skipped) text_append(&l->line, ",\"skipped\":true");
     text_append(&l->line, "}");
-    put_line(l);
+    run_log_put_line(l);
 }
 
 void run_log_evaluation(run_log *l, const train_evaluation *e) {
     if (!l->file) return;
     text_printf(&l->line, "{\"step\":%lld", (long long)e->step);
-    number(&l->line, "val_loss", e->val_loss);
-    if (e->val_nats_per_byte >= 0) number(&l->line, "val_nats_per_byte", e->val_nats_per_byte);
+    run_log_number(&l->line, "val_loss", e->val_loss);
+    if (e->val_nats_per_byte >= 0) run_log_number(&l->line, "val_nats_per_byte", e->val_nats_per_byte);
     text_append(&l->line, "}");
-    put_line(l);
+    run_log_put_line(l);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
@@ -130,12 +130,12 @@ double run_history_smooth(const run_history *h) {
     return smooth;
 }
 
-static double get(const json_t *o, const char *key) {
+static double run_log_get(const json_t *o, const char *key) {
     const json_t *value = json_object_get(o, key);
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static propane_status grow(void **list, int64_t count, int64_t *room, size_t size, propane_error *err) {
+static propane_status run_log_grow(void **list, int64_t count, int64_t *room, size_t size, propane_error *err) {
     if (count < *room) return PROPANE_OK;
     int64_t more = *room ? 2 * *room : 256;
     void *wider = mem_resize(*list, (size_t)more * size);
@@ -145,12 +145,12 @@ static propane_status grow(void **list, int64_t count, int64_t *room, size_t siz
     return PROPANE_OK;
 }
 
-static void take_power(run_point *p, const json_t *o) {
+static void run_log_take_power(run_point *p, const json_t *o) {
     for (int i = 0; i < ENERGY_PARTS; i++) {
         char name[20];
         snprintf(name, sizeof name, "%s_j", energy_part_name((energy_part)i));
         p->powered |= json_object_get(o, name) != NULL;
-        p->joules[i] = get(o, name);
+        p->joules[i] = run_log_get(o, name);
     }
 }
 
@@ -171,7 +171,7 @@ bool run_history_joules(const run_history *h, const run_point *of, char out[200]
     return powered > 0;
 }
 
-static propane_status take(run_history *h, const json_t *o, propane_error *err) {
+static propane_status run_log_take(run_history *h, const json_t *o, propane_error *err) {
     const char *event = json_string_value(json_object_get(o, "event"));
     int64_t step = (int64_t)json_integer_value(json_object_get(o, "step"));
     if (event) {
@@ -183,23 +183,24 @@ static propane_status take(run_history *h, const json_t *o, propane_error *err) 
     }
     if (json_object_get(o, "val_loss")) {
         while (h->value_count > 0 && h->values[h->value_count - 1].step >= step) h->value_count--;
-        PROPANE_TRY(grow((void **)&h->values, h->value_count, &h->value_room, sizeof *h->values, err));
-        h->values[h->value_count++] = (run_value){step, get(o, "val_loss"), get(o, "val_nats_per_byte")};
+        PROPANE_TRY(run_log_grow((void **)&h->values, h->value_count, &h->value_room, sizeof *h->values, err));
+        h->values[h->value_count++] =
+            (run_value){step, run_log_get(o, "val_loss"), run_log_get(o, "val_nats_per_byte")};
     } else if (json_object_get(o, "step")) { /* done again after a resume: what came before does not count */
         while (h->count > 0 && h->points[h->count - 1].step >= step) h->count--;
-        PROPANE_TRY(grow((void **)&h->points, h->count, &h->room, sizeof *h->points, err));
+        PROPANE_TRY(run_log_grow((void **)&h->points, h->count, &h->room, sizeof *h->points, err));
         h->points[h->count++] = (run_point){step,
-                                            get(o, "loss"),
-                                            get(o, "lr"),
-                                            get(o, "gradient_norm"),
-                                            get(o, "tokens_per_s"),
-                                            get(o, "device_ms"),
-                                            get(o, "host_ms"),
-                                            get(o, "seconds"),
-                                            get(o, "memory"),
-                                            get(o, "watts"),
+                                            run_log_get(o, "loss"),
+                                            run_log_get(o, "lr"),
+                                            run_log_get(o, "gradient_norm"),
+                                            run_log_get(o, "tokens_per_s"),
+                                            run_log_get(o, "device_ms"),
+                                            run_log_get(o, "host_ms"),
+                                            run_log_get(o, "seconds"),
+                                            run_log_get(o, "memory"),
+                                            run_log_get(o, "watts"),
                                             .powered = false};
-        take_power(&h->points[h->count - 1], o);
+        run_log_take_power(&h->points[h->count - 1], o);
     }
     return PROPANE_OK;
 }
@@ -211,7 +212,7 @@ propane_status run_history_feed(run_history *h, const char *data, size_t length,
     for (const char *end; at < h->rest.length && (end = memchr(h->rest.data + at, '\n', h->rest.length - at));) {
         size_t n = (size_t)(end - (h->rest.data + at));
         json_t *o = json_loadb(h->rest.data + at, n, 0, NULL);
-        propane_status status = json_is_object(o) ? take(h, o, err) : PROPANE_OK;
+        propane_status status = json_is_object(o) ? run_log_take(h, o, err) : PROPANE_OK;
         h->damaged += n > 0 && !json_is_object(o);
         json_decref(o);
         if (status != PROPANE_OK) return status;

@@ -11,14 +11,14 @@ typedef struct scale {
     double x0, x1, y0, y1;
 } scale;
 
-static double place_x(const scale *s, double x) {
+static double svg_place_x(const scale *s, double x) {
     return LEFT + (x - s->x0) / (s->x1 - s->x0) * (WIDTH - LEFT - RIGHT);
 }
-static double place_y(const scale *s, double y) {
+static double svg_place_y(const scale *s, double y) {
     return HEIGHT - BOTTOM - (y - s->y0) / (s->y1 - s->y0) * (HEIGHT - TOP - BOTTOM);
 }
 
-static bool find_scale(const svg_curve *curves, int count, scale *s) {
+static bool svg_find_scale(const svg_curve *curves, int count, scale *s) {
     *s = (scale){INFINITY, -INFINITY, INFINITY, -INFINITY};
     for (int c = 0; c < count; c++)
         for (int i = 0; i < curves[c].count; i++) {
@@ -35,30 +35,30 @@ static bool find_scale(const svg_curve *curves, int count, scale *s) {
 }
 
 /* 1, 2 or 5 times a power of ten, so that about `parts` of them fill the range. */
-static double round_step(double range, int parts) {
+static double svg_round_step(double range, int parts) {
     double raw = range / parts, power = pow(10, floor(log10(raw))), first = raw / power;
     return power * (first < 1.5 ? 1 : first < 3.5 ? 2 : first < 7.5 ? 5 : 10);
 }
 
-static void put_axes(text *out, const scale *s, const char *x_name) {
-    double step = round_step(s->y1 - s->y0, 5);
+static void svg_put_axes(text *out, const scale *s, const char *x_name) {
+    double step = svg_round_step(s->y1 - s->y0, 5);
     for (double v = ceil(s->y0 / step) * step; v <= s->y1; v += step) {
-        double y = place_y(s, v);
+        double y = svg_place_y(s, v);
         text_printf(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT, WIDTH - RIGHT, y,
                     y);
         text_printf(out, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%.6g</text>", LEFT - 6, y + 4,
                     fabs(v) < step * 1e-6 ? 0 : v);
     }
-    step = round_step(s->x1 - s->x0, 6);
+    step = svg_round_step(s->x1 - s->x0, 6);
     if (step < 1) step = 1;
     for (double v = ceil(s->x0 / step) * step; v <= s->x1; v += step)
-        text_printf(out, "<text class=\"axis\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%.10g</text>", place_x(s, v),
-                    HEIGHT - BOTTOM + 16, v);
+        text_printf(out, "<text class=\"axis\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%.10g</text>",
+                    svg_place_x(s, v), HEIGHT - BOTTOM + 16, v);
     text_printf(out, "<text class=\"axis\" text-anchor=\"end\" x=\"%d\" y=\"%d\">%s</text>", WIDTH - RIGHT, HEIGHT - 4,
                 x_name);
 }
 
-static void put_curve(text *out, const scale *s, const svg_curve *c, int index) {
+static void svg_put_curve(text *out, const scale *s, const svg_curve *c, int index) {
     const char *class = index ? "second" : "curve";
     int stretch = (c->count + MOST - 1) / MOST;
     text_printf(out, "<polyline class=\"%s\" points=\"", class);
@@ -67,18 +67,18 @@ static void put_curve(text *out, const scale *s, const svg_curve *c, int index) 
         int n = 0;
         for (int k = i; k < c->count && k < i + stretch; k++)
             if (isfinite(c->x[k]) && isfinite(c->y[k])) x += c->x[k], y += c->y[k], n++;
-        if (n) text_printf(out, "%.1f,%.1f ", place_x(s, x / n), place_y(s, y / n));
+        if (n) text_printf(out, "%.1f,%.1f ", svg_place_x(s, x / n), svg_place_y(s, y / n));
     }
     text_append(out, "\"/>");
     for (int i = 0; c->dots && i < c->count; i++)
         if (isfinite(c->y[i]))
-            text_printf(out, "<circle class=\"%s\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/>", class, place_x(s, c->x[i]),
-                        place_y(s, c->y[i]));
+            text_printf(out, "<circle class=\"%s\" r=\"3\" cx=\"%.1f\" cy=\"%.1f\"/>", class, svg_place_x(s, c->x[i]),
+                        svg_place_y(s, c->y[i]));
 }
 
 void svg_chart(text *out, const char *title, const char *x_name, const svg_curve *curves, int count) {
     scale s;
-    if (!find_scale(curves, count, &s)) return;
+    if (!svg_find_scale(curves, count, &s)) return;
     text_printf(
         out,
         "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\"><text class=\"title\" x=\"%d\" y=\"16\">%s</text>",
@@ -89,7 +89,7 @@ void svg_chart(text *out, const char *title, const char *x_name, const svg_curve
             out, "<circle class=\"%s\" r=\"4\" cx=\"%d\" cy=\"12\"/><text class=\"axis\" x=\"%d\" y=\"16\">%s</text>",
             i ? "second" : "curve", at, at + 8, curves[i].name);
     }
-    put_axes(out, &s, x_name);
-    for (int i = 0; i < count; i++) put_curve(out, &s, &curves[i], i);
+    svg_put_axes(out, &s, x_name);
+    for (int i = 0; i < count; i++) svg_put_curve(out, &s, &curves[i], i);
     text_append(out, "</svg>\n");
 }

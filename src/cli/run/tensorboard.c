@@ -32,57 +32,59 @@ uint32_t tensorboard_crc(const void *data, size_t length) {
     return ~crc;
 }
 
-static uint32_t masked(const void *data, size_t length) {
+static uint32_t tensorboard_masked(const void *data, size_t length) {
     uint32_t crc = tensorboard_crc(data, length);
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-static void put_bytes(text *out, uint64_t value, int bytes) { /* little endian */
+static void tensorboard_put_bytes(text *out, uint64_t value, int bytes) { /* little endian */
     for (int i = 0; i < bytes; i++) {
         char byte = (char)(value >> (8 * i));
         text_append_n(out, &byte, 1);
     }
 }
 
-static void put_varint(text *out, uint64_t value) {
-    for (; value > 127; value >>= 7) put_bytes(out, (value & 127) | 128, 1);
-    put_bytes(out, value, 1);
+static void tensorboard_put_varint(text *out, uint64_t value) {
+    for (; value > 127; value >>= 7) tensorboard_put_bytes(out, (value & 127) | 128, 1);
+    tensorboard_put_bytes(out, value, 1);
 }
 
 enum { VARINT = 0, EIGHT = 1, LENGTH = 2, FOUR = 5 };
-static void put_key(text *out, int field, int wire) { put_varint(out, (uint64_t)(field << 3 | wire)); }
+static void tensorboard_put_key(text *out, int field, int wire) {
+    tensorboard_put_varint(out, (uint64_t)(field << 3 | wire));
+}
 
-static void put_block(text *out, int field, const char *data, size_t length) {
-    put_key(out, field, LENGTH);
-    put_varint(out, length);
+static void tensorboard_put_block(text *out, int field, const char *data, size_t length) {
+    tensorboard_put_key(out, field, LENGTH);
+    tensorboard_put_varint(out, length);
     text_append_n(out, data, length);
 }
 
 /* The record of what stands in t->event. */
-static void put_record(tensorboard *t) {
+static void tensorboard_put_record(tensorboard *t) {
     text head = {0};
-    put_bytes(&head, t->event.length, 8);
+    tensorboard_put_bytes(&head, t->event.length, 8);
     if (head.failed || t->event.failed || t->records.failed) {
         t->failed = true;
         text_deinit(&head);
         return;
     }
     text_append_n(&t->records, head.data, 8);
-    put_bytes(&t->records, masked(head.data, 8), 4);
+    tensorboard_put_bytes(&t->records, tensorboard_masked(head.data, 8), 4);
     text_append_n(&t->records, t->event.data, t->event.length);
-    put_bytes(&t->records, masked(t->event.data, t->event.length), 4);
+    tensorboard_put_bytes(&t->records, tensorboard_masked(t->event.data, t->event.length), 4);
     text_deinit(&head);
 }
 
-static void begin_event(tensorboard *t) {
+static void tensorboard_begin_event(tensorboard *t) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     double seconds = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
     uint64_t bits;
     memcpy(&bits, &seconds, 8);
     text_clear(&t->event);
-    put_key(&t->event, 1, EIGHT);
-    put_bytes(&t->event, bits, 8);
+    tensorboard_put_key(&t->event, 1, EIGHT);
+    tensorboard_put_bytes(&t->event, bits, 8);
 }
 
 propane_status tensorboard_open(const char *dir, tensorboard **out, propane_error *err) {
@@ -105,9 +107,9 @@ propane_status tensorboard_open(const char *dir, tensorboard **out, propane_erro
         tensorboard_close(t);
         return status;
     }
-    begin_event(t);
-    put_block(&t->event, 3, version, sizeof version - 1);
-    put_record(t);
+    tensorboard_begin_event(t);
+    tensorboard_put_block(&t->event, 3, version, sizeof version - 1);
+    tensorboard_put_record(t);
     propane_status status = tensorboard_flush(t, err);
     if (status == PROPANE_OK)
         *out = t;
@@ -122,20 +124,20 @@ void tensorboard_scalar(tensorboard *t, int64_t step, const char *tag, double va
     uint32_t bits;
     memcpy(&bits, &narrow, 4);
     text_clear(&t->value);
-    put_block(&t->value, 1, tag, strlen(tag));
-    put_key(&t->value, 2, FOUR);
-    put_bytes(&t->value, bits, 4);
-    begin_event(t);
-    put_key(&t->event, 2, VARINT);
-    put_varint(&t->event, (uint64_t)step);
-    put_key(&t->event, 5, LENGTH); /* summary: one value, field 1 */
+    tensorboard_put_block(&t->value, 1, tag, strlen(tag));
+    tensorboard_put_key(&t->value, 2, FOUR);
+    tensorboard_put_bytes(&t->value, bits, 4);
+    tensorboard_begin_event(t);
+    tensorboard_put_key(&t->event, 2, VARINT);
+    tensorboard_put_varint(&t->event, (uint64_t)step);
+    tensorboard_put_key(&t->event, 5, LENGTH); /* summary: one value, field 1 */
     text inner = {0};
-    put_block(&inner, 1, t->value.data ? t->value.data : "", t->value.length);
-    put_varint(&t->event, inner.length);
+    tensorboard_put_block(&inner, 1, t->value.data ? t->value.data : "", t->value.length);
+    tensorboard_put_varint(&t->event, inner.length);
     text_append_n(&t->event, inner.data ? inner.data : "", inner.length);
     t->failed |= inner.failed || t->value.failed;
     text_deinit(&inner);
-    put_record(t);
+    tensorboard_put_record(t);
 }
 
 propane_status tensorboard_flush(tensorboard *t, propane_error *err) {

@@ -67,7 +67,7 @@ static const number numbers[] = {
     {"qos", 0, 63, FIELD(qos)}, {"budget", 0, 1000000, FIELD(budget)}, {"pause", 0, 3600, FIELD(pause_s)}};
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 
-static propane_status fail_option(const char *key, const char *value, propane_error *err) {
+static propane_status ane_driver_fail_option(const char *key, const char *value, propane_error *err) {
     char known[200] = "";
     for (int i = 0; i < CHOICES; i++) {
         size_t used = strlen(known);
@@ -86,7 +86,7 @@ static propane_status fail_option(const char *key, const char *value, propane_er
                         key);
 }
 
-static propane_status set_option(ane_options *o, const char *key, const char *value, propane_error *err) {
+static propane_status ane_driver_set_option(ane_options *o, const char *key, const char *value, propane_error *err) {
     for (int i = 0; i < CHOICES; i++) {
         if (strcmp(choices[i].key, key) != 0 || strcmp(choices[i].word, value) != 0) continue;
         memcpy((char *)o + choices[i].field, &choices[i].value, sizeof(int));
@@ -101,7 +101,7 @@ static propane_status set_option(ane_options *o, const char *key, const char *va
         memcpy((char *)o + numbers[i].field, &field, sizeof field);
         return PROPANE_OK;
     }
-    return fail_option(key, value, err);
+    return ane_driver_fail_option(key, value, err);
 }
 
 propane_status ane_options_parse(const char *rest, ane_options *out, propane_error *err) {
@@ -124,7 +124,7 @@ propane_status ane_options_parse(const char *rest, ane_options *out, propane_err
         snprintf(key, sizeof key, "%.*s", (int)name, at);
         snprintf(value, sizeof value, "%.*s", name < length ? (int)(length - name - 1) : 0,
                  at + name + (name < length));
-        PROPANE_TRY(set_option(out, key, value, err));
+        PROPANE_TRY(ane_driver_set_option(out, key, value, err));
         at += length;
     }
     return PROPANE_OK;
@@ -190,7 +190,7 @@ static void ane_describe(const void *impl, propane_device_info *out) {
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */
 
 /* The chip that the system names; NULL: none that is known. */
-static const chip *chip_of(const ane_api *a) {
+static const chip *ane_driver_chip_of(const ane_api *a) {
     char name[60], build[60];
     int64_t cores;
     const chip *c = NULL;
@@ -202,13 +202,13 @@ static const chip *chip_of(const ane_api *a) {
 static propane_status ane_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
     const ane_device *d = impl;
-    const chip *c = chip_of(d->api);
+    const chip *c = ane_driver_chip_of(d->api);
     return c ? chip_check_refusal(f, c, 0, why) : PROPANE_OK;
 }
 
 /* The program whose compiled net is to be used again; it must be the same but for the weights. */
-static propane_status find_donor(const propane_compile_options *options, const ane_source *s, const ane_model **out,
-                                 propane_error *err) {
+static propane_status ane_driver_find_donor(const propane_compile_options *options, const ane_source *s,
+                                            const ane_model **out, propane_error *err) {
     if (!options->donor) return PROPANE_OK;
     const driver_program *program = driver_program_of(options->donor, &ane_driver);
     const ane_program *donor = program ? program->impl : NULL;
@@ -220,14 +220,14 @@ static propane_status find_donor(const propane_compile_options *options, const a
     return PROPANE_OK;
 }
 
-static propane_status make_programs(const ane_device *d, const mil_function *const *f, int count,
-                                    const propane_compile_options *options, ane_source *s, ane_unit *u,
-                                    driver_program *const *out, propane_error *err) {
+static propane_status ane_driver_make_programs(const ane_device *d, const mil_function *const *f, int count,
+                                               const propane_compile_options *options, ane_source *s, ane_unit *u,
+                                               driver_program *const *out, propane_error *err) {
     const ane_model *donor = NULL;
     char name[80];
     snprintf(name, sizeof name, count > 1 ? "%.40s and %d others" : "%.60s", f[0]->name, count - 1);
     PROPANE_TRY(ane_source_create(f, count, &d->options, options->reloadable, s, err));
-    PROPANE_TRY(find_donor(options, s, &donor, err));
+    PROPANE_TRY(ane_driver_find_donor(options, s, &donor, err));
     PROPANE_TRY(ane_model_create(d->api, &d->options, s, donor, name, &u->model, err));
     for (int k = 0; k < count; k++) {
         ane_program *p = ARENA_NEW(out[k]->arena, ane_program);
@@ -249,7 +249,7 @@ propane_status ane_compile_together(ane_device *d, const mil_function *const *f,
     ane_source source = {0};
     ane_unit *u = mem_alloc(sizeof *u);
     if (!u) return propane_fail_memory(err, sizeof *u);
-    propane_status status = make_programs(d, f, count, options, &source, u, out, err);
+    propane_status status = ane_driver_make_programs(d, f, count, options, &source, u, out, err);
     ane_source_deinit(&source);
     if (status == PROPANE_OK) return PROPANE_OK;
     for (int k = 0; k < count; k++) out[k]->impl = NULL;

@@ -30,7 +30,7 @@ typedef struct trial {
     bool compiled;
 } trial;
 
-static propane_status begin(trial *t, const char *rest, propane_error *err) {
+static propane_status trial_begin(trial *t, const char *rest, propane_error *err) {
     static const propane_compile_options options;
     PROPANE_TRY(ane_driver.open(rest, &t->device, err));
     t->api = ((const ane_device *)t->device)->api;
@@ -45,7 +45,7 @@ static propane_status begin(trial *t, const char *rest, propane_error *err) {
     return ane_buffer_create(t->device, t->out.bytes, &t->out, err);
 }
 
-static void end(trial *t) {
+static void trial_end(trial *t) {
     if (t->in.impl) ane_buffer_free(t->device, &t->in);
     if (t->out.impl) ane_buffer_free(t->device, &t->out);
     if (t->compiled) ane_driver.program_free(t->device, &t->program);
@@ -54,9 +54,11 @@ static void end(trial *t) {
     if (t->device) ane_driver.close(t->device);
 }
 
-static ane_id surface_of(const driver_buffer *b) { return ((const ane_buffer *)b->impl)->object; }
+static ane_id trial_surface_of(const driver_buffer *b) { return ((const ane_buffer *)b->impl)->object; }
 
-static ane_id list_of(const ane_api *a, ane_id one) { return one ? ane_array(a, &one, 1) : ane_array(a, NULL, 0); }
+static ane_id trial_list_of(const ane_api *a, ane_id one) {
+    return one ? ane_array(a, &one, 1) : ane_array(a, NULL, 0);
+}
 
 /* ---- shared events -------------------------------------------------------------------------------------------------------- */
 
@@ -72,27 +74,27 @@ typedef struct block {
 
 static atomic_int handler_calls;
 
-static void on_completion(block *self, bool done, ane_id error) { atomic_fetch_add(&handler_calls, 1); }
+static void trial_on_completion(block *self, bool done, ane_id error) { atomic_fetch_add(&handler_calls, 1); }
 
-static bool events_there(const ane_api *a) {
+static bool trial_events_there(const ane_api *a) {
     return a->_NSConcreteGlobalBlock && ANE_HAS(a, event_alloc) && ANE_HAS(a, event_init) && ANE_HAS(a, event_value) &&
            ANE_HAS(a, signal_event) && ANE_HAS(a, shared_events) && ANE_HAS(a, request_events) &&
            ANE_HAS(a, request_handler);
 }
 
-static ane_id make_events(const ane_api *a, ane_id event) {
+static ane_id trial_make_events(const ane_api *a, ane_id event) {
     ane_id signal = ANE_SEND(a, signal_event, ANE_CLASS(a, signal_event), (uint64_t)1, (uint32_t)0, (int64_t)0, event);
-    ane_id signals = signal ? list_of(a, signal) : NULL, waits = list_of(a, NULL), events = NULL;
+    ane_id signals = signal ? trial_list_of(a, signal) : NULL, waits = trial_list_of(a, NULL), events = NULL;
     if (signals && waits) events = ANE_SEND(a, shared_events, ANE_CLASS(a, shared_events), signals, waits);
     ane_release(a, signals);
     ane_release(a, waits);
     return events;
 }
 
-static ane_id make_request(const trial *t, ane_id events) {
+static ane_id trial_make_request(const trial *t, ane_id events) {
     const ane_api *a = t->api;
-    ane_id zero = ane_number(a, 0), inputs = list_of(a, surface_of(&t->in)), outputs = list_of(a, surface_of(&t->out)),
-           indices = list_of(a, zero), request = NULL;
+    ane_id zero = ane_number(a, 0), inputs = trial_list_of(a, trial_surface_of(&t->in)),
+           outputs = trial_list_of(a, trial_surface_of(&t->out)), indices = trial_list_of(a, zero), request = NULL;
     if (zero && inputs && outputs && indices)
         request = ANE_SEND(a, request_events, ANE_CLASS(a, request), inputs, indices, outputs, indices, NULL, NULL,
                            zero, events);
@@ -103,13 +105,13 @@ static ane_id make_request(const trial *t, ane_id events) {
     return request;
 }
 
-static void try_events(const trial *t, ane_id event, text *answer) {
+static void trial_try_events(const trial *t, ane_id event, text *answer) {
     static const struct block_size size = {0, sizeof(block)};
     const ane_api *a = t->api;
     const ane_model *m = &((const ane_program *)t->program.impl)->unit->model;
     static ane_id error; /* a late answer may still write to it */
-    block handler = {a->_NSConcreteGlobalBlock, GLOBAL_BLOCK, 0, on_completion, &size};
-    ane_id events = make_events(a, event), request = events ? make_request(t, events) : NULL;
+    block handler = {a->_NSConcreteGlobalBlock, GLOBAL_BLOCK, 0, trial_on_completion, &size};
+    ane_id events = trial_make_events(a, event), request = events ? trial_make_request(t, events) : NULL;
     char reason[600];
     if (!request) {
         text_append(answer, "no request with events can be made");
@@ -133,39 +135,39 @@ static void try_events(const trial *t, ane_id event, text *answer) {
 
 propane_status ane_try_events(text *answer, propane_error *err) {
     trial t = {0};
-    propane_status status = begin(&t, "client?dispatch=standard", err);
-    if (status == PROPANE_OK && !events_there(t.api)) {
+    propane_status status = trial_begin(&t, "client?dispatch=standard", err);
+    if (status == PROPANE_OK && !trial_events_there(t.api)) {
         text_append(answer, "not there: a class or method of shared events is missing or of another type");
     } else if (status == PROPANE_OK) {
         void *pool = t.api->objc_autoreleasePoolPush();
         ane_id event = ANE_SEND0(t.api, event_alloc, ANE_CLASS(t.api, shared_event));
         if (event) event = ANE_SEND0(t.api, event_init, event);
         if (event)
-            try_events(&t, event, answer);
+            trial_try_events(&t, event, answer);
         else
             text_append(answer, "the system gives no shared event");
         t.api->objc_autoreleasePoolPop(pool);
         ane_release(t.api, event);
     }
-    end(&t);
+    trial_end(&t);
     return status;
 }
 
 /* ---- chaining --------------------------------------------------------------------------------------------------------------- */
 
-static bool chaining_there(const ane_api *a) {
+static bool trial_chaining_there(const ane_api *a) {
     return ANE_HAS(a, buffer) && ANE_HAS(a, output_sets) && ANE_HAS(a, chaining_request) && ANE_HAS(a, client_chain);
 }
 
-static ane_id make_chain(const trial *t, ane_surface stats) {
+static ane_id trial_make_chain(const trial *t, ane_surface stats) {
     enum { INPUT, OUTPUT };
     const ane_api *a = t->api;
-    ane_id zero = ane_number(a, 0), none = list_of(a, NULL), chain = NULL;
-    ane_id in = ANE_SEND(a, buffer, ANE_CLASS(a, buffer), surface_of(&t->in), zero, (int64_t)INPUT);
-    ane_id out = ANE_SEND(a, buffer, ANE_CLASS(a, buffer), surface_of(&t->out), zero, (int64_t)OUTPUT);
-    ane_id inputs = in ? list_of(a, in) : NULL, outputs = out ? list_of(a, out) : NULL;
+    ane_id zero = ane_number(a, 0), none = trial_list_of(a, NULL), chain = NULL;
+    ane_id in = ANE_SEND(a, buffer, ANE_CLASS(a, buffer), trial_surface_of(&t->in), zero, (int64_t)INPUT);
+    ane_id out = ANE_SEND(a, buffer, ANE_CLASS(a, buffer), trial_surface_of(&t->out), zero, (int64_t)OUTPUT);
+    ane_id inputs = in ? trial_list_of(a, in) : NULL, outputs = out ? trial_list_of(a, out) : NULL;
     ane_id set = outputs ? ANE_SEND(a, output_sets, ANE_CLASS(a, output_sets), stats, outputs) : NULL;
-    ane_id sets = set ? list_of(a, set) : NULL;
+    ane_id sets = set ? trial_list_of(a, set) : NULL;
     if (zero && none && inputs && sets)
         chain = ANE_SEND(a, chaining_request, ANE_CLASS(a, chaining_request), inputs, sets, none, none, zero, none,
                          zero, zero, zero);
@@ -180,9 +182,9 @@ static ane_id make_chain(const trial *t, ane_surface stats) {
 propane_status ane_try_chaining(text *answer, propane_error *err) {
     trial t = {0};
     driver_buffer stats = {.bytes = 64};
-    propane_status status = begin(&t, "client?dispatch=standard", err);
+    propane_status status = trial_begin(&t, "client?dispatch=standard", err);
     if (status == PROPANE_OK) status = ane_buffer_create(t.device, stats.bytes, &stats, err);
-    if (status == PROPANE_OK && !chaining_there(t.api)) {
+    if (status == PROPANE_OK && !trial_chaining_there(t.api)) {
         text_append(answer, "not there: a class or method of chaining is missing or of another type");
     } else if (status == PROPANE_OK) {
         const ane_api *a = t.api;
@@ -190,7 +192,7 @@ propane_status ane_try_chaining(text *answer, propane_error *err) {
         static ane_id error;
         char reason[600];
         void *pool = a->objc_autoreleasePoolPush();
-        ane_id chain = make_chain(&t, ((const ane_buffer *)stats.impl)->surface);
+        ane_id chain = trial_make_chain(&t, ((const ane_buffer *)stats.impl)->surface);
         if (!chain)
             text_append(answer, "no chaining request can be made");
         else if (ANE_SEND(a, client_chain, m->client, m->object, a->empty, chain, ANE_QOS, &error))
@@ -200,6 +202,6 @@ propane_status ane_try_chaining(text *answer, propane_error *err) {
         a->objc_autoreleasePoolPop(pool);
     }
     if (stats.impl) ane_buffer_free(t.device, &stats);
-    end(&t);
+    trial_end(&t);
     return status;
 }

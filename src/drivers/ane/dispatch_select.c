@@ -59,7 +59,7 @@ void ane_way_end(ane_device *d) {
 
 /* ---- measuring -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status once(ane_rig *r, measured *m, ane_dispatch way, int round, propane_error *err) {
+static propane_status dispatch_once(ane_rig *r, measured *m, ane_dispatch way, int round, propane_error *err) {
     propane_completion done;
     propane_error why = {0};
     if (!m->right) return PROPANE_OK;
@@ -75,8 +75,8 @@ static propane_status once(ane_rig *r, measured *m, ane_dispatch way, int round,
     return PROPANE_OK;
 }
 
-static propane_status measure(const ane_api *a, const ane_options *from, measured out[ANE_DISPATCH_COUNT],
-                              propane_error *err) {
+static propane_status dispatch_measure(const ane_api *a, const ane_options *from, measured out[ANE_DISPATCH_COUNT],
+                                       propane_error *err) {
     ane_options o = *from;
     ane_rig r;
     propane_error why = {0};
@@ -96,14 +96,14 @@ static propane_status measure(const ane_api *a, const ane_options *from, measure
     if (status != PROPANE_OK) return PROPANE_OK;
     for (int round = 0; round < ROUNDS && status == PROPANE_OK; round++)
         for (int way = 0; way < ANE_DISPATCH_COUNT && status == PROPANE_OK; way++)
-            status = once(&r, &out[way], (ane_dispatch)way, round, err);
+            status = dispatch_once(&r, &out[way], (ane_dispatch)way, round, err);
     ane_rig_close(&r);
     return status;
 }
 
 /* ---- choosing --------------------------------------------------------------------------------------------------------------- */
 
-static void describe(const measured m[ANE_DISPATCH_COUNT], ane_dispatch chosen, char *out, size_t size) {
+static void dispatch_describe(const measured m[ANE_DISPATCH_COUNT], ane_dispatch chosen, char *out, size_t size) {
     size_t used = (size_t)snprintf(out, size, "%s evaluation is used:", ane_way_name(chosen));
     for (int way = 0; way < ANE_DISPATCH_COUNT && used < size; way++) {
         used += (size_t)snprintf(out + used, size - used, "%s %s ", way ? "," : "", ane_way_name((ane_dispatch)way));
@@ -126,7 +126,7 @@ propane_status ane_ways_choose(ane_device *d, propane_error *err) {
     }
     pthread_mutex_lock(&mutex);
     measured *m = table[d->options.route];
-    if (!m[0].known) status = measure(d->api, &d->options, m, err);
+    if (!m[0].known) status = dispatch_measure(d->api, &d->options, m, err);
     if (status != PROPANE_OK) memset(m, 0, sizeof table[0]);
     d->way = ANE_STANDARD;
     for (int way = 1; way < ANE_DISPATCH_COUNT && m[ANE_STANDARD].right; way++)
@@ -134,7 +134,7 @@ propane_status ane_ways_choose(ane_device *d, propane_error *err) {
             m[way].best_ns < m[d->way].best_ns)
             d->way = (ane_dispatch)way;
     if (!ane_way_begin(d, d->way, why)) d->way = ANE_STANDARD;
-    describe(m, d->way, d->note, sizeof d->note);
+    dispatch_describe(m, d->way, d->note, sizeof d->note);
     pthread_mutex_unlock(&mutex);
     return status;
 }

@@ -12,15 +12,15 @@
 
 enum { ROW_STEP = 64, AXES = 5 };
 
-static int64_t element_bytes(const propane_io *io) {
+static int64_t layout_element_bytes(const propane_io *io) {
     return io->dtype == PROPANE_FP32 || io->dtype == PROPANE_INT32                                ? 4
            : io->dtype == PROPANE_BOOL || io->dtype == PROPANE_INT8 || io->dtype == PROPANE_UINT8 ? 1
                                                                                                   : 2;
 }
 
 /* Rows of 64-byte steps: what is used where nothing is told. */
-static void standard_layout(propane_io *io) {
-    int64_t wide = io->rank ? io->dim[io->rank - 1] * element_bytes(io) : element_bytes(io);
+static void layout_standard_layout(propane_io *io) {
+    int64_t wide = io->rank ? io->dim[io->rank - 1] * layout_element_bytes(io) : layout_element_bytes(io);
     wide = (wide + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
     for (int k = io->rank - 2; k >= 0; k--) {
         io->stride[k] = wide;
@@ -30,30 +30,31 @@ static void standard_layout(propane_io *io) {
 }
 
 /* "name" or "name@output". */
-static bool is_symbol(const char *symbol, const char *name) {
+static bool layout_is_symbol(const char *symbol, const char *name) {
     size_t length = strlen(name);
     return strncmp(symbol, name, length) == 0 && (symbol[length] == 0 || symbol[length] == '@');
 }
 
 /* The entry of LiveInputList or LiveOutputList; NULL: none. */
-static ane_id find_entry(const ane_api *a, ane_id list, const char *name) {
+static ane_id layout_find_entry(const ane_api *a, ane_id list, const char *name) {
     char symbol[300];
     for (int i = 0; i < ane_array_count(a, list); i++) {
         ane_id entry = ane_array_at(a, list, i);
-        if (ane_text_of(a, ane_entry(a, entry, "Symbol"), symbol, sizeof symbol) && is_symbol(symbol, name))
+        if (ane_text_of(a, ane_entry(a, entry, "Symbol"), symbol, sizeof symbol) && layout_is_symbol(symbol, name))
             return entry;
-        if (ane_text_of(a, ane_entry(a, entry, "Name"), symbol, sizeof symbol) && is_symbol(symbol, name)) return entry;
+        if (ane_text_of(a, ane_entry(a, entry, "Name"), symbol, sizeof symbol) && layout_is_symbol(symbol, name))
+            return entry;
     }
     return NULL;
 }
 
-static propane_status told_layout(const ane_api *a, ane_id entry, propane_io *io, propane_error *err) {
+static propane_status layout_told_layout(const ane_api *a, ane_id entry, propane_io *io, propane_error *err) {
     static const char *const sizes[AXES] = {"Batches", "Channels", "Depth", "Height", "Width"};
     static const char *const strides[AXES - 1] = {"BatchStride", "PlaneStride", "DepthStride", "RowStride"};
     int64_t size[AXES], stride[AXES];
     for (int k = 0; k < AXES; k++) {
         size[k] = 1;
-        stride[k] = k == AXES - 1 ? element_bytes(io) : 0;
+        stride[k] = k == AXES - 1 ? layout_element_bytes(io) : 0;
         (void)ane_entry_number(a, entry, sizes[k], &size[k]);
         if (k < AXES - 1) (void)ane_entry_number(a, entry, strides[k], &stride[k]);
         if (size[k] < 1 || stride[k] < 0 || size[k] > ((int64_t)1 << 40) || stride[k] > ((int64_t)1 << 40) ||
@@ -62,14 +63,14 @@ static propane_status told_layout(const ane_api *a, ane_id entry, propane_io *io
                                 "ane: '%s': the engine tells a %s of %lld with steps of %lld bytes", io->name, sizes[k],
                                 (long long)size[k], (long long)stride[k]);
     }
-    if (size[AXES - 1] > 1 && stride[AXES - 2] > 0 && stride[AXES - 2] < size[AXES - 1] * element_bytes(io))
+    if (size[AXES - 1] > 1 && stride[AXES - 2] > 0 && stride[AXES - 2] < size[AXES - 1] * layout_element_bytes(io))
         return propane_fail(
             err, PROPANE_ERR_DEVICE,
             "ane: '%s': the engine tells rows of %lld bytes for %lld elements of %lld: it takes another "
             "element type than the program has",
-            io->name, (long long)stride[AXES - 2], (long long)size[AXES - 1], (long long)element_bytes(io));
+            io->name, (long long)stride[AXES - 2], (long long)size[AXES - 1], (long long)layout_element_bytes(io));
     int axis = AXES - 1;
-    int64_t inner = element_bytes(io), extent = element_bytes(io);
+    int64_t inner = layout_element_bytes(io), extent = layout_element_bytes(io);
     for (int k = io->rank - 1; k >= 0; k--) { /* from the last dimension on */
         if (io->dim[k] == 1) {
             io->stride[k] = inner;
@@ -93,34 +94,34 @@ static propane_status told_layout(const ane_api *a, ane_id entry, propane_io *io
 }
 
 /* In every entry of NetworkStatusList: where procedures have one each, names tell them apart. */
-static ane_id find_live(const ane_api *a, ane_id networks, const char *list, const char *name) {
+static ane_id layout_find_live(const ane_api *a, ane_id networks, const char *list, const char *name) {
     ane_id entry = NULL;
     for (int i = 0; !entry && i < ane_array_count(a, networks); i++)
-        entry = find_entry(a, ane_entry(a, ane_array_at(a, networks, i), list), name);
+        entry = layout_find_entry(a, ane_entry(a, ane_array_at(a, networks, i), list), name);
     return entry;
 }
 
-static propane_status lay_out(const ane_api *a, ane_id networks, const char *list, mil_value *const *values,
-                              propane_io *ios, int count, propane_error *err) {
+static propane_status layout_lay_out(const ane_api *a, ane_id networks, const char *list, mil_value *const *values,
+                                     propane_io *ios, int count, propane_error *err) {
     for (int i = 0; i < count; i++) {
-        ane_id entry = find_live(a, networks, list, values[i]->name);
+        ane_id entry = layout_find_live(a, networks, list, values[i]->name);
         if (!entry)
-            standard_layout(&ios[i]);
+            layout_standard_layout(&ios[i]);
         else
-            PROPANE_TRY(told_layout(a, entry, &ios[i], err));
+            PROPANE_TRY(layout_told_layout(a, entry, &ios[i], err));
     }
     return PROPANE_OK;
 }
 
-static int find_value(const char *symbol, mil_value *const *values, int count) {
+static int layout_find_value(const char *symbol, mil_value *const *values, int count) {
     int i = 0;
-    while (i < count && !is_symbol(symbol, values[i]->name)) i++;
+    while (i < count && !layout_is_symbol(symbol, values[i]->name)) i++;
     return i;
 }
 
 /* `first`: how many symbols the functions before have. A symbol of none of `f`'s values is another procedure's. */
-static propane_status read_side(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values, int count,
-                                int first, bool alone, ane_side *out, propane_error *err) {
+static propane_status layout_read_side(const ane_api *a, ane_id symbols, const char *what, mil_value *const *values,
+                                       int count, int first, bool alone, ane_side *out, propane_error *err) {
     int told = ane_array_count(a, symbols);
     char symbol[300] = "?";
     out->count = 0;
@@ -130,7 +131,7 @@ static propane_status read_side(const ane_api *a, ane_id symbols, const char *wh
     }
     for (int k = 0; k < told; k++) {
         (void)ane_text_of(a, ane_array_at(a, symbols, k), symbol, sizeof symbol);
-        int i = find_value(symbol, values, count);
+        int i = layout_find_value(symbol, values, count);
         if (i == count && alone)
             return propane_fail(err, PROPANE_ERR_DEVICE,
                                 "ane: the engine tells %s number %d as '%s', which the program does not have", what, k,
@@ -165,9 +166,10 @@ propane_status ane_layout(const ane_api *a, ane_id attributes, const ane_source 
                             (long long)procedure);
     order->procedure = (int)procedure;
     order->told = ane_array_count(a, input_symbols) > 0;
-    PROPANE_TRY(lay_out(a, networks, "LiveInputList", f->params, p->inputs, p->input_count, err));
-    PROPANE_TRY(lay_out(a, networks, "LiveOutputList", f->results, p->outputs, p->output_count, err));
-    PROPANE_TRY(read_side(a, input_symbols, "input", f->params, p->input_count, inputs, alone, &order->inputs, err));
-    return read_side(a, ane_entry(a, model, "kANEFModelOutputSymbolsArrayKey"), "output", f->results, p->output_count,
-                     outputs, alone, &order->outputs, err);
+    PROPANE_TRY(layout_lay_out(a, networks, "LiveInputList", f->params, p->inputs, p->input_count, err));
+    PROPANE_TRY(layout_lay_out(a, networks, "LiveOutputList", f->results, p->outputs, p->output_count, err));
+    PROPANE_TRY(
+        layout_read_side(a, input_symbols, "input", f->params, p->input_count, inputs, alone, &order->inputs, err));
+    return layout_read_side(a, ane_entry(a, model, "kANEFModelOutputSymbolsArrayKey"), "output", f->results,
+                            p->output_count, outputs, alone, &order->outputs, err);
 }

@@ -30,7 +30,7 @@ enum {
     POSIX_PATH = 0
 };
 
-static void sleep_ns(int64_t ns) {
+static void model_sleep_ns(int64_t ns) {
     struct timespec span = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
     if (ns > 0) nanosleep(&span, NULL);
 }
@@ -51,7 +51,7 @@ int ane_compile_count(void) {
     return count;
 }
 
-static propane_status take_compile(const ane_options *o, const char *name, propane_error *err) {
+static propane_status model_take_compile(const ane_options *o, const char *name, propane_error *err) {
     pthread_mutex_lock(&process_mutex);
     propane_status status = PROPANE_OK;
     int64_t wait = pause_until - clock_ns();
@@ -64,11 +64,11 @@ static propane_status take_compile(const ane_options *o, const char *name, propa
     else
         compiles++;
     pthread_mutex_unlock(&process_mutex);
-    if (status == PROPANE_OK) sleep_ns(wait);
+    if (status == PROPANE_OK) model_sleep_ns(wait);
     return status;
 }
 
-static void compile_failed(const ane_options *o) {
+static void model_compile_failed(const ane_options *o) {
     pthread_mutex_lock(&process_mutex);
     pause_until = clock_ns() + (int64_t)o->pause_s * 1000000000;
     pthread_mutex_unlock(&process_mutex);
@@ -82,7 +82,7 @@ struct ane_folder {
     struct ane_folder *next;
 };
 
-static propane_status folder_open(const char *path, struct ane_folder **out, bool *fresh, propane_error *err) {
+static propane_status model_folder_open(const char *path, struct ane_folder **out, bool *fresh, propane_error *err) {
     propane_status status = PROPANE_OK;
     pthread_mutex_lock(&process_mutex);
     struct ane_folder *f = folders;
@@ -105,7 +105,7 @@ static propane_status folder_open(const char *path, struct ane_folder **out, boo
 }
 
 /* True: it was the last user. */
-static bool folder_close(struct ane_folder *f) {
+static bool model_folder_close(struct ane_folder *f) {
     pthread_mutex_lock(&process_mutex);
     bool last = --f->users == 0;
     if (last) {
@@ -119,14 +119,14 @@ static bool folder_close(struct ane_folder *f) {
     return last;
 }
 
-static bool folder_shared(const struct ane_folder *f) {
+static bool model_folder_shared(const struct ane_folder *f) {
     pthread_mutex_lock(&process_mutex);
     bool shared = f->users > 1;
     pthread_mutex_unlock(&process_mutex);
     return shared;
 }
 
-static propane_status fill_folder(const char *path, const ane_source *s, propane_error *err) {
+static propane_status model_fill_folder(const char *path, const ane_source *s, propane_error *err) {
     char inner[PATH_BYTES + 60];
     PROPANE_TRY(file_remove_tree(path, err)); /* what an earlier process left there would be read instead */
     snprintf(inner, sizeof inner, "%s/weights", path);
@@ -141,7 +141,8 @@ static propane_status fill_folder(const char *path, const ane_source *s, propane
 }
 
 /* The donor's compiled net with these weights: the loader reads net.plist and data, never the weight files. */
-static propane_status patch_folder(const char *path, const ane_source *s, const ane_model *donor, propane_error *err) {
+static propane_status model_patch_folder(const char *path, const ane_source *s, const ane_model *donor,
+                                         propane_error *err) {
     char from[PATH_BYTES + 60], to[PATH_BYTES + 60], *net = NULL;
     size_t length = 0;
     if (s->weight_count != 1)
@@ -171,14 +172,14 @@ typedef struct job {
     ane_model *m;
 } job;
 
-static bool call_exists(const job *j) {
+static bool model_call_exists(const job *j) {
     if (j->o->route == ANE_ROUTE_MEMORY)
         return ANE_HAS(j->a, memory_exists) && ANE_SEND0(j->a, memory_exists, j->m->object);
     return ANE_HAS(j->a, client_exists) && ANE_SEND(j->a, client_exists, j->m->client, j->m->object);
 }
 
 /* Says what kind of program folder it is. */
-static ane_id client_options(const ane_api *a) {
+static ane_id model_client_options(const ane_api *a) {
     ane_id key[2] = {ane_string(a, "kANEFModelType"), ane_string(a, "kANEFNetPlistFilenameKey")};
     ane_id value[2] = {ane_string(a, "kANEFModelMIL"), ane_string(a, "model.mil")}, options = NULL;
     if (key[0] && key[1] && value[0] && value[1])
@@ -190,27 +191,27 @@ static ane_id client_options(const ane_api *a) {
     return options;
 }
 
-static bool call_compile(const job *j, ane_id *error) {
+static bool model_call_compile(const job *j, ane_id *error) {
     uint32_t qos = (uint32_t)j->o->qos;
     if (j->o->route == ANE_ROUTE_MEMORY) return ANE_SEND(j->a, memory_compile, j->m->object, qos, j->a->empty, error);
-    ane_id options = client_options(j->a);
+    ane_id options = model_client_options(j->a);
     bool done = options && ANE_SEND(j->a, client_compile, j->m->client, j->m->object, options, qos, error);
     ane_release(j->a, options);
     return done;
 }
 
-static bool call_load(const job *j, ane_id *error) {
+static bool model_call_load(const job *j, ane_id *error) {
     uint32_t qos = (uint32_t)j->o->qos;
     if (j->o->route == ANE_ROUTE_MEMORY) return ANE_SEND(j->a, memory_load, j->m->object, qos, j->a->empty, error);
     return ANE_SEND(j->a, client_load, j->m->client, j->m->object, j->a->empty, qos, error);
 }
 
-static propane_status compile(const job *j, propane_error *err) {
+static propane_status model_compile(const job *j, propane_error *err) {
     char reason[REASON_BYTES];
     ane_id error = NULL;
-    PROPANE_TRY(take_compile(j->o, j->name, err));
-    if (call_compile(j, &error)) return PROPANE_OK;
-    compile_failed(j->o);
+    PROPANE_TRY(model_take_compile(j->o, j->name, err));
+    if (model_call_compile(j, &error)) return PROPANE_OK;
+    model_compile_failed(j->o);
     return propane_fail(
         err, PROPANE_ERR_UNSUPPORTED,
         "ane: Apple's compiler refuses '%s' (compile %d of this process): %s; 'propane check' lists what "
@@ -219,7 +220,7 @@ static propane_status compile(const job *j, propane_error *err) {
 }
 
 /* Before the load; whether the engine keeps the mask shows after it. */
-static void ask_for_statistics(const job *j) {
+static void model_ask_for_statistics(const job *j) {
     if (!j->o->statistics) return;
     if (j->o->route == ANE_ROUTE_MEMORY && ANE_HAS(j->a, memory_set_mask))
         ANE_SEND(j->a, memory_set_mask, j->m->object, (uint32_t)STATISTICS_MASK);
@@ -227,25 +228,25 @@ static void ask_for_statistics(const job *j) {
         ANE_SEND(j->a, model_set_mask, j->m->object, (uint32_t)STATISTICS_MASK);
 }
 
-static bool keeps_mask(const job *j) {
+static bool model_keeps_mask(const job *j) {
     if (!j->o->statistics) return false;
     if (j->o->route == ANE_ROUTE_MEMORY)
         return ANE_HAS(j->a, memory_mask) && ANE_SEND0(j->a, memory_mask, j->m->object) != 0;
     return ANE_HAS(j->a, model_mask) && ANE_SEND0(j->a, model_mask, j->m->object) != 0;
 }
 
-static propane_status load(const job *j, propane_error *err) {
+static propane_status model_load(const job *j, propane_error *err) {
     char reason[REASON_BYTES];
     ane_id error = NULL;
-    ask_for_statistics(j);
-    j->m->loaded = call_load(j, &error);
+    model_ask_for_statistics(j);
+    j->m->loaded = model_call_load(j, &error);
     if (!j->m->loaded) {
-        sleep_ns((int64_t)RETRY_MS * 1000000);
+        model_sleep_ns((int64_t)RETRY_MS * 1000000);
         error = NULL;
-        j->m->loaded = call_load(j, &error);
+        j->m->loaded = model_call_load(j, &error);
     }
     if (j->m->loaded) {
-        j->m->counts = keeps_mask(j);
+        j->m->counts = model_keeps_mask(j);
         return PROPANE_OK;
     }
     ane_reason(j->a, error, reason, sizeof reason);
@@ -255,20 +256,21 @@ static propane_status load(const job *j, propane_error *err) {
                         reason, hint);
 }
 
-static propane_status compile_and_load(const job *j, const ane_model *donor, propane_error *err) {
+static propane_status model_compile_and_load(const job *j, const ane_model *donor, propane_error *err) {
     propane_error why = {0};
     if (donor) {
-        PROPANE_TRY(patch_folder(j->m->folder->path, j->s, donor, err));
-        return load(j, err);
+        PROPANE_TRY(model_patch_folder(j->m->folder->path, j->s, donor, err));
+        return model_load(j, err);
     }
-    if (call_exists(j) && load(j, &why) == PROPANE_OK) return PROPANE_OK; /* compiled before, and still there */
-    PROPANE_TRY(compile(j, err));
-    return load(j, err);
+    if (model_call_exists(j) && model_load(j, &why) == PROPANE_OK)
+        return PROPANE_OK; /* compiled before, and still there */
+    PROPANE_TRY(model_compile(j, err));
+    return model_load(j, err);
 }
 
 /* ---- the memory route ------------------------------------------------------------------------------------------------------ */
 
-static ane_id make_weight_entry(const ane_api *a, const ane_weight *w) {
+static ane_id model_make_weight_entry(const ane_api *a, const ane_weight *w) {
     ane_id key[2] = {ane_string(a, "offset"), ane_string(a, "data")}, entry = NULL;
     ane_id value[2] = {ane_number(a, 0), ane_data(a, w->bytes.data, w->bytes.length)};
     if (key[0] && key[1] && value[0] && value[1])
@@ -281,7 +283,7 @@ static ane_id make_weight_entry(const ane_api *a, const ane_weight *w) {
 }
 
 /* {"@model_path/weights/w000.bin": {"offset": 0, "data": ...}}; an empty one where there are none, never nil (C5). */
-static ane_id make_weights(const ane_api *a, const ane_source *s) {
+static ane_id model_make_weights(const ane_api *a, const ane_source *s) {
     ane_id *keys = mem_array((size_t)s->weight_count * 2 + 1, sizeof *keys), *values = keys + s->weight_count,
            all = NULL;
     bool made = keys != NULL;
@@ -289,7 +291,7 @@ static ane_id make_weights(const ane_api *a, const ane_source *s) {
         char path[80];
         snprintf(path, sizeof path, "@model_path/%s", s->weights[i].path);
         keys[i] = ane_string(a, path);
-        values[i] = make_weight_entry(a, &s->weights[i]);
+        values[i] = model_make_weight_entry(a, &s->weights[i]);
         made = keys[i] && values[i];
     }
     if (made) all = ane_dictionary(a, (const void *const *)(const void *)keys, values, s->weight_count);
@@ -302,9 +304,9 @@ static ane_id make_weights(const ane_api *a, const ane_source *s) {
 }
 
 /* Autoreleased. */
-static propane_status make_descriptor(const job *j, ane_id *out, propane_error *err) {
+static propane_status model_make_descriptor(const job *j, ane_id *out, propane_error *err) {
     const ane_api *a = j->a;
-    ane_id program = ane_data(a, j->s->program.data, j->s->program.length), weights = make_weights(a, j->s);
+    ane_id program = ane_data(a, j->s->program.data, j->s->program.length), weights = model_make_weights(a, j->s);
     bool made = program && weights;
     *out = made ? ANE_SEND(a, descriptor, ANE_CLASS(a, descriptor), program, weights, NULL) : NULL;
     ane_release(a, program);
@@ -315,7 +317,7 @@ static propane_status make_descriptor(const job *j, ane_id *out, propane_error *
                                "ane: '%s': _ANEInMemoryModelDescriptor does not take the program", j->name);
 }
 
-static propane_status memory_path(const job *j, char path[PATH_BYTES], propane_error *err) {
+static propane_status model_memory_path(const job *j, char path[PATH_BYTES], propane_error *err) {
     const ane_api *a = j->a;
     char name[NAME_BYTES] = "", temporary[PATH_BYTES - NAME_BYTES] = "";
     path[0] = 0;
@@ -329,21 +331,21 @@ static propane_status memory_path(const job *j, char path[PATH_BYTES], propane_e
     return PROPANE_OK;
 }
 
-static propane_status memory_create(const job *j, const ane_model *donor, propane_error *err) {
+static propane_status model_memory_create(const job *j, const ane_model *donor, propane_error *err) {
     const ane_api *a = j->a;
     char path[PATH_BYTES];
     bool fresh;
     ane_id descriptor = NULL;
-    PROPANE_TRY(make_descriptor(j, &descriptor, err));
+    PROPANE_TRY(model_make_descriptor(j, &descriptor, err));
     j->m->object = ANE_SEND(a, memory_model, ANE_CLASS(a, memory_model), descriptor);
     if (!j->m->object)
         return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': _ANEInMemoryModel does not take the descriptor",
                             j->name);
     a->objc_retain(j->m->object);
-    PROPANE_TRY(memory_path(j, path, err));
-    PROPANE_TRY(folder_open(path, &j->m->folder, &fresh, err));
-    if (fresh) PROPANE_TRY(fill_folder(path, j->s, err));
-    PROPANE_TRY(compile_and_load(j, donor, err));
+    PROPANE_TRY(model_memory_path(j, path, err));
+    PROPANE_TRY(model_folder_open(path, &j->m->folder, &fresh, err));
+    if (fresh) PROPANE_TRY(model_fill_folder(path, j->s, err));
+    PROPANE_TRY(model_compile_and_load(j, donor, err));
     if (ANE_HAS(a, memory_attributes)) j->m->attributes = ANE_SEND0(a, memory_attributes, j->m->object);
     if (ANE_HAS(a, memory_inner)) j->m->inner = ANE_SEND0(a, memory_inner, j->m->object);
     if (j->m->inner && a->classes[ANE_CLASS_client] && ANE_HAS(a, client))
@@ -353,12 +355,12 @@ static propane_status memory_create(const job *j, const ane_model *donor, propan
 
 /* ---- the client route ------------------------------------------------------------------------------------------------------ */
 
-static ane_id make_url(const ane_api *a, const char *path, ane_id *key) {
+static ane_id model_make_url(const ane_api *a, const char *path, ane_id *key) {
     *key = ane_string(a, path);
     return *key ? a->CFURLCreateWithFileSystemPath(NULL, *key, POSIX_PATH, 1) : NULL;
 }
 
-static propane_status client_create(const job *j, const ane_model *donor, propane_error *err) {
+static propane_status model_client_create(const job *j, const ane_model *donor, propane_error *err) {
     const ane_api *a = j->a;
     char path[PATH_BYTES];
     bool fresh;
@@ -368,9 +370,9 @@ static propane_status client_create(const job *j, const ane_model *donor, propan
     pthread_mutex_unlock(&process_mutex);
     snprintf(path, sizeof path, "%.900s/propane-ane-%ld-%d", temporary && *temporary ? temporary : "/tmp",
              (long)getpid(), number);
-    PROPANE_TRY(folder_open(path, &j->m->folder, &fresh, err));
-    PROPANE_TRY(fill_folder(path, j->s, err));
-    ane_id key = NULL, url = make_url(a, path, &key);
+    PROPANE_TRY(model_folder_open(path, &j->m->folder, &fresh, err));
+    PROPANE_TRY(model_fill_folder(path, j->s, err));
+    ane_id key = NULL, url = model_make_url(a, path, &key);
     if (url) j->m->object = ANE_SEND(a, model, ANE_CLASS(a, model), url, key);
     if (j->m->object) a->objc_retain(j->m->object);
     ane_release(a, url);
@@ -379,7 +381,7 @@ static propane_status client_create(const job *j, const ane_model *donor, propan
     if (!j->m->object || !j->m->client)
         return propane_fail(err, PROPANE_ERR_DEVICE, "ane: '%s': %s", j->name,
                             j->m->object ? "_ANEClient gives no connection" : "_ANEModel does not take the folder");
-    PROPANE_TRY(compile_and_load(j, donor, err));
+    PROPANE_TRY(model_compile_and_load(j, donor, err));
     j->m->inner = j->m->object;
     if (ANE_HAS(a, model_attributes)) j->m->attributes = ANE_SEND0(a, model_attributes, j->m->object);
     return PROPANE_OK;
@@ -394,7 +396,7 @@ propane_status ane_model_create(const ane_api *a, const ane_options *o, const an
     pthread_mutex_lock(&compile_mutex); /* equal programs share a folder, and the system compiles one at a time */
     void *pool = a->objc_autoreleasePoolPush();
     propane_status status =
-        o->route == ANE_ROUTE_MEMORY ? memory_create(&j, donor, err) : client_create(&j, donor, err);
+        o->route == ANE_ROUTE_MEMORY ? model_memory_create(&j, donor, err) : model_client_create(&j, donor, err);
     if (out->attributes) a->objc_retain(out->attributes);
     if (out->inner) a->objc_retain(out->inner);
     if (out->client) a->objc_retain(out->client);
@@ -405,8 +407,8 @@ propane_status ane_model_create(const ane_api *a, const ane_options *o, const an
 }
 
 /* Programs with weights of their own are not likely to come back: they do not stay in the system's cache. */
-static void purge(const ane_api *a, const ane_options *o, const ane_model *m) {
-    if (!m->has_weights || folder_shared(m->folder)) return;
+static void model_purge(const ane_api *a, const ane_options *o, const ane_model *m) {
+    if (!m->has_weights || model_folder_shared(m->folder)) return;
     if (o->route == ANE_ROUTE_MEMORY && ANE_HAS(a, memory_purge)) ANE_SEND0(a, memory_purge, m->object);
     if (o->route == ANE_ROUTE_CLIENT && ANE_HAS(a, client_purge)) ANE_SEND(a, client_purge, m->client, m->object);
 }
@@ -418,12 +420,12 @@ void ane_model_deinit(const ane_api *a, const ane_options *o, ane_model *m) {
         (void)ANE_SEND(a, memory_unload, m->object, (uint32_t)o->qos, &error);
     if (m->loaded && o->route == ANE_ROUTE_CLIENT)
         (void)ANE_SEND(a, client_unload, m->client, m->object, a->empty, (uint32_t)o->qos, &error);
-    if (m->loaded) purge(a, o, m);
+    if (m->loaded) model_purge(a, o, m);
     ane_release(a, m->attributes);
     ane_release(a, m->inner);
     ane_release(a, m->client);
     ane_release(a, m->object);
     a->objc_autoreleasePoolPop(pool);
-    if (m->folder) (void)folder_close(m->folder);
+    if (m->folder) (void)model_folder_close(m->folder);
     *m = (ane_model){0};
 }

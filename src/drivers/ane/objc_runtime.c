@@ -52,7 +52,7 @@ static const method_row method_rows[] = {
 /* ---- type encodings ----------------------------------------------------------------------------------------------------- */
 
 /* One type of an encoding, reduced to what matters to a call; 0 at the end. */
-static char next_type(const char **at) {
+static char objc_next_type(const char **at) {
     const char *p = *at;
     while (*p && strchr("rnNoORVA0123456789+-", *p)) p++; /* qualifiers and offsets */
     char c = *p;
@@ -61,7 +61,7 @@ static char next_type(const char **at) {
     if (c == '^' || c == '*') { /* a pointer to anything */
         if (c == '^') {
             const char *inner = p;
-            (void)next_type(&inner);
+            (void)objc_next_type(&inner);
             p = inner;
         }
         c = '^';
@@ -93,17 +93,17 @@ static char next_type(const char **at) {
 
 bool ane_encoding_matches(const char *wanted, const char *found) {
     for (; *wanted; wanted++) {
-        char type = next_type(&found);
+        char type = objc_next_type(&found);
         if (!type || (*wanted != '*' && *wanted != type)) return false;
     }
-    return next_type(&found) == 0;
+    return objc_next_type(&found) == 0;
 }
 
 /* ---- lookup ------------------------------------------------------------------------------------------------------------- */
 
 static void *libraries[LIBRARY_COUNT];
 
-static propane_status open_libraries(ane_api *a, propane_error *err) {
+static propane_status objc_open_libraries(ane_api *a, propane_error *err) {
     const char *own = getenv("PROPANE_ANE_LIBRARY");
     a->library = own && *own ? own : NULL;
 #ifndef __APPLE__
@@ -123,8 +123,8 @@ static propane_status open_libraries(ane_api *a, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status find_symbol(library_index library, const char *symbol, ane_need need, void *out,
-                                  propane_error *err) {
+static propane_status objc_find_symbol(library_index library, const char *symbol, ane_need need, void *out,
+                                       propane_error *err) {
     void *found = dlsym(libraries[library], symbol);
     if (!found && need == ANE_REQUIRED)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "ane: %s has no '%s'; this system is not one that is known",
@@ -133,33 +133,34 @@ static propane_status find_symbol(library_index library, const char *symbol, ane
     return PROPANE_OK;
 }
 
-static propane_status find_symbols(ane_api *a, propane_error *err) {
+static propane_status objc_find_symbols(ane_api *a, propane_error *err) {
 #define FUNCTION(symbol, library, result, parameters)                                                                  \
-    PROPANE_TRY(find_symbol(LIBRARY_##library, #symbol, ANE_REQUIRED, &a->symbol, err));
+    PROPANE_TRY(objc_find_symbol(LIBRARY_##library, #symbol, ANE_REQUIRED, &a->symbol, err));
 #include "drivers/ane/syms.def"
-#define DATA(symbol, library, need) PROPANE_TRY(find_symbol(LIBRARY_##library, #symbol, ANE_##need, &a->symbol, err));
+#define DATA(symbol, library, need)                                                                                    \
+    PROPANE_TRY(objc_find_symbol(LIBRARY_##library, #symbol, ANE_##need, &a->symbol, err));
 #include "drivers/ane/syms.def"
     return PROPANE_OK;
 }
 
 /* The method's encoding; NULL: the class or the method is missing. */
-static const char *find_encoding(const ane_api *a, const method_row *row, ane_sel selector) {
+static const char *objc_find_encoding(const ane_api *a, const method_row *row, ane_sel selector) {
     ane_class c = a->classes[row->class];
     if (!c) return NULL;
     ane_method m = row->level == '+' ? a->class_getClassMethod(c, selector) : a->class_getInstanceMethod(c, selector);
     return m ? a->method_getTypeEncoding(m) : NULL;
 }
 
-static propane_status check_class(const ane_api *a, int index, propane_error *err) {
+static propane_status objc_check_class(const ane_api *a, int index, propane_error *err) {
     if (a->classes[index]) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "ane: the class %s is missing; this system is older or newer than what is known",
                         class_rows[index].name);
 }
 
-static propane_status check_method(const ane_api *a, int index, propane_error *err) {
+static propane_status objc_check_method(const ane_api *a, int index, propane_error *err) {
     const method_row *row = &method_rows[index];
-    const char *class = class_rows[row->class].name, *found = find_encoding(a, row, a->selectors[index]);
+    const char *class = class_rows[row->class].name, *found = objc_find_encoding(a, row, a->selectors[index]);
     if (!found)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "ane: %c[%s %s] is missing; this system is older or newer than what is known", row->level,
@@ -173,45 +174,45 @@ static propane_status check_method(const ane_api *a, int index, propane_error *e
 }
 
 /* The first reason stays. */
-static void note_route(ane_api *a, ane_need need, propane_status status, const propane_error *why) {
+static void objc_note_route(ane_api *a, ane_need need, propane_status status, const propane_error *why) {
     if (status == PROPANE_OK || (need != ANE_MEMORY && need != ANE_CLIENT)) return;
     if (a->route[need - ANE_MEMORY].status == PROPANE_OK) a->route[need - ANE_MEMORY] = *why;
 }
 
-static propane_status find_classes(ane_api *a, propane_error *err) {
+static propane_status objc_find_classes(ane_api *a, propane_error *err) {
     for (int i = 0; i < ANE_CLASS_COUNT; i++) {
         propane_error why = {0};
         a->classes[i] = a->objc_getClass(class_rows[i].name);
-        propane_status status = check_class(a, i, &why);
+        propane_status status = objc_check_class(a, i, &why);
         if (status != PROPANE_OK && class_rows[i].need == ANE_REQUIRED)
             return propane_fail(err, status, "%s", why.text);
-        note_route(a, class_rows[i].need, status, &why);
+        objc_note_route(a, class_rows[i].need, status, &why);
     }
     for (int i = 0; i < ANE_METHOD_COUNT; i++) {
         propane_error why = {0};
         a->selectors[i] = a->sel_registerName(method_rows[i].selector);
-        propane_status status = check_method(a, i, &why);
+        propane_status status = objc_check_method(a, i, &why);
         a->has[i] = status == PROPANE_OK;
         if (!a->has[i] && method_rows[i].need == ANE_REQUIRED) return propane_fail(err, status, "%s", why.text);
-        note_route(a, method_rows[i].need, status, &why);
+        objc_note_route(a, method_rows[i].need, status, &why);
     }
     if (a->route[0].status != PROPANE_OK && a->route[1].status != PROPANE_OK)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s", a->route[0].text);
     return PROPANE_OK;
 }
 
-static propane_status check_engine(const ane_api *a, propane_error *err) {
+static propane_status objc_check_engine(const ane_api *a, propane_error *err) {
     if (!ANE_HAS(a, has_engine) || ANE_SEND0(a, has_engine, ANE_CLASS(a, device_info))) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "ane: this machine has no Neural Engine (_ANEDeviceInfo says so): an Intel Mac or a virtual "
                         "machine has none");
 }
 
-static propane_status load(ane_api *a, propane_error *err) {
-    PROPANE_TRY(open_libraries(a, err));
-    PROPANE_TRY(find_symbols(a, err));
-    PROPANE_TRY(find_classes(a, err));
-    PROPANE_TRY(check_engine(a, err));
+static propane_status objc_load(ane_api *a, propane_error *err) {
+    PROPANE_TRY(objc_open_libraries(a, err));
+    PROPANE_TRY(objc_find_symbols(a, err));
+    PROPANE_TRY(objc_find_classes(a, err));
+    PROPANE_TRY(objc_check_engine(a, err));
     a->empty = ane_dictionary(a, NULL, NULL, 0);
     return a->empty ? PROPANE_OK : propane_fail_memory(err, 0);
 }
@@ -225,7 +226,7 @@ propane_status ane_api_get(const ane_api **out, propane_error *err) {
     pthread_mutex_lock(&load_mutex);
     if (!load_tried) {
         load_tried = true;
-        load_error.status = load(&loaded, &load_error);
+        load_error.status = objc_load(&loaded, &load_error);
     }
     pthread_mutex_unlock(&load_mutex);
     *out = &loaded;
@@ -251,7 +252,7 @@ void ane_api_list(text *out) {
                     needs[class_rows[i].need]);
     for (int i = 0; i < ANE_METHOD_COUNT; i++) {
         const method_row *row = &method_rows[i];
-        const char *found = a->selectors[i] ? find_encoding(a, row, a->selectors[i]) : NULL;
+        const char *found = a->selectors[i] ? objc_find_encoding(a, row, a->selectors[i]) : NULL;
         text_printf(out, "%-8s method %c[%s %s] %s (%s)\n",
                     a->has[i] ? "there"
                     : found   ? "differs"

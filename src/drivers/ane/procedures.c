@@ -25,14 +25,14 @@ typedef struct proof {
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static proof proofs[ROUTES];
 
-static propane_status run_all(ane_rig *r, propane_error *err) {
+static propane_status procedures_run_all(ane_rig *r, propane_error *err) {
     propane_completion done;
     for (int round = 0; round < PROOF_ROUNDS; round++)
         for (int k = r->count - 1; k >= 0; k--) PROPANE_TRY(ane_rig_run(r, k, round, &done, err));
     return PROPANE_OK;
 }
 
-static propane_status prove(ane_device *d, proof *p, propane_error *err) {
+static propane_status procedures_prove(ane_device *d, proof *p, propane_error *err) {
     ane_options o = d->options;
     ane_rig r;
     propane_error why = {0};
@@ -40,7 +40,7 @@ static propane_status prove(ane_device *d, proof *p, propane_error *err) {
     o.statistics = false;
     propane_status status = ane_rig_open(d->api, &o, ANE_RIG_FUNCTIONS, &r, &why);
     if (status == PROPANE_OK) {
-        status = run_all(&r, &why);
+        status = procedures_run_all(&r, &why);
         ane_rig_close(&r);
     }
     if (status == PROPANE_ERR_MEMORY) return propane_fail(err, status, "%s", why.text);
@@ -50,11 +50,11 @@ static propane_status prove(ane_device *d, proof *p, propane_error *err) {
 }
 
 /* `out` is the answer of this process and route. */
-static propane_status ask_proof(ane_device *d, proof *out, int *compiles, propane_error *err) {
+static propane_status procedures_ask_proof(ane_device *d, proof *out, int *compiles, propane_error *err) {
     pthread_mutex_lock(&mutex);
     proof *p = &proofs[d->options.route];
     *compiles += !p->known;
-    propane_status status = p->known ? PROPANE_OK : prove(d, p, err);
+    propane_status status = p->known ? PROPANE_OK : procedures_prove(d, p, err);
     *out = *p;
     pthread_mutex_unlock(&mutex);
     return status;
@@ -62,7 +62,7 @@ static propane_status ask_proof(ane_device *d, proof *out, int *compiles, propan
 
 /* ---- compiling -------------------------------------------------------------------------------------------------------------- */
 
-static int64_t weight_bytes(const mil_function *f) {
+static int64_t procedures_weight_bytes(const mil_function *f) {
     int64_t sum = 0;
     for (const mil_op *op = f->first; op; op = op->next)
         if (strncmp(op->info->name, "const", 5) == 0)
@@ -71,35 +71,35 @@ static int64_t weight_bytes(const mil_function *f) {
 }
 
 /* How many of them, from the first on, make one program. */
-static int group_size(const mil_function *const *f, int count) {
-    int64_t bytes = weight_bytes(f[0]);
+static int procedures_group_size(const mil_function *const *f, int count) {
+    int64_t bytes = procedures_weight_bytes(f[0]);
     int n = 1;
-    while (n < count && n < ANE_MAX_PROCEDURES && (bytes += weight_bytes(f[n])) <= MOST_WEIGHT_BYTES) n++;
+    while (n < count && n < ANE_MAX_PROCEDURES && (bytes += procedures_weight_bytes(f[n])) <= MOST_WEIGHT_BYTES) n++;
     return n;
 }
 
-static void drop(ane_device *d, driver_program *const *out, int count) {
+static void procedures_drop(ane_device *d, driver_program *const *out, int count) {
     for (int k = 0; k < count; k++) ane_program_free(d, out[k]);
 }
 
-static propane_status compile_apart(ane_device *d, const mil_function *const *f, int count,
-                                    const propane_compile_options *options, driver_program *const *out,
-                                    propane_compile_report *report, propane_error *err) {
+static propane_status procedures_compile_apart(ane_device *d, const mil_function *const *f, int count,
+                                               const propane_compile_options *options, driver_program *const *out,
+                                               propane_compile_report *report, propane_error *err) {
     for (int k = 0; k < count; k++) {
         report->compiles++;
         propane_status status = ane_compile(d, f[k], options, out[k], err);
         if (status == PROPANE_OK) continue;
         report->failed += k;
-        drop(d, out, k);
+        procedures_drop(d, out, k);
         return status;
     }
     return PROPANE_OK;
 }
 
 /* A group, or its functions one by one where the compiler does not take it. */
-static propane_status compile_group(ane_device *d, const mil_function *const *f, int count,
-                                    const propane_compile_options *options, driver_program *const *out,
-                                    propane_compile_report *report, propane_error *err) {
+static propane_status procedures_compile_group(ane_device *d, const mil_function *const *f, int count,
+                                               const propane_compile_options *options, driver_program *const *out,
+                                               propane_compile_report *report, propane_error *err) {
     propane_error why = {0};
     report->compiles++;
     propane_status status = ane_compile_together(d, f, count, options, out, &why);
@@ -112,7 +112,7 @@ static propane_status compile_group(ane_device *d, const mil_function *const *f,
         return propane_fail(err, status, "%s", why.text);
     }
     snprintf(report->how, sizeof report->how, "a program each, since the group fails: %.200s", why.text);
-    return compile_apart(d, f, count, options, out, report, err);
+    return procedures_compile_apart(d, f, count, options, out, report, err);
 }
 
 propane_status ane_compile_all(void *impl, const mil_function *const *f, int count,
@@ -121,7 +121,7 @@ propane_status ane_compile_all(void *impl, const mil_function *const *f, int cou
     ane_device *d = impl;
     proof p = {.holds = d->options.procedures == ANE_TOGETHER};
     if (d->options.procedures == ANE_TOGETHER_IF_PROVED && count > 1)
-        PROPANE_TRY(ask_proof(d, &p, &report->compiles, err));
+        PROPANE_TRY(procedures_ask_proof(d, &p, &report->compiles, err));
     if (!p.holds || count < 2) {
         snprintf(report->how, sizeof report->how, "a program each%s%.220s",
                  count < 2                            ? ""
@@ -129,15 +129,15 @@ propane_status ane_compile_all(void *impl, const mil_function *const *f, int cou
                                                       : ", since procedures do not hold here: ",
                  p.why);
         report->failed = 0;
-        return compile_apart(d, f, count, options, out, report, err);
+        return procedures_compile_apart(d, f, count, options, out, report, err);
     }
     for (int done = 0, programs = 1; done < count; programs++) {
-        int n = group_size(f + done, count - done);
+        int n = procedures_group_size(f + done, count - done);
         report->failed = done;
-        propane_status status = n > 1 ? compile_group(d, f + done, n, options, out + done, report, err)
-                                      : compile_apart(d, f + done, n, options, out + done, report, err);
+        propane_status status = n > 1 ? procedures_compile_group(d, f + done, n, options, out + done, report, err)
+                                      : procedures_compile_apart(d, f + done, n, options, out + done, report, err);
         if (status != PROPANE_OK) {
-            drop(d, out, done);
+            procedures_drop(d, out, done);
             return status;
         }
         done += n;

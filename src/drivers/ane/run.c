@@ -26,8 +26,8 @@ typedef struct ane_request {
 
 /* ---- even sizes --------------------------------------------------------------------------------------------------------- */
 
-static propane_status even_out(ane_device *d, driver_buffer *const *buffers, const ane_side *side, bool *grown,
-                               propane_error *err) {
+static propane_status run_even_out(ane_device *d, driver_buffer *const *buffers, const ane_side *side, bool *grown,
+                                   propane_error *err) {
     size_t largest = 0;
     for (int k = 0; k < side->count; k++) {
         const ane_buffer *b = buffers[side->bound[k]]->impl;
@@ -43,13 +43,13 @@ static propane_status even_out(ane_device *d, driver_buffer *const *buffers, con
 }
 
 /* Ends because sizes only grow, up to the largest that there is. */
-static propane_status even_out_all(ane_device *d, propane_error *err) {
+static propane_status run_even_out_all(ane_device *d, propane_error *err) {
     for (bool grown = d->options.equal_size; grown;) {
         grown = false;
         for (ane_request *r = d->requests; r; r = r->next) {
             const ane_program *p = r->execution->program->impl;
-            PROPANE_TRY(even_out(d, r->execution->inputs, &p->order.inputs, &grown, err));
-            PROPANE_TRY(even_out(d, r->execution->outputs, &p->order.outputs, &grown, err));
+            PROPANE_TRY(run_even_out(d, r->execution->inputs, &p->order.inputs, &grown, err));
+            PROPANE_TRY(run_even_out(d, r->execution->outputs, &p->order.outputs, &grown, err));
         }
     }
     return PROPANE_OK;
@@ -57,20 +57,20 @@ static propane_status even_out_all(ane_device *d, propane_error *err) {
 
 /* ---- requests ------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t generation_of(const driver_execution *e) {
+static uint64_t run_generation_of(const driver_execution *e) {
     uint64_t sum = 0;
     for (int i = 0; i < e->program->input_count; i++) sum += ((const ane_buffer *)e->inputs[i]->impl)->generation;
     for (int i = 0; i < e->program->output_count; i++) sum += ((const ane_buffer *)e->outputs[i]->impl)->generation;
     return sum;
 }
 
-static ane_id surface_list(const ane_api *a, driver_buffer *const *buffers, const ane_side *side) {
+static ane_id run_surface_list(const ane_api *a, driver_buffer *const *buffers, const ane_side *side) {
     ane_id list[ANE_MAX_IO] = {NULL};
     for (int k = 0; k < side->count; k++) list[k] = ((const ane_buffer *)buffers[side->bound[k]]->impl)->object;
     return ane_array(a, list, side->count);
 }
 
-static ane_id index_list(const ane_api *a, const ane_side *side) {
+static ane_id run_index_list(const ane_api *a, const ane_side *side) {
     ane_id list[ANE_MAX_IO] = {NULL}, all = NULL;
     bool made = true;
     for (int k = 0; k < side->count; k++) made = (list[k] = ane_number(a, side->symbol[k])) && made;
@@ -79,27 +79,27 @@ static ane_id index_list(const ane_api *a, const ane_side *side) {
     return all;
 }
 
-static propane_status build(const ane_device *d, ane_request *r, propane_error *err) {
+static propane_status run_build(const ane_device *d, ane_request *r, propane_error *err) {
     const ane_api *a = d->api;
     const driver_execution *e = r->execution;
     const ane_program *p = e->program->impl;
     ane_release(a, r->object);
     r->object = NULL;
-    ane_id part[] = {surface_list(a, e->inputs, &p->order.inputs), index_list(a, &p->order.inputs),
-                     surface_list(a, e->outputs, &p->order.outputs), index_list(a, &p->order.outputs),
+    ane_id part[] = {run_surface_list(a, e->inputs, &p->order.inputs), run_index_list(a, &p->order.inputs),
+                     run_surface_list(a, e->outputs, &p->order.outputs), run_index_list(a, &p->order.outputs),
                      ane_number(a, p->order.procedure)};
     if (part[0] && part[1] && part[2] && part[3] && part[4])
         r->object =
             ANE_SEND(a, request, ANE_CLASS(a, request), part[0], part[1], part[2], part[3], NULL, NULL, part[4]);
     if (r->object) a->objc_retain(r->object);
     for (int i = 0; i < 5; i++) ane_release(a, part[i]);
-    r->generation = generation_of(e);
+    r->generation = run_generation_of(e);
     return r->object ? PROPANE_OK
                      : propane_fail(err, PROPANE_ERR_DEVICE, "ane: _ANERequest does not take %d inputs and %d outputs",
                                     p->order.inputs.count, p->order.outputs.count);
 }
 
-static void unlink_request(ane_device *d, ane_request *r) {
+static void run_unlink_request(ane_device *d, ane_request *r) {
     if (r->previous)
         r->previous->next = r->next;
     else
@@ -117,8 +117,8 @@ propane_status ane_request_prepare(void *impl, driver_execution *e, propane_erro
     r->next = d->requests;
     if (r->next) r->next->previous = r;
     d->requests = r;
-    propane_status status = even_out_all(d, err);
-    if (status != PROPANE_OK) unlink_request(d, r);
+    propane_status status = run_even_out_all(d, err);
+    if (status != PROPANE_OK) run_unlink_request(d, r);
     pthread_mutex_unlock(&d->mutex);
     if (status != PROPANE_OK) mem_free(r);
     return status;
@@ -128,7 +128,7 @@ void ane_request_free(void *impl, driver_execution *e) {
     ane_device *d = impl;
     ane_request *r = e->impl;
     pthread_mutex_lock(&d->mutex);
-    unlink_request(d, r);
+    run_unlink_request(d, r);
     ane_release(d->api, r->object);
     pthread_mutex_unlock(&d->mutex);
     mem_free(r);
@@ -137,7 +137,7 @@ void ane_request_free(void *impl, driver_execution *e) {
 
 /* ---- evaluation ----------------------------------------------------------------------------------------------------------- */
 
-static bool evaluate(const ane_device *d, const ane_model *m, ane_dispatch way, ane_request *r) {
+static bool run_evaluate(const ane_device *d, const ane_model *m, ane_dispatch way, ane_request *r) {
     const ane_api *a = d->api;
     uint32_t qos = (uint32_t)d->options.qos;
     r->error = NULL;
@@ -148,7 +148,8 @@ static bool evaluate(const ane_device *d, const ane_model *m, ane_dispatch way, 
     return ANE_SEND(a, client_evaluate, m->client, m->object, a->empty, r->object, qos, &r->error);
 }
 
-static propane_status fail_evaluation(const ane_device *d, const ane_request *r, const char *way, propane_error *err) {
+static propane_status run_fail_evaluation(const ane_device *d, const ane_request *r, const char *way,
+                                          propane_error *err) {
     char reason[700];
     ane_reason(d->api, r->error, reason, sizeof reason);
     const char *hint = strstr(reason, "0x1d")  ? "; 0x1d: number, size or order of the surfaces (C11 to C13)"
@@ -158,7 +159,7 @@ static propane_status fail_evaluation(const ane_device *d, const ane_request *r,
 }
 
 /* The engine's own time, where it tells one. */
-static int64_t engine_time(const ane_api *a, const ane_model *m, const ane_request *r) {
+static int64_t run_engine_time(const ane_api *a, const ane_model *m, const ane_request *r) {
     if (!m->counts || !ANE_HAS(a, request_statistics) || !ANE_HAS(a, statistics_time)) return -1;
     ane_id statistics = ANE_SEND0(a, request_statistics, r->object);
     uint64_t ns = statistics ? ANE_SEND0(a, statistics_time, statistics) : 0;
@@ -175,7 +176,7 @@ static propane_status run(ane_device *d, ane_request *r, propane_completion *out
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "ane: this system does not offer%s; leave out dispatch=", suffix);
     int64_t begin = clock_ns();
-    bool done = evaluate(d, m, way, r);
+    bool done = run_evaluate(d, m, way, r);
     if (!done && d->options.dispatch == ANE_AUTO && way != ANE_STANDARD) { /* it was an offer only */
         char reason[300];
         ane_way_failed(d, way, ane_reason(d->api, r->error, reason, sizeof reason));
@@ -183,11 +184,11 @@ static propane_status run(ane_device *d, ane_request *r, propane_completion *out
         d->way = ANE_STANDARD;
         suffix[0] = 0;
         begin = clock_ns();
-        done = evaluate(d, m, ANE_STANDARD, r);
+        done = run_evaluate(d, m, ANE_STANDARD, r);
     }
-    if (!done) return fail_evaluation(d, r, suffix, err);
+    if (!done) return run_fail_evaluation(d, r, suffix, err);
     out->device_ns = clock_ns() - begin;
-    out->engine_ns = engine_time(d->api, m, r);
+    out->engine_ns = run_engine_time(d->api, m, r);
     return PROPANE_OK;
 }
 
@@ -197,7 +198,7 @@ propane_status ane_execute(void *impl, const driver_execution *e, propane_comple
     propane_status status = PROPANE_OK;
     pthread_mutex_lock(&d->mutex);
     void *pool = d->api->objc_autoreleasePoolPush();
-    if (!r->object || r->generation != generation_of(e)) status = build(d, r, err);
+    if (!r->object || r->generation != run_generation_of(e)) status = run_build(d, r, err);
     if (status == PROPANE_OK) status = run(d, r, out, err);
     d->api->objc_autoreleasePoolPop(pool);
     pthread_mutex_unlock(&d->mutex);

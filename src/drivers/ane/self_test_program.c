@@ -13,24 +13,27 @@
 
 enum { WIDTH = 64, CHANNELS = 8 };
 
-static int64_t channels_of(int k) { return k == 2 ? CHANNELS / 2 : CHANNELS; }
-static int64_t count_of(int k) { return channels_of(k) * WIDTH; }
+static int64_t selftest_program_channels_of(int k) { return k == 2 ? CHANNELS / 2 : CHANNELS; }
+static int64_t selftest_program_count_of(int k) { return selftest_program_channels_of(k) * WIDTH; }
 
-static float constant(int k, int64_t i) { return k == 0 ? (float)(i % 7) : -2 * (float)(i % 5); }
-static float input(int k, int which, int round, int64_t i) { return (float)((i * (which + 2) + k + 3 * round) % 11); }
+static float selftest_program_constant(int k, int64_t i) { return k == 0 ? (float)(i % 7) : -2 * (float)(i % 5); }
+static float selftest_program_input(int k, int which, int round, int64_t i) {
+    return (float)((i * (which + 2) + k + 3 * round) % 11);
+}
 
-static float wanted(int k, int round, int64_t i) {
-    return k == 2 ? input(k, 0, round, i) - input(k, 1, round, i) : input(k, 0, round, i) + constant(k, i);
+static float selftest_program_wanted(int k, int round, int64_t i) {
+    return k == 2 ? selftest_program_input(k, 0, round, i) - selftest_program_input(k, 1, round, i)
+                  : selftest_program_input(k, 0, round, i) + selftest_program_constant(k, i);
 }
 
 /* ---- the program ---------------------------------------------------------------------------------------------------------- */
 
-static propane_status build_function(mil_module *m, int k, propane_error *err) {
+static propane_status selftest_program_build_function(mil_module *m, int k, propane_error *err) {
     static const char *const names[] = {"first", "second", "third"};
     uint16_t data[CHANNELS * WIDTH];
     mil_builder b = {0};
-    mil_type type = mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, channels_of(k), 1, WIDTH});
-    for (int64_t i = 0; i < count_of(k); i++) data[i] = fp16_from_f32(constant(k, i));
+    mil_type type = mil_type_tensor(MIL_fp16, 4, (int64_t[]){1, selftest_program_channels_of(k), 1, WIDTH});
+    for (int64_t i = 0; i < selftest_program_count_of(k); i++) data[i] = fp16_from_f32(selftest_program_constant(k, i));
     mil_build_begin(&b, m, names[k], MIL_IOS18);
     mil_value *x = mil_build_param(&b, "x", type);
     mil_value *other = k == 2 ? mil_build_param(&b, "a", type) : mil_build_const(&b, "c", &type, data);
@@ -38,7 +41,7 @@ static propane_status build_function(mil_module *m, int k, propane_error *err) {
     return mil_build_end(&b, err);
 }
 
-static propane_status compile(ane_rig *r, propane_error *err) {
+static propane_status selftest_program_compile(ane_rig *r, propane_error *err) {
     static const propane_compile_options options;
     const mil_function *list[ANE_RIG_FUNCTIONS];
     driver_program *out[ANE_RIG_FUNCTIONS];
@@ -54,7 +57,7 @@ static propane_status compile(ane_rig *r, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status bind(ane_rig *r, int k, propane_error *err) {
+static propane_status selftest_program_bind(ane_rig *r, int k, propane_error *err) {
     driver_program *p = &r->programs[k];
     for (int i = 0; i <= p->input_count; i++) {
         driver_buffer *b = &r->buffers[k][i];
@@ -72,9 +75,9 @@ propane_status ane_rig_open(const ane_api *a, const ane_options *o, int count, a
     if (status == PROPANE_OK) status = ane_device_create(a, o, &out->device, err);
     /* One function alone is the one without constants: it stays in the system's cache. */
     for (int k = 0; k < count && status == PROPANE_OK; k++)
-        status = build_function(out->module, count == 1 ? 2 : k, err);
-    if (status == PROPANE_OK) status = compile(out, err);
-    for (int k = 0; k < count && status == PROPANE_OK; k++) status = bind(out, k, err);
+        status = selftest_program_build_function(out->module, count == 1 ? 2 : k, err);
+    if (status == PROPANE_OK) status = selftest_program_compile(out, err);
+    for (int k = 0; k < count && status == PROPANE_OK; k++) status = selftest_program_bind(out, k, err);
     if (status != PROPANE_OK) ane_rig_close(out);
     return status;
 }
@@ -94,12 +97,13 @@ void ane_rig_close(ane_rig *r) {
 
 /* ---- running ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status write_input(ane_rig *r, int k, int kind, int which, int round, propane_error *err) {
+static propane_status selftest_program_write_input(ane_rig *r, int k, int kind, int which, int round,
+                                                   propane_error *err) {
     const propane_io *io = &r->programs[k].inputs[which];
     void *memory = NULL;
     PROPANE_TRY(ane_buffer_lock(r->device, &r->buffers[k][which], true, &memory, err));
-    for (int64_t i = 0; i < count_of(kind); i++) {
-        uint16_t half = fp16_from_f32(input(kind, which, round, i));
+    for (int64_t i = 0; i < selftest_program_count_of(kind); i++) {
+        uint16_t half = fp16_from_f32(selftest_program_input(kind, which, round, i));
         memcpy((char *)memory + i / WIDTH * io->stride[1] + i % WIDTH * io->stride[3], &half, sizeof half);
     }
     ane_buffer_unlock(r->device, &r->buffers[k][which]);
@@ -107,7 +111,7 @@ static propane_status write_input(ane_rig *r, int k, int kind, int which, int ro
 }
 
 /* What is not written stays no number. */
-static propane_status spoil_output(ane_rig *r, int k, propane_error *err) {
+static propane_status selftest_program_spoil_output(ane_rig *r, int k, propane_error *err) {
     driver_buffer *b = r->bound[k][r->programs[k].input_count];
     void *memory = NULL;
     PROPANE_TRY(ane_buffer_lock(r->device, b, true, &memory, err));
@@ -116,22 +120,22 @@ static propane_status spoil_output(ane_rig *r, int k, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status compare(ane_rig *r, int k, int kind, int round, propane_error *err) {
+static propane_status selftest_program_compare(ane_rig *r, int k, int kind, int round, propane_error *err) {
     const propane_io *io = &r->programs[k].outputs[0];
     driver_buffer *b = r->bound[k][r->programs[k].input_count];
     propane_status status = PROPANE_OK;
     void *memory = NULL;
     PROPANE_TRY(ane_buffer_lock(r->device, b, false, &memory, err));
-    for (int64_t i = 0; i < count_of(kind) && status == PROPANE_OK; i++) {
+    for (int64_t i = 0; i < selftest_program_count_of(kind) && status == PROPANE_OK; i++) {
         uint16_t half;
         memcpy(&half, (char *)memory + i / WIDTH * io->stride[1] + i % WIDTH * io->stride[3], sizeof half);
         float value = fp16_to_f32(half);
         if (value - value != 0)
             status = propane_fail(err, PROPANE_ERR_DEVICE, "element %d of the result of function %d is not written",
                                   (int)i, k);
-        else if (value != wanted(kind, round, i))
+        else if (value != selftest_program_wanted(kind, round, i))
             status = propane_fail(err, PROPANE_ERR_DEVICE, "element %d of the result of function %d is %g, not %g",
-                                  (int)i, k, (double)value, (double)wanted(kind, round, i));
+                                  (int)i, k, (double)value, (double)selftest_program_wanted(kind, round, i));
     }
     ane_buffer_unlock(r->device, b);
     return status;
@@ -140,8 +144,9 @@ static propane_status compare(ane_rig *r, int k, int kind, int round, propane_er
 propane_status ane_rig_run(ane_rig *r, int k, int round, propane_completion *out, propane_error *err) {
     int kind = r->count == 1 ? 2 : k;
     *out = (propane_completion){.device_ns = -1, .engine_ns = -1};
-    for (int i = 0; i < r->programs[k].input_count; i++) PROPANE_TRY(write_input(r, k, kind, i, round, err));
-    PROPANE_TRY(spoil_output(r, k, err));
+    for (int i = 0; i < r->programs[k].input_count; i++)
+        PROPANE_TRY(selftest_program_write_input(r, k, kind, i, round, err));
+    PROPANE_TRY(selftest_program_spoil_output(r, k, err));
     PROPANE_TRY(ane_execute(r->device, &r->executions[k], out, err));
-    return compare(r, k, kind, round, err);
+    return selftest_program_compare(r, k, kind, round, err);
 }

@@ -14,7 +14,7 @@
 #include "mil/ops.h"
 #include "pass/pass.h"
 
-static propane_status copy_function(const mil_function *f, const char *name, ane_source *s, propane_error *err) {
+static propane_status source_copy_function(const mil_function *f, const char *name, ane_source *s, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
         if (op->block_count > 0)
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no Neural Engine is known to take control flow");
@@ -41,7 +41,7 @@ static propane_status copy_function(const mil_function *f, const char *name, ane
 /* ---- what was left out ---------------------------------------------------------------------------------------------------- */
 
 /* An argument's default as a literal; NULL: it has none that can be written. */
-static mil_value *make_default(mil_builder *b, const mil_op *op, const mil_param *param) {
+static mil_value *source_make_default(mil_builder *b, const mil_op *op, const mil_param *param) {
     static const char *const spatial[] = {"strides", "dilations", "pad"}; /* 1, 1 and 0 in each direction */
     int64_t values[2 * MIL_MAX_RANK] = {0};
     if (op->info->code == MIL_OP_conv)
@@ -58,14 +58,14 @@ static mil_value *make_default(mil_builder *b, const mil_op *op, const mil_param
 }
 
 /* Programs that Core ML's tools write name every argument, and compilers have been seen to refuse others (C19, C20). */
-static propane_status write_defaults(mil_function *f, propane_error *err) {
+static propane_status source_write_defaults(mil_function *f, propane_error *err) {
     mil_builder b = {0};
     mil_build_resume(&b, f);
     for (mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count && strncmp(op->info->name, "const", 5) != 0; i++) {
             if (op->operands[i].count || op->info->params[i].need != MIL_OPTIONAL) continue;
             b.before = op;
-            mil_value *v = make_default(&b, op, &op->info->params[i]);
+            mil_value *v = source_make_default(&b, op, &op->info->params[i]);
             if (b.err.status) return propane_fail(err, b.err.status, "%s", b.err.text);
             if (v && !mil_make_operand(op, i, &v, 1)) return propane_fail_memory(err, sizeof *v);
         }
@@ -74,12 +74,12 @@ static propane_status write_defaults(mil_function *f, propane_error *err) {
 
 /* ---- weights -------------------------------------------------------------------------------------------------------------- */
 
-static bool goes_into_file(const mil_value *v) {
+static bool source_goes_into_file(const mil_value *v) {
     return v->is_inline && v->konst && v->konst->data && mil_type_count(&v->type) > ANE_LITERAL_ELEMENTS &&
            mil_dtype_get(v->type.dtype)->blob_code;
 }
 
-static propane_status add_weight(ane_source *s, mil_const *c, propane_error *err) {
+static propane_status source_add_weight(ane_source *s, mil_const *c, propane_error *err) {
     ane_weight *larger = mem_resize(s->weights, (size_t)(s->weight_count + 1) * sizeof *larger);
     if (!larger) return propane_fail_memory(err, sizeof *larger);
     s->weights = larger;
@@ -93,7 +93,7 @@ static propane_status add_weight(ane_source *s, mil_const *c, propane_error *err
 }
 
 /* Constants come from elsewhere with the paths of their own files: here every file is ours. */
-static void forget_files(mil_function *f) {
+static void source_forget_files(mil_function *f) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
             for (int k = 0; k < op->operands[i].count; k++) {
@@ -102,19 +102,19 @@ static void forget_files(mil_function *f) {
             }
 }
 
-static propane_status collect_weights(const mil_function *f, ane_source *s, propane_error *err) {
+static propane_status source_collect_weights(const mil_function *f, ane_source *s, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int i = 0; i < op->info->param_count; i++)
             for (int k = 0; k < op->operands[i].count; k++) {
                 const mil_value *v = op->operands[i].values[k];
-                if (!goes_into_file(v) || v->konst->blob_path) continue;
-                PROPANE_TRY(add_weight(s, (mil_const *)(uintptr_t)v->konst, err));
+                if (!source_goes_into_file(v) || v->konst->blob_path) continue;
+                PROPANE_TRY(source_add_weight(s, (mil_const *)(uintptr_t)v->konst, err));
             }
     return PROPANE_OK;
 }
 
 /* Symbols of several functions lie in one list: p000_i000_x. */
-static propane_status tell_apart(mil_function *f, int index, propane_error *err) {
+static propane_status source_tell_apart(mil_function *f, int index, propane_error *err) {
     for (int k = 0; k < f->param_count + f->result_count; k++) {
         mil_value *v = k < f->param_count ? f->params[k] : f->results[k - f->param_count];
         const char *name = arena_printf(f->module->arena, "p%03d_%s", index, v->name);
@@ -125,8 +125,8 @@ static propane_status tell_apart(mil_function *f, int index, propane_error *err)
 }
 
 /* `count`: of all. */
-static propane_status add_function(const mil_function *from, int index, int count, const ane_options *o, bool merged,
-                                   ane_source *s, propane_error *err) {
+static propane_status source_add_function(const mil_function *from, int index, int count, const ane_options *o,
+                                          bool merged, ane_source *s, propane_error *err) {
     const char **params, **results;
     char name[20] = "main";
     mil_function *f = NULL;
@@ -134,22 +134,23 @@ static propane_status add_function(const mil_function *from, int index, int coun
         return propane_fail(err, PROPANE_ERR_LIMIT, "ane: function '%s' has more than %d inputs or outputs", from->name,
                             ANE_MAX_IO);
     if (count > 1) snprintf(name, sizeof name, "p%03d", index);
-    PROPANE_TRY(copy_function(from, name, s, err));
+    PROPANE_TRY(source_copy_function(from, name, s, err));
     f = mil_module_function(s->module, name, err);
     if (!f) return PROPANE_ERR_NOT_FOUND;
-    forget_files(f);
+    source_forget_files(f);
     if (!o->own_names) PROPANE_TRY(pass_name_io(f, &params, &results, err));
-    if (count > 1) PROPANE_TRY(tell_apart(f, index, err));
+    if (count > 1) PROPANE_TRY(source_tell_apart(f, index, err));
     if (merged) PROPANE_TRY(ane_merge_constants(f, err));
-    if (!o->leave_defaults) PROPANE_TRY(write_defaults(f, err));
-    return collect_weights(f, s, err);
+    if (!o->leave_defaults) PROPANE_TRY(source_write_defaults(f, err));
+    return source_collect_weights(f, s, err);
 }
 
 propane_status ane_source_create(const mil_function *const *f, int count, const ane_options *o, bool merged,
                                  ane_source *out, propane_error *err) {
     *out = (ane_source){.module = mil_module_create(f[0]->module->source)};
     propane_status status = out->module ? PROPANE_OK : propane_fail_memory(err, 0);
-    for (int i = 0; i < count && status == PROPANE_OK; i++) status = add_function(f[i], i, count, o, merged, out, err);
+    for (int i = 0; i < count && status == PROPANE_OK; i++)
+        status = source_add_function(f[i], i, count, o, merged, out, err);
     if (status == PROPANE_OK) {
         mil_print(&out->program, out->module,
                   &(mil_print_options){.dialect = (mil_dialect)o->dialect, .name_literals = !o->inline_literals});

@@ -11,7 +11,7 @@
 
 enum { PAGE = 16384, LOCK_READ_ONLY = 1 };
 
-static ane_surface make_surface(const ane_api *a, size_t bytes) {
+static ane_surface surface_make_surface(const ane_api *a, size_t bytes) {
     const void *const keys[] = {
         *(const void *const *)a->kIOSurfaceWidth,           *(const void *const *)a->kIOSurfaceHeight,
         *(const void *const *)a->kIOSurfaceBytesPerElement, *(const void *const *)a->kIOSurfaceBytesPerRow,
@@ -28,28 +28,29 @@ static ane_surface make_surface(const ane_api *a, size_t bytes) {
     return s;
 }
 
-static void drop(const ane_api *a, ane_surface surface, ane_id object) {
+static void surface_drop(const ane_api *a, ane_surface surface, ane_id object) {
     ane_release(a, object);
     ane_release(a, (ane_id)surface);
 }
 
-static propane_status create(const ane_api *a, size_t bytes, ane_surface *surface, ane_id *object, propane_error *err) {
+static propane_status surface_create(const ane_api *a, size_t bytes, ane_surface *surface, ane_id *object,
+                                     propane_error *err) {
     size_t allocated = (bytes + PAGE - 1) / PAGE * PAGE;
     void *pool = a->objc_autoreleasePoolPush();
     *object = NULL;
-    *surface = make_surface(a, allocated);
+    *surface = surface_make_surface(a, allocated);
     if (*surface) *object = ANE_SEND(a, surface_object, ANE_CLASS(a, surface_object), *surface);
     if (*object) a->objc_retain(*object);
     a->objc_autoreleasePoolPop(pool);
     if (*object) return PROPANE_OK;
     const char *what = *surface ? "_ANEIOSurfaceObject takes no IOSurface" : "the system gives no IOSurface";
-    drop(a, *surface, NULL);
+    surface_drop(a, *surface, NULL);
     return propane_fail(err, PROPANE_ERR_MEMORY, "ane: %s of %zu bytes", what, allocated);
 }
 
 /* Zeroes what is behind `from`, or copies `from` in front. */
-static propane_status fill(const ane_api *a, ane_surface target, size_t size, ane_surface source, size_t source_size,
-                           propane_error *err) {
+static propane_status surface_fill(const ane_api *a, ane_surface target, size_t size, ane_surface source,
+                                   size_t source_size, propane_error *err) {
     if (a->IOSurfaceLock(target, 0, NULL) != 0)
         return propane_fail(err, PROPANE_ERR_DEVICE, "ane: a new surface of %zu bytes cannot be locked", size);
     unsigned char *memory = a->IOSurfaceGetBaseAddress(target);
@@ -69,16 +70,16 @@ propane_status ane_buffer_create(void *impl, size_t bytes, driver_buffer *out, p
     if (bytes > SIZE_MAX / 2 - PAGE) return propane_fail_memory(err, bytes);
     ane_buffer *b = mem_alloc(sizeof *b);
     if (!b) return propane_fail_memory(err, sizeof *b);
-    propane_status status = create(d->api, bytes, &b->surface, &b->object, err);
+    propane_status status = surface_create(d->api, bytes, &b->surface, &b->object, err);
     if (status == PROPANE_OK) {
         b->allocated = d->api->IOSurfaceGetAllocSize(b->surface);
         status = b->allocated >= bytes
-                     ? fill(d->api, b->surface, b->allocated, NULL, 0, err)
+                     ? surface_fill(d->api, b->surface, b->allocated, NULL, 0, err)
                      : propane_fail(err, PROPANE_ERR_MEMORY, "ane: an IOSurface for %zu bytes has only %zu", bytes,
                                     b->allocated);
         if (status == PROPANE_OK && pthread_mutex_init(&b->mutex, NULL))
             status = propane_fail(err, PROPANE_ERR_MEMORY, "the system gives no lock");
-        if (status != PROPANE_OK) drop(d->api, b->surface, b->object);
+        if (status != PROPANE_OK) surface_drop(d->api, b->surface, b->object);
     }
     if (status != PROPANE_OK) {
         mem_free(b);
@@ -91,7 +92,7 @@ propane_status ane_buffer_create(void *impl, size_t bytes, driver_buffer *out, p
 void ane_buffer_free(void *impl, driver_buffer *buffer) {
     ane_device *d = impl;
     ane_buffer *b = buffer->impl;
-    drop(d->api, b->surface, b->object);
+    surface_drop(d->api, b->surface, b->object);
     pthread_mutex_destroy(&b->mutex);
     mem_free(b);
     buffer->impl = NULL;
@@ -132,18 +133,18 @@ void ane_buffer_unlock(void *impl, driver_buffer *buffer) {
     pthread_mutex_unlock(&b->mutex);
 }
 
-static propane_status replace(ane_device *d, ane_buffer *b, size_t bytes, propane_error *err) {
+static propane_status surface_replace(ane_device *d, ane_buffer *b, size_t bytes, propane_error *err) {
     ane_surface surface;
     ane_id object;
-    PROPANE_TRY(create(d->api, bytes, &surface, &object, err));
+    PROPANE_TRY(surface_create(d->api, bytes, &surface, &object, err));
     size_t allocated = d->api->IOSurfaceGetAllocSize(surface);
-    propane_status status = allocated >= bytes ? fill(d->api, surface, allocated, b->surface, b->allocated, err)
+    propane_status status = allocated >= bytes ? surface_fill(d->api, surface, allocated, b->surface, b->allocated, err)
                                                : propane_fail_memory(err, bytes);
     if (status != PROPANE_OK) {
-        drop(d->api, surface, object);
+        surface_drop(d->api, surface, object);
         return status;
     }
-    drop(d->api, b->surface, b->object);
+    surface_drop(d->api, b->surface, b->object);
     b->surface = surface;
     b->object = object;
     b->allocated = allocated;
@@ -161,7 +162,7 @@ propane_status ane_buffer_grow(ane_device *d, driver_buffer *buffer, size_t byte
                                     "ane: a surface of %zu bytes must become %zu, as large as those that it is bound "
                                     "together with (C11), but it is locked; unlock it before the request is made",
                                     b->allocated, bytes)
-                     : replace(d, b, bytes, err);
+                     : surface_replace(d, b, bytes, err);
     pthread_mutex_unlock(&b->mutex);
     return status;
 }

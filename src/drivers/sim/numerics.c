@@ -19,16 +19,16 @@
 /* log and rsqrt misbehave below it (C46, libane): their table ends there. */
 #define SMALLEST 0x1.0cp-17f
 
-static float half(float v) { return fp16_to_f32(fp16_from_f32(v)); }
+static float numerics_half(float v) { return fp16_to_f32(fp16_from_f32(v)); }
 
 /* ---- tables ---------------------------------------------------------------------------------------------------------- */
 
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
-static double reciprocal_root(double x) { return 1 / sqrt(x); }
+static double numerics_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double numerics_reciprocal_root(double x) { return 1 / sqrt(x); }
 
 /* Points so that the integral of sqrt |f''| is the same over each piece; then each value moved by half the error of the
  * pieces beside it. */
-static void build(sim_table *t, double (*f)(double), double low, double high) {
+static void numerics_build(sim_table *t, double (*f)(double), double low, double high) {
     enum { FINE = 4096 };
     double total = 0, sum = 0, h = (high - low) / FINE, density[FINE];
     for (int i = 0; i < FINE; i++) {
@@ -52,7 +52,7 @@ static void build(sim_table *t, double (*f)(double), double low, double high) {
     for (int k = 0; k <= PIECES; k++) t->y[k] = (float)(f((double)t->x[k]) + shift[k]);
 }
 
-static float look_up(const sim_table *t, float x) {
+static float numerics_look_up(const sim_table *t, float x) {
     if (!(x > t->x[0])) return isnan(x) ? x : t->y[0];
     if (x >= t->x[PIECES]) return t->y[PIECES];
     int low = 0, high = PIECES;
@@ -67,81 +67,82 @@ static float look_up(const sim_table *t, float x) {
     return t->y[low] + part * (t->y[high] - t->y[low]);
 }
 
-static float odd(const sim_table *t, float x) { return copysignf(look_up(t, fabsf(x)), x); }
+static float numerics_odd(const sim_table *t, float x) { return copysignf(numerics_look_up(t, fabsf(x)), x); }
 
-static float table_sigmoid(const sim_tables *t, float x) {
-    float y = look_up(&t->sigmoid, fabsf(x));
+static float numerics_table_sigmoid(const sim_tables *t, float x) {
+    float y = numerics_look_up(&t->sigmoid, fabsf(x));
     return x < 0 ? 1 - y : y;
 }
 
-static float table_exp2(const sim_tables *t, float x) {
+static float numerics_table_exp2(const sim_tables *t, float x) {
     if (isnan(x)) return x;
     if (x > 200) return INFINITY;
     if (x < -200) return 0;
     float whole = floorf(x);
-    return ldexpf(look_up(&t->exp2, x - whole), (int)whole);
+    return ldexpf(numerics_look_up(&t->exp2, x - whole), (int)whole);
 }
 
-static float table_log(const sim_tables *t, float x) {
+static float numerics_table_log(const sim_tables *t, float x) {
     int e;
     if (isnan(x)) return x;
     float m = frexpf(fmaxf(x, SMALLEST), &e);
-    return (look_up(&t->log2, m * 2) + (float)(e - 1)) * 0.693147181f;
+    return (numerics_look_up(&t->log2, m * 2) + (float)(e - 1)) * 0.693147181f;
 }
 
-static float table_rsqrt(const sim_tables *t, float x) {
+static float numerics_table_rsqrt(const sim_tables *t, float x) {
     int e;
     if (isnan(x)) return x;
     float m = 2 * frexpf(fmaxf(x, SMALLEST), &e);
     e--;
     if (e & 1) m *= 2, e--;
-    return ldexpf(look_up(&t->rsqrt, m), -e / 2);
+    return ldexpf(numerics_look_up(&t->rsqrt, m), -e / 2);
 }
 
 void sim_tables_build(sim_tables *t) {
-    build(&t->sigmoid, sigmoid, 0, 11);
-    build(&t->tanh, tanh, 0, 5);
-    build(&t->erf, erf, 0, 3.5);
-    build(&t->exp2, exp2, 0, 1);
-    build(&t->log2, log2, 1, 2);
-    build(&t->rsqrt, reciprocal_root, 1, 4);
-    for (int i = 0; i < 65536; i++) t->exp_half[i] = half(table_exp2(t, fp16_to_f32((uint16_t)i) * 1.44269504f));
+    numerics_build(&t->sigmoid, numerics_sigmoid, 0, 11);
+    numerics_build(&t->tanh, tanh, 0, 5);
+    numerics_build(&t->erf, erf, 0, 3.5);
+    numerics_build(&t->exp2, exp2, 0, 1);
+    numerics_build(&t->log2, log2, 1, 2);
+    numerics_build(&t->rsqrt, numerics_reciprocal_root, 1, 4);
+    for (int i = 0; i < 65536; i++)
+        t->exp_half[i] = numerics_half(numerics_table_exp2(t, fp16_to_f32((uint16_t)i) * 1.44269504f));
 }
 
-static float apply(const sim_tables *t, mil_opcode code, float x, float epsilon) {
+static float numerics_apply(const sim_tables *t, mil_opcode code, float x, float epsilon) {
     switch (code) {
-    case MIL_OP_exp: return table_exp2(t, x * 1.44269504f);
-    case MIL_OP_exp2: return table_exp2(t, x);
-    case MIL_OP_log: return table_log(t, x + epsilon);
-    case MIL_OP_rsqrt: return table_rsqrt(t, x + epsilon);
-    case MIL_OP_tanh: return odd(&t->tanh, x);
-    case MIL_OP_sigmoid: return table_sigmoid(t, x);
-    case MIL_OP_silu: return x * table_sigmoid(t, x);
-    case MIL_OP_erf: return odd(&t->erf, x);
-    default: return 0.5f * x * (1 + odd(&t->erf, x * 0.707106781f)); /* gelu */
+    case MIL_OP_exp: return numerics_table_exp2(t, x * 1.44269504f);
+    case MIL_OP_exp2: return numerics_table_exp2(t, x);
+    case MIL_OP_log: return numerics_table_log(t, x + epsilon);
+    case MIL_OP_rsqrt: return numerics_table_rsqrt(t, x + epsilon);
+    case MIL_OP_tanh: return numerics_odd(&t->tanh, x);
+    case MIL_OP_sigmoid: return numerics_table_sigmoid(t, x);
+    case MIL_OP_silu: return x * numerics_table_sigmoid(t, x);
+    case MIL_OP_erf: return numerics_odd(&t->erf, x);
+    default: return 0.5f * x * (1 + numerics_odd(&t->erf, x * 0.707106781f)); /* gelu */
     }
 }
 
-static bool in_tables(mil_opcode code) {
+static bool numerics_in_tables(mil_opcode code) {
     return code == MIL_OP_exp || code == MIL_OP_exp2 || code == MIL_OP_log || code == MIL_OP_rsqrt ||
            code == MIL_OP_tanh || code == MIL_OP_sigmoid || code == MIL_OP_silu || code == MIL_OP_erf ||
            code == MIL_OP_gelu || code == MIL_OP_softmax;
 }
 
-static bool in_sums(mil_opcode code) {
+static bool numerics_in_sums(mil_opcode code) {
     return code == MIL_OP_reduce_sum || code == MIL_OP_reduce_mean || code == MIL_OP_reduce_sum_square;
 }
 
 bool sim_has_kernel(const sim_numbers *n, const mil_op *op) {
     if (!mil_dtype_is_float(op->results[0]->type.dtype)) return false;
-    return (n->switches->value[SIM_table] && in_tables(op->info->code)) ||
-           (n->switches->value[SIM_sums] && in_sums(op->info->code));
+    return (n->switches->value[SIM_table] && numerics_in_tables(op->info->code)) ||
+           (n->switches->value[SIM_sums] && numerics_in_sums(op->info->code));
 }
 
 /* ---- kernels ------------------------------------------------------------------------------------------------------------- */
 
-static propane_status run_softmax(const sim_numbers *n, const mil_op *op, const float *x, float *y,
-                                  propane_error *err) {
+static propane_status numerics_run_softmax(const sim_numbers *n, const mil_op *op, const float *x, float *y,
+                                           propane_error *err) {
     const mil_type *type = &op->results[0]->type;
     int axis;
     PROPANE_TRY(mil_attr_axis(op, "axis", type->rank, &axis, err));
@@ -163,7 +164,7 @@ static propane_status run_softmax(const sim_numbers *n, const mil_op *op, const 
 }
 
 /* One element after the other, the sum rounded to fp16 after each. */
-static propane_status run_sum(const mil_op *op, const float *x, float *y, propane_error *err) {
+static propane_status numerics_run_sum(const mil_op *op, const float *x, float *y, propane_error *err) {
     const mil_type *in = &op->operands[0].values[0]->type;
     bool member[MIL_MAX_RANK], squares = op->info->code == MIL_OP_reduce_sum_square;
     int64_t step[MIL_MAX_RANK], index[MIL_MAX_RANK] = {0}, stride = 1, count = mil_type_count(in), at = 0, terms = 1;
@@ -177,7 +178,7 @@ static propane_status run_sum(const mil_op *op, const float *x, float *y, propan
     }
     for (int64_t i = 0; i < stride; i++) y[i] = 0;
     for (int64_t i = 0; i < count; i++) {
-        y[at] = half(y[at] + (squares ? half(x[i] * x[i]) : x[i]));
+        y[at] = numerics_half(y[at] + (squares ? numerics_half(x[i] * x[i]) : x[i]));
         for (int d = in->rank - 1; d >= 0; d--) {
             at += step[d];
             if (++index[d] < in->dim[d]) break;
@@ -192,23 +193,25 @@ static propane_status run_sum(const mil_op *op, const float *x, float *y, propan
 
 propane_status sim_kernel_run(const sim_numbers *n, const mil_op *op, const float *x, float *y, propane_error *err) {
     mil_opcode code = op->info->code;
-    if (in_sums(code)) return run_sum(op, x, y, err);
-    if (code == MIL_OP_softmax) return run_softmax(n, op, x, y, err);
+    if (numerics_in_sums(code)) return numerics_run_sum(op, x, y, err);
+    if (code == MIL_OP_softmax) return numerics_run_softmax(n, op, x, y, err);
     double epsilon = 0;
     if (code == MIL_OP_log || code == MIL_OP_rsqrt) PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
     int64_t count = mil_type_count(&op->results[0]->type);
-    for (int64_t i = 0; i < count; i++) y[i] = apply(n->tables, code, x[i], (float)epsilon);
+    for (int64_t i = 0; i < count; i++) y[i] = numerics_apply(n->tables, code, x[i], (float)epsilon);
     return PROPANE_OK;
 }
 
-bool sim_is_elementwise(const mil_op *op) { return !in_sums(op->info->code) && op->info->code != MIL_OP_softmax; }
+bool sim_is_elementwise(const mil_op *op) {
+    return !numerics_in_sums(op->info->code) && op->info->code != MIL_OP_softmax;
+}
 
 propane_status sim_kernel_map(const sim_numbers *n, const mil_op *op, uint16_t map[65536], propane_error *err) {
     double epsilon = 0;
     if (op->info->code == MIL_OP_log || op->info->code == MIL_OP_rsqrt)
         PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
     for (int i = 0; i < 65536; i++)
-        map[i] = fp16_from_f32(apply(n->tables, op->info->code, fp16_to_f32((uint16_t)i), (float)epsilon));
+        map[i] = fp16_from_f32(numerics_apply(n->tables, op->info->code, fp16_to_f32((uint16_t)i), (float)epsilon));
     return PROPANE_OK;
 }
 
@@ -228,14 +231,14 @@ void sim_store_f32(void *target, mil_dtype dtype, const float *source, int64_t c
         memcpy(target, source, (size_t)count * sizeof *source);
 }
 
-static bool slices_width(const mil_op *op) {
+static bool numerics_slices_width(const mil_op *op) {
     mil_slice s;
     if (op->info->code != MIL_OP_slice_by_size && op->info->code != MIL_OP_slice_by_index) return false;
     return mil_slice_read(op, &s, NULL) == PROPANE_OK && s.rank > 0 && s.begin[s.rank - 1] > 0;
 }
 
 /* Whether one of four fp16 has an exponent of all ones: infinity or NaN. */
-static bool any_overflow(const uint16_t *v) {
+static bool numerics_any_overflow(const uint16_t *v) {
     const uint64_t exponents = 0x7c007c007c007c00u, ones = 0x0001000100010001u;
     uint64_t bits;
     memcpy(&bits, v, sizeof bits);
@@ -243,11 +246,11 @@ static bool any_overflow(const uint16_t *v) {
     return (((missing + 31 * ones) >> 5) & ones) != ones;
 }
 
-static void store_half(uint16_t *v, int64_t count, float limit, bool saturate, bool fault) {
+static void numerics_store_half(uint16_t *v, int64_t count, float limit, bool saturate, bool fault) {
     const uint16_t top = fp16_from_f32(limit), broken = fp16_from_f32(4094);
     bool rare = top == 0x7bff && !fault;
     for (int64_t i = 0; i < count; i++) {
-        while (rare && i % 4 == 0 && i + 4 <= count && !any_overflow(v + i)) i += 4;
+        while (rare && i % 4 == 0 && i + 4 <= count && !numerics_any_overflow(v + i)) i += 4;
         if (i == count) return;
         uint16_t magnitude = v[i] & 0x7fff, sign = v[i] & 0x8000;
         if (fault && magnitude > broken && magnitude <= 0x7c00)
@@ -257,9 +260,9 @@ static void store_half(uint16_t *v, int64_t count, float limit, bool saturate, b
     }
 }
 
-static void store_float(float *v, int64_t count, float limit, bool round, bool saturate, bool fault) {
+static void numerics_store_float(float *v, int64_t count, float limit, bool round, bool saturate, bool fault) {
     for (int64_t i = 0; i < count; i++) {
-        if (round) v[i] = half(v[i]);
+        if (round) v[i] = numerics_half(v[i]);
         if (fault && fabsf(v[i]) > 4094)
             v[i] = copysignf(INFINITY, v[i]);
         else if (saturate && round && fabsf(v[i]) > limit)
@@ -272,9 +275,9 @@ void sim_store(const sim_numbers *n, const mil_op *op, const mil_type *type, voi
     mil_op_cost(op, &cost);
     const int *on = n->switches->value;
     float limit = cost.is_matrix && n->product_limit > 0 ? n->product_limit : HALF_MAX;
-    bool fault = on[SIM_slice] && slices_width(op);
+    bool fault = on[SIM_slice] && numerics_slices_width(op);
     if (cost.flops == 0 && !fault && op->info->code != MIL_OP_cast) return; /* moved, not computed */
     int64_t count = mil_type_count(type);
-    if (type->dtype == MIL_fp16) store_half(data, count, limit, on[SIM_saturate], fault);
-    if (type->dtype == MIL_fp32) store_float(data, count, limit, on[SIM_round], on[SIM_saturate], fault);
+    if (type->dtype == MIL_fp16) numerics_store_half(data, count, limit, on[SIM_saturate], fault);
+    if (type->dtype == MIL_fp32) numerics_store_float(data, count, limit, on[SIM_round], on[SIM_saturate], fault);
 }

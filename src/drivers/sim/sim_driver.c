@@ -67,7 +67,7 @@ static void sim_describe(const void *impl, propane_device_info *out) {
 
 /* ---- compiling --------------------------------------------------------------------------------------------------------- */
 
-static propane_status refuse(const sim_device *d, const mil_function *f, propane_error *err) {
+static propane_status sim_driver_refuse(const sim_device *d, const mil_function *f, propane_error *err) {
     double weights = 0;
     for (const mil_op *op = f->first; op; op = op->next)
         for (int r = 0; r < op->result_count; r++)
@@ -87,7 +87,7 @@ static propane_status refuse(const sim_device *d, const mil_function *f, propane
 static propane_status sim_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
     const sim_device *d = impl;
-    PROPANE_TRY(refuse(d, f, why));
+    PROPANE_TRY(sim_driver_refuse(d, f, why));
     cpu_plan_options o = {.isa = d->isa, .fuse = false};
     arena *a = arena_create();
     sim_program *p = NULL;
@@ -99,7 +99,7 @@ static propane_status sim_supports(void *impl, const mil_function *f, const prop
 }
 
 /* Takes one of the budget; `mutex` is held. */
-static propane_status take_budget(sim_device *d, const mil_function *f, propane_error *err) {
+static propane_status sim_driver_take_budget(sim_device *d, const mil_function *f, propane_error *err) {
     int budget = d->switches.value[SIM_budget], theory = d->switches.value[SIM_theory];
     if (budget && theory == SIM_COUNTS_COMPILES && d->compiles >= budget)
         return propane_fail(
@@ -119,7 +119,7 @@ static propane_status take_budget(sim_device *d, const mil_function *f, propane_
     return PROPANE_OK;
 }
 
-static void widen_rows(propane_io *io, int64_t step) {
+static void sim_driver_widen_rows(propane_io *io, int64_t step) {
     if (!io->rank || step <= 1) return;
     int64_t element = io->stride[io->rank - 1], row = element * io->dim[io->rank - 1];
     int64_t wide = (row + step - 1) / step * step;
@@ -134,27 +134,28 @@ static void widen_rows(propane_io *io, int64_t step) {
     io->bytes = (size_t)wide;
 }
 
-static bool comes_before(const propane_io *a, const propane_io *b) { return strcmp(a->name, b->name) < 0; }
+static bool sim_driver_comes_before(const propane_io *a, const propane_io *b) { return strcmp(a->name, b->name) < 0; }
 
 /* order[k]: which input, of those in declared order, the engine takes as parameter k. */
-static propane_status sort_inputs(sim_program *p, const driver_program *out, bool by_position, propane_error *err) {
+static propane_status sim_driver_sort_inputs(sim_program *p, const driver_program *out, bool by_position,
+                                             propane_error *err) {
     p->order = ARENA_ARRAY(out->arena, out->input_count + 1, int);
     if (!p->order) return propane_fail_memory(err, 0);
     for (int i = 0; i < out->input_count; i++) {
         int place = 0;
-        for (int j = 0; j < out->input_count; j++) place += comes_before(&out->inputs[j], &out->inputs[i]);
+        for (int j = 0; j < out->input_count; j++) place += sim_driver_comes_before(&out->inputs[j], &out->inputs[i]);
         p->order[i] = by_position ? place : i;
     }
     return PROPANE_OK;
 }
 
-static propane_status prepare(sim_device *d, const mil_function *f, driver_program *out, sim_program *p,
-                              propane_error *err) {
+static propane_status sim_driver_prepare(sim_device *d, const mil_function *f, driver_program *out, sim_program *p,
+                                         propane_error *err) {
     cost_program cost;
     PROPANE_TRY(driver_dense_io(out, f, err));
-    for (int i = 0; i < out->input_count; i++) widen_rows(&out->inputs[i], d->switches.value[SIM_rows]);
-    for (int i = 0; i < out->output_count; i++) widen_rows(&out->outputs[i], d->switches.value[SIM_rows]);
-    PROPANE_TRY(sort_inputs(p, out, d->switches.value[SIM_order], err));
+    for (int i = 0; i < out->input_count; i++) sim_driver_widen_rows(&out->inputs[i], d->switches.value[SIM_rows]);
+    for (int i = 0; i < out->output_count; i++) sim_driver_widen_rows(&out->outputs[i], d->switches.value[SIM_rows]);
+    PROPANE_TRY(sim_driver_sort_inputs(p, out, d->switches.value[SIM_order], err));
     for (int i = 0; i < out->input_count; i++) /* room for dense copies of inputs and outputs with wide rows */
         p->block_bytes += (int64_t)(out->inputs[i].bytes + 63) / 64 * 64;
     PROPANE_TRY(cost_function(d->chip, COST_DIRECT, f, out->arena, &cost, err));
@@ -164,7 +165,7 @@ static propane_status prepare(sim_device *d, const mil_function *f, driver_progr
     return PROPANE_OK;
 }
 
-static propane_status grow_block(sim_device *d, size_t bytes, propane_error *err) {
+static propane_status sim_driver_grow_block(sim_device *d, size_t bytes, propane_error *err) {
     if (bytes <= d->block_bytes) return PROPANE_OK;
     void *block = mem_pages_alloc(bytes);
     if (!block) return propane_fail_memory(err, bytes);
@@ -177,14 +178,14 @@ static propane_status grow_block(sim_device *d, size_t bytes, propane_error *err
 static propane_status sim_compile(void *impl, const mil_function *f, const propane_compile_options *options,
                                   driver_program *out, propane_error *err) {
     sim_device *d = impl;
-    PROPANE_TRY(refuse(d, f, err));
+    PROPANE_TRY(sim_driver_refuse(d, f, err));
     sim_program *p = NULL;
     cpu_plan_options o = {.isa = d->isa, .threads = options ? options->threads : 0, .fuse = false};
     PROPANE_TRY(sim_program_create(f, &d->numbers, &o, out->arena, &p, err));
-    propane_status status = prepare(d, f, out, p, err);
+    propane_status status = sim_driver_prepare(d, f, out, p, err);
     pthread_mutex_lock(&d->mutex);
-    if (status == PROPANE_OK) status = grow_block(d, (size_t)p->block_bytes, err);
-    if (status == PROPANE_OK) status = take_budget(d, f, err);
+    if (status == PROPANE_OK) status = sim_driver_grow_block(d, (size_t)p->block_bytes, err);
+    if (status == PROPANE_OK) status = sim_driver_take_budget(d, f, err);
     pthread_mutex_unlock(&d->mutex);
     out->impl = p;
     if (status != PROPANE_OK) sim_program_deinit(p);
@@ -213,7 +214,7 @@ static void sim_buffer_free(void *impl, driver_buffer *buffer) {
 /* ---- running --------------------------------------------------------------------------------------------------------------- */
 
 /* Rows between a surface and dense memory. */
-static void copy_rows(const propane_io *io, void *dense, void *surface, bool in) {
+static void sim_driver_copy_rows(const propane_io *io, void *dense, void *surface, bool in) {
     int last = io->rank - 1;
     size_t row = (size_t)(io->stride[last] * io->dim[last]), wide = last > 0 ? (size_t)io->stride[last - 1] : row;
     int64_t rows = 1;
@@ -224,12 +225,12 @@ static void copy_rows(const propane_io *io, void *dense, void *surface, bool in)
     }
 }
 
-static bool is_dense(const propane_io *io) {
+static bool sim_driver_is_dense(const propane_io *io) {
     return io->rank < 2 || io->stride[io->rank - 2] == io->stride[io->rank - 1] * io->dim[io->rank - 1];
 }
 
-static propane_status binding_fault(const sim_device *d, const char *what, const char *name, size_t bytes, size_t want,
-                                    const char *rule, propane_error *err) {
+static propane_status sim_driver_binding_fault(const sim_device *d, const char *what, const char *name, size_t bytes,
+                                               size_t want, const char *rule, propane_error *err) {
     return propane_fail(
         err, PROPANE_ERR_DEVICE,
         "sim:%s: ANEProgramProcessRequestDirect() failed with status=0x1d: %s '%s' is bound to %zu bytes, not "
@@ -237,24 +238,26 @@ static propane_status binding_fault(const sim_device *d, const char *what, const
         d->chip->name, what, name, bytes, want, rule);
 }
 
-static propane_status check_bindings(const sim_device *d, const driver_execution *e, const sim_program *p,
-                                     propane_error *err) {
+static propane_status sim_driver_check_bindings(const sim_device *d, const driver_execution *e, const sim_program *p,
+                                                propane_error *err) {
     const driver_program *program = e->program;
     if (d->switches.value[SIM_sizes]) {
         for (int i = 1; i < program->input_count; i++)
             if (e->inputs[i]->bytes != e->inputs[0]->bytes)
-                return binding_fault(d, "input", program->inputs[i].name, e->inputs[i]->bytes, e->inputs[0]->bytes,
-                                     "C11: all inputs of a run must be of one size, measured", err);
+                return sim_driver_binding_fault(d, "input", program->inputs[i].name, e->inputs[i]->bytes,
+                                                e->inputs[0]->bytes,
+                                                "C11: all inputs of a run must be of one size, measured", err);
         for (int i = 1; i < program->output_count; i++)
             if (e->outputs[i]->bytes != e->outputs[0]->bytes)
-                return binding_fault(d, "output", program->outputs[i].name, e->outputs[i]->bytes, e->outputs[0]->bytes,
-                                     "C11: all outputs of a run must be of one size, measured", err);
+                return sim_driver_binding_fault(d, "output", program->outputs[i].name, e->outputs[i]->bytes,
+                                                e->outputs[0]->bytes,
+                                                "C11: all outputs of a run must be of one size, measured", err);
     }
     for (int i = 0; i < program->input_count; i++)
         if (e->inputs[p->order[i]]->bytes < program->inputs[i].bytes)
-            return binding_fault(d, "input", program->inputs[i].name, e->inputs[p->order[i]]->bytes,
-                                 program->inputs[i].bytes,
-                                 "C12: the engine takes inputs in alphabetical order, measured", err);
+            return sim_driver_binding_fault(d, "input", program->inputs[i].name, e->inputs[p->order[i]]->bytes,
+                                            program->inputs[i].bytes,
+                                            "C12: the engine takes inputs in alphabetical order, measured", err);
     return PROPANE_OK;
 }
 
@@ -263,15 +266,15 @@ static propane_status sim_execute(void *impl, const driver_execution *e, propane
     sim_program *p = e->program->impl;
     void *inputs[MAX_IO];
     const void *outputs[MAX_IO];
-    PROPANE_TRY(check_bindings(d, e, p, err));
+    PROPANE_TRY(sim_driver_check_bindings(d, e, p, err));
     pthread_mutex_lock(&d->mutex);
     unsigned char *room = (unsigned char *)d->block + p->block_bytes;
     for (int i = e->program->input_count - 1; i >= 0; i--) {
         const propane_io *io = &e->program->inputs[i];
         room -= (io->bytes + 63) / 64 * 64;
         inputs[i] = e->inputs[p->order[i]]->memory;
-        if (is_dense(io)) continue;
-        copy_rows(io, room, inputs[i], true);
+        if (sim_driver_is_dense(io)) continue;
+        sim_driver_copy_rows(io, room, inputs[i], true);
         inputs[i] = room;
     }
     propane_status status = sim_program_run(p, &d->numbers, d->block, inputs, outputs, err);
@@ -280,7 +283,7 @@ static propane_status sim_execute(void *impl, const driver_execution *e, propane
         if (io->rank == 0)
             memcpy(e->outputs[i]->memory, outputs[i], io->bytes);
         else
-            copy_rows(io, (void *)(uintptr_t)outputs[i], e->outputs[i]->memory, false);
+            sim_driver_copy_rows(io, (void *)(uintptr_t)outputs[i], e->outputs[i]->memory, false);
     }
     pthread_mutex_unlock(&d->mutex);
     out->device_ns = (int64_t)(p->ms * 1e6);

@@ -11,16 +11,16 @@
 #include "drivers/sim/sim.h"
 #include "mil/coreml/blob.h"
 
-static propane_status no_memory(propane_error *err) {
+static propane_status steps_no_memory(propane_error *err) {
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for a simulated program");
 }
 
-static int64_t padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-static int64_t bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_plan_dtype_bytes(type->dtype); }
+static int64_t steps_padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_plan_dtype_bytes(type->dtype); }
 
 /* ---- the program's own copy -------------------------------------------------------------------------------------------- */
 
-static propane_status copy_function(sim_program *p, const mil_function *f, arena *a, propane_error *err) {
+static propane_status steps_copy_function(sim_program *p, const mil_function *f, arena *a, propane_error *err) {
     for (const mil_op *op = f->first; op; op = op->next)
         for (int r = 0; r < op->result_count; r++) {
             const mil_const *c = op->results[r]->konst;
@@ -28,7 +28,7 @@ static propane_status copy_function(sim_program *p, const mil_function *f, arena
         }
     p->module = mil_module_create(f->module->source);
     mil_value **map = ARENA_ARRAY(a, f->value_count + 1, mil_value *);
-    if (!p->module || !map) return no_memory(err);
+    if (!p->module || !map) return steps_no_memory(err);
     mil_builder b = {0};
     mil_build_begin(&b, p->module, f->name, f->opset);
     for (int i = 0; i < f->param_count; i++)
@@ -41,14 +41,14 @@ static propane_status copy_function(sim_program *p, const mil_function *f, arena
 
 /* ---- one step ----------------------------------------------------------------------------------------------------------- */
 
-static bool known(const mil_op *op) {
+static bool steps_known(const mil_op *op) {
     for (int r = 0; r < op->result_count; r++)
         if (!op->results[r]->konst) return false;
     return true;
 }
 
 /* Writes the operand into the step's function: a parameter, or a constant. */
-static void add_operand(mil_builder *b, const mil_value *v, mil_value **map, sim_step *s) {
+static void steps_add_operand(mil_builder *b, const mil_value *v, mil_value **map, sim_step *s) {
     if (map[v->id] || (v->konst && v->is_inline)) return;
     if (v->konst && v->def && v->def->info->code == MIL_OP_const) {
         mil_build_copy(b, v->def, map);
@@ -60,18 +60,18 @@ static void add_operand(mil_builder *b, const mil_value *v, mil_value **map, sim
     }
 }
 
-static propane_status compile_step(sim_step *s, const cpu_plan_options *options, arena *a, arena *work, int value_count,
-                                   propane_error *err) {
+static propane_status steps_compile_step(sim_step *s, const cpu_plan_options *options, arena *a, arena *work,
+                                         int value_count, propane_error *err) {
     mil_value **map = ARENA_ARRAY(work, value_count + 1, mil_value *);
     mil_module *m = mil_module_create(s->op->function->module->source);
     if (!map || !m) {
         mil_module_free(m);
-        return no_memory(err);
+        return steps_no_memory(err);
     }
     mil_builder b = {0};
     mil_build_begin(&b, m, "step", s->op->function->opset);
     for (int k = 0; k < s->op->info->param_count; k++)
-        for (int j = 0; j < s->op->operands[k].count; j++) add_operand(&b, s->op->operands[k].values[j], map, s);
+        for (int j = 0; j < s->op->operands[k].count; j++) steps_add_operand(&b, s->op->operands[k].values[j], map, s);
     mil_build_copy(&b, s->op, map);
     for (int r = 0; r < s->op->result_count && !b.err.status; r++) {
         mil_build_result(&b, map[s->op->results[r]->id]);
@@ -83,18 +83,20 @@ static propane_status compile_step(sim_step *s, const cpu_plan_options *options,
     return status;
 }
 
-static bool keeps_order(const mil_op *op) { return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->konst; }
+static bool steps_keeps_order(const mil_op *op) {
+    return cpu_plan_keeps_order(op) && !op->operands[0].values[0]->konst;
+}
 
-static propane_status add_step(sim_program *p, const mil_op *op, const sim_numbers *n, const cpu_plan_options *options,
-                               arena *a, arena *work, propane_error *err) {
+static propane_status steps_add_step(sim_program *p, const mil_op *op, const sim_numbers *n,
+                                     const cpu_plan_options *options, arena *a, arena *work, propane_error *err) {
     sim_step *s = &p->steps[p->step_count++];
     int operands = 0;
     s->op = op;
     for (int k = 0; k < op->info->param_count; k++) operands += op->operands[k].count;
     s->in = ARENA_ARRAY(a, operands + 1, int);
     s->out = ARENA_ARRAY(a, op->result_count + 1, int);
-    if (!s->in || !s->out) return no_memory(err);
-    if (keeps_order(op)) {
+    if (!s->in || !s->out) return steps_no_memory(err);
+    if (steps_keeps_order(op)) {
         s->alias = true;
         p->slots[op->results[0]->id] = p->slots[op->operands[0].values[0]->id];
         return PROPANE_OK;
@@ -102,54 +104,54 @@ static propane_status add_step(sim_program *p, const mil_op *op, const sim_numbe
     for (int r = 0; r < op->result_count; r++) {
         sim_slot *slot = &p->slots[op->results[r]->id];
         *slot = (sim_slot){.place = SIM_TEMP, .offset = p->block_bytes};
-        p->block_bytes += padded(bytes_of(&op->results[r]->type));
+        p->block_bytes += steps_padded(steps_bytes_of(&op->results[r]->type));
     }
     if (sim_has_kernel(n, op) && !op->operands[0].values[0]->konst) {
         const mil_value *x = op->operands[0].values[0];
-        int64_t floats = padded((int64_t)sizeof(float) * mil_type_count(&x->type)) +
-                         padded((int64_t)sizeof(float) * mil_type_count(&op->results[0]->type));
+        int64_t floats = steps_padded((int64_t)sizeof(float) * mil_type_count(&x->type)) +
+                         steps_padded((int64_t)sizeof(float) * mil_type_count(&op->results[0]->type));
         if (p->float_scratch < floats) p->float_scratch = floats;
         s->in[s->in_count++] = x->id;
         s->out[s->out_count++] = op->results[0]->id;
         if (x->type.dtype != MIL_fp16 || !sim_is_elementwise(op)) return PROPANE_OK;
         s->map = ARENA_ARRAY(a, 65536, uint16_t);
-        return s->map ? sim_kernel_map(n, op, s->map, err) : no_memory(err);
+        return s->map ? sim_kernel_map(n, op, s->map, err) : steps_no_memory(err);
     }
-    PROPANE_TRY(compile_step(s, options, a, work, p->function->value_count, err));
+    PROPANE_TRY(steps_compile_step(s, options, a, work, p->function->value_count, err));
     if (p->float_scratch < s->program->block_bytes) p->float_scratch = s->program->block_bytes;
     return PROPANE_OK;
 }
 
-static propane_status plan_steps(sim_program *p, const sim_numbers *n, const cpu_plan_options *options, arena *a,
-                                 arena *work, propane_error *err) {
+static propane_status steps_plan_steps(sim_program *p, const sim_numbers *n, const cpu_plan_options *options, arena *a,
+                                       arena *work, propane_error *err) {
     const mil_function *f = p->function;
     int operands = 1;
     p->slots = ARENA_ARRAY(a, f->value_count + 1, sim_slot);
     p->steps = ARENA_ARRAY(a, f->op_count + 1, sim_step);
-    if (!p->slots || !p->steps) return no_memory(err);
+    if (!p->slots || !p->steps) return steps_no_memory(err);
     for (int i = 0; i < f->param_count; i++) p->slots[f->params[i]->id] = (sim_slot){.place = SIM_INPUT, .index = i};
     for (const mil_op *op = f->first; op; op = op->next) {
-        if (known(op)) {
+        if (steps_known(op)) {
             for (int r = 0; r < op->result_count; r++)
                 p->slots[op->results[r]->id] = (sim_slot){.place = SIM_CONST, .data = op->results[r]->konst->data};
             continue;
         }
-        PROPANE_TRY(add_step(p, op, n, options, a, work, err));
+        PROPANE_TRY(steps_add_step(p, op, n, options, a, work, err));
         const sim_step *s = &p->steps[p->step_count - 1];
         if (operands < s->in_count + s->out_count) operands = s->in_count + s->out_count;
     }
     p->pointers = ARENA_ARRAY(a, operands + 1, void *);
     p->scratch = p->block_bytes;
     p->block_bytes += p->float_scratch;
-    return p->pointers ? PROPANE_OK : no_memory(err);
+    return p->pointers ? PROPANE_OK : steps_no_memory(err);
 }
 
 propane_status sim_program_create(const mil_function *f, const sim_numbers *n, const cpu_plan_options *options,
                                   arena *a, sim_program **out, propane_error *err) {
     arena *work = arena_create();
     sim_program *p = work ? ARENA_NEW(a, sim_program) : NULL;
-    propane_status status = p ? copy_function(p, f, work, err) : no_memory(err);
-    if (status == PROPANE_OK) status = plan_steps(p, n, options, a, work, err);
+    propane_status status = p ? steps_copy_function(p, f, work, err) : steps_no_memory(err);
+    if (status == PROPANE_OK) status = steps_plan_steps(p, n, options, a, work, err);
     arena_free(work);
     if (status != PROPANE_OK) sim_program_deinit(p);
     *out = status == PROPANE_OK ? p : NULL;
@@ -166,7 +168,7 @@ void sim_program_deinit(sim_program *p) {
 
 /* ---- running --------------------------------------------------------------------------------------------------------------- */
 
-static void *address(const sim_program *p, void *block, void *const *inputs, int value) {
+static void *steps_address(const sim_program *p, void *block, void *const *inputs, int value) {
     const sim_slot *slot = &p->slots[value];
     switch (slot->place) {
     case SIM_INPUT: return inputs[slot->index];
@@ -175,21 +177,21 @@ static void *address(const sim_program *p, void *block, void *const *inputs, int
     }
 }
 
-static propane_status run_kernel(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
-                                 void *const *inputs, propane_error *err) {
+static propane_status steps_run_kernel(const sim_program *p, const sim_step *s, const sim_numbers *n, void *block,
+                                       void *const *inputs, propane_error *err) {
     const mil_value *x = s->op->operands[0].values[0], *y = s->op->results[0];
     int64_t count = mil_type_count(&x->type);
     if (s->map) {
-        const uint16_t *in = address(p, block, inputs, s->in[0]);
-        uint16_t *out = address(p, block, inputs, s->out[0]);
+        const uint16_t *in = steps_address(p, block, inputs, s->in[0]);
+        uint16_t *out = steps_address(p, block, inputs, s->out[0]);
         for (int64_t i = 0; i < count; i++) out[i] = s->map[in[i]];
         return PROPANE_OK;
     }
     float *from = (float *)((unsigned char *)block + p->scratch);
-    float *to = from + padded((int64_t)sizeof(float) * count) / (int64_t)sizeof(float);
-    sim_load_f32(from, x->type.dtype, address(p, block, inputs, s->in[0]), count);
+    float *to = from + steps_padded((int64_t)sizeof(float) * count) / (int64_t)sizeof(float);
+    sim_load_f32(from, x->type.dtype, steps_address(p, block, inputs, s->in[0]), count);
     PROPANE_TRY(sim_kernel_run(n, s->op, from, to, err));
-    sim_store_f32(address(p, block, inputs, s->out[0]), y->type.dtype, to, mil_type_count(&y->type));
+    sim_store_f32(steps_address(p, block, inputs, s->out[0]), y->type.dtype, to, mil_type_count(&y->type));
     return PROPANE_OK;
 }
 
@@ -200,16 +202,16 @@ propane_status sim_program_run(sim_program *p, const sim_numbers *n, void *block
         if (s->alias) continue;
         if (s->program) {
             void **in = p->pointers, **out = in + s->in_count;
-            for (int k = 0; k < s->in_count; k++) in[k] = address(p, block, inputs, s->in[k]);
-            for (int k = 0; k < s->out_count; k++) out[k] = address(p, block, inputs, s->out[k]);
+            for (int k = 0; k < s->in_count; k++) in[k] = steps_address(p, block, inputs, s->in[k]);
+            for (int k = 0; k < s->out_count; k++) out[k] = steps_address(p, block, inputs, s->out[k]);
             PROPANE_TRY(cpu_program_run(s->program, (unsigned char *)block + p->scratch, in, out, err));
         } else {
-            PROPANE_TRY(run_kernel(p, s, n, block, inputs, err));
+            PROPANE_TRY(steps_run_kernel(p, s, n, block, inputs, err));
         }
         for (int k = 0; k < s->out_count; k++)
-            sim_store(n, s->op, &s->op->results[k]->type, address(p, block, inputs, s->out[k]));
+            sim_store(n, s->op, &s->op->results[k]->type, steps_address(p, block, inputs, s->out[k]));
     }
     for (int i = 0; i < p->function->result_count; i++)
-        outputs[i] = address(p, block, inputs, p->function->results[i]->id);
+        outputs[i] = steps_address(p, block, inputs, p->function->results[i]->id);
     return PROPANE_OK;
 }

@@ -16,12 +16,12 @@ static const struct {
 #include "drivers/sim/switches.def"
 };
 
-static void defaults(const chip *c, sim_switches *out) {
+static void switches_defaults(const chip *c, sim_switches *out) {
     for (int i = 0; i < SIM_SWITCH_COUNT; i++) out->value[i] = rows[i].standard;
     out->value[SIM_slice] = c->generation <= CHIP_H13;
 }
 
-static propane_status unknown_switch(const char *name, size_t length, propane_error *err) {
+static propane_status switches_unknown_switch(const char *name, size_t length, propane_error *err) {
     char known[300] = "";
     size_t used = 0;
     for (int i = 0; i < SIM_SWITCH_COUNT; i++)
@@ -30,12 +30,12 @@ static propane_status unknown_switch(const char *name, size_t length, propane_er
                         (int)(length < 40 ? length : 40), name, known);
 }
 
-static propane_status set(const char *at, size_t length, sim_switches *out, propane_error *err) {
+static propane_status switches_set(const char *at, size_t length, sim_switches *out, propane_error *err) {
     size_t n = 0;
     while (n < length && at[n] != '=') n++;
     int i = 0;
     while (i < SIM_SWITCH_COUNT && !(strlen(rows[i].name) == n && strncmp(rows[i].name, at, n) == 0)) i++;
-    if (i == SIM_SWITCH_COUNT) return unknown_switch(at, n, err);
+    if (i == SIM_SWITCH_COUNT) return switches_unknown_switch(at, n, err);
     char *end = NULL;
     long v = n < length ? strtol(at + n + 1, &end, 10) : 0;
     if (n + 1 >= length || end != at + length || v < rows[i].low || v > rows[i].high)
@@ -54,10 +54,10 @@ propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "device 'sim' needs a chip: \"sim:m4\", or \"sim:m1?table=0&budget=20\"");
     PROPANE_TRY(chip_find(name, c, err));
-    defaults(*c, out);
+    switches_defaults(*c, out);
     for (const char *at = rest[length] ? rest + length + 1 : rest + length; *at;) {
         size_t n = strcspn(at, "&");
-        PROPANE_TRY(set(at, n, out, err));
+        PROPANE_TRY(switches_set(at, n, out, err));
         at += n + (at[n] == '&');
     }
     if (out->value[SIM_rows] & (out->value[SIM_rows] - 1))

@@ -33,18 +33,18 @@ typedef struct mil_blob_map {
     mil_blob_file *file;
 } mil_blob_map;
 
-static uint32_t get_u32(const uint8_t *p) {
+static uint32_t blob_get_u32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
-static uint64_t get_u64(const uint8_t *p) { return get_u32(p) | (uint64_t)get_u32(p + 4) << 32; }
-static void put_u32(uint8_t *p, uint32_t v) {
+static uint64_t blob_get_u64(const uint8_t *p) { return blob_get_u32(p) | (uint64_t)blob_get_u32(p + 4) << 32; }
+static void blob_put_u32(uint8_t *p, uint32_t v) {
     for (int i = 0; i < 4; i++) p[i] = (uint8_t)(v >> (8 * i));
 }
-static void put_u64(uint8_t *p, uint64_t v) {
+static void blob_put_u64(uint8_t *p, uint64_t v) {
     for (int i = 0; i < 8; i++) p[i] = (uint8_t)(v >> (8 * i));
 }
 
-static mil_dtype dtype_of_code(uint32_t code) {
+static mil_dtype blob_dtype_of_code(uint32_t code) {
     for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
         if (code && (uint32_t)mil_dtype_get((mil_dtype)i)->blob_code == code) return (mil_dtype)i;
     return MIL_DTYPE_NONE;
@@ -52,19 +52,19 @@ static mil_dtype dtype_of_code(uint32_t code) {
 
 /* ---- reading ---------------------------------------------------------------------------------------------------------- */
 
-static propane_status check_header(mil_blob_file *f, propane_error *err) {
+static propane_status blob_check_header(mil_blob_file *f, propane_error *err) {
     const uint8_t *p = f->map.data;
     if (f->map.bytes < RECORD_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes are no weight file; its header alone is 64 bytes",
                             f->path, f->map.bytes);
-    if (get_u32(p) == SENTINEL)
+    if (blob_get_u32(p) == SENTINEL)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: record at offset 0: a record stands where the 64-byte file header must be", f->path);
-    uint32_t version = get_u32(p + 4);
+    uint32_t version = blob_get_u32(p + 4);
     if (version != 2)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: weight file version %u; only version 2 is known%s", f->path,
                             version, version == 1 ? " (1 is the older Espresso format)" : "");
-    f->count = get_u32(p);
+    f->count = blob_get_u32(p);
     return PROPANE_OK;
 }
 
@@ -76,7 +76,7 @@ propane_status mil_blob_open(const char *path, mil_blob_file **out, propane_erro
     f->path = mem_copy_string(path);
     if (!f->path) status = propane_fail_memory(err, strlen(path));
     if (!status) status = file_map_open(path, &f->map, err);
-    if (!status) status = check_header(f, err);
+    if (!status) status = blob_check_header(f, err);
     if (status) {
         mil_blob_close(f);
         return status;
@@ -94,10 +94,10 @@ void mil_blob_close(mil_blob_file *file) {
 
 uint32_t mil_blob_count(const mil_blob_file *file) { return file->count; }
 
-static propane_status record_fail(const mil_blob_file *f, uint64_t offset, propane_error *err, const char *format, ...)
-    BASE_PRINTF(4, 5);
-static propane_status record_fail(const mil_blob_file *f, uint64_t offset, propane_error *err, const char *format,
-                                  ...) {
+static propane_status blob_record_fail(const mil_blob_file *f, uint64_t offset, propane_error *err, const char *format,
+                                       ...) BASE_PRINTF(4, 5);
+static propane_status blob_record_fail(const mil_blob_file *f, uint64_t offset, propane_error *err, const char *format,
+                                       ...) {
     va_list args;
     va_start(args, format);
     propane_vfail(err, PROPANE_ERR_INVALID, format, args);
@@ -107,60 +107,62 @@ static propane_status record_fail(const mil_blob_file *f, uint64_t offset, propa
 }
 
 /* Where the data lies: size and data offset of the record at `offset`. */
-static propane_status check_extent(const mil_blob_file *f, uint64_t offset, uint64_t bytes, uint64_t data,
-                                   propane_error *err) {
+static propane_status blob_check_extent(const mil_blob_file *f, uint64_t offset, uint64_t bytes, uint64_t data,
+                                        propane_error *err) {
     const uint8_t *p = f->map.data + offset;
     uint64_t stray = (uint64_t)p[10] << 16;
     if (data == 0 && stray && bytes == stray)
-        return record_fail(
+        return blob_record_fail(
             f, offset, err,
             "size and data offset were not written; the stray byte 0x%02x at byte 10 of the record reads as "
             "a size of %llu and the data would begin at the start of the file; write the u64 size at byte 8 "
             "and the u64 data offset at byte 16",
             p[10], (unsigned long long)bytes);
     if (data < offset + RECORD_BYTES && data + bytes > offset)
-        return record_fail(f, offset, err, "its data, %llu bytes at offset %llu, overlaps the record",
-                           (unsigned long long)bytes, (unsigned long long)data);
+        return blob_record_fail(f, offset, err, "its data, %llu bytes at offset %llu, overlaps the record",
+                                (unsigned long long)bytes, (unsigned long long)data);
     if (data < RECORD_BYTES)
-        return record_fail(f, offset, err, "its data offset is %llu, inside the file header", (unsigned long long)data);
+        return blob_record_fail(f, offset, err, "its data offset is %llu, inside the file header",
+                                (unsigned long long)data);
     if (data % ALIGN)
-        return record_fail(f, offset, err, "its data offset is %llu; it must be a multiple of 64",
-                           (unsigned long long)data);
+        return blob_record_fail(f, offset, err, "its data offset is %llu; it must be a multiple of 64",
+                                (unsigned long long)data);
     if (data > f->map.bytes || bytes > f->map.bytes - data)
-        return record_fail(f, offset, err,
-                           "its data, %llu bytes at offset %llu, ends behind the file, which has %zu bytes",
-                           (unsigned long long)bytes, (unsigned long long)data, f->map.bytes);
+        return blob_record_fail(f, offset, err,
+                                "its data, %llu bytes at offset %llu, ends behind the file, which has %zu bytes",
+                                (unsigned long long)bytes, (unsigned long long)data, f->map.bytes);
     return PROPANE_OK;
 }
 
 propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob *out, propane_error *err) {
     if (offset % ALIGN || offset < RECORD_BYTES)
-        return record_fail(file, offset, err, "records stand at multiples of 64, from 64 on");
+        return blob_record_fail(file, offset, err, "records stand at multiples of 64, from 64 on");
     if (offset > file->map.bytes || file->map.bytes - offset < RECORD_BYTES)
-        return record_fail(file, offset, err, "the file has only %zu bytes", file->map.bytes);
+        return blob_record_fail(file, offset, err, "the file has only %zu bytes", file->map.bytes);
     const uint8_t *p = file->map.data + offset;
-    if (get_u32(p) != SENTINEL)
-        return record_fail(file, offset, err, "it begins with 0x%08X and not with 0xDEADBEEF: no record stands here",
-                           get_u32(p));
-    uint32_t code = get_u32(p + 4);
-    uint64_t bytes = get_u64(p + 8), data = get_u64(p + 16), padding = get_u64(p + 24);
+    if (blob_get_u32(p) != SENTINEL)
+        return blob_record_fail(
+            file, offset, err, "it begins with 0x%08X and not with 0xDEADBEEF: no record stands here", blob_get_u32(p));
+    uint32_t code = blob_get_u32(p + 4);
+    uint64_t bytes = blob_get_u64(p + 8), data = blob_get_u64(p + 16), padding = blob_get_u64(p + 24);
     if (bytes > UINT64_MAX - data)
-        return record_fail(file, offset, err, "its size, %llu, is not possible", (unsigned long long)bytes);
-    PROPANE_TRY(check_extent(file, offset, bytes, data, err));
-    mil_dtype dtype = dtype_of_code(code);
-    if (!dtype) return record_fail(file, offset, err, "its element type has the code %u, which is not known", code);
+        return blob_record_fail(file, offset, err, "its size, %llu, is not possible", (unsigned long long)bytes);
+    PROPANE_TRY(blob_check_extent(file, offset, bytes, data, err));
+    mil_dtype dtype = blob_dtype_of_code(code);
+    if (!dtype)
+        return blob_record_fail(file, offset, err, "its element type has the code %u, which is not known", code);
     int bits = mil_dtype_get(dtype)->bits;
     if (padding > 7 || (padding && bits >= 8) || (padding && !bytes))
-        return record_fail(file, offset, err, "%llu unused bits are not possible with elements of %d bits",
-                           (unsigned long long)padding, bits);
+        return blob_record_fail(file, offset, err, "%llu unused bits are not possible with elements of %d bits",
+                                (unsigned long long)padding, bits);
     if (bits >= 8 && bytes % (uint64_t)(bits / 8))
-        return record_fail(file, offset, err, "%llu bytes are no whole number of %s elements",
-                           (unsigned long long)bytes, mil_dtype_get(dtype)->name);
+        return blob_record_fail(file, offset, err, "%llu bytes are no whole number of %s elements",
+                                (unsigned long long)bytes, mil_dtype_get(dtype)->name);
     *out = (mil_blob){dtype, offset, file->map.data + data, bytes, (int)padding};
     return PROPANE_OK;
 }
 
-static bool all_zero(const uint8_t *p, size_t n) {
+static bool blob_all_zero(const uint8_t *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (p[i]) return false;
     return true;
@@ -169,7 +171,7 @@ static bool all_zero(const uint8_t *p, size_t n) {
 propane_status mil_blob_next(const mil_blob_file *file, uint64_t *offset, mil_blob *out, propane_error *err) {
     uint64_t at = *offset ? *offset : RECORD_BYTES;
     size_t size = file->map.bytes;
-    if (at >= size || all_zero(file->map.data + at, size - at < RECORD_BYTES ? size - at : RECORD_BYTES))
+    if (at >= size || blob_all_zero(file->map.data + at, size - at < RECORD_BYTES ? size - at : RECORD_BYTES))
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: no record from offset %llu on", file->path,
                             (unsigned long long)at);
     PROPANE_TRY(mil_blob_get(file, at, out, err));
@@ -186,7 +188,7 @@ struct mil_blob_writer {
     uint32_t count;
 };
 
-static propane_status write_zeros(mil_blob_writer *w, uint64_t until, propane_error *err) {
+static propane_status blob_write_zeros(mil_blob_writer *w, uint64_t until, propane_error *err) {
     static const uint8_t zeros[ALIGN];
     uint64_t at = file_writer_offset(w->file);
     return until > at ? file_writer_write(w->file, zeros, (size_t)(until - at), err) : PROPANE_OK;
@@ -197,7 +199,7 @@ propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, pro
     mil_blob_writer *w = mem_alloc(sizeof *w);
     if (!w) return propane_fail_memory(err, sizeof *w);
     propane_status status = file_writer_open(path, &w->file, err);
-    if (!status) status = write_zeros(w, RECORD_BYTES, err);
+    if (!status) status = blob_write_zeros(w, RECORD_BYTES, err);
     if (status) {
         mil_blob_writer_abort(w);
         return status;
@@ -207,8 +209,8 @@ propane_status mil_blob_writer_open(const char *path, mil_blob_writer **out, pro
 }
 
 /* The metadata record of a blob that stands at `at`. */
-static propane_status make_record(uint8_t record[RECORD_BYTES], mil_dtype dtype, int64_t elements, uint64_t at,
-                                  uint64_t *bytes, propane_error *err) {
+static propane_status blob_make_record(uint8_t record[RECORD_BYTES], mil_dtype dtype, int64_t elements, uint64_t at,
+                                       uint64_t *bytes, propane_error *err) {
     const mil_dtype_info *info = mil_dtype_get(dtype);
     if (!info->blob_code) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weight files cannot hold %s", info->name);
     if (elements < 1 || elements > INT64_MAX / 64)
@@ -216,24 +218,24 @@ static propane_status make_record(uint8_t record[RECORD_BYTES], mil_dtype dtype,
     uint64_t bits = (uint64_t)elements * (uint64_t)info->bits;
     *bytes = (bits + 7) / 8;
     memset(record, 0, RECORD_BYTES);
-    put_u32(record, SENTINEL);
-    put_u32(record + 4, (uint32_t)info->blob_code);
-    put_u64(record + 8, *bytes);
-    put_u64(record + 16, at + RECORD_BYTES);
-    put_u64(record + 24, *bytes * 8 - bits);
+    blob_put_u32(record, SENTINEL);
+    blob_put_u32(record + 4, (uint32_t)info->blob_code);
+    blob_put_u64(record + 8, *bytes);
+    blob_put_u64(record + 16, at + RECORD_BYTES);
+    blob_put_u64(record + 24, *bytes * 8 - bits);
     return PROPANE_OK;
 }
 
-static void make_header(uint8_t header[8], uint32_t count) {
-    put_u32(header, count);
-    put_u32(header + 4, 2);
+static void blob_make_header(uint8_t header[8], uint32_t count) {
+    blob_put_u32(header, count);
+    blob_put_u32(header + 4, 2);
 }
 
 propane_status mil_blob_image(text *out, mil_dtype dtype, int64_t elements, const void *data, propane_error *err) {
     uint8_t header[MIL_BLOB_FIRST] = {0}, record[RECORD_BYTES];
     uint64_t bytes;
-    make_header(header, 1);
-    PROPANE_TRY(make_record(record, dtype, elements, MIL_BLOB_FIRST, &bytes, err));
+    blob_make_header(header, 1);
+    PROPANE_TRY(blob_make_record(record, dtype, elements, MIL_BLOB_FIRST, &bytes, err));
     text_append_n(out, header, sizeof header);
     text_append_n(out, record, sizeof record);
     text_append_n(out, data, (size_t)bytes);
@@ -244,8 +246,8 @@ propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t 
                                    uint64_t *offset, propane_error *err) {
     uint64_t bytes, at = (file_writer_offset(w->file) + ALIGN - 1) / ALIGN * ALIGN;
     uint8_t record[RECORD_BYTES];
-    PROPANE_TRY(make_record(record, dtype, elements, at, &bytes, err));
-    PROPANE_TRY(write_zeros(w, at, err));
+    PROPANE_TRY(blob_make_record(record, dtype, elements, at, &bytes, err));
+    PROPANE_TRY(blob_write_zeros(w, at, err));
     PROPANE_TRY(file_writer_write(w->file, record, sizeof record, err));
     PROPANE_TRY(file_writer_write(w->file, data, (size_t)bytes, err));
     w->count++;
@@ -255,7 +257,7 @@ propane_status mil_blob_writer_add(mil_blob_writer *w, mil_dtype dtype, int64_t 
 
 propane_status mil_blob_writer_commit(mil_blob_writer *w, propane_error *err) {
     uint8_t header[8];
-    make_header(header, w->count);
+    blob_make_header(header, w->count);
     propane_status status = file_writer_seek(w->file, 0, err);
     if (!status) status = file_writer_write(w->file, header, sizeof header, err);
     if (status) {
@@ -275,7 +277,7 @@ void mil_blob_writer_abort(mil_blob_writer *w) {
 
 /* ---- a module's weight files --------------------------------------------------------------------------------------------- */
 
-static bool leaves_folder(const char *path) {
+static bool blob_leaves_folder(const char *path) {
     for (const char *p = path; *p;) {
         size_t part = strcspn(p, "/");
         if (part == 2 && p[0] == '.' && p[1] == '.') return true;
@@ -286,7 +288,7 @@ static bool leaves_folder(const char *path) {
 }
 
 /* The open file of `path` ("@model_path/..."), opened at its first use. */
-static propane_status find_file(mil_module *m, const char *path, const mil_blob_file **out, propane_error *err) {
+static propane_status blob_find_file(mil_module *m, const char *path, const mil_blob_file **out, propane_error *err) {
     static const char prefix[] = "@model_path/";
     char quoted[80];
     for (const mil_blob_map *map = m->blobs; map; map = map->next)
@@ -299,7 +301,7 @@ static propane_status find_file(mil_module *m, const char *path, const mil_blob_
         return propane_fail(err, PROPANE_ERR_INVALID, "weight file '%s': the path must begin with @model_path/",
                             quoted);
     const char *inner = path + sizeof prefix - 1;
-    if (leaves_folder(inner))
+    if (blob_leaves_folder(inner))
         return propane_fail(err, PROPANE_ERR_INVALID, "weight file '%s': the path leaves the model's folder", quoted);
     if (!m->model_dir)
         return propane_fail(
@@ -327,15 +329,15 @@ propane_status mil_blob_load(mil_module *m, mil_const *c, propane_error *err) {
     mil_blob blob;
     char type[160];
     assert(c->blob_path);
-    PROPANE_TRY(find_file(m, c->blob_path, &file, err));
+    PROPANE_TRY(blob_find_file(m, c->blob_path, &file, err));
     PROPANE_TRY(mil_blob_get(file, c->blob_offset, &blob, err));
     if (blob.dtype != c->type.dtype)
-        return record_fail(file, c->blob_offset, err, "it holds %s, and the program says %s",
-                           mil_dtype_get(blob.dtype)->name, mil_dtype_get(c->type.dtype)->name);
+        return blob_record_fail(file, c->blob_offset, err, "it holds %s, and the program says %s",
+                                mil_dtype_get(blob.dtype)->name, mil_dtype_get(c->type.dtype)->name);
     int64_t bytes = mil_type_bytes(&c->type);
     if (blob.bytes != (uint64_t)bytes)
-        return record_fail(file, c->blob_offset, err, "it holds %llu bytes, and %s needs %lld",
-                           (unsigned long long)blob.bytes, mil_type_print(type, &c->type), (long long)bytes);
+        return blob_record_fail(file, c->blob_offset, err, "it holds %llu bytes, and %s needs %lld",
+                                (unsigned long long)blob.bytes, mil_type_print(type, &c->type), (long long)bytes);
     c->data = blob.data;
     c->bytes = bytes;
     return PROPANE_OK;

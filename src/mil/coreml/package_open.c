@@ -18,15 +18,15 @@ static const int64_t steps[] = {1, 2, 4, 8, 16, 32, 64, 128};
 enum { STEPS = sizeof steps / sizeof steps[0] };
 
 /* The dimension of a feature's list of shapes that stands for the parameter's dimension d; negative: none. */
-static int place(int rank, const mil_type *param, int d) { return d - (param->rank - rank); }
+static int package_open_place(int rank, const mil_type *param, int d) { return d - (param->rank - rank); }
 
-static int64_t other_size(const mil_feature *f, const mil_type *param, int d, int64_t step) {
+static int64_t package_open_other_size(const mil_feature *f, const mil_type *param, int d, int64_t step) {
     const int64_t size = param->dim[d];
     for (int i = 0; i < f->shape_count; i++) {
-        const int at = place(f->shapes[i].rank, param, d);
+        const int at = package_open_place(f->shapes[i].rank, param, d);
         if (at >= 0 && f->shapes[i].dim[at] != size) return f->shapes[i].dim[at];
     }
-    const int at = place(f->range_count, param, d);
+    const int at = package_open_place(f->range_count, param, d);
     if (at < 0 || at >= f->range_count) return size;
     const mil_shape_range *r = &f->ranges[at];
     if (r->upper < 0 || size + step <= r->upper) return size + step;
@@ -34,21 +34,21 @@ static int64_t other_size(const mil_feature *f, const mil_type *param, int d, in
 }
 
 /* False: no dimension of the inputs is open. */
-static bool other_types(const mil_function *f, const mil_interface *seen, int64_t step, mil_type *out) {
+static bool package_open_other_types(const mil_function *f, const mil_interface *seen, int64_t step, mil_type *out) {
     bool open = false;
     for (int i = 0; i < f->param_count; i++) {
         const mil_value *v = f->params[i];
         const mil_feature *feature = mil_feature_find(seen->inputs, seen->input_count, v->name);
         out[i] = v->type;
         for (int d = 0; feature && d < v->type.rank; d++) {
-            out[i].dim[d] = other_size(feature, &v->type, d, step);
+            out[i].dim[d] = package_open_other_size(feature, &v->type, d, step);
             open |= out[i].dim[d] != v->type.dim[d];
         }
     }
     return open;
 }
 
-static void free_name(const mil_module *m, char out[40]) {
+static void package_open_free_name(const mil_module *m, char out[40]) {
     bool taken = true;
     for (int i = 0; taken; i++) {
         snprintf(out, 40, "other_shape_%d", i);
@@ -57,13 +57,13 @@ static void free_name(const mil_module *m, char out[40]) {
     }
 }
 
-static mil_function *copy(mil_module *m, const mil_function *f, const mil_type *types) {
+static mil_function *package_open_do_copy(mil_module *m, const mil_function *f, const mil_type *types) {
     mil_builder b;
     propane_error err = {0};
     char name[40];
     mil_value **map = mem_array((size_t)f->value_count + 1, sizeof *map);
     if (!map) return NULL;
-    free_name(m, name);
+    package_open_free_name(m, name);
     mil_build_begin(&b, m, name, f->opset);
     for (int i = 0; i < f->param_count; i++) map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, types[i]);
     for (const mil_op *op = f->first; op && !b.err.status; op = op->next) (void)mil_build_copy(&b, op, map);
@@ -73,7 +73,7 @@ static mil_function *copy(mil_module *m, const mil_function *f, const mil_type *
 }
 
 /* The copy stands last. */
-static void unlink_last(mil_module *m, int count) {
+static void package_open_unlink_last(mil_module *m, int count) {
     mil_function *f = m->functions;
     if (m->function_count == count) return;
     for (int i = 1; i < count; i++) f = f->next;
@@ -87,9 +87,9 @@ const mil_function *package_open_copy(mil_module *m, const mil_function *f) {
     const mil_function *out = NULL;
     const int count = m->function_count;
     for (int i = 0; types && seen && i < STEPS && !out; i++) {
-        if (!other_types(f, seen, steps[i], types)) break;
-        out = copy(m, f, types);
-        unlink_last(m, count);
+        if (!package_open_other_types(f, seen, steps[i], types)) break;
+        out = package_open_do_copy(m, f, types);
+        package_open_unlink_last(m, count);
     }
     mem_free(types);
     return out;

@@ -24,8 +24,8 @@ typedef struct reader {
     int depth;
 } reader;
 
-static propane_status fail(reader *r, const char *format, ...) BASE_PRINTF(2, 3);
-static propane_status fail(reader *r, const char *format, ...) {
+static propane_status program_wire_fail(reader *r, const char *format, ...) BASE_PRINTF(2, 3);
+static propane_status program_wire_fail(reader *r, const char *format, ...) {
     va_list args;
     va_start(args, format);
     propane_vfail(r->err, PROPANE_ERR_INVALID, format, args);
@@ -36,169 +36,172 @@ static propane_status fail(reader *r, const char *format, ...) {
     return propane_fail_prefix(r->err, PROPANE_ERR_INVALID, "%s", r->module->source);
 }
 
-static propane_status no_memory(reader *r) { return propane_fail_memory(r->err, 0); }
+static propane_status program_wire_no_memory(reader *r) { return propane_fail_memory(r->err, 0); }
 
 /* A name of the file in a message: short and printable. */
 #define shown(name) text_quote((char[80]){0}, name, strlen(name))
 
 /* ---- types ------------------------------------------------------------------------------------------------------------------ */
 
-static mil_dtype dtype_of(int code) {
+static mil_dtype program_wire_dtype_of(int code) {
     for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
         if (code && mil_dtype_get((mil_dtype)i)->proto_code == code) return (mil_dtype)i;
     return MIL_DTYPE_NONE;
 }
 
-static propane_status read_dimension(reader *r, const Coreml__Dimension *d, int64_t *out) {
+static propane_status program_wire_read_dimension(reader *r, const Coreml__Dimension *d, int64_t *out) {
     *out = MIL_OPEN;
     if (d && d->kind_case == COREML__DIMENSION__KIND_CONSTANT) {
         if (d->constant->size > (uint64_t)MIL_MAX_ELEMENTS)
-            return fail(r, "a dimension of %llu is not possible", (unsigned long long)d->constant->size);
+            return program_wire_fail(r, "a dimension of %llu is not possible", (unsigned long long)d->constant->size);
         *out = (int64_t)d->constant->size;
     } else if (!d || d->kind_case != COREML__DIMENSION__KIND_UNKNOWN || d->unknown->variadic) {
-        return fail(r, "a type whose number of dimensions is not known cannot be read");
+        return program_wire_fail(r, "a type whose number of dimensions is not known cannot be read");
     }
     return PROPANE_OK;
 }
 
-static propane_status read_tensor_type(reader *r, const Coreml__TensorType *t, mil_type *out) {
-    out->dtype = dtype_of(t->data_type);
-    if (!out->dtype) return fail(r, "element type %d is not known", t->data_type);
+static propane_status program_wire_read_tensor_type(reader *r, const Coreml__TensorType *t, mil_type *out) {
+    out->dtype = program_wire_dtype_of(t->data_type);
+    if (!out->dtype) return program_wire_fail(r, "element type %d is not known", t->data_type);
     if (t->rank != (int64_t)t->n_dimensions || t->rank > MIL_MAX_RANK)
-        return fail(r, "a type of rank %lld with %zu dimensions; ranks up to %d are possible", (long long)t->rank,
-                    t->n_dimensions, MIL_MAX_RANK);
+        return program_wire_fail(r, "a type of rank %lld with %zu dimensions; ranks up to %d are possible",
+                                 (long long)t->rank, t->n_dimensions, MIL_MAX_RANK);
     for (size_t i = 0; i < t->n_dimensions; i++)
-        PROPANE_TRY(read_dimension(r, t->dimensions[i], &out->dim[out->rank++]));
+        PROPANE_TRY(program_wire_read_dimension(r, t->dimensions[i], &out->dim[out->rank++]));
     return PROPANE_OK;
 }
 
-static propane_status read_bare(reader *r, const Coreml__ValueType *t, mil_type *out) {
-    if (t && t->kind_case == COREML__VALUE_TYPE__KIND_TENSOR) return read_tensor_type(r, t->tensor, out);
-    return fail(r, "a type that is no tensor stands inside a state, list or dictionary");
+static propane_status program_wire_read_bare(reader *r, const Coreml__ValueType *t, mil_type *out) {
+    if (t && t->kind_case == COREML__VALUE_TYPE__KIND_TENSOR) return program_wire_read_tensor_type(r, t->tensor, out);
+    return program_wire_fail(r, "a type that is no tensor stands inside a state, list or dictionary");
 }
 
-static propane_status read_type(reader *r, const Coreml__ValueType *t, mil_type *out) {
+static propane_status program_wire_read_type(reader *r, const Coreml__ValueType *t, mil_type *out) {
     mil_type key = {0};
     char why[200];
     *out = (mil_type){0};
     switch (t ? t->kind_case : COREML__VALUE_TYPE__KIND__NOT_SET) {
-    case COREML__VALUE_TYPE__KIND_TENSOR: PROPANE_TRY(read_tensor_type(r, t->tensor, out)); break;
+    case COREML__VALUE_TYPE__KIND_TENSOR: PROPANE_TRY(program_wire_read_tensor_type(r, t->tensor, out)); break;
     case COREML__VALUE_TYPE__KIND_STATE:
         out->shell = MIL_STATE;
-        PROPANE_TRY(read_bare(r, t->state->wrapped, out));
+        PROPANE_TRY(program_wire_read_bare(r, t->state->wrapped, out));
         break;
     case COREML__VALUE_TYPE__KIND_LIST:
         out->shell = MIL_LIST;
-        PROPANE_TRY(read_bare(r, t->list->type, out));
-        PROPANE_TRY(read_dimension(r, t->list->length, &out->length));
+        PROPANE_TRY(program_wire_read_bare(r, t->list->type, out));
+        PROPANE_TRY(program_wire_read_dimension(r, t->list->length, &out->length));
         break;
     case COREML__VALUE_TYPE__KIND_DICTIONARY:
         out->shell = MIL_DICT;
-        PROPANE_TRY(read_bare(r, t->dictionary->key, &key));
-        PROPANE_TRY(read_bare(r, t->dictionary->value, out));
-        if (key.rank || out->rank) return fail(r, "only dictionaries of scalars can be read");
+        PROPANE_TRY(program_wire_read_bare(r, t->dictionary->key, &key));
+        PROPANE_TRY(program_wire_read_bare(r, t->dictionary->value, out));
+        if (key.rank || out->rank) return program_wire_fail(r, "only dictionaries of scalars can be read");
         out->key = key.dtype;
         break;
-    default: return fail(r, "a value has no type that can be read");
+    default: return program_wire_fail(r, "a value has no type that can be read");
     }
     if (mil_type_is_open(out) || mil_type_legal(out, why)) return PROPANE_OK;
-    return fail(r, "a type is not possible: %s", why);
+    return program_wire_fail(r, "a type is not possible: %s", why);
 }
 
 /* ---- constants -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status wrong_count(reader *r, int64_t have, int64_t want) {
-    return fail(r, "a constant has %lld elements; its type says %lld", (long long)have, (long long)want);
+static propane_status program_wire_wrong_count(reader *r, int64_t have, int64_t want) {
+    return program_wire_fail(r, "a constant has %lld elements; its type says %lld", (long long)have, (long long)want);
 }
 
-static propane_status fill_strings(reader *r, const Coreml__Strings *s, mil_const *c, void *data) {
+static propane_status program_wire_fill_strings(reader *r, const Coreml__Strings *s, mil_const *c, void *data) {
     const int64_t count = mil_type_count(&c->type);
     const char **out = data;
-    if ((int64_t)s->n_values != count) return wrong_count(r, (int64_t)s->n_values, count);
+    if ((int64_t)s->n_values != count) return program_wire_wrong_count(r, (int64_t)s->n_values, count);
     for (int64_t i = 0; i < count; i++) {
         out[i] = arena_string(r->module->arena, s->values[i]);
-        if (!out[i]) return no_memory(r);
+        if (!out[i]) return program_wire_no_memory(r);
     }
     return PROPANE_OK;
 }
 
 /* Packed as in a weight file; elements of less than a byte may also have a byte each. */
-static propane_status fill_bytes(reader *r, const ProtobufCBinaryData *b, mil_const *c, void *data) {
+static propane_status program_wire_fill_bytes(reader *r, const ProtobufCBinaryData *b, mil_const *c, void *data) {
     const int64_t count = mil_type_count(&c->type);
     if ((int64_t)b->len == c->bytes) {
         if (b->len) memcpy(data, b->data, b->len);
         return PROPANE_OK;
     }
     if (mil_dtype_get(c->type.dtype)->bits >= 8 || (int64_t)b->len != count)
-        return fail(r, "a constant has %zu bytes; its type needs %lld", b->len, (long long)c->bytes);
+        return program_wire_fail(r, "a constant has %zu bytes; its type needs %lld", b->len, (long long)c->bytes);
     for (int64_t i = 0; i < count; i++) mil_element_store_bits(data, c->type.dtype, i, b->data[i]);
     return PROPANE_OK;
 }
 
 #define FILL(list, store)                                                                                              \
     do {                                                                                                               \
-        if ((int64_t)(list)->n_values != count) return wrong_count(r, (int64_t)(list)->n_values, count);               \
+        if ((int64_t)(list)->n_values != count) return program_wire_wrong_count(r, (int64_t)(list)->n_values, count);  \
         for (int64_t i = 0; i < count; i++)                                                                            \
-            if (!(store)) return fail(r, "an element of a constant does not fit its type, %s", info->name);            \
+            if (!(store))                                                                                              \
+                return program_wire_fail(r, "an element of a constant does not fit its type, %s", info->name);         \
         return PROPANE_OK;                                                                                             \
     } while (0)
 
-static mil_whole whole(int64_t value) {
+static mil_whole program_wire_whole(int64_t value) {
     return (mil_whole){value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value};
 }
 
-static propane_status fill(reader *r, const Coreml__TensorValue *v, mil_const *c, void *data) {
+static propane_status program_wire_fill(reader *r, const Coreml__TensorValue *v, mil_const *c, void *data) {
     const mil_dtype_info *info = mil_dtype_get(c->type.dtype);
     const mil_dtype dtype = c->type.dtype;
     const int64_t count = mil_type_count(&c->type);
     const bool strings = v->kind_case == COREML__TENSOR_VALUE__KIND_STRINGS;
-    if (count && strings != (dtype == MIL_string)) return fail(r, "a constant of %s holds something else", info->name);
+    if (count && strings != (dtype == MIL_string))
+        return program_wire_fail(r, "a constant of %s holds something else", info->name);
     switch (v->kind_case) {
-    case COREML__TENSOR_VALUE__KIND_STRINGS: return fill_strings(r, v->strings, c, data);
-    case COREML__TENSOR_VALUE__KIND_BYTES: return fill_bytes(r, &v->bytes->values, c, data);
+    case COREML__TENSOR_VALUE__KIND_STRINGS: return program_wire_fill_strings(r, v->strings, c, data);
+    case COREML__TENSOR_VALUE__KIND_BYTES: return program_wire_fill_bytes(r, &v->bytes->values, c, data);
     case COREML__TENSOR_VALUE__KIND_FLOATS:
         FILL(v->floats, (mil_element_store_real(data, dtype, i, v->floats->values[i]), true));
     case COREML__TENSOR_VALUE__KIND_DOUBLES:
         FILL(v->doubles, (mil_element_store_real(data, dtype, i, v->doubles->values[i]), true));
     case COREML__TENSOR_VALUE__KIND_INTS:
-        FILL(v->ints, mil_element_store_whole(data, dtype, i, whole(v->ints->values[i])));
+        FILL(v->ints, mil_element_store_whole(data, dtype, i, program_wire_whole(v->ints->values[i])));
     case COREML__TENSOR_VALUE__KIND_LONGS:
-        FILL(v->longs, mil_element_store_whole(data, dtype, i, whole(v->longs->values[i])));
+        FILL(v->longs, mil_element_store_whole(data, dtype, i, program_wire_whole(v->longs->values[i])));
     case COREML__TENSOR_VALUE__KIND_BOOLS:
-        FILL(v->bools, mil_element_store_whole(data, dtype, i, whole(v->bools->values[i])));
-    default: return count ? wrong_count(r, 0, count) : PROPANE_OK;
+        FILL(v->bools, mil_element_store_whole(data, dtype, i, program_wire_whole(v->bools->values[i])));
+    default: return count ? program_wire_wrong_count(r, 0, count) : PROPANE_OK;
     }
 }
 
 /* The elements of a list, one behind the other; each is a tensor of the list's element type. */
-static propane_status fill_list(reader *r, const Coreml__ListValue *list, mil_const *c, uint8_t *data) {
+static propane_status program_wire_fill_list(reader *r, const Coreml__ListValue *list, mil_const *c, uint8_t *data) {
     mil_const one = {.type = mil_type_bare(&c->type)};
     one.bytes = mil_type_bytes(&one.type);
-    if ((int64_t)list->n_values != c->type.length) return wrong_count(r, (int64_t)list->n_values, c->type.length);
+    if ((int64_t)list->n_values != c->type.length)
+        return program_wire_wrong_count(r, (int64_t)list->n_values, c->type.length);
     for (size_t i = 0; i < list->n_values; i++) {
         const Coreml__Value *v = list->values[i];
         if (v->kind_case != COREML__VALUE__KIND_IMMEDIATE ||
             v->immediate->kind_case != COREML__IMMEDIATE_VALUE__KIND_TENSOR)
-            return fail(r, "an element of a list is no tensor");
-        PROPANE_TRY(fill(r, v->immediate->tensor, &one, data + (int64_t)i * one.bytes));
+            return program_wire_fail(r, "an element of a list is no tensor");
+        PROPANE_TRY(program_wire_fill(r, v->immediate->tensor, &one, data + (int64_t)i * one.bytes));
     }
     return PROPANE_OK;
 }
 
-static propane_status read_immediate(reader *r, const Coreml__ImmediateValue *v, mil_const *c) {
+static propane_status program_wire_read_immediate(reader *r, const Coreml__ImmediateValue *v, mil_const *c) {
     c->bytes = mil_type_bytes(&c->type);
     const bool list = c->type.shell == MIL_LIST;
     if (!v || v->kind_case != (list ? COREML__IMMEDIATE_VALUE__KIND_LIST : COREML__IMMEDIATE_VALUE__KIND_TENSOR))
-        return fail(r, "a constant's value does not have the form that its type says");
+        return program_wire_fail(r, "a constant's value does not have the form that its type says");
     /* What the elements take in the file bounds what they take here: a byte holds at most eight of them. */
     uint8_t *data = arena_alloc(r->module->arena, c->bytes ? (size_t)c->bytes : 1);
-    if (!data) return no_memory(r);
+    if (!data) return program_wire_no_memory(r);
     c->data = data;
-    return list ? fill_list(r, v->list, c, data) : fill(r, v->tensor, c, data);
+    return list ? program_wire_fill_list(r, v->list, c, data) : program_wire_fill(r, v->tensor, c, data);
 }
 
 /* Elements that the file gives: so that a type that promises more than the file holds takes no memory. */
-static int64_t elements_given(const Coreml__Value *v) {
+static int64_t program_wire_elements_given(const Coreml__Value *v) {
     if (v->kind_case != COREML__VALUE__KIND_IMMEDIATE) return 0;
     if (v->immediate->kind_case == COREML__IMMEDIATE_VALUE__KIND_LIST) return (int64_t)v->immediate->list->n_values;
     if (v->immediate->kind_case != COREML__IMMEDIATE_VALUE__KIND_TENSOR) return 0;
@@ -215,115 +218,122 @@ static int64_t elements_given(const Coreml__Value *v) {
     }
 }
 
-static propane_status read_value(reader *r, const Coreml__Value *v, const mil_const **out) {
+static propane_status program_wire_read_value(reader *r, const Coreml__Value *v, const mil_const **out) {
     mil_const *c = ARENA_NEW(r->module->arena, mil_const);
-    if (!c) return no_memory(r);
-    PROPANE_TRY(read_type(r, v->type, &c->type));
+    if (!c) return program_wire_no_memory(r);
+    PROPANE_TRY(program_wire_read_type(r, v->type, &c->type));
     if (mil_type_is_open(&c->type) || (c->type.shell != MIL_TENSOR && c->type.shell != MIL_LIST))
-        return fail(r, "a constant must be a tensor or a list whose dimensions are known");
+        return program_wire_fail(r, "a constant must be a tensor or a list whose dimensions are known");
     *out = c;
     if (v->kind_case == COREML__VALUE__KIND_BLOB) {
         c->blob_path = arena_string(r->module->arena, v->blob->path);
         c->blob_offset = v->blob->offset;
-        if (!c->blob_path) return no_memory(r);
+        if (!c->blob_path) return program_wire_no_memory(r);
         propane_status status = mil_blob_load(r->module, c, r->err);
         return status ? propane_fail_prefix(r->err, status, "%s", r->module->source) : PROPANE_OK;
     }
-    if (v->kind_case != COREML__VALUE__KIND_IMMEDIATE) return fail(r, "a constant has no value");
-    if (mil_type_count(&c->type) > elements_given(v))
-        return wrong_count(r, elements_given(v), mil_type_count(&c->type));
-    return read_immediate(r, v->immediate, c);
+    if (v->kind_case != COREML__VALUE__KIND_IMMEDIATE) return program_wire_fail(r, "a constant has no value");
+    if (mil_type_count(&c->type) > program_wire_elements_given(v))
+        return program_wire_wrong_count(r, program_wire_elements_given(v), mil_type_count(&c->type));
+    return program_wire_read_immediate(r, v->immediate, c);
 }
 
-static propane_status read_literal(reader *r, const Coreml__Value *v, mil_value **out) {
+static propane_status program_wire_read_literal(reader *r, const Coreml__Value *v, mil_value **out) {
     const mil_const *c = NULL;
-    PROPANE_TRY(read_value(r, v, &c));
+    PROPANE_TRY(program_wire_read_value(r, v, &c));
     *out = mil_make_value(r->function, NULL, &c->type);
-    if (!*out) return no_memory(r);
+    if (!*out) return program_wire_no_memory(r);
     (*out)->konst = c;
     return PROPANE_OK;
 }
 
 /* A single string, as the names of operations are given. */
-static propane_status read_text(reader *r, const Coreml__Value *v, const char **out) {
+static propane_status program_wire_read_text(reader *r, const Coreml__Value *v, const char **out) {
     const mil_const *c = NULL;
-    PROPANE_TRY(read_value(r, v, &c));
+    PROPANE_TRY(program_wire_read_value(r, v, &c));
     if (c->type.dtype != MIL_string || c->type.shell != MIL_TENSOR || mil_type_count(&c->type) != 1)
-        return fail(r, "a name is not given as a string");
+        return program_wire_fail(r, "a name is not given as a string");
     *out = mil_const_text(c, 0);
     return PROPANE_OK;
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------------------------- */
 
-static propane_status find_operand(reader *r, const Coreml__Operation *from, const Coreml__Binding *b,
-                                   mil_value **out) {
-    if (b->kind_case == COREML__BINDING__KIND_VALUE) return read_literal(r, b->value, out);
-    if (b->kind_case != COREML__BINDING__KIND_NAME) return fail(r, "%s: an argument is empty", shown(from->type));
+static propane_status program_wire_find_operand(reader *r, const Coreml__Operation *from, const Coreml__Binding *b,
+                                                mil_value **out) {
+    if (b->kind_case == COREML__BINDING__KIND_VALUE) return program_wire_read_literal(r, b->value, out);
+    if (b->kind_case != COREML__BINDING__KIND_NAME)
+        return program_wire_fail(r, "%s: an argument is empty", shown(from->type));
     if (!mil_make_seen(r->function, b->name, strlen(b->name), out))
-        return fail(r, "a block uses more than %d values from around it, or there is no memory", MIL_MAX_CAPTURED);
-    return *out ? PROPANE_OK : fail(r, "%s: '%s' is not defined here", shown(from->type), shown(b->name));
+        return program_wire_fail(r, "a block uses more than %d values from around it, or there is no memory",
+                                 MIL_MAX_CAPTURED);
+    return *out ? PROPANE_OK : program_wire_fail(r, "%s: '%s' is not defined here", shown(from->type), shown(b->name));
 }
 
-static propane_status find_param(reader *r, const mil_op *op, const char *key, int *out) {
+static propane_status program_wire_find_param(reader *r, const mil_op *op, const char *key, int *out) {
     *out = mil_op_param(op->info, key);
     if (*out >= 0 && op->info->params[*out].need == MIL_CAPTURED) *out = -1;
-    if (*out < 0) return fail(r, "%s has no argument '%s'", op->info->name, shown(key));
-    if (op->operands[*out].count) return fail(r, "%s: argument '%s' is given twice", op->info->name, shown(key));
+    if (*out < 0) return program_wire_fail(r, "%s has no argument '%s'", op->info->name, shown(key));
+    if (op->operands[*out].count)
+        return program_wire_fail(r, "%s: argument '%s' is given twice", op->info->name, shown(key));
     return PROPANE_OK;
 }
 
-static propane_status read_argument(reader *r, const Coreml__Operation *from, mil_op *op,
-                                    const Coreml__ArgumentPair *pair) {
+static propane_status program_wire_read_argument(reader *r, const Coreml__Operation *from, mil_op *op,
+                                                 const Coreml__ArgumentPair *pair) {
     int param = -1;
     const size_t count = pair->value ? pair->value->n_bindings : 0;
     if (!count) return PROPANE_OK;
-    PROPANE_TRY(find_param(r, op, pair->key, &param));
+    PROPANE_TRY(program_wire_find_param(r, op, pair->key, &param));
     if (count > 1 && op->info->params[param].need != MIL_VARIADIC)
-        return fail(r, "%s: argument '%s' takes one value, not %zu", op->info->name, shown(pair->key), count);
+        return program_wire_fail(r, "%s: argument '%s' takes one value, not %zu", op->info->name, shown(pair->key),
+                                 count);
     mil_value **values = mem_array(count, sizeof *values);
-    propane_status status = values ? PROPANE_OK : no_memory(r);
-    for (size_t i = 0; i < count && !status; i++) status = find_operand(r, from, pair->value->bindings[i], &values[i]);
-    if (!status && !mil_make_operand(op, param, values, (int)count)) status = no_memory(r);
+    propane_status status = values ? PROPANE_OK : program_wire_no_memory(r);
+    for (size_t i = 0; i < count && !status; i++)
+        status = program_wire_find_operand(r, from, pair->value->bindings[i], &values[i]);
+    if (!status && !mil_make_operand(op, param, values, (int)count)) status = program_wire_no_memory(r);
     mem_free(values);
     return status;
 }
 
 /* Attributes are the operation's name, or arguments that are literals. */
-static propane_status read_attribute(reader *r, mil_op *op, const Coreml__ValuePair *pair) {
+static propane_status program_wire_read_attribute(reader *r, mil_op *op, const Coreml__ValuePair *pair) {
     int param = -1;
     mil_value *v = NULL;
-    if (!pair->value) return fail(r, "%s: attribute '%s' has no value", op->info->name, shown(pair->key));
+    if (!pair->value) return program_wire_fail(r, "%s: attribute '%s' has no value", op->info->name, shown(pair->key));
     if (strcmp(pair->key, "name") == 0 && mil_op_param(op->info, "name") < 0)
-        return read_text(r, pair->value, &op->label);
-    PROPANE_TRY(find_param(r, op, pair->key, &param));
-    PROPANE_TRY(read_literal(r, pair->value, &v));
-    return mil_make_operand(op, param, &v, 1) ? PROPANE_OK : no_memory(r);
+        return program_wire_read_text(r, pair->value, &op->label);
+    PROPANE_TRY(program_wire_find_param(r, op, pair->key, &param));
+    PROPANE_TRY(program_wire_read_literal(r, pair->value, &v));
+    return mil_make_operand(op, param, &v, 1) ? PROPANE_OK : program_wire_no_memory(r);
 }
 
-static propane_status define(reader *r, const Coreml__NamedType *from, mil_value **out) {
+static propane_status program_wire_define(reader *r, const Coreml__NamedType *from, mil_value **out) {
     mil_type type;
-    PROPANE_TRY(read_type(r, from->type, &type));
+    PROPANE_TRY(program_wire_read_type(r, from->type, &type));
     if (!mil_name_legal(from->name, strlen(from->name)))
-        return fail(r, "'%s' is no legal name; letters, digits, _ . and @ are possible", shown(from->name));
+        return program_wire_fail(r, "'%s' is no legal name; letters, digits, _ . and @ are possible",
+                                 shown(from->name));
     for (const mil_function *f = r->function; f; f = f->owner ? f->owner->function : NULL)
         if (mil_scope_find(f, from->name, strlen(from->name)))
-            return fail(r, "'%s' is defined a second time", shown(from->name));
+            return program_wire_fail(r, "'%s' is defined a second time", shown(from->name));
     const char *name = arena_string(r->module->arena, from->name);
     *out = name ? mil_make_value(r->function, name, &type) : NULL;
-    return *out ? PROPANE_OK : no_memory(r);
+    return *out ? PROPANE_OK : program_wire_no_memory(r);
 }
 
 /* Results get the types of the rule where the file leaves them open. */
-static propane_status read_results(reader *r, const Coreml__Operation *from, mil_op *op) {
+static propane_status program_wire_read_results(reader *r, const Coreml__Operation *from, mil_op *op) {
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
     bool open = false;
-    if (from->n_outputs > MIL_MAX_RESULTS) return fail(r, "%s has %zu results", op->info->name, from->n_outputs);
-    if (!mil_make_results(op, (int)from->n_outputs)) return no_memory(r);
+    if (from->n_outputs > MIL_MAX_RESULTS)
+        return program_wire_fail(r, "%s has %zu results", op->info->name, from->n_outputs);
+    if (!mil_make_results(op, (int)from->n_outputs)) return program_wire_no_memory(r);
     op->result_count = 0;
     for (size_t i = 0; i < from->n_outputs; i++) {
-        PROPANE_TRY(define(r, from->outputs[i], &op->results[i]));
+        PROPANE_TRY(program_wire_define(r, from->outputs[i], &op->results[i]));
         op->results[i]->def = op;
         op->results[i]->index = (int)i;
         op->result_count = (int)i + 1;
@@ -339,54 +349,57 @@ static propane_status read_results(reader *r, const Coreml__Operation *from, mil
     return PROPANE_OK;
 }
 
-static propane_status read_body(reader *r, const Coreml__Block *from);
+static propane_status program_wire_read_body(reader *r, const Coreml__Block *from);
 
 /* A block's inputs have the types of the loop variables, where the file leaves them open. */
-static propane_status read_block(reader *r, mil_op *op, const Coreml__Block *from) {
+static propane_status program_wire_read_block(reader *r, mil_op *op, const Coreml__Block *from) {
     char name[100];
     mil_function *around = r->function;
     const mil_operand *given = &op->operands[0];
     snprintf(name, sizeof name, "%.80s_block%d", op->info->name, op->block_count);
-    if (++r->depth > MIL_MAX_DEPTH) return fail(r, "more than %d blocks in blocks", MIL_MAX_DEPTH);
+    if (++r->depth > MIL_MAX_DEPTH) return program_wire_fail(r, "more than %d blocks in blocks", MIL_MAX_DEPTH);
     mil_function *block = mil_make_block(op, name);
-    if (!block) return no_memory(r);
+    if (!block) return program_wire_no_memory(r);
     r->function = block;
     for (size_t i = 0; i < from->n_inputs; i++) {
         mil_value *v = NULL;
-        PROPANE_TRY(define(r, from->inputs[i], &v));
+        PROPANE_TRY(program_wire_define(r, from->inputs[i], &v));
         if (op->info->params[0].need == MIL_VARIADIC && i < (size_t)given->count)
             mil_type_settle(&v->type, &given->values[i]->type);
-        if (!mil_make_param(block, v)) return no_memory(r);
+        if (!mil_make_param(block, v)) return program_wire_no_memory(r);
     }
-    PROPANE_TRY(read_body(r, from));
+    PROPANE_TRY(program_wire_read_body(r, from));
     r->function = around;
     r->depth--;
     return PROPANE_OK;
 }
 
-static propane_status read_operation(reader *r, const Coreml__Operation *from) {
+static propane_status program_wire_read_operation(reader *r, const Coreml__Operation *from) {
     const mil_op_info *info = mil_op_find(from->type, strlen(from->type));
-    if (!info) return fail(r, "unknown operation '%s'", shown(from->type));
+    if (!info) return program_wire_fail(r, "unknown operation '%s'", shown(from->type));
     mil_op *op = mil_make_op(r->function, info);
-    if (!op) return no_memory(r);
-    for (size_t i = 0; i < from->n_inputs; i++) PROPANE_TRY(read_argument(r, from, op, from->inputs[i]));
-    for (size_t i = 0; i < from->n_attributes; i++) PROPANE_TRY(read_attribute(r, op, from->attributes[i]));
+    if (!op) return program_wire_no_memory(r);
+    for (size_t i = 0; i < from->n_inputs; i++) PROPANE_TRY(program_wire_read_argument(r, from, op, from->inputs[i]));
+    for (size_t i = 0; i < from->n_attributes; i++)
+        PROPANE_TRY(program_wire_read_attribute(r, op, from->attributes[i]));
     if ((size_t)mil_op_blocks(info) != from->n_blocks)
-        return fail(r, "%s has %zu blocks; it must have %d", info->name, from->n_blocks, mil_op_blocks(info));
-    for (size_t i = 0; i < from->n_blocks; i++) PROPANE_TRY(read_block(r, op, from->blocks[i]));
-    if (from->n_blocks && !mil_make_settle(op)) return no_memory(r);
-    PROPANE_TRY(read_results(r, from, op));
+        return program_wire_fail(r, "%s has %zu blocks; it must have %d", info->name, from->n_blocks,
+                                 mil_op_blocks(info));
+    for (size_t i = 0; i < from->n_blocks; i++) PROPANE_TRY(program_wire_read_block(r, op, from->blocks[i]));
+    if (from->n_blocks && !mil_make_settle(op)) return program_wire_no_memory(r);
+    PROPANE_TRY(program_wire_read_results(r, from, op));
     mil_make_insert(op, NULL);
     return mil_verify_op(op, r->err);
 }
 
-static propane_status read_body(reader *r, const Coreml__Block *from) {
-    for (size_t i = 0; i < from->n_operations; i++) PROPANE_TRY(read_operation(r, from->operations[i]));
+static propane_status program_wire_read_body(reader *r, const Coreml__Block *from) {
+    for (size_t i = 0; i < from->n_operations; i++) PROPANE_TRY(program_wire_read_operation(r, from->operations[i]));
     for (size_t i = 0; i < from->n_outputs; i++) {
         mil_value *v = NULL;
-        if (!mil_make_seen(r->function, from->outputs[i], strlen(from->outputs[i]), &v)) return no_memory(r);
-        if (!v) return fail(r, "result '%s' is not defined", shown(from->outputs[i]));
-        if (!mil_make_result(r->function, v)) return no_memory(r);
+        if (!mil_make_seen(r->function, from->outputs[i], strlen(from->outputs[i]), &v))
+            return program_wire_no_memory(r);
+        if (!v) return program_wire_fail(r, "result '%s' is not defined", shown(from->outputs[i]));
+        if (!mil_make_result(r->function, v)) return program_wire_no_memory(r);
     }
     return PROPANE_OK;
 }
@@ -399,7 +412,7 @@ typedef struct unknown {
     bool more;
 } unknown;
 
-static void note_unknown(unknown *u, const char *name) {
+static void program_wire_note_unknown(unknown *u, const char *name) {
     if (mil_op_find(name, strlen(name))) return;
     for (int i = 0; i < u->kinds; i++)
         if (strcmp(u->names[i], name) == 0) {
@@ -412,25 +425,25 @@ static void note_unknown(unknown *u, const char *name) {
     u->counts[u->kinds++] = 1;
 }
 
-static void find_unknown(unknown *u, const Coreml__Block *block) {
+static void program_wire_find_unknown(unknown *u, const Coreml__Block *block) {
     for (size_t i = 0; i < block->n_operations; i++) {
         const Coreml__Operation *op = block->operations[i];
-        note_unknown(u, op->type);
-        for (size_t k = 0; k < op->n_blocks; k++) find_unknown(u, op->blocks[k]);
+        program_wire_note_unknown(u, op->type);
+        for (size_t k = 0; k < op->n_blocks; k++) program_wire_find_unknown(u, op->blocks[k]);
     }
 }
 
-static propane_status refuse_unknown(reader *r, const Coreml__Block *block) {
+static propane_status program_wire_refuse_unknown(reader *r, const Coreml__Block *block) {
     unknown u = {0};
     char list[700] = "";
     size_t used = 0;
-    find_unknown(&u, block);
+    program_wire_find_unknown(&u, block);
     if (!u.kinds) return PROPANE_OK;
     for (int i = 0; i < u.kinds && used < sizeof list - 100; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%.50s (%d)", i ? ", " : "", shown(u.names[i]),
                                  u.counts[i]);
-    (void)fail(r, "operations that Propane does not know: %s%s; `propane ops` lists those it does", list,
-               u.more ? ", ..." : "");
+    (void)program_wire_fail(r, "operations that Propane does not know: %s%s; `propane ops` lists those it does", list,
+                            u.more ? ", ..." : "");
     if (r->err) r->err->status = PROPANE_ERR_UNSUPPORTED;
     return PROPANE_ERR_UNSUPPORTED;
 }
@@ -438,47 +451,49 @@ static propane_status refuse_unknown(reader *r, const Coreml__Block *block) {
 /* ---- functions -------------------------------------------------------------------------------------------------------------- */
 
 /* "CoreML7" is ios17. */
-static mil_opset opset_of(const char *name) {
+static mil_opset program_wire_opset_of(const char *name) {
     if (strncmp(name, "CoreML", 6) != 0 || name[6] < '5' || name[6] > '8' || name[7]) return MIL_OPSET_NONE;
     return (mil_opset)(MIL_IOS15 + name[6] - '5');
 }
 
-static propane_status read_params(reader *r, const Coreml__Function *from, const mil_interface *seen) {
+static propane_status program_wire_read_params(reader *r, const Coreml__Function *from, const mil_interface *seen) {
     for (size_t i = 0; i < from->n_inputs; i++) {
         mil_value *v = NULL;
         const mil_feature *feature = NULL;
-        PROPANE_TRY(define(r, from->inputs[i], &v));
+        PROPANE_TRY(program_wire_define(r, from->inputs[i], &v));
         if (seen) feature = mil_feature_find(seen->inputs, seen->input_count, v->name);
         if (seen && !feature) feature = mil_feature_find(seen->states, seen->state_count, v->name);
         PROPANE_TRY(mil_open_settle(r->options, r->module->source, v->name, feature, NULL, &v->type, r->err));
-        if (!mil_make_param(r->function, v)) return no_memory(r);
+        if (!mil_make_param(r->function, v)) return program_wire_no_memory(r);
     }
     return PROPANE_OK;
 }
 
-static propane_status read_function(reader *r, const char *name, const Coreml__Function *from) {
+static propane_status program_wire_read_function(reader *r, const char *name, const Coreml__Function *from) {
     const Coreml__Block *block = NULL;
-    mil_opset opset = opset_of(from->opset);
+    mil_opset opset = program_wire_opset_of(from->opset);
     r->function = NULL;
-    if (!mil_name_legal(name, strlen(name))) return fail(r, "'%s' is no legal name of a function", shown(name));
+    if (!mil_name_legal(name, strlen(name)))
+        return program_wire_fail(r, "'%s' is no legal name of a function", shown(name));
     for (const mil_function *f = r->module->functions; f; f = f->next)
-        if (strcmp(f->name, name) == 0) return fail(r, "function '%s' is defined a second time", shown(name));
+        if (strcmp(f->name, name) == 0)
+            return program_wire_fail(r, "function '%s' is defined a second time", shown(name));
     if (!opset)
-        return fail(r, "function '%s' is of opset \"%s\"; CoreML5 to CoreML8 are known", shown(name),
-                    shown(from->opset));
+        return program_wire_fail(r, "function '%s' is of opset \"%s\"; CoreML5 to CoreML8 are known", shown(name),
+                                 shown(from->opset));
     for (size_t i = 0; i < from->n_blocks; i++)
         if (strcmp(from->blocks[i]->key, from->opset) == 0) block = from->blocks[i]->value;
-    if (!block) return fail(r, "function '%s' has no body for its opset", shown(name));
+    if (!block) return program_wire_fail(r, "function '%s' has no body for its opset", shown(name));
     r->function = mil_make_function(r->module, name, opset);
-    if (!r->function) return no_memory(r);
-    PROPANE_TRY(refuse_unknown(r, block));
-    PROPANE_TRY(read_params(r, from, mil_interface_of(r->module, name)));
-    PROPANE_TRY(read_body(r, block));
+    if (!r->function) return program_wire_no_memory(r);
+    PROPANE_TRY(program_wire_refuse_unknown(r, block));
+    PROPANE_TRY(program_wire_read_params(r, from, mil_interface_of(r->module, name)));
+    PROPANE_TRY(program_wire_read_body(r, block));
     return mil_verify_function(r->function, r->err);
 }
 
 /* buildInfo, where it is what it is in text: a dictionary of strings. */
-static propane_status read_build_info(reader *r, const Coreml__Program *program) {
+static propane_status program_wire_read_build_info(reader *r, const Coreml__Program *program) {
     mil_module *m = r->module;
     const Coreml__DictionaryValue *d = NULL;
     m->build_info_count = 0;
@@ -491,12 +506,12 @@ static propane_status read_build_info(reader *r, const Coreml__Program *program)
     }
     if (!d) return PROPANE_OK;
     m->build_info = ARENA_ARRAY(m->arena, d->n_values + 1, mil_pair);
-    if (!m->build_info) return no_memory(r);
+    if (!m->build_info) return program_wire_no_memory(r);
     for (size_t i = 0; i < d->n_values; i++) {
         mil_pair *pair = &m->build_info[i];
-        if (!d->values[i]->key || !d->values[i]->value) return fail(r, "buildInfo has an empty pair");
-        PROPANE_TRY(read_text(r, d->values[i]->key, &pair->key));
-        PROPANE_TRY(read_text(r, d->values[i]->value, &pair->value));
+        if (!d->values[i]->key || !d->values[i]->value) return program_wire_fail(r, "buildInfo has an empty pair");
+        PROPANE_TRY(program_wire_read_text(r, d->values[i]->key, &pair->key));
+        PROPANE_TRY(program_wire_read_text(r, d->values[i]->value, &pair->value));
         m->build_info_count++;
     }
     return PROPANE_OK;
@@ -506,14 +521,15 @@ propane_status package_program_read(mil_module *m, const Coreml__Program *progra
                                     propane_error *err) {
     reader r = {.module = m, .options = options, .err = err};
     if (program->version != 1)
-        return fail(&r, "the program is of version %lld; 1 is known", (long long)program->version);
+        return program_wire_fail(&r, "the program is of version %lld; 1 is known", (long long)program->version);
     if (!program->n_functions || program->n_functions > MAX_FUNCTIONS)
-        return fail(&r, "the program has %zu functions; 1 to %d are possible", program->n_functions, MAX_FUNCTIONS);
-    PROPANE_TRY(read_build_info(&r, program));
+        return program_wire_fail(&r, "the program has %zu functions; 1 to %d are possible", program->n_functions,
+                                 MAX_FUNCTIONS);
+    PROPANE_TRY(program_wire_read_build_info(&r, program));
     for (size_t i = 0; i < program->n_functions; i++) {
         const Coreml__FunctionPair *pair = program->functions[i];
-        if (!pair->value) return fail(&r, "function '%s' is empty", shown(pair->key));
-        PROPANE_TRY(read_function(&r, pair->key, pair->value));
+        if (!pair->value) return program_wire_fail(&r, "function '%s' is empty", shown(pair->key));
+        PROPANE_TRY(program_wire_read_function(&r, pair->key, pair->value));
     }
     if (m->default_function && !mil_module_function(m, NULL, err)) return err ? err->status : PROPANE_ERR_NOT_FOUND;
     return mil_open_check(m, options, err);

@@ -19,8 +19,8 @@ enum { LEAST_VERSION = 6, LAST_VERSION = 9, MAX_MANIFEST = 1 << 24 };
 
 /* ---- features -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status array_shape(const char *name, size_t count, const int64_t *dims, const char *source,
-                                  mil_type *out, propane_error *err) {
+static propane_status package_read_array_shape(const char *name, size_t count, const int64_t *dims, const char *source,
+                                               mil_type *out, propane_error *err) {
     char quoted[80];
     *out = (mil_type){0};
     if (count > MIL_MAX_RANK)
@@ -30,7 +30,7 @@ static propane_status array_shape(const char *name, size_t count, const int64_t 
     return PROPANE_OK;
 }
 
-static mil_dtype array_dtype(int code) {
+static mil_dtype package_read_array_dtype(int code) {
     return code == 65552    ? MIL_fp16
            : code == 65568  ? MIL_fp32
            : code == 65600  ? MIL_fp64
@@ -39,17 +39,18 @@ static mil_dtype array_dtype(int code) {
                             : MIL_DTYPE_NONE;
 }
 
-static propane_status read_array(arena *a, const Coreml__ArrayType *from, const char *source, mil_feature *f,
-                                 propane_error *err) {
+static propane_status package_read_array(arena *a, const Coreml__ArrayType *from, const char *source, mil_feature *f,
+                                         propane_error *err) {
     if (!from) return PROPANE_OK;
-    f->dtype = array_dtype(from->data_type);
-    PROPANE_TRY(array_shape(f->name, from->n_shape, from->shape, source, &f->shape, err));
+    f->dtype = package_read_array_dtype(from->data_type);
+    PROPANE_TRY(package_read_array_shape(f->name, from->n_shape, from->shape, source, &f->shape, err));
     if (from->shapes) {
         f->shapes = ARENA_ARRAY(a, from->shapes->n_shapes + 1, mil_type);
         if (!f->shapes) return propane_fail_memory(err, 0);
         for (size_t i = 0; i < from->shapes->n_shapes; i++) {
             const Coreml__ArrayShape *s = from->shapes->shapes[i];
-            PROPANE_TRY(array_shape(f->name, s->n_shape, s->shape, source, &f->shapes[f->shape_count++], err));
+            PROPANE_TRY(
+                package_read_array_shape(f->name, s->n_shape, s->shape, source, &f->shapes[f->shape_count++], err));
         }
     }
     if (from->range && from->range->n_sizes <= MIL_MAX_RANK) {
@@ -64,7 +65,7 @@ static propane_status read_array(arena *a, const Coreml__ArrayType *from, const 
     return PROPANE_OK;
 }
 
-static propane_status read_image(arena *a, const Coreml__ImageType *from, mil_feature *f, propane_error *err) {
+static propane_status package_read_image(arena *a, const Coreml__ImageType *from, mil_feature *f, propane_error *err) {
     if (!from) return PROPANE_OK;
     f->colour = from->colour;
     f->dtype = from->colour == MIL_GRAY_FP16 ? MIL_fp16 : MIL_uint8;
@@ -87,8 +88,8 @@ static propane_status read_image(arena *a, const Coreml__ImageType *from, mil_fe
     return PROPANE_OK;
 }
 
-static propane_status read_feature(arena *a, const Coreml__Feature *from, const char *source, mil_feature *f,
-                                   propane_error *err) {
+static propane_status package_read_feature(arena *a, const Coreml__Feature *from, const char *source, mil_feature *f,
+                                           propane_error *err) {
     const Coreml__FeatureType *type = from->type;
     f->name = arena_string(a, from->name);
     f->text = arena_string(a, from->short_description);
@@ -104,45 +105,48 @@ static propane_status read_feature(arena *a, const Coreml__Feature *from, const 
         f->kind = type->dictionary->key_case == COREML__DICTIONARY_FEATURE__KEY_INT64_KEY ? MIL_FEATURE_DICT_INT64
                                                                                           : MIL_FEATURE_DICT_STRING;
         break;
-    case COREML__FEATURE_TYPE__KIND_IMAGE: f->kind = MIL_FEATURE_IMAGE; return read_image(a, type->image, f, err);
+    case COREML__FEATURE_TYPE__KIND_IMAGE:
+        f->kind = MIL_FEATURE_IMAGE;
+        return package_read_image(a, type->image, f, err);
     case COREML__FEATURE_TYPE__KIND_ARRAY:
         f->kind = MIL_FEATURE_ARRAY;
-        return read_array(a, type->array, source, f, err);
+        return package_read_array(a, type->array, source, f, err);
     case COREML__FEATURE_TYPE__KIND_STATE:
         f->kind = MIL_FEATURE_STATE;
-        return read_array(a, type->state->array, source, f, err);
+        return package_read_array(a, type->state->array, source, f, err);
     default: break;
     }
     return PROPANE_OK;
 }
 
-static propane_status read_features(arena *a, size_t count, Coreml__Feature *const *from, const char *source,
-                                    mil_feature **out, int *out_count, propane_error *err) {
+static propane_status package_read_features(arena *a, size_t count, Coreml__Feature *const *from, const char *source,
+                                            mil_feature **out, int *out_count, propane_error *err) {
     *out = ARENA_ARRAY(a, count + 1, mil_feature);
     if (!*out) return propane_fail_memory(err, count * sizeof **out);
-    for (size_t i = 0; i < count; i++) PROPANE_TRY(read_feature(a, from[i], source, &(*out)[i], err));
+    for (size_t i = 0; i < count; i++) PROPANE_TRY(package_read_feature(a, from[i], source, &(*out)[i], err));
     *out_count = (int)count;
     return PROPANE_OK;
 }
 
-static propane_status read_interface(arena *a, const Coreml__FunctionDescription *from, const char *source,
-                                     mil_interface *out, propane_error *err) {
+static propane_status package_read_interface(arena *a, const Coreml__FunctionDescription *from, const char *source,
+                                             mil_interface *out, propane_error *err) {
     out->function = arena_string(a, from->name);
     out->predicted = arena_string(a, from->predicted_feature);
     out->probabilities = arena_string(a, from->predicted_probabilities);
     if (!out->function || !out->predicted || !out->probabilities) return propane_fail_memory(err, 0);
-    PROPANE_TRY(read_features(a, from->n_input, from->input, source, &out->inputs, &out->input_count, err));
-    PROPANE_TRY(read_features(a, from->n_output, from->output, source, &out->outputs, &out->output_count, err));
-    return read_features(a, from->n_state, from->state, source, &out->states, &out->state_count, err);
+    PROPANE_TRY(package_read_features(a, from->n_input, from->input, source, &out->inputs, &out->input_count, err));
+    PROPANE_TRY(package_read_features(a, from->n_output, from->output, source, &out->outputs, &out->output_count, err));
+    return package_read_features(a, from->n_state, from->state, source, &out->states, &out->state_count, err);
 }
 
 /* Files of one function have its features at the top; those of several have a description of each. */
-static propane_status read_interfaces(mil_module *m, const Coreml__ModelDescription *d, propane_error *err) {
+static propane_status package_read_interfaces(mil_module *m, const Coreml__ModelDescription *d, propane_error *err) {
     struct mil_package *p = m->package;
     p->interfaces = ARENA_ARRAY(m->arena, d->n_functions + 1, mil_interface);
     if (!p->interfaces) return propane_fail_memory(err, 0);
     for (size_t i = 0; i < d->n_functions; i++)
-        PROPANE_TRY(read_interface(m->arena, d->functions[i], m->source, &p->interfaces[p->interface_count++], err));
+        PROPANE_TRY(
+            package_read_interface(m->arena, d->functions[i], m->source, &p->interfaces[p->interface_count++], err));
     if (d->n_functions) {
         if (d->default_function[0]) m->default_function = arena_string(m->arena, d->default_function);
         return !d->default_function[0] || m->default_function ? PROPANE_OK : propane_fail_memory(err, 0);
@@ -155,10 +159,10 @@ static propane_status read_interfaces(mil_module *m, const Coreml__ModelDescript
     only.n_state = d->n_state, only.state = d->state;
     only.predicted_feature = d->predicted_feature;
     only.predicted_probabilities = d->predicted_probabilities;
-    return read_interface(m->arena, &only, m->source, &p->interfaces[p->interface_count++], err);
+    return package_read_interface(m->arena, &only, m->source, &p->interfaces[p->interface_count++], err);
 }
 
-static propane_status read_metadata(mil_module *m, const Coreml__Metadata *from, propane_error *err) {
+static propane_status package_read_metadata(mil_module *m, const Coreml__Metadata *from, propane_error *err) {
     struct mil_package *p = m->package;
     arena *a = m->arena;
     p->text = p->version = p->author = p->license = "";
@@ -192,8 +196,8 @@ const mil_feature *mil_feature_find(const mil_feature *features, int count, cons
 
 /* ---- the model file --------------------------------------------------------------------------------------------------------- */
 
-static propane_status read_model(mil_module *m, const Coreml__Model *model, const mil_read_options *options,
-                                 propane_error *err) {
+static propane_status package_read_model(mil_module *m, const Coreml__Model *model, const mil_read_options *options,
+                                         propane_error *err) {
     static const Coreml__ModelDescription none = COREML__MODEL_DESCRIPTION__INIT;
     m->package = ARENA_NEW(m->arena, struct mil_package);
     if (!m->package) return propane_fail_memory(err, 0);
@@ -204,21 +208,22 @@ static propane_status read_model(mil_module *m, const Coreml__Model *model, cons
                             "read: convert with minimum_deployment_target between iOS15 and iOS18",
                             m->source, model->specification_version, LEAST_VERSION, LAST_VERSION);
     const Coreml__ModelDescription *d = model->description ? model->description : &none;
-    PROPANE_TRY(read_metadata(m, d->metadata, err));
-    PROPANE_TRY(read_interfaces(m, d, err));
+    PROPANE_TRY(package_read_metadata(m, d->metadata, err));
+    PROPANE_TRY(package_read_interfaces(m, d, err));
     return package_program_read(m, model->program, options, err);
 }
 
 /* `file` is the model file's name; `source` what the model is called: the package. */
-static propane_status parse(const void *data, size_t bytes, const char *file, const char *source, const char *weights,
-                            const mil_read_options *options, mil_module **out, propane_error *err) {
+static propane_status package_read_parse(const void *data, size_t bytes, const char *file, const char *source,
+                                         const char *weights, const mil_read_options *options, mil_module **out,
+                                         propane_error *err) {
     Coreml__Model *model = NULL;
     *out = NULL;
     PROPANE_TRY(package_wire_unpack(data, bytes, file, &model, err));
     mil_module *m = mil_module_create(source);
     propane_status status = m ? PROPANE_OK : propane_fail_memory(err, sizeof *m);
     if (!status && weights && !(m->model_dir = arena_string(m->arena, weights))) status = propane_fail_memory(err, 0);
-    if (!status) status = read_model(m, model, options, err);
+    if (!status) status = package_read_model(m, model, options, err);
     package_wire_free(model);
     if (status) {
         mil_module_free(m);
@@ -230,7 +235,7 @@ static propane_status parse(const void *data, size_t bytes, const char *file, co
 
 propane_status mil_package_parse(const void *data, size_t bytes, const char *source, const char *weights,
                                  const mil_read_options *options, mil_module **out, propane_error *err) {
-    return parse(data, bytes, source, source, weights, options, out, err);
+    return package_read_parse(data, bytes, source, source, weights, options, out, err);
 }
 
 /* Text has no byte 0 to 8 at its beginning; a model file begins with field 1, a number: the specification version. */
@@ -239,8 +244,8 @@ bool mil_package_looks_like(const void *data, size_t bytes) {
     return bytes >= 2 && (p[0] == 0x08 || (p[0] == 0x12 && bytes > 8 && memchr(p, 0, bytes < 512 ? bytes : 512)));
 }
 
-static propane_status read_model_file(const char *path, const char *source, const mil_read_options *options,
-                                      mil_module **out, propane_error *err) {
+static propane_status package_read_model_file(const char *path, const char *source, const mil_read_options *options,
+                                              mil_module **out, propane_error *err) {
     file_map map;
     char *folder = mem_copy_string(path);
     if (!folder) return propane_fail_memory(err, strlen(path));
@@ -248,7 +253,7 @@ static propane_status read_model_file(const char *path, const char *source, cons
     if (slash) slash[slash == folder] = 0;
     propane_status status = file_map_open(path, &map, err);
     if (!status) {
-        status = parse(map.data, map.bytes, path, source, slash ? folder : ".", options, out, err);
+        status = package_read_parse(map.data, map.bytes, path, source, slash ? folder : ".", options, out, err);
         file_map_close(&map);
     }
     mem_free(folder);
@@ -257,7 +262,7 @@ static propane_status read_model_file(const char *path, const char *source, cons
 
 /* ---- packages --------------------------------------------------------------------------------------------------------------- */
 
-static bool leaves_package(const char *path) {
+static bool package_read_leaves_package(const char *path) {
     if (path[0] == '/' || !path[0]) return true;
     for (const char *p = path; *p;) {
         size_t part = strcspn(p, "/");
@@ -269,7 +274,8 @@ static bool leaves_package(const char *path) {
 }
 
 /* The path of the root model below Data/. */
-static propane_status root_model(const json_t *manifest, const char *source, const char **out, propane_error *err) {
+static propane_status package_read_root_model(const json_t *manifest, const char *source, const char **out,
+                                              propane_error *err) {
     const char *root = NULL, *version = NULL;
     if (!json_is_object(manifest)) return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a JSON object", source);
     PROPANE_TRY(json_get_text(manifest, source, "fileFormatVersion", true, &version, err));
@@ -283,29 +289,29 @@ static propane_status root_model(const json_t *manifest, const char *source, con
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: itemInfoEntries has no entry for the root model \"%.60s\"",
                             source, root);
     PROPANE_TRY(json_get_text(entry, source, "path", true, out, err));
-    if (leaves_package(*out))
+    if (package_read_leaves_package(*out))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the root model's path \"%.100s\" leaves the package", source,
                             *out);
     return PROPANE_OK;
 }
 
-static propane_status read_package(const char *path, const char *manifest, const mil_read_options *options,
-                                   mil_module **out, propane_error *err) {
+static propane_status package_read_package(const char *path, const char *manifest, const mil_read_options *options,
+                                           mil_module **out, propane_error *err) {
     json_t *json = NULL;
     const char *inner = NULL;
     text full = {0};
     propane_status status = json_read(manifest, MAX_MANIFEST, &json, err);
-    if (!status) status = root_model(json, manifest, &inner, err);
+    if (!status) status = package_read_root_model(json, manifest, &inner, err);
     if (!status) text_printf(&full, "%s/Data/%s", path, inner);
     if (!status && full.failed) status = propane_fail_memory(err, 0);
-    if (!status) status = read_model_file(full.data, path, options, out, err);
+    if (!status) status = package_read_model_file(full.data, path, options, out, err);
     text_deinit(&full);
     json_decref(json);
     return status;
 }
 
-static propane_status read_folder(const char *path, const mil_read_options *options, mil_module **out,
-                                  propane_error *err) {
+static propane_status package_read_folder(const char *path, const mil_read_options *options, mil_module **out,
+                                          propane_error *err) {
     text manifest = {0}, program = {0};
     text_printf(&manifest, "%s/Manifest.json", path);
     text_printf(&program, "%s/model.mil", path);
@@ -313,7 +319,7 @@ static propane_status read_folder(const char *path, const mil_read_options *opti
     if (manifest.failed || program.failed)
         status = propane_fail_memory(err, 0);
     else if (file_exists(manifest.data))
-        status = read_package(path, manifest.data, options, out, err);
+        status = package_read_package(path, manifest.data, options, out, err);
     else if (file_exists(program.data))
         status = mil_parse_file_shaped(program.data, options, out, err);
     else
@@ -330,7 +336,7 @@ static propane_status read_folder(const char *path, const mil_read_options *opti
 propane_status mil_read(const char *path, const mil_read_options *options, mil_module **out, propane_error *err) {
     file_map map;
     *out = NULL;
-    if (file_is_dir(path)) return read_folder(path, options, out, err);
+    if (file_is_dir(path)) return package_read_folder(path, options, out, err);
     PROPANE_TRY(file_map_open(path, &map, err));
     bool model = mil_package_looks_like(map.data, map.bytes), empty = map.bytes == 0;
     bool readable = model || empty || !memchr(map.data, 0, map.bytes < 512 ? map.bytes : 512);
@@ -341,10 +347,11 @@ propane_status mil_read(const char *path, const mil_read_options *options, mil_m
                             "%s: neither MIL text nor a Core ML model; of a language model (GGUF, safetensors, "
                             "llama2.c) 'propane convert' makes a .mlpackage or .mil",
                             path);
-    return model ? read_model_file(path, path, options, out, err) : mil_parse_file_shaped(path, options, out, err);
+    return model ? package_read_model_file(path, path, options, out, err)
+                 : mil_parse_file_shaped(path, options, out, err);
 }
 
-static bool holds(const char *folder, const char *name) {
+static bool package_read_holds(const char *folder, const char *name) {
     text full = {0};
     text_printf(&full, "%s/%s", folder, name);
     bool there = !full.failed && file_exists(full.data);
@@ -353,5 +360,5 @@ static bool holds(const char *folder, const char *name) {
 }
 
 bool mil_is_program_folder(const char *path) {
-    return file_is_dir(path) && (holds(path, "Manifest.json") || holds(path, "model.mil"));
+    return file_is_dir(path) && (package_read_holds(path, "Manifest.json") || package_read_holds(path, "model.mil"));
 }

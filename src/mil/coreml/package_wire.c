@@ -18,59 +18,60 @@ typedef struct walk {
     int64_t messages;
 } walk;
 
-static propane_status broken(const walk *w, const uint8_t *at, const char *what) {
+static propane_status package_wire_broken(const walk *w, const uint8_t *at, const char *what) {
     return propane_fail(w->err, PROPANE_ERR_INVALID, "%s: not a Core ML model file: byte %lld: %s", w->source,
                         (long long)(at - w->begin), what);
 }
 
 /* A number in base 128, low digits first. */
-static propane_status read_number(const walk *w, const uint8_t **at, const uint8_t *end, uint64_t *out) {
+static propane_status package_wire_read_number(const walk *w, const uint8_t **at, const uint8_t *end, uint64_t *out) {
     const uint8_t *first = *at;
     *out = 0;
     for (int shift = 0; shift < 70; shift += 7) {
-        if (*at == end) return broken(w, first, "the file ends inside a number");
+        if (*at == end) return package_wire_broken(w, first, "the file ends inside a number");
         uint8_t byte = *(*at)++;
         if (shift < 64) *out |= (uint64_t)(byte & 0x7f) << shift;
         if (!(byte & 0x80)) return PROPANE_OK;
     }
-    return broken(w, first, "a number of more than ten bytes");
+    return package_wire_broken(w, first, "a number of more than ten bytes");
 }
 
-static propane_status walk_message(walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *at,
-                                   const uint8_t *end, int depth);
+static propane_status package_wire_walk_message(walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *at,
+                                                const uint8_t *end, int depth);
 
 /* A field of known length, or a message that is walked. */
-static propane_status walk_field(walk *w, const ProtobufCMessageDescriptor *type, uint64_t tag, const uint8_t **at,
-                                 const uint8_t *end, int depth) {
+static propane_status package_wire_walk_field(walk *w, const ProtobufCMessageDescriptor *type, uint64_t tag,
+                                              const uint8_t **at, const uint8_t *end, int depth) {
     const uint8_t *first = *at;
     uint64_t number = 0;
     const ProtobufCFieldDescriptor *field;
     switch (tag & 7) {
-    case 0: return read_number(w, at, end, &number);
+    case 0: return package_wire_read_number(w, at, end, &number);
     case 1: number = 8; break;
     case 5: number = 4; break;
-    case 2: PROPANE_TRY(read_number(w, at, end, &number)); break;
-    default: return broken(w, first, "a field of a kind that is not used");
+    case 2: PROPANE_TRY(package_wire_read_number(w, at, end, &number)); break;
+    default: return package_wire_broken(w, first, "a field of a kind that is not used");
     }
-    if (number > (uint64_t)(end - *at)) return broken(w, first, "a field is longer than what it stands in");
+    if (number > (uint64_t)(end - *at))
+        return package_wire_broken(w, first, "a field is longer than what it stands in");
     first = *at;
     *at += number;
     if ((tag & 7) != 2) return PROPANE_OK;
     field = protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3));
     if (!field || field->type != PROTOBUF_C_TYPE_MESSAGE) return PROPANE_OK;
-    return walk_message(w, field->descriptor, first, *at, depth + 1);
+    return package_wire_walk_message(w, field->descriptor, first, *at, depth + 1);
 }
 
-static propane_status walk_message(walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *at,
-                                   const uint8_t *end, int depth) {
-    if (depth > MAX_DEPTH) return broken(w, at, "messages are nested deeper than a program can need");
-    if (++w->messages > MAX_MESSAGES) return broken(w, at, "more messages than a program can need");
+static propane_status package_wire_walk_message(walk *w, const ProtobufCMessageDescriptor *type, const uint8_t *at,
+                                                const uint8_t *end, int depth) {
+    if (depth > MAX_DEPTH) return package_wire_broken(w, at, "messages are nested deeper than a program can need");
+    if (++w->messages > MAX_MESSAGES) return package_wire_broken(w, at, "more messages than a program can need");
     while (at < end) {
         const uint8_t *first = at;
         uint64_t tag = 0;
-        PROPANE_TRY(read_number(w, &at, end, &tag));
-        if (tag >> 3 == 0 || tag >> 32) return broken(w, first, "a field number that is not possible");
-        PROPANE_TRY(walk_field(w, type, tag, &at, end, depth));
+        PROPANE_TRY(package_wire_read_number(w, &at, end, &tag));
+        if (tag >> 3 == 0 || tag >> 32) return package_wire_broken(w, first, "a field number that is not possible");
+        PROPANE_TRY(package_wire_walk_field(w, type, tag, &at, end, depth));
     }
     return PROPANE_OK;
 }
@@ -97,10 +98,10 @@ static const struct {
 };
 
 /* The model's kind is the number of the one field that it has beside version and description. */
-static propane_status refuse_kind(const walk *w, const uint8_t *at, const uint8_t *end) {
+static propane_status package_wire_refuse_kind(const walk *w, const uint8_t *at, const uint8_t *end) {
     while (at < end) {
         uint64_t tag, number;
-        PROPANE_TRY(read_number(w, &at, end, &tag));
+        PROPANE_TRY(package_wire_read_number(w, &at, end, &tag));
         for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
             if ((int64_t)(tag >> 3) >= kinds[i].first && (int64_t)(tag >> 3) <= kinds[i].last)
                 return propane_fail(w->err, PROPANE_ERR_UNSUPPORTED,
@@ -108,7 +109,7 @@ static propane_status refuse_kind(const walk *w, const uint8_t *at, const uint8_
                                     "with coremltools, ct.convert(..., convert_to=\"mlprogram\")",
                                     w->source, kinds[i].name, (int)(tag >> 3));
         number = (tag & 7) == 1 ? 8 : (tag & 7) == 5 ? 4 : 0;
-        if ((tag & 7) == 0 || (tag & 7) == 2) PROPANE_TRY(read_number(w, &at, end, &number));
+        if ((tag & 7) == 0 || (tag & 7) == 2) PROPANE_TRY(package_wire_read_number(w, &at, end, &number));
         if ((tag & 7) != 0) at += number;
     }
     return propane_fail(w->err, PROPANE_ERR_INVALID, "%s: the model file holds no program", w->source);
@@ -116,21 +117,21 @@ static propane_status refuse_kind(const walk *w, const uint8_t *at, const uint8_
 
 /* ---- unpacking -------------------------------------------------------------------------------------------------------------- */
 
-static void *take(void *context, size_t bytes) {
+static void *package_wire_take(void *context, size_t bytes) {
     void *out = mem_alloc(bytes ? bytes : 1);
     if (!out) *(bool *)context = true;
     return out;
 }
-static void give(void *context, void *memory) { mem_free(memory); }
+static void package_wire_give(void *context, void *memory) { mem_free(memory); }
 
 propane_status package_wire_unpack(const void *data, size_t bytes, const char *source, Coreml__Model **out,
                                    propane_error *err) {
     bool no_memory = false;
     walk w = {source, data, err, 0};
-    ProtobufCAllocator allocator = {take, give, &no_memory};
+    ProtobufCAllocator allocator = {package_wire_take, package_wire_give, &no_memory};
     *out = NULL;
     if (!bytes) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the file is empty", source);
-    PROPANE_TRY(walk_message(&w, &coreml__model__descriptor, data, (const uint8_t *)data + bytes, 0));
+    PROPANE_TRY(package_wire_walk_message(&w, &coreml__model__descriptor, data, (const uint8_t *)data + bytes, 0));
     Coreml__Model *model = coreml__model__unpack(&allocator, bytes, data);
     if (!model && no_memory) return propane_fail_memory(err, bytes);
     if (!model)
@@ -138,7 +139,7 @@ propane_status package_wire_unpack(const void *data, size_t bytes, const char *s
                             "%s: not a Core ML model file: a field has another kind than it must have", source);
     if (!model->program) {
         package_wire_free(model);
-        return refuse_kind(&w, data, (const uint8_t *)data + bytes);
+        return package_wire_refuse_kind(&w, data, (const uint8_t *)data + bytes);
     }
     *out = model;
     return PROPANE_OK;
@@ -146,6 +147,6 @@ propane_status package_wire_unpack(const void *data, size_t bytes, const char *s
 
 void package_wire_free(Coreml__Model *model) {
     bool unused = false;
-    ProtobufCAllocator allocator = {take, give, &unused};
+    ProtobufCAllocator allocator = {package_wire_take, package_wire_give, &unused};
     if (model) coreml__model__free_unpacked(model, &allocator);
 }

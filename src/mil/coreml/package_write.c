@@ -31,13 +31,13 @@ typedef struct writer {
     bool failed; /* no memory */
 } writer;
 
-static void *take(writer *w, size_t bytes) {
+static void *package_write_take(writer *w, size_t bytes) {
     void *out = arena_alloc(w->arena, bytes ? bytes : 1);
     if (!out) w->failed = true;
     return out;
 }
 
-static char *copy_text(writer *w, const char *s) {
+static char *package_write_copy_text(writer *w, const char *s) {
     char *out = arena_string(w->arena, s ? s : "");
     if (!out) w->failed = true;
     return out;
@@ -45,15 +45,15 @@ static char *copy_text(writer *w, const char *s) {
 
 /* A message with its defaults; NULL: no memory, which is told at the end. */
 #define NEW(w, name, type, init)                                                                                       \
-    type *name = take(w, sizeof *name);                                                                                \
+    type *name = package_write_take(w, sizeof *name);                                                                  \
     if (!name) return NULL;                                                                                            \
     init(name)
 
-#define LIST(w, type, count) ((type **)take(w, ((size_t)(count) + 1) * sizeof(type *)))
+#define LIST(w, type, count) ((type **)package_write_take(w, ((size_t)(count) + 1) * sizeof(type *)))
 
 /* ---- types ------------------------------------------------------------------------------------------------------------------ */
 
-static Coreml__Dimension *dimension(writer *w, int64_t size) {
+static Coreml__Dimension *package_write_dimension(writer *w, int64_t size) {
     NEW(w, d, Coreml__Dimension, coreml__dimension__init);
     if (size == MIL_OPEN) {
         NEW(w, u, Coreml__UnknownDimension, coreml__unknown_dimension__init);
@@ -68,20 +68,21 @@ static Coreml__Dimension *dimension(writer *w, int64_t size) {
     return d;
 }
 
-static Coreml__ValueType *bare_type(writer *w, mil_dtype dtype, int rank, const int64_t *dim) {
+static Coreml__ValueType *package_write_bare_type(writer *w, mil_dtype dtype, int rank, const int64_t *dim) {
     NEW(w, v, Coreml__ValueType, coreml__value_type__init);
     NEW(w, t, Coreml__TensorType, coreml__tensor_type__init);
     t->data_type = mil_dtype_get(dtype)->proto_code;
     t->rank = rank;
     t->dimensions = LIST(w, Coreml__Dimension, rank);
-    for (int i = 0; t->dimensions && i < rank; i++) t->dimensions[t->n_dimensions++] = dimension(w, dim[i]);
+    for (int i = 0; t->dimensions && i < rank; i++)
+        t->dimensions[t->n_dimensions++] = package_write_dimension(w, dim[i]);
     v->kind_case = COREML__VALUE_TYPE__KIND_TENSOR;
     v->tensor = t;
     return v;
 }
 
-static Coreml__ValueType *type_of(writer *w, const mil_type *type) {
-    Coreml__ValueType *inner = bare_type(w, type->dtype, type->rank, type->dim);
+static Coreml__ValueType *package_write_type_of(writer *w, const mil_type *type) {
+    Coreml__ValueType *inner = package_write_bare_type(w, type->dtype, type->rank, type->dim);
     if (type->shell == MIL_TENSOR || !inner) return inner;
     NEW(w, v, Coreml__ValueType, coreml__value_type__init);
     if (type->shell == MIL_STATE) {
@@ -92,12 +93,12 @@ static Coreml__ValueType *type_of(writer *w, const mil_type *type) {
     } else if (type->shell == MIL_LIST) {
         NEW(w, l, Coreml__ListType, coreml__list_type__init);
         l->type = inner;
-        l->length = dimension(w, type->length);
+        l->length = package_write_dimension(w, type->length);
         v->kind_case = COREML__VALUE_TYPE__KIND_LIST;
         v->list = l;
     } else {
         NEW(w, d, Coreml__DictionaryType, coreml__dictionary_type__init);
-        d->key = bare_type(w, type->key, 0, NULL);
+        d->key = package_write_bare_type(w, type->key, 0, NULL);
         d->value = inner;
         v->kind_case = COREML__VALUE_TYPE__KIND_DICTIONARY;
         v->dictionary = d;
@@ -107,10 +108,12 @@ static Coreml__ValueType *type_of(writer *w, const mil_type *type) {
 
 /* ---- constants -------------------------------------------------------------------------------------------------------------- */
 
-static bool in_ints(mil_dtype dtype) { return dtype == MIL_int16 || dtype == MIL_uint16 || dtype == MIL_int32; }
+static bool package_write_in_ints(mil_dtype dtype) {
+    return dtype == MIL_int16 || dtype == MIL_uint16 || dtype == MIL_int32;
+}
 
 /* The form that Core ML's own tools write for each element type: numbers, or bytes as in a weight file. */
-static Coreml__TensorValue *tensor_value(writer *w, const mil_const *c, int64_t first, int64_t count) {
+static Coreml__TensorValue *package_write_tensor_value(writer *w, const mil_const *c, int64_t first, int64_t count) {
     NEW(w, t, Coreml__TensorValue, coreml__tensor_value__init);
     const mil_dtype dtype = c->type.dtype;
     const size_t n = (size_t)count;
@@ -118,33 +121,33 @@ static Coreml__TensorValue *tensor_value(writer *w, const mil_const *c, int64_t 
         NEW(w, s, Coreml__Strings, coreml__strings__init);
         s->values = LIST(w, char, n);
         for (int64_t i = 0; s->values && i < count; i++)
-            s->values[s->n_values++] = copy_text(w, mil_const_text(c, first + i));
+            s->values[s->n_values++] = package_write_copy_text(w, mil_const_text(c, first + i));
         t->kind_case = COREML__TENSOR_VALUE__KIND_STRINGS, t->strings = s;
     } else if (dtype == MIL_bool) {
         NEW(w, b, Coreml__Bools, coreml__bools__init);
-        b->values = take(w, n * sizeof *b->values);
+        b->values = package_write_take(w, n * sizeof *b->values);
         for (int64_t i = 0; b->values && i < count; i++) b->values[b->n_values++] = mil_const_i64(c, first + i) != 0;
         t->kind_case = COREML__TENSOR_VALUE__KIND_BOOLS, t->bools = b;
-    } else if (in_ints(dtype)) {
+    } else if (package_write_in_ints(dtype)) {
         NEW(w, v, Coreml__Ints, coreml__ints__init);
-        v->values = take(w, n * sizeof *v->values);
+        v->values = package_write_take(w, n * sizeof *v->values);
         for (int64_t i = 0; v->values && i < count; i++)
             v->values[v->n_values++] = (int32_t)mil_const_i64(c, first + i);
         t->kind_case = COREML__TENSOR_VALUE__KIND_INTS, t->ints = v;
     } else if (dtype == MIL_int64 || dtype == MIL_uint64) {
         NEW(w, v, Coreml__Longs, coreml__longs__init);
-        v->values = take(w, n * sizeof *v->values);
+        v->values = package_write_take(w, n * sizeof *v->values);
         for (int64_t i = 0; v->values && i < count; i++) v->values[v->n_values++] = mil_const_i64(c, first + i);
         t->kind_case = COREML__TENSOR_VALUE__KIND_LONGS, t->longs = v;
     } else if (dtype == MIL_fp32) {
         NEW(w, v, Coreml__Floats, coreml__floats__init);
-        v->values = take(w, n * sizeof *v->values);
+        v->values = package_write_take(w, n * sizeof *v->values);
         if (v->values && n) memcpy(v->values, (const float *)c->data + first, n * sizeof *v->values);
         v->n_values = v->values ? n : 0;
         t->kind_case = COREML__TENSOR_VALUE__KIND_FLOATS, t->floats = v;
     } else if (dtype == MIL_fp64) {
         NEW(w, v, Coreml__Doubles, coreml__doubles__init);
-        v->values = take(w, n * sizeof *v->values);
+        v->values = package_write_take(w, n * sizeof *v->values);
         for (int64_t i = 0; v->values && i < count; i++) v->values[v->n_values++] = mil_const_f64(c, first + i);
         t->kind_case = COREML__TENSOR_VALUE__KIND_DOUBLES, t->doubles = v;
     } else {
@@ -156,172 +159,177 @@ static Coreml__TensorValue *tensor_value(writer *w, const mil_const *c, int64_t 
     return t;
 }
 
-static Coreml__Value *tensor_of(writer *w, const mil_const *c, int64_t first, int64_t count, Coreml__ValueType *type) {
+static Coreml__Value *package_write_tensor_of(writer *w, const mil_const *c, int64_t first, int64_t count,
+                                              Coreml__ValueType *type) {
     NEW(w, v, Coreml__Value, coreml__value__init);
     NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
     v->type = type;
     v->kind_case = COREML__VALUE__KIND_IMMEDIATE;
     v->immediate = i;
     i->kind_case = COREML__IMMEDIATE_VALUE__KIND_TENSOR;
-    i->tensor = tensor_value(w, c, first, count);
+    i->tensor = package_write_tensor_value(w, c, first, count);
     return v;
 }
 
-static Coreml__Value *list_of(writer *w, const mil_const *c) {
+static Coreml__Value *package_write_list_of(writer *w, const mil_const *c) {
     NEW(w, v, Coreml__Value, coreml__value__init);
     NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
     NEW(w, l, Coreml__ListValue, coreml__list_value__init);
     mil_type bare = mil_type_bare(&c->type);
     const int64_t count = mil_type_count(&bare);
-    v->type = type_of(w, &c->type);
+    v->type = package_write_type_of(w, &c->type);
     v->kind_case = COREML__VALUE__KIND_IMMEDIATE;
     v->immediate = i;
     i->kind_case = COREML__IMMEDIATE_VALUE__KIND_LIST;
     i->list = l;
     l->values = LIST(w, Coreml__Value, c->type.length);
     for (int64_t k = 0; l->values && k < c->type.length; k++)
-        l->values[l->n_values++] = tensor_of(w, c, k * count, count, type_of(w, &bare));
+        l->values[l->n_values++] = package_write_tensor_of(w, c, k * count, count, package_write_type_of(w, &bare));
     return v;
 }
 
-static Coreml__Value *value_of(writer *w, const mil_const *c) {
-    if (c->type.shell == MIL_LIST) return list_of(w, c);
-    if (!c->blob_path) return tensor_of(w, c, 0, mil_type_count(&c->type), type_of(w, &c->type));
+static Coreml__Value *package_write_value_of(writer *w, const mil_const *c) {
+    if (c->type.shell == MIL_LIST) return package_write_list_of(w, c);
+    if (!c->blob_path)
+        return package_write_tensor_of(w, c, 0, mil_type_count(&c->type), package_write_type_of(w, &c->type));
     NEW(w, v, Coreml__Value, coreml__value__init);
     NEW(w, b, Coreml__BlobValue, coreml__blob_value__init);
-    v->type = type_of(w, &c->type);
+    v->type = package_write_type_of(w, &c->type);
     v->kind_case = COREML__VALUE__KIND_BLOB;
     v->blob = b;
-    b->path = copy_text(w, c->blob_path);
+    b->path = package_write_copy_text(w, c->blob_path);
     b->offset = c->blob_offset;
     return v;
 }
 
-static Coreml__Value *text_value(writer *w, const char *s) {
+static Coreml__Value *package_write_text_value(writer *w, const char *s) {
     const mil_const c = {.type = mil_type_scalar(MIL_string), .data = &s, .bytes = (int64_t)sizeof s};
-    return value_of(w, &c);
+    return package_write_value_of(w, &c);
 }
 
-static Coreml__ValuePair *attribute(writer *w, const char *key, Coreml__Value *value) {
+static Coreml__ValuePair *package_write_attribute(writer *w, const char *key, Coreml__Value *value) {
     NEW(w, p, Coreml__ValuePair, coreml__value_pair__init);
-    p->key = copy_text(w, key);
+    p->key = package_write_copy_text(w, key);
     p->value = value;
     return p;
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------------------------- */
 
-static Coreml__NamedType *named(writer *w, const mil_value *v) {
+static Coreml__NamedType *package_write_named(writer *w, const mil_value *v) {
     NEW(w, n, Coreml__NamedType, coreml__named_type__init);
     const mil_type type = package_open_type(w->other, v);
-    n->name = copy_text(w, v->name);
-    n->type = type_of(w, &type);
+    n->name = package_write_copy_text(w, v->name);
+    n->type = package_write_type_of(w, &type);
     return n;
 }
 
-static Coreml__Binding *binding(writer *w, const mil_value *given) {
+static Coreml__Binding *package_write_binding(writer *w, const mil_value *given) {
     NEW(w, b, Coreml__Binding, coreml__binding__init);
     const mil_value *v = mil_written(given);
     if (v->is_inline) {
         b->kind_case = COREML__BINDING__KIND_VALUE;
-        b->value = value_of(w, v->konst);
+        b->value = package_write_value_of(w, v->konst);
     } else {
         b->kind_case = COREML__BINDING__KIND_NAME;
-        b->name = copy_text(w, v->name);
+        b->name = package_write_copy_text(w, v->name);
     }
     return b;
 }
 
-static Coreml__ArgumentPair *argument(writer *w, const mil_op *op, int param) {
+static Coreml__ArgumentPair *package_write_argument(writer *w, const mil_op *op, int param) {
     NEW(w, p, Coreml__ArgumentPair, coreml__argument_pair__init);
     NEW(w, a, Coreml__Argument, coreml__argument__init);
     const mil_operand *o = &op->operands[param];
-    p->key = copy_text(w, op->info->params[param].name);
+    p->key = package_write_copy_text(w, op->info->params[param].name);
     p->value = a;
     a->bindings = LIST(w, Coreml__Binding, o->count);
-    for (int i = 0; a->bindings && i < o->count; i++) a->bindings[a->n_bindings++] = binding(w, o->values[i]);
+    for (int i = 0; a->bindings && i < o->count; i++)
+        a->bindings[a->n_bindings++] = package_write_binding(w, o->values[i]);
     return p;
 }
 
-static Coreml__Block *block_of(writer *w, const mil_function *f, bool inputs);
+static Coreml__Block *package_write_block_of(writer *w, const mil_function *f, bool inputs);
 
 /* Constants, and compressed ones up to iOS 17, have their operands as attributes. */
-static bool has_attributes(const mil_op *op) {
+static bool package_write_has_attributes(const mil_op *op) {
     return op->info->code == MIL_OP_const ||
            (strncmp(op->info->name, "constexpr_", 10) == 0 && op->info->since < MIL_IOS18);
 }
 
-static Coreml__Operation *operation(writer *w, const mil_op *op) {
+static Coreml__Operation *package_write_operation(writer *w, const mil_op *op) {
     NEW(w, o, Coreml__Operation, coreml__operation__init);
-    const bool attributes = has_attributes(op);
+    const bool attributes = package_write_has_attributes(op);
     const char *label = op->label ? op->label : op->result_count ? op->results[0]->name : "";
-    o->type = copy_text(w, op->info->name);
+    o->type = package_write_copy_text(w, op->info->name);
     o->inputs = LIST(w, Coreml__ArgumentPair, op->info->param_count);
     o->attributes = LIST(w, Coreml__ValuePair, op->info->param_count + 1);
     o->outputs = LIST(w, Coreml__NamedType, op->result_count);
     o->blocks = LIST(w, Coreml__Block, op->block_count);
     if (w->failed) return NULL;
-    o->attributes[o->n_attributes++] = attribute(w, "name", text_value(w, label));
+    o->attributes[o->n_attributes++] = package_write_attribute(w, "name", package_write_text_value(w, label));
     for (int i = 0; i < op->info->param_count && !w->failed; i++) {
         if (!op->operands[i].count || op->info->params[i].need == MIL_CAPTURED) continue;
         const mil_value *v = op->operands[i].values[0];
         if (attributes && v->konst)
-            o->attributes[o->n_attributes++] = attribute(w, op->info->params[i].name, value_of(w, v->konst));
+            o->attributes[o->n_attributes++] =
+                package_write_attribute(w, op->info->params[i].name, package_write_value_of(w, v->konst));
         else
-            o->inputs[o->n_inputs++] = argument(w, op, i);
+            o->inputs[o->n_inputs++] = package_write_argument(w, op, i);
     }
-    for (int i = 0; i < op->result_count; i++) o->outputs[o->n_outputs++] = named(w, op->results[i]);
+    for (int i = 0; i < op->result_count; i++) o->outputs[o->n_outputs++] = package_write_named(w, op->results[i]);
     const mil_function *around = w->other;
     for (int i = 0; i < op->block_count; i++) {
         w->other = package_open_block(around, op, i);
-        o->blocks[o->n_blocks++] = block_of(w, op->blocks[i], true);
+        o->blocks[o->n_blocks++] = package_write_block_of(w, op->blocks[i], true);
     }
     w->other = around;
     return o;
 }
 
-static Coreml__Block *block_of(writer *w, const mil_function *f, bool inputs) {
+static Coreml__Block *package_write_block_of(writer *w, const mil_function *f, bool inputs) {
     NEW(w, b, Coreml__Block, coreml__block__init);
     b->inputs = LIST(w, Coreml__NamedType, f->param_count);
     b->operations = LIST(w, Coreml__Operation, f->op_count);
     b->outputs = LIST(w, char, f->result_count);
     if (w->failed) return NULL;
-    for (int i = 0; inputs && i < f->param_count - f->captured; i++) b->inputs[b->n_inputs++] = named(w, f->params[i]);
+    for (int i = 0; inputs && i < f->param_count - f->captured; i++)
+        b->inputs[b->n_inputs++] = package_write_named(w, f->params[i]);
     for (const mil_op *op = f->first; op && !w->failed; op = op->next)
-        b->operations[b->n_operations++] = operation(w, op);
+        b->operations[b->n_operations++] = package_write_operation(w, op);
     for (int i = 0; i < f->result_count; i++)
-        b->outputs[b->n_outputs++] = copy_text(w, mil_written(f->results[i])->name);
+        b->outputs[b->n_outputs++] = package_write_copy_text(w, mil_written(f->results[i])->name);
     return b;
 }
 
 /* NULL: the function has one shape. */
-static const mil_function *copy_of(const writer *w, const mil_function *f) {
+static const mil_function *package_write_copy_of(const writer *w, const mil_function *f) {
     int i = 0;
     for (const mil_function *g = w->module->functions; g && g != f; g = g->next) i++;
     return f ? w->open[i] : NULL;
 }
 
-static Coreml__FunctionPair *function_of(writer *w, const mil_function *f) {
+static Coreml__FunctionPair *package_write_function_of(writer *w, const mil_function *f) {
     NEW(w, p, Coreml__FunctionPair, coreml__function_pair__init);
     NEW(w, to, Coreml__Function, coreml__function__init);
     NEW(w, body, Coreml__BlockPair, coreml__block_pair__init);
     char opset[] = "CoreML5";
     opset[6] = (char)('5' + f->opset - MIL_IOS15);
-    p->key = copy_text(w, f->name);
+    p->key = package_write_copy_text(w, f->name);
     p->value = to;
-    to->opset = copy_text(w, opset);
+    to->opset = package_write_copy_text(w, opset);
     to->inputs = LIST(w, Coreml__NamedType, f->param_count);
     to->blocks = LIST(w, Coreml__BlockPair, 1);
     if (w->failed) return NULL;
-    w->other = copy_of(w, f);
-    for (int i = 0; i < f->param_count; i++) to->inputs[to->n_inputs++] = named(w, f->params[i]);
+    w->other = package_write_copy_of(w, f);
+    for (int i = 0; i < f->param_count; i++) to->inputs[to->n_inputs++] = package_write_named(w, f->params[i]);
     to->blocks[to->n_blocks++] = body;
     body->key = to->opset;
-    body->value = block_of(w, f, false);
+    body->value = package_write_block_of(w, f, false);
     return p;
 }
 
-static Coreml__ValuePair *build_info(writer *w) {
+static Coreml__ValuePair *package_write_build_info(writer *w) {
     NEW(w, v, Coreml__Value, coreml__value__init);
     NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
     NEW(w, d, Coreml__DictionaryValue, coreml__dictionary_value__init);
@@ -329,33 +337,33 @@ static Coreml__ValuePair *build_info(writer *w) {
     d->values = LIST(w, Coreml__KeyValue, w->module->build_info_count);
     for (int k = 0; d->values && k < w->module->build_info_count; k++) {
         NEW(w, pair, Coreml__KeyValue, coreml__key_value__init);
-        pair->key = text_value(w, w->module->build_info[k].key);
-        pair->value = text_value(w, w->module->build_info[k].value);
+        pair->key = package_write_text_value(w, w->module->build_info[k].key);
+        pair->value = package_write_text_value(w, w->module->build_info[k].value);
         d->values[d->n_values++] = pair;
     }
-    v->type = type_of(w, &type);
+    v->type = package_write_type_of(w, &type);
     v->kind_case = COREML__VALUE__KIND_IMMEDIATE;
     v->immediate = i;
     i->kind_case = COREML__IMMEDIATE_VALUE__KIND_DICTIONARY;
     i->dictionary = d;
-    return attribute(w, "buildInfo", v);
+    return package_write_attribute(w, "buildInfo", v);
 }
 
-static Coreml__Program *program_of(writer *w) {
+static Coreml__Program *package_write_program_of(writer *w) {
     NEW(w, p, Coreml__Program, coreml__program__init);
     p->version = 1;
     p->functions = LIST(w, Coreml__FunctionPair, w->module->function_count);
     p->attributes = LIST(w, Coreml__ValuePair, 1);
     if (w->failed) return NULL;
     for (const mil_function *f = w->module->functions; f && !w->failed; f = f->next)
-        p->functions[p->n_functions++] = function_of(w, f);
-    if (w->module->build_info_count) p->attributes[p->n_attributes++] = build_info(w);
+        p->functions[p->n_functions++] = package_write_function_of(w, f);
+    if (w->module->build_info_count) p->attributes[p->n_attributes++] = package_write_build_info(w);
     return p;
 }
 
 /* ---- descriptions ----------------------------------------------------------------------------------------------------------- */
 
-static int array_code(mil_dtype dtype) {
+static int package_write_array_code(mil_dtype dtype) {
     switch (dtype) {
     case MIL_fp16: return 65552;
     case MIL_fp32: return 65568;
@@ -366,44 +374,44 @@ static int array_code(mil_dtype dtype) {
     }
 }
 
-static Coreml__SizeRange *size_range(writer *w, const mil_shape_range *from) {
+static Coreml__SizeRange *package_write_size_range(writer *w, const mil_shape_range *from) {
     NEW(w, r, Coreml__SizeRange, coreml__size_range__init);
     r->lower = (uint64_t)from->lower;
     r->upper = from->upper;
     return r;
 }
 
-static Coreml__ArrayShape *array_shape(writer *w, const mil_type *from) {
+static Coreml__ArrayShape *package_write_array_shape(writer *w, const mil_type *from) {
     NEW(w, s, Coreml__ArrayShape, coreml__array_shape__init);
-    s->shape = take(w, ((size_t)from->rank + 1) * sizeof *s->shape);
+    s->shape = package_write_take(w, ((size_t)from->rank + 1) * sizeof *s->shape);
     for (int i = 0; s->shape && i < from->rank; i++) s->shape[s->n_shape++] = from->dim[i];
     return s;
 }
 
-static Coreml__ArrayType *array_of(writer *w, const mil_feature *f) {
+static Coreml__ArrayType *package_write_array_of(writer *w, const mil_feature *f) {
     NEW(w, a, Coreml__ArrayType, coreml__array_type__init);
-    a->data_type = array_code(f->dtype);
-    a->shape = take(w, ((size_t)f->shape.rank + 1) * sizeof *a->shape);
+    a->data_type = package_write_array_code(f->dtype);
+    a->shape = package_write_take(w, ((size_t)f->shape.rank + 1) * sizeof *a->shape);
     for (int i = 0; a->shape && i < f->shape.rank; i++) a->shape[a->n_shape++] = f->shape.dim[i];
     if (f->shape_count) {
         NEW(w, all, Coreml__ArrayShapes, coreml__array_shapes__init);
         all->shapes = LIST(w, Coreml__ArrayShape, f->shape_count);
         for (int i = 0; all->shapes && i < f->shape_count; i++)
-            all->shapes[all->n_shapes++] = array_shape(w, &f->shapes[i]);
+            all->shapes[all->n_shapes++] = package_write_array_shape(w, &f->shapes[i]);
         a->shapes = all;
     }
     if (f->range_count) {
         NEW(w, all, Coreml__ArrayRange, coreml__array_range__init);
         all->sizes = LIST(w, Coreml__SizeRange, f->range_count);
         for (int i = 0; all->sizes && i < f->range_count; i++)
-            all->sizes[all->n_sizes++] = size_range(w, &f->ranges[i]);
+            all->sizes[all->n_sizes++] = package_write_size_range(w, &f->ranges[i]);
         a->range = all;
     }
     return a;
 }
 
 /* Height and width. */
-static Coreml__ImageType *image_of(writer *w, const mil_feature *f) {
+static Coreml__ImageType *package_write_image_of(writer *w, const mil_feature *f) {
     NEW(w, image, Coreml__ImageType, coreml__image_type__init);
     image->height = f->shape.dim[0];
     image->width = f->shape.dim[1];
@@ -421,14 +429,14 @@ static Coreml__ImageType *image_of(writer *w, const mil_feature *f) {
     }
     if (f->range_count == 2) {
         NEW(w, both, Coreml__ImageRange, coreml__image_range__init);
-        both->height = size_range(w, &f->ranges[0]);
-        both->width = size_range(w, &f->ranges[1]);
+        both->height = package_write_size_range(w, &f->ranges[0]);
+        both->width = package_write_size_range(w, &f->ranges[1]);
         image->range = both;
     }
     return image;
 }
 
-static Coreml__FeatureType *feature_type(writer *w, const mil_feature *f) {
+static Coreml__FeatureType *package_write_feature_type(writer *w, const mil_feature *f) {
     NEW(w, t, Coreml__FeatureType, coreml__feature_type__init);
     NEW(w, nothing, Coreml__Nothing, coreml__nothing__init);
     t->is_optional = f->optional;
@@ -437,8 +445,12 @@ static Coreml__FeatureType *feature_type(writer *w, const mil_feature *f) {
     case MIL_FEATURE_DOUBLE: t->kind_case = COREML__FEATURE_TYPE__KIND_DOUBLE_TYPE, t->double_type = nothing; break;
     case MIL_FEATURE_STRING: t->kind_case = COREML__FEATURE_TYPE__KIND_STRING_TYPE, t->string_type = nothing; break;
     case MIL_FEATURE_SEQUENCE: t->kind_case = COREML__FEATURE_TYPE__KIND_SEQUENCE, t->sequence = nothing; break;
-    case MIL_FEATURE_ARRAY: t->kind_case = COREML__FEATURE_TYPE__KIND_ARRAY, t->array = array_of(w, f); break;
-    case MIL_FEATURE_IMAGE: t->kind_case = COREML__FEATURE_TYPE__KIND_IMAGE, t->image = image_of(w, f); break;
+    case MIL_FEATURE_ARRAY:
+        t->kind_case = COREML__FEATURE_TYPE__KIND_ARRAY, t->array = package_write_array_of(w, f);
+        break;
+    case MIL_FEATURE_IMAGE:
+        t->kind_case = COREML__FEATURE_TYPE__KIND_IMAGE, t->image = package_write_image_of(w, f);
+        break;
     case MIL_FEATURE_DICT_INT64:
     case MIL_FEATURE_DICT_STRING: {
         NEW(w, d, Coreml__DictionaryFeature, coreml__dictionary_feature__init);
@@ -453,7 +465,7 @@ static Coreml__FeatureType *feature_type(writer *w, const mil_feature *f) {
     }
     case MIL_FEATURE_STATE: {
         NEW(w, s, Coreml__StateFeature, coreml__state_feature__init);
-        s->array = array_of(w, f);
+        s->array = package_write_array_of(w, f);
         t->kind_case = COREML__FEATURE_TYPE__KIND_STATE, t->state = s;
         break;
     }
@@ -462,16 +474,16 @@ static Coreml__FeatureType *feature_type(writer *w, const mil_feature *f) {
     return t;
 }
 
-static Coreml__Feature *feature_of(writer *w, const mil_feature *f) {
+static Coreml__Feature *package_write_feature_of(writer *w, const mil_feature *f) {
     NEW(w, to, Coreml__Feature, coreml__feature__init);
-    to->name = copy_text(w, f->name);
-    to->short_description = copy_text(w, f->text);
-    if (f->kind) to->type = feature_type(w, f);
+    to->name = package_write_copy_text(w, f->name);
+    to->short_description = package_write_copy_text(w, f->text);
+    if (f->kind) to->type = package_write_feature_type(w, f);
     return to;
 }
 
 /* A program that is right for one shape alone: the description says so. */
-static void fix_shape(const mil_function *f, mil_feature *feature) {
+static void package_write_fix_shape(const mil_function *f, mil_feature *feature) {
     if (!feature->shape_count && !feature->range_count) return;
     feature->shape_count = feature->range_count = 0;
     for (int i = 0; f && i < f->param_count; i++) {
@@ -482,19 +494,19 @@ static void fix_shape(const mil_function *f, mil_feature *feature) {
     }
 }
 
-static Coreml__Feature **feature_list(writer *w, const mil_function *f, const mil_feature *from, int count,
-                                      size_t *out_count) {
+static Coreml__Feature **package_write_feature_list(writer *w, const mil_function *f, const mil_feature *from,
+                                                    int count, size_t *out_count) {
     Coreml__Feature **out = LIST(w, Coreml__Feature, count);
     for (int i = 0; out && i < count; i++) {
         mil_feature fixed = from[i];
-        if (!copy_of(w, f)) fix_shape(f, &fixed);
-        out[(*out_count)++] = feature_of(w, &fixed);
+        if (!package_write_copy_of(w, f)) package_write_fix_shape(f, &fixed);
+        out[(*out_count)++] = package_write_feature_of(w, &fixed);
     }
     return out;
 }
 
 /* Arrays of the values' own types. */
-static propane_status describe(writer *w, const mil_value *v, mil_feature *out) {
+static propane_status package_write_describe(writer *w, const mil_value *v, mil_feature *out) {
     mil_type bare = mil_type_bare(&v->type);
     *out = (mil_feature){.name = v->name,
                          .text = "",
@@ -505,7 +517,7 @@ static propane_status describe(writer *w, const mil_value *v, mil_feature *out) 
         out->kind = v->type.key == MIL_string ? MIL_FEATURE_DICT_STRING : MIL_FEATURE_DICT_INT64;
     else if (v->type.dtype == MIL_string)
         out->kind = MIL_FEATURE_STRING;
-    else if (!array_code(v->type.dtype))
+    else if (!package_write_array_code(v->type.dtype))
         return propane_fail(
             w->err, PROPANE_ERR_UNSUPPORTED,
             "%s: '%.60s' is of type %s, which no input or output of a package can be: cast it to fp16, fp32 "
@@ -514,59 +526,59 @@ static propane_status describe(writer *w, const mil_value *v, mil_feature *out) 
     return PROPANE_OK;
 }
 
-static propane_status make_interface(writer *w, const mil_function *f, mil_interface *out) {
+static propane_status package_write_make_interface(writer *w, const mil_function *f, mil_interface *out) {
     *out = (mil_interface){.function = f->name, .predicted = "", .probabilities = ""};
-    out->inputs = take(w, ((size_t)f->param_count + 1) * sizeof *out->inputs);
-    out->states = take(w, ((size_t)f->param_count + 1) * sizeof *out->states);
-    out->outputs = take(w, ((size_t)f->result_count + 1) * sizeof *out->outputs);
+    out->inputs = package_write_take(w, ((size_t)f->param_count + 1) * sizeof *out->inputs);
+    out->states = package_write_take(w, ((size_t)f->param_count + 1) * sizeof *out->states);
+    out->outputs = package_write_take(w, ((size_t)f->result_count + 1) * sizeof *out->outputs);
     if (w->failed) return propane_fail_memory(w->err, 0);
     for (int i = 0; i < f->param_count; i++) {
         const bool state = f->params[i]->type.shell == MIL_STATE;
-        PROPANE_TRY(
-            describe(w, f->params[i], state ? &out->states[out->state_count++] : &out->inputs[out->input_count++]));
+        PROPANE_TRY(package_write_describe(
+            w, f->params[i], state ? &out->states[out->state_count++] : &out->inputs[out->input_count++]));
     }
     for (int i = 0; i < f->result_count; i++)
-        PROPANE_TRY(describe(w, f->results[i], &out->outputs[out->output_count++]));
+        PROPANE_TRY(package_write_describe(w, f->results[i], &out->outputs[out->output_count++]));
     return PROPANE_OK;
 }
 
-static Coreml__FunctionDescription *interface_of(writer *w, const mil_interface *from) {
+static Coreml__FunctionDescription *package_write_interface_of(writer *w, const mil_interface *from) {
     NEW(w, d, Coreml__FunctionDescription, coreml__function_description__init);
     const mil_function *f = w->module->functions;
     while (f && strcmp(f->name, from->function) != 0) f = f->next;
-    d->name = copy_text(w, from->function);
-    d->predicted_feature = copy_text(w, from->predicted);
-    d->predicted_probabilities = copy_text(w, from->probabilities);
-    d->input = feature_list(w, f, from->inputs, from->input_count, &d->n_input);
-    d->output = feature_list(w, f, from->outputs, from->output_count, &d->n_output);
-    d->state = feature_list(w, f, from->states, from->state_count, &d->n_state);
+    d->name = package_write_copy_text(w, from->function);
+    d->predicted_feature = package_write_copy_text(w, from->predicted);
+    d->predicted_probabilities = package_write_copy_text(w, from->probabilities);
+    d->input = package_write_feature_list(w, f, from->inputs, from->input_count, &d->n_input);
+    d->output = package_write_feature_list(w, f, from->outputs, from->output_count, &d->n_output);
+    d->state = package_write_feature_list(w, f, from->states, from->state_count, &d->n_state);
     return d;
 }
 
 /* NULL: nothing is said. */
-static Coreml__Metadata *metadata_of(writer *w) {
+static Coreml__Metadata *package_write_metadata_of(writer *w) {
     const struct mil_package *p = w->module->package;
     if (!p || !(p->text[0] || p->version[0] || p->author[0] || p->license[0] || p->user_count)) return NULL;
     NEW(w, to, Coreml__Metadata, coreml__metadata__init);
-    to->short_description = copy_text(w, p->text);
-    to->version = copy_text(w, p->version);
-    to->author = copy_text(w, p->author);
-    to->license = copy_text(w, p->license);
+    to->short_description = package_write_copy_text(w, p->text);
+    to->version = package_write_copy_text(w, p->version);
+    to->author = package_write_copy_text(w, p->author);
+    to->license = package_write_copy_text(w, p->license);
     to->user_defined = LIST(w, Coreml__TextPair, p->user_count);
     for (int i = 0; to->user_defined && i < p->user_count; i++) {
         NEW(w, pair, Coreml__TextPair, coreml__text_pair__init);
-        pair->key = copy_text(w, p->user[i].key);
-        pair->value = copy_text(w, p->user[i].value);
+        pair->key = package_write_copy_text(w, p->user[i].key);
+        pair->value = package_write_copy_text(w, p->user[i].value);
         to->user_defined[to->n_user_defined++] = pair;
     }
     return to;
 }
 
-static propane_status describe_function(writer *w, const mil_function *f, Coreml__ModelDescription *d) {
+static propane_status package_write_describe_function(writer *w, const mil_function *f, Coreml__ModelDescription *d) {
     mil_interface made;
     const mil_interface *seen = mil_interface_of(w->module, f->name);
-    if (!seen) PROPANE_TRY(make_interface(w, f, &made));
-    Coreml__FunctionDescription *one = interface_of(w, seen ? seen : &made);
+    if (!seen) PROPANE_TRY(package_write_make_interface(w, f, &made));
+    Coreml__FunctionDescription *one = package_write_interface_of(w, seen ? seen : &made);
     if (!one) return propane_fail_memory(w->err, 0);
     if (w->module->function_count != 1 || strcmp(f->name, "main") != 0) {
         d->functions[d->n_functions++] = one;
@@ -581,34 +593,35 @@ static propane_status describe_function(writer *w, const mil_function *f, Coreml
 }
 
 /* One function called main is described at the top, several each by itself. */
-static propane_status describe_model(writer *w, Coreml__ModelDescription *d) {
+static propane_status package_write_describe_model(writer *w, Coreml__ModelDescription *d) {
     const mil_module *m = w->module;
-    d->metadata = metadata_of(w);
+    d->metadata = package_write_metadata_of(w);
     d->functions = LIST(w, Coreml__FunctionDescription, m->function_count);
     if (w->failed) return propane_fail_memory(w->err, 0);
     for (int i = 0; m->package && i < m->package->interface_count; i++) { /* in the order of the file that was read */
         const mil_interface *seen = &m->package->interfaces[i];
         const mil_function *f = m->functions;
         while (f && strcmp(f->name, seen->function) != 0) f = f->next;
-        if (f && mil_interface_of(m, f->name) == seen) PROPANE_TRY(describe_function(w, f, d));
+        if (f && mil_interface_of(m, f->name) == seen) PROPANE_TRY(package_write_describe_function(w, f, d));
     }
     for (const mil_function *f = m->functions; f; f = f->next)
-        if (!mil_interface_of(m, f->name)) PROPANE_TRY(describe_function(w, f, d));
+        if (!mil_interface_of(m, f->name)) PROPANE_TRY(package_write_describe_function(w, f, d));
     if (d->n_functions)
-        d->default_function = copy_text(w, m->default_function ? m->default_function : m->functions->name);
+        d->default_function =
+            package_write_copy_text(w, m->default_function ? m->default_function : m->functions->name);
     return w->failed ? propane_fail_memory(w->err, 0) : PROPANE_OK;
 }
 
 /* Before anything is written: which functions have open shapes. */
-static propane_status find_open(writer *w) {
+static propane_status package_write_find_open(writer *w) {
     int i = 0;
-    w->open = take(w, ((size_t)w->module->function_count + 1) * sizeof *w->open);
+    w->open = package_write_take(w, ((size_t)w->module->function_count + 1) * sizeof *w->open);
     if (!w->open) return propane_fail_memory(w->err, 0);
     for (const mil_function *f = w->module->functions; f; f = f->next) w->open[i++] = package_open_copy(w->module, f);
     return PROPANE_OK;
 }
 
-static int spec_version(const mil_module *m) {
+static int package_write_spec_version(const mil_module *m) {
     int least = m->package ? m->package->spec_version : 6;
     for (const mil_function *f = m->functions; f; f = f->next)
         if (least < 6 + (int)f->opset - (int)MIL_IOS15) least = 6 + (int)f->opset - (int)MIL_IOS15;
@@ -617,13 +630,13 @@ static int spec_version(const mil_module *m) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------ */
 
-static propane_status pack(writer *w, uint8_t **out, size_t *bytes) {
+static propane_status package_write_pack(writer *w, uint8_t **out, size_t *bytes) {
     Coreml__Model model = COREML__MODEL__INIT;
     Coreml__ModelDescription description = COREML__MODEL_DESCRIPTION__INIT;
-    model.specification_version = spec_version(w->module);
+    model.specification_version = package_write_spec_version(w->module);
     model.description = &description;
-    PROPANE_TRY(describe_model(w, &description));
-    model.program = program_of(w);
+    PROPANE_TRY(package_write_describe_model(w, &description));
+    model.program = package_write_program_of(w);
     if (w->failed || !model.program) return propane_fail_memory(w->err, 0);
     *bytes = coreml__model__get_packed_size(&model);
     *out = mem_alloc(*bytes);
@@ -633,31 +646,31 @@ static propane_status pack(writer *w, uint8_t **out, size_t *bytes) {
 }
 
 /* An identifier of the usual form from 16 bytes of a hash. */
-static void identifier(char out[40], const uint8_t *hash) {
+static void package_write_identifier(char out[40], const uint8_t *hash) {
     snprintf(out, 40, "%02x%02x%02x%02x-%02x%02x-4%01x%02x-a%01x%02x-%02x%02x%02x%02x%02x%02x", hash[0], hash[1],
              hash[2], hash[3], hash[4], hash[5], hash[6] & 15, hash[7], hash[8] & 15, hash[9], hash[10], hash[11],
              hash[12], hash[13], hash[14], hash[15]);
 }
 
-static json_t *item(const char *name, const char *what) {
+static json_t *package_write_item(const char *name, const char *what) {
     char path[100];
     snprintf(path, sizeof path, "com.apple.CoreML/%s", name);
     return json_pack("{s:s, s:s, s:s, s:s}", "author", "com.apple.CoreML", "description", what, "name", name, "path",
                      path);
 }
 
-static propane_status write_manifest(const char *path, const uint8_t *model, size_t bytes, propane_error *err) {
+static propane_status package_write_manifest(const char *path, const uint8_t *model, size_t bytes, propane_error *err) {
     uint8_t hash[32];
     char first[40], second[40];
     struct sha256 h;
     sha256_init(&h);
     sha256_update(&h, model, bytes);
     sha256_final(&h, hash);
-    identifier(first, hash);
-    identifier(second, hash + 16);
+    package_write_identifier(first, hash);
+    package_write_identifier(second, hash + 16);
     json_t *root = json_pack("{s:s, s:{s:o, s:o}, s:s}", "fileFormatVersion", "1.0.0", "itemInfoEntries", first,
-                             item("model.mlmodel", "CoreML Model Specification"), second,
-                             item("weights", "CoreML Model Weights"), "rootModelIdentifier", first);
+                             package_write_item("model.mlmodel", "CoreML Model Specification"), second,
+                             package_write_item("weights", "CoreML Model Weights"), "rootModelIdentifier", first);
     char *line = root ? json_dumps(root, JSON_INDENT(4) | JSON_SORT_KEYS) : NULL;
     propane_status status = line ? file_write(path, line, strlen(line), err) : propane_fail_memory(err, 0);
     free(line); /* jansson's own */
@@ -668,14 +681,14 @@ static propane_status write_manifest(const char *path, const uint8_t *model, siz
 propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, propane_error *err) {
     writer w = {.module = m, .arena = arena_create(), .err = err};
     *out = NULL;
-    propane_status status = w.arena ? find_open(&w) : propane_fail_memory(err, 0);
-    if (!status) status = pack(&w, out, bytes);
+    propane_status status = w.arena ? package_write_find_open(&w) : propane_fail_memory(err, 0);
+    if (!status) status = package_write_pack(&w, out, bytes);
     arena_free(w.arena);
     return status;
 }
 
 /* All of it, into a folder that is nobody's yet. */
-static propane_status write_folder(mil_module *m, const char *path, propane_error *err) {
+static propane_status package_write_folder(mil_module *m, const char *path, propane_error *err) {
     text data = {0}, model = {0}, weights = {0}, manifest = {0};
     uint8_t *packed = NULL;
     size_t bytes = 0;
@@ -689,7 +702,7 @@ static propane_status write_folder(mil_module *m, const char *path, propane_erro
     if (!status) status = mil_write_weights(m, data.data, err);
     if (!status) status = mil_package_pack(m, &packed, &bytes, err);
     if (!status) status = file_write(model.data, packed, bytes, err);
-    if (!status) status = write_manifest(manifest.data, packed, bytes, err);
+    if (!status) status = package_write_manifest(manifest.data, packed, bytes, err);
     mem_free(packed);
     text_deinit(&data);
     text_deinit(&model);
@@ -699,7 +712,7 @@ static propane_status write_folder(mil_module *m, const char *path, propane_erro
 }
 
 /* A package takes the place of another one or of an empty folder, and of nothing else. */
-static propane_status check_place(const char *path, propane_error *err) {
+static propane_status package_write_check_place(const char *path, propane_error *err) {
     if (!*path) return propane_fail(err, PROPANE_ERR_INVALID, "cannot write a package with an empty name");
     if (!file_exists(path) || mil_is_program_folder(path)) return PROPANE_OK;
     if (!file_is_dir(path))
@@ -717,9 +730,9 @@ propane_status mil_package_write(mil_module *m, const char *given, propane_error
     text_printf(&path, "%.*s", (int)length, given);
     text_printf(&made, "%.*s.tmp-%ld", (int)length, given, (long)getpid());
     propane_status status = path.failed || made.failed ? propane_fail_memory(err, length) : PROPANE_OK;
-    if (!status) status = check_place(path.data, err);
+    if (!status) status = package_write_check_place(path.data, err);
     if (!status) {
-        status = write_folder(m, made.data, err);
+        status = package_write_folder(m, made.data, err);
         if (!status) status = file_take_name(made.data, path.data, err);
         if (status) (void)!file_remove_tree(made.data, NULL); /* the first error is what is told */
     }

@@ -14,7 +14,7 @@
 /* ---- elements ------------------------------------------------------------------------------------------------------- */
 
 /* Toward zero, as a cast; out of range: the nearest; NaN: 0. */
-static double to_integer(const mil_dtype_info *info, double value) {
+static double eval_to_integer(const mil_dtype_info *info, double value) {
     const bool is_signed = info->kind == MIL_KIND_INT;
     const double top = ldexp(1.0, info->bits - is_signed), low = is_signed ? -top : 0.0;
     if (isnan(value)) return 0.0;
@@ -33,11 +33,11 @@ double mil_round(mil_dtype dtype, double value) {
     default: break;
     }
     const mil_dtype_info *info = mil_dtype_get(dtype);
-    return info->kind == MIL_KIND_INT || info->kind == MIL_KIND_UINT ? to_integer(info, value) : value;
+    return info->kind == MIL_KIND_INT || info->kind == MIL_KIND_UINT ? eval_to_integer(info, value) : value;
 }
 
 /* Elements of less than a byte lie next to each other from the low bits up. */
-static uint64_t get_bits(const uint8_t *data, int64_t index, int bits) {
+static uint64_t eval_get_bits(const uint8_t *data, int64_t index, int bits) {
     uint64_t out = 0;
     for (int b = 0; b < bits; b++) {
         int64_t at = index * bits + b;
@@ -46,7 +46,7 @@ static uint64_t get_bits(const uint8_t *data, int64_t index, int bits) {
     return out;
 }
 
-static void put_bits(uint8_t *data, int64_t index, int bits, uint64_t value) {
+static void eval_put_bits(uint8_t *data, int64_t index, int bits, uint64_t value) {
     for (int b = 0; b < bits; b++) {
         int64_t at = index * bits + b;
         data[at / 8] = (uint8_t)((data[at / 8] & ~(1 << (at % 8))) | (int)((value >> b & 1) << (at % 8)));
@@ -88,7 +88,7 @@ void mil_unpack_f64(double *target, mil_dtype dtype, const void *source, int64_t
         break;
     default:
         for (int64_t i = 0; i < count && info->bits > 0; i++) {
-            uint64_t raw = get_bits(bytes, i, info->bits);
+            uint64_t raw = eval_get_bits(bytes, i, info->bits);
             bool negative = info->kind == MIL_KIND_INT && raw >> (info->bits - 1);
             target[i] = (double)raw - (negative ? ldexp(1.0, info->bits) : 0.0);
         }
@@ -127,7 +127,7 @@ void mil_pack_f64(void *target, mil_dtype dtype, const double *source, int64_t c
         break;
     default:
         for (int64_t i = 0; i < count && info->bits > 0; i++)
-            put_bits(bytes, i, info->bits, (uint64_t)(int64_t)mil_round(dtype, source[i]));
+            eval_put_bits(bytes, i, info->bits, (uint64_t)(int64_t)mil_round(dtype, source[i]));
     }
 }
 
@@ -138,7 +138,7 @@ const mil_tensor *mil_eval_in(const mil_eval_args *a, const char *param) {
     return a->op->operands[index].count > 0 ? a->in[index][0] : NULL;
 }
 
-static void round_tensor(mil_tensor *t) {
+static void eval_round_tensor(mil_tensor *t) {
     const int64_t count = mil_type_count(&t->type);
     for (int64_t i = 0; i < count; i++) t->data[i] = mil_round(t->type.dtype, t->data[i]);
 }
@@ -150,7 +150,7 @@ static propane_status eval_op(const mil_op *op, const mil_tensor *const *const i
     for (int p = 0; p < op->info->param_count; p++) args.in[p] = in[p];
     PROPANE_TRY(op->info->eval(&args, err));
     for (int k = 0; k < op->result_count; k++)
-        if (!mil_dtype_is_float(out[k].type.dtype)) round_tensor(&out[k]);
+        if (!mil_dtype_is_float(out[k].type.dtype)) eval_round_tensor(&out[k]);
     return PROPANE_OK;
 }
 
@@ -167,7 +167,7 @@ typedef struct runner {
     bool round;
 } runner;
 
-static propane_status allocate(runner *r, mil_tensor *t, const mil_type *type, propane_error *err) {
+static propane_status eval_allocate(runner *r, mil_tensor *t, const mil_type *type, propane_error *err) {
     const int64_t count = mil_type_count(type);
     t->type = *type;
     t->data = ARENA_ARRAY(r->memory, count > 0 ? count : 1, double);
@@ -175,8 +175,8 @@ static propane_status allocate(runner *r, mil_tensor *t, const mil_type *type, p
 }
 
 /* The tensor of a value that is computed already or known at compile time. Strings have no data. */
-static propane_status fetch(runner *r, const mil_op *op, const mil_value *v, const mil_tensor **out,
-                            propane_error *err) {
+static propane_status eval_fetch(runner *r, const mil_op *op, const mil_value *v, const mil_tensor **out,
+                                 propane_error *err) {
     mil_tensor *t = &r->values[v->id];
     *out = t;
     if (t->data) return PROPANE_OK;
@@ -184,40 +184,40 @@ static propane_status fetch(runner *r, const mil_op *op, const mil_value *v, con
     if (v->type.dtype == MIL_string) return PROPANE_OK;
     if (!v->konst || !v->konst->data)
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "operand '%s' has no value", v->name ? v->name : "literal");
-    PROPANE_TRY(allocate(r, t, &v->type, err));
+    PROPANE_TRY(eval_allocate(r, t, &v->type, err));
     mil_unpack_f64(t->data, v->type.dtype, v->konst->data, mil_type_count(&v->type));
     return PROPANE_OK;
 }
 
-static propane_status run_op(runner *r, const mil_op *op, propane_error *err) {
+static propane_status eval_run_op(runner *r, const mil_op *op, propane_error *err) {
     const mil_tensor *const *in[MIL_MAX_PARAMS] = {NULL};
     for (int p = 0; p < op->info->param_count; p++) {
         const int count = op->operands[p].count;
         const mil_tensor **list = ARENA_ARRAY(r->memory, count > 0 ? count : 1, const mil_tensor *);
         if (!list) return propane_fail_memory(err, (size_t)count * sizeof *list);
-        for (int k = 0; k < count; k++) PROPANE_TRY(fetch(r, op, op->operands[p].values[k], &list[k], err));
+        for (int k = 0; k < count; k++) PROPANE_TRY(eval_fetch(r, op, op->operands[p].values[k], &list[k], err));
         in[p] = list;
     }
     mil_tensor *out = ARENA_ARRAY(r->memory, op->result_count, mil_tensor);
     if (!out) return propane_fail_memory(err, (size_t)op->result_count * sizeof *out);
-    for (int k = 0; k < op->result_count; k++) PROPANE_TRY(allocate(r, &out[k], &op->results[k]->type, err));
+    for (int k = 0; k < op->result_count; k++) PROPANE_TRY(eval_allocate(r, &out[k], &op->results[k]->type, err));
     PROPANE_TRY(eval_op(op, in, out, r->round, err));
     for (int k = 0; k < op->result_count; k++) {
-        if (r->round) round_tensor(&out[k]);
+        if (r->round) eval_round_tensor(&out[k]);
         r->values[op->results[k]->id] = out[k];
     }
     return PROPANE_OK;
 }
 
-static bool is_known(const mil_op *op) {
+static bool eval_is_known(const mil_op *op) {
     if (!op->result_count) return false;
     for (int k = 0; k < op->result_count; k++)
         if (!op->results[k]->konst) return false;
     return true;
 }
 
-static propane_status take_input(runner *r, const mil_function *f, int index, const mil_tensor *given,
-                                 propane_error *err) {
+static propane_status eval_take_input(runner *r, const mil_function *f, int index, const mil_tensor *given,
+                                      propane_error *err) {
     const mil_value *param = f->params[index];
     char have[160], want[160];
     mil_type as_tensor = mil_type_bare(&param->type); /* a state may be given as the tensor inside */
@@ -229,7 +229,7 @@ static propane_status take_input(runner *r, const mil_function *f, int index, co
                             mil_type_print(want, &param->type));
     r->values[param->id] = *given;
     if (param->type.shell != MIL_STATE || f->owner) return PROPANE_OK;
-    PROPANE_TRY(allocate(r, &r->values[param->id], &param->type, err));
+    PROPANE_TRY(eval_allocate(r, &r->values[param->id], &param->type, err));
     memcpy(r->values[param->id].data, given->data, (size_t)mil_type_count(&given->type) * sizeof *given->data);
     return PROPANE_OK;
 }
@@ -240,12 +240,12 @@ propane_status mil_eval_block(const mil_function *f, const mil_tensor *inputs, b
         .memory = a, .round = round, .values = ARENA_ARRAY(a, f->value_count > 0 ? f->value_count : 1, mil_tensor)};
     mil_tensor *results = ARENA_ARRAY(a, f->result_count + f->param_count + 1, mil_tensor);
     if (!r.values || !results) return propane_fail_memory(err, (size_t)f->value_count * sizeof *r.values);
-    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(take_input(&r, f, i, &inputs[i], err));
+    for (int i = 0; i < f->param_count; i++) PROPANE_TRY(eval_take_input(&r, f, i, &inputs[i], err));
     for (const mil_op *op = f->first; op; op = op->next)
-        if (!is_known(op)) PROPANE_TRY(run_op(&r, op, err));
+        if (!eval_is_known(op)) PROPANE_TRY(eval_run_op(&r, op, err));
     for (int i = 0; i < f->result_count; i++) {
         const mil_tensor *t = NULL;
-        PROPANE_TRY(fetch(&r, f->results[i]->def, f->results[i], &t, err));
+        PROPANE_TRY(eval_fetch(&r, f->results[i]->def, f->results[i], &t, err));
         results[i] = *t;
     }
     for (int i = 0, n = f->result_count; i < f->param_count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What the files rules_*.c and eval_*.c share: the prototypes that the rows of ops.def call for, and a counter that walks
+ * What the files shape_*.c and eval_*.c share: the prototypes that the rows of ops.def call for, and a counter that walks
  * several tensors in step. Private to src/mil.
  */
 #ifndef MIL_EVAL_EVAL_H
@@ -7,10 +7,10 @@
 
 #include "mil/ops.h"
 
-/* mil_rule_X of every row. A rule may rely on the verifier for the classes of the operands (numbers of them, float or
+/* mil_shape_rule_X of every row. A rule may rely on the verifier for the classes of the operands (numbers of them, float or
  * not, constant or not) and for result types that fit; everything about shapes and values is its own to check. */
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) rule
-#define RULE(x)                                                propane_status mil_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
+#define SHAPE(x)                                               propane_status mil_shape_rule_##x(const mil_op *op, mil_type *out, int *out_count, propane_error *err);
 #include "mil/ops.def"
 
 /* mil_eval_X of every row ("none" has no body). */

@@ -15,14 +15,14 @@ propane_status mil_eval_constexpr_cast(const mil_eval_args *a, propane_error *er
 /* ---- palettes --------------------------------------------------------------------------------------------------------------- */
 
 /* Which palette an element of the indices uses: the blocks' numbers, row by row. */
-static int64_t palette_of(const mil_palette *p, const mil_type *lut, const int64_t *index) {
+static int64_t eval_constexpr_palette_of(const mil_palette *p, const mil_type *lut, const int64_t *index) {
     int64_t at = 0;
     for (int d = 0; d < lut->rank - 2; d++) at = at * lut->dim[d] + index[d] / p->block[d];
     return at;
 }
 
 /* Element `bits` wide number `i` of a vector of bytes, from the low bits up. */
-static int64_t packed_index(const double *bytes, int64_t i, int bits) {
+static int64_t eval_constexpr_packed_index(const double *bytes, int64_t i, int bits) {
     int64_t value = 0;
     for (int b = 0; b < bits; b++) {
         const int64_t at = i * bits + b;
@@ -38,7 +38,8 @@ propane_status mil_eval_constexpr_lut_to_dense(const mil_eval_args *a, propane_e
     if (mil_in(a->op, "shape")) {
         const int bits = mil_palette_bits(&lut->type);
         const int64_t count = mil_type_count(&a->out[0].type);
-        for (int64_t i = 0; i < count; i++) a->out[0].data[i] = lut->data[packed_index(indices->data, i, bits)];
+        for (int64_t i = 0; i < count; i++)
+            a->out[0].data[i] = lut->data[eval_constexpr_packed_index(indices->data, i, bits)];
         return PROPANE_OK;
     }
     PROPANE_TRY(mil_palette_read(a->op, "indices", &indices->type, &p, err));
@@ -46,7 +47,8 @@ propane_status mil_eval_constexpr_lut_to_dense(const mil_eval_args *a, propane_e
     for (int d = p.axis + 1; d < indices->type.rank; d++) inner *= indices->type.dim[d];
     mil_walk_begin(&w, indices->type.rank, indices->type.dim);
     for (int64_t i = 0; i < mil_type_count(&indices->type); i++, mil_walk_next(&w)) {
-        const int64_t entry = palette_of(&p, &lut->type, w.index) * p.entries + (int64_t)indices->data[i];
+        const int64_t entry =
+            eval_constexpr_palette_of(&p, &lut->type, w.index) * p.entries + (int64_t)indices->data[i];
         for (int64_t v = 0; v < p.vector; v++)
             a->out[0].data[(i / inner * p.vector + v) * inner + i % inner] = lut->data[entry * p.vector + v];
     }
@@ -76,7 +78,8 @@ propane_status mil_eval_constexpr_lut_to_sparse(const mil_eval_args *a, propane_
                 const bool there = mask->data[row * inner + i] != 0.0;
                 a->out[0].data[(row * p.vector + v) * inner + i] = there;
                 if (!there) continue;
-                const int64_t entry = palette_of(&p, &lut->type, w.index) * p.entries + (int64_t)indices->data[from++];
+                const int64_t entry =
+                    eval_constexpr_palette_of(&p, &lut->type, w.index) * p.entries + (int64_t)indices->data[from++];
                 a->out[1].data[to++] = lut->data[entry * p.vector + v];
             }
         }
@@ -92,14 +95,15 @@ propane_status mil_eval_constexpr_sparse_to_dense(const mil_eval_args *a, propan
     const int64_t count = mil_type_count(&a->out[0].type);
     const bool packed = mil_in(a->op, "shape") != NULL;
     for (int64_t i = 0, from = 0; i < count; i++) {
-        const bool there = packed ? packed_index(mask->data, i, 1) != 0 : mask->data[i] != 0.0;
+        const bool there = packed ? eval_constexpr_packed_index(mask->data, i, 1) != 0 : mask->data[i] != 0.0;
         if (there) a->out[0].data[i] = data->data[from++];
     }
     return PROPANE_OK;
 }
 
 /* scale and offset at the block that holds element `index` of `shape`. */
-static double shifted(const mil_eval_args *a, const mil_type *shape, const int64_t *index, double value) {
+static double eval_constexpr_shifted(const mil_eval_args *a, const mil_type *shape, const int64_t *index,
+                                     double value) {
     const mil_tensor *scale = mil_eval_in(a, "scale"), *offset = mil_eval_in(a, "offset");
     int64_t at = 0;
     for (int d = 0; d < shape->rank; d++)
@@ -112,7 +116,7 @@ propane_status mil_eval_constexpr_blockwise(const mil_eval_args *a, propane_erro
     mil_walk w;
     mil_walk_begin(&w, data->type.rank, data->type.dim);
     for (int64_t i = 0; i < mil_type_count(&data->type); i++, mil_walk_next(&w))
-        a->out[0].data[i] = shifted(a, &data->type, w.index, data->data[i]);
+        a->out[0].data[i] = eval_constexpr_shifted(a, &data->type, w.index, data->data[i]);
     return PROPANE_OK;
 }
 
@@ -123,7 +127,7 @@ propane_status mil_eval_constexpr_sparse_blockwise(const mil_eval_args *a, propa
     for (int64_t i = 0, from = 0; i < mil_type_count(&mask->type); i++, mil_walk_next(&w)) {
         a->out[0].data[i] = mask->data[i];
         if (mask->data[i] != 0.0) {
-            a->out[1].data[from] = shifted(a, &mask->type, w.index, data->data[from]);
+            a->out[1].data[from] = eval_constexpr_shifted(a, &mask->type, w.index, data->data[from]);
             from++;
         }
     }

@@ -16,13 +16,13 @@ propane_status mil_eval_shape(const mil_eval_args *a, propane_error *err) {
 
 /* ---- control flow --------------------------------------------------------------------------------------------------------- */
 
-static void copy_data(mil_tensor *to, const mil_tensor *from) {
+static void eval_control_copy_data(mil_tensor *to, const mil_tensor *from) {
     memcpy(to->data, from->data, (size_t)mil_type_count(&to->type) * sizeof *to->data);
 }
 
 /* The block's own inputs, then what it captured. */
-static propane_status run_block(const mil_eval_args *a, int block, const mil_tensor *own, int own_count, arena *memory,
-                                mil_tensor **out, propane_error *err) {
+static propane_status eval_control_run_block(const mil_eval_args *a, int block, const mil_tensor *own, int own_count,
+                                             arena *memory, mil_tensor **out, propane_error *err) {
     const int captured = mil_op_captured(a->op->info), count = a->op->operands[captured].count;
     mil_tensor *in = ARENA_ARRAY(memory, own_count + count + 1, mil_tensor);
     if (!in) return propane_fail_memory(err, 0);
@@ -35,22 +35,24 @@ propane_status mil_eval_cond(const mil_eval_args *a, propane_error *err) {
     arena *memory = arena_create();
     mil_tensor *results = NULL;
     propane_status status = memory ? PROPANE_OK : propane_fail_memory(err, 0);
-    if (!status) status = run_block(a, mil_eval_in(a, "pred")->data[0] != 0 ? 0 : 1, NULL, 0, memory, &results, err);
-    for (int k = 0; !status && k < a->op->result_count; k++) copy_data(&a->out[k], &results[k]);
+    if (!status)
+        status =
+            eval_control_run_block(a, mil_eval_in(a, "pred")->data[0] != 0 ? 0 : 1, NULL, 0, memory, &results, err);
+    for (int k = 0; !status && k < a->op->result_count; k++) eval_control_copy_data(&a->out[k], &results[k]);
     arena_free(memory);
     return status;
 }
 
 /* One round: *again, and if so out holds the next loop variables. */
-static propane_status round_of(const mil_eval_args *a, bool *again, propane_error *err) {
+static propane_status eval_control_round_of(const mil_eval_args *a, bool *again, propane_error *err) {
     arena *memory = arena_create();
     mil_tensor *results = NULL;
     const int count = a->op->result_count;
     propane_status status = memory ? PROPANE_OK : propane_fail_memory(err, 0);
-    if (!status) status = run_block(a, 0, a->out, count, memory, &results, err);
+    if (!status) status = eval_control_run_block(a, 0, a->out, count, memory, &results, err);
     *again = !status && results[0].data[0] != 0;
-    if (*again) status = run_block(a, 1, a->out, count, memory, &results, err);
-    for (int k = 0; *again && !status && k < count; k++) copy_data(&a->out[k], &results[k]);
+    if (*again) status = eval_control_run_block(a, 1, a->out, count, memory, &results, err);
+    for (int k = 0; *again && !status && k < count; k++) eval_control_copy_data(&a->out[k], &results[k]);
     arena_free(memory);
     return status;
 }
@@ -58,11 +60,11 @@ static propane_status round_of(const mil_eval_args *a, bool *again, propane_erro
 propane_status mil_eval_while_loop(const mil_eval_args *a, propane_error *err) {
     const int vars = mil_op_param(a->op->info, "loop_vars");
     bool again = true;
-    for (int k = 0; k < a->op->result_count; k++) copy_data(&a->out[k], a->in[vars][k]);
+    for (int k = 0; k < a->op->result_count; k++) eval_control_copy_data(&a->out[k], a->in[vars][k]);
     for (int rounds = 0; again; rounds++) {
         if (rounds == MAX_ROUNDS)
             return mil_op_fail(a->op, err, PROPANE_ERR_LIMIT, "the loop has run %d rounds and does not end", rounds);
-        PROPANE_TRY(round_of(a, &again, err));
+        PROPANE_TRY(eval_control_round_of(a, &again, err));
     }
     return PROPANE_OK;
 }
@@ -70,36 +72,36 @@ propane_status mil_eval_while_loop(const mil_eval_args *a, propane_error *err) {
 /* ---- states --------------------------------------------------------------------------------------------------------------- */
 
 propane_status mil_eval_read_state(const mil_eval_args *a, propane_error *err) {
-    copy_data(&a->out[0], mil_eval_in(a, "input"));
+    eval_control_copy_data(&a->out[0], mil_eval_in(a, "input"));
     return PROPANE_OK;
 }
 
 /* The state's tensor is the runner's own, made to be written. */
-static void write_state(const mil_tensor *state, const mil_tensor *value) {
+static void eval_control_write_state(const mil_tensor *state, const mil_tensor *value) {
     memcpy(state->data, value->data, (size_t)mil_type_count(&value->type) * sizeof *value->data);
 }
 
 propane_status mil_eval_write_state(const mil_eval_args *a, propane_error *err) {
-    write_state(mil_eval_in(a, "input"), mil_eval_in(a, "data"));
+    eval_control_write_state(mil_eval_in(a, "input"), mil_eval_in(a, "data"));
     return PROPANE_OK;
 }
 
 propane_status mil_eval_update_state(const mil_eval_args *a, propane_error *err) {
-    write_state(mil_eval_in(a, "state"), mil_eval_in(a, "value"));
-    copy_data(&a->out[0], mil_eval_in(a, "value"));
+    eval_control_write_state(mil_eval_in(a, "state"), mil_eval_in(a, "value"));
+    eval_control_copy_data(&a->out[0], mil_eval_in(a, "value"));
     return PROPANE_OK;
 }
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
-static int64_t element_count(const mil_tensor *list) {
+static int64_t eval_control_element_count(const mil_tensor *list) {
     mil_type bare = mil_type_bare(&list->type);
     return mil_type_count(&bare);
 }
 
 /* Index `at` of a list of indices, as an element's place in the list. */
-static propane_status place(const mil_eval_args *a, const mil_tensor *indices, int64_t at, int64_t *out,
-                            propane_error *err) {
+static propane_status eval_control_place(const mil_eval_args *a, const mil_tensor *indices, int64_t at, int64_t *out,
+                                         propane_error *err) {
     const mil_tensor *list = mil_eval_in(a, "ls");
     const double index = indices->data[at];
     if (index < 0 || index >= (double)list->type.length)
@@ -107,7 +109,7 @@ static propane_status place(const mil_eval_args *a, const mil_tensor *indices, i
                            "index %.0f is outside the list, which has %lld elements; lists that grow need an "
                            "init_length that is large enough",
                            index, (long long)list->type.length);
-    *out = (int64_t)index * element_count(list);
+    *out = (int64_t)index * eval_control_element_count(list);
     return PROPANE_OK;
 }
 
@@ -118,39 +120,41 @@ propane_status mil_eval_list_length(const mil_eval_args *a, propane_error *err) 
     return PROPANE_OK;
 }
 
-static propane_status read_elements(const mil_eval_args *a, const char *param, propane_error *err) {
+static propane_status eval_control_read_elements(const mil_eval_args *a, const char *param, propane_error *err) {
     const mil_tensor *list = mil_eval_in(a, "ls"), *indices = mil_eval_in(a, param);
-    const int64_t count = element_count(list);
+    const int64_t count = eval_control_element_count(list);
     for (int64_t i = 0; i < mil_type_count(&indices->type); i++) {
         int64_t from = 0;
-        PROPANE_TRY(place(a, indices, i, &from, err));
+        PROPANE_TRY(eval_control_place(a, indices, i, &from, err));
         memcpy(a->out[0].data + i * count, list->data + from, (size_t)count * sizeof(double));
     }
     return PROPANE_OK;
 }
 
-static propane_status write_elements(const mil_eval_args *a, const char *param, propane_error *err) {
+static propane_status eval_control_write_elements(const mil_eval_args *a, const char *param, propane_error *err) {
     const mil_tensor *list = mil_eval_in(a, "ls"), *indices = mil_eval_in(a, param), *value = mil_eval_in(a, "value");
-    const int64_t count = element_count(list);
-    copy_data(&a->out[0], list);
+    const int64_t count = eval_control_element_count(list);
+    eval_control_copy_data(&a->out[0], list);
     for (int64_t i = 0; i < mil_type_count(&indices->type); i++) {
         int64_t to = 0;
-        PROPANE_TRY(place(a, indices, i, &to, err));
+        PROPANE_TRY(eval_control_place(a, indices, i, &to, err));
         memcpy(a->out[0].data + to, value->data + i * count, (size_t)count * sizeof(double));
     }
     return PROPANE_OK;
 }
 
-propane_status mil_eval_list_read(const mil_eval_args *a, propane_error *err) { return read_elements(a, "index", err); }
+propane_status mil_eval_list_read(const mil_eval_args *a, propane_error *err) {
+    return eval_control_read_elements(a, "index", err);
+}
 
 propane_status mil_eval_list_gather(const mil_eval_args *a, propane_error *err) {
-    return read_elements(a, "indices", err);
+    return eval_control_read_elements(a, "indices", err);
 }
 
 propane_status mil_eval_list_write(const mil_eval_args *a, propane_error *err) {
-    return write_elements(a, "index", err);
+    return eval_control_write_elements(a, "index", err);
 }
 
 propane_status mil_eval_list_scatter(const mil_eval_args *a, propane_error *err) {
-    return write_elements(a, "indices", err);
+    return eval_control_write_elements(a, "indices", err);
 }

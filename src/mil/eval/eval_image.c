@@ -10,7 +10,7 @@
 
 /* ---- resizing: one dimension after the other --------------------------------------------------------------------------- */
 
-static double along(const double *x, int64_t step, int64_t size, double at, bool nearest, bool floor_down) {
+static double eval_image_along(const double *x, int64_t step, int64_t size, double at, bool nearest, bool floor_down) {
     if (nearest) {
         const int64_t i = (int64_t)floor(floor_down ? at : at + 0.5);
         return x[(i < size ? i : size - 1) * step];
@@ -44,8 +44,8 @@ propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
             for (int64_t s = 0; s < out; s++) {
                 const double at = mil_grid_point(r.grid, (double)in, out, s);
                 for (int64_t i = 0; i < inner; i++)
-                    to[(o * out + s) * inner + i] =
-                        along(from + o * in * inner + i, inner, in, at, r.nearest, r.grid == MIL_GRID_DEFAULT);
+                    to[(o * out + s) * inner + i] = eval_image_along(from + o * in * inner + i, inner, in, at,
+                                                                     r.nearest, r.grid == MIL_GRID_DEFAULT);
             }
         type.dim[d] = out;
         double *swap = from;
@@ -59,7 +59,7 @@ propane_status mil_eval_resize(const mil_eval_args *a, propane_error *err) {
 /* ---- sampling at places --------------------------------------------------------------------------------------------------- */
 
 /* Bilinear at a place inside [0, h-1] x [0, w-1]. */
-static double inside(const double *plane, int64_t h, int64_t w, double y, double x) {
+static double eval_image_inside(const double *plane, int64_t h, int64_t w, double y, double x) {
     const int64_t y0 = (int64_t)floor(y), x0 = (int64_t)floor(x), y1 = y0 + 1 < h ? y0 + 1 : y0,
                   x1 = x0 + 1 < w ? x0 + 1 : x0;
     const double py = y - (double)y0, px = x - (double)x0;
@@ -67,8 +67,8 @@ static double inside(const double *plane, int64_t h, int64_t w, double y, double
            (plane[y1 * w + x0] * (1 - px) + plane[y1 * w + x1] * px) * py;
 }
 
-static propane_status crop_image(const mil_eval_args *a, const mil_crop_resize *c, const double box[4], double image,
-                                 double *out, propane_error *err) {
+static propane_status eval_image_crop_image(const mil_eval_args *a, const mil_crop_resize *c, const double box[4],
+                                            double image, double *out, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     const int64_t *dim = x->type.dim, size[2] = {dim[2], dim[3]};
     double start[2], end[2];
@@ -82,7 +82,7 @@ static propane_status crop_image(const mil_eval_args *a, const mil_crop_resize *
             for (int64_t j = 0; j < c->target[1]; j++) {
                 const double y = mil_crop_point(c, start, end, 0, i), z = mil_crop_point(c, start, end, 1, j);
                 const bool in = y >= 0 && y <= (double)(size[0] - 1) && z >= 0 && z <= (double)(size[1] - 1);
-                *out++ = in ? inside(plane, size[0], size[1], y, z) : c->pad_value;
+                *out++ = in ? eval_image_inside(plane, size[0], size[1], y, z) : c->pad_value;
             }
     }
     return PROPANE_OK;
@@ -98,26 +98,26 @@ propane_status mil_eval_crop_resize(const mil_eval_args *a, propane_error *err) 
     for (int64_t b = 0; b < c.boxes; b++, box += c.box_step)
         for (int64_t i = 0; i < c.images_each; i++, out += dim[1] * c.target[0] * c.target[1]) {
             const double image = c.indexed ? box[0] : !c.flat ? (double)i : indices ? indices->data[b] : (double)b;
-            PROPANE_TRY(crop_image(a, &c, box + c.indexed, image, out, err));
+            PROPANE_TRY(eval_image_crop_image(a, &c, box + c.indexed, image, out, err));
         }
     return PROPANE_OK;
 }
 
-static double pixel(const mil_sampling *s, const double *plane, int64_t h, int64_t w, double y, double x) {
+static double eval_image_pixel(const mil_sampling *s, const double *plane, int64_t h, int64_t w, double y, double x) {
     if (!(y >= 0 && y < (double)h && x >= 0 && x < (double)w)) return s->pad_value;
     return plane[(int64_t)y * w + (int64_t)x];
 }
 
-static double sample(const mil_sampling *s, const double *plane, int64_t h, int64_t w, double y, double x) {
+static double eval_image_sample(const mil_sampling *s, const double *plane, int64_t h, int64_t w, double y, double x) {
     y = mil_sampling_place(s, y, h);
     x = mil_sampling_place(s, x, w);
-    if (s->nearest) return pixel(s, plane, h, w, nearbyint(y), nearbyint(x));
+    if (s->nearest) return eval_image_pixel(s, plane, h, w, nearbyint(y), nearbyint(x));
     const double y0 = floor(y), x0 = floor(x), py = y - y0, px = x - x0;
     double sum = 0.0; /* a neighbour of no weight may lie outside */
-    if (px < 1.0) sum += (1 - py) * (1 - px) * pixel(s, plane, h, w, y0, x0);
-    if (px > 0.0) sum += (1 - py) * px * pixel(s, plane, h, w, y0, x0 + 1);
-    if (py > 0.0) sum += py * (1 - px) * pixel(s, plane, h, w, y0 + 1, x0);
-    if (py > 0.0 && px > 0.0) sum += py * px * pixel(s, plane, h, w, y0 + 1, x0 + 1);
+    if (px < 1.0) sum += (1 - py) * (1 - px) * eval_image_pixel(s, plane, h, w, y0, x0);
+    if (px > 0.0) sum += (1 - py) * px * eval_image_pixel(s, plane, h, w, y0, x0 + 1);
+    if (py > 0.0) sum += py * (1 - px) * eval_image_pixel(s, plane, h, w, y0 + 1, x0);
+    if (py > 0.0 && px > 0.0) sum += py * px * eval_image_pixel(s, plane, h, w, y0 + 1, x0 + 1);
     return sum;
 }
 
@@ -130,8 +130,8 @@ propane_status mil_eval_resample(const mil_eval_args *a, propane_error *err) {
         for (int64_t c = 0; c < dim[1]; c++)
             for (int64_t i = 0; i < points; i++) {
                 const double *place = at->data + (n * points + i) * 2;
-                a->out[0].data[(n * dim[1] + c) * points + i] =
-                    sample(&s, x->data + (n * dim[1] + c) * dim[2] * dim[3], dim[2], dim[3], place[1], place[0]);
+                a->out[0].data[(n * dim[1] + c) * points + i] = eval_image_sample(
+                    &s, x->data + (n * dim[1] + c) * dim[2] * dim[3], dim[2], dim[3], place[1], place[0]);
             }
     return PROPANE_OK;
 }
@@ -148,8 +148,8 @@ propane_status mil_eval_affine(const mil_eval_args *a, propane_error *err) {
             for (int64_t i = 0; i < h; i++)
                 for (int64_t j = 0; j < w; j++) {
                     const double px = mil_sampling_coordinate(&s, j, w), py = mil_sampling_coordinate(&s, i, h);
-                    *out++ = sample(&s, x->data + (n * dim[1] + c) * dim[2] * dim[3], dim[2], dim[3],
-                                    m[3] * px + m[4] * py + m[5], m[0] * px + m[1] * py + m[2]);
+                    *out++ = eval_image_sample(&s, x->data + (n * dim[1] + c) * dim[2] * dim[3], dim[2], dim[3],
+                                               m[3] * px + m[4] * py + m[5], m[0] * px + m[1] * py + m[2]);
                 }
     }
     return PROPANE_OK;

@@ -11,8 +11,8 @@
 #include "mil/eval/eval.h"
 #include "mil/ops/shape_util.h"
 
-static propane_status index_at(const mil_eval_args *a, const mil_tensor *indices, int64_t which, int64_t size,
-                               int64_t *out, propane_error *err) {
+static propane_status eval_index_at(const mil_eval_args *a, const mil_tensor *indices, int64_t which, int64_t size,
+                                    int64_t *out, propane_error *err) {
     const double given = indices->data[which], at = given < 0 ? given + (double)size : given;
     if (!(at >= 0 && at < (double)size))
         return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "index %lld is %.0f, but there are %lld elements",
@@ -31,19 +31,19 @@ propane_status mil_eval_gather_along_axis(const mil_eval_args *a, propane_error 
     for (int64_t o = 0; o < g.outer; o++)
         for (int64_t p = 0; p < g.picks; p++)
             for (int64_t k = 0; k < g.inner; k++, i++) {
-                PROPANE_TRY(index_at(a, indices, i, g.size, &at, err));
+                PROPANE_TRY(eval_index_at(a, indices, i, g.size, &at, err));
                 a->out[0].data[i] = x->data[(o * g.size + at) * g.inner + k];
             }
     return PROPANE_OK;
 }
 
 /* Where the slice lies that the coordinates of pick `which` name. */
-static propane_status place_of(const mil_eval_args *a, const mil_gather_nd *g, const mil_tensor *indices, int64_t which,
-                               int64_t *out, propane_error *err) {
+static propane_status eval_index_place_of(const mil_eval_args *a, const mil_gather_nd *g, const mil_tensor *indices,
+                                          int64_t which, int64_t *out, propane_error *err) {
     int64_t at = 0;
     *out = which / g->picks * g->image;
     for (int d = 0; d < g->depth; d++) {
-        PROPANE_TRY(index_at(a, indices, which * g->depth + d, g->size[d], &at, err));
+        PROPANE_TRY(eval_index_at(a, indices, which * g->depth + d, g->size[d], &at, err));
         *out += at * g->step[d];
     }
     return PROPANE_OK;
@@ -55,7 +55,7 @@ propane_status mil_eval_gather_nd(const mil_eval_args *a, propane_error *err) {
     mil_gather_nd g;
     PROPANE_TRY(mil_gather_nd_read(a->op, "x", &g, err));
     for (int64_t p = 0; p < g.batch * g.picks; p++) {
-        PROPANE_TRY(place_of(a, &g, indices, p, &from, err));
+        PROPANE_TRY(eval_index_place_of(a, &g, indices, p, &from, err));
         memcpy(a->out[0].data + p * g.inner, x->data + from, (size_t)g.inner * sizeof(double));
     }
     return PROPANE_OK;
@@ -63,7 +63,7 @@ propane_status mil_eval_gather_nd(const mil_eval_args *a, propane_error *err) {
 
 /* ---- scatter ------------------------------------------------------------------------------------------------------------- */
 
-static void put(double *to, double value, mil_scatter_mode mode) {
+static void eval_index_put(double *to, double value, mil_scatter_mode mode) {
     switch (mode) {
     case MIL_SCATTER_UPDATE: *to = value; break;
     case MIL_SCATTER_ADD: *to += value; break;
@@ -75,7 +75,7 @@ static void put(double *to, double value, mil_scatter_mode mode) {
     }
 }
 
-static propane_status begin_scatter(const mil_eval_args *a, mil_scatter_mode *mode, propane_error *err) {
+static propane_status eval_index_begin_scatter(const mil_eval_args *a, mil_scatter_mode *mode, propane_error *err) {
     const mil_tensor *data = mil_eval_in(a, "data");
     memcpy(a->out[0].data, data->data, (size_t)mil_type_count(&data->type) * sizeof(double));
     return mil_scatter_mode_read(a->op, mode, err);
@@ -89,15 +89,15 @@ propane_status mil_eval_scatter(const mil_eval_args *a, propane_error *err) {
     int axis = 0;
     mil_scatter_mode mode;
     PROPANE_TRY(mil_attr_axis(a->op, "axis", type->rank, &axis, err));
-    PROPANE_TRY(begin_scatter(a, &mode, err));
+    PROPANE_TRY(eval_index_begin_scatter(a, &mode, err));
     for (int d = 0; d < axis; d++) outer *= type->dim[d];
     for (int d = axis + 1; d < type->rank; d++) inner *= type->dim[d];
     for (int64_t o = 0; o < outer; o++)
         for (int64_t p = 0; p < picks; p++) {
-            PROPANE_TRY(index_at(a, indices, p, type->dim[axis], &at, err));
+            PROPANE_TRY(eval_index_at(a, indices, p, type->dim[axis], &at, err));
             for (int64_t k = 0; k < inner; k++)
-                put(&a->out[0].data[(o * type->dim[axis] + at) * inner + k], updates->data[(o * picks + p) * inner + k],
-                    mode);
+                eval_index_put(&a->out[0].data[(o * type->dim[axis] + at) * inner + k],
+                               updates->data[(o * picks + p) * inner + k], mode);
         }
     return PROPANE_OK;
 }
@@ -108,12 +108,12 @@ propane_status mil_eval_scatter_along_axis(const mil_eval_args *a, propane_error
     mil_scatter_mode mode;
     mil_gather g;
     PROPANE_TRY(mil_along_read(a->op, "data", &g, err));
-    PROPANE_TRY(begin_scatter(a, &mode, err));
+    PROPANE_TRY(eval_index_begin_scatter(a, &mode, err));
     for (int64_t o = 0; o < g.outer; o++)
         for (int64_t p = 0; p < g.picks; p++)
             for (int64_t k = 0; k < g.inner; k++, i++) {
-                PROPANE_TRY(index_at(a, indices, i, g.size, &at, err));
-                put(&a->out[0].data[(o * g.size + at) * g.inner + k], updates->data[i], mode);
+                PROPANE_TRY(eval_index_at(a, indices, i, g.size, &at, err));
+                eval_index_put(&a->out[0].data[(o * g.size + at) * g.inner + k], updates->data[i], mode);
             }
     return PROPANE_OK;
 }
@@ -124,10 +124,11 @@ propane_status mil_eval_scatter_nd(const mil_eval_args *a, propane_error *err) {
     mil_scatter_mode mode;
     mil_gather_nd g;
     PROPANE_TRY(mil_gather_nd_read(a->op, "data", &g, err));
-    PROPANE_TRY(begin_scatter(a, &mode, err));
+    PROPANE_TRY(eval_index_begin_scatter(a, &mode, err));
     for (int64_t p = 0; p < g.batch * g.picks; p++) {
-        PROPANE_TRY(place_of(a, &g, indices, p, &to, err));
-        for (int64_t k = 0; k < g.inner; k++) put(&a->out[0].data[to + k], updates->data[p * g.inner + k], mode);
+        PROPANE_TRY(eval_index_place_of(a, &g, indices, p, &to, err));
+        for (int64_t k = 0; k < g.inner; k++)
+            eval_index_put(&a->out[0].data[to + k], updates->data[p * g.inner + k], mode);
     }
     return PROPANE_OK;
 }
@@ -139,24 +140,26 @@ typedef struct ranked {
     int64_t index;
 } ranked;
 
-static int by_index(const ranked *x, const ranked *y) { return x->index < y->index ? -1 : x->index > y->index; }
-
-static int ascending(const void *a, const void *b) {
-    const ranked *x = a, *y = b;
-    if (isnan(x->value) || isnan(y->value))
-        return isnan(x->value) && isnan(y->value) ? by_index(x, y) : isnan(x->value) ? 1 : -1;
-    return x->value < y->value ? -1 : x->value > y->value ? 1 : by_index(x, y);
+static int eval_index_by_index(const ranked *x, const ranked *y) {
+    return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static int descending(const void *a, const void *b) {
+static int eval_index_ascending(const void *a, const void *b) {
     const ranked *x = a, *y = b;
-    if (isnan(x->value) || isnan(y->value)) return ascending(a, b);
-    return x->value > y->value ? -1 : x->value < y->value ? 1 : by_index(x, y);
+    if (isnan(x->value) || isnan(y->value))
+        return isnan(x->value) && isnan(y->value) ? eval_index_by_index(x, y) : isnan(x->value) ? 1 : -1;
+    return x->value < y->value ? -1 : x->value > y->value ? 1 : eval_index_by_index(x, y);
+}
+
+static int eval_index_descending(const void *a, const void *b) {
+    const ranked *x = a, *y = b;
+    if (isnan(x->value) || isnan(y->value)) return eval_index_ascending(a, b);
+    return x->value > y->value ? -1 : x->value < y->value ? 1 : eval_index_by_index(x, y);
 }
 
 /* Sorts x along axis; the first k values and their indices go to `values` and `places` (either may be NULL). */
-static propane_status sort_along(const mil_eval_args *a, int64_t k, double *values, double *places,
-                                 propane_error *err) {
+static propane_status eval_index_sort_along(const mil_eval_args *a, int64_t k, double *values, double *places,
+                                            propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     int64_t outer = 1, inner = 1;
     bool up = false;
@@ -171,7 +174,7 @@ static propane_status sort_along(const mil_eval_args *a, int64_t k, double *valu
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < inner; i++) {
             for (int64_t s = 0; s < size; s++) row[s] = (ranked){x->data[(o * size + s) * inner + i], s};
-            qsort(row, (size_t)size, sizeof *row, up ? ascending : descending);
+            qsort(row, (size_t)size, sizeof *row, up ? eval_index_ascending : eval_index_descending);
             for (int64_t s = 0; s < k; s++) {
                 if (values) values[(o * k + s) * inner + i] = row[s].value;
                 if (places) places[(o * k + s) * inner + i] = (double)row[s].index;
@@ -185,15 +188,15 @@ propane_status mil_eval_argsort(const mil_eval_args *a, propane_error *err) {
     const mil_type *type = &a->out[0].type;
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(a->op, "axis", type->rank, &axis, err));
-    return sort_along(a, type->dim[axis], NULL, a->out[0].data, err);
+    return eval_index_sort_along(a, type->dim[axis], NULL, a->out[0].data, err);
 }
 
 /* `sort` false leaves the order open; sorted is one of them. */
 propane_status mil_eval_topk(const mil_eval_args *a, propane_error *err) {
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(a->op, "axis", a->out[0].type.rank, &axis, err));
-    return sort_along(a, a->out[0].type.dim[axis], a->out[0].data, a->op->result_count > 1 ? a->out[1].data : NULL,
-                      err);
+    return eval_index_sort_along(a, a->out[0].type.dim[axis], a->out[0].data,
+                                 a->op->result_count > 1 ? a->out[1].data : NULL, err);
 }
 
 /* ---- detection -------------------------------------------------------------------------------------------------------------- */
@@ -206,51 +209,52 @@ typedef struct detector {
     int64_t kept_count;
 } detector;
 
-static double box_value(const detector *d, int64_t box, int k) {
+static double eval_index_box_value(const detector *d, int64_t box, int k) {
     return d->boxes[d->n.boxes_last ? k * d->n.boxes + box : box * 4 + k];
 }
-static double score_value(const detector *d, int64_t box, int64_t klass) {
+static double eval_index_score_value(const detector *d, int64_t box, int64_t klass) {
     return d->scores[d->n.boxes_last ? klass * d->n.boxes + box : box * d->n.classes + klass];
 }
-static int64_t best_class(const detector *d, int64_t box) {
+static int64_t eval_index_best_class(const detector *d, int64_t box) {
     int64_t best = 0;
     for (int64_t k = 1; k < d->n.classes; k++)
-        if (score_value(d, box, k) > score_value(d, box, best)) best = k;
+        if (eval_index_score_value(d, box, k) > eval_index_score_value(d, box, best)) best = k;
     return best;
 }
 
-static double overlap(double centre_a, double size_a, double centre_b, double size_b) {
+static double eval_index_overlap(double centre_a, double size_a, double centre_b, double size_b) {
     const double low = fmax(centre_a - size_a / 2, centre_b - size_b / 2);
     const double high = fmin(centre_a + size_a / 2, centre_b + size_b / 2);
     return high > low ? high - low : 0.0;
 }
 
-static double intersection_over_union(const detector *d, int64_t a, int64_t b) {
-    const double aw = box_value(d, a, 2), ah = box_value(d, a, 3), bw = box_value(d, b, 2), bh = box_value(d, b, 3);
-    const double both = overlap(box_value(d, a, 0), aw, box_value(d, b, 0), bw) *
-                        overlap(box_value(d, a, 1), ah, box_value(d, b, 1), bh);
+static double eval_index_intersection_over_union(const detector *d, int64_t a, int64_t b) {
+    const double aw = eval_index_box_value(d, a, 2), ah = eval_index_box_value(d, a, 3),
+                 bw = eval_index_box_value(d, b, 2), bh = eval_index_box_value(d, b, 3);
+    const double both = eval_index_overlap(eval_index_box_value(d, a, 0), aw, eval_index_box_value(d, b, 0), bw) *
+                        eval_index_overlap(eval_index_box_value(d, a, 1), ah, eval_index_box_value(d, b, 1), bh);
     const double all = aw * ah + bw * bh - both;
     return all > 0.0 ? both / all : 0.0;
 }
 
-static bool suppressed(const detector *d, int64_t box) {
+static bool eval_index_suppressed(const detector *d, int64_t box) {
     for (int64_t k = 0; k < d->kept_count; k++) {
-        if (d->n.per_class && best_class(d, d->kept[k]) != best_class(d, box)) continue;
-        if (intersection_over_union(d, d->kept[k], box) > d->n.iou_threshold) return true;
+        if (d->n.per_class && eval_index_best_class(d, d->kept[k]) != eval_index_best_class(d, box)) continue;
+        if (eval_index_intersection_over_union(d, d->kept[k], box) > d->n.iou_threshold) return true;
     }
     return false;
 }
 
-static void detect(detector *d) {
+static void eval_index_detect(detector *d) {
     int64_t count = 0;
     d->kept_count = 0;
     for (int64_t b = 0; b < d->n.boxes; b++) {
-        const double score = score_value(d, b, best_class(d, b));
+        const double score = eval_index_score_value(d, b, eval_index_best_class(d, b));
         if (score >= d->n.score_threshold) d->order[count++] = (ranked){score, b};
     }
-    qsort(d->order, (size_t)count, sizeof *d->order, descending);
+    qsort(d->order, (size_t)count, sizeof *d->order, eval_index_descending);
     for (int64_t k = 0; k < count && d->kept_count < d->n.most; k++)
-        if (!suppressed(d, d->order[k].index)) d->kept[d->kept_count++] = d->order[k].index;
+        if (!eval_index_suppressed(d, d->order[k].index)) d->kept[d->kept_count++] = d->order[k].index;
 }
 
 /* Boxes and scores behind the last one are 0, indices -1. */
@@ -265,15 +269,15 @@ propane_status mil_eval_nms(const mil_eval_args *a, propane_error *err) {
     for (int64_t i = 0; i < d.n.batch; i++) {
         d.boxes = mil_eval_in(a, "boxes")->data + i * d.n.boxes * 4;
         d.scores = mil_eval_in(a, "scores")->data + i * d.n.boxes * classes;
-        detect(&d);
+        eval_index_detect(&d);
         for (int64_t k = 0; k < most; k++) {
             const bool there = k < d.kept_count;
             for (int j = 0; j < 4; j++)
                 a->out[0].data[i * most * 4 + (d.n.boxes_last ? j * most + k : k * 4 + j)] =
-                    there ? box_value(&d, d.kept[k], j) : 0.0;
+                    there ? eval_index_box_value(&d, d.kept[k], j) : 0.0;
             for (int64_t j = 0; j < classes; j++)
                 a->out[1].data[i * most * classes + (d.n.boxes_last ? j * most + k : k * classes + j)] =
-                    there ? score_value(&d, d.kept[k], j) : 0.0;
+                    there ? eval_index_score_value(&d, d.kept[k], j) : 0.0;
             a->out[2].data[i * most + k] = there ? (double)d.kept[k] : -1.0;
         }
         if (a->op->result_count > 3) a->out[3].data[i] = (double)d.kept_count;

@@ -12,8 +12,8 @@
 typedef int64_t (*place)(const void *context, int d, int64_t i);
 
 /* The result, of shape `size`, is x at the sum over d of place(d, i_d) * step[d], or `fill`. */
-static propane_status by_table(const mil_eval_args *a, int rank, const int64_t *size, const int64_t *step, place where,
-                               const void *context, double fill, propane_error *err) {
+static propane_status eval_layout_by_table(const mil_eval_args *a, int rank, const int64_t *size, const int64_t *step,
+                                           place where, const void *context, double fill, propane_error *err) {
     const double *x = mil_eval_in(a, "x")->data;
     double *out = a->out[0].data;
     int64_t entries = 1, count = 1, *table[MIL_MAX_RANK];
@@ -38,7 +38,7 @@ static propane_status by_table(const mil_eval_args *a, int rank, const int64_t *
     return PROPANE_OK;
 }
 
-static int64_t place_same(const void *context, int d, int64_t i) { return i; }
+static int64_t eval_layout_place_same(const void *context, int d, int64_t i) { return i; }
 
 propane_status mil_eval_transpose(const mil_eval_args *a, propane_error *err) {
     const mil_type *x = &mil_eval_in(a, "x")->type;
@@ -47,10 +47,10 @@ propane_status mil_eval_transpose(const mil_eval_args *a, propane_error *err) {
     PROPANE_TRY(mil_attr_perm(a->op, perm, err));
     mil_strides(x, step);
     for (int d = 0; d < x->rank; d++) moved[d] = step[perm[d]];
-    return by_table(a, x->rank, a->out[0].type.dim, moved, place_same, NULL, 0.0, err);
+    return eval_layout_by_table(a, x->rank, a->out[0].type.dim, moved, eval_layout_place_same, NULL, 0.0, err);
 }
 
-static int64_t place_slice(const void *context, int d, int64_t i) {
+static int64_t eval_layout_place_slice(const void *context, int d, int64_t i) {
     const mil_slice *s = context;
     return s->begin[d] + i * s->step[d];
 }
@@ -60,20 +60,22 @@ propane_status mil_eval_slice_by_index(const mil_eval_args *a, propane_error *er
     mil_slice s;
     PROPANE_TRY(mil_slice_read(a->op, &s, err));
     mil_strides(&mil_eval_in(a, "x")->type, step);
-    return by_table(a, s.rank, s.count, step, place_slice, &s, 0.0, err);
+    return eval_layout_by_table(a, s.rank, s.count, step, eval_layout_place_slice, &s, 0.0, err);
 }
 
 propane_status mil_eval_slice_by_size(const mil_eval_args *a, propane_error *err) {
     return mil_eval_slice_by_index(a, err);
 }
 
-static int64_t place_tile(const void *context, int d, int64_t i) { return i % ((const mil_type *)context)->dim[d]; }
+static int64_t eval_layout_place_tile(const void *context, int d, int64_t i) {
+    return i % ((const mil_type *)context)->dim[d];
+}
 
 propane_status mil_eval_tile(const mil_eval_args *a, propane_error *err) {
     const mil_type *x = &mil_eval_in(a, "x")->type;
     int64_t step[MIL_MAX_RANK];
     mil_strides(x, step);
-    return by_table(a, x->rank, a->out[0].type.dim, step, place_tile, x, 0.0, err);
+    return eval_layout_by_table(a, x->rank, a->out[0].type.dim, step, eval_layout_place_tile, x, 0.0, err);
 }
 
 typedef struct reversal {
@@ -81,7 +83,7 @@ typedef struct reversal {
     bool member[MIL_MAX_RANK];
 } reversal;
 
-static int64_t place_reverse(const void *context, int d, int64_t i) {
+static int64_t eval_layout_place_reverse(const void *context, int d, int64_t i) {
     const reversal *r = context;
     return r->member[d] ? r->x->dim[d] - 1 - i : i;
 }
@@ -91,7 +93,7 @@ propane_status mil_eval_reverse(const mil_eval_args *a, propane_error *err) {
     int64_t step[MIL_MAX_RANK];
     PROPANE_TRY(mil_attr_axes(a->op, "axes", r.x->rank, r.member, err));
     mil_strides(r.x, step);
-    return by_table(a, r.x->rank, r.x->dim, step, place_reverse, &r, 0.0, err);
+    return eval_layout_by_table(a, r.x->rank, r.x->dim, step, eval_layout_place_reverse, &r, 0.0, err);
 }
 
 typedef struct padding {
@@ -99,7 +101,7 @@ typedef struct padding {
     mil_pad pad;
 } padding;
 
-static int64_t place_pad(const void *context, int d, int64_t i) {
+static int64_t eval_layout_place_pad(const void *context, int d, int64_t i) {
     const padding *p = context;
     const int64_t last = p->x->dim[d] - 1, at = i - p->pad.before[d];
     if (at >= 0 && at <= last) return at;
@@ -115,12 +117,12 @@ propane_status mil_eval_pad(const mil_eval_args *a, propane_error *err) {
     int64_t step[MIL_MAX_RANK];
     PROPANE_TRY(mil_pad_read(a->op, &p.pad, err));
     mil_strides(p.x, step);
-    return by_table(a, p.x->rank, a->out[0].type.dim, step, place_pad, &p, p.pad.value, err);
+    return eval_layout_by_table(a, p.x->rank, a->out[0].type.dim, step, eval_layout_place_pad, &p, p.pad.value, err);
 }
 
 /* ---- joining and splitting ------------------------------------------------------------------------------------------ */
 
-static void outer_inner(const mil_type *type, int axis, int64_t *outer, int64_t *inner) {
+static void eval_layout_outer_inner(const mil_type *type, int axis, int64_t *outer, int64_t *inner) {
     *outer = *inner = 1;
     for (int d = 0; d < axis; d++) *outer *= type->dim[d];
     for (int d = axis + 1; d < type->rank; d++) *inner *= type->dim[d];
@@ -134,7 +136,7 @@ propane_status mil_eval_concat(const mil_eval_args *a, propane_error *err) {
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(a->op, "axis", type->rank, &axis, err));
     PROPANE_TRY(mil_attr_bool(a->op, "interleave", &interleave, err));
-    outer_inner(type, axis, &outer, &inner);
+    eval_layout_outer_inner(type, axis, &outer, &inner);
     for (int k = 0; k < count; k++) {
         const mil_tensor *x = a->in[values][k];
         const int64_t size = x->type.rank ? x->type.dim[axis] : 1;
@@ -155,7 +157,7 @@ propane_status mil_eval_stack(const mil_eval_args *a, propane_error *err) {
     int64_t outer, inner;
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(a->op, "axis", type->rank, &axis, err));
-    outer_inner(type, axis, &outer, &inner);
+    eval_layout_outer_inner(type, axis, &outer, &inner);
     for (int k = 0; k < count; k++)
         for (int64_t o = 0; o < outer; o++)
             memcpy(a->out[0].data + (o * count + k) * inner, a->in[values][k]->data + o * inner,
@@ -168,7 +170,7 @@ propane_status mil_eval_split(const mil_eval_args *a, propane_error *err) {
     int64_t outer, inner;
     mil_split s;
     PROPANE_TRY(mil_split_read(a->op, &s, err));
-    outer_inner(&x->type, s.axis, &outer, &inner);
+    eval_layout_outer_inner(&x->type, s.axis, &outer, &inner);
     for (int k = 0; k < s.count; k++)
         for (int64_t o = 0; o < outer; o++)
             memcpy(a->out[k].data + o * s.size[k] * inner, x->data + (o * x->type.dim[s.axis] + s.begin[k]) * inner,
@@ -206,7 +208,7 @@ propane_status mil_eval_one_hot(const mil_eval_args *a, propane_error *err) {
     int64_t outer, inner;
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(a->op, "axis", type->rank, &axis, err));
-    outer_inner(type, axis, &outer, &inner);
+    eval_layout_outer_inner(type, axis, &outer, &inner);
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < type->dim[axis]; k++)
             for (int64_t i = 0; i < inner; i++) {

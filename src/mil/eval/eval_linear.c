@@ -44,7 +44,7 @@ propane_status mil_eval_linear(const mil_eval_args *a, propane_error *err) {
 /* ---- conv ----------------------------------------------------------------------------------------------------------- */
 
 /* The sum over the kernel for one input channel at output position `at`; missing dimensions count as size 1. */
-static double conv_patch(const mil_conv *c, const double *x, const double *weight, const int64_t at[3]) {
+static double eval_linear_conv_patch(const mil_conv *c, const double *x, const double *weight, const int64_t at[3]) {
     double sum = 0.0;
     for (int64_t k0 = 0; k0 < c->kernel[0]; k0++)
         for (int64_t k1 = 0; k1 < c->kernel[1]; k1++)
@@ -77,7 +77,7 @@ propane_status mil_eval_conv(const mil_eval_args *a, propane_error *err) {
                     for (at[2] = 0; at[2] < c.out[2]; at[2]++) {
                         double sum = bias ? bias->data[o] : 0.0;
                         for (int64_t i = 0; i < group_in; i++)
-                            sum += conv_patch(&c, plane + i * in, w + i * kernel, at);
+                            sum += eval_linear_conv_patch(&c, plane + i * in, w + i * kernel, at);
                         *out++ = sum;
                     }
         }
@@ -110,8 +110,8 @@ propane_status mil_eval_einsum(const mil_eval_args *a, propane_error *err) {
 /* ---- attention ------------------------------------------------------------------------------------------------------ */
 
 /* scores[s] of one query row: q.k / sqrt(e) plus the mask; -infinity where a bool mask says no. */
-static void attention_scores(const mil_sdpa *p, const double *query, const double *keys, const mil_tensor *mask,
-                             int64_t mask_at, int64_t mask_step, double *scores) {
+static void eval_linear_attention_scores(const mil_sdpa *p, const double *query, const double *keys,
+                                         const mil_tensor *mask, int64_t mask_at, int64_t mask_step, double *scores) {
     for (int64_t s = 0; s < p->s; s++) {
         double sum = 0.0;
         for (int64_t e = 0; e < p->e; e++) sum += query[e] * keys[s * p->e + e];
@@ -124,7 +124,7 @@ static void attention_scores(const mil_sdpa *p, const double *query, const doubl
     }
 }
 
-static void softmax_in_place(double *scores, int64_t count) {
+static void eval_linear_softmax_in_place(double *scores, int64_t count) {
     double largest = scores[0], sum = 0.0;
     for (int64_t s = 1; s < count; s++) largest = scores[s] > largest ? scores[s] : largest;
     for (int64_t s = 0; s < count; s++) sum += scores[s] = exp(scores[s] - largest);
@@ -145,9 +145,9 @@ propane_status mil_eval_sdpa(const mil_eval_args *a, propane_error *err) {
     mil_walk_add(&w, mask_step);
     for (int64_t row = 0; row < p.batch * p.l; row++, mil_walk_next(&w)) {
         const int64_t b = row / p.l;
-        attention_scores(&p, query->data + row * p.e, key->data + b * p.s * p.e, mask, w.at[0],
-                         mask_step[p.scores.rank - 1], scores);
-        softmax_in_place(scores, p.s);
+        eval_linear_attention_scores(&p, query->data + row * p.e, key->data + b * p.s * p.e, mask, w.at[0],
+                                     mask_step[p.scores.rank - 1], scores);
+        eval_linear_softmax_in_place(scores, p.s);
         double *out = a->out[0].data + row * p.v;
         for (int64_t s = 0; s < p.s; s++)
             for (int64_t v = 0; v < p.v; v++) out[v] += scores[s] * value->data[(b * p.s + s) * p.v + v];

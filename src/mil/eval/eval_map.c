@@ -12,7 +12,7 @@
 
 typedef double (*binary)(double x, double y);
 
-static propane_status map2(const mil_eval_args *a, binary f) {
+static propane_status eval_map_map2(const mil_eval_args *a, binary f) {
     const mil_tensor *x = mil_eval_in(a, "x"), *y = mil_eval_in(a, "y");
     const mil_type *type = &a->out[0].type;
     const int64_t count = mil_type_count(type);
@@ -29,26 +29,26 @@ static propane_status map2(const mil_eval_args *a, binary f) {
 
 #define BINARY(name, expression)                                                                                       \
     static double name##_of(double x, double y) { return expression; }                                                 \
-    propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) { return map2(a, name##_of); }
+    propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) { return eval_map_map2(a, name##_of); }
 
 /* The remainder has the sign of y, as in numpy. */
-static double floor_mod(double x, double y) {
+static double eval_map_floor_mod(double x, double y) {
     double r = fmod(x, y);
     return r != 0.0 && (r < 0.0) != (y < 0.0) ? r + y : r;
 }
 
 /* floor(x / y), also where x / y rounds up to a whole number. */
-static double floor_quotient(double x, double y) {
+static double eval_map_floor_quotient(double x, double y) {
     if (y == 0.0) return x / y;
-    return nearbyint((x - floor_mod(x, y)) / y);
+    return nearbyint((x - eval_map_floor_mod(x, y)) / y);
 }
 
 BINARY(add, x + y)
 BINARY(sub, x - y)
 BINARY(mul, (x * y))
 BINARY(real_div, x / y)
-BINARY(floor_div, floor_quotient(x, y))
-BINARY(mod, floor_mod(x, y))
+BINARY(floor_div, eval_map_floor_quotient(x, y))
+BINARY(mod, eval_map_floor_mod(x, y))
 BINARY(pow, pow(x, y))
 BINARY(maximum, isnan(x) || x > y ? x : y)
 BINARY(minimum, isnan(x) || x < y ? x : y)
@@ -90,7 +90,8 @@ typedef struct numbers {
 } numbers;
 typedef double (*unary)(double x, numbers n);
 
-static propane_status map1(const mil_eval_args *a, unary f, const char *alpha, const char *beta, propane_error *err) {
+static propane_status eval_map_map1(const mil_eval_args *a, unary f, const char *alpha, const char *beta,
+                                    propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     const int64_t count = mil_type_count(&x->type);
     numbers n = {0.0, 0.0};
@@ -100,7 +101,7 @@ static propane_status map1(const mil_eval_args *a, unary f, const char *alpha, c
     return PROPANE_OK;
 }
 
-static double clamp(double x, double low, double high) {
+static double eval_map_clamp(double x, double low, double high) {
     if (x < low) x = low; /* then the upper bound, which wins where the two cross */
     return x > high ? high : x;
 }
@@ -111,7 +112,7 @@ static double clamp(double x, double low, double high) {
         return expression;                                                                                             \
     }                                                                                                                  \
     propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) {                                       \
-        return map1(a, name##_of, alpha, beta, err);                                                                   \
+        return eval_map_map1(a, name##_of, alpha, beta, err);                                                          \
     }
 
 UNARY(abs, NULL, NULL, fabs(x))
@@ -138,24 +139,26 @@ UNARY(softplus, NULL, NULL, log1p(exp(-fabs(x))) + (x < 0.0 ? 0.0 : x))
 UNARY(softsign, NULL, NULL, x / (1.0 + fabs(x)))
 UNARY(leaky_relu, "alpha", NULL, x < 0.0 ? n.alpha * x : x)
 UNARY(elu, "alpha", NULL, x < 0.0 ? n.alpha * expm1(x) : x)
-UNARY(clip, "alpha", "beta", clamp(x, n.alpha, n.beta))
+UNARY(clip, "alpha", "beta", eval_map_clamp(x, n.alpha, n.beta))
 UNARY(logical_not, NULL, NULL, x == 0.0)
 UNARY(copy, NULL, NULL, x)
 
-static double hard_line(double y) { return y < 0.0 ? 0.0 : y > 1.0 ? 1.0 : y; }
-UNARY(sigmoid_hard, "alpha", "beta", hard_line(n.beta + n.alpha * x))
+static double eval_map_hard_line(double y) { return y < 0.0 ? 0.0 : y > 1.0 ? 1.0 : y; }
+UNARY(sigmoid_hard, "alpha", "beta", eval_map_hard_line(n.beta + n.alpha * x))
 
-static double gelu_exact(double x, numbers n) { return 0.5 * x * (1.0 + erf(x / sqrt(2.0))); }
-static double gelu_tanh(double x, numbers n) {
+static double eval_map_gelu_exact(double x, numbers n) { return 0.5 * x * (1.0 + erf(x / sqrt(2.0))); }
+static double eval_map_gelu_tanh(double x, numbers n) {
     return 0.5 * x * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
 }
-static double gelu_sigmoid(double x, numbers n) { return x / (1.0 + exp(-1.702 * x)); }
+static double eval_map_gelu_sigmoid(double x, numbers n) { return x / (1.0 + exp(-1.702 * x)); }
 
 propane_status mil_eval_gelu(const mil_eval_args *a, propane_error *err) {
     const char *mode = NULL;
     PROPANE_TRY(mil_attr_text(a->op, "mode", &mode, err));
-    unary f = !strcmp(mode, "EXACT") ? gelu_exact : !strcmp(mode, "TANH_APPROXIMATION") ? gelu_tanh : gelu_sigmoid;
-    return map1(a, f, NULL, NULL, err);
+    unary f = !strcmp(mode, "EXACT")                ? eval_map_gelu_exact
+              : !strcmp(mode, "TANH_APPROXIMATION") ? eval_map_gelu_tanh
+                                                    : eval_map_gelu_sigmoid;
+    return eval_map_map1(a, f, NULL, NULL, err);
 }
 
 /* To an integer: toward zero, out of range to the nearest (mil_eval_op does it). Between float types the number stays;
@@ -166,11 +169,11 @@ propane_status mil_eval_cast(const mil_eval_args *a, propane_error *err) { retur
 
 typedef double (*quant)(double x, double zero, double scale);
 /* The range of the integer type is kept by mil_eval_op. */
-static double quantize_of(double x, double zero, double scale) { return nearbyint(x / scale) + zero; }
-static double dequantize_of(double x, double zero, double scale) { return scale * (x - zero); }
+static double eval_map_quantize_of(double x, double zero, double scale) { return nearbyint(x / scale) + zero; }
+static double eval_map_dequantize_of(double x, double zero, double scale) { return scale * (x - zero); }
 
 /* scale and zero_point: one number, or one for each element of `axis`. */
-static propane_status map_quant(const mil_eval_args *a, const char *input, quant f, propane_error *err) {
+static propane_status eval_map_quant(const mil_eval_args *a, const char *input, quant f, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, input), *scale = mil_eval_in(a, "scale"), *zero = mil_eval_in(a, "zero_point");
     const int64_t count = mil_type_count(&x->type);
     int axis = 0;
@@ -189,13 +192,13 @@ static propane_status map_quant(const mil_eval_args *a, const char *input, quant
 }
 
 propane_status mil_eval_quantize(const mil_eval_args *a, propane_error *err) {
-    return map_quant(a, "input", quantize_of, err);
+    return eval_map_quant(a, "input", eval_map_quantize_of, err);
 }
 propane_status mil_eval_dequantize(const mil_eval_args *a, propane_error *err) {
-    return map_quant(a, "input", dequantize_of, err);
+    return eval_map_quant(a, "input", eval_map_dequantize_of, err);
 }
 propane_status mil_eval_constexpr_affine(const mil_eval_args *a, propane_error *err) {
-    return map_quant(a, "quantized_data", dequantize_of, err);
+    return eval_map_quant(a, "quantized_data", eval_map_dequantize_of, err);
 }
 
 /* ---- further activations -------------------------------------------------------------------------------------------- */
@@ -211,8 +214,8 @@ UNARY(linear_activation, "alpha", "beta", n.alpha *x + n.beta)
 UNARY(scaled_tanh, "alpha", "beta", n.alpha *tanh(n.beta *x))
 UNARY(thresholded_relu, "alpha", NULL, x < n.alpha ? 0.0 : x)
 
-static double clamped_line(double y, double beta) { return y > beta ? beta : y; }
-UNARY(clamped_relu, "alpha", "beta", clamped_line(x < 0.0 ? n.alpha * x : x, n.beta))
+static double eval_map_clamped_line(double y, double beta) { return y > beta ? beta : y; }
+UNARY(clamped_relu, "alpha", "beta", eval_map_clamped_line(x < 0.0 ? n.alpha * x : x, n.beta))
 
 /* alpha may be whole, as x is. */
 propane_status mil_eval_threshold(const mil_eval_args *a, propane_error *err) {
@@ -226,7 +229,7 @@ propane_status mil_eval_threshold(const mil_eval_args *a, propane_error *err) {
 /* alpha and beta: one number for each element of dimension 1 of x. */
 typedef double (*channel_function)(double x, double alpha, double beta);
 
-static propane_status map_channels(const mil_eval_args *a, channel_function f, const mil_tensor *beta) {
+static propane_status eval_map_channels(const mil_eval_args *a, channel_function f, const mil_tensor *beta) {
     const mil_tensor *x = mil_eval_in(a, "x"), *alpha = mil_eval_in(a, "alpha");
     const int64_t count = mil_type_count(&x->type), channels = x->type.dim[1];
     int64_t inner = 1;
@@ -238,13 +241,15 @@ static propane_status map_channels(const mil_eval_args *a, channel_function f, c
     return PROPANE_OK;
 }
 
-static double prelu_of(double x, double alpha, double beta) { return x < 0.0 ? alpha * x : x; }
-static double softplus_parametric_of(double x, double alpha, double beta) {
+static double eval_map_prelu_of(double x, double alpha, double beta) { return x < 0.0 ? alpha * x : x; }
+static double eval_map_softplus_parametric_of(double x, double alpha, double beta) {
     const double y = beta * x;
     return alpha * (y > 0.0 ? y + log1p(exp(-y)) : log1p(exp(y)));
 }
 
-propane_status mil_eval_prelu(const mil_eval_args *a, propane_error *err) { return map_channels(a, prelu_of, NULL); }
+propane_status mil_eval_prelu(const mil_eval_args *a, propane_error *err) {
+    return eval_map_channels(a, eval_map_prelu_of, NULL);
+}
 propane_status mil_eval_softplus_parametric(const mil_eval_args *a, propane_error *err) {
-    return map_channels(a, softplus_parametric_of, mil_eval_in(a, "beta"));
+    return eval_map_channels(a, eval_map_softplus_parametric_of, mil_eval_in(a, "beta"));
 }

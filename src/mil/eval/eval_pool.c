@@ -8,7 +8,7 @@
 #include "mil/ops/shape_util.h"
 
 /* Missing spatial dimensions count as one point. */
-static void fill_missing(mil_conv *c) {
+static void eval_pool_fill_missing(mil_conv *c) {
     for (int d = c->spatial; d < 3; d++) c->in[d] = c->kernel[d] = c->out[d] = c->stride[d] = c->dilation[d] = 1;
 }
 
@@ -17,8 +17,8 @@ static void fill_missing(mil_conv *c) {
 typedef enum pool_kind { POOL_MAX, POOL_AVG, POOL_L2 } pool_kind;
 
 /* One window: [from, to) of each dimension inside x, `divisor` elements with the padding counted. */
-static double pool_window(const mil_conv *c, const double *plane, const int64_t from[3], const int64_t to[3],
-                          pool_kind kind, double divisor) {
+static double eval_pool_window(const mil_conv *c, const double *plane, const int64_t from[3], const int64_t to[3],
+                               pool_kind kind, double divisor) {
     double sum = kind == POOL_MAX ? -INFINITY : 0.0;
     for (int64_t i = from[0]; i < to[0]; i++)
         for (int64_t j = from[1]; j < to[1]; j++)
@@ -32,13 +32,13 @@ static double pool_window(const mil_conv *c, const double *plane, const int64_t 
     return kind == POOL_AVG ? sum / divisor : kind == POOL_L2 ? sqrt(sum) : sum;
 }
 
-static propane_status pool(const mil_eval_args *a, pool_kind kind, bool exclude, propane_error *err) {
+static propane_status eval_pool_pool(const mil_eval_args *a, pool_kind kind, bool exclude, propane_error *err) {
     const double *x = mil_eval_in(a, "x")->data;
     double *out = a->out[0].data;
     mil_conv c;
     int64_t at[3], from[3], to[3];
     PROPANE_TRY(mil_pool_read(a->op, &c, err));
-    fill_missing(&c);
+    eval_pool_fill_missing(&c);
     for (int64_t plane = 0; plane < c.n * c.c_in; plane++, x += c.in[0] * c.in[1] * c.in[2])
         for (at[0] = 0; at[0] < c.out[0]; at[0]++)
             for (at[1] = 0; at[1] < c.out[1]; at[1]++)
@@ -51,23 +51,27 @@ static propane_status pool(const mil_eval_args *a, pool_kind kind, bool exclude,
                         to[d] = end < c.in[d] ? end : c.in[d];
                         divisor *= (double)(exclude ? to[d] - from[d] : end - begin);
                     }
-                    *out++ = pool_window(&c, x, from, to, kind, divisor);
+                    *out++ = eval_pool_window(&c, x, from, to, kind, divisor);
                 }
     return PROPANE_OK;
 }
 
-propane_status mil_eval_max_pool(const mil_eval_args *a, propane_error *err) { return pool(a, POOL_MAX, false, err); }
-propane_status mil_eval_l2_pool(const mil_eval_args *a, propane_error *err) { return pool(a, POOL_L2, false, err); }
+propane_status mil_eval_max_pool(const mil_eval_args *a, propane_error *err) {
+    return eval_pool_pool(a, POOL_MAX, false, err);
+}
+propane_status mil_eval_l2_pool(const mil_eval_args *a, propane_error *err) {
+    return eval_pool_pool(a, POOL_L2, false, err);
+}
 propane_status mil_eval_avg_pool(const mil_eval_args *a, propane_error *err) {
     bool exclude = false;
     PROPANE_TRY(mil_attr_bool(a->op, "exclude_padding_from_average", &exclude, err));
-    return pool(a, POOL_AVG, exclude, err);
+    return eval_pool_pool(a, POOL_AVG, exclude, err);
 }
 
 /* ---- convolutions --------------------------------------------------------------------------------------------------- */
 
 /* One plane of x times one kernel, spread into one plane of the result. */
-static void spread_plane(const mil_conv *c, const double *x, const double *weight, double *out) {
+static void eval_pool_spread_plane(const mil_conv *c, const double *x, const double *weight, double *out) {
     int64_t at[3], k[3], to[3];
     for (at[0] = 0; at[0] < c->out[0]; at[0]++)
         for (at[1] = 0; at[1] < c->out[1]; at[1]++)
@@ -90,7 +94,7 @@ propane_status mil_eval_conv_transpose(const mil_eval_args *a, propane_error *er
     const mil_tensor *x = mil_eval_in(a, "x"), *weight = mil_eval_in(a, "weight"), *bias = mil_eval_in(a, "bias");
     mil_conv c;
     PROPANE_TRY(mil_conv_transpose_read(a->op, &c, err));
-    fill_missing(&c);
+    eval_pool_fill_missing(&c);
     const int64_t points = c.in[0] * c.in[1] * c.in[2], pixels = c.out[0] * c.out[1] * c.out[2];
     const int64_t taps = c.kernel[0] * c.kernel[1] * c.kernel[2], group_in = c.c_in / c.groups,
                   group_out = c.c_out / c.groups;
@@ -100,8 +104,8 @@ propane_status mil_eval_conv_transpose(const mil_eval_args *a, propane_error *er
             for (int64_t i = 0; i < points; i++) out[i] = bias ? bias->data[o] : 0.0;
             for (int64_t i = 0; i < group_in; i++) {
                 const int64_t from = o / group_out * group_in + i;
-                spread_plane(&c, x->data + (n * c.c_in + from) * pixels,
-                             weight->data + (from * group_out + o % group_out) * taps, out);
+                eval_pool_spread_plane(&c, x->data + (n * c.c_in + from) * pixels,
+                                       weight->data + (from * group_out + o % group_out) * taps, out);
             }
         }
     return PROPANE_OK;

@@ -10,7 +10,7 @@
 #include "mil/eval/eval.h"
 #include "mil/ops/shape_util.h"
 
-static double activate(mil_recurrent_activation code, double x) {
+static double eval_recurrent_activate(mil_recurrent_activation code, double x) {
     switch (code) {
     case MIL_RECURRENT_SIGMOID: return 1.0 / (1.0 + exp(-x));
     case MIL_RECURRENT_TANH: return tanh(x);
@@ -26,66 +26,76 @@ typedef struct unit {
     const double *ih, *hh, *bias, *input_bias, *peephole;
 } unit;
 
-static const double *data_of(const mil_eval_args *a, const char *param) {
+static const double *eval_recurrent_data_of(const mil_eval_args *a, const char *param) {
     if (mil_op_param(a->op->info, param) < 0) return NULL;
     const mil_tensor *t = mil_eval_in(a, param);
     return t ? t->data : NULL;
 }
 
-static double product(const double *weight, const double *x, int64_t count) {
+static double eval_recurrent_product(const double *weight, const double *x, int64_t count) {
     double sum = 0.0;
     for (int64_t i = 0; i < count; i++) sum += weight[i] * x[i];
     return sum;
 }
 
 /* W_ih x + W_hh h + bias of one row. */
-static double row_of(const mil_recurrent *r, const unit *u, int64_t row, const double *x, const double *h) {
-    return product(u->ih + row * r->inputs, x, r->inputs) + product(u->hh + row * r->hidden, h, r->hidden) +
-           (u->bias ? u->bias[row] : 0.0) + (u->input_bias ? u->input_bias[row] : 0.0);
+static double eval_recurrent_row_of(const mil_recurrent *r, const unit *u, int64_t row, const double *x,
+                                    const double *h) {
+    return eval_recurrent_product(u->ih + row * r->inputs, x, r->inputs) +
+           eval_recurrent_product(u->hh + row * r->hidden, h, r->hidden) + (u->bias ? u->bias[row] : 0.0) +
+           (u->input_bias ? u->input_bias[row] : 0.0);
 }
 
-static void lstm_step(const mil_recurrent *r, const unit *u, const double *x, const double *h, double *c, double *out) {
+static void eval_recurrent_lstm_step(const mil_recurrent *r, const unit *u, const double *x, const double *h, double *c,
+                                     double *out) {
     const int64_t n = r->hidden;
     const double *p = u->peephole;
     for (int64_t j = 0; j < n; j++) {
-        double z = row_of(r, u, 3 * n + j, x, h);
+        double z = eval_recurrent_row_of(r, u, 3 * n + j, x, h);
         if (r->clipped) z = fmin(fmax(z, -r->clip), r->clip);
-        const double i = activate(r->gate, row_of(r, u, j, x, h) + (p ? p[j] * c[j] : 0.0));
-        const double f = activate(r->gate, row_of(r, u, n + j, x, h) + (p ? p[n + j] * c[j] : 0.0));
-        c[j] = f * c[j] + i * activate(r->cell, z);
-        const double o = activate(r->gate, row_of(r, u, 2 * n + j, x, h) + (p ? p[2 * n + j] * c[j] : 0.0));
-        out[j] = o * activate(r->output, c[j]);
+        const double i =
+            eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, j, x, h) + (p ? p[j] * c[j] : 0.0));
+        const double f =
+            eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, n + j, x, h) + (p ? p[n + j] * c[j] : 0.0));
+        c[j] = f * c[j] + i * eval_recurrent_activate(r->cell, z);
+        const double o = eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, 2 * n + j, x, h) +
+                                                              (p ? p[2 * n + j] * c[j] : 0.0));
+        out[j] = o * eval_recurrent_activate(r->output, c[j]);
     }
 }
 
 /* `reset` is room for hidden numbers. */
-static void gru_step(const mil_recurrent *r, const unit *u, const double *x, const double *h, double *reset,
-                     double *out) {
+static void eval_recurrent_gru_step(const mil_recurrent *r, const unit *u, const double *x, const double *h,
+                                    double *reset, double *out) {
     const int64_t n = r->hidden;
-    for (int64_t j = 0; j < n; j++) reset[j] = activate(r->gate, row_of(r, u, j, x, h));
+    for (int64_t j = 0; j < n; j++) reset[j] = eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, j, x, h));
     for (int64_t j = 0; j < n; j++) {
         const int64_t row = n + j;
-        double o = product(u->ih + row * r->inputs, x, r->inputs) + (u->input_bias ? u->input_bias[row] : 0.0);
+        double o =
+            eval_recurrent_product(u->ih + row * r->inputs, x, r->inputs) + (u->input_bias ? u->input_bias[row] : 0.0);
         if (r->reset_after) {
-            o += reset[j] * (product(u->hh + row * n, h, n) + (u->bias ? u->bias[row] : 0.0));
+            o += reset[j] * (eval_recurrent_product(u->hh + row * n, h, n) + (u->bias ? u->bias[row] : 0.0));
         } else {
             for (int64_t k = 0; k < n; k++) o += u->hh[row * n + k] * reset[k] * h[k];
             o += u->bias ? u->bias[row] : 0.0;
         }
-        const double z = activate(r->gate, row_of(r, u, 2 * n + j, x, h));
-        out[j] = (1.0 - z) * activate(r->output, o) + z * h[j];
+        const double z = eval_recurrent_activate(r->gate, eval_recurrent_row_of(r, u, 2 * n + j, x, h));
+        out[j] = (1.0 - z) * eval_recurrent_activate(r->output, o) + z * h[j];
     }
 }
 
-static void rnn_step(const mil_recurrent *r, const unit *u, const double *x, const double *h, double *out) {
-    for (int64_t j = 0; j < r->hidden; j++) out[j] = activate(r->output, row_of(r, u, j, x, h));
+static void eval_recurrent_rnn_step(const mil_recurrent *r, const unit *u, const double *x, const double *h,
+                                    double *out) {
+    for (int64_t j = 0; j < r->hidden; j++)
+        out[j] = eval_recurrent_activate(r->output, eval_recurrent_row_of(r, u, j, x, h));
 }
 
 /* One direction of one sequence; column 0 of the results is `offset` behind the beginning of a row. `h` and `next` have room
  * for hidden numbers each, `cell` too. */
-static void run_unit(const mil_eval_args *a, const mil_recurrent *r, const unit *u, int64_t b, int64_t offset,
-                     bool backward, double *h, double *next, double *cell) {
-    const double *x = mil_eval_in(a, "x")->data, *h0 = data_of(a, "initial_h"), *c0 = data_of(a, "initial_c");
+static void eval_recurrent_run_unit(const mil_eval_args *a, const mil_recurrent *r, const unit *u, int64_t b,
+                                    int64_t offset, bool backward, double *h, double *next, double *cell) {
+    const double *x = mil_eval_in(a, "x")->data, *h0 = eval_recurrent_data_of(a, "initial_h"),
+                 *c0 = eval_recurrent_data_of(a, "initial_c");
     const int64_t n = r->hidden, width = r->directions * n;
     for (int64_t j = 0; j < n; j++) {
         h[j] = h0[b * width + offset + j];
@@ -95,11 +105,11 @@ static void run_unit(const mil_eval_args *a, const mil_recurrent *r, const unit 
         const int64_t t = backward ? r->steps - 1 - s : s;
         const double *in = x + (t * r->batch + b) * r->inputs;
         if (r->gates == 4)
-            lstm_step(r, u, in, h, cell, next);
+            eval_recurrent_lstm_step(r, u, in, h, cell, next);
         else if (r->gates == 3)
-            gru_step(r, u, in, h, cell, next);
+            eval_recurrent_gru_step(r, u, in, h, cell, next);
         else
-            rnn_step(r, u, in, h, next);
+            eval_recurrent_rnn_step(r, u, in, h, next);
         for (int64_t j = 0; j < n; j++) h[j] = next[j];
         if (!r->sequence && s + 1 < r->steps) continue;
         double *out = a->out[0].data + ((r->sequence ? t : 0) * r->batch + b) * width + offset;
@@ -114,16 +124,17 @@ static void run_unit(const mil_eval_args *a, const mil_recurrent *r, const unit 
 propane_status mil_eval_recurrent(const mil_eval_args *a, propane_error *err) {
     mil_recurrent r;
     PROPANE_TRY(mil_recurrent_read(a->op, &r, err));
-    const unit forward = {data_of(a, "weight_ih"), data_of(a, "weight_hh"), data_of(a, "bias"),
-                          data_of(a, "input_bias"), data_of(a, "peephole")};
-    const unit back = {data_of(a, "weight_ih_back"), data_of(a, "weight_hh_back"), data_of(a, "bias_back"), NULL,
-                       data_of(a, "peephole_back")};
+    const unit forward = {eval_recurrent_data_of(a, "weight_ih"), eval_recurrent_data_of(a, "weight_hh"),
+                          eval_recurrent_data_of(a, "bias"), eval_recurrent_data_of(a, "input_bias"),
+                          eval_recurrent_data_of(a, "peephole")};
+    const unit back = {eval_recurrent_data_of(a, "weight_ih_back"), eval_recurrent_data_of(a, "weight_hh_back"),
+                       eval_recurrent_data_of(a, "bias_back"), NULL, eval_recurrent_data_of(a, "peephole_back")};
     double *memory = mem_array((size_t)r.hidden * 3, sizeof *memory);
     if (!memory) return propane_fail_memory(err, (size_t)r.hidden * 3 * sizeof *memory);
     for (int64_t b = 0; b < r.batch; b++) {
         double *h = memory, *next = h + r.hidden, *cell = next + r.hidden;
-        run_unit(a, &r, &forward, b, 0, r.reverse, h, next, cell);
-        if (r.directions == 2) run_unit(a, &r, &back, b, r.hidden, true, h, next, cell);
+        eval_recurrent_run_unit(a, &r, &forward, b, 0, r.reverse, h, next, cell);
+        if (r.directions == 2) eval_recurrent_run_unit(a, &r, &back, b, r.hidden, true, h, next, cell);
     }
     mem_free(memory);
     return PROPANE_OK;

@@ -14,7 +14,7 @@ typedef struct groups {
     int64_t count, size;        /* groups, and elements in each */
 } groups;
 
-static void group(const mil_type *x, const bool member[MIL_MAX_RANK], groups *g) {
+static void eval_reduce_group(const mil_type *x, const bool member[MIL_MAX_RANK], groups *g) {
     g->count = g->size = 1;
     for (int d = x->rank - 1; d >= 0; d--) {
         g->step[d] = member[d] ? 0 : g->count;
@@ -27,14 +27,15 @@ static void group(const mil_type *x, const bool member[MIL_MAX_RANK], groups *g)
 typedef double (*join)(double sum, double x);
 typedef double (*finish)(double sum, double count);
 
-static propane_status reduce(const mil_eval_args *a, double start, join f, finish last, propane_error *err) {
+static propane_status eval_reduce_reduce(const mil_eval_args *a, double start, join f, finish last,
+                                         propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     double *out = a->out[0].data;
     bool member[MIL_MAX_RANK];
     groups g;
     mil_walk w;
     PROPANE_TRY(mil_attr_axes(a->op, "axes", x->type.rank, member, err));
-    group(&x->type, member, &g);
+    eval_reduce_group(&x->type, member, &g);
     for (int64_t i = 0; i < g.count; i++) out[i] = start;
     mil_walk_begin(&w, x->type.rank, x->type.dim);
     mil_walk_add(&w, g.step);
@@ -43,30 +44,30 @@ static propane_status reduce(const mil_eval_args *a, double start, join f, finis
     return PROPANE_OK;
 }
 
-static double join_sum(double sum, double x) { return sum + x; }
-static double join_max(double best, double x) { return isnan(best) || best > x ? best : x; }
-static double join_min(double best, double x) { return isnan(best) || best < x ? best : x; }
-static double join_product(double sum, double x) { return sum * x; }
-static double join_abs(double sum, double x) { return sum + fabs(x); }
-static double join_square(double sum, double x) { return sum + x * x; }
-static double finish_mean(double sum, double count) { return sum / count; }
-static double finish_root(double sum, double count) { return sqrt(sum); }
-static double finish_log(double sum, double count) { return log(sum); }
+static double eval_reduce_join_sum(double sum, double x) { return sum + x; }
+static double eval_reduce_join_max(double best, double x) { return isnan(best) || best > x ? best : x; }
+static double eval_reduce_join_min(double best, double x) { return isnan(best) || best < x ? best : x; }
+static double eval_reduce_join_product(double sum, double x) { return sum * x; }
+static double eval_reduce_join_abs(double sum, double x) { return sum + fabs(x); }
+static double eval_reduce_join_square(double sum, double x) { return sum + x * x; }
+static double eval_reduce_finish_mean(double sum, double count) { return sum / count; }
+static double eval_reduce_finish_root(double sum, double count) { return sqrt(sum); }
+static double eval_reduce_finish_log(double sum, double count) { return log(sum); }
 
 #define REDUCE(name, start, join, finish)                                                                              \
     propane_status mil_eval_##name(const mil_eval_args *a, propane_error *err) {                                       \
-        return reduce(a, start, join, finish, err);                                                                    \
+        return eval_reduce_reduce(a, start, join, finish, err);                                                        \
     }
 
-REDUCE(reduce_sum, 0.0, join_sum, NULL)
-REDUCE(reduce_mean, 0.0, join_sum, finish_mean)
-REDUCE(reduce_max, -INFINITY, join_max, NULL)
-REDUCE(reduce_min, INFINITY, join_min, NULL)
-REDUCE(reduce_prod, 1.0, join_product, NULL)
-REDUCE(reduce_l1_norm, 0.0, join_abs, NULL)
-REDUCE(reduce_l2_norm, 0.0, join_square, finish_root)
-REDUCE(reduce_sum_square, 0.0, join_square, NULL)
-REDUCE(reduce_log_sum, 0.0, join_sum, finish_log)
+REDUCE(reduce_sum, 0.0, eval_reduce_join_sum, NULL)
+REDUCE(reduce_mean, 0.0, eval_reduce_join_sum, eval_reduce_finish_mean)
+REDUCE(reduce_max, -INFINITY, eval_reduce_join_max, NULL)
+REDUCE(reduce_min, INFINITY, eval_reduce_join_min, NULL)
+REDUCE(reduce_prod, 1.0, eval_reduce_join_product, NULL)
+REDUCE(reduce_l1_norm, 0.0, eval_reduce_join_abs, NULL)
+REDUCE(reduce_l2_norm, 0.0, eval_reduce_join_square, eval_reduce_finish_root)
+REDUCE(reduce_sum_square, 0.0, eval_reduce_join_square, NULL)
+REDUCE(reduce_log_sum, 0.0, eval_reduce_join_sum, eval_reduce_finish_log)
 
 propane_status mil_eval_reduce_log_sum_exp(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
@@ -76,7 +77,7 @@ propane_status mil_eval_reduce_log_sum_exp(const mil_eval_args *a, propane_error
     mil_walk w;
     PROPANE_TRY(mil_eval_reduce_max(a, err));
     PROPANE_TRY(mil_attr_axes(a->op, "axes", x->type.rank, member, err));
-    group(&x->type, member, &g);
+    eval_reduce_group(&x->type, member, &g);
     double *sum = mem_array((size_t)g.count, sizeof *sum);
     if (!sum) return propane_fail_memory(err, (size_t)g.count * sizeof *sum);
     mil_walk_begin(&w, x->type.rank, x->type.dim);
@@ -96,7 +97,7 @@ typedef struct line {
     int64_t outer, size, inner;
 } line;
 
-static propane_status axis_line(const mil_eval_args *a, const mil_type *x, line *out, propane_error *err) {
+static propane_status eval_reduce_axis_line(const mil_eval_args *a, const mil_type *x, line *out, propane_error *err) {
     int axis = 0;
     PROPANE_TRY(mil_attr_axis(a->op, "axis", x->rank, &axis, err));
     *out = (line){1, x->dim[axis], 1};
@@ -106,31 +107,35 @@ static propane_status axis_line(const mil_eval_args *a, const mil_type *x, line 
 }
 
 /* The first NaN, else the first of the best, as NumPy and PyTorch choose. */
-static bool beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
+static bool eval_reduce_beats(double v, double best) { return v > best || (isnan(v) && !isnan(best)); }
 
-static propane_status arg_best(const mil_eval_args *a, double sign, propane_error *err) {
+static propane_status eval_reduce_arg_best(const mil_eval_args *a, double sign, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     line l;
-    PROPANE_TRY(axis_line(a, &x->type, &l, err));
+    PROPANE_TRY(eval_reduce_axis_line(a, &x->type, &l, err));
     for (int64_t o = 0; o < l.outer; o++)
         for (int64_t i = 0; i < l.inner; i++) {
             const double *at = x->data + o * l.size * l.inner + i;
             int64_t best = 0;
             for (int64_t k = 1; k < l.size; k++)
-                if (beats(sign * at[k * l.inner], sign * at[best * l.inner])) best = k;
+                if (eval_reduce_beats(sign * at[k * l.inner], sign * at[best * l.inner])) best = k;
             a->out[0].data[o * l.inner + i] = (double)best;
         }
     return PROPANE_OK;
 }
 
-propane_status mil_eval_reduce_argmax(const mil_eval_args *a, propane_error *err) { return arg_best(a, 1.0, err); }
-propane_status mil_eval_reduce_argmin(const mil_eval_args *a, propane_error *err) { return arg_best(a, -1.0, err); }
+propane_status mil_eval_reduce_argmax(const mil_eval_args *a, propane_error *err) {
+    return eval_reduce_arg_best(a, 1.0, err);
+}
+propane_status mil_eval_reduce_argmin(const mil_eval_args *a, propane_error *err) {
+    return eval_reduce_arg_best(a, -1.0, err);
+}
 
 propane_status mil_eval_cumsum(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     bool exclusive = false, reverse = false;
     line l;
-    PROPANE_TRY(axis_line(a, &x->type, &l, err));
+    PROPANE_TRY(eval_reduce_axis_line(a, &x->type, &l, err));
     PROPANE_TRY(mil_attr_bool(a->op, "exclusive", &exclusive, err));
     PROPANE_TRY(mil_attr_bool(a->op, "reverse", &reverse, err));
     for (int64_t o = 0; o < l.outer; o++)
@@ -149,13 +154,13 @@ propane_status mil_eval_cumsum(const mil_eval_args *a, propane_error *err) {
 propane_status mil_eval_softmax(const mil_eval_args *a, propane_error *err) {
     const mil_tensor *x = mil_eval_in(a, "x");
     line l;
-    PROPANE_TRY(axis_line(a, &x->type, &l, err));
+    PROPANE_TRY(eval_reduce_axis_line(a, &x->type, &l, err));
     for (int64_t o = 0; o < l.outer; o++)
         for (int64_t i = 0; i < l.inner; i++) {
             const double *in = x->data + o * l.size * l.inner + i;
             double *out = a->out[0].data + o * l.size * l.inner + i;
             double largest = in[0], sum = 0.0;
-            for (int64_t k = 1; k < l.size; k++) largest = join_max(largest, in[k * l.inner]);
+            for (int64_t k = 1; k < l.size; k++) largest = eval_reduce_join_max(largest, in[k * l.inner]);
             for (int64_t k = 0; k < l.size; k++) sum += out[k * l.inner] = exp(in[k * l.inner] - largest);
             for (int64_t k = 0; k < l.size; k++) out[k * l.inner] /= sum;
         }
@@ -165,8 +170,8 @@ propane_status mil_eval_softmax(const mil_eval_args *a, propane_error *err) {
 /* ---- normalisation -------------------------------------------------------------------------------------------------- */
 
 /* Mean and variance of every group; mem_free *mean. */
-static propane_status moments(const mil_tensor *x, const groups *g, double **mean, double **variance,
-                              propane_error *err) {
+static propane_status eval_reduce_moments(const mil_tensor *x, const groups *g, double **mean, double **variance,
+                                          propane_error *err) {
     double *m = mem_array((size_t)g->count * 2, sizeof *m);
     if (!m) return propane_fail_memory(err, (size_t)g->count * 2 * sizeof *m);
     double *v = m + g->count;
@@ -184,8 +189,8 @@ static propane_status moments(const mil_tensor *x, const groups *g, double **mea
 
 /* (x - mean) / sqrt(variance + epsilon) * gamma + beta; `by` and `scaled` give the strides of the statistics and of gamma
  * and beta. */
-static void normalise(const mil_eval_args *a, const double *mean, const double *variance, const int64_t *by,
-                      const int64_t *scaled, double epsilon) {
+static void eval_reduce_normalise(const mil_eval_args *a, const double *mean, const double *variance, const int64_t *by,
+                                  const int64_t *scaled, double epsilon) {
     const mil_tensor *x = mil_eval_in(a, "x"), *gamma = mil_eval_in(a, "gamma"), *beta = mil_eval_in(a, "beta");
     const int64_t count = mil_type_count(&x->type);
     mil_walk w;
@@ -206,10 +211,10 @@ propane_status mil_eval_layer_norm(const mil_eval_args *a, propane_error *err) {
     PROPANE_TRY(mil_attr_axes(a->op, "axes", x->type.rank, member, err));
     PROPANE_TRY(mil_attr_float(a->op, "epsilon", &epsilon, err));
     for (int d = 0; d < x->type.rank; d++) rest[d] = !member[d];
-    group(&x->type, member, &over);
-    group(&x->type, rest, &scale); /* gamma and beta have the member dimensions */
-    PROPANE_TRY(moments(x, &over, &mean, &variance, err));
-    normalise(a, mean, variance, over.step, scale.step, epsilon);
+    eval_reduce_group(&x->type, member, &over);
+    eval_reduce_group(&x->type, rest, &scale); /* gamma and beta have the member dimensions */
+    PROPANE_TRY(eval_reduce_moments(x, &over, &mean, &variance, err));
+    eval_reduce_normalise(a, mean, variance, over.step, scale.step, epsilon);
     mem_free(mean);
     return PROPANE_OK;
 }
@@ -221,9 +226,9 @@ propane_status mil_eval_instance_norm(const mil_eval_args *a, propane_error *err
     double epsilon = 0.0, *mean = NULL, *variance = NULL;
     groups over;
     PROPANE_TRY(mil_attr_float(a->op, "epsilon", &epsilon, err));
-    group(&x->type, space, &over);
-    PROPANE_TRY(moments(x, &over, &mean, &variance, err));
-    normalise(a, mean, variance, over.step, channel, epsilon);
+    eval_reduce_group(&x->type, space, &over);
+    PROPANE_TRY(eval_reduce_moments(x, &over, &mean, &variance, err));
+    eval_reduce_normalise(a, mean, variance, over.step, channel, epsilon);
     mem_free(mean);
     return PROPANE_OK;
 }
@@ -232,7 +237,7 @@ propane_status mil_eval_batch_norm(const mil_eval_args *a, propane_error *err) {
     const int64_t channel[MIL_MAX_RANK] = {0, 1};
     double epsilon = 0.0;
     PROPANE_TRY(mil_attr_float(a->op, "epsilon", &epsilon, err));
-    normalise(a, mil_eval_in(a, "mean")->data, mil_eval_in(a, "variance")->data, channel, channel, epsilon);
+    eval_reduce_normalise(a, mil_eval_in(a, "mean")->data, mil_eval_in(a, "variance")->data, channel, channel, epsilon);
     return PROPANE_OK;
 }
 

@@ -11,7 +11,8 @@
 
 /* Walks [n, c, h*f, w*f]; `deep` is the offset in [n, c*f*f, h, w]. Block-major: the place inside the block is the slow
  * part of the deep channel (depth_to_space); else the fast part (pixel_shuffle). */
-static void shuffle(const mil_type *wide, int64_t f, bool block_major, bool to_wide, const double *from, double *to) {
+static void eval_space_shuffle(const mil_type *wide, int64_t f, bool block_major, bool to_wide, const double *from,
+                               double *to) {
     const int64_t c_count = wide->dim[1], h = wide->dim[2], w = wide->dim[3], small_h = h / f, small_w = w / f;
     int64_t i = 0;
     for (int64_t n = 0; n < wide->dim[0]; n++)
@@ -25,39 +26,41 @@ static void shuffle(const mil_type *wide, int64_t f, bool block_major, bool to_w
                 }
 }
 
-static propane_status to_space(const mil_eval_args *a, const char *param, bool block_major, propane_error *err) {
+static propane_status eval_space_to_space(const mil_eval_args *a, const char *param, bool block_major,
+                                          propane_error *err) {
     int64_t f = 0;
     PROPANE_TRY(mil_attr_int(a->op, param, &f, err));
-    shuffle(&a->out[0].type, f, block_major, true, mil_eval_in(a, "x")->data, a->out[0].data);
+    eval_space_shuffle(&a->out[0].type, f, block_major, true, mil_eval_in(a, "x")->data, a->out[0].data);
     return PROPANE_OK;
 }
 
-static propane_status to_depth(const mil_eval_args *a, const char *param, bool block_major, propane_error *err) {
+static propane_status eval_space_to_depth(const mil_eval_args *a, const char *param, bool block_major,
+                                          propane_error *err) {
     int64_t f = 0;
     PROPANE_TRY(mil_attr_int(a->op, param, &f, err));
-    shuffle(&mil_eval_in(a, "x")->type, f, block_major, false, mil_eval_in(a, "x")->data, a->out[0].data);
+    eval_space_shuffle(&mil_eval_in(a, "x")->type, f, block_major, false, mil_eval_in(a, "x")->data, a->out[0].data);
     return PROPANE_OK;
 }
 
 propane_status mil_eval_depth_to_space(const mil_eval_args *a, propane_error *err) {
-    return to_space(a, "block_size", true, err);
+    return eval_space_to_space(a, "block_size", true, err);
 }
 propane_status mil_eval_pixel_shuffle(const mil_eval_args *a, propane_error *err) {
-    return to_space(a, "upscale_factor", false, err);
+    return eval_space_to_space(a, "upscale_factor", false, err);
 }
 propane_status mil_eval_space_to_depth(const mil_eval_args *a, propane_error *err) {
-    return to_depth(a, "block_size", true, err);
+    return eval_space_to_depth(a, "block_size", true, err);
 }
 propane_status mil_eval_pixel_unshuffle(const mil_eval_args *a, propane_error *err) {
-    return to_depth(a, "downscale_factor", false, err);
+    return eval_space_to_depth(a, "downscale_factor", false, err);
 }
 
 /* ---- batch and space ------------------------------------------------------------------------------------------------------ */
 
 /* Walks the spread-out side [n, c, h, w]; padded by `before`, element (y, x) is number (y % b0) * b1 + x % b1 of the blocks
  * of images and lies at (y / b0, x / b1) there. */
-static void blocks(const mil_type *wide, const mil_type *many, const mil_blocks *b, bool to_wide, const double *from,
-                   double *to) {
+static void eval_space_blocks(const mil_type *wide, const mil_type *many, const mil_blocks *b, bool to_wide,
+                              const double *from, double *to) {
     const int64_t batch = wide->dim[0];
     int64_t i = 0;
     for (int64_t n = 0; n < batch; n++)
@@ -75,21 +78,22 @@ static void blocks(const mil_type *wide, const mil_type *many, const mil_blocks 
 propane_status mil_eval_space_to_batch(const mil_eval_args *a, propane_error *err) {
     mil_blocks b;
     PROPANE_TRY(mil_blocks_read(a->op, "paddings", &b, err));
-    blocks(&mil_eval_in(a, "x")->type, &a->out[0].type, &b, false, mil_eval_in(a, "x")->data, a->out[0].data);
+    eval_space_blocks(&mil_eval_in(a, "x")->type, &a->out[0].type, &b, false, mil_eval_in(a, "x")->data,
+                      a->out[0].data);
     return PROPANE_OK;
 }
 
 propane_status mil_eval_batch_to_space(const mil_eval_args *a, propane_error *err) {
     mil_blocks b;
     PROPANE_TRY(mil_blocks_read(a->op, "crops", &b, err));
-    blocks(&a->out[0].type, &mil_eval_in(a, "x")->type, &b, true, mil_eval_in(a, "x")->data, a->out[0].data);
+    eval_space_blocks(&a->out[0].type, &mil_eval_in(a, "x")->type, &b, true, mil_eval_in(a, "x")->data, a->out[0].data);
     return PROPANE_OK;
 }
 
 /* ---- crops and windows ------------------------------------------------------------------------------------------------------ */
 
 /* The result is x from `begin` on with x's own strides, or other ones. */
-static void strided(const mil_eval_args *a, int64_t begin, const int64_t *step) {
+static void eval_space_strided(const mil_eval_args *a, int64_t begin, const int64_t *step) {
     const mil_type *type = &a->out[0].type;
     const double *x = mil_eval_in(a, "x")->data + begin;
     const int64_t count = mil_type_count(type);
@@ -105,7 +109,7 @@ propane_status mil_eval_crop(const mil_eval_args *a, propane_error *err) {
     PROPANE_TRY(mil_crop_read(a->op, begin, &type, err));
     mil_strides(&mil_eval_in(a, "x")->type, step);
     for (int d = 0; d < type.rank; d++) offset += begin[d] * step[d];
-    strided(a, offset, step);
+    eval_space_strided(a, offset, step);
     return PROPANE_OK;
 }
 
@@ -119,7 +123,7 @@ propane_status mil_eval_sliding_windows(const mil_eval_args *a, propane_error *e
         wide[to++] = d == w.axis ? step[d] * w.stride : step[d];
         if (d == w.axis) wide[to++] = step[d];
     }
-    strided(a, 0, wide);
+    eval_space_strided(a, 0, wide);
     return PROPANE_OK;
 }
 

@@ -8,18 +8,25 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static const mil_type *type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
+static const mil_type *shape_constexpr_type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
 
-static bool is_palette(mil_dtype d) { return d == MIL_int8 || d == MIL_uint8 || d == MIL_fp16 || d == MIL_fp32; }
-static bool is_small(mil_dtype d) { return is_palette(d) || d == MIL_int4 || d == MIL_uint4; }
+static bool shape_constexpr_is_palette(mil_dtype d) {
+    return d == MIL_int8 || d == MIL_uint8 || d == MIL_fp16 || d == MIL_fp32;
+}
+static bool shape_constexpr_is_small(mil_dtype d) {
+    return shape_constexpr_is_palette(d) || d == MIL_int4 || d == MIL_uint4;
+}
 
-static propane_status refuse_dtype(const mil_op *op, const char *param, const char *wanted, propane_error *err) {
-    return BAD("%s is %s; it must be %s", param, mil_dtype_get(type_of(op, param)->dtype)->name, wanted);
+static propane_status shape_constexpr_refuse_dtype(const mil_op *op, const char *param, const char *wanted,
+                                                   propane_error *err) {
+    return BAD("%s is %s; it must be %s", param, mil_dtype_get(shape_constexpr_type_of(op, param)->dtype)->name,
+               wanted);
 }
 
 /* ---- shapes that are given as a list (ios16) ------------------------------------------------------------------------------- */
 
-static propane_status given_shape(const mil_op *op, mil_dtype dtype, mil_type *out, propane_error *err) {
+static propane_status shape_constexpr_given_shape(const mil_op *op, mil_dtype dtype, mil_type *out,
+                                                  propane_error *err) {
     mil_type result = {.dtype = dtype};
     int64_t count = 1;
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, result.dim, &result.rank, err));
@@ -33,7 +40,7 @@ static propane_status given_shape(const mil_op *op, mil_dtype dtype, mil_type *o
 }
 
 /* How many elements a mask keeps; -1: it has not been read. */
-static int64_t set_bits(const mil_const *mask, int64_t count, bool packed) {
+static int64_t shape_constexpr_set_bits(const mil_const *mask, int64_t count, bool packed) {
     int64_t found = 0;
     if (!mask || !mask->data) return -1;
     for (int64_t i = 0; i < count; i++)
@@ -41,12 +48,12 @@ static int64_t set_bits(const mil_const *mask, int64_t count, bool packed) {
     return found;
 }
 
-static propane_status kept(const mil_op *op, const char *mask, int64_t bits, bool packed, const char *data,
-                           propane_error *err) {
-    const mil_type *type = type_of(op, data);
+static propane_status shape_constexpr_kept(const mil_op *op, const char *mask, int64_t bits, bool packed,
+                                           const char *data, propane_error *err) {
+    const mil_type *type = shape_constexpr_type_of(op, data);
     char text[160];
     if (type->rank != 1) return BAD("%s is %s; it must be a vector", data, mil_shape_print(text, type));
-    const int64_t found = set_bits(mil_in(op, mask)->konst, bits, packed);
+    const int64_t found = shape_constexpr_set_bits(mil_in(op, mask)->konst, bits, packed);
     if (found >= 0 && found != type->dim[0])
         return BAD("%s has %lld bits set, but %s has %lld elements", mask, (long long)found, data,
                    (long long)type->dim[0]);
@@ -55,12 +62,13 @@ static propane_status kept(const mil_op *op, const char *mask, int64_t bits, boo
 
 /* ---- rows ------------------------------------------------------------------------------------------------------------------- */
 
-propane_status mil_rule_constexpr_cast(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_constexpr_cast(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const char *name = NULL;
     PROPANE_TRY(mil_attr_text(op, "output_dtype", &name, err));
-    if (type_of(op, "source_val")->dtype != MIL_fp16) return refuse_dtype(op, "source_val", "fp16", err);
+    if (shape_constexpr_type_of(op, "source_val")->dtype != MIL_fp16)
+        return shape_constexpr_refuse_dtype(op, "source_val", "fp16", err);
     if (strcmp(name, "fp32") != 0) return BAD("output_dtype is \"%.40s\"; it must be fp32", name);
-    out[0] = *type_of(op, "source_val");
+    out[0] = *shape_constexpr_type_of(op, "source_val");
     out->dtype = MIL_fp32;
     *out_count = 1;
     return PROPANE_OK;
@@ -69,13 +77,14 @@ propane_status mil_rule_constexpr_cast(const mil_op *op, mil_type *out, int *out
 /* Indices into one palette (ios16: a list of bits and a shape) or into a palette for each block (from ios18 on). */
 propane_status mil_palette_read(const mil_op *op, const char *indices, const mil_type *shape, mil_palette *out,
                                 propane_error *err) {
-    const mil_type *lut = type_of(op, "lut"), *index = type_of(op, indices);
+    const mil_type *lut = shape_constexpr_type_of(op, "lut"), *index = shape_constexpr_type_of(op, indices);
     const int bits = mil_dtype_get(index->dtype)->bits;
     char a[160], b[160];
     *out = (mil_palette){.entries = 1, .vector = 1};
-    if (!is_palette(lut->dtype)) return refuse_dtype(op, "lut", "int8, uint8, fp16 or fp32", err);
+    if (!shape_constexpr_is_palette(lut->dtype))
+        return shape_constexpr_refuse_dtype(op, "lut", "int8, uint8, fp16 or fp32", err);
     if (mil_dtype_get(index->dtype)->kind != MIL_KIND_UINT || bits > 8)
-        return refuse_dtype(op, indices, "uint1, uint2, uint3, uint4, uint6 or uint8", err);
+        return shape_constexpr_refuse_dtype(op, indices, "uint1, uint2, uint3, uint4, uint6 or uint8", err);
     if (lut->rank != shape->rank + 2)
         return BAD("lut is %s; with %s of %s it must have rank %d", mil_shape_print(a, lut), indices,
                    mil_shape_print(b, shape), shape->rank + 2);
@@ -95,8 +104,9 @@ propane_status mil_palette_read(const mil_op *op, const char *indices, const mil
     return PROPANE_OK;
 }
 
-propane_status mil_rule_constexpr_lut_to_dense(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *lut = type_of(op, "lut"), *indices = type_of(op, "indices");
+propane_status mil_shape_rule_constexpr_lut_to_dense(const mil_op *op, mil_type *out, int *out_count,
+                                                     propane_error *err) {
+    const mil_type *lut = shape_constexpr_type_of(op, "lut"), *indices = shape_constexpr_type_of(op, "indices");
     mil_palette p;
     *out_count = 1;
     if (!mil_in(op, "shape")) {
@@ -107,10 +117,11 @@ propane_status mil_rule_constexpr_lut_to_dense(const mil_op *op, mil_type *out, 
         return PROPANE_OK;
     }
     char text[160];
-    if (!is_palette(lut->dtype)) return refuse_dtype(op, "lut", "int8, uint8, fp16 or fp32", err);
+    if (!shape_constexpr_is_palette(lut->dtype))
+        return shape_constexpr_refuse_dtype(op, "lut", "int8, uint8, fp16 or fp32", err);
     if (indices->dtype != MIL_uint8 || indices->rank != 1)
         return BAD("indices is %s; with shape it must be a vector of uint8", mil_type_print(text, indices));
-    PROPANE_TRY(given_shape(op, lut->dtype, out, err));
+    PROPANE_TRY(shape_constexpr_given_shape(op, lut->dtype, out, err));
     const int bits = mil_palette_bits(lut);
     if (!bits) return BAD("lut is %s; it must be a vector of 2, 4, 16, 64 or 256 entries", mil_shape_print(text, lut));
     if (indices->dim[0] != (mil_type_count(out) * bits + 7) / 8)
@@ -126,46 +137,54 @@ int mil_palette_bits(const mil_type *lut) {
     return 0;
 }
 
-propane_status mil_rule_constexpr_sparse_to_dense(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *data = type_of(op, "nonzero_data"), *mask = type_of(op, "mask");
+propane_status mil_shape_rule_constexpr_sparse_to_dense(const mil_op *op, mil_type *out, int *out_count,
+                                                        propane_error *err) {
+    const mil_type *data = shape_constexpr_type_of(op, "nonzero_data"), *mask = shape_constexpr_type_of(op, "mask");
     char text[160];
     *out_count = 1;
-    if (!is_small(data->dtype)) return refuse_dtype(op, "nonzero_data", "int4, uint4, int8, uint8, fp16 or fp32", err);
+    if (!shape_constexpr_is_small(data->dtype))
+        return shape_constexpr_refuse_dtype(op, "nonzero_data", "int4, uint4, int8, uint8, fp16 or fp32", err);
     if (!mil_in(op, "shape")) {
-        if (mask->dtype != MIL_uint1) return refuse_dtype(op, "mask", "uint1 (or uint8 with shape)", err);
+        if (mask->dtype != MIL_uint1)
+            return shape_constexpr_refuse_dtype(op, "mask", "uint1 (or uint8 with shape)", err);
         out[0] = *mask;
         out->dtype = data->dtype;
-        return kept(op, "mask", mil_type_count(mask), false, "nonzero_data", err);
+        return shape_constexpr_kept(op, "mask", mil_type_count(mask), false, "nonzero_data", err);
     }
-    PROPANE_TRY(given_shape(op, data->dtype, out, err));
+    PROPANE_TRY(shape_constexpr_given_shape(op, data->dtype, out, err));
     if (mask->dtype != MIL_uint8 || mask->rank != 1 || mask->dim[0] != (mil_type_count(out) + 7) / 8)
         return BAD("mask is %s; %lld elements need a vector of %lld uint8", mil_type_print(text, mask),
                    (long long)mil_type_count(out), (long long)((mil_type_count(out) + 7) / 8));
-    return kept(op, "mask", mil_type_count(out), true, "nonzero_data", err);
+    return shape_constexpr_kept(op, "mask", mil_type_count(out), true, "nonzero_data", err);
 }
 
 /* The result has the mask's shape, longer along vector_axis, and the values that are there as a vector. */
-propane_status mil_rule_constexpr_lut_to_sparse(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *mask = type_of(op, "indices_mask"), *data = type_of(op, "indices_nonzero_data");
+propane_status mil_shape_rule_constexpr_lut_to_sparse(const mil_op *op, mil_type *out, int *out_count,
+                                                      propane_error *err) {
+    const mil_type *mask = shape_constexpr_type_of(op, "indices_mask"),
+                   *data = shape_constexpr_type_of(op, "indices_nonzero_data");
     mil_palette p;
-    if (mask->dtype != MIL_uint1) return refuse_dtype(op, "indices_mask", "uint1", err);
-    PROPANE_TRY(kept(op, "indices_mask", mil_type_count(mask), false, "indices_nonzero_data", err));
+    if (mask->dtype != MIL_uint1) return shape_constexpr_refuse_dtype(op, "indices_mask", "uint1", err);
+    PROPANE_TRY(shape_constexpr_kept(op, "indices_mask", mil_type_count(mask), false, "indices_nonzero_data", err));
     PROPANE_TRY(mil_palette_read(op, "indices_nonzero_data", mask, &p, err));
     out[0] = *mask;
     if (mask->rank) out[0].dim[p.axis] *= p.vector;
-    out[1] = (mil_type){.dtype = type_of(op, "lut")->dtype, .rank = 1, .dim = {data->dim[0] * p.vector}};
+    out[1] =
+        (mil_type){.dtype = shape_constexpr_type_of(op, "lut")->dtype, .rank = 1, .dim = {data->dim[0] * p.vector}};
     *out_count = 2;
     return PROPANE_OK;
 }
 
 /* scale (and offset) have one number for each block of data. */
-static propane_status block_scales(const mil_op *op, const mil_type *shape, const char *data, propane_error *err) {
-    const mil_type *scale = type_of(op, "scale");
+static propane_status shape_constexpr_block_scales(const mil_op *op, const mil_type *shape, const char *data,
+                                                   propane_error *err) {
+    const mil_type *scale = shape_constexpr_type_of(op, "scale");
     const mil_value *offset = mil_in(op, "offset");
     char a[160], b[160];
-    if (!is_small(type_of(op, data)->dtype))
-        return refuse_dtype(op, data, "int4, uint4, int8, uint8, fp16 or fp32", err);
-    if (scale->dtype != MIL_fp16 && scale->dtype != MIL_fp32) return refuse_dtype(op, "scale", "fp16 or fp32", err);
+    if (!shape_constexpr_is_small(shape_constexpr_type_of(op, data)->dtype))
+        return shape_constexpr_refuse_dtype(op, data, "int4, uint4, int8, uint8, fp16 or fp32", err);
+    if (scale->dtype != MIL_fp16 && scale->dtype != MIL_fp32)
+        return shape_constexpr_refuse_dtype(op, "scale", "fp16 or fp32", err);
     bool fits = scale->rank == shape->rank;
     for (int d = 0; fits && d < shape->rank; d++) fits = shape->dim[d] % scale->dim[d] == 0;
     if (!fits)
@@ -173,29 +192,29 @@ static propane_status block_scales(const mil_op *op, const mil_type *shape, cons
                    mil_shape_print(b, shape));
     if (offset && !mil_shape_equal(&offset->type, scale))
         return BAD("offset is %s, but scale is %s", mil_shape_print(a, &offset->type), mil_shape_print(b, scale));
-    if (offset && !is_small(offset->type.dtype))
-        return refuse_dtype(op, "offset", "int4, uint4, int8, uint8, fp16 or fp32", err);
+    if (offset && !shape_constexpr_is_small(offset->type.dtype))
+        return shape_constexpr_refuse_dtype(op, "offset", "int4, uint4, int8, uint8, fp16 or fp32", err);
     return PROPANE_OK;
 }
 
-propane_status mil_rule_constexpr_blockwise(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *data = type_of(op, "data");
-    PROPANE_TRY(block_scales(op, data, "data", err));
+propane_status mil_shape_rule_constexpr_blockwise(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *data = shape_constexpr_type_of(op, "data");
+    PROPANE_TRY(shape_constexpr_block_scales(op, data, "data", err));
     out[0] = *data;
-    out->dtype = type_of(op, "scale")->dtype;
+    out->dtype = shape_constexpr_type_of(op, "scale")->dtype;
     *out_count = 1;
     return PROPANE_OK;
 }
 
-propane_status mil_rule_constexpr_sparse_blockwise(const mil_op *op, mil_type *out, int *out_count,
-                                                   propane_error *err) {
-    const mil_type *mask = type_of(op, "data_mask");
-    if (mask->dtype != MIL_uint1) return refuse_dtype(op, "data_mask", "uint1", err);
-    PROPANE_TRY(kept(op, "data_mask", mil_type_count(mask), false, "nonzero_data", err));
-    PROPANE_TRY(block_scales(op, mask, "nonzero_data", err));
+propane_status mil_shape_rule_constexpr_sparse_blockwise(const mil_op *op, mil_type *out, int *out_count,
+                                                         propane_error *err) {
+    const mil_type *mask = shape_constexpr_type_of(op, "data_mask");
+    if (mask->dtype != MIL_uint1) return shape_constexpr_refuse_dtype(op, "data_mask", "uint1", err);
+    PROPANE_TRY(shape_constexpr_kept(op, "data_mask", mil_type_count(mask), false, "nonzero_data", err));
+    PROPANE_TRY(shape_constexpr_block_scales(op, mask, "nonzero_data", err));
     out[0] = *mask;
-    out[1] = *type_of(op, "nonzero_data");
-    out[1].dtype = type_of(op, "scale")->dtype;
+    out[1] = *shape_constexpr_type_of(op, "nonzero_data");
+    out[1].dtype = shape_constexpr_type_of(op, "scale")->dtype;
     *out_count = 2;
     return PROPANE_OK;
 }

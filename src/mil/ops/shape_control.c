@@ -9,24 +9,24 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static propane_status one(mil_type *out, int *out_count, mil_type type) {
+static propane_status shape_control_one(mil_type *out, int *out_count, mil_type type) {
     out[0] = type;
     *out_count = 1;
     return PROPANE_OK;
 }
 
-propane_status mil_rule_shape(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return one(out, out_count, mil_type_tensor(MIL_int32, 1, &(int64_t){mil_in(op, "x")->type.rank}));
+propane_status mil_shape_rule_shape(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_control_one(out, out_count, mil_type_tensor(MIL_int32, 1, &(int64_t){mil_in(op, "x")->type.rank}));
 }
 
 /* ---- control flow --------------------------------------------------------------------------------------------------------- */
 
-static propane_status has_blocks(const mil_op *op, propane_error *err) {
+static propane_status shape_control_has_blocks(const mil_op *op, propane_error *err) {
     return op->block_count == mil_op_blocks(op->info) ? PROPANE_OK : BAD("its blocks are missing");
 }
 
-propane_status mil_rule_cond(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    PROPANE_TRY(has_blocks(op, err));
+propane_status mil_shape_rule_cond(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    PROPANE_TRY(shape_control_has_blocks(op, err));
     const mil_function *yes = op->blocks[0], *no = op->blocks[1];
     char a[160], b[160];
     if (mil_type_count(&mil_in(op, "pred")->type) != 1) return BAD("pred must be a single bool");
@@ -43,12 +43,12 @@ propane_status mil_rule_cond(const mil_op *op, mil_type *out, int *out_count, pr
     return PROPANE_OK;
 }
 
-propane_status mil_rule_while_loop(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_while_loop(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     static const char *const names[] = {"the condition", "the body"};
     mil_value *const *vars;
     int count = mil_in_list(op, "loop_vars", &vars);
     char a[160], b[160];
-    PROPANE_TRY(has_blocks(op, err));
+    PROPANE_TRY(shape_control_has_blocks(op, err));
     if (count > MIL_MAX_RESULTS) return BAD("more than %d loop variables", MIL_MAX_RESULTS);
     for (int k = 0; k < 2; k++) {
         const mil_function *block = op->blocks[k];
@@ -77,7 +77,8 @@ propane_status mil_rule_while_loop(const mil_op *op, mil_type *out, int *out_cou
 
 /* ---- states --------------------------------------------------------------------------------------------------------------- */
 
-static propane_status same_tensor(const mil_op *op, const char *state, const char *value, propane_error *err) {
+static propane_status shape_control_same_tensor(const mil_op *op, const char *state, const char *value,
+                                                propane_error *err) {
     mil_type inside = mil_type_bare(&mil_in(op, state)->type);
     const mil_type *given = &mil_in(op, value)->type;
     char a[160], b[160];
@@ -85,23 +86,23 @@ static propane_status same_tensor(const mil_op *op, const char *state, const cha
     return BAD("%s is %s, but the state holds %s", value, mil_type_print(a, given), mil_type_print(b, &inside));
 }
 
-propane_status mil_rule_read_state(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return one(out, out_count, mil_type_bare(&mil_in(op, "input")->type));
+propane_status mil_shape_rule_read_state(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_control_one(out, out_count, mil_type_bare(&mil_in(op, "input")->type));
 }
 
-propane_status mil_rule_write_state(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_write_state(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     *out_count = 0;
-    return same_tensor(op, "input", "data", err);
+    return shape_control_same_tensor(op, "input", "data", err);
 }
 
-propane_status mil_rule_update_state(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    PROPANE_TRY(same_tensor(op, "state", "value", err));
-    return one(out, out_count, mil_in(op, "value")->type);
+propane_status mil_shape_rule_update_state(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    PROPANE_TRY(shape_control_same_tensor(op, "state", "value", err));
+    return shape_control_one(out, out_count, mil_in(op, "value")->type);
 }
 
 /* ---- lists ---------------------------------------------------------------------------------------------------------------- */
 
-propane_status mil_rule_make_list(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_make_list(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_type list = {.shell = MIL_LIST};
     const char *name = NULL;
     mil_value *const *dims;
@@ -121,26 +122,26 @@ propane_status mil_rule_make_list(const mil_op *op, mil_type *out, int *out_coun
             list.dim[list.rank++] = mil_const_i64(c, i);
         }
     }
-    return one(out, out_count, list);
+    return shape_control_one(out, out_count, list);
 }
 
-propane_status mil_rule_list_length(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return one(out, out_count, mil_type_scalar(MIL_int32));
+propane_status mil_shape_rule_list_length(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_control_one(out, out_count, mil_type_scalar(MIL_int32));
 }
 
-propane_status mil_rule_list_read(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_list_read(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     if (mil_type_count(&mil_in(op, "index")->type) != 1) return BAD("index must be a single number");
-    return one(out, out_count, mil_type_bare(&mil_in(op, "ls")->type));
+    return shape_control_one(out, out_count, mil_type_bare(&mil_in(op, "ls")->type));
 }
 
-propane_status mil_rule_list_write(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_list_write(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     if (mil_type_count(&mil_in(op, "index")->type) != 1) return BAD("index must be a single number");
-    PROPANE_TRY(same_tensor(op, "ls", "value", err));
-    return one(out, out_count, mil_in(op, "ls")->type);
+    PROPANE_TRY(shape_control_same_tensor(op, "ls", "value", err));
+    return shape_control_one(out, out_count, mil_in(op, "ls")->type);
 }
 
 /* [number of indices, *element] */
-static propane_status packed(const mil_op *op, mil_type *out, propane_error *err) {
+static propane_status shape_control_packed(const mil_op *op, mil_type *out, propane_error *err) {
     const mil_type *list = &mil_in(op, "ls")->type, *indices = &mil_in(op, "indices")->type;
     if (indices->rank != 1) return BAD("indices must be a vector");
     if (list->rank == MIL_MAX_RANK) return BAD("the elements have rank %d already", list->rank);
@@ -149,17 +150,17 @@ static propane_status packed(const mil_op *op, mil_type *out, propane_error *err
     return PROPANE_OK;
 }
 
-propane_status mil_rule_list_gather(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_list_gather(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     *out_count = 1;
-    return packed(op, out, err);
+    return shape_control_packed(op, out, err);
 }
 
-propane_status mil_rule_list_scatter(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_list_scatter(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_type wanted;
     char a[160], b[160];
-    PROPANE_TRY(packed(op, &wanted, err));
+    PROPANE_TRY(shape_control_packed(op, &wanted, err));
     if (!mil_type_equal(&wanted, &mil_in(op, "value")->type))
         return BAD("value is %s; it must be %s", mil_type_print(a, &mil_in(op, "value")->type),
                    mil_type_print(b, &wanted));
-    return one(out, out_count, mil_in(op, "ls")->type);
+    return shape_control_one(out, out_count, mil_in(op, "ls")->type);
 }

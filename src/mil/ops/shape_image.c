@@ -9,10 +9,10 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static const mil_type *x_of(const mil_op *op) { return &mil_in(op, "x")->type; }
+static const mil_type *shape_image_x_of(const mil_op *op) { return &mil_in(op, "x")->type; }
 
 /* Index into a list of names that ends in NULL; -1: none of them. */
-static int one_of(const char *text, const char *const *names) {
+static int shape_image_one_of(const char *text, const char *const *names) {
     for (int k = 0; names[k]; k++)
         if (!strcmp(text, names[k])) return k;
     return -1;
@@ -20,12 +20,12 @@ static int one_of(const char *text, const char *const *names) {
 
 /* ---- grids ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status sampling_mode(const mil_op *op, mil_grid *out, propane_error *err) {
+static propane_status shape_image_sampling_mode(const mil_op *op, mil_grid *out, propane_error *err) {
     static const char *const names[] = {"DEFAULT",        "STRICT_ALIGN_CORNERS", "ALIGN_CORNERS",
                                         "OFFSET_CORNERS", "UNALIGN_CORNERS",      NULL};
     const char *mode = NULL;
     PROPANE_TRY(mil_attr_text(op, "sampling_mode", &mode, err));
-    const int k = one_of(mode, names);
+    const int k = shape_image_one_of(mode, names);
     if (k < 0)
         return BAD("sampling_mode is \"%.40s\"; it must be DEFAULT, STRICT_ALIGN_CORNERS, ALIGN_CORNERS, "
                    "OFFSET_CORNERS or UNALIGN_CORNERS",
@@ -51,7 +51,7 @@ double mil_grid_point(mil_grid grid, double in, int64_t out, int64_t i) {
 
 /* ---- resizing ------------------------------------------------------------------------------------------------------------- */
 
-static propane_status scaled(const mil_op *op, const char *param, int64_t *dim, propane_error *err) {
+static propane_status shape_image_scaled(const mil_op *op, const char *param, int64_t *dim, propane_error *err) {
     const mil_value *v = mil_in(op, param);
     if (!v) return PROPANE_OK;
     char text[160];
@@ -64,10 +64,10 @@ static propane_status scaled(const mil_op *op, const char *param, int64_t *dim, 
     return PROPANE_OK;
 }
 
-static propane_status upsampled(const mil_op *op, mil_resize *out, propane_error *err) {
+static propane_status shape_image_upsampled(const mil_op *op, mil_resize *out, propane_error *err) {
     const int last = out->result.rank - 1;
-    PROPANE_TRY(scaled(op, "scale_factor_height", &out->result.dim[last - 1], err));
-    PROPANE_TRY(scaled(op, "scale_factor_width", &out->result.dim[last], err));
+    PROPANE_TRY(shape_image_scaled(op, "scale_factor_height", &out->result.dim[last - 1], err));
+    PROPANE_TRY(shape_image_scaled(op, "scale_factor_width", &out->result.dim[last], err));
     if (out->nearest) return PROPANE_OK;
     bool align = true, half = false;
     PROPANE_TRY(mil_attr_bool(op, "align_corners", &align, err));
@@ -78,22 +78,22 @@ static propane_status upsampled(const mil_op *op, mil_resize *out, propane_error
     return PROPANE_OK;
 }
 
-static propane_status targeted(const mil_op *op, mil_resize *out, propane_error *err) {
+static propane_status shape_image_targeted(const mil_op *op, mil_resize *out, propane_error *err) {
     int64_t *dim = &out->result.dim[out->result.rank - 2];
     PROPANE_TRY(mil_attr_int(op, "target_size_height", &dim[0], err));
     PROPANE_TRY(mil_attr_int(op, "target_size_width", &dim[1], err));
-    return out->nearest ? PROPANE_OK : sampling_mode(op, &out->grid, err);
+    return out->nearest ? PROPANE_OK : shape_image_sampling_mode(op, &out->grid, err);
 }
 
 /* The last resized_dims of x get the sizes that end `shape`; 0 there: as in x. */
-static propane_status reshaped(const mil_op *op, mil_resize *out, propane_error *err) {
+static propane_status shape_image_reshaped(const mil_op *op, mil_resize *out, propane_error *err) {
     const char *mode = NULL;
     int64_t shape[MIL_MAX_RANK], dims = 0;
     int count = 0;
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, shape, &count, err));
     PROPANE_TRY(mil_attr_int(op, "resized_dims", &dims, err));
     PROPANE_TRY(mil_attr_text(op, "interpolation_mode", &mode, err));
-    PROPANE_TRY(sampling_mode(op, &out->grid, err));
+    PROPANE_TRY(shape_image_sampling_mode(op, &out->grid, err));
     out->nearest = !strcmp(mode, "NEAREST_NEIGHBOR");
     if (!out->nearest && strcmp(mode, "LINEAR") != 0)
         return BAD("interpolation_mode is \"%.40s\"; it must be LINEAR or NEAREST_NEIGHBOR", mode);
@@ -112,18 +112,18 @@ propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error 
     const mil_opcode code = op->info->code;
     int64_t count = 1;
     char text[160];
-    *out = (mil_resize){.result = *x_of(op),
+    *out = (mil_resize){.result = *shape_image_x_of(op),
                         .nearest = code == MIL_OP_upsample_nearest_neighbor || code == MIL_OP_resize_nearest_neighbor};
     if (out->result.rank < (code == MIL_OP_resize ? 1 : 3))
-        return BAD("x is %s; it must have at least rank %d", mil_shape_print(text, x_of(op)),
+        return BAD("x is %s; it must have at least rank %d", mil_shape_print(text, shape_image_x_of(op)),
                    code == MIL_OP_resize ? 1 : 3);
     out->first = out->result.rank - 2;
     if (code == MIL_OP_resize)
-        PROPANE_TRY(reshaped(op, out, err));
+        PROPANE_TRY(shape_image_reshaped(op, out, err));
     else if (mil_op_param(op->info, "scale_factor_height") >= 0)
-        PROPANE_TRY(upsampled(op, out, err));
+        PROPANE_TRY(shape_image_upsampled(op, out, err));
     else
-        PROPANE_TRY(targeted(op, out, err));
+        PROPANE_TRY(shape_image_targeted(op, out, err));
     for (int d = 0; d < out->result.rank; d++) {
         const int64_t dim = out->result.dim[d];
         if (dim < 1) return BAD("dimension %d of the result would be %lld", d, (long long)dim);
@@ -133,7 +133,7 @@ propane_status mil_resize_read(const mil_op *op, mil_resize *out, propane_error 
     return PROPANE_OK;
 }
 
-propane_status mil_rule_resized(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_resized(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_resize r;
     PROPANE_TRY(mil_resize_read(op, &r, err));
     out[0] = r.result;
@@ -144,7 +144,7 @@ propane_status mil_rule_resized(const mil_op *op, mil_type *out, int *out_count,
 /* ---- boxes ------------------------------------------------------------------------------------------------------------------ */
 
 /* ios15 and ios16 give the boxes as roi [n, 1, 4 or 5, 1, 1], from ios17 on as boxes [n, 4] with box_indices [n]. */
-static propane_status read_boxes(const mil_op *op, mil_crop_resize *out, propane_error *err) {
+static propane_status shape_image_read_boxes(const mil_op *op, mil_crop_resize *out, propane_error *err) {
     const mil_value *roi = mil_in(op, "roi"), *boxes = mil_in(op, "boxes"), *indices = mil_in(op, "box_indices");
     char text[160];
     if (!roi == !boxes) return BAD("it takes roi (ios15, ios16) or boxes (from ios17 on), one of both");
@@ -153,7 +153,7 @@ static propane_status read_boxes(const mil_op *op, mil_crop_resize *out, propane
         if (t->rank != 5 || t->dim[1] != 1 || (t->dim[2] != 4 && t->dim[2] != 5) || t->dim[3] != 1 || t->dim[4] != 1)
             return BAD("roi is %s; it must be [n, 1, 4, 1, 1] or [n, 1, 5, 1, 1]", mil_shape_print(text, t));
         out->boxes = t->dim[0], out->indexed = t->dim[2] == 5;
-        out->box_step = t->dim[2], out->images_each = out->indexed ? 1 : x_of(op)->dim[0];
+        out->box_step = t->dim[2], out->images_each = out->indexed ? 1 : shape_image_x_of(op)->dim[0];
         return PROPANE_OK;
     }
     if (boxes->type.rank != 2 || boxes->type.dim[1] != 4)
@@ -162,29 +162,29 @@ static propane_status read_boxes(const mil_op *op, mil_crop_resize *out, propane
     if (indices && (indices->type.rank != 1 || indices->type.dim[0] != out->boxes))
         return BAD("box_indices is %s; it must be [%lld]", mil_shape_print(text, &indices->type),
                    (long long)out->boxes);
-    if (!indices && out->boxes > x_of(op)->dim[0])
+    if (!indices && out->boxes > shape_image_x_of(op)->dim[0])
         return BAD("there are %lld boxes for %lld images and no box_indices", (long long)out->boxes,
-                   (long long)x_of(op)->dim[0]);
+                   (long long)shape_image_x_of(op)->dim[0]);
     return PROPANE_OK;
 }
 
 propane_status mil_crop_resize_read(const mil_op *op, mil_crop_resize *out, propane_error *err) {
     static const char *const modes[] = {"CORNERS_HEIGHT_FIRST", "CORNERS_WIDTH_FIRST", "CENTER_SIZE_HEIGHT_FIRST",
                                         "CENTER_SIZE_WIDTH_FIRST", NULL};
-    const mil_type *x = x_of(op);
+    const mil_type *x = shape_image_x_of(op);
     const char *mode = NULL;
     char text[160];
     *out = (mil_crop_resize){0};
     if (x->rank != 4) return BAD("x is %s; it must be [n, c, height, width]", mil_shape_print(text, x));
-    PROPANE_TRY(read_boxes(op, out, err));
+    PROPANE_TRY(shape_image_read_boxes(op, out, err));
     PROPANE_TRY(mil_attr_int(op, "target_height", &out->target[0], err));
     PROPANE_TRY(mil_attr_int(op, "target_width", &out->target[1], err));
     PROPANE_TRY(mil_attr_bool(op, "normalized_coordinates", &out->normalized, err));
     PROPANE_TRY(mil_attr_float(op, "spatial_scale", &out->scale, err));
     PROPANE_TRY(mil_attr_float(op, "pad_value", &out->pad_value, err));
     PROPANE_TRY(mil_attr_text(op, "box_coordinate_mode", &mode, err));
-    PROPANE_TRY(sampling_mode(op, &out->grid, err));
-    const int k = one_of(mode, modes);
+    PROPANE_TRY(shape_image_sampling_mode(op, &out->grid, err));
+    const int k = shape_image_one_of(mode, modes);
     if (k < 0)
         return BAD("box_coordinate_mode is \"%.40s\"; it must be CORNERS_HEIGHT_FIRST, CORNERS_WIDTH_FIRST, "
                    "CENTER_SIZE_HEIGHT_FIRST or CENTER_SIZE_WIDTH_FIRST",
@@ -196,8 +196,8 @@ propane_status mil_crop_resize_read(const mil_op *op, mil_crop_resize *out, prop
     return PROPANE_OK;
 }
 
-propane_status mil_rule_crop_resize(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = x_of(op);
+propane_status mil_shape_rule_crop_resize(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_image_x_of(op);
     mil_crop_resize c;
     PROPANE_TRY(mil_crop_resize_read(op, &c, err));
     mil_type result = {.dtype = x->dtype};
@@ -233,14 +233,14 @@ double mil_crop_point(const mil_crop_resize *c, const double start[2], const dou
 }
 
 /* The place that a coordinate names along a dimension of `size` elements. */
-static double place_of(const mil_sampling *s, double at, int64_t size) {
+static double shape_image_place_of(const mil_sampling *s, double at, int64_t size) {
     const double last = (double)(size - 1);
     if (!s->normalized) return at;
     const double unit = s->centred ? (at + 1.0) / 2.0 : at;
     return s->align ? unit * last : unit * (double)size - 0.5;
 }
 
-static double folded(double at, double low, double high) {
+static double shape_image_folded(double at, double low, double high) {
     const double span = high - low;
     if (span <= 0.0) return low;
     at = fmod(fabs(at - low), 2.0 * span);
@@ -248,16 +248,16 @@ static double folded(double at, double low, double high) {
 }
 
 /* Into [0, size-1] by the padding mode; constant: as it is. */
-static double padded_place(const mil_sampling *s, double at, int64_t size) {
+static double shape_image_padded_place(const mil_sampling *s, double at, int64_t size) {
     const double last = (double)(size - 1);
     if (s->pad == MIL_SAMPLING_CONSTANT) return at;
-    if (s->pad == MIL_SAMPLING_REFLECTION) at = folded(at, 0.0, last);
-    if (s->pad == MIL_SAMPLING_SYMMETRIC) at = folded(at, -0.5, last + 0.5);
+    if (s->pad == MIL_SAMPLING_REFLECTION) at = shape_image_folded(at, 0.0, last);
+    if (s->pad == MIL_SAMPLING_SYMMETRIC) at = shape_image_folded(at, -0.5, last + 0.5);
     return at < 0.0 ? 0.0 : at > last ? last : at;
 }
 
 double mil_sampling_place(const mil_sampling *s, double at, int64_t size) {
-    return padded_place(s, place_of(s, at, size), size);
+    return shape_image_padded_place(s, shape_image_place_of(s, at, size), size);
 }
 
 double mil_sampling_coordinate(const mil_sampling *s, int64_t i, int64_t size) {
@@ -274,7 +274,8 @@ propane_status mil_sampling_read(const mil_op *op, mil_sampling *out, propane_er
                                                      "normalized_zero_to_one", NULL};
     const char *sampling = NULL, *pad = NULL, *mode = NULL;
     char text[160];
-    if (x_of(op)->rank != 4) return BAD("x is %s; it must be [n, c, height, width]", mil_shape_print(text, x_of(op)));
+    if (shape_image_x_of(op)->rank != 4)
+        return BAD("x is %s; it must be [n, c, height, width]", mil_shape_print(text, shape_image_x_of(op)));
     PROPANE_TRY(mil_attr_text(op, "sampling_mode", &sampling, err));
     PROPANE_TRY(mil_attr_text(op, "padding_mode", &pad, err));
     PROPANE_TRY(mil_attr_text(op, "coordinates_mode", &mode, err));
@@ -283,7 +284,7 @@ propane_status mil_sampling_read(const mil_op *op, mil_sampling *out, propane_er
     out->nearest = !strcmp(sampling, "nearest");
     if (!out->nearest && strcmp(sampling, "bilinear") != 0)
         return BAD("sampling_mode is \"%.40s\"; it must be bilinear or nearest", sampling);
-    const int p = one_of(pad, pads), c = one_of(mode, coordinates);
+    const int p = shape_image_one_of(pad, pads), c = shape_image_one_of(mode, coordinates);
     if (p < 0) return BAD("padding_mode is \"%.40s\"; it must be constant, border, reflection or symmetric", pad);
     if (c < 0)
         return BAD("coordinates_mode is \"%.40s\"; it must be unnormalized, normalized_minus_one_to_one or "
@@ -294,8 +295,8 @@ propane_status mil_sampling_read(const mil_op *op, mil_sampling *out, propane_er
     return PROPANE_OK;
 }
 
-propane_status mil_rule_resample(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = x_of(op), *at = &mil_in(op, "coordinates")->type;
+propane_status mil_shape_rule_resample(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_image_x_of(op), *at = &mil_in(op, "coordinates")->type;
     mil_sampling s;
     char text[160];
     PROPANE_TRY(mil_sampling_read(op, &s, err));
@@ -311,8 +312,8 @@ propane_status mil_rule_resample(const mil_op *op, mil_type *out, int *out_count
     return PROPANE_OK;
 }
 
-propane_status mil_rule_affine(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = x_of(op), *m = &mil_in(op, "transform_matrix")->type;
+propane_status mil_shape_rule_affine(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_image_x_of(op), *m = &mil_in(op, "transform_matrix")->type;
     mil_sampling s;
     char text[160];
     int64_t size[2];

@@ -12,12 +12,12 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static const mil_type *type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
+static const mil_type *shape_index_type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
 
 /* ---- along an axis ------------------------------------------------------------------------------------------------------ */
 
 propane_status mil_along_read(const mil_op *op, const char *data, mil_gather *out, propane_error *err) {
-    const mil_type *x = type_of(op, data), *indices = type_of(op, "indices");
+    const mil_type *x = shape_index_type_of(op, data), *indices = shape_index_type_of(op, "indices");
     char a[160], b[160];
     bool flag = false;
     *out = (mil_gather){.batch = 1, .outer = 1, .inner = 1, .picks = 1};
@@ -35,11 +35,11 @@ propane_status mil_along_read(const mil_op *op, const char *data, mil_gather *ou
     return PROPANE_OK;
 }
 
-propane_status mil_rule_gather_along_axis(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_gather_along_axis(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_gather g;
     PROPANE_TRY(mil_along_read(op, "x", &g, err));
-    out[0] = *type_of(op, "indices");
-    out->dtype = type_of(op, "x")->dtype;
+    out[0] = *shape_index_type_of(op, "indices");
+    out->dtype = shape_index_type_of(op, "x")->dtype;
     *out_count = 1;
     return PROPANE_OK;
 }
@@ -47,7 +47,7 @@ propane_status mil_rule_gather_along_axis(const mil_op *op, mil_type *out, int *
 /* ---- by coordinates ----------------------------------------------------------------------------------------------------- */
 
 propane_status mil_gather_nd_read(const mil_op *op, const char *data, mil_gather_nd *out, propane_error *err) {
-    const mil_type *x = type_of(op, data), *indices = type_of(op, "indices");
+    const mil_type *x = shape_index_type_of(op, data), *indices = shape_index_type_of(op, "indices");
     int64_t batch_dims = 0;
     bool flag = false;
     PROPANE_TRY(mil_attr_bool(op, "validate_indices", &flag, err));
@@ -86,7 +86,7 @@ propane_status mil_gather_nd_read(const mil_op *op, const char *data, mil_gather
     return PROPANE_OK;
 }
 
-propane_status mil_rule_gather_nd(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_gather_nd(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_gather_nd g;
     PROPANE_TRY(mil_gather_nd_read(op, "x", &g, err));
     out[0] = g.result;
@@ -109,9 +109,9 @@ propane_status mil_scatter_mode_read(const mil_op *op, mil_scatter_mode *out, pr
 }
 
 /* The result is data; updates must have the shape that a gather with these indices would give. */
-static propane_status scattered(const mil_op *op, const mil_type *want, mil_type *out, int *out_count,
-                                propane_error *err) {
-    const mil_type *data = type_of(op, "data"), *updates = type_of(op, "updates");
+static propane_status shape_index_scattered(const mil_op *op, const mil_type *want, mil_type *out, int *out_count,
+                                            propane_error *err) {
+    const mil_type *data = shape_index_type_of(op, "data"), *updates = shape_index_type_of(op, "updates");
     mil_scatter_mode mode;
     char a[160], b[160];
     PROPANE_TRY(mil_scatter_mode_read(op, &mode, err));
@@ -123,8 +123,8 @@ static propane_status scattered(const mil_op *op, const mil_type *want, mil_type
     return PROPANE_OK;
 }
 
-propane_status mil_rule_scatter(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *data = type_of(op, "data"), *indices = type_of(op, "indices");
+propane_status mil_shape_rule_scatter(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *data = shape_index_type_of(op, "data"), *indices = shape_index_type_of(op, "indices");
     int axis = 0;
     bool flag = false;
     PROPANE_TRY(mil_attr_axis(op, "axis", data->rank, &axis, err));
@@ -135,35 +135,35 @@ propane_status mil_rule_scatter(const mil_op *op, mil_type *out, int *out_count,
     for (int d = 0; d < axis; d++) want.dim[want.rank++] = data->dim[d];
     for (int d = 0; d < indices->rank; d++) want.dim[want.rank++] = indices->dim[d];
     for (int d = axis + 1; d < data->rank; d++) want.dim[want.rank++] = data->dim[d];
-    return scattered(op, &want, out, out_count, err);
+    return shape_index_scattered(op, &want, out, out_count, err);
 }
 
-propane_status mil_rule_scatter_along_axis(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_scatter_along_axis(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_gather g;
     PROPANE_TRY(mil_along_read(op, "data", &g, err));
-    return scattered(op, type_of(op, "indices"), out, out_count, err);
+    return shape_index_scattered(op, shape_index_type_of(op, "indices"), out, out_count, err);
 }
 
-propane_status mil_rule_scatter_nd(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_scatter_nd(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_gather_nd g;
     PROPANE_TRY(mil_gather_nd_read(op, "data", &g, err));
-    return scattered(op, &g.result, out, out_count, err);
+    return shape_index_scattered(op, &g.result, out, out_count, err);
 }
 
 /* ---- sorting --------------------------------------------------------------------------------------------------------------- */
 
-propane_status mil_rule_argsort(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_argsort(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     int axis = 0;
     bool flag = false;
-    PROPANE_TRY(mil_attr_axis(op, "axis", type_of(op, "x")->rank, &axis, err));
+    PROPANE_TRY(mil_attr_axis(op, "axis", shape_index_type_of(op, "x")->rank, &axis, err));
     PROPANE_TRY(mil_attr_bool(op, "ascending", &flag, err));
-    PROPANE_TRY(mil_rule_same(op, out, out_count, err));
+    PROPANE_TRY(mil_shape_rule_same(op, out, out_count, err));
     out->dtype = MIL_int32;
     return PROPANE_OK;
 }
 
-propane_status mil_rule_topk(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+propane_status mil_shape_rule_topk(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_index_type_of(op, "x");
     const char *name = NULL;
     bool flag = false, with_indices = true;
     int64_t k = 0;
@@ -191,7 +191,7 @@ propane_status mil_rule_topk(const mil_op *op, mil_type *out, int *out_count, pr
 /* ---- detection -------------------------------------------------------------------------------------------------------------- */
 
 propane_status mil_nms_read(const mil_op *op, mil_nms *out, propane_error *err) {
-    const mil_type *boxes = type_of(op, "boxes"), *scores = type_of(op, "scores");
+    const mil_type *boxes = shape_index_type_of(op, "boxes"), *scores = shape_index_type_of(op, "scores");
     char a[160], b[160];
     *out = (mil_nms){.boxes_last = op->function->opset >= MIL_IOS17, .score_threshold = -INFINITY};
     PROPANE_TRY(mil_attr_int(op, "max_boxes", &out->most, err));
@@ -215,12 +215,12 @@ propane_status mil_nms_read(const mil_op *op, mil_nms *out, propane_error *err) 
     return PROPANE_OK;
 }
 
-propane_status mil_rule_nms(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_nms(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_nms n;
     PROPANE_TRY(mil_nms_read(op, &n, err));
     const int box = n.boxes_last ? 2 : 1;
-    out[0] = *type_of(op, "boxes");
-    out[1] = *type_of(op, "scores");
+    out[0] = *shape_index_type_of(op, "boxes");
+    out[1] = *shape_index_type_of(op, "scores");
     out[0].dim[box] = out[1].dim[box] = n.most;
     out[2] = (mil_type){.dtype = MIL_int32, .rank = 2, .dim = {n.batch, n.most}};
     out[3] = (mil_type){.dtype = MIL_int32, .rank = 1, .dim = {n.batch}};
@@ -230,7 +230,7 @@ propane_status mil_rule_nms(const mil_op *op, mil_type *out, int *out_count, pro
 
 /* ---- sizes that depend on values ----------------------------------------------------------------------------------------- */
 
-propane_status mil_rule_non_zero(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_non_zero(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_value *x = mil_in(op, "x");
     if (!x->konst || !x->konst->data)
         return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED,
@@ -245,7 +245,7 @@ propane_status mil_rule_non_zero(const mil_op *op, mil_type *out, int *out_count
     return PROPANE_OK;
 }
 
-propane_status mil_rule_range_1d(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_range_1d(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     static const char *const params[3] = {"end", "start", "step"};
     double value[3];
     char text[160];

@@ -8,10 +8,10 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static const mil_type *type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
+static const mil_type *shape_layout_type_of(const mil_op *op, const char *param) { return &mil_in(op, param)->type; }
 
 /* Dimensions of a result that attributes ask for: at least 1, and their product within bounds. */
-static propane_status check_dims(const mil_op *op, const mil_type *type, propane_error *err) {
+static propane_status shape_layout_check_dims(const mil_op *op, const mil_type *type, propane_error *err) {
     int64_t count = 1;
     for (int d = 0; d < type->rank; d++) {
         if (type->dim[d] < 1) return BAD("dimension %d of the result would be %lld", d, (long long)type->dim[d]);
@@ -21,8 +21,8 @@ static propane_status check_dims(const mil_op *op, const mil_type *type, propane
     return PROPANE_OK;
 }
 
-propane_status mil_rule_reshape(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+propane_status mil_shape_rule_reshape(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_layout_type_of(op, "x");
     mil_type result = {.dtype = x->dtype};
     int open = -1;
     int64_t known = 1, count = mil_type_count(x);
@@ -53,8 +53,8 @@ propane_status mil_rule_reshape(const mil_op *op, mil_type *out, int *out_count,
     return PROPANE_OK;
 }
 
-propane_status mil_rule_transpose(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+propane_status mil_shape_rule_transpose(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_layout_type_of(op, "x");
     int perm[MIL_MAX_RANK];
     PROPANE_TRY(mil_attr_perm(op, perm, err));
     out[0] = *x;
@@ -63,8 +63,8 @@ propane_status mil_rule_transpose(const mil_op *op, mil_type *out, int *out_coun
     return PROPANE_OK;
 }
 
-propane_status mil_rule_expand_dims(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+propane_status mil_shape_rule_expand_dims(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_layout_type_of(op, "x");
     int64_t axes[MIL_MAX_RANK];
     bool member[MIL_MAX_RANK];
     int count = 0;
@@ -79,8 +79,8 @@ propane_status mil_rule_expand_dims(const mil_op *op, mil_type *out, int *out_co
 }
 
 /* Dimensions that are named but are not 1 stay, as in PyTorch. */
-propane_status mil_rule_squeeze(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+propane_status mil_shape_rule_squeeze(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_layout_type_of(op, "x");
     bool member[MIL_MAX_RANK];
     mil_type result = {.dtype = x->dtype};
     PROPANE_TRY(mil_attr_axes(op, "axes", x->rank, member, err));
@@ -91,10 +91,10 @@ propane_status mil_rule_squeeze(const mil_op *op, mil_type *out, int *out_count,
     return PROPANE_OK;
 }
 
-propane_status mil_rule_slice_by_index(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_slice_by_index(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_slice s;
     PROPANE_TRY(mil_slice_read(op, &s, err));
-    mil_type result = {.dtype = type_of(op, "x")->dtype};
+    mil_type result = {.dtype = shape_layout_type_of(op, "x")->dtype};
     for (int d = 0; d < s.rank; d++)
         if (!s.squeeze[d]) result.dim[result.rank++] = s.count[d];
     out[0] = result;
@@ -102,15 +102,15 @@ propane_status mil_rule_slice_by_index(const mil_op *op, mil_type *out, int *out
     return PROPANE_OK;
 }
 
-propane_status mil_rule_slice_by_size(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return mil_rule_slice_by_index(op, out, out_count, err);
+propane_status mil_shape_rule_slice_by_size(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return mil_shape_rule_slice_by_index(op, out, out_count, err);
 }
 
-propane_status mil_rule_split(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_split(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_split s;
     PROPANE_TRY(mil_split_read(op, &s, err));
     for (int k = 0; k < s.count; k++) {
-        out[k] = *type_of(op, "x");
+        out[k] = *shape_layout_type_of(op, "x");
         out[k].dim[s.axis] = s.size[k];
     }
     *out_count = s.count;
@@ -118,7 +118,8 @@ propane_status mil_rule_split(const mil_op *op, mil_type *out, int *out_count, p
 }
 
 /* All values of one element type and, except along `free_axis`, one shape. */
-static propane_status alike(const mil_op *op, mil_value *const *values, int count, int free_axis, propane_error *err) {
+static propane_status shape_layout_alike(const mil_op *op, mil_value *const *values, int count, int free_axis,
+                                         propane_error *err) {
     const mil_type *first = &values[0]->type;
     char a[160], b[160];
     for (int k = 1; k < count; k++) {
@@ -137,7 +138,7 @@ static propane_status alike(const mil_op *op, mil_value *const *values, int coun
     return PROPANE_OK;
 }
 
-propane_status mil_rule_concat(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_concat(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_value *const *values = NULL;
     int count = mil_in_list(op, "values", &values), axis = 0;
     bool interleave = false;
@@ -146,7 +147,7 @@ propane_status mil_rule_concat(const mil_op *op, mil_type *out, int *out_count, 
     if (result.rank == 0) result.rank = 1, result.dim[0] = 1; /* scalars make a vector */
     PROPANE_TRY(mil_attr_axis(op, "axis", result.rank, &axis, err));
     PROPANE_TRY(mil_attr_bool(op, "interleave", &interleave, err));
-    PROPANE_TRY(alike(op, values, count, interleave ? -1 : axis, err));
+    PROPANE_TRY(shape_layout_alike(op, values, count, interleave ? -1 : axis, err));
     int64_t total = 0;
     for (int k = 0; k < count; k++) total += values[k]->type.rank ? values[k]->type.dim[axis] : 1;
     result.dim[axis] = total;
@@ -155,14 +156,14 @@ propane_status mil_rule_concat(const mil_op *op, mil_type *out, int *out_count, 
     return PROPANE_OK;
 }
 
-propane_status mil_rule_stack(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_stack(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_value *const *values = NULL;
     int count = mil_in_list(op, "values", &values), axis = 0;
     if (count < 1) return BAD("there are no values");
     const mil_type *first = &values[0]->type;
     if (first->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", first->rank + 1);
     PROPANE_TRY(mil_attr_axis(op, "axis", first->rank + 1, &axis, err));
-    PROPANE_TRY(alike(op, values, count, -1, err));
+    PROPANE_TRY(shape_layout_alike(op, values, count, -1, err));
     mil_type result = {.dtype = first->dtype, .rank = first->rank + 1};
     for (int d = 0, from = 0; d < result.rank; d++) result.dim[d] = d == axis ? count : first->dim[from++];
     out[0] = result;
@@ -170,8 +171,8 @@ propane_status mil_rule_stack(const mil_op *op, mil_type *out, int *out_count, p
     return PROPANE_OK;
 }
 
-propane_status mil_rule_tile(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+propane_status mil_shape_rule_tile(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_layout_type_of(op, "x");
     int64_t reps[MIL_MAX_RANK];
     int count = 0;
     PROPANE_TRY(mil_attr_vector(op, "reps", MIL_MAX_RANK, reps, &count, err));
@@ -184,26 +185,26 @@ propane_status mil_rule_tile(const mil_op *op, mil_type *out, int *out_count, pr
         out->dim[d] = x->dim[d] * reps[d];
     }
     *out_count = 1;
-    return check_dims(op, out, err);
+    return shape_layout_check_dims(op, out, err);
 }
 
-propane_status mil_rule_reverse(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_reverse(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     bool member[MIL_MAX_RANK];
-    PROPANE_TRY(mil_attr_axes(op, "axes", type_of(op, "x")->rank, member, err));
-    return mil_rule_same(op, out, out_count, err);
+    PROPANE_TRY(mil_attr_axes(op, "axes", shape_layout_type_of(op, "x")->rank, member, err));
+    return mil_shape_rule_same(op, out, out_count, err);
 }
 
-propane_status mil_rule_pad(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_pad(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_pad p;
     PROPANE_TRY(mil_pad_read(op, &p, err));
-    out[0] = *type_of(op, "x");
+    out[0] = *shape_layout_type_of(op, "x");
     for (int d = 0; d < out->rank; d++) out->dim[d] += p.before[d] + p.after[d];
     *out_count = 1;
-    return check_dims(op, out, err);
+    return shape_layout_check_dims(op, out, err);
 }
 
-propane_status mil_rule_gather(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = type_of(op, "x"), *indices = type_of(op, "indices");
+propane_status mil_shape_rule_gather(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_layout_type_of(op, "x"), *indices = shape_layout_type_of(op, "indices");
     mil_gather g;
     bool flag = false;
     PROPANE_TRY(mil_gather_read(op, &g, err));
@@ -219,7 +220,8 @@ propane_status mil_rule_gather(const mil_op *op, mil_type *out, int *out_count, 
     return PROPANE_OK;
 }
 
-static propane_status expect_scalar(const mil_op *op, const char *param, mil_dtype *dtype, propane_error *err) {
+static propane_status shape_layout_expect_scalar(const mil_op *op, const char *param, mil_dtype *dtype,
+                                                 propane_error *err) {
     const mil_value *value = mil_in(op, param);
     char text[160];
     if (!value) return PROPANE_OK;
@@ -230,16 +232,16 @@ static propane_status expect_scalar(const mil_op *op, const char *param, mil_dty
 }
 
 /* The element type is that of on_value and off_value; int32 if neither is given. */
-propane_status mil_rule_one_hot(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *indices = type_of(op, "indices");
+propane_status mil_shape_rule_one_hot(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *indices = shape_layout_type_of(op, "indices");
     mil_dtype on = MIL_DTYPE_NONE, off = MIL_DTYPE_NONE;
     int64_t size = 0;
     int axis = 0;
     if (indices->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", indices->rank + 1);
     PROPANE_TRY(mil_attr_int(op, "one_hot_vector_size", &size, err));
     PROPANE_TRY(mil_attr_axis(op, "axis", indices->rank + 1, &axis, err));
-    PROPANE_TRY(expect_scalar(op, "on_value", &on, err));
-    PROPANE_TRY(expect_scalar(op, "off_value", &off, err));
+    PROPANE_TRY(shape_layout_expect_scalar(op, "on_value", &on, err));
+    PROPANE_TRY(shape_layout_expect_scalar(op, "off_value", &off, err));
     if (on && off && on != off)
         return BAD("on_value is %s, but off_value is %s", mil_dtype_get(on)->name, mil_dtype_get(off)->name);
     if (size < 1) return BAD("one_hot_vector_size is %lld; it must be at least 1", (long long)size);
@@ -247,23 +249,24 @@ propane_status mil_rule_one_hot(const mil_op *op, mil_type *out, int *out_count,
     for (int d = 0, from = 0; d < result.rank; d++) result.dim[d] = d == axis ? size : indices->dim[from++];
     out[0] = result;
     *out_count = 1;
-    return check_dims(op, out, err);
+    return shape_layout_check_dims(op, out, err);
 }
 
-propane_status mil_rule_band_part(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_band_part(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     int64_t band = 0;
     PROPANE_TRY(mil_attr_int(op, "lower", &band, err));
     PROPANE_TRY(mil_attr_int(op, "upper", &band, err));
-    if (type_of(op, "x")->rank < 2) return BAD("x has rank %d; band_part takes matrices", type_of(op, "x")->rank);
-    return mil_rule_same(op, out, out_count, err);
+    if (shape_layout_type_of(op, "x")->rank < 2)
+        return BAD("x has rank %d; band_part takes matrices", shape_layout_type_of(op, "x")->rank);
+    return mil_shape_rule_same(op, out, out_count, err);
 }
 
 /* The element type is that of value; fp32 if it is left out. */
-propane_status mil_rule_fill(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_fill(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_type result = {.dtype = MIL_fp32};
     PROPANE_TRY(mil_attr_vector(op, "shape", MIL_MAX_RANK, result.dim, &result.rank, err));
-    PROPANE_TRY(expect_scalar(op, "value", &result.dtype, err));
+    PROPANE_TRY(shape_layout_expect_scalar(op, "value", &result.dtype, err));
     out[0] = result;
     *out_count = 1;
-    return check_dims(op, out, err);
+    return shape_layout_check_dims(op, out, err);
 }

@@ -9,23 +9,23 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static propane_status one(mil_type *out, int *out_count, mil_type type) {
+static propane_status shape_map_one(mil_type *out, int *out_count, mil_type type) {
     out[0] = type;
     *out_count = 1;
     return PROPANE_OK;
 }
 
 /* The result looks like the first operand. */
-propane_status mil_rule_same(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return one(out, out_count, op->operands[0].values[0]->type);
+propane_status mil_shape_rule_same(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_map_one(out, out_count, op->operands[0].values[0]->type);
 }
 
-propane_status mil_rule_const(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return one(out, out_count, mil_in(op, "val")->type);
+propane_status mil_shape_rule_const(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_map_one(out, out_count, mil_in(op, "val")->type);
 }
 
-static propane_status join(const mil_op *op, const char *name_a, const mil_type *a, const char *name_b,
-                           const mil_type *b, mil_type *out, propane_error *err) {
+static propane_status shape_map_join(const mil_op *op, const char *name_a, const mil_type *a, const char *name_b,
+                                     const mil_type *b, mil_type *out, propane_error *err) {
     int bad = 0;
     if (mil_broadcast(a, b, out, &bad)) return PROPANE_OK;
     const int rank = a->rank > b->rank ? a->rank : b->rank;
@@ -35,37 +35,37 @@ static propane_status join(const mil_op *op, const char *name_a, const mil_type 
                (long long)a->dim[bad - (rank - a->rank)], (long long)b->dim[bad - (rank - b->rank)]);
 }
 
-propane_status mil_rule_broadcast(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_broadcast(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     *out_count = 1;
-    return join(op, "x", &mil_in(op, "x")->type, "y", &mil_in(op, "y")->type, out, err);
+    return shape_map_join(op, "x", &mil_in(op, "x")->type, "y", &mil_in(op, "y")->type, out, err);
 }
 
-propane_status mil_rule_compare(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    PROPANE_TRY(mil_rule_broadcast(op, out, out_count, err));
+propane_status mil_shape_rule_compare(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    PROPANE_TRY(mil_shape_rule_broadcast(op, out, out_count, err));
     out->dtype = MIL_bool;
     return PROPANE_OK;
 }
 
-propane_status mil_rule_select(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_select(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_type both;
     const mil_type *a = &mil_in(op, "a")->type;
-    PROPANE_TRY(join(op, "a", a, "b", &mil_in(op, "b")->type, &both, err));
-    PROPANE_TRY(join(op, "cond", &mil_in(op, "cond")->type, "a and b", &both, out, err));
+    PROPANE_TRY(shape_map_join(op, "a", a, "b", &mil_in(op, "b")->type, &both, err));
+    PROPANE_TRY(shape_map_join(op, "cond", &mil_in(op, "cond")->type, "a and b", &both, out, err));
     out->dtype = a->dtype;
     *out_count = 1;
     return PROPANE_OK;
 }
 
-propane_status mil_rule_gelu(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_gelu(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const char *mode = NULL;
     PROPANE_TRY(mil_attr_text(op, "mode", &mode, err));
     if (strcmp(mode, "EXACT") != 0 && strcmp(mode, "TANH_APPROXIMATION") != 0 &&
         strcmp(mode, "SIGMOID_APPROXIMATION") != 0)
         return BAD("mode is \"%.40s\"; it must be EXACT, TANH_APPROXIMATION or SIGMOID_APPROXIMATION", mode);
-    return mil_rule_same(op, out, out_count, err);
+    return mil_shape_rule_same(op, out, out_count, err);
 }
 
-propane_status mil_rule_cast(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_cast(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     static const mil_dtype targets[] = {MIL_fp16,  MIL_fp32,   MIL_int8,  MIL_uint8,
                                         MIL_int16, MIL_uint16, MIL_int32, MIL_bool};
     const char *name = NULL;
@@ -75,7 +75,7 @@ propane_status mil_rule_cast(const mil_op *op, mil_type *out, int *out_count, pr
     for (size_t k = 0; k < sizeof targets / sizeof targets[0]; k++) known |= dtype == targets[k];
     if (!known)
         return BAD("dtype is \"%.40s\"; it must be fp16, fp32, int8, uint8, int16, uint16, int32 or bool", name);
-    PROPANE_TRY(mil_rule_same(op, out, out_count, err));
+    PROPANE_TRY(mil_shape_rule_same(op, out, out_count, err));
     out->dtype = dtype;
     return PROPANE_OK;
 }
@@ -83,8 +83,8 @@ propane_status mil_rule_cast(const mil_op *op, mil_type *out, int *out_count, pr
 /* ---- quantisation --------------------------------------------------------------------------------------------------- */
 
 /* A scale or zero point: a scalar, or one number for each element of `axis`. */
-static propane_status per_axis(const mil_op *op, const char *param, const mil_type *data, int axis,
-                               propane_error *err) {
+static propane_status shape_map_per_axis(const mil_op *op, const char *param, const mil_type *data, int axis,
+                                         propane_error *err) {
     const mil_value *value = mil_in(op, param);
     char text[160];
     if (!value || value->type.rank == 0) return PROPANE_OK;
@@ -98,25 +98,25 @@ static propane_status per_axis(const mil_op *op, const char *param, const mil_ty
 }
 
 /* Checks scale, zero_point and axis of all three ops. */
-static propane_status quant_params(const mil_op *op, const char *input, propane_error *err) {
+static propane_status shape_map_quant_params(const mil_op *op, const char *input, propane_error *err) {
     const mil_type *data = &mil_in(op, input)->type, *scale = &mil_in(op, "scale")->type;
     int axis = -1;
     if (mil_in(op, "axis")) PROPANE_TRY(mil_attr_axis(op, "axis", data->rank, &axis, err));
-    PROPANE_TRY(per_axis(op, "scale", data, axis, err));
-    PROPANE_TRY(per_axis(op, "zero_point", data, axis, err));
+    PROPANE_TRY(shape_map_per_axis(op, "scale", data, axis, err));
+    PROPANE_TRY(shape_map_per_axis(op, "zero_point", data, axis, err));
     if (scale->dtype != MIL_fp16 && scale->dtype != MIL_fp32)
         return BAD("scale is %s; it must be fp16 or fp32", mil_dtype_get(scale->dtype)->name);
     return PROPANE_OK;
 }
 
-static bool is_byte(mil_dtype dtype) { return dtype == MIL_int8 || dtype == MIL_uint8; }
+static bool shape_map_is_byte(mil_dtype dtype) { return dtype == MIL_int8 || dtype == MIL_uint8; }
 
-propane_status mil_rule_quantize(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_quantize(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const char *name = NULL;
     PROPANE_TRY(mil_attr_text(op, "output_dtype", &name, err));
     mil_dtype dtype = mil_dtype_from_name(name, strlen(name));
-    if (!is_byte(dtype)) return BAD("output_dtype is \"%.40s\"; it must be int8 or uint8", name);
-    PROPANE_TRY(quant_params(op, "input", err));
+    if (!shape_map_is_byte(dtype)) return BAD("output_dtype is \"%.40s\"; it must be int8 or uint8", name);
+    PROPANE_TRY(shape_map_quant_params(op, "input", err));
     const mil_value *zero = mil_in(op, "zero_point"), *input = mil_in(op, "input"), *scale = mil_in(op, "scale");
     if (zero && zero->type.dtype != dtype)
         return BAD("zero_point is %s, but output_dtype is %s", mil_dtype_get(zero->type.dtype)->name, name);
@@ -129,9 +129,9 @@ propane_status mil_rule_quantize(const mil_op *op, mil_type *out, int *out_count
     return PROPANE_OK;
 }
 
-propane_status mil_rule_dequantize(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_dequantize(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_value *zero = mil_in(op, "zero_point"), *input = mil_in(op, "input");
-    PROPANE_TRY(quant_params(op, "input", err));
+    PROPANE_TRY(shape_map_quant_params(op, "input", err));
     if (zero && zero->type.dtype != input->type.dtype)
         return BAD("zero_point is %s, but input is %s", mil_dtype_get(zero->type.dtype)->name,
                    mil_dtype_get(input->type.dtype)->name);
@@ -141,13 +141,13 @@ propane_status mil_rule_dequantize(const mil_op *op, mil_type *out, int *out_cou
     return PROPANE_OK;
 }
 
-propane_status mil_rule_constexpr_affine(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_constexpr_affine(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *data = &mil_in(op, "quantized_data")->type, *zero = &mil_in(op, "zero_point")->type;
-    if (!is_byte(data->dtype))
+    if (!shape_map_is_byte(data->dtype))
         return BAD("quantized_data is %s; it must be int8 or uint8", mil_dtype_get(data->dtype)->name);
-    if (!is_byte(zero->dtype) && zero->dtype != MIL_fp32)
+    if (!shape_map_is_byte(zero->dtype) && zero->dtype != MIL_fp32)
         return BAD("zero_point is %s; it must be int8, uint8 or fp32", mil_dtype_get(zero->dtype)->name);
-    PROPANE_TRY(quant_params(op, "quantized_data", err));
+    PROPANE_TRY(shape_map_quant_params(op, "quantized_data", err));
     out[0] = *data;
     out->dtype = mil_in(op, "scale")->type.dtype;
     *out_count = 1;
@@ -157,16 +157,16 @@ propane_status mil_rule_constexpr_affine(const mil_op *op, mil_type *out, int *o
 /* ---- activations with parameters ------------------------------------------------------------------------------------- */
 
 /* alpha: one number of x's own element type. */
-propane_status mil_rule_threshold(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_threshold(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *x = &mil_in(op, "x")->type, *alpha = &mil_in(op, "alpha")->type;
     char text[160];
     if (alpha->rank != 0 || alpha->dtype != x->dtype)
         return BAD("alpha is %s; it must be one %s, as x is", mil_type_print(text, alpha),
                    mil_dtype_get(x->dtype)->name);
-    return mil_rule_same(op, out, out_count, err);
+    return mil_shape_rule_same(op, out, out_count, err);
 }
 
-static propane_status per_channel(const mil_op *op, const char *param, propane_error *err) {
+static propane_status shape_map_per_channel(const mil_op *op, const char *param, propane_error *err) {
     const mil_type *x = &mil_in(op, "x")->type, *v = &mil_in(op, param)->type;
     char text[160];
     if (x->rank < 3 || x->rank > 5)
@@ -177,19 +177,19 @@ static propane_status per_channel(const mil_op *op, const char *param, propane_e
     return PROPANE_OK;
 }
 
-propane_status mil_rule_prelu(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    PROPANE_TRY(per_channel(op, "alpha", err));
-    return mil_rule_same(op, out, out_count, err);
+propane_status mil_shape_rule_prelu(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    PROPANE_TRY(shape_map_per_channel(op, "alpha", err));
+    return mil_shape_rule_same(op, out, out_count, err);
 }
 
-propane_status mil_rule_softplus_parametric(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    PROPANE_TRY(per_channel(op, "alpha", err));
-    PROPANE_TRY(per_channel(op, "beta", err));
-    return mil_rule_same(op, out, out_count, err);
+propane_status mil_shape_rule_softplus_parametric(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    PROPANE_TRY(shape_map_per_channel(op, "alpha", err));
+    PROPANE_TRY(shape_map_per_channel(op, "beta", err));
+    return mil_shape_rule_same(op, out, out_count, err);
 }
 
 /* The shape of ref_tensor, the element type of value (fp32 if it is left out). */
-propane_status mil_rule_fill_like(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_fill_like(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_value *value = mil_in(op, "value");
     char text[160];
     if (value && (mil_type_count(&value->type) != 1 || value->type.dtype == MIL_string))
@@ -201,7 +201,7 @@ propane_status mil_rule_fill_like(const mil_op *op, mil_type *out, int *out_coun
 }
 
 /* The most probable class, and a dictionary from classes to probabilities. */
-propane_status mil_rule_classify(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_classify(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *p = &mil_in(op, "probabilities")->type, *classes = &mil_in(op, "classes")->type;
     const int64_t count = mil_type_count(classes);
     if (classes->dtype != MIL_string && classes->dtype != MIL_int64)

@@ -8,7 +8,7 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static const mil_type *type_of(const mil_op *op, const char *param) {
+static const mil_type *shape_ops_type_of(const mil_op *op, const char *param) {
     const mil_value *value = mil_in(op, param);
     return value ? &value->type : NULL;
 }
@@ -16,7 +16,7 @@ static const mil_type *type_of(const mil_op *op, const char *param) {
 /* ---- matmul --------------------------------------------------------------------------------------------------------- */
 
 propane_status mil_matmul_read(const mil_op *op, mil_matmul *out, propane_error *err) {
-    const mil_type *x = type_of(op, "x"), *y = type_of(op, "y");
+    const mil_type *x = shape_ops_type_of(op, "x"), *y = shape_ops_type_of(op, "y");
     bool tx = false, ty = false;
     PROPANE_TRY(mil_attr_bool(op, "transpose_x", &tx, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_y", &ty, err));
@@ -121,7 +121,8 @@ propane_status mil_conv_padding(const mil_op *op, mil_conv *c, propane_error *er
 }
 
 propane_status mil_conv_read(const mil_op *op, mil_conv *out, propane_error *err) {
-    const mil_type *x = type_of(op, "x"), *w = type_of(op, "weight"), *bias = type_of(op, "bias");
+    const mil_type *x = shape_ops_type_of(op, "x"), *w = shape_ops_type_of(op, "weight"),
+                   *bias = shape_ops_type_of(op, "bias");
     char text[160];
     if (x->rank < 3 || x->rank > 5)
         return BAD("x is %s; conv takes [n, c, d1], [n, c, d1, d2] or [n, c, d1, d2, d3]", mil_shape_print(text, x));
@@ -148,9 +149,10 @@ propane_status mil_conv_read(const mil_op *op, mil_conv *out, propane_error *err
 
 /* ---- slices, pad, split --------------------------------------------------------------------------------------------- */
 
-static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
+static int64_t shape_ops_clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-static propane_status per_dimension(const mil_op *op, const char *param, int rank, int64_t *out, propane_error *err) {
+static propane_status shape_ops_per_dimension(const mil_op *op, const char *param, int rank, int64_t *out,
+                                              propane_error *err) {
     int count = 0;
     PROPANE_TRY(mil_attr_vector(op, param, MIL_MAX_RANK, out, &count, err));
     if (count >= 0 && count != rank) return BAD("%s has %d entries, but x has rank %d", param, count, rank);
@@ -159,7 +161,7 @@ static propane_status per_dimension(const mil_op *op, const char *param, int ran
     return PROPANE_OK;
 }
 
-static propane_status slice_by_size(const mil_op *op, const mil_type *x, mil_slice *out, propane_error *err) {
+static propane_status shape_ops_slice_by_size(const mil_op *op, const mil_type *x, mil_slice *out, propane_error *err) {
     for (int d = 0; d < x->rank; d++) {
         int64_t begin = out->begin[d], size = out->count[d], dim = x->dim[d];
         if (begin < 0) begin += dim;
@@ -178,9 +180,9 @@ static propane_status slice_by_size(const mil_op *op, const mil_type *x, mil_sli
 
 /* As Python slices: negative bounds count from the end, bounds are clamped, masks mean "from the edge". */
 propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice *out, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+    const mil_type *x = shape_ops_type_of(op, "x");
     bool from_edge[MIL_MAX_RANK], to_edge[MIL_MAX_RANK];
-    PROPANE_TRY(per_dimension(op, "stride", x->rank, out->step, err));
+    PROPANE_TRY(shape_ops_per_dimension(op, "stride", x->rank, out->step, err));
     PROPANE_TRY(mil_attr_bools(op, "begin_mask", x->rank, from_edge, err));
     PROPANE_TRY(mil_attr_bools(op, "end_mask", x->rank, to_edge, err));
     PROPANE_TRY(mil_attr_bools(op, "squeeze_mask", x->rank, out->squeeze, err));
@@ -196,8 +198,10 @@ propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice
             continue;
         }
         int64_t low = step > 0 ? 0 : -1, high = step > 0 ? dim : dim - 1;
-        int64_t first = from_edge[d] ? (step > 0 ? low : high) : clamp(begin < 0 ? begin + dim : begin, low, high);
-        int64_t last = to_edge[d] ? (step > 0 ? high : low) : clamp(end[d] < 0 ? end[d] + dim : end[d], low, high);
+        int64_t first =
+            from_edge[d] ? (step > 0 ? low : high) : shape_ops_clamp(begin < 0 ? begin + dim : begin, low, high);
+        int64_t last =
+            to_edge[d] ? (step > 0 ? high : low) : shape_ops_clamp(end[d] < 0 ? end[d] + dim : end[d], low, high);
         int64_t span = step > 0 ? last - first : first - last, stride = step > 0 ? step : -step;
         if (span <= 0)
             return BAD("the slice of dimension %d is empty: begin %lld, end %lld, stride %lld of %lld elements", d,
@@ -208,21 +212,21 @@ propane_status mil_slice_resolve(const mil_op *op, const int64_t *end, mil_slice
 }
 
 propane_status mil_slice_read(const mil_op *op, mil_slice *out, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+    const mil_type *x = shape_ops_type_of(op, "x");
     const bool by_size = mil_op_param(op->info, "size") >= 0;
     *out = (mil_slice){.rank = x->rank};
-    PROPANE_TRY(per_dimension(op, "begin", x->rank, out->begin, err));
+    PROPANE_TRY(shape_ops_per_dimension(op, "begin", x->rank, out->begin, err));
     if (!by_size) {
         int64_t end[MIL_MAX_RANK];
-        PROPANE_TRY(per_dimension(op, "end", x->rank, end, err));
+        PROPANE_TRY(shape_ops_per_dimension(op, "end", x->rank, end, err));
         return mil_slice_resolve(op, end, out, err);
     }
-    PROPANE_TRY(per_dimension(op, "size", x->rank, out->count, err));
-    return slice_by_size(op, x, out, err);
+    PROPANE_TRY(shape_ops_per_dimension(op, "size", x->rank, out->count, err));
+    return shape_ops_slice_by_size(op, x, out, err);
 }
 
 propane_status mil_pad_read(const mil_op *op, mil_pad *out, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+    const mil_type *x = shape_ops_type_of(op, "x");
     const char *mode = NULL;
     int64_t pad[2 * MIL_MAX_RANK];
     int count = 0;
@@ -253,7 +257,7 @@ propane_status mil_pad_read(const mil_op *op, mil_pad *out, propane_error *err) 
 }
 
 propane_status mil_split_read(const mil_op *op, mil_split *out, propane_error *err) {
-    const mil_type *x = type_of(op, "x");
+    const mil_type *x = shape_ops_type_of(op, "x");
     int64_t parts = 0, total = 0;
     int count = 0;
     PROPANE_TRY(mil_attr_axis(op, "axis", x->rank, &out->axis, err));
@@ -290,7 +294,7 @@ propane_status mil_split_read(const mil_op *op, mil_split *out, propane_error *e
 /* ---- gather --------------------------------------------------------------------------------------------------------- */
 
 propane_status mil_gather_read(const mil_op *op, mil_gather *out, propane_error *err) {
-    const mil_type *x = type_of(op, "x"), *indices = type_of(op, "indices");
+    const mil_type *x = shape_ops_type_of(op, "x"), *indices = shape_ops_type_of(op, "indices");
     int64_t batch_dims = 0;
     *out = (mil_gather){.batch = 1, .outer = 1, .inner = 1, .picks = 1};
     PROPANE_TRY(mil_attr_axis(op, "axis", x->rank, &out->axis, err));
@@ -315,21 +319,21 @@ propane_status mil_gather_read(const mil_op *op, mil_gather *out, propane_error 
 
 /* ---- einsum --------------------------------------------------------------------------------------------------------- */
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+static bool shape_ops_is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-static int label_of(const mil_einsum *e, char letter) {
+static int shape_ops_label_of(const mil_einsum *e, char letter) {
     for (int k = 0; k < e->label_count; k++)
         if (e->letter[k] == letter) return k;
     return -1;
 }
 
 /* The result's labels come first, so that the walk over labels goes through the result in order. */
-static propane_status einsum_result(const mil_op *op, const char *equation, const char *arrow, mil_einsum *e,
-                                    propane_error *err) {
+static propane_status shape_ops_einsum_result(const mil_op *op, const char *equation, const char *arrow, mil_einsum *e,
+                                              propane_error *err) {
     for (const char *c = arrow + 2; *c; c++) {
         if (*c == ' ') continue;
-        if (!is_letter(*c)) return BAD("equation \"%.60s\": '%c' is not a letter", equation, *c);
-        if (label_of(e, *c) >= 0) return BAD("equation \"%.60s\": the result names '%c' twice", equation, *c);
+        if (!shape_ops_is_letter(*c)) return BAD("equation \"%.60s\": '%c' is not a letter", equation, *c);
+        if (shape_ops_label_of(e, *c) >= 0) return BAD("equation \"%.60s\": the result names '%c' twice", equation, *c);
         if (e->label_count == MIL_MAX_RANK)
             return BAD("equation \"%.60s\": the result has more than %d dimensions", equation, MIL_MAX_RANK);
         e->letter[e->label_count++] = *c;
@@ -338,9 +342,9 @@ static propane_status einsum_result(const mil_op *op, const char *equation, cons
     return PROPANE_OK;
 }
 
-static propane_status einsum_label(const mil_op *op, const char *equation, char letter, int64_t size, int64_t step,
-                                   int operand, mil_einsum *e, propane_error *err) {
-    int label = label_of(e, letter);
+static propane_status shape_ops_einsum_label(const mil_op *op, const char *equation, char letter, int64_t size,
+                                             int64_t step, int operand, mil_einsum *e, propane_error *err) {
+    int label = shape_ops_label_of(e, letter);
     if (label < 0) {
         label = e->label_count++;
         e->letter[label] = letter;
@@ -362,7 +366,7 @@ propane_status mil_einsum_read(const mil_op *op, mil_einsum *out, propane_error 
         return BAD("%d values; einsum takes 1 to %d", out->operand_count, MIL_MAX_EINSUM);
     const char *arrow = strstr(equation, "->");
     if (!arrow) return BAD("equation \"%.60s\" has no \"->\"", equation);
-    PROPANE_TRY(einsum_result(op, equation, arrow, out, err));
+    PROPANE_TRY(shape_ops_einsum_result(op, equation, arrow, out, err));
     const char *c = equation;
     for (int k = 0; k < out->operand_count; k++) {
         const mil_type *type = &values[k]->type;
@@ -371,11 +375,11 @@ propane_status mil_einsum_read(const mil_op *op, mil_einsum *out, propane_error 
         mil_strides(type, stride);
         for (; c < arrow && *c != ','; c++) {
             if (*c == ' ') continue;
-            if (!is_letter(*c)) return BAD("equation \"%.60s\": '%c' is not a letter", equation, *c);
+            if (!shape_ops_is_letter(*c)) return BAD("equation \"%.60s\": '%c' is not a letter", equation, *c);
             if (rank == type->rank)
                 return BAD("equation \"%.60s\": more letters than the %d dimensions of operand %d", equation,
                            type->rank, k);
-            PROPANE_TRY(einsum_label(op, equation, *c, type->dim[rank], stride[rank], k, out, err));
+            PROPANE_TRY(shape_ops_einsum_label(op, equation, *c, type->dim[rank], stride[rank], k, out, err));
             rank++;
         }
         if (rank != type->rank)
@@ -394,8 +398,8 @@ propane_status mil_einsum_read(const mil_op *op, mil_einsum *out, propane_error 
 /* ---- attention ------------------------------------------------------------------------------------------------------ */
 
 propane_status mil_sdpa_read(const mil_op *op, mil_sdpa *out, propane_error *err) {
-    const mil_type *q = type_of(op, "query"), *k = type_of(op, "key"), *v = type_of(op, "value"),
-                   *mask = type_of(op, "attn_mask");
+    const mil_type *q = shape_ops_type_of(op, "query"), *k = shape_ops_type_of(op, "key"),
+                   *v = shape_ops_type_of(op, "value"), *mask = shape_ops_type_of(op, "attn_mask");
     char a[160], b[160];
     const int rank = q->rank;
     if (rank < 3 || k->rank != rank || v->rank != rank)

@@ -8,7 +8,7 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-propane_status mil_rule_pool(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_pool(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_conv c;
     PROPANE_TRY(mil_pool_read(op, &c, err));
     out[0] = mil_in(op, "x")->type;
@@ -17,13 +17,13 @@ propane_status mil_rule_pool(const mil_op *op, mil_type *out, int *out_count, pr
     return PROPANE_OK;
 }
 
-propane_status mil_rule_avg_pool(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_avg_pool(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     bool exclude = false;
     PROPANE_TRY(mil_attr_bool(op, "exclude_padding_from_average", &exclude, err));
-    return mil_rule_pool(op, out, out_count, err);
+    return mil_shape_rule_pool(op, out, out_count, err);
 }
 
-propane_status mil_rule_conv_transpose(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_conv_transpose(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_conv c;
     int64_t count;
     PROPANE_TRY(mil_conv_transpose_read(op, &c, err));
@@ -40,7 +40,8 @@ propane_status mil_rule_conv_transpose(const mil_op *op, mil_type *out, int *out
 }
 
 /* One number, or one per output channel. */
-static propane_status quant_vector(const mil_op *op, const char *param, int64_t channels, propane_error *err) {
+static propane_status shape_pool_quant_vector(const mil_op *op, const char *param, int64_t channels,
+                                              propane_error *err) {
     const mil_type *type = &mil_in(op, param)->type;
     const int64_t count = mil_type_count(type);
     char text[160];
@@ -50,7 +51,7 @@ static propane_status quant_vector(const mil_op *op, const char *param, int64_t 
     return PROPANE_OK;
 }
 
-propane_status mil_rule_conv_quantized(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_conv_quantized(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const char *type = NULL;
     int64_t bits = 0;
     mil_conv c;
@@ -61,12 +62,12 @@ propane_status mil_rule_conv_quantized(const mil_op *op, mil_type *out, int *out
                            "quantization_type is \"%.40s\"; only linear is defined well enough to run", type);
     if (bits < 1 || bits > 8) return BAD("nbits is %lld; it must be 1 to 8", (long long)bits);
     PROPANE_TRY(mil_conv_read(op, &c, err));
-    PROPANE_TRY(quant_vector(op, "quant_scale", c.c_out, err));
-    PROPANE_TRY(quant_vector(op, "quant_bias", c.c_out, err));
-    return mil_rule_conv(op, out, out_count, err);
+    PROPANE_TRY(shape_pool_quant_vector(op, "quant_scale", c.c_out, err));
+    PROPANE_TRY(shape_pool_quant_vector(op, "quant_bias", c.c_out, err));
+    return mil_shape_rule_conv(op, out, out_count, err);
 }
 
-propane_status mil_rule_local_response_norm(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_local_response_norm(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_type *x = &mil_in(op, "x")->type;
     int64_t size = 0;
     char text[160];
@@ -74,5 +75,5 @@ propane_status mil_rule_local_response_norm(const mil_op *op, mil_type *out, int
     if (x->rank < 3 || x->rank > 5)
         return BAD("x is %s; it must have rank 3 to 5: batch, channels, space", mil_shape_print(text, x));
     if (size < 1) return BAD("size is %lld; it must be at least 1", (long long)size);
-    return mil_rule_same(op, out, out_count, err);
+    return mil_shape_rule_same(op, out, out_count, err);
 }

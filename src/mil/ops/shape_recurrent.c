@@ -8,8 +8,8 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static propane_status expect(const mil_op *op, const char *param, int rank, int64_t d0, int64_t d1,
-                             propane_error *err) {
+static propane_status shape_recurrent_expect(const mil_op *op, const char *param, int rank, int64_t d0, int64_t d1,
+                                             propane_error *err) {
     const mil_value *v = mil_in(op, param);
     const mil_type want = {.rank = rank, .dim = {d0, d1}};
     char a[160], b[160];
@@ -17,8 +17,8 @@ static propane_status expect(const mil_op *op, const char *param, int rank, int6
     return BAD("%s is %s; it must be %s", param, mil_shape_print(a, &v->type), mil_shape_print(b, &want));
 }
 
-static propane_status activation(const mil_op *op, const char *param, mil_recurrent_activation *out,
-                                 propane_error *err) {
+static propane_status shape_recurrent_activation(const mil_op *op, const char *param, mil_recurrent_activation *out,
+                                                 propane_error *err) {
     static const struct {
         const char *name;
         mil_recurrent_activation code;
@@ -39,7 +39,7 @@ static propane_status activation(const mil_op *op, const char *param, mil_recurr
     return BAD("%s is \"%.40s\"; it must be sigmoid, tanh, relu, linear, scaled_tanh or hard_sigmoid", param, text);
 }
 
-static propane_status direction(const mil_op *op, mil_recurrent *out, propane_error *err) {
+static propane_status shape_recurrent_direction(const mil_op *op, mil_recurrent *out, propane_error *err) {
     const char *text = NULL;
     const bool lstm = op->info->code == MIL_OP_lstm;
     PROPANE_TRY(mil_attr_text(op, "direction", &text, err));
@@ -56,27 +56,27 @@ static propane_status direction(const mil_op *op, mil_recurrent *out, propane_er
 }
 
 /* The parameters of one direction. */
-static propane_status weights(const mil_op *op, const mil_recurrent *r, const char *ih, const char *hh,
-                              const char *bias, propane_error *err) {
+static propane_status shape_recurrent_weights(const mil_op *op, const mil_recurrent *r, const char *ih, const char *hh,
+                                              const char *bias, propane_error *err) {
     const int64_t rows = r->gates * r->hidden;
-    PROPANE_TRY(expect(op, ih, 2, rows, r->inputs, err));
-    PROPANE_TRY(expect(op, hh, 2, rows, r->hidden, err));
-    return expect(op, bias, 1, rows, 0, err);
+    PROPANE_TRY(shape_recurrent_expect(op, ih, 2, rows, r->inputs, err));
+    PROPANE_TRY(shape_recurrent_expect(op, hh, 2, rows, r->hidden, err));
+    return shape_recurrent_expect(op, bias, 1, rows, 0, err);
 }
 
-static propane_status read_lstm(const mil_op *op, mil_recurrent *r, propane_error *err) {
-    PROPANE_TRY(activation(op, "recurrent_activation", &r->gate, err));
-    PROPANE_TRY(activation(op, "cell_activation", &r->cell, err));
-    PROPANE_TRY(activation(op, "activation", &r->output, err));
-    PROPANE_TRY(expect(op, "initial_c", 2, r->batch, r->directions * r->hidden, err));
-    PROPANE_TRY(expect(op, "peephole", 1, 3 * r->hidden, 0, err));
+static propane_status shape_recurrent_read_lstm(const mil_op *op, mil_recurrent *r, propane_error *err) {
+    PROPANE_TRY(shape_recurrent_activation(op, "recurrent_activation", &r->gate, err));
+    PROPANE_TRY(shape_recurrent_activation(op, "cell_activation", &r->cell, err));
+    PROPANE_TRY(shape_recurrent_activation(op, "activation", &r->output, err));
+    PROPANE_TRY(shape_recurrent_expect(op, "initial_c", 2, r->batch, r->directions * r->hidden, err));
+    PROPANE_TRY(shape_recurrent_expect(op, "peephole", 1, 3 * r->hidden, 0, err));
     r->clipped = mil_in(op, "clip") != NULL;
     if (r->clipped) PROPANE_TRY(mil_attr_float(op, "clip", &r->clip, err));
     if (r->directions == 1) return PROPANE_OK;
     if (!mil_in(op, "weight_ih_back") || !mil_in(op, "weight_hh_back"))
         return BAD("direction is bidirectional; that needs weight_ih_back and weight_hh_back");
-    PROPANE_TRY(expect(op, "peephole_back", 1, 3 * r->hidden, 0, err));
-    return weights(op, r, "weight_ih_back", "weight_hh_back", "bias_back", err);
+    PROPANE_TRY(shape_recurrent_expect(op, "peephole_back", 1, 3 * r->hidden, 0, err));
+    return shape_recurrent_weights(op, r, "weight_ih_back", "weight_hh_back", "bias_back", err);
 }
 
 propane_status mil_recurrent_read(const mil_op *op, mil_recurrent *out, propane_error *err) {
@@ -87,19 +87,19 @@ propane_status mil_recurrent_read(const mil_op *op, mil_recurrent *out, propane_
     if (x->rank != 3) return BAD("x is %s; it must be [steps, batch, inputs]", mil_shape_print(text, x));
     if (hh->rank != 2) return BAD("weight_hh is %s; it must be a matrix", mil_shape_print(text, hh));
     out->steps = x->dim[0], out->batch = x->dim[1], out->inputs = x->dim[2], out->hidden = hh->dim[1];
-    PROPANE_TRY(direction(op, out, err));
+    PROPANE_TRY(shape_recurrent_direction(op, out, err));
     PROPANE_TRY(mil_attr_bool(op, "output_sequence", &out->sequence, err));
-    PROPANE_TRY(weights(op, out, "weight_ih", "weight_hh", "bias", err));
-    PROPANE_TRY(expect(op, "initial_h", 2, out->batch, out->directions * out->hidden, err));
-    if (code == MIL_OP_lstm) return read_lstm(op, out, err);
-    PROPANE_TRY(activation(op, "activation", &out->output, err));
+    PROPANE_TRY(shape_recurrent_weights(op, out, "weight_ih", "weight_hh", "bias", err));
+    PROPANE_TRY(shape_recurrent_expect(op, "initial_h", 2, out->batch, out->directions * out->hidden, err));
+    if (code == MIL_OP_lstm) return shape_recurrent_read_lstm(op, out, err);
+    PROPANE_TRY(shape_recurrent_activation(op, "activation", &out->output, err));
     if (code == MIL_OP_rnn) return PROPANE_OK;
-    PROPANE_TRY(activation(op, "recurrent_activation", &out->gate, err));
+    PROPANE_TRY(shape_recurrent_activation(op, "recurrent_activation", &out->gate, err));
     PROPANE_TRY(mil_attr_bool(op, "reset_after", &out->reset_after, err));
-    return expect(op, "input_bias", 1, 3 * out->hidden, 0, err);
+    return shape_recurrent_expect(op, "input_bias", 1, 3 * out->hidden, 0, err);
 }
 
-propane_status mil_rule_recurrent(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_recurrent(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_dtype dtype = mil_in(op, "x")->type.dtype;
     mil_recurrent r;
     PROPANE_TRY(mil_recurrent_read(op, &r, err));

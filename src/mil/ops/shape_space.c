@@ -9,27 +9,28 @@
 
 #define BAD(...) mil_op_fail(op, err, PROPANE_ERR_INVALID, __VA_ARGS__)
 
-static const mil_type *x_of(const mil_op *op) { return &mil_in(op, "x")->type; }
+static const mil_type *shape_space_x_of(const mil_op *op) { return &mil_in(op, "x")->type; }
 
-static propane_status rank_four(const mil_op *op, propane_error *err) {
+static propane_status shape_space_rank_four(const mil_op *op, propane_error *err) {
     char text[160];
-    if (x_of(op)->rank == 4) return PROPANE_OK;
-    return BAD("x is %s; it must be [n, c, height, width]", mil_shape_print(text, x_of(op)));
+    if (shape_space_x_of(op)->rank == 4) return PROPANE_OK;
+    return BAD("x is %s; it must be [n, c, height, width]", mil_shape_print(text, shape_space_x_of(op)));
 }
 
 /* ---- channels and space ----------------------------------------------------------------------------------------------- */
 
-static propane_status block_factor(const mil_op *op, const char *param, int64_t *out, propane_error *err) {
+static propane_status shape_space_block_factor(const mil_op *op, const char *param, int64_t *out, propane_error *err) {
     PROPANE_TRY(mil_attr_int(op, param, out, err));
     if (*out < 1 || *out > 32768) return BAD("%s is %lld; it must be 1 to 32768", param, (long long)*out);
     return PROPANE_OK;
 }
 
-static propane_status to_space(const mil_op *op, const char *param, mil_type *out, int *out_count, propane_error *err) {
+static propane_status shape_space_to_space(const mil_op *op, const char *param, mil_type *out, int *out_count,
+                                           propane_error *err) {
     int64_t f = 0;
-    PROPANE_TRY(rank_four(op, err));
-    PROPANE_TRY(block_factor(op, param, &f, err));
-    out[0] = *x_of(op);
+    PROPANE_TRY(shape_space_rank_four(op, err));
+    PROPANE_TRY(shape_space_block_factor(op, param, &f, err));
+    out[0] = *shape_space_x_of(op);
     if (out->dim[1] % (f * f))
         return BAD("%s %lld squared does not divide the %lld channels of x", param, (long long)f,
                    (long long)out->dim[1]);
@@ -40,11 +41,12 @@ static propane_status to_space(const mil_op *op, const char *param, mil_type *ou
     return PROPANE_OK;
 }
 
-static propane_status to_depth(const mil_op *op, const char *param, mil_type *out, int *out_count, propane_error *err) {
+static propane_status shape_space_to_depth(const mil_op *op, const char *param, mil_type *out, int *out_count,
+                                           propane_error *err) {
     int64_t f = 0;
-    PROPANE_TRY(rank_four(op, err));
-    PROPANE_TRY(block_factor(op, param, &f, err));
-    out[0] = *x_of(op);
+    PROPANE_TRY(shape_space_rank_four(op, err));
+    PROPANE_TRY(shape_space_block_factor(op, param, &f, err));
+    out[0] = *shape_space_x_of(op);
     if (out->dim[2] % f || out->dim[3] % f)
         return BAD("%s %lld does not divide height %lld and width %lld of x", param, (long long)f,
                    (long long)out->dim[2], (long long)out->dim[3]);
@@ -55,17 +57,17 @@ static propane_status to_depth(const mil_op *op, const char *param, mil_type *ou
     return PROPANE_OK;
 }
 
-propane_status mil_rule_depth_to_space(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return to_space(op, "block_size", out, out_count, err);
+propane_status mil_shape_rule_depth_to_space(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_space_to_space(op, "block_size", out, out_count, err);
 }
-propane_status mil_rule_pixel_shuffle(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return to_space(op, "upscale_factor", out, out_count, err);
+propane_status mil_shape_rule_pixel_shuffle(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_space_to_space(op, "upscale_factor", out, out_count, err);
 }
-propane_status mil_rule_space_to_depth(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return to_depth(op, "block_size", out, out_count, err);
+propane_status mil_shape_rule_space_to_depth(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_space_to_depth(op, "block_size", out, out_count, err);
 }
-propane_status mil_rule_pixel_unshuffle(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    return to_depth(op, "downscale_factor", out, out_count, err);
+propane_status mil_shape_rule_pixel_unshuffle(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    return shape_space_to_depth(op, "downscale_factor", out, out_count, err);
 }
 
 /* ---- batch and space --------------------------------------------------------------------------------------------------- */
@@ -75,7 +77,7 @@ propane_status mil_blocks_read(const mil_op *op, const char *edges, mil_blocks *
     int64_t shape[MIL_MAX_RANK];
     int count = 0;
     char text[160];
-    PROPANE_TRY(rank_four(op, err));
+    PROPANE_TRY(shape_space_rank_four(op, err));
     PROPANE_TRY(mil_attr_vector(op, "block_shape", MIL_MAX_RANK, shape, &count, err));
     if (count != 2) return BAD("block_shape has %d entries; it must have two, for height and width", count);
     const mil_type *type = &edge->type;
@@ -94,10 +96,10 @@ propane_status mil_blocks_read(const mil_op *op, const char *edges, mil_blocks *
     return PROPANE_OK;
 }
 
-propane_status mil_rule_space_to_batch(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_space_to_batch(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_blocks b;
     PROPANE_TRY(mil_blocks_read(op, "paddings", &b, err));
-    out[0] = *x_of(op);
+    out[0] = *shape_space_x_of(op);
     for (int d = 0; d < 2; d++) {
         const int64_t padded = out->dim[d + 2] + b.before[d] + b.after[d];
         if (padded % b.block[d])
@@ -110,10 +112,10 @@ propane_status mil_rule_space_to_batch(const mil_op *op, mil_type *out, int *out
     return PROPANE_OK;
 }
 
-propane_status mil_rule_batch_to_space(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_batch_to_space(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_blocks b;
     PROPANE_TRY(mil_blocks_read(op, "crops", &b, err));
-    out[0] = *x_of(op);
+    out[0] = *shape_space_x_of(op);
     if (out->dim[0] % (b.block[0] * b.block[1]))
         return BAD("block_shape %lld x %lld does not divide the batch of %lld", (long long)b.block[0],
                    (long long)b.block[1], (long long)out->dim[0]);
@@ -131,7 +133,7 @@ propane_status mil_rule_batch_to_space(const mil_op *op, mil_type *out, int *out
 propane_status mil_crop_read(const mil_op *op, int64_t begin[MIL_MAX_RANK], mil_type *out, propane_error *err) {
     static const char *const params[2] = {"crop_height", "crop_width"};
     char text[160];
-    *out = *x_of(op);
+    *out = *shape_space_x_of(op);
     if (out->rank < 3) return BAD("x is %s; crop takes at least rank 3", mil_shape_print(text, out));
     for (int d = 0; d < out->rank; d++) begin[d] = 0;
     for (int k = 0; k < 2; k++) {
@@ -148,14 +150,14 @@ propane_status mil_crop_read(const mil_op *op, int64_t begin[MIL_MAX_RANK], mil_
     return PROPANE_OK;
 }
 
-propane_status mil_rule_crop(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_crop(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     int64_t begin[MIL_MAX_RANK];
     *out_count = 1;
     return mil_crop_read(op, begin, out, err);
 }
 
 propane_status mil_windows_read(const mil_op *op, mil_windows *out, propane_error *err) {
-    const mil_type *x = x_of(op);
+    const mil_type *x = shape_space_x_of(op);
     PROPANE_TRY(mil_attr_axis(op, "axis", x->rank, &out->axis, err));
     PROPANE_TRY(mil_attr_int(op, "size", &out->size, err));
     PROPANE_TRY(mil_attr_int(op, "stride", &out->stride, err));
@@ -168,8 +170,8 @@ propane_status mil_windows_read(const mil_op *op, mil_windows *out, propane_erro
     return PROPANE_OK;
 }
 
-propane_status mil_rule_sliding_windows(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = x_of(op);
+propane_status mil_shape_rule_sliding_windows(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_space_x_of(op);
     mil_windows w;
     PROPANE_TRY(mil_windows_read(op, &w, err));
     if (x->rank == MIL_MAX_RANK) return BAD("the result would have rank %d; 8 is the most", x->rank + 1);
@@ -185,8 +187,8 @@ propane_status mil_rule_sliding_windows(const mil_op *op, mil_type *out, int *ou
 
 /* ---- shapes ------------------------------------------------------------------------------------------------------------- */
 
-propane_status mil_rule_flatten2d(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = x_of(op);
+propane_status mil_shape_rule_flatten2d(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_space_x_of(op);
     int64_t axis = 0;
     PROPANE_TRY(mil_attr_int(op, "axis", &axis, err));
     if (axis < -x->rank || axis > x->rank) return BAD("axis is %lld, but x has rank %d", (long long)axis, x->rank);
@@ -199,10 +201,10 @@ propane_status mil_rule_flatten2d(const mil_op *op, mil_type *out, int *out_coun
 }
 
 /* A run of dimensions of each reference, as a Python slice of its shape. */
-propane_status mil_rule_reshape_like(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_reshape_like(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     mil_value *const *refs = NULL, *const *begins = NULL, *const *ends = NULL, *const *masks = NULL;
     const int count = mil_in_list(op, "ref_tensors", &refs);
-    const mil_type *x = x_of(op);
+    const mil_type *x = shape_space_x_of(op);
     mil_type result = {.dtype = x->dtype};
     char a[160], b[160];
     if (mil_in_list(op, "begins", &begins) != count || mil_in_list(op, "ends", &ends) != count ||
@@ -234,8 +236,8 @@ propane_status mil_rule_reshape_like(const mil_op *op, mil_type *out, int *out_c
 
 /* ---- sequences and slices ------------------------------------------------------------------------------------------------- */
 
-propane_status mil_rule_reverse_sequence(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
-    const mil_type *x = x_of(op), *lengths = &mil_in(op, "lengths")->type;
+propane_status mil_shape_rule_reverse_sequence(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+    const mil_type *x = shape_space_x_of(op), *lengths = &mil_in(op, "lengths")->type;
     int seq = 0, batch = 0;
     char text[160];
     PROPANE_TRY(mil_attr_axis(op, "seq_axis", x->rank, &seq, err));
@@ -244,22 +246,22 @@ propane_status mil_rule_reverse_sequence(const mil_op *op, mil_type *out, int *o
     if (lengths->rank != 1 || lengths->dim[0] != x->dim[batch])
         return BAD("lengths is %s; it must be [%lld], one for each element of dimension %d",
                    mil_shape_print(text, lengths), (long long)x->dim[batch], batch);
-    return mil_rule_same(op, out, out_count, err);
+    return mil_shape_rule_same(op, out, out_count, err);
 }
 
-static bool is_known(const mil_value *v) { return v->konst && v->konst->data; }
+static bool shape_space_is_known(const mil_value *v) { return v->konst && v->konst->data; }
 
 /* begin and end may be known only when the program runs; then the update's shape is what is known of the slice. */
-propane_status mil_rule_slice_update(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
+propane_status mil_shape_rule_slice_update(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     const mil_value *begin = mil_in(op, "begin"), *end = mil_in(op, "end");
-    const mil_type *x = x_of(op), *update = &mil_in(op, "update")->type;
+    const mil_type *x = shape_space_x_of(op), *update = &mil_in(op, "update")->type;
     char a[160], b[160];
     if (update->dtype != x->dtype)
         return BAD("update is %s, but x is %s", mil_dtype_get(update->dtype)->name, mil_dtype_get(x->dtype)->name);
     if (begin->type.rank != 1 || begin->type.dim[0] != x->rank || !mil_shape_equal(&begin->type, &end->type))
         return BAD("begin is %s and end is %s; both must be [%d], one number per dimension of x",
                    mil_shape_print(a, &begin->type), mil_shape_print(b, &end->type), x->rank);
-    if (is_known(begin) && is_known(end)) {
+    if (shape_space_is_known(begin) && shape_space_is_known(end)) {
         mil_slice s;
         PROPANE_TRY(mil_slice_read(op, &s, err));
         mil_type want = {.dtype = x->dtype};
@@ -268,5 +270,5 @@ propane_status mil_rule_slice_update(const mil_op *op, mil_type *out, int *out_c
         if (!mil_shape_equal(&want, update))
             return BAD("update is %s, but the slice is %s", mil_shape_print(a, update), mil_shape_print(b, &want));
     }
-    return mil_rule_same(op, out, out_count, err);
+    return mil_shape_rule_same(op, out, out_count, err);
 }

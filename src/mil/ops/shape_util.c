@@ -66,7 +66,8 @@ propane_status mil_attr_axis(const mil_op *op, const char *param, int rank, int 
 }
 
 /* What a constant operand holds; NULL with PROPANE_OK: it was left out. */
-static propane_status constant_of(const mil_op *op, const char *param, const mil_const **out, propane_error *err) {
+static propane_status shape_util_constant_of(const mil_op *op, const char *param, const mil_const **out,
+                                             propane_error *err) {
     const mil_value *value = mil_in(op, param);
     *out = NULL;
     if (!value) return PROPANE_OK;
@@ -79,7 +80,7 @@ static propane_status constant_of(const mil_op *op, const char *param, const mil
 propane_status mil_attr_vector(const mil_op *op, const char *param, int limit, int64_t *out, int *count,
                                propane_error *err) {
     const mil_const *konst = NULL;
-    PROPANE_TRY(constant_of(op, param, &konst, err));
+    PROPANE_TRY(shape_util_constant_of(op, param, &konst, err));
     *count = -1;
     if (!konst) return PROPANE_OK;
     int64_t length = mil_type_count(&konst->type);
@@ -109,7 +110,7 @@ propane_status mil_attr_axes(const mil_op *op, const char *param, int rank, bool
 propane_status mil_attr_bools(const mil_op *op, const char *param, int rank, bool out[MIL_MAX_RANK],
                               propane_error *err) {
     const mil_const *konst = NULL;
-    PROPANE_TRY(constant_of(op, param, &konst, err));
+    PROPANE_TRY(shape_util_constant_of(op, param, &konst, err));
     for (int d = 0; d < rank; d++) out[d] = false;
     if (!konst) return PROPANE_OK;
     int64_t length = mil_type_count(&konst->type);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Shapes: what the parameters of an op come to once defaults, negative axes, masks and padding modes are worked out. The
- * shape rules, the slow meanings (mil/eval_*.c), kernels and gradients all ask here, so that they cannot disagree.
+ * shape rules, the slow meanings (mil/eval/eval_*.c), kernels and gradients all ask here, so that they cannot disagree.
  *
  * A _read function checks everything that it reads and fails with a message about the op; after the verifier has passed
  * an op, its _read function succeeds (but for memory).

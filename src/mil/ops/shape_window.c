@@ -11,7 +11,7 @@
 /* ---- pooling -------------------------------------------------------------------------------------------------------- */
 
 /* In ceil mode a last window that is not whole counts too, unless it begins behind x and its padding in front. */
-static propane_status pool_ceil(const mil_op *op, mil_conv *c, propane_error *err) {
+static propane_status shape_window_pool_ceil(const mil_op *op, mil_conv *c, propane_error *err) {
     for (int d = 0; d < c->spatial; d++) {
         if (c->before[d] != c->after[d])
             return BAD(
@@ -44,13 +44,13 @@ propane_status mil_pool_read(const mil_op *op, mil_conv *out, propane_error *err
         if (out->before[d] >= out->kernel[d] || out->after[d] >= out->kernel[d])
             return BAD("dimension %d is padded by %lld and %lld; both must be smaller than the kernel's %lld", d,
                        (long long)out->before[d], (long long)out->after[d], (long long)out->kernel[d]);
-    return ceil_mode ? pool_ceil(op, out, err) : PROPANE_OK;
+    return ceil_mode ? shape_window_pool_ceil(op, out, err) : PROPANE_OK;
 }
 
 /* ---- transposed convolution ------------------------------------------------------------------------------------------ */
 
-static propane_status output_dims(const mil_op *op, const mil_conv *c, int64_t wanted[MIL_MAX_RANK], bool *given,
-                                  propane_error *err) {
+static propane_status shape_window_output_dims(const mil_op *op, const mil_conv *c, int64_t wanted[MIL_MAX_RANK],
+                                               bool *given, propane_error *err) {
     int count = 0;
     PROPANE_TRY(mil_attr_vector(op, "output_shape", MIL_MAX_RANK, wanted, &count, err));
     *given = count >= 0;
@@ -62,7 +62,8 @@ static propane_status output_dims(const mil_op *op, const mil_conv *c, int64_t w
 }
 
 /* in, out and padding are those of the convolution that this one is the transpose of: in is what it makes. */
-static propane_status transposed_padding(const mil_op *op, const mil_type *x, mil_conv *c, propane_error *err) {
+static propane_status shape_window_transposed_padding(const mil_op *op, const mil_type *x, mil_conv *c,
+                                                      propane_error *err) {
     const char *mode = NULL;
     int64_t pad[2 * MIL_MAX_RANK] = {0}, wanted[MIL_MAX_RANK];
     int count = -1;
@@ -74,7 +75,7 @@ static propane_status transposed_padding(const mil_op *op, const mil_type *x, mi
     if (custom) PROPANE_TRY(mil_attr_vector(op, "pad", 2 * MIL_MAX_RANK, pad, &count, err));
     if (count >= 0 && count != 2 * c->spatial)
         return BAD("pad has %d entries; %d spatial dimensions need %d", count, c->spatial, 2 * c->spatial);
-    PROPANE_TRY(output_dims(op, c, wanted, &given, err));
+    PROPANE_TRY(shape_window_output_dims(op, c, wanted, &given, err));
     for (int d = 0; d < c->spatial; d++) {
         const int64_t size = x->dim[d + 2], reach = (c->kernel[d] - 1) * c->dilation[d] + 1;
         const int64_t full = (size - 1) * c->stride[d] + reach;
@@ -119,5 +120,5 @@ propane_status mil_conv_transpose_read(const mil_op *op, mil_conv *out, propane_
     }
     PROPANE_TRY(mil_spatial_vector(op, "strides", out->spatial, out->stride, err));
     PROPANE_TRY(mil_spatial_vector(op, "dilations", out->spatial, out->dilation, err));
-    return transposed_padding(op, x, out, err);
+    return shape_window_transposed_padding(op, x, out, err);
 }

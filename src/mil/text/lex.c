@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_inner(char c) { return is_letter(c) || is_digit(c) || c == '@' || c == '.'; }
+static bool lex_is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool lex_is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool lex_is_inner(char c) { return lex_is_letter(c) || lex_is_digit(c) || c == '@' || c == '.'; }
 
-static void skip_space(lexer *l) {
+static void lex_skip_space(lexer *l) {
     for (; l->at < l->end; l->at++) {
         char c = *l->at;
         if (c == '\n') {
@@ -26,7 +26,7 @@ static void skip_space(lexer *l) {
 }
 
 /* Behind an opening quote; NULL: it is not closed in its line. */
-static const char *string_end(const char *p, const char *end) {
+static const char *lex_string_end(const char *p, const char *end) {
     for (; p < end && *p != '\n' && *p; p++) {
         if (*p == '"') return p + 1;
         if (*p == '\\' && ++p >= end) break;
@@ -35,11 +35,11 @@ static const char *string_end(const char *p, const char *end) {
 }
 
 /* digits, letters, dots, and a sign behind an exponent's letter; whether it is a number is found when it is read. */
-static const char *number_end(const char *p, const char *end) {
+static const char *lex_number_end(const char *p, const char *end) {
     if (*p == '-' || *p == '+') p++;
     bool hex = end - p > 1 && p[0] == '0' && (p[1] == 'x' || p[1] == 'X');
     for (; p < end; p++) {
-        if (is_inner(*p)) continue;
+        if (lex_is_inner(*p)) continue;
         char before = p[-1];
         bool exponent = hex ? before == 'p' || before == 'P' : before == 'e' || before == 'E';
         if (!((*p == '-' || *p == '+') && exponent)) break;
@@ -48,26 +48,26 @@ static const char *number_end(const char *p, const char *end) {
 }
 
 void lex_next(lexer *l) {
-    skip_space(l);
+    lex_skip_space(l);
     lex_token *t = &l->token;
     const char *p = l->at, *end = l->end;
     *t = (lex_token){LEX_END, p, 0, l->line, (int)(p - l->line_start) + 1};
     if (p == end) return;
     char next = end - p > 1 ? p[1] : 0;
     const char *stop = p + 1;
-    if (is_letter(*p)) {
+    if (lex_is_letter(*p)) {
         t->kind = LEX_NAME;
-        while (stop < end && is_inner(*stop)) stop++;
+        while (stop < end && lex_is_inner(*stop)) stop++;
     } else if (*p == '"') {
-        stop = string_end(p + 1, end);
+        stop = lex_string_end(p + 1, end);
         t->kind = stop ? LEX_STRING : LEX_BAD;
         if (!stop) stop = p + 1;
     } else if (*p == '-' && next == '>') {
         t->kind = LEX_ARROW;
         stop = p + 2;
-    } else if (is_digit(*p) || *p == '.' || ((*p == '-' || *p == '+') && is_inner(next))) {
+    } else if (lex_is_digit(*p) || *p == '.' || ((*p == '-' || *p == '+') && lex_is_inner(next))) {
         t->kind = LEX_NUMBER;
-        stop = number_end(p, end);
+        stop = lex_number_end(p, end);
     } else {
         t->kind = *p && strchr("()[]{}<>,;=?", *p) ? LEX_SIGN : LEX_BAD;
     }
@@ -88,8 +88,8 @@ bool lex_is(const lex_token *t, const char *text) {
     return (t->kind == LEX_SIGN || t->kind == LEX_NAME) && strncmp(text, t->start, t->length) == 0 && !text[t->length];
 }
 
-static int hex_digit(char c) {
-    if (is_digit(c)) return c - '0';
+static int lex_hex_digit(char c) {
+    if (lex_is_digit(c)) return c - '0';
     c |= 32;
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -103,8 +103,8 @@ char *lex_string(arena *a, const lex_token *t, const char **why) {
         char c = *p++;
         if (c == '\\') {
             c = *p++;
-            if (c == 'x' && end - p >= 2 && hex_digit(p[0]) >= 0 && hex_digit(p[1]) >= 0) {
-                c = (char)(hex_digit(p[0]) * 16 + hex_digit(p[1]));
+            if (c == 'x' && end - p >= 2 && lex_hex_digit(p[0]) >= 0 && lex_hex_digit(p[1]) >= 0) {
+                c = (char)(lex_hex_digit(p[0]) * 16 + lex_hex_digit(p[1]));
                 p += 2;
                 if (!c) *why = "a string cannot hold the byte 0";
             } else if (c == 'n' || c == 't' || c == 'r') {

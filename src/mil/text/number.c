@@ -10,14 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int hex_digit(char c) {
+static int number_hex_digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
 }
 
-static bool has_hex_prefix(const char *s, const char *end) { return end - s > 2 && s[0] == '0' && (s[1] | 32) == 'x'; }
+static bool number_has_hex_prefix(const char *s, const char *end) {
+    return end - s > 2 && s[0] == '0' && (s[1] | 32) == 'x';
+}
 
 bool mil_number_whole(const char *text, size_t length, mil_whole *out) {
     const char *s = text, *end = text + length;
@@ -25,12 +27,12 @@ bool mil_number_whole(const char *text, size_t length, mil_whole *out) {
     if (s < end && (*s == '-' || *s == '+')) out->negative = *s++ == '-';
     if (s == end) return false;
     unsigned base = 10;
-    if (has_hex_prefix(s, end)) {
+    if (number_has_hex_prefix(s, end)) {
         base = 16;
         s += 2;
     }
     for (; s < end; s++) {
-        int digit = hex_digit(*s);
+        int digit = number_hex_digit(*s);
         if (digit < 0 || (unsigned)digit >= base) return false;
         if (out->magnitude > (UINT64_MAX - (unsigned)digit) / base) return false;
         out->magnitude = out->magnitude * base + (unsigned)digit;
@@ -39,7 +41,7 @@ bool mil_number_whole(const char *text, size_t length, mil_whole *out) {
 }
 
 /* [+-] digits; clamped, since the exponent of a double never needs more. */
-static bool read_exponent(const char *s, const char *end, int *out) {
+static bool number_read_exponent(const char *s, const char *end, int *out) {
     bool negative = false;
     if (s < end && (*s == '-' || *s == '+')) negative = *s++ == '-';
     if (s == end) return false;
@@ -53,7 +55,7 @@ static bool read_exponent(const char *s, const char *end, int *out) {
 }
 
 /* digits [. digits] [p exponent], behind "0x". */
-static bool read_hex(const char *s, const char *end, double *out) {
+static bool number_read_hex(const char *s, const char *end, double *out) {
     uint64_t mantissa = 0;
     int exponent = 0, digits = 0;
     bool point = false, sticky = false;
@@ -63,7 +65,7 @@ static bool read_hex(const char *s, const char *end, double *out) {
             point = true;
             continue;
         }
-        int digit = hex_digit(*s);
+        int digit = number_hex_digit(*s);
         if (digit < 0) return false;
         digits++;
         if (mantissa >> 60 == 0) {
@@ -77,7 +79,7 @@ static bool read_hex(const char *s, const char *end, double *out) {
     if (!digits) return false;
     if (s < end) {
         int power;
-        if (!read_exponent(s + 1, end, &power)) return false;
+        if (!number_read_exponent(s + 1, end, &power)) return false;
         exponent += power;
     }
     if (sticky) mantissa |= 1; /* below the last bit of a double, so it only decides the rounding */
@@ -85,7 +87,7 @@ static bool read_hex(const char *s, const char *end, double *out) {
     return true;
 }
 
-static bool read_decimal(const char *s, const char *end, double *out) {
+static bool number_read_decimal(const char *s, const char *end, double *out) {
     char buffer[MIL_NUMBER_MAX + 20];
     const char *dot = localeconv()->decimal_point;
     size_t used = 0;
@@ -107,7 +109,7 @@ static bool read_decimal(const char *s, const char *end, double *out) {
             continue;
         } else if ((c == 'e' || c == 'E') && digits) {
             int power;
-            if (!read_exponent(p + 1, end, &power)) return false;
+            if (!number_read_exponent(p + 1, end, &power)) return false;
             small = false;
             size_t rest = (size_t)(end - p);
             if (rest >= sizeof buffer - used) return false;
@@ -141,9 +143,9 @@ bool mil_number_real(const char *text, size_t length, double *out) {
         value = INFINITY;
     else if (rest == 3 && memcmp(s, "nan", 3) == 0)
         value = NAN;
-    else if (has_hex_prefix(s, end)) {
-        if (!read_hex(s + 2, end, &value)) return false;
-    } else if (!read_decimal(s, end, &value)) {
+    else if (number_has_hex_prefix(s, end)) {
+        if (!number_read_hex(s + 2, end, &value)) return false;
+    } else if (!number_read_decimal(s, end, &value)) {
         return false;
     }
     *out = negative ? -value : value;

@@ -46,8 +46,8 @@ typedef struct parser {
 
 /* ---- messages ------------------------------------------------------------------------------------------------------------ */
 
-static propane_status fail_at(parser *p, const lex_token *t, const char *format, ...) BASE_PRINTF(3, 4);
-static propane_status fail_at(parser *p, const lex_token *t, const char *format, ...) {
+static propane_status parse_fail_at(parser *p, const lex_token *t, const char *format, ...) BASE_PRINTF(3, 4);
+static propane_status parse_fail_at(parser *p, const lex_token *t, const char *format, ...) {
     va_list args;
     va_start(args, format);
     propane_vfail(p->err, PROPANE_ERR_INVALID, format, args);
@@ -55,7 +55,7 @@ static propane_status fail_at(parser *p, const lex_token *t, const char *format,
     return propane_fail_prefix(p->err, PROPANE_ERR_INVALID, "%s:%d:%d", p->module->source, t->line, t->column);
 }
 
-static const char *shown(char out[90], const lex_token *t) {
+static const char *parse_shown(char out[90], const lex_token *t) {
     char quoted[80];
     if (t->kind == LEX_END)
         snprintf(out, 90, "the end of the text");
@@ -66,15 +66,15 @@ static const char *shown(char out[90], const lex_token *t) {
     return out;
 }
 
-static propane_status unexpected(parser *p, const char *wanted) {
+static propane_status parse_unexpected(parser *p, const char *wanted) {
     char found[90];
-    return fail_at(p, &p->lex.token, "expected %s, found %s", wanted, shown(found, &p->lex.token));
+    return parse_fail_at(p, &p->lex.token, "expected %s, found %s", wanted, parse_shown(found, &p->lex.token));
 }
 
-static propane_status no_memory(parser *p) { return propane_fail_memory(p->err, 0); }
+static propane_status parse_no_memory(parser *p) { return propane_fail_memory(p->err, 0); }
 
 /* Levenshtein distance, for names of at most 40 bytes. */
-static int distance(const char *a, size_t a_length, const char *b) {
+static int parse_distance(const char *a, size_t a_length, const char *b) {
     size_t b_length = strlen(b);
     int row[41];
     if (a_length > 40 || b_length > 40) return INT_MAX;
@@ -93,12 +93,12 @@ static int distance(const char *a, size_t a_length, const char *b) {
     return row[b_length];
 }
 
-static propane_status unknown_op(parser *p, const lex_token *t) {
+static propane_status parse_unknown_op(parser *p, const lex_token *t) {
     const char *nearest = NULL;
     int least = INT_MAX;
     for (int i = 0; i < MIL_OP_COUNT; i++) {
         const char *name = mil_op_get((mil_opcode)i)->name;
-        int d = distance(t->start, t->length, name);
+        int d = parse_distance(t->start, t->length, name);
         if (d < least) {
             least = d;
             nearest = name;
@@ -106,54 +106,54 @@ static propane_status unknown_op(parser *p, const lex_token *t) {
     }
     char found[90];
     if (nearest && least <= 1 + (int)t->length / 3)
-        return fail_at(p, t, "unknown operation %s; did you mean '%s'?", shown(found, t), nearest);
-    return fail_at(p, t, "unknown operation %s; `propane ops` lists those there are", shown(found, t));
+        return parse_fail_at(p, t, "unknown operation %s; did you mean '%s'?", parse_shown(found, t), nearest);
+    return parse_fail_at(p, t, "unknown operation %s; `propane ops` lists those there are", parse_shown(found, t));
 }
 
-static propane_status unknown_argument(parser *p, const lex_token *t, const mil_op_info *info) {
+static propane_status parse_unknown_argument(parser *p, const lex_token *t, const mil_op_info *info) {
     char list[400] = "", found[90];
     size_t used = 0;
     for (int i = 0; i < info->param_count; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", info->params[i].name);
-    return fail_at(p, t, "%s has no argument %s; it has: %s", info->name, shown(found, t), list);
+    return parse_fail_at(p, t, "%s has no argument %s; it has: %s", info->name, parse_shown(found, t), list);
 }
 
 /* ---- tokens -------------------------------------------------------------------------------------------------------------- */
 
-static bool at(const parser *p, const char *word) { return lex_is(&p->lex.token, word); }
+static bool parse_at(const parser *p, const char *word) { return lex_is(&p->lex.token, word); }
 
-static bool accept(parser *p, const char *word) {
-    if (!at(p, word)) return false;
+static bool parse_accept(parser *p, const char *word) {
+    if (!parse_at(p, word)) return false;
     lex_next(&p->lex);
     return true;
 }
 
-static propane_status expect(parser *p, const char *word) {
+static propane_status parse_expect(parser *p, const char *word) {
     char wanted[40];
-    if (accept(p, word)) return PROPANE_OK;
+    if (parse_accept(p, word)) return PROPANE_OK;
     snprintf(wanted, sizeof wanted, "'%s'", word);
-    return unexpected(p, wanted);
+    return parse_unexpected(p, wanted);
 }
 
-static propane_status expect_name(parser *p, const char *wanted, lex_token *out) {
-    if (p->lex.token.kind != LEX_NAME) return unexpected(p, wanted);
+static propane_status parse_expect_name(parser *p, const char *wanted, lex_token *out) {
+    if (p->lex.token.kind != LEX_NAME) return parse_unexpected(p, wanted);
     *out = p->lex.token;
     lex_next(&p->lex);
     return PROPANE_OK;
 }
 
-static propane_status read_string(parser *p, const char **out) {
+static propane_status parse_read_string(parser *p, const char **out) {
     const char *why;
-    if (p->lex.token.kind != LEX_STRING) return unexpected(p, "a string in quotes");
+    if (p->lex.token.kind != LEX_STRING) return parse_unexpected(p, "a string in quotes");
     *out = lex_string(p->module->arena, &p->lex.token, &why);
-    if (!*out) return why ? fail_at(p, &p->lex.token, "%s", why) : no_memory(p);
+    if (!*out) return why ? parse_fail_at(p, &p->lex.token, "%s", why) : parse_no_memory(p);
     lex_next(&p->lex);
     return PROPANE_OK;
 }
 
-static propane_status read_whole(parser *p, const char *wanted, mil_whole *out) {
+static propane_status parse_read_whole(parser *p, const char *wanted, mil_whole *out) {
     const lex_token *t = &p->lex.token;
-    if (t->kind != LEX_NUMBER || !mil_number_whole(t->start, t->length, out)) return unexpected(p, wanted);
+    if (t->kind != LEX_NUMBER || !mil_number_whole(t->start, t->length, out)) return parse_unexpected(p, wanted);
     lex_next(&p->lex);
     return PROPANE_OK;
 }
@@ -163,54 +163,54 @@ static propane_status read_whole(parser *p, const char *wanted, mil_whole *out) 
 static propane_status parse_dtype(parser *p, mil_dtype *out) {
     lex_token t;
     char found[90];
-    PROPANE_TRY(expect_name(p, "an element type", &t));
+    PROPANE_TRY(parse_expect_name(p, "an element type", &t));
     *out = mil_dtype_from_name(t.start, t.length);
     if (*out) return PROPANE_OK;
-    return fail_at(p, &t,
-                   "unknown type %s; there are tensor<TYPE, [DIMENSIONS]> and fp16, fp32, int32, bool, string, ...",
-                   shown(found, &t));
+    return parse_fail_at(
+        p, &t, "unknown type %s; there are tensor<TYPE, [DIMENSIONS]> and fp16, fp32, int32, bool, string, ...",
+        parse_shown(found, &t));
 }
 
 static propane_status parse_dims(parser *p, mil_type *type) {
-    PROPANE_TRY(expect(p, "["));
-    while (!at(p, "]")) {
+    PROPANE_TRY(parse_expect(p, "["));
+    while (!parse_at(p, "]")) {
         mil_whole dim;
         lex_token t = p->lex.token;
-        if (type->rank) PROPANE_TRY(expect(p, ","));
-        if (type->rank == MIL_MAX_RANK) return fail_at(p, &t, "more than %d dimensions", MIL_MAX_RANK);
-        if (accept(p, "?")) {
+        if (type->rank) PROPANE_TRY(parse_expect(p, ","));
+        if (type->rank == MIL_MAX_RANK) return parse_fail_at(p, &t, "more than %d dimensions", MIL_MAX_RANK);
+        if (parse_accept(p, "?")) {
             type->dim[type->rank++] = MIL_OPEN;
             continue;
         }
         t = p->lex.token;
-        PROPANE_TRY(read_whole(p, "a dimension (a number that is known now)", &dim));
-        bool vector = type->rank == 0 && at(p, "]"); /* may be empty */
+        PROPANE_TRY(parse_read_whole(p, "a dimension (a number that is known now)", &dim));
+        bool vector = type->rank == 0 && parse_at(p, "]"); /* may be empty */
         if (dim.negative || (dim.magnitude < 1 && !vector) || dim.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
-            return fail_at(p, &t, "a dimension of %.*s is not possible; 1 to 2^40 are",
-                           (int)(t.length < 40 ? t.length : 40), t.start);
+            return parse_fail_at(p, &t, "a dimension of %.*s is not possible; 1 to 2^40 are",
+                                 (int)(t.length < 40 ? t.length : 40), t.start);
         type->dim[type->rank++] = (int64_t)dim.magnitude;
     }
-    return expect(p, "]");
+    return parse_expect(p, "]");
 }
 
 static propane_status parse_bare(parser *p, mil_type *out) {
     *out = (mil_type){0};
-    if (!accept(p, "tensor")) return parse_dtype(p, &out->dtype);
-    PROPANE_TRY(expect(p, "<"));
+    if (!parse_accept(p, "tensor")) return parse_dtype(p, &out->dtype);
+    PROPANE_TRY(parse_expect(p, "<"));
     PROPANE_TRY(parse_dtype(p, &out->dtype));
-    PROPANE_TRY(expect(p, ","));
+    PROPANE_TRY(parse_expect(p, ","));
     PROPANE_TRY(parse_dims(p, out));
-    return expect(p, ">");
+    return parse_expect(p, ">");
 }
 
 static propane_status parse_length(parser *p, int64_t *out) {
     mil_whole length;
     lex_token t = p->lex.token;
     *out = MIL_OPEN;
-    if (accept(p, "?")) return PROPANE_OK;
-    PROPANE_TRY(read_whole(p, "the length of a list", &length));
+    if (parse_accept(p, "?")) return PROPANE_OK;
+    PROPANE_TRY(parse_read_whole(p, "the length of a list", &length));
     if (length.negative || length.magnitude < 1 || length.magnitude > (uint64_t)MIL_MAX_ELEMENTS)
-        return fail_at(p, &t, "a list of %.*s is not possible", (int)(t.length < 40 ? t.length : 40), t.start);
+        return parse_fail_at(p, &t, "a list of %.*s is not possible", (int)(t.length < 40 ? t.length : 40), t.start);
     *out = (int64_t)length.magnitude;
     return PROPANE_OK;
 }
@@ -219,46 +219,46 @@ static propane_status parse_length(parser *p, int64_t *out) {
 static propane_status parse_shell(parser *p, mil_shell shell, mil_type *out) {
     mil_type value;
     lex_token t;
-    PROPANE_TRY(expect(p, "<"));
+    PROPANE_TRY(parse_expect(p, "<"));
     PROPANE_TRY(parse_bare(p, out));
-    if (shell != MIL_STATE) PROPANE_TRY(expect(p, ","));
+    if (shell != MIL_STATE) PROPANE_TRY(parse_expect(p, ","));
     t = p->lex.token;
     if (shell == MIL_LIST) PROPANE_TRY(parse_length(p, &out->length));
     if (shell == MIL_DICT) {
         PROPANE_TRY(parse_bare(p, &value));
-        if (value.rank || out->rank) return fail_at(p, &t, "only a dict of scalars is possible");
+        if (value.rank || out->rank) return parse_fail_at(p, &t, "only a dict of scalars is possible");
         value.key = out->dtype;
         *out = value;
     }
     out->shell = shell;
-    return expect(p, ">");
+    return parse_expect(p, ">");
 }
 
 /* A type that may leave dimensions open. */
 static propane_status parse_open_type(parser *p, mil_type *out) {
     lex_token t = p->lex.token;
     char why[200];
-    if (accept(p, "state"))
+    if (parse_accept(p, "state"))
         PROPANE_TRY(parse_shell(p, MIL_STATE, out));
-    else if (accept(p, "list"))
+    else if (parse_accept(p, "list"))
         PROPANE_TRY(parse_shell(p, MIL_LIST, out));
-    else if (accept(p, "dict"))
+    else if (parse_accept(p, "dict"))
         PROPANE_TRY(parse_shell(p, MIL_DICT, out));
     else
         PROPANE_TRY(parse_bare(p, out));
     if (mil_type_is_open(out)) return PROPANE_OK;
-    return mil_type_legal(out, why) ? PROPANE_OK : fail_at(p, &t, "this type is not possible: %s", why);
+    return mil_type_legal(out, why) ? PROPANE_OK : parse_fail_at(p, &t, "this type is not possible: %s", why);
 }
 
 static propane_status parse_type(parser *p, mil_type *out) {
     lex_token t = p->lex.token;
     PROPANE_TRY(parse_open_type(p, out));
-    return mil_type_is_open(out) ? fail_at(p, &t, "a dimension must be known here; it is '?'") : PROPANE_OK;
+    return mil_type_is_open(out) ? parse_fail_at(p, &t, "a dimension must be known here; it is '?'") : PROPANE_OK;
 }
 
 /* ---- literals ------------------------------------------------------------------------------------------------------------ */
 
-static bool element_room(parser *p, mil_dtype dtype) {
+static bool parse_element_room(parser *p, mil_dtype dtype) {
     size_t size = dtype == MIL_string ? sizeof(char *) : 8;
     size_t needed = ((size_t)p->element_count + 1) * size;
     if (dtype != MIL_string) { /* exactly, so that the buffer is not larger than the constant */
@@ -278,17 +278,17 @@ static bool element_room(parser *p, mil_dtype dtype) {
 static propane_status parse_nan_bits(parser *p, mil_dtype dtype) {
     mil_whole bits;
     lex_token t;
-    PROPANE_TRY(expect(p, "("));
+    PROPANE_TRY(parse_expect(p, "("));
     t = p->lex.token;
-    PROPANE_TRY(read_whole(p, "the bits of a NaN", &bits));
+    PROPANE_TRY(parse_read_whole(p, "the bits of a NaN", &bits));
     int width = mil_dtype_get(dtype)->bits;
     if (bits.negative || (width < 64 && bits.magnitude >> width))
-        return fail_at(p, &t, "these are no bits of a %s", mil_dtype_get(dtype)->name);
+        return parse_fail_at(p, &t, "these are no bits of a %s", mil_dtype_get(dtype)->name);
     mil_element_store_bits(p->elements, dtype, p->element_count, bits.magnitude);
     mil_const c = {.type = {.dtype = dtype}, .data = p->elements};
     double value = mil_const_f64(&c, p->element_count);
-    if (value == value) return fail_at(p, &t, "these bits are no NaN");
-    return expect(p, ")");
+    if (value == value) return parse_fail_at(p, &t, "these bits are no NaN");
+    return parse_expect(p, ")");
 }
 
 static propane_status parse_real(parser *p, mil_dtype dtype) {
@@ -296,40 +296,40 @@ static propane_status parse_real(parser *p, mil_dtype dtype) {
     const char *name = mil_dtype_get(dtype)->name;
     double value;
     if ((t.kind != LEX_NUMBER && t.kind != LEX_NAME) || !mil_number_real(t.start, t.length, &value))
-        return unexpected(p, "a number");
+        return parse_unexpected(p, "a number");
     lex_next(&p->lex);
-    if (value != value && at(p, "(")) return parse_nan_bits(p, dtype);
+    if (value != value && parse_at(p, "(")) return parse_nan_bits(p, dtype);
     if (!mil_element_store_real(p->elements, dtype, p->element_count, value))
-        return fail_at(p, &t, "%.*s is too large for %s; write inf if infinity is meant",
-                       (int)(t.length < 40 ? t.length : 40), t.start, name);
+        return parse_fail_at(p, &t, "%.*s is too large for %s; write inf if infinity is meant",
+                             (int)(t.length < 40 ? t.length : 40), t.start, name);
     return PROPANE_OK;
 }
 
 static propane_status parse_whole(parser *p, mil_dtype dtype) {
     lex_token t = p->lex.token;
     mil_whole value;
-    PROPANE_TRY(read_whole(p, "a whole number", &value));
+    PROPANE_TRY(parse_read_whole(p, "a whole number", &value));
     if (mil_element_store_whole(p->elements, dtype, p->element_count, value)) return PROPANE_OK;
-    return fail_at(p, &t, "%.*s does not fit %s", (int)(t.length < 40 ? t.length : 40), t.start,
-                   mil_dtype_get(dtype)->name);
+    return parse_fail_at(p, &t, "%.*s does not fit %s", (int)(t.length < 40 ? t.length : 40), t.start,
+                         mil_dtype_get(dtype)->name);
 }
 
 static propane_status parse_bool(parser *p) {
-    bool value = at(p, "true");
-    if (!value && !at(p, "false")) return unexpected(p, "true or false");
+    bool value = parse_at(p, "true");
+    if (!value && !parse_at(p, "false")) return parse_unexpected(p, "true or false");
     lex_next(&p->lex);
     p->elements[p->element_count] = value;
     return PROPANE_OK;
 }
 
 static propane_status parse_element(parser *p, mil_dtype dtype) {
-    if (!element_room(p, dtype)) return no_memory(p);
+    if (!parse_element_room(p, dtype)) return parse_no_memory(p);
     switch (mil_dtype_get(dtype)->kind) {
     case MIL_KIND_FLOAT: PROPANE_TRY(parse_real(p, dtype)); break;
     case MIL_KIND_BOOL: PROPANE_TRY(parse_bool(p)); break;
     case MIL_KIND_STRING: {
         const char *string;
-        PROPANE_TRY(read_string(p, &string));
+        PROPANE_TRY(parse_read_string(p, &string));
         memcpy(p->elements + (size_t)p->element_count * sizeof string, &string, sizeof string);
         break;
     }
@@ -342,14 +342,14 @@ static propane_status parse_element(parser *p, mil_dtype dtype) {
 /* "[" element { "," element } "]"; the number of them may be at most `most`. */
 static propane_status parse_row(parser *p, mil_dtype dtype, int64_t most) {
     int64_t first = p->element_count;
-    PROPANE_TRY(expect(p, "["));
-    if (most == 0) return expect(p, "]");
+    PROPANE_TRY(parse_expect(p, "["));
+    if (most == 0) return parse_expect(p, "]");
     do {
         if (p->element_count - first == most)
-            return fail_at(p, &p->lex.token, "more than the %lld elements that the type says", (long long)most);
+            return parse_fail_at(p, &p->lex.token, "more than the %lld elements that the type says", (long long)most);
         PROPANE_TRY(parse_element(p, dtype));
-    } while (accept(p, ","));
-    return expect(p, "]");
+    } while (parse_accept(p, ","));
+    return parse_expect(p, "]");
 }
 
 /* A list for dimension `level` of the type. */
@@ -361,39 +361,40 @@ static propane_status parse_nested(parser *p, const mil_type *type, int level) {
         PROPANE_TRY(parse_row(p, type->dtype, type->dim[level]));
         count = p->element_count - first;
     } else {
-        PROPANE_TRY(expect(p, "["));
+        PROPANE_TRY(parse_expect(p, "["));
         do {
             if (count == type->dim[level])
-                return fail_at(p, &p->lex.token, "more than the %lld elements that the type says for dimension %d",
-                               (long long)count, level);
+                return parse_fail_at(p, &p->lex.token,
+                                     "more than the %lld elements that the type says for dimension %d",
+                                     (long long)count, level);
             PROPANE_TRY(parse_nested(p, type, level + 1));
             count++;
-        } while (accept(p, ","));
-        PROPANE_TRY(expect(p, "]"));
+        } while (parse_accept(p, ","));
+        PROPANE_TRY(parse_expect(p, "]"));
     }
     if (count == type->dim[level]) return PROPANE_OK;
-    return fail_at(p, &t, "%lld element%s for dimension %d; the type says %lld", (long long)count,
-                   count == 1 ? "" : "s", level, (long long)type->dim[level]);
+    return parse_fail_at(p, &t, "%lld element%s for dimension %d; the type says %lld", (long long)count,
+                         count == 1 ? "" : "s", level, (long long)type->dim[level]);
 }
 
 /* A tensor's elements, nested as its dimensions, or all in one list. */
 static propane_status parse_tensor(parser *p, const mil_type *type) {
     lex_token t = p->lex.token;
-    if (!at(p, "[")) return unexpected(p, "'[': a list of elements");
+    if (!parse_at(p, "[")) return parse_unexpected(p, "'[': a list of elements");
     lexer ahead = p->lex;
     lex_next(&ahead);
     if (type->rank == 1 || lex_is(&ahead.token, "[")) return parse_nested(p, type, 0);
     PROPANE_TRY(parse_row(p, type->dtype, mil_type_count(type)));
     if (p->element_count == mil_type_count(type)) return PROPANE_OK;
-    return fail_at(p, &t, "%lld elements; the type says %lld", (long long)p->element_count,
-                   (long long)mil_type_count(type));
+    return parse_fail_at(p, &t, "%lld elements; the type says %lld", (long long)p->element_count,
+                         (long long)mil_type_count(type));
 }
 
 /* What was read becomes a constant in the arena. */
-static propane_status take_elements(parser *p, const mil_type *type, mil_const **out) {
+static propane_status parse_take_elements(parser *p, const mil_type *type, mil_const **out) {
     arena *a = p->module->arena;
     mil_const *c = ARENA_NEW(a, mil_const);
-    if (!c) return no_memory(p);
+    if (!c) return parse_no_memory(p);
     c->type = *type;
     c->bytes = mil_type_bytes(type);
     if (mil_dtype_get(type->dtype)->bits % 8) { /* the bits behind the last element are zero */
@@ -402,25 +403,25 @@ static propane_status take_elements(parser *p, const mil_type *type, mil_const *
     }
     c->data = arena_copy(a, p->elements, (size_t)c->bytes);
     *out = c;
-    return c->data ? PROPANE_OK : no_memory(p);
+    return c->data ? PROPANE_OK : parse_no_memory(p);
 }
 
 /* A string or a number inside BLOBFILE or buildInfo: bare, or in its type's brackets. */
-static propane_status open_wrapped(parser *p, mil_dtype dtype, bool *wrapped) {
+static propane_status parse_open_wrapped(parser *p, mil_dtype dtype, bool *wrapped) {
     *wrapped = p->lex.token.kind == LEX_NAME;
     if (!*wrapped) return PROPANE_OK;
     mil_type type;
     lex_token t = p->lex.token;
     PROPANE_TRY(parse_type(p, &type));
-    if (type.dtype != dtype || type.rank) return fail_at(p, &t, "expected a %s", mil_dtype_get(dtype)->name);
-    return expect(p, "(");
+    if (type.dtype != dtype || type.rank) return parse_fail_at(p, &t, "expected a %s", mil_dtype_get(dtype)->name);
+    return parse_expect(p, "(");
 }
 
 static propane_status parse_wrapped_string(parser *p, const char **out) {
     bool wrapped;
-    PROPANE_TRY(open_wrapped(p, MIL_string, &wrapped));
-    PROPANE_TRY(read_string(p, out));
-    return wrapped ? expect(p, ")") : PROPANE_OK;
+    PROPANE_TRY(parse_open_wrapped(p, MIL_string, &wrapped));
+    PROPANE_TRY(parse_read_string(p, out));
+    return wrapped ? parse_expect(p, ")") : PROPANE_OK;
 }
 
 static propane_status parse_blobfile(parser *p, const mil_type *type, mil_const **out) {
@@ -428,20 +429,20 @@ static propane_status parse_blobfile(parser *p, const mil_type *type, mil_const 
     mil_whole offset = {0};
     bool wrapped;
     mil_const *c = ARENA_NEW(p->module->arena, mil_const);
-    if (!c) return no_memory(p);
-    PROPANE_TRY(expect(p, "BLOBFILE"));
-    PROPANE_TRY(expect(p, "("));
-    PROPANE_TRY(expect(p, "path"));
-    PROPANE_TRY(expect(p, "="));
+    if (!c) return parse_no_memory(p);
+    PROPANE_TRY(parse_expect(p, "BLOBFILE"));
+    PROPANE_TRY(parse_expect(p, "("));
+    PROPANE_TRY(parse_expect(p, "path"));
+    PROPANE_TRY(parse_expect(p, "="));
     PROPANE_TRY(parse_wrapped_string(p, &c->blob_path));
-    PROPANE_TRY(expect(p, ","));
-    PROPANE_TRY(expect(p, "offset"));
-    PROPANE_TRY(expect(p, "="));
-    PROPANE_TRY(open_wrapped(p, MIL_uint64, &wrapped));
-    PROPANE_TRY(read_whole(p, "the offset of a record", &offset));
-    if (offset.negative) return fail_at(p, &t, "a negative offset");
-    if (wrapped) PROPANE_TRY(expect(p, ")"));
-    PROPANE_TRY(expect(p, ")"));
+    PROPANE_TRY(parse_expect(p, ","));
+    PROPANE_TRY(parse_expect(p, "offset"));
+    PROPANE_TRY(parse_expect(p, "="));
+    PROPANE_TRY(parse_open_wrapped(p, MIL_uint64, &wrapped));
+    PROPANE_TRY(parse_read_whole(p, "the offset of a record", &offset));
+    if (offset.negative) return parse_fail_at(p, &t, "a negative offset");
+    if (wrapped) PROPANE_TRY(parse_expect(p, ")"));
+    PROPANE_TRY(parse_expect(p, ")"));
     c->type = *type;
     c->blob_offset = offset.magnitude;
     propane_status status = mil_blob_load(p->module, c, p->err);
@@ -455,21 +456,21 @@ static propane_status parse_list(parser *p, const mil_type *type) {
     lex_token t = p->lex.token;
     PROPANE_TRY(parse_row(p, type->dtype, mil_type_count(type)));
     if (p->element_count == mil_type_count(type)) return PROPANE_OK;
-    return fail_at(p, &t, "%lld elements; the type says %lld", (long long)p->element_count,
-                   (long long)mil_type_count(type));
+    return parse_fail_at(p, &t, "%lld elements; the type says %lld", (long long)p->element_count,
+                         (long long)mil_type_count(type));
 }
 
 static propane_status parse_literal(parser *p, const mil_type *type, mil_const **out) {
     lex_token t = p->lex.token;
     if (type->shell != MIL_TENSOR && type->shell != MIL_LIST)
-        return fail_at(p, &t, "a state or a dict cannot be a literal");
-    if (at(p, "BLOBFILE")) return parse_blobfile(p, type, out);
+        return parse_fail_at(p, &t, "a state or a dict cannot be a literal");
+    if (parse_at(p, "BLOBFILE")) return parse_blobfile(p, type, out);
     p->element_count = 0;
     if (type->shell == MIL_LIST)
         PROPANE_TRY(parse_list(p, type));
     else
         PROPANE_TRY(type->rank ? parse_tensor(p, type) : parse_element(p, type->dtype));
-    return take_elements(p, type, out);
+    return parse_take_elements(p, type, out);
 }
 
 /* A literal without its type, where the parameter's class leaves no choice. */
@@ -489,67 +490,68 @@ static propane_status parse_untyped(parser *p, const mil_param *param, mil_const
         PROPANE_TRY(parse_row(p, type.dtype, INT32_MAX));
         type.rank = 1;
         type.dim[0] = p->element_count;
-        return take_elements(p, &type, out);
+        return parse_take_elements(p, &type, out);
     }
-    return fail_at(p, &p->lex.token, "%s needs a literal with its type, as fp16(0.5) or tensor<int32, [2]>([1, 2])",
-                   param->name);
+    return parse_fail_at(p, &p->lex.token,
+                         "%s needs a literal with its type, as fp16(0.5) or tensor<int32, [2]>([1, 2])", param->name);
 }
 
 /* ---- arguments ----------------------------------------------------------------------------------------------------------- */
 
-static bool begins_type(const parser *p) {
+static bool parse_begins_type(const parser *p) {
     const lex_token *t = &p->lex.token;
     if (t->kind != LEX_NAME) return false;
     lexer ahead = p->lex;
     lex_next(&ahead);
-    if (at(p, "tensor") || at(p, "list")) return lex_is(&ahead.token, "<");
+    if (parse_at(p, "tensor") || parse_at(p, "list")) return lex_is(&ahead.token, "<");
     return lex_is(&ahead.token, "(") && mil_dtype_from_name(t->start, t->length);
 }
 
 /* The value of that name that can be seen here; NULL: none. */
-static propane_status find_value(parser *p, const lex_token *t, mil_value **out) {
+static propane_status parse_find_value(parser *p, const lex_token *t, mil_value **out) {
     if (mil_make_seen(p->function, t->start, t->length, out)) return PROPANE_OK;
-    return fail_at(p, t, "a block uses more than %d values from around it, or there is no memory", MIL_MAX_CAPTURED);
+    return parse_fail_at(p, t, "a block uses more than %d values from around it, or there is no memory",
+                         MIL_MAX_CAPTURED);
 }
 
 static propane_status parse_value(parser *p, const mil_param *param, mil_value **out) {
     lex_token t = p->lex.token;
     mil_const *c = NULL;
-    if (begins_type(p)) {
+    if (parse_begins_type(p)) {
         mil_type type;
         PROPANE_TRY(parse_type(p, &type));
-        PROPANE_TRY(expect(p, "("));
+        PROPANE_TRY(parse_expect(p, "("));
         PROPANE_TRY(parse_literal(p, &type, &c));
-        PROPANE_TRY(expect(p, ")"));
+        PROPANE_TRY(parse_expect(p, ")"));
     } else if (t.kind == LEX_NAME) {
-        PROPANE_TRY(find_value(p, &t, out));
+        PROPANE_TRY(parse_find_value(p, &t, out));
         if (*out) {
             lex_next(&p->lex);
             return PROPANE_OK;
         }
         char found[90];
         double number;
-        bool literal = at(p, "true") || at(p, "false") || mil_number_real(t.start, t.length, &number);
-        if (!literal) return fail_at(p, &t, "%s is not defined here", shown(found, &t));
+        bool literal = parse_at(p, "true") || parse_at(p, "false") || mil_number_real(t.start, t.length, &number);
+        if (!literal) return parse_fail_at(p, &t, "%s is not defined here", parse_shown(found, &t));
         PROPANE_TRY(parse_untyped(p, param, &c));
-    } else if (t.kind == LEX_NUMBER || t.kind == LEX_STRING || at(p, "[")) {
+    } else if (t.kind == LEX_NUMBER || t.kind == LEX_STRING || parse_at(p, "[")) {
         PROPANE_TRY(parse_untyped(p, param, &c));
     } else {
-        return unexpected(p, "a value");
+        return parse_unexpected(p, "a value");
     }
     *out = mil_make_value(p->function, NULL, &c->type);
-    if (!*out) return no_memory(p);
+    if (!*out) return parse_no_memory(p);
     (*out)->konst = c;
     (*out)->line = t.line;
     (*out)->column = t.column;
     return PROPANE_OK;
 }
 
-static propane_status list_value(parser *p, const mil_param *param) {
+static propane_status parse_list_value(parser *p, const mil_param *param) {
     if (p->list_count == p->list_room) {
         int room = p->list_room ? p->list_room * 2 : 8;
         mil_value **larger = mem_resize(p->list, (size_t)room * sizeof(mil_value *));
-        if (!larger) return no_memory(p);
+        if (!larger) return parse_no_memory(p);
         p->list = larger;
         p->list_room = room;
     }
@@ -560,41 +562,41 @@ static propane_status list_value(parser *p, const mil_param *param) {
 static propane_status parse_argument_value(parser *p, mil_op *op, int index) {
     const mil_param *param = &op->info->params[index];
     p->list_count = 0;
-    if (at(p, "(")) {
+    if (parse_at(p, "(")) {
         if (param->need != MIL_VARIADIC)
-            return fail_at(p, &p->lex.token, "%s takes one value, not a list", param->name);
+            return parse_fail_at(p, &p->lex.token, "%s takes one value, not a list", param->name);
         lex_next(&p->lex);
-        do PROPANE_TRY(list_value(p, param));
-        while (accept(p, ","));
-        PROPANE_TRY(expect(p, ")"));
+        do PROPANE_TRY(parse_list_value(p, param));
+        while (parse_accept(p, ","));
+        PROPANE_TRY(parse_expect(p, ")"));
     } else {
-        PROPANE_TRY(list_value(p, param));
+        PROPANE_TRY(parse_list_value(p, param));
     }
-    return mil_make_operand(op, index, p->list, p->list_count) ? PROPANE_OK : no_memory(p);
+    return mil_make_operand(op, index, p->list, p->list_count) ? PROPANE_OK : parse_no_memory(p);
 }
 
 static propane_status parse_label(parser *p, mil_op *op, const lex_token *t) {
-    if (op->label) return fail_at(p, t, "name is given twice");
+    if (op->label) return parse_fail_at(p, t, "name is given twice");
     return parse_wrapped_string(p, &op->label);
 }
 
 /* Up to `close`; attributes in square brackets are arguments, too, and may hold the label. */
 static propane_status parse_arguments(parser *p, mil_op *op, const char *close, bool attributes) {
-    if (accept(p, close)) return PROPANE_OK;
+    if (parse_accept(p, close)) return PROPANE_OK;
     do {
         lex_token t;
-        PROPANE_TRY(expect_name(p, attributes ? "an attribute" : "an argument", &t));
+        PROPANE_TRY(parse_expect_name(p, attributes ? "an attribute" : "an argument", &t));
         int index = -1;
         for (int i = 0; i < op->info->param_count && index < 0; i++)
             if (op->info->params[i].need != MIL_CAPTURED && lex_is(&t, op->info->params[i].name)) index = i;
         bool label = attributes && index < 0 && lex_is(&t, "name");
-        if (index < 0 && !label) return unknown_argument(p, &t, op->info);
+        if (index < 0 && !label) return parse_unknown_argument(p, &t, op->info);
         if (index >= 0 && op->operands[index].count)
-            return fail_at(p, &t, "%s is given twice", op->info->params[index].name);
-        PROPANE_TRY(expect(p, "="));
+            return parse_fail_at(p, &t, "%s is given twice", op->info->params[index].name);
+        PROPANE_TRY(parse_expect(p, "="));
         PROPANE_TRY(label ? parse_label(p, op, &t) : parse_argument_value(p, op, index));
-    } while (accept(p, ","));
-    return expect(p, close);
+    } while (parse_accept(p, ","));
+    return parse_expect(p, close);
 }
 
 /* ---- statements ---------------------------------------------------------------------------------------------------------- */
@@ -604,31 +606,32 @@ typedef struct declared {
     lex_token name;
 } declared;
 
-static propane_status check_new_name(parser *p, const lex_token *t) {
+static propane_status parse_check_new_name(parser *p, const lex_token *t) {
     const mil_value *other = NULL;
     char found[90];
     for (const mil_function *f = p->function; f && !other; f = f->owner ? f->owner->function : NULL)
         other = mil_scope_find(f, t->start, t->length);
     if (!other) return PROPANE_OK;
-    return fail_at(p, t, "%s is defined a second time; the first is at line %d", shown(found, t), other->line);
+    return parse_fail_at(p, t, "%s is defined a second time; the first is at line %d", parse_shown(found, t),
+                         other->line);
 }
 
-static propane_status define_value(parser *p, const declared *d, mil_value **out) {
-    PROPANE_TRY(check_new_name(p, &d->name));
+static propane_status parse_define_value(parser *p, const declared *d, mil_value **out) {
+    PROPANE_TRY(parse_check_new_name(p, &d->name));
     const char *name = arena_string_n(p->module->arena, d->name.start, d->name.length);
     mil_value *v = name ? mil_make_value(p->function, name, &d->type) : NULL;
-    if (!v) return no_memory(p);
+    if (!v) return parse_no_memory(p);
     v->line = d->name.line;
     v->column = d->name.column;
     *out = v;
     return PROPANE_OK;
 }
 
-static propane_status define_results(parser *p, mil_op *op, const declared *results, int count) {
-    if (!mil_make_results(op, count)) return no_memory(p);
+static propane_status parse_define_results(parser *p, mil_op *op, const declared *results, int count) {
+    if (!mil_make_results(op, count)) return parse_no_memory(p);
     op->result_count = 0;
     for (int i = 0; i < count; i++) {
-        PROPANE_TRY(define_value(p, &results[i], &op->results[i]));
+        PROPANE_TRY(parse_define_value(p, &results[i], &op->results[i]));
         op->results[i]->def = op;
         op->results[i]->index = i;
         op->result_count = i + 1;
@@ -646,13 +649,13 @@ static propane_status define_results(parser *p, mil_op *op, const declared *resu
 static propane_status parse_declared(parser *p, declared *results, int *count) {
     *count = 0;
     do {
-        if (*count == MIL_MAX_RESULTS) return fail_at(p, &p->lex.token, "more than %d results", MIL_MAX_RESULTS);
+        if (*count == MIL_MAX_RESULTS) return parse_fail_at(p, &p->lex.token, "more than %d results", MIL_MAX_RESULTS);
         declared *d = &results[(*count)++];
         PROPANE_TRY(parse_open_type(p, &d->type));
-        PROPANE_TRY(expect_name(p, "the name of a result", &d->name));
-        PROPANE_TRY(check_new_name(p, &d->name));
-    } while (accept(p, ","));
-    return expect(p, "=");
+        PROPANE_TRY(parse_expect_name(p, "the name of a result", &d->name));
+        PROPANE_TRY(parse_check_new_name(p, &d->name));
+    } while (parse_accept(p, ","));
+    return parse_expect(p, "=");
 }
 
 static propane_status parse_params(parser *p, const mil_op *owner);
@@ -663,12 +666,12 @@ static propane_status parse_block(parser *p, mil_op *op, declared *results) {
     const lex_token t = p->lex.token;
     char *name = arena_printf(p->module->arena, "%s_block%d", op->info->name, op->block_count);
     mil_function *around = p->function;
-    if (++p->depth > MIL_MAX_DEPTH) return fail_at(p, &t, "more than %d blocks in blocks", MIL_MAX_DEPTH);
+    if (++p->depth > MIL_MAX_DEPTH) return parse_fail_at(p, &t, "more than %d blocks in blocks", MIL_MAX_DEPTH);
     p->function = name ? mil_make_block(op, name) : NULL;
-    if (!p->function) return no_memory(p);
+    if (!p->function) return parse_no_memory(p);
     p->function->line = t.line;
     p->function->column = t.column;
-    if (at(p, "(")) PROPANE_TRY(parse_params(p, op));
+    if (parse_at(p, "(")) PROPANE_TRY(parse_params(p, op));
     PROPANE_TRY(parse_body(p, results));
     p->function = around;
     p->depth--;
@@ -677,15 +680,15 @@ static propane_status parse_block(parser *p, mil_op *op, declared *results) {
 
 static propane_status parse_blocks(parser *p, mil_op *op, declared *results) {
     for (int i = 0, count = mil_op_blocks(op->info); i < count; i++) {
-        if (i) PROPANE_TRY(expect(p, ","));
-        if (!at(p, "{") && !at(p, "(")) return unexpected(p, "a block in '{' and '}'");
+        if (i) PROPANE_TRY(parse_expect(p, ","));
+        if (!parse_at(p, "{") && !parse_at(p, "(")) return parse_unexpected(p, "a block in '{' and '}'");
         PROPANE_TRY(parse_block(p, op, results));
     }
-    return mil_make_settle(op) ? PROPANE_OK : no_memory(p);
+    return mil_make_settle(op) ? PROPANE_OK : parse_no_memory(p);
 }
 
 /* Results with open dimensions take those that the rule gives. */
-static propane_status settle_results(parser *p, const mil_op *op) {
+static propane_status parse_settle_results(parser *p, const mil_op *op) {
     mil_type types[MIL_MAX_RESULTS];
     int count = 0;
     bool open = false;
@@ -704,25 +707,25 @@ static propane_status parse_statement(parser *p, declared *results) {
     lexer ahead = p->lex;
     lex_next(&ahead);
     if (!lex_is(&ahead.token, "(")) PROPANE_TRY(parse_declared(p, results, &count));
-    PROPANE_TRY(expect_name(p, "an operation", &t));
+    PROPANE_TRY(parse_expect_name(p, "an operation", &t));
     const mil_op_info *info = mil_op_find(t.start, t.length);
-    if (!info) return unknown_op(p, &t);
+    if (!info) return parse_unknown_op(p, &t);
     mil_op *op = mil_make_op(p->function, info);
-    if (!op) return no_memory(p);
+    if (!op) return parse_no_memory(p);
     op->line = first.line;
     op->column = first.column;
-    PROPANE_TRY(expect(p, "("));
+    PROPANE_TRY(parse_expect(p, "("));
     PROPANE_TRY(parse_arguments(p, op, ")", false));
-    if (accept(p, "[")) PROPANE_TRY(parse_arguments(p, op, "]", true));
+    if (parse_accept(p, "[")) PROPANE_TRY(parse_arguments(p, op, "]", true));
     if (mil_op_blocks(info)) {
         declared *own = arena_copy(p->module->arena, results, (size_t)count * sizeof *own); /* blocks use the room */
-        if (!own) return no_memory(p);
+        if (!own) return parse_no_memory(p);
         PROPANE_TRY(parse_blocks(p, op, results));
         results = own;
     }
-    PROPANE_TRY(expect(p, ";"));
-    PROPANE_TRY(define_results(p, op, results, count));
-    PROPANE_TRY(settle_results(p, op));
+    PROPANE_TRY(parse_expect(p, ";"));
+    PROPANE_TRY(parse_define_results(p, op, results, count));
+    PROPANE_TRY(parse_settle_results(p, op));
     mil_make_insert(op, NULL);
     return mil_verify_op(op, p->err);
 }
@@ -730,7 +733,7 @@ static propane_status parse_statement(parser *p, declared *results) {
 /* ---- functions and the program ------------------------------------------------------------------------------------------- */
 
 /* The type of a block's input is that of the loop variable, where it leaves something open. */
-static void settle_input(const mil_op *owner, int index, mil_type *type) {
+static void parse_settle_input(const mil_op *owner, int index, mil_type *type) {
     const mil_operand *given = &owner->operands[0];
     if (owner->info->params[0].need == MIL_VARIADIC && index < given->count)
         mil_type_settle(type, &given->values[index]->type);
@@ -738,63 +741,63 @@ static void settle_input(const mil_op *owner, int index, mil_type *type) {
 
 /* `owner`: of a block. */
 static propane_status parse_params(parser *p, const mil_op *owner) {
-    PROPANE_TRY(expect(p, "("));
-    if (accept(p, ")")) return PROPANE_OK;
+    PROPANE_TRY(parse_expect(p, "("));
+    if (parse_accept(p, ")")) return PROPANE_OK;
     do {
         declared d;
         mil_value *v;
         PROPANE_TRY(parse_open_type(p, &d.type));
-        PROPANE_TRY(expect_name(p, "the name of a parameter", &d.name));
-        if (owner) settle_input(owner, p->function->param_count, &d.type);
-        if (d.type.dtype == MIL_string) return fail_at(p, &d.name, "a parameter cannot be a string");
-        PROPANE_TRY(define_value(p, &d, &v));
-        if (!mil_make_param(p->function, v)) return no_memory(p);
-    } while (accept(p, ","));
-    return expect(p, ")");
+        PROPANE_TRY(parse_expect_name(p, "the name of a parameter", &d.name));
+        if (owner) parse_settle_input(owner, p->function->param_count, &d.type);
+        if (d.type.dtype == MIL_string) return parse_fail_at(p, &d.name, "a parameter cannot be a string");
+        PROPANE_TRY(parse_define_value(p, &d, &v));
+        if (!mil_make_param(p->function, v)) return parse_no_memory(p);
+    } while (parse_accept(p, ","));
+    return parse_expect(p, ")");
 }
 
 static propane_status parse_results(parser *p) {
-    PROPANE_TRY(expect(p, "("));
+    PROPANE_TRY(parse_expect(p, "("));
     do {
         lex_token t;
         char found[90];
         mil_value *v;
-        PROPANE_TRY(expect_name(p, "the name of a result", &t));
-        PROPANE_TRY(find_value(p, &t, &v));
-        if (!v) return fail_at(p, &t, "result %s is not defined in the function", shown(found, &t));
-        if (!mil_make_result(p->function, v)) return no_memory(p);
-    } while (accept(p, ","));
-    return expect(p, ")");
+        PROPANE_TRY(parse_expect_name(p, "the name of a result", &t));
+        PROPANE_TRY(parse_find_value(p, &t, &v));
+        if (!v) return parse_fail_at(p, &t, "result %s is not defined in the function", parse_shown(found, &t));
+        if (!mil_make_result(p->function, v)) return parse_no_memory(p);
+    } while (parse_accept(p, ","));
+    return parse_expect(p, ")");
 }
 
 /* "{" statements "}" "->" results, of a function or a block. */
 static propane_status parse_body(parser *p, declared *results) {
-    PROPANE_TRY(expect(p, "{"));
-    while (!accept(p, "}")) {
-        if (p->lex.token.kind == LEX_END) return unexpected(p, "a statement or '}'");
+    PROPANE_TRY(parse_expect(p, "{"));
+    while (!parse_accept(p, "}")) {
+        if (p->lex.token.kind == LEX_END) return parse_unexpected(p, "a statement or '}'");
         PROPANE_TRY(parse_statement(p, results));
     }
-    if (p->lex.token.kind != LEX_ARROW) return unexpected(p, "'->' and the results");
+    if (p->lex.token.kind != LEX_ARROW) return parse_unexpected(p, "'->' and the results");
     lex_next(&p->lex);
     return parse_results(p);
 }
 
 /* {{"NAME", [1, 3]}, ...}: default shapes of parameters, from the opening brace on. */
 static propane_status parse_shapes(parser *p) {
-    PROPANE_TRY(expect(p, "{"));
-    if (accept(p, "}")) return PROPANE_OK;
+    PROPANE_TRY(parse_expect(p, "{"));
+    if (parse_accept(p, "}")) return PROPANE_OK;
     do {
         const char *name;
         mil_type shape = {0};
-        PROPANE_TRY(expect(p, "{"));
+        PROPANE_TRY(parse_expect(p, "{"));
         PROPANE_TRY(parse_wrapped_string(p, &name));
-        PROPANE_TRY(expect(p, ","));
+        PROPANE_TRY(parse_expect(p, ","));
         PROPANE_TRY(parse_dims(p, &shape));
-        PROPANE_TRY(expect(p, "}"));
+        PROPANE_TRY(parse_expect(p, "}"));
         for (int i = 0; i < p->function->param_count; i++)
             if (strcmp(p->function->params[i]->name, name) == 0) p->standard[i] = shape;
-    } while (accept(p, ","));
-    return expect(p, "}");
+    } while (parse_accept(p, ","));
+    return parse_expect(p, "}");
 }
 
 /* What compilers write behind the parameters, in square brackets; of it only the default shapes of open parameters are of
@@ -802,17 +805,18 @@ static propane_status parse_shapes(parser *p) {
 static propane_status parse_function_attributes(parser *p) {
     mil_function *f = p->function;
     p->standard = ARENA_ARRAY(p->module->arena, f->param_count + 1, mil_type);
-    if (!p->standard) return no_memory(p);
-    if (at(p, "[")) {
+    if (!p->standard) return parse_no_memory(p);
+    if (parse_at(p, "[")) {
         int64_t depth = 0;
         do {
             const lex_token t = p->lex.token;
-            if (t.kind == LEX_END || t.kind == LEX_BAD) return unexpected(p, "']' behind the function's attributes");
-            if (at(p, "[") || at(p, "(") || at(p, "{")) depth++;
-            if (at(p, "]") || at(p, ")") || at(p, "}")) depth--;
+            if (t.kind == LEX_END || t.kind == LEX_BAD)
+                return parse_unexpected(p, "']' behind the function's attributes");
+            if (parse_at(p, "[") || parse_at(p, "(") || parse_at(p, "{")) depth++;
+            if (parse_at(p, "]") || parse_at(p, ")") || parse_at(p, "}")) depth--;
             lex_next(&p->lex);
             if (t.kind != LEX_STRING || t.length != 15 || memcmp(t.start, "\"DefaultShapes\"", 15) != 0) continue;
-            if (accept(p, ",") && at(p, "{")) PROPANE_TRY(parse_shapes(p));
+            if (parse_accept(p, ",") && parse_at(p, "{")) PROPANE_TRY(parse_shapes(p));
         } while (depth > 0);
     }
     for (int i = 0; i < f->param_count; i++) {
@@ -826,20 +830,23 @@ static propane_status parse_function_attributes(parser *p) {
 static propane_status parse_function_head(parser *p) {
     lex_token t, opset;
     char found[90];
-    PROPANE_TRY(expect(p, "func"));
-    PROPANE_TRY(expect_name(p, "the name of a function", &t));
-    PROPANE_TRY(expect(p, "<"));
-    PROPANE_TRY(expect_name(p, "an opset (ios15 to ios18)", &opset));
+    PROPANE_TRY(parse_expect(p, "func"));
+    PROPANE_TRY(parse_expect_name(p, "the name of a function", &t));
+    PROPANE_TRY(parse_expect(p, "<"));
+    PROPANE_TRY(parse_expect_name(p, "an opset (ios15 to ios18)", &opset));
     mil_opset known = mil_opset_from_name(opset.start, opset.length);
     if (!known)
-        return fail_at(p, &opset, "unknown opset %s; ios15, ios16, ios17 and ios18 are known", shown(found, &opset));
-    PROPANE_TRY(expect(p, ">"));
+        return parse_fail_at(p, &opset, "unknown opset %s; ios15, ios16, ios17 and ios18 are known",
+                             parse_shown(found, &opset));
+    PROPANE_TRY(parse_expect(p, ">"));
     for (const mil_function *f = p->module->functions; f; f = f->next)
-        if (lex_is(&t, f->name)) return fail_at(p, &t, "function %s is defined a second time", shown(found, &t));
-    if (p->module->function_count == MAX_FUNCTIONS) return fail_at(p, &t, "more than %d functions", MAX_FUNCTIONS);
+        if (lex_is(&t, f->name))
+            return parse_fail_at(p, &t, "function %s is defined a second time", parse_shown(found, &t));
+    if (p->module->function_count == MAX_FUNCTIONS)
+        return parse_fail_at(p, &t, "more than %d functions", MAX_FUNCTIONS);
     const char *name = arena_string_n(p->module->arena, t.start, t.length);
     p->function = name ? mil_make_function(p->module, name, known) : NULL;
-    if (!p->function) return no_memory(p);
+    if (!p->function) return parse_no_memory(p);
     p->function->line = t.line;
     p->function->column = t.column;
     PROPANE_TRY(parse_params(p, NULL));
@@ -849,51 +856,52 @@ static propane_status parse_function_head(parser *p) {
 static propane_status parse_function(parser *p, declared *results) {
     PROPANE_TRY(parse_function_head(p));
     PROPANE_TRY(parse_body(p, results));
-    accept(p, ";");
+    parse_accept(p, ";");
     return mil_verify_function(p->function, p->err);
 }
 
 static propane_status parse_pair(parser *p) {
     mil_module *m = p->module;
     mil_pair pair;
-    PROPANE_TRY(expect(p, "{"));
+    PROPANE_TRY(parse_expect(p, "{"));
     PROPANE_TRY(parse_wrapped_string(p, &pair.key));
-    PROPANE_TRY(expect(p, ","));
+    PROPANE_TRY(parse_expect(p, ","));
     PROPANE_TRY(parse_wrapped_string(p, &pair.value));
     int n = m->build_info_count;
     if ((n & (n - 1)) == 0) { /* room is the next power of two */
         mil_pair *larger = ARENA_ARRAY(m->arena, n ? 2 * (size_t)n : 1, mil_pair);
-        if (!larger) return no_memory(p);
+        if (!larger) return parse_no_memory(p);
         if (n) memcpy(larger, m->build_info, (size_t)n * sizeof *larger);
         m->build_info = larger;
     }
     m->build_info[m->build_info_count++] = pair;
-    return expect(p, "}");
+    return parse_expect(p, "}");
 }
 
 /* "[" "buildInfo" "=" "dict" "<" string "," string ">" "(" "{" pairs "}" ")" "]" */
 static propane_status parse_build_info(parser *p) {
-    PROPANE_TRY(expect(p, "["));
-    PROPANE_TRY(expect(p, "buildInfo"));
-    PROPANE_TRY(expect(p, "="));
-    PROPANE_TRY(expect(p, "dict"));
-    PROPANE_TRY(expect(p, "<"));
+    PROPANE_TRY(parse_expect(p, "["));
+    PROPANE_TRY(parse_expect(p, "buildInfo"));
+    PROPANE_TRY(parse_expect(p, "="));
+    PROPANE_TRY(parse_expect(p, "dict"));
+    PROPANE_TRY(parse_expect(p, "<"));
     for (int i = 0; i < 2; i++) {
         mil_type type;
         lex_token t = p->lex.token;
         PROPANE_TRY(parse_type(p, &type));
-        if (type.dtype != MIL_string || type.rank) return fail_at(p, &t, "buildInfo must be a dict<string, string>");
-        PROPANE_TRY(expect(p, i ? ">" : ","));
+        if (type.dtype != MIL_string || type.rank)
+            return parse_fail_at(p, &t, "buildInfo must be a dict<string, string>");
+        PROPANE_TRY(parse_expect(p, i ? ">" : ","));
     }
-    PROPANE_TRY(expect(p, "("));
-    PROPANE_TRY(expect(p, "{"));
-    if (!at(p, "}")) {
+    PROPANE_TRY(parse_expect(p, "("));
+    PROPANE_TRY(parse_expect(p, "{"));
+    if (!parse_at(p, "}")) {
         do PROPANE_TRY(parse_pair(p));
-        while (accept(p, ","));
+        while (parse_accept(p, ","));
     }
-    PROPANE_TRY(expect(p, "}"));
-    PROPANE_TRY(expect(p, ")"));
-    return expect(p, "]");
+    PROPANE_TRY(parse_expect(p, "}"));
+    PROPANE_TRY(parse_expect(p, ")"));
+    return parse_expect(p, "]");
 }
 
 /* NUMBER "." NUMBER, one token. */
@@ -903,10 +911,10 @@ static propane_status parse_version(parser *p) {
     mil_whole major, minor;
     if (!dot || !mil_number_whole(t->start, (size_t)(dot - t->start), &major) ||
         !mil_number_whole(dot + 1, t->length - (size_t)(dot + 1 - t->start), &minor))
-        return unexpected(p, "a version such as 1.3");
+        return parse_unexpected(p, "a version such as 1.3");
     if (major.negative || major.magnitude != 1 || minor.negative || minor.magnitude > 99)
-        return fail_at(p, t, "program version %.*s is not known; 1.0 to 1.99 are",
-                       (int)(t->length < 20 ? t->length : 20), t->start);
+        return parse_fail_at(p, t, "program version %.*s is not known; 1.0 to 1.99 are",
+                             (int)(t->length < 20 ? t->length : 20), t->start);
     p->module->version_major = 1;
     p->module->version_minor = (int)minor.magnitude;
     lex_next(&p->lex);
@@ -914,19 +922,19 @@ static propane_status parse_version(parser *p) {
 }
 
 static propane_status parse_program(parser *p, declared *results) {
-    PROPANE_TRY(expect(p, "program"));
-    PROPANE_TRY(expect(p, "("));
+    PROPANE_TRY(parse_expect(p, "program"));
+    PROPANE_TRY(parse_expect(p, "("));
     PROPANE_TRY(parse_version(p));
-    PROPANE_TRY(expect(p, ")"));
+    PROPANE_TRY(parse_expect(p, ")"));
     p->module->build_info_count = 0;
-    if (at(p, "[")) PROPANE_TRY(parse_build_info(p));
-    PROPANE_TRY(expect(p, "{"));
-    while (!accept(p, "}")) {
-        if (!at(p, "func")) return unexpected(p, "'func' or '}'");
+    if (parse_at(p, "[")) PROPANE_TRY(parse_build_info(p));
+    PROPANE_TRY(parse_expect(p, "{"));
+    while (!parse_accept(p, "}")) {
+        if (!parse_at(p, "func")) return parse_unexpected(p, "'func' or '}'");
         PROPANE_TRY(parse_function(p, results));
     }
-    if (p->lex.token.kind != LEX_END) return unexpected(p, "the end of the text");
-    if (!p->module->functions) return fail_at(p, &p->lex.token, "the program has no functions");
+    if (p->lex.token.kind != LEX_END) return parse_unexpected(p, "the end of the text");
+    if (!p->module->functions) return parse_fail_at(p, &p->lex.token, "the program has no functions");
     return PROPANE_OK;
 }
 

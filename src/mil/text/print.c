@@ -129,7 +129,7 @@ static void print_const(printer *p, const mil_const *c) {
 /* ---- operations ---------------------------------------------------------------------------------------------------------- */
 
 /* The name of a literal that becomes a statement; ids are unique, so that no two are the same. */
-static void literal_name(char out[200], const mil_op *op, int param, const mil_value *v) {
+static void print_literal_name(char out[200], const mil_op *op, int param, const mil_value *v) {
     const char *result = op->result_count ? op->results[0]->name : op->info->name;
     snprintf(out, 200, "%.100s_%s_%d", result, op->info->params[param].name, v->id);
     for (size_t n = strlen(out); n < 199 && mil_scope_find(op->function, out, n); n++) {
@@ -149,7 +149,7 @@ static void print_const_statement(printer *p, const char *name, const mil_const 
 }
 
 /* const and constexpr_...: Core ML wants their operands as literals in the square brackets. */
-static bool has_attributes(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
+static bool print_has_attributes(const mil_op *op) { return strncmp(op->info->name, "const", 5) == 0; }
 
 const mil_value *mil_written(const mil_value *v) {
     while (v->outer) {
@@ -160,8 +160,8 @@ const mil_value *mil_written(const mil_value *v) {
     return v;
 }
 
-static bool becomes_statement(const printer *p, const mil_op *op, const mil_value *v) {
-    return v->is_inline && p->name_literals && !has_attributes(op);
+static bool print_becomes_statement(const printer *p, const mil_op *op, const mil_value *v) {
+    return v->is_inline && p->name_literals && !print_has_attributes(op);
 }
 
 static void print_operand(printer *p, const mil_op *op, int param) {
@@ -172,10 +172,10 @@ static void print_operand(printer *p, const mil_op *op, int param) {
         const mil_value *v = mil_written(o->values[k]);
         char name[200];
         if (k) text_append(p->out, ", ");
-        if (!v->is_inline && !has_attributes(op)) {
+        if (!v->is_inline && !print_has_attributes(op)) {
             text_append(p->out, v->name);
-        } else if (becomes_statement(p, op, v)) {
-            literal_name(name, op, param, v);
+        } else if (print_becomes_statement(p, op, v)) {
+            print_literal_name(name, op, param, v);
             text_append(p->out, name);
         } else {
             print_const(p, v->konst);
@@ -189,8 +189,8 @@ static void print_literal_statements(printer *p, const mil_op *op) {
         for (int k = 0; k < op->operands[i].count; k++) {
             const mil_value *v = mil_written(op->operands[i].values[k]);
             char name[200];
-            if (!becomes_statement(p, op, v)) continue;
-            literal_name(name, op, i, v);
+            if (!print_becomes_statement(p, op, v)) continue;
+            print_literal_name(name, op, i, v);
             print_const_statement(p, name, v->konst);
         }
 }
@@ -216,7 +216,7 @@ static void print_block(printer *p, const mil_function *f) {
 }
 
 static void print_statement(printer *p, const mil_op *op) {
-    bool attributes = has_attributes(op);
+    bool attributes = print_has_attributes(op);
     print_literal_statements(p, op);
     for (int i = 0; i < op->result_count; i++) {
         if (i) text_append(p->out, ", ");

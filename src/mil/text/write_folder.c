@@ -22,13 +22,13 @@ typedef struct weights {
     size_t table_room;
 } weights;
 
-static size_t slot(const weights *w, const mil_const *c) {
+static size_t write_folder_slot(const weights *w, const mil_const *c) {
     size_t i = (size_t)((uintptr_t)c >> 4) * 0x9E3779B1u & (w->table_room - 1);
     while (w->table[i] && w->list[w->table[i] - 1] != c) i = (i + 1) & (w->table_room - 1);
     return i;
 }
 
-static bool weights_grow(weights *w) {
+static bool write_folder_weights_grow(weights *w) {
     int room = w->room ? w->room * 2 : 64;
     mil_const **list = mem_resize(w->list, (size_t)room * sizeof(mil_const *));
     if (list) w->list = list;
@@ -43,13 +43,13 @@ static bool weights_grow(weights *w) {
     w->table = table;
     w->table_room = (size_t)room * 2;
     w->room = room;
-    for (int i = 0; i < w->count; i++) table[slot(w, list[i])] = i + 1;
+    for (int i = 0; i < w->count; i++) table[write_folder_slot(w, list[i])] = i + 1;
     return true;
 }
 
-static bool weights_add(weights *w, const mil_const *c) {
-    if (w->count == w->room && !weights_grow(w)) return false;
-    size_t i = slot(w, c);
+static bool write_folder_weights_add(weights *w, const mil_const *c) {
+    if (w->count == w->room && !write_folder_weights_grow(w)) return false;
+    size_t i = write_folder_slot(w, c);
     if (w->table[i]) return true;
     w->list[w->count] = (mil_const *)(uintptr_t)c; /* it lives in the module's arena, which is ours to change */
     w->table[i] = ++w->count;
@@ -57,35 +57,35 @@ static bool weights_add(weights *w, const mil_const *c) {
 }
 
 /* Literals hold every constant: those of const statements, too. */
-static bool collect_op(weights *w, const mil_op *op) {
+static bool write_folder_collect_op(weights *w, const mil_op *op) {
     for (int i = 0; i < op->info->param_count; i++)
         for (int k = 0; k < op->operands[i].count; k++) {
             const mil_value *v = op->operands[i].values[k];
             if (!v->is_inline || !v->konst) continue;
             if (mil_type_count(&v->type) <= LITERAL_ELEMENTS && !v->konst->blob_path) continue;
             if (!mil_dtype_get(v->type.dtype)->blob_code || !v->konst->data) continue;
-            if (!weights_add(w, v->konst)) return false;
+            if (!write_folder_weights_add(w, v->konst)) return false;
         }
     return true;
 }
 
-static bool collect_function(weights *w, const mil_function *f) {
+static bool write_folder_collect_function(weights *w, const mil_function *f) {
     for (const mil_op *op = f->first; op; op = op->next) {
-        if (!collect_op(w, op)) return false;
+        if (!write_folder_collect_op(w, op)) return false;
         for (int i = 0; i < op->block_count; i++)
-            if (!collect_function(w, op->blocks[i])) return false;
+            if (!write_folder_collect_function(w, op->blocks[i])) return false;
     }
     return true;
 }
 
-static bool weights_collect(weights *w, const mil_module *m) {
+static bool write_folder_weights_collect(weights *w, const mil_module *m) {
     for (const mil_function *f = m->functions; f; f = f->next)
-        if (!collect_function(w, f)) return false;
+        if (!write_folder_collect_function(w, f)) return false;
     return true;
 }
 
 /* Of its length and of some of its bytes: enough to find those that may be equal. */
-static uint64_t look(const mil_const *c) {
+static uint64_t write_folder_look(const mil_const *c) {
     const uint8_t *data = c->data;
     const int64_t step = c->bytes / 256 + 1;
     uint64_t hash = (uint64_t)c->bytes * 31 + (uint64_t)c->type.dtype;
@@ -95,7 +95,7 @@ static uint64_t look(const mil_const *c) {
 
 /* The first constant of the same content, which may be itself: an embedding that is also the output head lies in the file
  * once. */
-static int first_equal(const weights *w, const uint64_t *looks, int at) {
+static int write_folder_first_equal(const weights *w, const uint64_t *looks, int at) {
     const mil_const *c = w->list[at];
     for (int i = 0; i < at; i++)
         if (looks[i] == looks[at] && w->list[i]->bytes == c->bytes && w->list[i]->type.dtype == c->type.dtype &&
@@ -104,15 +104,15 @@ static int first_equal(const weights *w, const uint64_t *looks, int at) {
     return at;
 }
 
-static propane_status weights_write(weights *w, const char *path, propane_error *err) {
+static propane_status write_folder_weights_write(weights *w, const char *path, propane_error *err) {
     mil_blob_writer *writer;
     uint64_t *looks = mem_array((size_t)w->count, sizeof *looks);
     if (!looks) return propane_fail_memory(err, (size_t)w->count * sizeof *looks);
     propane_status status = mil_blob_writer_open(path, &writer, err);
     for (int i = 0; i < w->count && !status; i++) {
         const mil_const *c = w->list[i];
-        looks[i] = look(c);
-        const int same = first_equal(w, looks, i);
+        looks[i] = write_folder_look(c);
+        const int same = write_folder_first_equal(w, looks, i);
         w->offsets[i] = w->offsets[same];
         if (same == i)
             status = mil_blob_writer_add(writer, c->type.dtype, mil_type_count(&c->type), c->data, &w->offsets[i], err);
@@ -123,14 +123,14 @@ static propane_status weights_write(weights *w, const char *path, propane_error 
 }
 
 static propane_status write_weights(mil_module *m, weights *w, const char *dir, propane_error *err) {
-    if (!weights_collect(w, m)) return propane_fail_memory(err, sizeof(mil_const *));
+    if (!write_folder_weights_collect(w, m)) return propane_fail_memory(err, sizeof(mil_const *));
     if (!w->count) return PROPANE_OK;
     const char *folder = arena_printf(m->arena, "%s/weights", dir),
                *path = arena_printf(m->arena, "%s/weights/weight.bin", dir);
     const char *written = arena_string(m->arena, "@model_path/weights/weight.bin"), *own = arena_string(m->arena, dir);
     if (!folder || !path || !written || !own) return propane_fail_memory(err, strlen(dir));
     PROPANE_TRY(file_make_dir(folder, err));
-    PROPANE_TRY(weights_write(w, path, err));
+    PROPANE_TRY(write_folder_weights_write(w, path, err));
     for (int i = 0; i < w->count; i++) {
         w->list[i]->blob_path = written;
         w->list[i]->blob_offset = w->offsets[i];
@@ -140,7 +140,7 @@ static propane_status write_weights(mil_module *m, weights *w, const char *dir, 
     return PROPANE_OK;
 }
 
-static void weights_free(weights *w) {
+static void write_folder_weights_free(weights *w) {
     mem_free(w->list);
     mem_free(w->offsets);
     mem_free(w->table);
@@ -149,7 +149,7 @@ static void weights_free(weights *w) {
 propane_status mil_write_weights(mil_module *m, const char *dir, propane_error *err) {
     weights w = {0};
     propane_status status = write_weights(m, &w, dir, err);
-    weights_free(&w);
+    write_folder_weights_free(&w);
     return status;
 }
 
@@ -165,6 +165,6 @@ propane_status mil_write_dir(mil_module *m, const char *dir, mil_dialect dialect
     }
     if (!status) status = file_write(path, program.data, program.length, err);
     text_deinit(&program);
-    weights_free(&w);
+    write_folder_weights_free(&w);
     return status;
 }

@@ -21,7 +21,7 @@ double model_lora_scale(const model_lora *l) {
 }
 
 /* The item of a list separated by commas that begins at `at`; returns where the next one begins, NULL behind the last. */
-static const char *next_item(const char *at, char out[100]) {
+static const char *lora_next_item(const char *at, char out[100]) {
     size_t n = strcspn(at, ",");
     const char *next = at[n] ? at + n + 1 : NULL;
     while (n > 0 && *at == ' ') at++, n--;
@@ -30,16 +30,18 @@ static const char *next_item(const char *at, char out[100]) {
     return next;
 }
 
-static bool is_listed(const char *list, const char *name) {
+static bool lora_is_listed(const char *list, const char *name) {
     char item[100];
     for (const char *at = list; at;) {
-        at = next_item(at, item);
+        at = lora_next_item(at, item);
         if (strcmp(item, name) == 0) return true;
     }
     return false;
 }
 
-bool model_lora_targets(const model_lora *l, const char *param) { return l->rank > 0 && is_listed(l->targets, param); }
+bool model_lora_targets(const model_lora *l, const char *param) {
+    return l->rank > 0 && lora_is_listed(l->targets, param);
+}
 
 bool model_name_matches(const char *pattern, const char *name) {
     const char *star = NULL, *held = NULL;
@@ -79,23 +81,23 @@ bool model_lora_equal(const model_lora *a, const model_lora *b) {
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------------------- */
 
-static bool is_candidate(const model_config *c, const arch_tensor *row) {
+static bool lora_is_candidate(const model_config *c, const arch_tensor *row) {
     return (row->part == MODEL_ATTN || row->part == MODEL_FFN) && row->in != ARCH_1 && model_arch_held(c, row);
 }
 
-static bool is_leader(const model_config *c, const arch_tensor *row) {
-    return is_candidate(c, row) && model_arch_leader(c, row) == row;
+static bool lora_is_leader(const model_config *c, const arch_tensor *row) {
+    return lora_is_candidate(c, row) && model_arch_leader(c, row) == row;
 }
 
 const char *model_lora_leader(const model_config *c, model_part part, const char *param) {
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
-        if (row->part == part && is_candidate(c, row) && strcmp(row->param, param) == 0)
+        if (row->part == part && lora_is_candidate(c, row) && strcmp(row->param, param) == 0)
             return model_arch_leader(c, row)->param;
     return param;
 }
 
 /* "self_attn.q_proj", "attn.c_attn": the tensor's name in the files without its end. */
-static const char *module_of(const arch_tensor *row, char out[100]) {
+static const char *lora_module_of(const arch_tensor *row, char out[100]) {
     const char *name = model_arch_stored(row);
     size_t length = strlen(name), tail = strlen(".weight");
     bool ends = length > tail && strcmp(name + length - tail, ".weight") == 0;
@@ -104,40 +106,40 @@ static const char *module_of(const arch_tensor *row, char out[100]) {
 }
 
 /* The part of a module's name behind its last dot: "q_proj" of "self_attn.q_proj". */
-static const char *last_part(const char *name) {
+static const char *lora_last_part(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot ? dot + 1 : name;
 }
 
 /* A pattern of the module or of its last part; or a longer name that ends with the module, as peft may have it. */
-static bool item_matches(const char *item, const char *module) {
+static bool lora_item_matches(const char *item, const char *module) {
     size_t n = strlen(module), m = strlen(item);
-    if (model_name_matches(item, last_part(module)) || model_name_matches(item, module)) return true;
+    if (model_name_matches(item, lora_last_part(module)) || model_name_matches(item, module)) return true;
     return m > n && item[m - n - 1] == '.' && strcmp(item + m - n, module) == 0;
 }
 
-static void append(char *list, size_t room, const char *separator, const char *name) {
+static void lora_append(char *list, size_t room, const char *separator, const char *name) {
     size_t used = strlen(list);
     snprintf(list + used, room - used, "%s%s", used ? separator : "", name);
 }
 
-static propane_status choose_item(model_lora *l, const model_config *c, const char *item, propane_error *err) {
+static propane_status lora_choose_item(model_lora *l, const model_config *c, const char *item, propane_error *err) {
     char there[200] = "", known[200] = "", module[100];
     const arch_tensor *tensors = model_arch_of(c)->tensors;
     bool found = false, all = strcmp(item, "all") == 0 || strcmp(item, "all-linear") == 0;
     for (const arch_tensor *leader = tensors; leader->name; leader++) {
-        if (!is_leader(c, leader)) continue;
-        const char *last = last_part(module_of(leader, module));
-        if (!is_listed(known, last)) {
-            append(known, sizeof known, ",", last);
-            append(there, sizeof there, ", ", last);
+        if (!lora_is_leader(c, leader)) continue;
+        const char *last = lora_last_part(lora_module_of(leader, module));
+        if (!lora_is_listed(known, last)) {
+            lora_append(known, sizeof known, ",", last);
+            lora_append(there, sizeof there, ", ", last);
         }
-        if (!all && !item_matches(item, module)) continue;
+        if (!all && !lora_item_matches(item, module)) continue;
         found = true;
         for (const arch_tensor *row = leader; row->name; row++)
-            if (is_candidate(c, row) && row->part == leader->part && model_arch_leader(c, row) == leader &&
+            if (lora_is_candidate(c, row) && row->part == leader->part && model_arch_leader(c, row) == leader &&
                 !model_lora_targets(l, row->param))
-                append(l->targets, sizeof l->targets, ",", row->param);
+                lora_append(l->targets, sizeof l->targets, ",", row->param);
     }
     if (found) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_NOT_FOUND, "the model's layers have no matrix '%.60s' to adapt; they have %s",
@@ -145,23 +147,23 @@ static propane_status choose_item(model_lora *l, const model_config *c, const ch
 }
 
 /* A module is called by the last part of its name, unless another one that is not adapted ends with it, too. */
-static void name_module(model_lora *l, const model_config *c, const arch_tensor *leader) {
+static void lora_name_module(model_lora *l, const model_config *c, const arch_tensor *leader) {
     char module[100], other[100];
-    const char *name = last_part(module_of(leader, module));
+    const char *name = lora_last_part(lora_module_of(leader, module));
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
-        if (is_leader(c, row) && !model_lora_targets(l, row->param) &&
-            strcmp(last_part(module_of(row, other)), name) == 0)
+        if (lora_is_leader(c, row) && !model_lora_targets(l, row->param) &&
+            strcmp(lora_last_part(lora_module_of(row, other)), name) == 0)
             name = module;
-    if (!is_listed(l->modules, name)) append(l->modules, sizeof l->modules, ",", name);
+    if (!lora_is_listed(l->modules, name)) lora_append(l->modules, sizeof l->modules, ",", name);
 }
 
-static void name_modules(model_lora *l, const model_config *c) {
+static void lora_name_modules(model_lora *l, const model_config *c) {
     char item[100];
     l->modules[0] = 0;
     for (const char *at = l->targets; at;) { /* in the order in which they were asked for */
-        at = next_item(at, item);
+        at = lora_next_item(at, item);
         for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
-            if (is_leader(c, row) && strcmp(row->param, item) == 0) name_module(l, c, row);
+            if (lora_is_leader(c, row) && strcmp(row->param, item) == 0) lora_name_module(l, c, row);
     }
 }
 
@@ -177,27 +179,27 @@ propane_status model_lora_choose(model_lora *l, const model_config *c, const cha
                             l->dropout);
     l->targets[0] = 0;
     for (const char *at = *targets ? targets : model_arch_of(c)->adapted; at;) {
-        at = next_item(at, item);
-        PROPANE_TRY(choose_item(l, c, item, err));
+        at = lora_next_item(at, item);
+        PROPANE_TRY(lora_choose_item(l, c, item, err));
     }
-    name_modules(l, c);
+    lora_name_modules(l, c);
     return PROPANE_OK;
 }
 
 /* ---- tensors ------------------------------------------------------------------------------------------------------------------ */
 
 /* "model.layers.0.self_attn.q_proj.weight" -> "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" */
-static const char *adapter_name(arena *a, const char *name, char kind) {
+static const char *lora_adapter_name(arena *a, const char *name, char kind) {
     size_t length = strlen(name), tail = strlen(".weight");
     if (length > tail && strcmp(name + length - tail, ".weight") == 0) length -= tail;
     return arena_printf(a, "base_model.model.%.*s.lora_%c.weight", (int)length, name, kind);
 }
 
-static bool add(model_weights *w, const model_tensor *base, char kind, int64_t out, int64_t in) {
+static bool lora_add(model_weights *w, const model_tensor *base, char kind, int64_t out, int64_t in) {
     model_tensor *t = &w->tensors[model_weights_total(w)];
     *t = (model_tensor){.part = base->part, .layer = base->layer, .decay = true, .role = ARCH_MATRIX, .rank = 2};
-    t->name = adapter_name(w->arena, base->name, kind);
-    t->stored = t->gguf = adapter_name(w->arena, base->stored, kind);
+    t->name = lora_adapter_name(w->arena, base->name, kind);
+    t->stored = t->gguf = lora_adapter_name(w->arena, base->stored, kind);
     t->param = arena_printf(w->arena, "%s_lora_%c", base->param, kind == 'A' ? 'a' : 'b');
     t->dim[0] = t->stored_rows = out;
     t->dim[1] = in;
@@ -213,7 +215,7 @@ static bool add(model_weights *w, const model_tensor *base, char kind, int64_t o
     return t->name && t->stored && t->param;
 }
 
-static void drop_adapters(model_weights *w) {
+static void lora_drop_adapters(model_weights *w) {
     if (w->adapter_data) mem_pages_free(w->adapter_data, (size_t)w->adapter_floats * sizeof(float));
     w->adapter_data = NULL;
     w->adapter_count = 0;
@@ -231,13 +233,13 @@ propane_status model_weights_add_lora(model_weights *w, const model_lora *l, pro
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         if (t->layer < 0 || t->rank != 2 || !model_lora_targets(l, t->param)) continue;
-        if (t->first_row == 0) ok &= add(w, t, 'A', l->rank, t->dim[1]);
-        ok &= add(w, t, 'B', t->dim[0], l->rank);
+        if (t->first_row == 0) ok &= lora_add(w, t, 'A', l->rank, t->dim[1]);
+        ok &= lora_add(w, t, 'B', t->dim[0], l->rank);
     }
     size_t bytes = (size_t)w->adapter_floats * sizeof(float);
     if (ok) w->adapter_data = mem_pages_alloc(bytes);
     if (w->adapter_data) return PROPANE_OK;
-    drop_adapters(w);
+    lora_drop_adapters(w);
     return propane_fail_memory(err, bytes);
 }
 
@@ -265,7 +267,7 @@ typedef struct merge_context {
 } merge_context;
 
 /* One row of the matrix: sums over the rank in one order, whatever the threads. */
-static void merge_row(void *context, int task, int worker) {
+static void lora_merge_row(void *context, int task, int worker) {
     (void)worker;
     const merge_context *c = context;
     float *row = c->target + task * c->in;
@@ -292,8 +294,8 @@ propane_status model_lora_merge(model_weights *w, propane_error *err) {
                            .in = t->dim[1],
                            .rank = w->lora.rank,
                            .scale = (float)model_lora_scale(&w->lora)};
-        pool_run(merge_row, &c, (int)t->dim[0]);
+        pool_run(lora_merge_row, &c, (int)t->dim[0]);
     }
-    drop_adapters(w);
+    lora_drop_adapters(w);
     return PROPANE_OK;
 }

@@ -11,12 +11,12 @@
 
 enum { ALIGN_FLOATS = 16 };
 
-static const char *full_name(arena *a, const char *prefix, int layer, const char *name) {
+static const char *tensors_full_name(arena *a, const char *prefix, int layer, const char *name) {
     return layer < 0 ? name : arena_printf(a, "%s%d.%s", prefix, layer, name);
 }
 
 /* Rows of the stored tensor: before this one's, and all. */
-static void place_rows(const model_config *c, const arch_tensor *row, model_tensor *t) {
+static void tensors_place_rows(const model_config *c, const arch_tensor *row, model_tensor *t) {
     for (const arch_tensor *r = model_arch_of(c)->tensors; r->name; r++) {
         if (r->part != row->part || !model_arch_held(c, r) || strcmp(model_arch_stored(r), model_arch_stored(row)) != 0)
             continue;
@@ -26,19 +26,19 @@ static void place_rows(const model_config *c, const arch_tensor *row, model_tens
 }
 
 /* The output head, and an embedding that is also the head, may be several tensors. */
-static int64_t pieces_of(const model_config *c, const arch_tensor *row) {
+static int64_t tensors_pieces_of(const model_config *c, const arch_tensor *row) {
     bool head = row->out == ARCH_V && (row->part == MODEL_HEAD || c->tie_word_embeddings);
     return head && c->vocab_piece > 0 ? c->vocab_size / c->vocab_piece : 1;
 }
 
 /* False: no memory for the name. */
-static bool add(model_weights *w, const arch_tensor *row, int layer, int64_t piece) {
+static bool tensors_add(model_weights *w, const arch_tensor *row, int layer, int64_t piece) {
     const model_config *c = &w->config;
     const model_arch *a = model_arch_of(c);
     model_tensor *t = &w->tensors[w->count++];
-    t->name = full_name(w->arena, a->layers, layer, row->name);
-    t->stored = row->stored ? full_name(w->arena, a->layers, layer, row->stored) : t->name;
-    t->gguf = full_name(w->arena, "blk.", layer, row->gguf);
+    t->name = tensors_full_name(w->arena, a->layers, layer, row->name);
+    t->stored = row->stored ? tensors_full_name(w->arena, a->layers, layer, row->stored) : t->name;
+    t->gguf = tensors_full_name(w->arena, "blk.", layer, row->gguf);
     t->param = row->param;
     t->part = row->part;
     t->layer = layer;
@@ -48,8 +48,8 @@ static bool add(model_weights *w, const arch_tensor *row, int layer, int64_t pie
     t->dim[0] = model_arch_size(c, row->out);
     t->dim[1] = model_arch_size(c, row->in);
     t->transposed = row->transposed;
-    place_rows(c, row, t);
-    if (pieces_of(c, row) > 1) {
+    tensors_place_rows(c, row, t);
+    if (tensors_pieces_of(c, row) > 1) {
         t->name = arena_printf(w->arena, "%s[%lld]", row->name, (long long)piece);
         t->dim[0] = c->vocab_piece;
         t->first_row = piece * c->vocab_piece;
@@ -61,30 +61,30 @@ static bool add(model_weights *w, const arch_tensor *row, int layer, int64_t pie
     return t->name && t->stored && t->gguf;
 }
 
-static bool add_part(model_weights *w, model_part part, int layer) {
+static bool tensors_add_part(model_weights *w, model_part part, int layer) {
     bool ok = true;
     for (const arch_tensor *row = model_arch_of(&w->config)->tensors; row->name; row++)
-        for (int64_t i = 0; row->part == part && model_arch_held(&w->config, row) && i < pieces_of(&w->config, row);
-             i++)
-            ok &= add(w, row, layer, i);
+        for (int64_t i = 0;
+             row->part == part && model_arch_held(&w->config, row) && i < tensors_pieces_of(&w->config, row); i++)
+            ok &= tensors_add(w, row, layer, i);
     return ok;
 }
 
-static bool add_all(model_weights *w) {
-    bool ok = add_part(w, MODEL_EMBED, -1);
+static bool tensors_add_all(model_weights *w) {
+    bool ok = tensors_add_part(w, MODEL_EMBED, -1);
     for (int layer = 0; layer < w->config.num_hidden_layers; layer++) {
-        ok &= add_part(w, MODEL_ATTN, layer);
-        ok &= add_part(w, MODEL_FFN, layer);
+        ok &= tensors_add_part(w, MODEL_ATTN, layer);
+        ok &= tensors_add_part(w, MODEL_FFN, layer);
     }
-    return ok & add_part(w, MODEL_HEAD, -1);
+    return ok & tensors_add_part(w, MODEL_HEAD, -1);
 }
 
 int64_t model_weights_pieces(const model_config *c) { return c->vocab_piece > 0 ? c->vocab_size / c->vocab_piece : 1; }
 
-static int64_t count_tensors(const model_config *c) {
+static int64_t tensors_count_tensors(const model_config *c) {
     int64_t n = 0;
     for (const arch_tensor *row = model_arch_of(c)->tensors; row->name; row++)
-        n += row->part == MODEL_ATTN || row->part == MODEL_FFN ? c->num_hidden_layers : pieces_of(c, row);
+        n += row->part == MODEL_ATTN || row->part == MODEL_FFN ? c->num_hidden_layers : tensors_pieces_of(c, row);
     return n;
 }
 
@@ -95,9 +95,9 @@ propane_status model_weights_create(const model_config *config, model_weights **
     if (!w) return propane_fail_memory(err, sizeof *w);
     w->config = *config;
     w->arena = arena_create();
-    int64_t most = count_tensors(config);
+    int64_t most = tensors_count_tensors(config);
     if (w->arena) w->tensors = ARENA_ARRAY(w->arena, most, model_tensor);
-    if (!w->tensors || !add_all(w)) {
+    if (!w->tensors || !tensors_add_all(w)) {
         model_weights_free(w);
         return propane_fail_memory(err, (size_t)most * sizeof(model_tensor));
     }

@@ -24,30 +24,31 @@ int64_t model_pack_bytes(model_packing packing, int64_t out, int64_t in) {
 }
 
 /* The number of largest magnitude, with its sign. */
-static float extreme(const float *w) {
+static float quantize_extreme(const float *w) {
     float most = 0;
     for (int i = 0; i < BLOCK; i++)
         if (fabsf(w[i]) > fabsf(most)) most = w[i];
     return most;
 }
 
-static int8_t clamp(float x, int low, int high) {
+static int8_t quantize_clamp(float x, int low, int high) {
     float r = roundf(x);
     return (int8_t)(r<(float)low ? low : r>(float) high ? high : (int)r);
 }
 
-static void pack_int8(const float *w, int8_t *q, uint16_t *scale) {
-    *scale = fp16_from_f32(fabsf(extreme(w)) / 127);
+static void quantize_pack_int8(const float *w, int8_t *q, uint16_t *scale) {
+    *scale = fp16_from_f32(fabsf(quantize_extreme(w)) / 127);
     float d = fp16_to_f32(*scale), inverse = d > 0 ? 1 / d : 0; /* of the scale as it is stored */
-    for (int i = 0; i < BLOCK; i++) q[i] = clamp(w[i] * inverse, -127, 127);
+    for (int i = 0; i < BLOCK; i++) q[i] = quantize_clamp(w[i] * inverse, -127, 127);
 }
 
 /* The extreme becomes -8, so that one more step is on its side. */
-static void pack_int4(const float *w, uint8_t *q, uint16_t *scale) {
-    *scale = fp16_from_f32(extreme(w) / -8);
+static void quantize_pack_int4(const float *w, uint8_t *q, uint16_t *scale) {
+    *scale = fp16_from_f32(quantize_extreme(w) / -8);
     float d = fp16_to_f32(*scale), inverse = fabsf(d) > 0 ? 1 / d : 0;
     for (int i = 0; i < BLOCK / 2; i++) {
-        int low = clamp(w[i] * inverse, -8, 7) + 8, high = clamp(w[i + BLOCK / 2] * inverse, -8, 7) + 8;
+        int low = quantize_clamp(w[i] * inverse, -8, 7) + 8,
+            high = quantize_clamp(w[i + BLOCK / 2] * inverse, -8, 7) + 8;
         q[i] = (uint8_t)(low | high << 4);
     }
 }
@@ -58,20 +59,21 @@ void model_pack(model_packing packing, const float *w, int64_t out, int64_t in, 
     if (packing == MODEL_BF16) bf16_from_f32_array(data, w, (size_t)(out * in));
     for (int64_t b = 0; packing >= MODEL_INT8 && b < blocks; b++) {
         if (packing == MODEL_INT8)
-            pack_int8(w + b * BLOCK, (int8_t *)data + b * BLOCK, scales + b);
+            quantize_pack_int8(w + b * BLOCK, (int8_t *)data + b * BLOCK, scales + b);
         else
-            pack_int4(w + b * BLOCK, (uint8_t *)data + b * (BLOCK / 2), scales + b);
+            quantize_pack_int4(w + b * BLOCK, (uint8_t *)data + b * (BLOCK / 2), scales + b);
     }
 }
 
 /* ---- programs ----------------------------------------------------------------------------------------------------------- */
 
-static mil_value *param(mil_builder *b, const char *name, mil_dtype dtype, int64_t d0, int64_t d1, int64_t d2) {
+static mil_value *quantize_param(mil_builder *b, const char *name, mil_dtype dtype, int64_t d0, int64_t d1,
+                                 int64_t d2) {
     const int64_t dim[] = {d0, d1, d2};
     return mil_build_param(b, name, mil_type_tensor(dtype, d2 ? 3 : 2, dim));
 }
 
-static mil_value *cast(mil_builder *b, mil_value *v, mil_dtype dtype) {
+static mil_value *quantize_cast(mil_builder *b, mil_value *v, mil_dtype dtype) {
     return !v || v->type.dtype == dtype ? v : mil_build_cast(b, v, dtype);
 }
 
@@ -79,20 +81,21 @@ mil_value *model_pack_build(mil_builder *b, model_packing packing, mil_dtype dty
                             int64_t in) {
     const int64_t shape[] = {out, in};
     packing = model_packing_for(packing, in);
-    if (packing == MODEL_UNPACKED) return param(b, name, dtype, out, in, 0);
+    if (packing == MODEL_UNPACKED) return quantize_param(b, name, dtype, out, in, 0);
     if (packing < MODEL_INT8)
-        return cast(b, param(b, name, packing == MODEL_BF16 ? MIL_bf16 : MIL_fp16, out, in, 0), dtype);
+        return quantize_cast(b, quantize_param(b, name, packing == MODEL_BF16 ? MIL_bf16 : MIL_fp16, out, in, 0),
+                             dtype);
     bool four = packing == MODEL_INT4;
-    mil_value *q = param(b, name, four ? MIL_uint8 : MIL_int8, out, in / BLOCK, four ? BLOCK / 2 : BLOCK);
+    mil_value *q = quantize_param(b, name, four ? MIL_uint8 : MIL_int8, out, in / BLOCK, four ? BLOCK / 2 : BLOCK);
     const char *scale_name = arena_printf(b->module->arena, "%s_scale", name);
-    mil_value *scale = scale_name ? param(b, scale_name, MIL_fp16, out, in / BLOCK, 1) : NULL;
-    mil_value *w = cast(b, q, dtype);
+    mil_value *scale = scale_name ? quantize_param(b, scale_name, MIL_fp16, out, in / BLOCK, 1) : NULL;
+    mil_value *w = quantize_cast(b, q, dtype);
     if (four) {
         mil_value *high = mil_build_unary(b, MIL_OP_floor, mil_build_binary_scalar(b, MIL_OP_mul, w, 0.0625));
         mil_value *low = mil_build_binary(b, MIL_OP_sub, w, mil_build_binary_scalar(b, MIL_OP_mul, high, 16));
         mil_value *halves[] = {low, high};
         w = mil_build_binary_scalar(b, MIL_OP_sub, mil_build_concat(b, halves, 2, 2), 8);
     }
-    w = mil_build_binary(b, MIL_OP_mul, w, cast(b, scale, dtype));
+    w = mil_build_binary(b, MIL_OP_mul, w, quantize_cast(b, scale, dtype));
     return mil_build_reshape(b, w, shape, 2);
 }

@@ -26,35 +26,35 @@ typedef struct contents {
     int closed;                 /* errno of a folder that cannot be read; 0: it could */
 } contents;
 
-static bool has(const char *dir, const char *name) {
+static bool diagnose_has(const char *dir, const char *name) {
     char path[PATH_MAX_BYTES];
     int n = snprintf(path, sizeof path, "%s/%s", dir, name);
     return n > 0 && n < PATH_MAX_BYTES && file_exists(path);
 }
 
 /* The first by name, whatever the order of the folder. */
-static void keep(char *kept, size_t room, const char *name) {
+static void diagnose_keep(char *kept, size_t room, const char *name) {
     if (strlen(name) < room && (!*kept || strcmp(name, kept) < 0)) snprintf(kept, room, "%s", name);
 }
 
-static void look_inside(contents *c, const char *dir, const char *name) {
+static void diagnose_look_inside(contents *c, const char *dir, const char *name) {
     char path[PATH_MAX_BYTES], inner[2 * NAME_MAX_BYTES];
     int n = snprintf(path, sizeof path, "%s/%s", dir, name);
     if (name[0] == '.' || n < 0 || n >= PATH_MAX_BYTES || !file_is_dir(path)) return;
-    if (has(path, "config.json")) keep(c->inner, sizeof c->inner, name);
+    if (diagnose_has(path, "config.json")) diagnose_keep(c->inner, sizeof c->inner, name);
     if (strcmp(name, "snapshots") != 0) return;
     DIR *folder = opendir(path);
     for (struct dirent *e; folder && (e = readdir(folder));) {
         char below[PATH_MAX_BYTES + NAME_MAX_BYTES];
         snprintf(below, sizeof below, "%s/%s", path, e->d_name);
         n = snprintf(inner, sizeof inner, "snapshots/%s", e->d_name);
-        if (e->d_name[0] != '.' && n > 0 && n < (int)sizeof inner && has(below, "config.json"))
-            keep(c->inner, sizeof c->inner, inner);
+        if (e->d_name[0] != '.' && n > 0 && n < (int)sizeof inner && diagnose_has(below, "config.json"))
+            diagnose_keep(c->inner, sizeof c->inner, inner);
     }
     if (folder) closedir(folder);
 }
 
-static void look(contents *c, const char *dir) {
+static void diagnose_look(contents *c, const char *dir) {
     static const char *const weights[] = {"model.safetensors", "model.safetensors.index.json",
                                           "checkpoint.safetensors"};
     *c = (contents){0};
@@ -63,26 +63,26 @@ static void look(contents *c, const char *dir) {
     for (struct dirent *e; folder && (e = readdir(folder));) {
         const char *name = e->d_name;
         for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
-            if (strcmp(name, weights[i]) == 0) keep(c->weights, sizeof c->weights, name);
+            if (strcmp(name, weights[i]) == 0) diagnose_keep(c->weights, sizeof c->weights, name);
         bool tensors = text_ends_with(name, ".safetensors"), shard = tensors && strstr(name, "-of-");
-        if (shard) keep(c->shard, sizeof c->shard, name);
-        if (tensors && !shard && strncmp(name, "adapter_", 8) != 0) keep(c->other, sizeof c->other, name);
+        if (shard) diagnose_keep(c->shard, sizeof c->shard, name);
+        if (tensors && !shard && strncmp(name, "adapter_", 8) != 0) diagnose_keep(c->other, sizeof c->other, name);
         if ((strncmp(name, "pytorch_model", 13) == 0 && text_ends_with(name, ".bin")) || text_ends_with(name, ".pth") ||
             text_ends_with(name, ".pt"))
-            keep(c->pickle, sizeof c->pickle, name);
-        if (text_ends_with(name, ".gguf")) keep(c->gguf, sizeof c->gguf, name);
-        look_inside(c, dir, name);
+            diagnose_keep(c->pickle, sizeof c->pickle, name);
+        if (text_ends_with(name, ".gguf")) diagnose_keep(c->gguf, sizeof c->gguf, name);
+        diagnose_look_inside(c, dir, name);
     }
     if (folder) closedir(folder);
 }
 
-static propane_status explain_weights(const char *dir, const contents *c, propane_error *err) {
+static propane_status diagnose_explain_weights(const char *dir, const contents *c, propane_error *err) {
     if (model_adapter_is(dir))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s holds an adapter and no model; give the model that it is for, and --adapter %s", dir,
                             dir);
     if (c->closed) return propane_fail(err, PROPANE_ERR_IO, "cannot open %s: %s", dir, strerror(c->closed));
-    if (has(dir, "Manifest.json") || has(dir, "model.mil"))
+    if (diagnose_has(dir, "Manifest.json") || diagnose_has(dir, "model.mil"))
         return propane_fail(
             err, PROPANE_ERR_INVALID,
             "%s: it is a Core ML model, a program and not a language model's folder: 'propane run' runs "
@@ -113,14 +113,14 @@ static propane_status explain_weights(const char *dir, const contents *c, propan
                         dir);
 }
 
-static propane_status explain_tokenizer(const char *dir, propane_error *err) {
+static propane_status diagnose_explain_tokenizer(const char *dir, propane_error *err) {
     static const struct {
         const char *file, *told;
     } others[] = {{"tokenizer.model", "tokenizer.model (SentencePiece)"},
                   {"merges.txt", "vocab.json and merges.txt"},
                   {"vocab.txt", "vocab.txt (WordPiece)"}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (has(dir, others[i].file))
+        if (diagnose_has(dir, others[i].file))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "%s: its tokenizer is %s, which is not read; write a tokenizer.json, in Python: "
                                 "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
@@ -131,9 +131,10 @@ static propane_status explain_tokenizer(const char *dir, propane_error *err) {
 
 propane_status folder_explain(const char *dir, folder_part missing, propane_error *err) {
     contents c;
-    look(&c, dir);
-    if (!*c.weights && !(missing == FOLDER_TOKENIZER && model_adapter_is(dir))) return explain_weights(dir, &c, err);
-    if (missing == FOLDER_TOKENIZER) return explain_tokenizer(dir, err);
+    diagnose_look(&c, dir);
+    if (!*c.weights && !(missing == FOLDER_TOKENIZER && model_adapter_is(dir)))
+        return diagnose_explain_weights(dir, &c, err);
+    if (missing == FOLDER_TOKENIZER) return diagnose_explain_tokenizer(dir, err);
     return propane_fail(
         err, PROPANE_ERR_NOT_FOUND,
         "%s: there is no config.json in it, which says what kind of model the weights are: get that, too", dir);
@@ -141,7 +142,7 @@ propane_status folder_explain(const char *dir, folder_part missing, propane_erro
 
 propane_status folder_check(const char *dir, propane_error *err) {
     contents c;
-    look(&c, dir);
-    if (!*c.weights) return explain_weights(dir, &c, err);
-    return has(dir, "config.json") ? PROPANE_OK : folder_explain(dir, FOLDER_CONFIG, err);
+    diagnose_look(&c, dir);
+    if (!*c.weights) return diagnose_explain_weights(dir, &c, err);
+    return diagnose_has(dir, "config.json") ? PROPANE_OK : folder_explain(dir, FOLDER_CONFIG, err);
 }

@@ -50,7 +50,7 @@ static const uint8_t value_bytes[GGUF_VALUE_TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0,
 static const char *const value_names[GGUF_VALUE_TYPES] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                           "bool", "string", "array", "u64", "i64", "f64"};
 
-static uint64_t load(const uint8_t *p, int bytes) {
+static uint64_t gguf_load(const uint8_t *p, int bytes) {
     uint64_t v = 0;
     for (int i = 0; i < bytes; i++) v |= (uint64_t)p[i] << (8 * i);
     return v;
@@ -58,7 +58,7 @@ static uint64_t load(const uint8_t *p, int bytes) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------------- */
 
-static propane_status need(const gguf *g, uint64_t bytes, const char *what, propane_error *err) {
+static propane_status gguf_need(const gguf *g, uint64_t bytes, const char *what, propane_error *err) {
     if (bytes <= g->length - g->at) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s: offset %llu: %s needs %llu bytes, but %llu are left; the file is truncated or damaged",
@@ -66,18 +66,18 @@ static propane_status need(const gguf *g, uint64_t bytes, const char *what, prop
                         (unsigned long long)(g->length - g->at));
 }
 
-static propane_status take(gguf *g, int bytes, const char *what, uint64_t *out, propane_error *err) {
-    PROPANE_TRY(need(g, (uint64_t)bytes, what, err));
-    *out = load(g->data + g->at, bytes);
+static propane_status gguf_take(gguf *g, int bytes, const char *what, uint64_t *out, propane_error *err) {
+    PROPANE_TRY(gguf_need(g, (uint64_t)bytes, what, err));
+    *out = gguf_load(g->data + g->at, bytes);
     g->at += (uint64_t)bytes;
     return PROPANE_OK;
 }
 
 /* A name: 1 to 65535 bytes, no zeros. */
-static propane_status take_name(gguf *g, const char *what, const char **out, propane_error *err) {
+static propane_status gguf_take_name(gguf *g, const char *what, const char **out, propane_error *err) {
     uint64_t length;
-    PROPANE_TRY(take(g, 8, what, &length, err));
-    PROPANE_TRY(need(g, length, what, err));
+    PROPANE_TRY(gguf_take(g, 8, what, &length, err));
+    PROPANE_TRY(gguf_need(g, length, what, err));
     const char *name = (const char *)g->data + g->at;
     if (length == 0 || length > 65535 || memchr(name, 0, (size_t)length))
         return propane_fail(err, PROPANE_ERR_INVALID,
@@ -89,34 +89,34 @@ static propane_status take_name(gguf *g, const char *what, const char **out, pro
     return PROPANE_OK;
 }
 
-static propane_status take_items(gguf *g, gguf_value *v, propane_error *err) {
+static propane_status gguf_take_items(gguf *g, gguf_value *v, propane_error *err) {
     uint64_t begin = g->at, length;
     v->data = g->data + g->at;
     if (v->item != GGUF_TEXT) {
-        if (v->count > UINT64_MAX / 8) return need(g, UINT64_MAX, v->key, err);
-        PROPANE_TRY(need(g, v->count * value_bytes[v->item], v->key, err));
+        if (v->count > UINT64_MAX / 8) return gguf_need(g, UINT64_MAX, v->key, err);
+        PROPANE_TRY(gguf_need(g, v->count * value_bytes[v->item], v->key, err));
         g->at += v->count * value_bytes[v->item];
     }
     for (uint64_t i = 0; v->item == GGUF_TEXT && i < v->count;
          i++) { /* ends with the file at the latest: 8 bytes a round */
-        PROPANE_TRY(take(g, 8, v->key, &length, err));
-        PROPANE_TRY(need(g, length, v->key, err));
+        PROPANE_TRY(gguf_take(g, 8, v->key, &length, err));
+        PROPANE_TRY(gguf_need(g, length, v->key, err));
         g->at += length;
     }
     v->bytes = g->at - begin;
     return PROPANE_OK;
 }
 
-static propane_status take_value(gguf *g, gguf_value *v, propane_error *err) {
+static propane_status gguf_take_value(gguf *g, gguf_value *v, propane_error *err) {
     uint64_t type, item = 0;
-    PROPANE_TRY(take_name(g, "a key", &v->key, err));
-    PROPANE_TRY(take(g, 4, v->key, &type, err));
+    PROPANE_TRY(gguf_take_name(g, "a key", &v->key, err));
+    PROPANE_TRY(gguf_take(g, 4, v->key, &type, err));
     v->count = 1;
     if (type == GGUF_ARRAY) {
-        PROPANE_TRY(take(g, 4, v->key, &item, err));
-        PROPANE_TRY(take(g, 8, v->key, &v->count, err));
+        PROPANE_TRY(gguf_take(g, 4, v->key, &item, err));
+        PROPANE_TRY(gguf_take(g, 8, v->key, &v->count, err));
     } else if (type == GGUF_TEXT) {
-        PROPANE_TRY(take(g, 8, v->key, &v->count, err));
+        PROPANE_TRY(gguf_take(g, 8, v->key, &v->count, err));
         item = GGUF_U8;
     } else
         item = type;
@@ -127,28 +127,28 @@ static propane_status take_value(gguf *g, gguf_value *v, propane_error *err) {
             v->key, (unsigned long long)type, (unsigned long long)item);
     v->type = (gguf_value_type)type;
     v->item = (gguf_value_type)item;
-    return take_items(g, v, err);
+    return gguf_take_items(g, v, err);
 }
 
-static propane_status take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset, propane_error *err) {
+static propane_status gguf_take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset, propane_error *err) {
     uint64_t rank, dim, type;
-    PROPANE_TRY(take_name(g, "a tensor's name", &t->name, err));
-    PROPANE_TRY(take(g, 4, t->name, &rank, err));
+    PROPANE_TRY(gguf_take_name(g, "a tensor's name", &t->name, err));
+    PROPANE_TRY(gguf_take(g, 4, t->name, &rank, err));
     if (rank > GGUF_MAX_RANK)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor %.80s has %llu dimensions; at most %d are possible",
                             g->source, t->name, (unsigned long long)rank, GGUF_MAX_RANK);
     t->rank = (int)rank;
     t->count = 1;
     for (int i = 0; i < t->rank; i++) {
-        PROPANE_TRY(take(g, 8, t->name, &dim, err));
+        PROPANE_TRY(gguf_take(g, 8, t->name, &dim, err));
         if (dim == 0 || dim > (uint64_t)(INT64_MAX / 8) / (uint64_t)t->count)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor %.80s: dimension %d is %llu", g->source, t->name,
                                 i, (unsigned long long)dim);
         t->dim[i] = (int64_t)dim;
         t->count *= (int64_t)dim;
     }
-    PROPANE_TRY(take(g, 4, t->name, &type, err));
-    PROPANE_TRY(take(g, 8, t->name, offset, err));
+    PROPANE_TRY(gguf_take(g, 4, t->name, &type, err));
+    PROPANE_TRY(gguf_take(g, 8, t->name, offset, err));
     t->type = type < 1000 ? gguf_type_get((int)type) : NULL;
     if (!t->type)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: tensor %.80s has the unknown type %llu", g->source,
@@ -163,20 +163,20 @@ static propane_status take_tensor(gguf *g, gguf_tensor *t, uint64_t *offset, pro
 }
 
 /* Room for as many as the bytes that are left could hold. */
-static propane_status room_for(gguf *g, uint64_t count, uint64_t smallest, const char *what, propane_error *err) {
+static propane_status gguf_room_for(gguf *g, uint64_t count, uint64_t smallest, const char *what, propane_error *err) {
     if (count <= (g->length - g->at) / smallest && count < INT32_MAX) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: the header promises %llu %s, more than the file has room for",
                         g->source, (unsigned long long)count, what);
 }
 
-static propane_status enter(gguf *g, piece_map *map, const char *name, int index, propane_error *err) {
+static propane_status gguf_enter(gguf *g, piece_map *map, const char *name, int index, propane_error *err) {
     int32_t *at = piece_map_enter(map, name, strlen(name), index);
     if (!at) return propane_fail_memory(err, map->capacity * 24);
     return *at == index ? PROPANE_OK
                         : propane_fail(err, PROPANE_ERR_INVALID, "%s: '%.80s' is there twice", g->source, name);
 }
 
-static propane_status place_tensors(gguf *g, const uint64_t *offsets, propane_error *err) {
+static propane_status gguf_place_tensors(gguf *g, const uint64_t *offsets, propane_error *err) {
     uint64_t begin = (g->at + g->alignment - 1) / g->alignment * g->alignment;
     for (int i = 0; i < g->tensor_count; i++) {
         gguf_tensor *t = &g->tensors[i];
@@ -195,36 +195,36 @@ static propane_status place_tensors(gguf *g, const uint64_t *offsets, propane_er
     return PROPANE_OK;
 }
 
-static propane_status read_all(gguf *g, propane_error *err) {
+static propane_status gguf_read_all(gguf *g, propane_error *err) {
     uint64_t magic = 0, version, tensors, values;
-    if (g->length >= 4) magic = load(g->data, 4);
+    if (g->length >= 4) magic = gguf_load(g->data, 4);
     if (magic != 0x46554747)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: not a GGUF file: it does not begin with 'GGUF'", g->source);
     g->at = 4;
-    PROPANE_TRY(take(g, 4, "the version", &version, err));
+    PROPANE_TRY(gguf_take(g, 4, "the version", &version, err));
     if (version != 2 && version != 3)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: GGUF version %llu%s; 2 and 3 can be read", g->source,
                             (unsigned long long)version, version > 0xffff ? " (big endian?)" : "");
-    PROPANE_TRY(take(g, 8, "the number of tensors", &tensors, err));
-    PROPANE_TRY(take(g, 8, "the number of keys", &values, err));
-    PROPANE_TRY(room_for(g, values, 13, "keys", err));
-    PROPANE_TRY(room_for(g, tensors, 25, "tensors", err));
+    PROPANE_TRY(gguf_take(g, 8, "the number of tensors", &tensors, err));
+    PROPANE_TRY(gguf_take(g, 8, "the number of keys", &values, err));
+    PROPANE_TRY(gguf_room_for(g, values, 13, "keys", err));
+    PROPANE_TRY(gguf_room_for(g, tensors, 25, "tensors", err));
     g->values = ARENA_ARRAY(g->arena, values + 1, gguf_value);
     g->tensors = ARENA_ARRAY(g->arena, tensors + 1, gguf_tensor);
     uint64_t *offsets = ARENA_ARRAY(g->arena, tensors + 1, uint64_t);
     if (!g->values || !g->tensors || !offsets) return propane_fail_memory(err, (size_t)(values + tensors) * 64);
     for (; g->value_count < (int)values; g->value_count++) {
-        PROPANE_TRY(take_value(g, &g->values[g->value_count], err));
-        PROPANE_TRY(enter(g, &g->by_key, g->values[g->value_count].key, g->value_count, err));
+        PROPANE_TRY(gguf_take_value(g, &g->values[g->value_count], err));
+        PROPANE_TRY(gguf_enter(g, &g->by_key, g->values[g->value_count].key, g->value_count, err));
     }
     int64_t alignment = ALIGNMENT;
     PROPANE_TRY(gguf_get_int(g, "general.alignment", false, 1, 1 << 20, &alignment, err));
     g->alignment = (uint64_t)alignment;
     for (; g->tensor_count < (int)tensors; g->tensor_count++) {
-        PROPANE_TRY(take_tensor(g, &g->tensors[g->tensor_count], &offsets[g->tensor_count], err));
-        PROPANE_TRY(enter(g, &g->by_name, g->tensors[g->tensor_count].name, g->tensor_count, err));
+        PROPANE_TRY(gguf_take_tensor(g, &g->tensors[g->tensor_count], &offsets[g->tensor_count], err));
+        PROPANE_TRY(gguf_enter(g, &g->by_name, g->tensors[g->tensor_count].name, g->tensor_count, err));
     }
-    return place_tensors(g, offsets, err);
+    return gguf_place_tensors(g, offsets, err);
 }
 
 propane_status gguf_parse(const void *data, size_t length, const char *source, gguf **out, propane_error *err) {
@@ -238,7 +238,7 @@ propane_status gguf_parse(const void *data, size_t length, const char *source, g
     g->arena = a;
     g->data = data;
     g->length = length;
-    propane_status status = read_all(g, err);
+    propane_status status = gguf_read_all(g, err);
     if (status)
         gguf_close(g);
     else
@@ -284,13 +284,13 @@ const gguf_tensor *gguf_find_tensor(const gguf *g, const char *name) {
 
 /* ---- values -------------------------------------------------------------------------------------------------------------- */
 
-static bool is_whole(gguf_value_type type) {
+static bool gguf_is_whole(gguf_value_type type) {
     return type != GGUF_F32 && type != GGUF_F64 && type != GGUF_TEXT && type != GGUF_ARRAY;
 }
 
 int64_t gguf_item_int(const gguf_value *v, uint64_t index) {
     int bytes = value_bytes[v->item], shift = 64 - 8 * bytes;
-    uint64_t raw = load(v->data + index * (uint64_t)bytes, bytes);
+    uint64_t raw = gguf_load(v->data + index * (uint64_t)bytes, bytes);
     bool is_signed = v->item == GGUF_I8 || v->item == GGUF_I16 || v->item == GGUF_I32 || v->item == GGUF_I64;
     if (is_signed) return (int64_t)(raw << shift) >> shift;
     return raw > INT64_MAX ? INT64_MAX : (int64_t)raw;
@@ -298,7 +298,7 @@ int64_t gguf_item_int(const gguf_value *v, uint64_t index) {
 
 double gguf_item_real(const gguf_value *v, uint64_t index) {
     int bytes = value_bytes[v->item];
-    uint64_t raw = load(v->data + index * (uint64_t)bytes, bytes);
+    uint64_t raw = gguf_load(v->data + index * (uint64_t)bytes, bytes);
     uint32_t low = (uint32_t)raw;
     float single;
     double real;
@@ -308,14 +308,14 @@ double gguf_item_real(const gguf_value *v, uint64_t index) {
 }
 
 /* *out NULL: there is none, and none is required. */
-static propane_status lookup(const gguf *g, const char *key, bool required, const gguf_value **out,
-                             propane_error *err) {
+static propane_status gguf_lookup(const gguf *g, const char *key, bool required, const gguf_value **out,
+                                  propane_error *err) {
     *out = gguf_find(g, key);
     if (*out || !required) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: the key '%s' is missing", g->source, key);
 }
 
-static propane_status wrong_type(const gguf *g, const gguf_value *v, const char *want, propane_error *err) {
+static propane_status gguf_wrong_type(const gguf *g, const gguf_value *v, const char *want, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%.80s' must be %s, not %s%s%s", g->source, v->key, want,
                         v->type == GGUF_ARRAY ? "array of " : "",
                         v->type == GGUF_ARRAY ? value_names[v->item] : value_names[v->type], "");
@@ -324,9 +324,9 @@ static propane_status wrong_type(const gguf *g, const gguf_value *v, const char 
 propane_status gguf_get_int(const gguf *g, const char *key, bool required, int64_t min, int64_t max, int64_t *out,
                             propane_error *err) {
     const gguf_value *v;
-    PROPANE_TRY(lookup(g, key, required, &v, err));
+    PROPANE_TRY(gguf_lookup(g, key, required, &v, err));
     if (!v) return PROPANE_OK;
-    if (!is_whole(v->type) || v->type == GGUF_BOOL) return wrong_type(g, v, "a whole number", err);
+    if (!gguf_is_whole(v->type) || v->type == GGUF_BOOL) return gguf_wrong_type(g, v, "a whole number", err);
     int64_t value = gguf_item_int(v, 0);
     if (value < min || value > max)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: key '%s' is %lld; it must be from %lld to %lld", g->source,
@@ -337,9 +337,9 @@ propane_status gguf_get_int(const gguf *g, const char *key, bool required, int64
 
 propane_status gguf_get_real(const gguf *g, const char *key, bool required, double *out, propane_error *err) {
     const gguf_value *v;
-    PROPANE_TRY(lookup(g, key, required, &v, err));
+    PROPANE_TRY(gguf_lookup(g, key, required, &v, err));
     if (!v) return PROPANE_OK;
-    if (v->type != GGUF_F32 && v->type != GGUF_F64) return wrong_type(g, v, "a real number", err);
+    if (v->type != GGUF_F32 && v->type != GGUF_F64) return gguf_wrong_type(g, v, "a real number", err);
     *out = gguf_item_real(v, 0);
     return PROPANE_OK;
 }
@@ -347,31 +347,31 @@ propane_status gguf_get_real(const gguf *g, const char *key, bool required, doub
 propane_status gguf_get_bool(const gguf *g, const char *key, bool *out, propane_error *err) {
     const gguf_value *v = gguf_find(g, key);
     if (!v) return PROPANE_OK;
-    if (v->type != GGUF_BOOL) return wrong_type(g, v, "true or false", err);
+    if (v->type != GGUF_BOOL) return gguf_wrong_type(g, v, "true or false", err);
     *out = v->data[0] != 0;
     return PROPANE_OK;
 }
 
 propane_status gguf_get_text(const gguf *g, const char *key, bool required, const char **out, propane_error *err) {
     const gguf_value *v;
-    PROPANE_TRY(lookup(g, key, required, &v, err));
+    PROPANE_TRY(gguf_lookup(g, key, required, &v, err));
     if (!v) return PROPANE_OK;
-    if (v->type != GGUF_TEXT || memchr(v->data, 0, (size_t)v->bytes)) return wrong_type(g, v, "a string", err);
+    if (v->type != GGUF_TEXT || memchr(v->data, 0, (size_t)v->bytes)) return gguf_wrong_type(g, v, "a string", err);
     *out = arena_string_n(g->arena, (const char *)v->data, (size_t)v->bytes);
     return *out ? PROPANE_OK : propane_fail_memory(err, (size_t)v->bytes);
 }
 
 propane_status gguf_get_array(const gguf *g, const char *key, bool required, gguf_value_type item,
                               const gguf_value **out, propane_error *err) {
-    PROPANE_TRY(lookup(g, key, required, out, err));
+    PROPANE_TRY(gguf_lookup(g, key, required, out, err));
     const gguf_value *v = *out;
     bool whole = item == GGUF_I32 && v && (v->item == GGUF_U32 || v->item == GGUF_I32);
     if (!v || (v->type == GGUF_ARRAY && (v->item == item || whole))) return PROPANE_OK;
-    return wrong_type(g, v, "an array of another type", err);
+    return gguf_wrong_type(g, v, "an array of another type", err);
 }
 
 const char *gguf_next_text(const gguf_value *array, uint64_t *at, size_t *length) {
-    *length = (size_t)load(array->data + *at, 8);
+    *length = (size_t)gguf_load(array->data + *at, 8);
     const char *item = (const char *)array->data + *at + 8;
     *at += 8 + *length;
     return item;
@@ -379,24 +379,24 @@ const char *gguf_next_text(const gguf_value *array, uint64_t *at, size_t *length
 
 /* ---- writing -------------------------------------------------------------------------------------------------------------- */
 
-static void put(text *t, uint64_t value, int bytes) {
+static void gguf_put(text *t, uint64_t value, int bytes) {
     uint8_t raw[8];
     for (int i = 0; i < bytes; i++) raw[i] = (uint8_t)(value >> (8 * i));
     text_append_n(t, raw, (size_t)bytes);
 }
 
-static void put_string(text *t, const char *data, size_t length) {
-    put(t, length, 8);
+static void gguf_put_string(text *t, const char *data, size_t length) {
+    gguf_put(t, length, 8);
     text_append_n(t, data, length);
 }
 
-static void put_key(gguf_header *h, const char *key, gguf_value_type type) {
-    put_string(&h->values, key, strlen(key));
-    put(&h->values, type, 4);
+static void gguf_put_key(gguf_header *h, const char *key, gguf_value_type type) {
+    gguf_put_string(&h->values, key, strlen(key));
+    gguf_put(&h->values, type, 4);
     h->value_count++;
 }
 
-static uint32_t bits_of(float value) {
+static uint32_t gguf_bits_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
@@ -408,34 +408,34 @@ void gguf_header_deinit(gguf_header *h) {
 }
 
 void gguf_put_u32(gguf_header *h, const char *key, uint32_t value) {
-    put_key(h, key, GGUF_U32);
-    put(&h->values, value, 4);
+    gguf_put_key(h, key, GGUF_U32);
+    gguf_put(&h->values, value, 4);
 }
 
 void gguf_put_f32(gguf_header *h, const char *key, float value) {
-    put_key(h, key, GGUF_F32);
-    put(&h->values, bits_of(value), 4);
+    gguf_put_key(h, key, GGUF_F32);
+    gguf_put(&h->values, gguf_bits_of(value), 4);
 }
 
 void gguf_put_bool(gguf_header *h, const char *key, bool value) {
-    put_key(h, key, GGUF_BOOL);
-    put(&h->values, value, 1);
+    gguf_put_key(h, key, GGUF_BOOL);
+    gguf_put(&h->values, value, 1);
 }
 
 void gguf_put_text(gguf_header *h, const char *key, const char *value) {
-    put_key(h, key, GGUF_TEXT);
-    put_string(&h->values, value, strlen(value));
+    gguf_put_key(h, key, GGUF_TEXT);
+    gguf_put_string(&h->values, value, strlen(value));
 }
 
 void gguf_put_array(gguf_header *h, const char *key, gguf_value_type item, uint64_t count) {
-    put_key(h, key, GGUF_ARRAY);
-    put(&h->values, item, 4);
-    put(&h->values, count, 8);
+    gguf_put_key(h, key, GGUF_ARRAY);
+    gguf_put(&h->values, item, 4);
+    gguf_put(&h->values, count, 8);
 }
 
-void gguf_put_item_text(gguf_header *h, const char *data, size_t length) { put_string(&h->values, data, length); }
-void gguf_put_item_i32(gguf_header *h, int32_t value) { put(&h->values, (uint32_t)value, 4); }
-void gguf_put_item_f32(gguf_header *h, float value) { put(&h->values, bits_of(value), 4); }
+void gguf_put_item_text(gguf_header *h, const char *data, size_t length) { gguf_put_string(&h->values, data, length); }
+void gguf_put_item_i32(gguf_header *h, int32_t value) { gguf_put(&h->values, (uint32_t)value, 4); }
+void gguf_put_item_f32(gguf_header *h, float value) { gguf_put(&h->values, gguf_bits_of(value), 4); }
 
 uint64_t gguf_tensor_bytes(gguf_type type, int64_t count) {
     const gguf_type_info *info = gguf_type_get(type);
@@ -444,25 +444,25 @@ uint64_t gguf_tensor_bytes(gguf_type type, int64_t count) {
 
 void gguf_put_tensor(gguf_header *h, const char *name, int rank, const int64_t *dim, gguf_type type) {
     int64_t count = 1;
-    put_string(&h->tensors, name, strlen(name));
-    put(&h->tensors, (uint64_t)rank, 4);
+    gguf_put_string(&h->tensors, name, strlen(name));
+    gguf_put(&h->tensors, (uint64_t)rank, 4);
     for (int i = 0; i < rank; i++) {
-        put(&h->tensors, (uint64_t)dim[i], 8);
+        gguf_put(&h->tensors, (uint64_t)dim[i], 8);
         count *= dim[i];
     }
-    put(&h->tensors, type, 4);
-    put(&h->tensors, h->data_bytes, 8);
+    gguf_put(&h->tensors, type, 4);
+    gguf_put(&h->tensors, h->data_bytes, 8);
     h->tensor_count++;
     h->data_bytes += (gguf_tensor_bytes(type, count) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 void gguf_print_header(const gguf_header *h, text *out) {
     text_append(out, "GGUF");
-    put(out, 3, 4);
-    put(out, h->tensor_count, 8);
-    put(out, h->value_count, 8);
+    gguf_put(out, 3, 4);
+    gguf_put(out, h->tensor_count, 8);
+    gguf_put(out, h->value_count, 8);
     text_append_n(out, h->values.data, h->values.length);
     text_append_n(out, h->tensors.data, h->tensors.length);
-    while (!out->failed && out->length % ALIGNMENT) put(out, 0, 1);
+    while (!out->failed && out->length % ALIGNMENT) gguf_put(out, 0, 1);
     if (h->values.failed || h->tensors.failed) out->failed = true;
 }

@@ -12,30 +12,30 @@
 #include "base/memory.h"
 #include "model/files/gguf.h"
 
-static bool is_paired(const model_config *c, const model_tensor *t) {
+static bool gguf_model_is_paired(const model_config *c, const model_tensor *t) {
     return model_arch_of(c)->gguf_pairs && strchr("qk", t->param[0]) &&
            (strcmp(t->param + 1, "_proj") == 0 || strcmp(t->param + 1, "_bias") == 0);
 }
 
 /* Our row behind the file's row r: pairs (2i, 2i+1) come from i and i + HD/2. */
-static int64_t our_row(int64_t head_dim, int64_t r) {
+static int64_t gguf_model_our_row(int64_t head_dim, int64_t r) {
     int64_t i = r % head_dim;
     return r - i + i / 2 + (i % 2 ? head_dim / 2 : 0);
 }
 
 /* ---- configuration ------------------------------------------------------------------------------------------------------ */
 
-static const char *key_in(char out[80], const char *arch, const char *key) {
+static const char *gguf_model_key_in(char out[80], const char *arch, const char *key) {
     snprintf(out, 80, "%s.%s", arch, key);
     return out;
 }
 
-static propane_status refuse_unsupported(const gguf *g, const char *arch, propane_error *err) {
+static propane_status gguf_model_refuse_unsupported(const gguf *g, const char *arch, propane_error *err) {
     static const char *const counts[] = {"expert_count", "attention.sliding_window"};
     char key[80];
     int64_t count = 0;
     for (int i = 0; i < 2; i++) {
-        PROPANE_TRY(gguf_get_int(g, key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
+        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, counts[i]), false, 0, INT64_MAX, &count, err));
         if (count)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is %lld, which cannot be done", gguf_source(g),
                                 key, (long long)count);
@@ -47,7 +47,7 @@ static propane_status refuse_unsupported(const gguf *g, const char *arch, propan
 
 /* Llama 3's scaling stands in the file as what each pair's frequency is divided by. Its four numbers are found again: the
  * published ones are tried first, then contexts of every power of two. */
-static propane_status find_llama3(const gguf *g, const gguf_tensor *t, model_config *c, propane_error *err) {
+static propane_status gguf_model_find_llama3(const gguf *g, const gguf_tensor *t, model_config *c, propane_error *err) {
     float factors[1 << 11];
     int64_t pairs = c->head_dim / 2;
     if (t->count != pairs || pairs > 1 << 11)
@@ -75,23 +75,23 @@ static propane_status find_llama3(const gguf *g, const gguf_tensor *t, model_con
                         "%s: the tensor " ROPE_FREQS " scales RoPE in a way that is not Llama 3's", gguf_source(g));
 }
 
-static propane_status read_rope(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+static propane_status gguf_model_read_rope(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     char key[80];
     const char *scaling = "none";
     const gguf_tensor *freqs = gguf_find_tensor(g, ROPE_FREQS);
-    PROPANE_TRY(gguf_get_real(g, key_in(key, arch, "rope.freq_base"), false, &c->rope_theta, err));
-    PROPANE_TRY(gguf_get_text(g, key_in(key, arch, "rope.scaling.type"), false, &scaling, err));
+    PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, "rope.freq_base"), false, &c->rope_theta, err));
+    PROPANE_TRY(gguf_get_text(g, gguf_model_key_in(key, arch, "rope.scaling.type"), false, &scaling, err));
     if (strcmp(scaling, "linear") == 0) {
         c->rope_scaling = MODEL_ROPE_LINEAR;
-        PROPANE_TRY(gguf_get_real(g, key_in(key, arch, "rope.scaling.factor"), true, &c->rope_factor, err));
+        PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, "rope.scaling.factor"), true, &c->rope_factor, err));
     } else if (strcmp(scaling, "none") != 0) {
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s is '%.40s'; only 'none' and 'linear' can be done",
                             gguf_source(g), key, scaling);
     }
-    return freqs && c->rope_scaling == MODEL_ROPE_PLAIN ? find_llama3(g, freqs, c, err) : PROPANE_OK;
+    return freqs && c->rope_scaling == MODEL_ROPE_PLAIN ? gguf_model_find_llama3(g, freqs, c, err) : PROPANE_OK;
 }
 
-static propane_status read_sizes(const gguf *g, const char *arch, model_config *c, propane_error *err) {
+static propane_status gguf_model_read_sizes(const gguf *g, const char *arch, model_config *c, propane_error *err) {
     const struct {
         const char *key;
         int64_t *out;
@@ -108,25 +108,26 @@ static propane_status read_sizes(const gguf *g, const char *arch, model_config *
     };
     char key[80];
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        PROPANE_TRY(
-            gguf_get_int(g, key_in(key, arch, sizes[i].key), sizes[i].needed, 1, sizes[i].max, sizes[i].out, err));
+        PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, sizes[i].key), sizes[i].needed, 1, sizes[i].max,
+                                 sizes[i].out, err));
     if (c->num_key_value_heads < 0) c->num_key_value_heads = c->num_attention_heads;
     if (c->head_dim < 0) c->head_dim = c->hidden_size / c->num_attention_heads;
     int64_t values = c->head_dim, turned = c->head_dim;
-    PROPANE_TRY(gguf_get_int(g, key_in(key, arch, "attention.value_length"), false, 1, 1 << 12, &values, err));
-    PROPANE_TRY(gguf_get_int(g, key_in(key, arch, "rope.dimension_count"), false, 1, 1 << 12, &turned, err));
+    PROPANE_TRY(
+        gguf_get_int(g, gguf_model_key_in(key, arch, "attention.value_length"), false, 1, 1 << 12, &values, err));
+    PROPANE_TRY(gguf_get_int(g, gguf_model_key_in(key, arch, "rope.dimension_count"), false, 1, 1 << 12, &turned, err));
     if (values == c->head_dim && turned == c->head_dim) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                         "%s: value_length %lld and rope.dimension_count %lld must be the head size, %lld",
                         gguf_source(g), (long long)values, (long long)turned, (long long)c->head_dim);
 }
 
-static const char *epsilon_key(const model_arch *a) {
+static const char *gguf_model_epsilon_key(const model_arch *a) {
     return a->norm == ARCH_LAYER_NORM ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
 }
 
 /* Whether the first layer has the first tensor that the architecture holds on that condition. */
-static bool holds_row(const gguf *g, const model_arch *a, arch_when when) {
+static bool gguf_model_holds_row(const gguf *g, const model_arch *a, arch_when when) {
     char name[80];
     for (const arch_tensor *row = a->tensors; row->name; row++) {
         if (row->when != when) continue;
@@ -151,12 +152,12 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: general.architecture is '%.40s'; those known are %s",
                             gguf_source(g), arch, model_arch_names(known));
     snprintf(c.model_type, sizeof c.model_type, "%s", a->type);
-    PROPANE_TRY(refuse_unsupported(g, arch, err));
-    PROPANE_TRY(read_sizes(g, arch, &c, err));
-    PROPANE_TRY(gguf_get_real(g, key_in(key, arch, epsilon_key(a)), true, &c.rms_norm_eps, err));
-    if (a->position == ARCH_ROPE) PROPANE_TRY(read_rope(g, arch, &c, err));
-    c.attention_bias = holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
-    c.mlp_bias = holds_row(g, a, ARCH_IF_MLP_BIAS);
+    PROPANE_TRY(gguf_model_refuse_unsupported(g, arch, err));
+    PROPANE_TRY(gguf_model_read_sizes(g, arch, &c, err));
+    PROPANE_TRY(gguf_get_real(g, gguf_model_key_in(key, arch, gguf_model_epsilon_key(a)), true, &c.rms_norm_eps, err));
+    if (a->position == ARCH_ROPE) PROPANE_TRY(gguf_model_read_rope(g, arch, &c, err));
+    c.attention_bias = gguf_model_holds_row(g, a, ARCH_IF_ATTENTION_BIAS);
+    c.mlp_bias = gguf_model_holds_row(g, a, ARCH_IF_MLP_BIAS);
     snprintf(key, sizeof key, "%.7g", c.rms_norm_eps); /* the fp32 number next to 1e-5 means 1e-5 */
     c.rms_norm_eps = strtod(key, NULL);
     const gguf_tensor *embedding = gguf_find_tensor(g, "token_embd.weight");
@@ -174,7 +175,8 @@ propane_status gguf_config(const gguf *g, model_config *out, propane_error *err)
 
 /* ---- weights --------------------------------------------------------------------------------------------------------------- */
 
-static propane_status find_tensor(const gguf *g, const model_tensor *t, const gguf_tensor **out, propane_error *err) {
+static propane_status gguf_model_find_tensor(const gguf *g, const model_tensor *t, const gguf_tensor **out,
+                                             propane_error *err) {
     const gguf_tensor *found = *out = gguf_find_tensor(g, t->gguf);
     int64_t inner = t->rank > 1 ? t->dim[1] : t->stored_rows;
     if (!found) return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", gguf_source(g), t->gguf);
@@ -186,13 +188,13 @@ static propane_status find_tensor(const gguf *g, const model_tensor *t, const gg
                         (long long)(t->rank > 1 ? t->stored_rows : 1), (long long)inner);
 }
 
-static propane_status fill(const gguf *g, model_weights *w, propane_error *err) {
+static propane_status gguf_model_fill(const gguf *g, model_weights *w, propane_error *err) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         const gguf_tensor *from = NULL;
         float *to = model_weights_data(w, t);
-        bool paired = is_paired(&w->config, t);
-        PROPANE_TRY(find_tensor(g, t, &from, err));
+        bool paired = gguf_model_is_paired(&w->config, t);
+        PROPANE_TRY(gguf_model_find_tensor(g, t, &from, err));
         if (!paired && t->stored_rows == t->dim[0]) {
             PROPANE_TRY(gguf_f32(g, from, to, err));
             continue;
@@ -201,8 +203,8 @@ static propane_status fill(const gguf *g, model_weights *w, propane_error *err) 
         float *rows = mem_array((size_t)from->count, sizeof *rows);
         propane_status status = rows ? gguf_f32(g, from, rows, err) : propane_fail_memory(err, (size_t)from->count * 4);
         for (int64_t r = 0; !status && r < t->dim[0]; r++)
-            memcpy(to + (paired ? our_row(w->config.head_dim, r) : r) * width, rows + (t->first_row + r) * width,
-                   (size_t)width * sizeof *rows);
+            memcpy(to + (paired ? gguf_model_our_row(w->config.head_dim, r) : r) * width,
+                   rows + (t->first_row + r) * width, (size_t)width * sizeof *rows);
         mem_free(rows);
         PROPANE_TRY(status);
     }
@@ -210,7 +212,7 @@ static propane_status fill(const gguf *g, model_weights *w, propane_error *err) 
 }
 
 /* Before memory is taken for what the metadata claims: every tensor is there, shaped and readable. */
-static propane_status check_tensors(const gguf *g, const model_config *c, propane_error *err) {
+static propane_status gguf_model_check_tensors(const gguf *g, const model_config *c, propane_error *err) {
     double floats = (double)model_arch_parameters(c);
     double held = 0;
     for (int i = 0; i < gguf_tensor_count(g); i++) held += (double)gguf_tensor_at(g, i)->count;
@@ -225,9 +227,9 @@ propane_status gguf_read_model(const char *path, model_weights **out, propane_er
     *out = NULL;
     PROPANE_TRY(gguf_open(path, &g, err));
     propane_status status = gguf_config(g, &c, err);
-    if (!status) status = check_tensors(g, &c, err);
+    if (!status) status = gguf_model_check_tensors(g, &c, err);
     if (!status) status = model_weights_create(&c, out, err);
-    if (!status) status = fill(g, *out, err);
+    if (!status) status = gguf_model_fill(g, *out, err);
     if (status) {
         model_weights_free(*out);
         *out = NULL;
@@ -238,12 +240,12 @@ propane_status gguf_read_model(const char *path, model_weights **out, propane_er
 
 /* ---- writing ----------------------------------------------------------------------------------------------------------------- */
 
-static gguf_type type_for(const model_tensor *t, gguf_type type) {
+static gguf_type gguf_model_type_for(const model_tensor *t, gguf_type type) {
     if (t->rank == 1) return GGUF_TYPE_F32;
     return t->dim[1] % gguf_type_get((int)type)->block ? GGUF_TYPE_F16 : type;
 }
 
-static void put_config(gguf_header *h, const model_config *c, gguf_type type) {
+static void gguf_model_put_config(gguf_header *h, const model_config *c, gguf_type type) {
     const model_arch *a = model_arch_of(c);
     static const struct {
         const char *key;
@@ -275,33 +277,33 @@ static void put_config(gguf_header *h, const model_config *c, gguf_type type) {
         int64_t value;
         memcpy(&value, (const char *)c + sizes[i].offset, sizeof value);
         if (a->position == ARCH_ROPE || strncmp(sizes[i].key, "rope.", 5) != 0)
-            gguf_put_u32(h, key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
+            gguf_put_u32(h, gguf_model_key_in(key, a->gguf, sizes[i].key), (uint32_t)value);
     }
-    gguf_put_f32(h, key_in(key, a->gguf, epsilon_key(a)), (float)c->rms_norm_eps);
+    gguf_put_f32(h, gguf_model_key_in(key, a->gguf, gguf_model_epsilon_key(a)), (float)c->rms_norm_eps);
     if (a->position != ARCH_ROPE) return;
-    gguf_put_f32(h, key_in(key, a->gguf, "rope.freq_base"), (float)c->rope_theta);
+    gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.freq_base"), (float)c->rope_theta);
     if (c->rope_scaling != MODEL_ROPE_LINEAR) return;
-    gguf_put_text(h, key_in(key, a->gguf, "rope.scaling.type"), "linear");
-    gguf_put_f32(h, key_in(key, a->gguf, "rope.scaling.factor"), (float)c->rope_factor);
+    gguf_put_text(h, gguf_model_key_in(key, a->gguf, "rope.scaling.type"), "linear");
+    gguf_put_f32(h, gguf_model_key_in(key, a->gguf, "rope.scaling.factor"), (float)c->rope_factor);
 }
 
-static void put_tensors(gguf_header *h, const model_weights *w, gguf_type type) {
+static void gguf_model_put_tensors(gguf_header *h, const model_weights *w, gguf_type type) {
     for (int i = 0; i < w->count; i++) {
         const model_tensor *t = &w->tensors[i];
         const int64_t dim[2] = {t->rank > 1 ? t->dim[1] : t->stored_rows, t->stored_rows};
-        if (t->first_row == 0) gguf_put_tensor(h, t->gguf, t->rank, dim, type_for(t, type));
+        if (t->first_row == 0) gguf_put_tensor(h, t->gguf, t->rank, dim, gguf_model_type_for(t, type));
     }
     const int64_t pairs = w->config.head_dim / 2;
     if (w->config.rope_scaling == MODEL_ROPE_LLAMA3) gguf_put_tensor(h, ROPE_FREQS, 1, &pairs, GGUF_TYPE_F32);
 }
 
 /* Row by row, so that no second copy of a matrix is held. */
-static propane_status write_rows(file_writer *f, const model_weights *w, const model_tensor *t, gguf_type type,
-                                 uint8_t *row, uint64_t *written, propane_error *err) {
-    bool paired = is_paired(&w->config, t);
+static propane_status gguf_model_write_rows(file_writer *f, const model_weights *w, const model_tensor *t,
+                                            gguf_type type, uint8_t *row, uint64_t *written, propane_error *err) {
+    bool paired = gguf_model_is_paired(&w->config, t);
     int64_t rows = t->rank == 1 && !paired ? 1 : t->dim[0], width = t->count / rows;
     for (int64_t r = 0; r < rows; r++) {
-        int64_t from = paired ? our_row(w->config.head_dim, r) : r;
+        int64_t from = paired ? gguf_model_our_row(w->config.head_dim, r) : r;
         size_t bytes = gguf_encode_blocks(type, model_weights_data(w, t) + from * width, width, row);
         PROPANE_TRY(file_writer_write(f, row, bytes, err));
         *written += bytes;
@@ -310,21 +312,21 @@ static propane_status write_rows(file_writer *f, const model_weights *w, const m
 }
 
 /* With those that lie below it in the same tensor. */
-static propane_status write_tensor(file_writer *f, const model_weights *w, const model_tensor *first, gguf_type type,
-                                   uint8_t *row, propane_error *err) {
+static propane_status gguf_model_write_tensor(file_writer *f, const model_weights *w, const model_tensor *first,
+                                              gguf_type type, uint8_t *row, propane_error *err) {
     static const uint8_t zeros[32] = {0};
     const model_tensor *t;
     uint64_t written = 0;
     if (first->stored_rows == first->dim[0]) {
-        PROPANE_TRY(write_rows(f, w, first, type, row, &written, err));
+        PROPANE_TRY(gguf_model_write_rows(f, w, first, type, row, &written, err));
     } else {
         for (int k = 0; (t = model_weights_piece(w, first, k)); k++)
-            PROPANE_TRY(write_rows(f, w, t, type, row, &written, err));
+            PROPANE_TRY(gguf_model_write_rows(f, w, t, type, row, &written, err));
     }
     return file_writer_write(f, zeros, (size_t)(-written % 32), err);
 }
 
-static propane_status write_freqs(file_writer *f, const model_config *c, propane_error *err) {
+static propane_status gguf_model_write_freqs(file_writer *f, const model_config *c, propane_error *err) {
     static const uint8_t zeros[32] = {0};
     model_config plain = *c;
     plain.rope_scaling = MODEL_ROPE_PLAIN;
@@ -335,8 +337,8 @@ static propane_status write_freqs(file_writer *f, const model_config *c, propane
     return file_writer_write(f, zeros, (size_t)(-(uint64_t)(c->head_dim * 2) % 32), err);
 }
 
-static propane_status write_all(file_writer *f, const model_weights *w, const gguf_header *h, gguf_type type,
-                                propane_error *err) {
+static propane_status gguf_model_write_all(file_writer *f, const model_weights *w, const gguf_header *h, gguf_type type,
+                                           propane_error *err) {
     text header = {0};
     gguf_print_header(h, &header);
     propane_status status = header.failed ? propane_fail_memory(err, header.capacity)
@@ -349,8 +351,8 @@ static propane_status write_all(file_writer *f, const model_weights *w, const gg
     if (!status && !row) status = propane_fail_memory(err, (size_t)widest * 4);
     for (int i = 0; !status && i < w->count; i++)
         if (w->tensors[i].first_row == 0)
-            status = write_tensor(f, w, &w->tensors[i], type_for(&w->tensors[i], type), row, err);
-    if (!status && w->config.rope_scaling == MODEL_ROPE_LLAMA3) status = write_freqs(f, &w->config, err);
+            status = gguf_model_write_tensor(f, w, &w->tensors[i], gguf_model_type_for(&w->tensors[i], type), row, err);
+    if (!status && w->config.rope_scaling == MODEL_ROPE_LLAMA3) status = gguf_model_write_freqs(f, &w->config, err);
     mem_free(row);
     return status;
 }
@@ -359,15 +361,15 @@ propane_status gguf_write_model(const model_weights *w, const tokenizer *t, cons
                                 propane_error *err) {
     gguf_header h = {0};
     file_writer *f = NULL;
-    put_config(&h, &w->config, type);
+    gguf_model_put_config(&h, &w->config, type);
     propane_status status = t ? gguf_put_tokenizer(&h, t, w->config.vocab_size, err) : PROPANE_OK;
     if (!t && w->config.bos_token_id >= 0)
         gguf_put_u32(&h, "tokenizer.ggml.bos_token_id", (uint32_t)w->config.bos_token_id);
     if (!t && w->config.eos_token_id >= 0)
         gguf_put_u32(&h, "tokenizer.ggml.eos_token_id", (uint32_t)w->config.eos_token_id);
-    if (!status) put_tensors(&h, w, type);
+    if (!status) gguf_model_put_tensors(&h, w, type);
     if (!status) status = file_writer_open(path, &f, err);
-    if (!status) status = write_all(f, w, &h, type, err);
+    if (!status) status = gguf_model_write_all(f, w, &h, type, err);
     gguf_header_deinit(&h);
     if (!status) return file_writer_commit(f, err);
     if (f) file_writer_abort(f);

@@ -35,13 +35,13 @@ static const struct known_pre {
 
 /* ---- reading: SentencePiece ------------------------------------------------------------------------------------------------ */
 
-static int type_at(const gguf_value *types, uint64_t index) {
+static int gguf_tokenizer_type_at(const gguf_value *types, uint64_t index) {
     return types ? (int)gguf_item_int(types, index) : NORMAL;
 }
 
 /* A piece with marks as spaces; a byte piece as the byte. */
-static propane_status fill_piece(tokenizer *t, int id, const char *data, size_t length, int type, const char *source,
-                                 propane_error *err) {
+static propane_status gguf_tokenizer_fill_piece(tokenizer *t, int id, const char *data, size_t length, int type,
+                                                const char *source, propane_error *err) {
     char *piece = arena_alloc(t->arena, length + 1);
     size_t n = 0;
     if (!piece) return propane_fail_memory(err, length);
@@ -70,7 +70,8 @@ static propane_status fill_piece(tokenizer *t, int id, const char *data, size_t 
     return PROPANE_OK;
 }
 
-static propane_status fill_llama(const gguf *g, const gguf_value *tokens, tokenizer *t, propane_error *err) {
+static propane_status gguf_tokenizer_fill_llama(const gguf *g, const gguf_value *tokens, tokenizer *t,
+                                                propane_error *err) {
     const gguf_value *scores, *types;
     int64_t bos = -1, eos = -1;
     bool prefix = true, add_bos = true;
@@ -96,17 +97,19 @@ static propane_status fill_llama(const gguf *g, const gguf_value *tokens, tokeni
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: the score of token %d is not a number", gguf_source(g),
                                 i);
         if (t->scores[i] == 0) t->scores[i] = 0; /* one zero: the hash is over the bits */
-        PROPANE_TRY(fill_piece(t, i, data, length, type_at(types, (uint64_t)i), gguf_source(g), err));
+        PROPANE_TRY(gguf_tokenizer_fill_piece(t, i, data, length, gguf_tokenizer_type_at(types, (uint64_t)i),
+                                              gguf_source(g), err));
     }
     t->bos = add_bos ? (int)bos : -1;
     t->eos = (int)eos;
     return PROPANE_OK;
 }
 
-static propane_status read_llama(const gguf *g, const gguf_value *tokens, tokenizer **out, propane_error *err) {
+static propane_status gguf_tokenizer_read_llama(const gguf *g, const gguf_value *tokens, tokenizer **out,
+                                                propane_error *err) {
     tokenizer *t;
     PROPANE_TRY(tokenizer_begin(TOKENIZER_LLAMA, (int)tokens->count, &t, err));
-    propane_status status = fill_llama(g, tokens, t, err);
+    propane_status status = gguf_tokenizer_fill_llama(g, tokens, t, err);
     if (!status) return tokenizer_finish(t, gguf_source(g), out, err);
     tokenizer_free(t);
     return status;
@@ -114,7 +117,7 @@ static propane_status read_llama(const gguf *g, const gguf_value *tokens, tokeni
 
 /* ---- reading: byte-level BPE --------------------------------------------------------------------------------------------------- */
 
-static json_t *pre_object(const struct known_pre *p) {
+static json_t *gguf_tokenizer_pre_object(const struct known_pre *p) {
     json_t *bytes = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
                               "use_regex", p->pattern == NULL);
     if (!p->pattern && !p->digits) return bytes;
@@ -125,7 +128,7 @@ static json_t *pre_object(const struct known_pre *p) {
 }
 
 /* Control and user-defined tokens are found in text. */
-static bool add_token(json_t *file, int id, const char *content, int type) {
+static bool gguf_tokenizer_add_token(json_t *file, int id, const char *content, int type) {
     if (type != CONTROL && type != USER_DEFINED) return true;
     return json_array_append_new(json_object_get(file, "added_tokens"),
                                  json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", content,
@@ -133,7 +136,8 @@ static bool add_token(json_t *file, int id, const char *content, int type) {
                                            type == CONTROL)) == 0;
 }
 
-static propane_status fill_bpe(const gguf *g, const gguf_value *tokens, json_t *file, propane_error *err) {
+static propane_status gguf_tokenizer_fill_bpe(const gguf *g, const gguf_value *tokens, json_t *file,
+                                              propane_error *err) {
     const gguf_value *types, *merges;
     json_t *model = json_object_get(file, "model"), *vocab = json_object_get(model, "vocab"),
            *list = json_object_get(model, "merges");
@@ -146,13 +150,13 @@ static propane_status fill_bpe(const gguf *g, const gguf_value *tokens, json_t *
                             "%s: tokens and token_type of tokenizer.ggml must be equally long", gguf_source(g));
     for (int i = 0; i < (int)tokens->count; i++) {
         const char *data = gguf_next_text(tokens, &at, &length);
-        int type = type_at(types, (uint64_t)i);
+        int type = gguf_tokenizer_type_at(types, (uint64_t)i);
         if (type == UNUSED) continue;
         char *key = length < 65536 && !memchr(data, 0, length) ? mem_alloc(length + 1) : NULL;
         if (key) memcpy(key, data, length);
         bool taken = key && json_object_get(vocab, key), good = key && !taken &&
                                                                 json_object_set_new(vocab, key, json_integer(i)) == 0 &&
-                                                                add_token(file, i, key, type);
+                                                                gguf_tokenizer_add_token(file, i, key, type);
         mem_free(key);
         if (!good)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: token %d of tokenizer.ggml.tokens is %s", gguf_source(g),
@@ -168,8 +172,8 @@ static propane_status fill_bpe(const gguf *g, const gguf_value *tokens, json_t *
     return PROPANE_OK;
 }
 
-static propane_status add_ends(const gguf *g, int64_t count, const struct known_pre *p, json_t *file,
-                               propane_error *err) {
+static propane_status gguf_tokenizer_add_ends(const gguf *g, int64_t count, const struct known_pre *p, json_t *file,
+                                              propane_error *err) {
     int64_t bos = -1, eos = -1;
     bool add_bos = p->ignore_merges; /* what llama.cpp does where the key is missing */
     PROPANE_TRY(gguf_get_int(g, KEY("bos_token_id"), false, 0, count - 1, &bos, err));
@@ -184,7 +188,8 @@ static propane_status add_ends(const gguf *g, int64_t count, const struct known_
     return json_object_set_new(file, "post_processor", post) == 0 ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
-static propane_status read_bpe(const gguf *g, const gguf_value *tokens, tokenizer **out, propane_error *err) {
+static propane_status gguf_tokenizer_read_bpe(const gguf *g, const gguf_value *tokens, tokenizer **out,
+                                              propane_error *err) {
     const char *pre = "default";
     const struct known_pre *p = NULL;
     PROPANE_TRY(gguf_get_text(g, KEY("pre"), false, &pre, err));
@@ -193,13 +198,14 @@ static propane_status read_bpe(const gguf *g, const gguf_value *tokens, tokenize
     if (!p)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: tokenizer.ggml.pre is '%.40s', which is not known",
                             gguf_source(g), pre);
-    json_t *file = json_pack(
-        "{s:s, s:[], s:o?, s:o, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:{}, s:[]}}", "version", "1.0",
-        "added_tokens", "normalizer", p->nfc ? json_pack("{s:s}", "type", "NFC") : json_null(), "pre_tokenizer",
-        pre_object(p), "post_processor", "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets", 1,
-        "use_regex", 1, "model", "type", "BPE", "ignore_merges", p->ignore_merges, "vocab", "merges");
-    propane_status status = file ? fill_bpe(g, tokens, file, err) : propane_fail_memory(err, 0);
-    if (!status) status = add_ends(g, (int64_t)tokens->count, p, file, err);
+    json_t *file =
+        json_pack("{s:s, s:[], s:o?, s:o, s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:b, s:{}, s:[]}}", "version", "1.0",
+                  "added_tokens", "normalizer", p->nfc ? json_pack("{s:s}", "type", "NFC") : json_null(),
+                  "pre_tokenizer", gguf_tokenizer_pre_object(p), "post_processor", "decoder", "type", "ByteLevel",
+                  "add_prefix_space", 1, "trim_offsets", 1, "use_regex", 1, "model", "type", "BPE", "ignore_merges",
+                  p->ignore_merges, "vocab", "merges");
+    propane_status status = file ? gguf_tokenizer_fill_bpe(g, tokens, file, err) : propane_fail_memory(err, 0);
+    if (!status) status = gguf_tokenizer_add_ends(g, (int64_t)tokens->count, p, file, err);
     if (!status) status = hf_parse(file, NULL, gguf_source(g), out, err);
     json_decref(file);
     return status;
@@ -218,7 +224,8 @@ propane_status gguf_read_tokenizer(const gguf *g, tokenizer **out, propane_error
     if (tokens->count < 2 || tokens->count > TOKENIZER_VOCAB_MAX)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu tokens; a vocabulary has 2 to %d", gguf_source(g),
                             (unsigned long long)tokens->count, TOKENIZER_VOCAB_MAX);
-    return strcmp(model, "llama") == 0 ? read_llama(g, tokens, out, err) : read_bpe(g, tokens, out, err);
+    return strcmp(model, "llama") == 0 ? gguf_tokenizer_read_llama(g, tokens, out, err)
+                                       : gguf_tokenizer_read_bpe(g, tokens, out, err);
 }
 
 /* ---- writing --------------------------------------------------------------------------------------------------------------------- */
@@ -231,14 +238,14 @@ typedef struct listing {
     float *scores;
 } listing;
 
-static void listing_deinit(listing *l) {
+static void gguf_tokenizer_listing_deinit(listing *l) {
     json_decref(l->file);
     mem_free(l->keys);
     mem_free(l->types);
     mem_free(l->scores);
 }
 
-static propane_status list_keys(const tokenizer *t, listing *l, propane_error *err) {
+static propane_status gguf_tokenizer_list_keys(const tokenizer *t, listing *l, propane_error *err) {
     text printed = {0};
     propane_status status = tokenizer_print_hf(t, &printed, err);
     if (!status) status = json_parse(printed.data, printed.length, "tokenizer.json", &l->file, err);
@@ -268,19 +275,19 @@ static propane_status list_keys(const tokenizer *t, listing *l, propane_error *e
     return PROPANE_OK;
 }
 
-static const char *pattern_of(const json_t *pre) {
+static const char *gguf_tokenizer_pattern_of(const json_t *pre) {
     const json_t *first = json_array_get(json_object_get(pre, "pretokenizers"), 0);
     return json_string_value(json_object_get(json_object_get(first, "pattern"), "Regex"));
 }
 
 /* The name of the pre-tokeniser in llama.cpp; NULL: it has none. */
-static const char *pre_name(const tokenizer *t, const json_t *file) {
+static const char *gguf_tokenizer_pre_name(const tokenizer *t, const json_t *file) {
     if (t->kind == TOKENIZER_BPE || t->kind == TOKENIZER_BYTES) return "gpt-2";
     const json_t *pre = json_object_get(file, "pre_tokenizer");
     for (size_t i = 0; i < sizeof pres / sizeof pres[0]; i++) {
         const struct known_pre *p = &pres[i];
-        json_t *want = pre_object(p);
-        const char *pattern = pattern_of(pre);
+        json_t *want = gguf_tokenizer_pre_object(p);
+        const char *pattern = gguf_tokenizer_pattern_of(pre);
         bool same = p->pattern ? pattern && strcmp(pattern, p->pattern) == 0
                                : t->hf->split_count == 1 + p->digits && t->hf->splits[0].regex != NULL && !p->digits;
         if (p->digits) same = json_equal(want, pre) != 0;
@@ -292,7 +299,7 @@ static const char *pre_name(const tokenizer *t, const json_t *file) {
     return NULL;
 }
 
-static void put_merges(gguf_header *h, const json_t *merges) {
+static void gguf_tokenizer_put_merges(gguf_header *h, const json_t *merges) {
     text line = {0};
     gguf_put_array(h, KEY("merges"), GGUF_TEXT, json_array_size(merges));
     for (size_t i = 0; i < json_array_size(merges); i++) {
@@ -310,19 +317,20 @@ static void put_merges(gguf_header *h, const json_t *merges) {
 }
 
 /* A piece's score is the first merge that makes it: later merges are worse. */
-static void score_pieces(const tokenizer *t, listing *l) {
+static void gguf_tokenizer_score_pieces(const tokenizer *t, listing *l) {
     for (int i = 0; i < t->vocab; i++) l->scores[i] = t->scores ? t->scores[i] : 0;
     for (int i = t->scores ? -1 : t->hf->merge_count - 1; i >= 0; i--) l->scores[t->hf->merged[i]] = -(float)i - 1;
 }
 
-static propane_status put_listing(gguf_header *h, const tokenizer *t, listing *l, int64_t vocab, propane_error *err) {
+static propane_status gguf_tokenizer_put_listing(gguf_header *h, const tokenizer *t, listing *l, int64_t vocab,
+                                                 propane_error *err) {
     bool spm = t->kind == TOKENIZER_LLAMA || (t->hf && !t->hf->byte_level);
     char unused[32];
     if (t->kind == TOKENIZER_CHARS || (spm && t->hf && (!t->hf->byte_fallback || !t->hf->drop_space)))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a vocabulary of kind %s %s has no form in GGUF files",
                             tokenizer_kind_name(t->kind),
                             t->hf ? "without byte fallback or a space in front" : "(characters)");
-    const char *pre = spm ? "default" : pre_name(t, l->file);
+    const char *pre = spm ? "default" : gguf_tokenizer_pre_name(t, l->file);
     if (!pre)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "the tokenizer's normaliser or pre-tokeniser has no name in GGUF files");
@@ -336,13 +344,13 @@ static propane_status put_listing(gguf_header *h, const tokenizer *t, listing *l
         gguf_put_item_text(h, key, strlen(key));
     }
     if (spm) {
-        score_pieces(t, l);
+        gguf_tokenizer_score_pieces(t, l);
         gguf_put_array(h, KEY("scores"), GGUF_F32, (uint64_t)vocab);
         for (int64_t i = 0; i < vocab; i++) gguf_put_item_f32(h, i < t->vocab ? l->scores[i] : -1e9f);
     }
     gguf_put_array(h, KEY("token_type"), GGUF_I32, (uint64_t)vocab);
     for (int64_t i = 0; i < vocab; i++) gguf_put_item_i32(h, i < t->vocab && l->types[i] ? l->types[i] : UNUSED);
-    if (!spm) put_merges(h, json_object_get(json_object_get(l->file, "model"), "merges"));
+    if (!spm) gguf_tokenizer_put_merges(h, json_object_get(json_object_get(l->file, "model"), "merges"));
     if (t->bos >= 0) gguf_put_u32(h, KEY("bos_token_id"), (uint32_t)t->bos);
     if (t->eos >= 0) gguf_put_u32(h, KEY("eos_token_id"), (uint32_t)t->eos);
     gguf_put_bool(h, KEY("add_bos_token"), t->bos >= 0);
@@ -357,8 +365,8 @@ propane_status gguf_put_tokenizer(gguf_header *h, const tokenizer *t, int64_t vo
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "the tokenizer has %d ids, the model only %lld; they do not belong together", t->vocab,
                             (long long)vocab);
-    propane_status status = list_keys(t, &l, err);
-    if (!status) status = put_listing(h, t, &l, vocab, err);
-    listing_deinit(&l);
+    propane_status status = gguf_tokenizer_list_keys(t, &l, err);
+    if (!status) status = gguf_tokenizer_put_listing(h, t, &l, vocab, err);
+    gguf_tokenizer_listing_deinit(&l);
     return status;
 }

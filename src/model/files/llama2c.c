@@ -25,18 +25,18 @@ static const struct {
 };
 enum { ORDER_COUNT = sizeof order / sizeof order[0] };
 
-static int layers_of(const model_config *c, model_part part) {
+static int llama2c_layers_of(const model_config *c, model_part part) {
     return part == MODEL_ATTN || part == MODEL_FFN ? (int)c->num_hidden_layers : 1;
 }
 
 /* Row of the file that belongs to our row `row`: half-split (i, i + HD/2) against pairs (2i, 2i+1). */
-static int64_t file_row(const model_config *c, int64_t row) {
+static int64_t llama2c_file_row(const model_config *c, int64_t row) {
     int64_t hd = c->head_dim, head = row / hd, i = row % hd;
     return head * hd + (i < hd / 2 ? 2 * i : 2 * (i - hd / 2) + 1);
 }
 
-static propane_status read_header(const uint8_t *data, size_t length, const char *source, model_config *c,
-                                  propane_error *err) {
+static propane_status llama2c_read_header(const uint8_t *data, size_t length, const char *source, model_config *c,
+                                          propane_error *err) {
     if (length < HEADER_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: %zu bytes are too few for a llama2.c checkpoint (its header has %d)", source, length,
@@ -79,7 +79,7 @@ static propane_status read_header(const uint8_t *data, size_t length, const char
 }
 
 /* Sizes are bounded by model_config_check, so that no product overflows. */
-static uint64_t file_bytes(const model_config *c) {
+static uint64_t llama2c_file_bytes(const model_config *c) {
     int64_t d = c->hidden_size, h = c->intermediate_size, q = model_config_q(c), kv = model_config_kv(c);
     int64_t layer = 2 * d + 2 * q * d + 2 * kv * d + 3 * h * d;
     int64_t table = c->vocab_size * d;
@@ -88,37 +88,40 @@ static uint64_t file_bytes(const model_config *c) {
     return HEADER_BYTES + 4 * (uint64_t)floats;
 }
 
-static void load_rows(const model_weights *w, const model_tensor *t, bool interleaved, const uint8_t *from) {
+static void llama2c_load_rows(const model_weights *w, const model_tensor *t, bool interleaved, const uint8_t *from) {
     float *to = model_weights_data(w, t);
     size_t row_bytes = (size_t)t->dim[1] * sizeof(float);
     for (int64_t r = 0; r < t->dim[0]; r++)
-        memcpy(to + r * t->dim[1], from + (size_t)(interleaved ? file_row(&w->config, r) : r) * row_bytes, row_bytes);
+        memcpy(to + r * t->dim[1], from + (size_t)(interleaved ? llama2c_file_row(&w->config, r) : r) * row_bytes,
+               row_bytes);
 }
 
-static uint64_t rope_bytes(const model_config *c) { return 4 * (uint64_t)(c->max_position_embeddings * c->head_dim); }
+static uint64_t llama2c_rope_bytes(const model_config *c) {
+    return 4 * (uint64_t)(c->max_position_embeddings * c->head_dim);
+}
 
 propane_status llama2c_parse(const void *data, size_t length, const char *source, model_weights **out,
                              propane_error *err) {
     const uint8_t *p = data;
     model_config c;
     *out = NULL;
-    PROPANE_TRY(read_header(p, length, source, &c, err));
-    if (length != file_bytes(&c)) /* before memory is taken for what the header claims */
+    PROPANE_TRY(llama2c_read_header(p, length, source, &c, err));
+    if (length != llama2c_file_bytes(&c)) /* before memory is taken for what the header claims */
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: the file has %zu bytes, but a llama2.c checkpoint of these sizes has %llu; it is %s",
-                            source, length, (unsigned long long)file_bytes(&c),
-                            length < file_bytes(&c) ? "truncated" : "too long, or of another version");
+                            source, length, (unsigned long long)llama2c_file_bytes(&c),
+                            length < llama2c_file_bytes(&c) ? "truncated" : "too long, or of another version");
     model_weights *w;
     PROPANE_TRY(model_weights_create(&c, &w, err));
     p += HEADER_BYTES;
     for (int i = 0; i < ORDER_COUNT; i++)
-        for (int layer = 0; layer < layers_of(&c, order[i].part); layer++) {
+        for (int layer = 0; layer < llama2c_layers_of(&c, order[i].part); layer++) {
             const model_tensor *t = model_weights_param(w, order[i].part, layer, order[i].param);
-            load_rows(w, t, order[i].interleaved, p);
+            llama2c_load_rows(w, t, order[i].interleaved, p);
             p += (uint64_t)t->count * 4;
         }
-    p += rope_bytes(&c); /* two tables of angles that nobody needs any more */
-    if (!c.tie_word_embeddings) load_rows(w, model_weights_param(w, MODEL_HEAD, -1, "lm_head"), false, p);
+    p += llama2c_rope_bytes(&c); /* two tables of angles that nobody needs any more */
+    if (!c.tie_word_embeddings) llama2c_load_rows(w, model_weights_param(w, MODEL_HEAD, -1, "lm_head"), false, p);
     *out = w;
     return PROPANE_OK;
 }
@@ -132,8 +135,8 @@ propane_status llama2c_read(const char *path, model_weights **out, propane_error
     return status;
 }
 
-static propane_status save_rows(file_writer *f, const model_weights *w, const model_tensor *t, bool interleaved,
-                                propane_error *err) {
+static propane_status llama2c_save_rows(file_writer *f, const model_weights *w, const model_tensor *t, bool interleaved,
+                                        propane_error *err) {
     const float *from = model_weights_data(w, t);
     if (!interleaved) return file_writer_write(f, from, (size_t)t->count * sizeof(float), err);
     int64_t hd = w->config.head_dim;
@@ -145,7 +148,7 @@ static propane_status save_rows(file_writer *f, const model_weights *w, const mo
 }
 
 /* cos, then sin, [positions, HD/2]: run.c skips them, older readers use them. */
-static propane_status save_rope(file_writer *f, const model_config *c, propane_error *err) {
+static propane_status llama2c_save_rope(file_writer *f, const model_config *c, propane_error *err) {
     for (int table = 0; table < 2; table++)
         for (int64_t s = 0; s < c->max_position_embeddings; s++)
             for (int64_t i = 0; i < c->head_dim / 2; i++) {
@@ -156,7 +159,7 @@ static propane_status save_rope(file_writer *f, const model_config *c, propane_e
     return PROPANE_OK;
 }
 
-static propane_status save_all(file_writer *f, const model_weights *w, propane_error *err) {
+static propane_status llama2c_save_all(file_writer *f, const model_weights *w, propane_error *err) {
     const model_config *c = &w->config;
     int64_t vocab = c->tie_word_embeddings ? c->vocab_size : -c->vocab_size;
     const int32_t h[HEADER_INTS] = {(int32_t)c->hidden_size,
@@ -168,12 +171,12 @@ static propane_status save_all(file_writer *f, const model_weights *w, propane_e
                                     (int32_t)c->max_position_embeddings};
     PROPANE_TRY(file_writer_write(f, h, sizeof h, err));
     for (int i = 0; i < ORDER_COUNT; i++)
-        for (int layer = 0; layer < layers_of(c, order[i].part); layer++)
-            PROPANE_TRY(save_rows(f, w, model_weights_param(w, order[i].part, layer, order[i].param),
-                                  order[i].interleaved, err));
-    PROPANE_TRY(save_rope(f, c, err));
+        for (int layer = 0; layer < llama2c_layers_of(c, order[i].part); layer++)
+            PROPANE_TRY(llama2c_save_rows(f, w, model_weights_param(w, order[i].part, layer, order[i].param),
+                                          order[i].interleaved, err));
+    PROPANE_TRY(llama2c_save_rope(f, c, err));
     if (c->tie_word_embeddings) return PROPANE_OK;
-    return save_rows(f, w, model_weights_param(w, MODEL_HEAD, -1, "lm_head"), false, err);
+    return llama2c_save_rows(f, w, model_weights_param(w, MODEL_HEAD, -1, "lm_head"), false, err);
 }
 
 propane_status llama2c_write(const model_weights *w, const char *path, propane_error *err) {
@@ -195,7 +198,7 @@ propane_status llama2c_write(const model_weights *w, const char *path, propane_e
                             path, c->rms_norm_eps, c->rope_theta);
     file_writer *f;
     PROPANE_TRY(file_writer_open(path, &f, err));
-    propane_status status = save_all(f, w, err);
+    propane_status status = llama2c_save_all(f, w, err);
     if (!status) return file_writer_commit(f, err);
     file_writer_abort(f);
     return status;

@@ -14,7 +14,7 @@
 
 enum { LIMIT = 1 << 24 };
 
-static char *in_folder(const char *dir, const char *name) {
+static char *peft_in_folder(const char *dir, const char *name) {
     size_t bytes = strlen(dir) + strlen(name) + 2;
     char *path = mem_alloc(bytes);
     if (path) snprintf(path, bytes, "%s/%s", dir, name);
@@ -22,7 +22,7 @@ static char *in_folder(const char *dir, const char *name) {
 }
 
 bool model_adapter_is(const char *path) {
-    char *config = in_folder(path, MODEL_ADAPTER_CONFIG);
+    char *config = peft_in_folder(path, MODEL_ADAPTER_CONFIG);
     bool there = config && file_exists(config);
     mem_free(config);
     return there;
@@ -30,12 +30,12 @@ bool model_adapter_is(const char *path) {
 
 /* ---- configuration --------------------------------------------------------------------------------------------------------- */
 
-static bool is_empty(const json_t *v) {
+static bool peft_is_empty(const json_t *v) {
     return !v || json_is_null(v) || json_is_false(v) || (json_is_array(v) && json_array_size(v) == 0) ||
            (json_is_object(v) && json_object_size(v) == 0) || (json_is_integer(v) && json_integer_value(v) == 0);
 }
 
-static propane_status check_settings(const json_t *o, const char *source, propane_error *err) {
+static propane_status peft_check_settings(const json_t *o, const char *source, propane_error *err) {
     static const char *const empty[] = {
         "use_dora",        "modules_to_save",         "rank_pattern",      "alpha_pattern",
         "exclude_modules", "trainable_token_indices", "target_parameters", "lora_bias",
@@ -49,7 +49,7 @@ static propane_status check_settings(const json_t *o, const char *source, propan
     if (strcmp(bias, "none") != 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: bias is '%.40s'; only none is supported", source, bias);
     for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++)
-        if (!is_empty(json_object_get(o, empty[i])))
+        if (!peft_is_empty(json_object_get(o, empty[i])))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "%s: '%s' is set, which Propane does not have; make the adapter without it", source,
                                 empty[i]);
@@ -57,8 +57,8 @@ static propane_status check_settings(const json_t *o, const char *source, propan
 }
 
 /* target_modules: a list of names, or one string (peft takes it as a regular expression; a plain name is one). */
-static propane_status read_targets(const json_t *o, const char *source, const model_config *c, model_lora *out,
-                                   propane_error *err) {
+static propane_status peft_read_targets(const json_t *o, const char *source, const model_config *c, model_lora *out,
+                                        propane_error *err) {
     const json_t *value = json_object_get(o, "target_modules"), *item;
     size_t i;
     char list[600] = "";
@@ -82,16 +82,16 @@ static propane_status read_targets(const json_t *o, const char *source, const mo
 
 propane_status model_adapter_config(const char *dir, const model_config *c, model_lora *out, propane_error *err) {
     json_t *o = NULL;
-    char *path = in_folder(dir, MODEL_ADAPTER_CONFIG);
+    char *path = peft_in_folder(dir, MODEL_ADAPTER_CONFIG);
     *out = (model_lora){.alpha = 8};
     if (!path) return propane_fail_memory(err, strlen(dir));
     propane_status status = json_read(path, LIMIT, &o, err);
-    if (status == PROPANE_OK) status = check_settings(o, path, err);
+    if (status == PROPANE_OK) status = peft_check_settings(o, path, err);
     if (status == PROPANE_OK) status = json_get_int(o, path, "r", true, 1, 4096, &out->rank, err);
     if (status == PROPANE_OK) status = json_get_real(o, path, "lora_alpha", false, &out->alpha, err);
     if (status == PROPANE_OK) status = json_get_real(o, path, "lora_dropout", false, &out->dropout, err);
     if (status == PROPANE_OK) status = json_get_bool(o, path, "use_rslora", false, &out->rank_root, err);
-    if (status == PROPANE_OK) status = read_targets(o, path, c, out, err);
+    if (status == PROPANE_OK) status = peft_read_targets(o, path, c, out, err);
     json_decref(o);
     mem_free(path);
     return status;
@@ -100,7 +100,7 @@ propane_status model_adapter_config(const char *dir, const model_config *c, mode
 /* ---- weights ----------------------------------------------------------------------------------------------------------------- */
 
 /* peft's own saved name may lack the adapter's; older files have ".default" in it. */
-static const safetensors_tensor *find(const safetensors *s, const model_tensor *t) {
+static const safetensors_tensor *peft_find(const safetensors *s, const model_tensor *t) {
     char name[400];
     const safetensors_tensor *found = safetensors_find(s, t->stored);
     if (found) return found;
@@ -108,11 +108,11 @@ static const safetensors_tensor *find(const safetensors *s, const model_tensor *
     return safetensors_find(s, name);
 }
 
-static bool is_first(const model_weights *w, int adapter) { return w->tensors[adapter].first_row == 0; }
+static bool peft_is_first(const model_weights *w, int adapter) { return w->tensors[adapter].first_row == 0; }
 
 /* A tensor of the file: the rows of one of ours, or of several. */
-static propane_status fill_tensor(model_weights *w, int first, const safetensors *s, const safetensors_tensor *from,
-                                  propane_error *err) {
+static propane_status peft_fill_tensor(model_weights *w, int first, const safetensors *s,
+                                       const safetensors_tensor *from, propane_error *err) {
     const model_tensor *t = &w->tensors[first];
     if (from->rank != 2 || from->dim[0] != t->stored_rows || from->dim[1] != t->dim[1])
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '%s' is not [%lld,%lld], as the model and the rank want it",
@@ -129,19 +129,19 @@ static propane_status fill_tensor(model_weights *w, int first, const safetensors
     return status;
 }
 
-static propane_status fill(model_weights *w, const safetensors *s, propane_error *err) {
+static propane_status peft_fill(model_weights *w, const safetensors *s, propane_error *err) {
     int used = 0;
     for (int i = w->count; i < model_weights_total(w); i++) {
-        const safetensors_tensor *found = is_first(w, i) ? find(s, &w->tensors[i]) : NULL;
+        const safetensors_tensor *found = peft_is_first(w, i) ? peft_find(s, &w->tensors[i]) : NULL;
         if (!found) continue; /* a layer without one: zeros */
-        PROPANE_TRY(fill_tensor(w, i, s, found, err));
+        PROPANE_TRY(peft_fill_tensor(w, i, s, found, err));
         used++;
     }
     if (used == safetensors_count(s) && used > 0) return PROPANE_OK;
     for (int i = 0; i < safetensors_count(s); i++) {
         const safetensors_tensor *t = safetensors_at(s, i);
         bool known = false;
-        for (int k = w->count; k < model_weights_total(w); k++) known |= find(s, &w->tensors[k]) == t;
+        for (int k = w->count; k < model_weights_total(w); k++) known |= peft_find(s, &w->tensors[k]) == t;
         if (!known)
             return propane_fail(
                 err, PROPANE_ERR_INVALID,
@@ -157,9 +157,9 @@ propane_status model_adapter_read(model_weights *w, const char *dir, propane_err
     safetensors *s = NULL;
     PROPANE_TRY(model_adapter_config(dir, &w->config, &l, err));
     PROPANE_TRY(model_weights_add_lora(w, &l, err));
-    char *path = in_folder(dir, MODEL_ADAPTER_WEIGHTS);
+    char *path = peft_in_folder(dir, MODEL_ADAPTER_WEIGHTS);
     propane_status status = path ? safetensors_open(path, &s, err) : propane_fail_memory(err, strlen(dir));
-    if (status == PROPANE_OK) status = fill(w, s, err);
+    if (status == PROPANE_OK) status = peft_fill(w, s, err);
     safetensors_close(s);
     mem_free(path);
     return status;
@@ -167,7 +167,7 @@ propane_status model_adapter_read(model_weights *w, const char *dir, propane_err
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
 
-static json_t *targets_of(const model_lora *l) {
+static json_t *peft_targets_of(const model_lora *l) {
     json_t *list = json_array();
     for (const char *at = l->modules; list && *at;) {
         size_t n = strcspn(at, ",");
@@ -177,13 +177,13 @@ static json_t *targets_of(const model_lora *l) {
     return list;
 }
 
-static propane_status write_config(const model_lora *l, bool transposed, const char *path, const char *base,
-                                   propane_error *err) {
+static propane_status peft_write_config(const model_lora *l, bool transposed, const char *path, const char *base,
+                                        propane_error *err) {
     json_t *o =
         json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:b, s:s, s:b, s:b, s:b, s:o}", "peft_type", "LORA", "task_type",
                   "CAUSAL_LM", "base_model_name_or_path", base, "r", (json_int_t)l->rank, "lora_alpha", l->alpha,
                   "lora_dropout", l->dropout, "use_rslora", (int)l->rank_root, "bias", "none", "fan_in_fan_out",
-                  (int)transposed, "inference_mode", 1, "init_lora_weights", 1, "target_modules", targets_of(l));
+                  (int)transposed, "inference_mode", 1, "init_lora_weights", 1, "target_modules", peft_targets_of(l));
     char *data = o ? json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
     propane_status status = data ? file_write(path, data, strlen(data), err) : propane_fail_memory(err, 0);
     free(data);
@@ -191,13 +191,13 @@ static propane_status write_config(const model_lora *l, bool transposed, const c
     return status;
 }
 
-static propane_status write_weights(const model_weights *w, const char *path, propane_error *err) {
+static propane_status peft_write_weights(const model_weights *w, const char *path, propane_error *err) {
     safetensors_writer *out = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &out, err));
     propane_status status = safetensors_writer_metadata(out, "format", "pt", err);
     for (int i = w->count; i < model_weights_total(w) && status == PROPANE_OK; i++) {
         const int64_t dim[] = {w->tensors[i].stored_rows, w->tensors[i].dim[1]};
-        if (is_first(w, i)) status = safetensors_writer_declare(out, w->tensors[i].stored, ST_F32, 2, dim, err);
+        if (peft_is_first(w, i)) status = safetensors_writer_declare(out, w->tensors[i].stored, ST_F32, 2, dim, err);
     }
     for (int i = w->count; i < model_weights_total(w) && status == PROPANE_OK; i++)
         status = safetensors_writer_data(out, model_weights_data(w, &w->tensors[i]),
@@ -208,7 +208,7 @@ static propane_status write_weights(const model_weights *w, const char *path, pr
 }
 
 /* peft's fan_in_fan_out: the model's own matrices lie transposed in its files. */
-static bool holds_transposed(const model_weights *w) {
+static bool peft_holds_transposed(const model_weights *w) {
     for (int i = 0; i < w->count; i++)
         if (w->tensors[i].transposed && model_lora_targets(&w->lora, w->tensors[i].param)) return true;
     return false;
@@ -216,9 +216,10 @@ static bool holds_transposed(const model_weights *w) {
 
 propane_status model_adapter_write(const model_weights *w, const char *dir, const char *base, propane_error *err) {
     PROPANE_TRY(file_make_dir(dir, err));
-    char *config = in_folder(dir, MODEL_ADAPTER_CONFIG), *weights = in_folder(dir, MODEL_ADAPTER_WEIGHTS);
-    propane_status status = config && weights ? write_weights(w, weights, err) : propane_fail_memory(err, strlen(dir));
-    if (status == PROPANE_OK) status = write_config(&w->lora, holds_transposed(w), config, base, err);
+    char *config = peft_in_folder(dir, MODEL_ADAPTER_CONFIG), *weights = peft_in_folder(dir, MODEL_ADAPTER_WEIGHTS);
+    propane_status status =
+        config && weights ? peft_write_weights(w, weights, err) : propane_fail_memory(err, strlen(dir));
+    if (status == PROPANE_OK) status = peft_write_config(&w->lora, peft_holds_transposed(w), config, base, err);
     mem_free(config);
     mem_free(weights);
     return status;

@@ -29,7 +29,7 @@ static const struct {
 const char *safetensors_dtype_name(safetensors_dtype dtype) { return dtypes[dtype].name; }
 int safetensors_dtype_bytes(safetensors_dtype dtype) { return dtypes[dtype].bytes; }
 
-static safetensors_dtype dtype_find(const char *name) {
+static safetensors_dtype safetensors_dtype_find(const char *name) {
     int i = 0;
     while (i < ST_DTYPE_COUNT && strcmp(dtypes[i].name, name) != 0) i++;
     return (safetensors_dtype)i;
@@ -63,16 +63,17 @@ const safetensors_tensor *safetensors_at(const safetensors *s, int index) { retu
 typedef struct quoted {
     char text[80];
 } quoted;
-static quoted quote(const char *name) {
+static quoted safetensors_quote(const char *name) {
     quoted q;
     text_quote(q.text, name, strlen(name));
     return q;
 }
 
-static propane_status read_shape(const safetensors *s, const json_t *shape, safetensors_tensor *t, propane_error *err) {
+static propane_status safetensors_read_shape(const safetensors *s, const json_t *shape, safetensors_tensor *t,
+                                             propane_error *err) {
     if (!json_is_array(shape) || json_array_size(shape) > SAFETENSORS_MAX_RANK)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor '%s': 'shape' must be a list of at most %d sizes",
-                            s->source, quote(t->name).text, SAFETENSORS_MAX_RANK);
+                            s->source, safetensors_quote(t->name).text, SAFETENSORS_MAX_RANK);
     t->rank = (int)json_array_size(shape);
     t->count = 1;
     for (int i = 0; i < t->rank; i++) {
@@ -81,25 +82,25 @@ static propane_status read_shape(const safetensors *s, const json_t *shape, safe
         if (n < 0 || (n > 0 && t->count > ((int64_t)1 << 56) / n))
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: tensor '%s': size %d of 'shape' is not a whole number or much too large",
-                                s->source, quote(t->name).text, i);
+                                s->source, safetensors_quote(t->name).text, i);
         t->dim[i] = n;
         t->count *= n;
     }
     return PROPANE_OK;
 }
 
-static propane_status read_tensor(const safetensors *s, const json_t *entry, const uint8_t *data, uint64_t data_bytes,
-                                  safetensors_tensor *t, propane_error *err) {
-    quoted name = quote(t->name);
+static propane_status safetensors_read_tensor(const safetensors *s, const json_t *entry, const uint8_t *data,
+                                              uint64_t data_bytes, safetensors_tensor *t, propane_error *err) {
+    quoted name = safetensors_quote(t->name);
     if (!json_is_object(entry))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor '%s': its header entry must be an object", s->source,
                             name.text);
     const char *dtype = json_string_value(json_object_get(entry, "dtype"));
-    t->dtype = dtype_find(dtype ? dtype : "");
+    t->dtype = safetensors_dtype_find(dtype ? dtype : "");
     if (t->dtype == ST_DTYPE_COUNT)
         return propane_fail(err, dtype ? PROPANE_ERR_UNSUPPORTED : PROPANE_ERR_INVALID,
                             "%s: tensor '%s': unknown dtype '%.20s'", s->source, name.text, dtype ? dtype : "");
-    PROPANE_TRY(read_shape(s, json_object_get(entry, "shape"), t, err));
+    PROPANE_TRY(safetensors_read_shape(s, json_object_get(entry, "shape"), t, err));
     const json_t *offsets = json_object_get(entry, "data_offsets");
     const json_t *from = json_array_get(offsets, 0), *to = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(from) || !json_is_integer(to))
@@ -121,26 +122,27 @@ static propane_status read_tensor(const safetensors *s, const json_t *entry, con
     return PROPANE_OK;
 }
 
-static int compare_place(const void *a, const void *b) {
+static int safetensors_compare_place(const void *a, const void *b) {
     const safetensors_tensor *x = a, *y = b;
     if (x->data != y->data) return x->data < y->data ? -1 : 1;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1; /* empty ones first */
     return strcmp(x->name, y->name);
 }
 
-static int compare_name(const void *a, const void *b) {
+static int safetensors_compare_name(const void *a, const void *b) {
     return strcmp((*(const safetensors_tensor *const *)a)->name, (*(const safetensors_tensor *const *)b)->name);
 }
 
 /* The tensors cover the data exactly, one behind the other. */
-static propane_status check_cover(const safetensors *s, const uint8_t *data, uint64_t data_bytes, propane_error *err) {
+static propane_status safetensors_check_cover(const safetensors *s, const uint8_t *data, uint64_t data_bytes,
+                                              propane_error *err) {
     uint64_t at = 0;
     for (int i = 0; i < s->count; i++) {
         const safetensors_tensor *t = &s->tensors[i];
         uint64_t begin = (uint64_t)(t->data - data);
         if (begin != at)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor '%s' begins at data offset %llu, but %s %llu",
-                                s->source, quote(t->name).text, (unsigned long long)begin,
+                                s->source, safetensors_quote(t->name).text, (unsigned long long)begin,
                                 begin < at ? "overlaps the tensor before it, which ends at"
                                            : "leaves a hole behind the tensor before it, which ends at",
                                 (unsigned long long)at);
@@ -152,7 +154,7 @@ static propane_status check_cover(const safetensors *s, const uint8_t *data, uin
     return PROPANE_OK;
 }
 
-static propane_status check_metadata(const safetensors *s, const json_t *metadata, propane_error *err) {
+static propane_status safetensors_check_metadata(const safetensors *s, const json_t *metadata, propane_error *err) {
     if (metadata && !json_is_object(metadata))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: '__metadata__' must be an object of strings", s->source);
     const char *key;
@@ -160,12 +162,12 @@ static propane_status check_metadata(const safetensors *s, const json_t *metadat
     json_object_foreach((json_t *)(uintptr_t)metadata, key, value) {
         if (!json_is_string(value))
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: '__metadata__': the value of '%s' must be a string",
-                                s->source, quote(key).text);
+                                s->source, safetensors_quote(key).text);
     }
     return PROPANE_OK;
 }
 
-static propane_status read_all(safetensors *s, const uint8_t *bytes, size_t length, propane_error *err) {
+static propane_status safetensors_read_all(safetensors *s, const uint8_t *bytes, size_t length, propane_error *err) {
     if (length < 8)
         return propane_fail(
             err, PROPANE_ERR_INVALID,
@@ -192,22 +194,22 @@ static propane_status read_all(safetensors *s, const uint8_t *bytes, size_t leng
     if (!s->tensors || !s->by_name) return propane_fail_memory(err, entries * sizeof *s->tensors);
     const uint8_t *data = bytes + 8 + header;
     uint64_t data_bytes = length - 8 - header;
-    PROPANE_TRY(check_metadata(s, json_object_get(s->header, "__metadata__"), err));
+    PROPANE_TRY(safetensors_check_metadata(s, json_object_get(s->header, "__metadata__"), err));
     const char *name;
     json_t *entry;
     json_object_foreach(s->header, name, entry) {
         if (strcmp(name, "__metadata__") == 0) continue;
         safetensors_tensor *t = &s->tensors[s->count++];
         t->name = name;
-        PROPANE_TRY(read_tensor(s, entry, data, data_bytes, t, err));
+        PROPANE_TRY(safetensors_read_tensor(s, entry, data, data_bytes, t, err));
     }
-    if (s->count > 1) qsort(s->tensors, (size_t)s->count, sizeof *s->tensors, compare_place);
+    if (s->count > 1) qsort(s->tensors, (size_t)s->count, sizeof *s->tensors, safetensors_compare_place);
     for (int i = 0; i < s->count; i++) s->by_name[i] = &s->tensors[i];
-    if (s->count > 1) qsort(s->by_name, (size_t)s->count, sizeof *s->by_name, compare_name);
-    return check_cover(s, data, data_bytes, err);
+    if (s->count > 1) qsort(s->by_name, (size_t)s->count, sizeof *s->by_name, safetensors_compare_name);
+    return safetensors_check_cover(s, data, data_bytes, err);
 }
 
-static propane_status create(const char *source, safetensors **out, propane_error *err) {
+static propane_status safetensors_create(const char *source, safetensors **out, propane_error *err) {
     safetensors *s = mem_alloc(sizeof *s);
     *out = s;
     if (!s) return propane_fail_memory(err, sizeof *s);
@@ -218,8 +220,8 @@ static propane_status create(const char *source, safetensors **out, propane_erro
 
 propane_status safetensors_parse(const void *data, size_t length, const char *source, safetensors **out,
                                  propane_error *err) {
-    propane_status status = create(source, out, err);
-    if (!status) status = read_all(*out, data, length, err);
+    propane_status status = safetensors_create(source, out, err);
+    if (!status) status = safetensors_read_all(*out, data, length, err);
     if (!status) return PROPANE_OK;
     safetensors_close(*out);
     *out = NULL;
@@ -242,7 +244,8 @@ const safetensors_tensor *safetensors_find(const safetensors *s, const char *nam
     safetensors_tensor key = {.name = name};
     const safetensors_tensor *wanted = &key;
     if (s->count == 0) return NULL;
-    const safetensors_tensor **hit = bsearch(&wanted, s->by_name, (size_t)s->count, sizeof *s->by_name, compare_name);
+    const safetensors_tensor **hit =
+        bsearch(&wanted, s->by_name, (size_t)s->count, sizeof *s->by_name, safetensors_compare_name);
     return hit ? *hit : NULL;
 }
 
@@ -250,7 +253,7 @@ const char *safetensors_metadata(const safetensors *s, const char *key) {
     return json_string_value(json_object_get(json_object_get(s->header, "__metadata__"), key));
 }
 
-static const char *print_shape(text *t, int rank, const int64_t *dim) {
+static const char *safetensors_print_shape(text *t, int rank, const int64_t *dim) {
     text_append(t, "[");
     for (int i = 0; i < rank; i++) text_printf(t, "%s%lld", i ? ", " : "", (long long)dim[i]);
     text_append(t, "]");
@@ -270,7 +273,7 @@ propane_status safetensors_expect(const safetensors *s, const char *name, safete
     text is = {0}, want = {0};
     propane_status status =
         propane_fail(err, PROPANE_ERR_INVALID, "%s: tensor '%s' has the shape %s; it must be %s", s->source, name,
-                     print_shape(&is, t->rank, t->dim), print_shape(&want, rank, dim));
+                     safetensors_print_shape(&is, t->rank, t->dim), safetensors_print_shape(&want, rank, dim));
     text_deinit(&is);
     text_deinit(&want);
     return status;
@@ -302,7 +305,7 @@ propane_status safetensors_f32(const safetensors *s, const safetensors_tensor *t
     default:
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: tensor '%s' is %s; weights must be F32, F16, BF16 or F64", s->source,
-                            quote(t->name).text, dtypes[t->dtype].name);
+                            safetensors_quote(t->name).text, dtypes[t->dtype].name);
     }
 }
 
@@ -315,7 +318,7 @@ struct safetensors_writer {
     bool begun;
 };
 
-static void writer_free(safetensors_writer *w) {
+static void safetensors_writer_free(safetensors_writer *w) {
     if (!w) return;
     json_decref(w->header);
     json_decref(w->metadata);
@@ -325,7 +328,7 @@ static void writer_free(safetensors_writer *w) {
 void safetensors_writer_abort(safetensors_writer *w) {
     if (!w) return;
     file_writer_abort(w->file);
-    writer_free(w);
+    safetensors_writer_free(w);
 }
 
 propane_status safetensors_writer_open(const char *path, safetensors_writer **out, propane_error *err) {
@@ -337,7 +340,7 @@ propane_status safetensors_writer_open(const char *path, safetensors_writer **ou
     propane_status status =
         w->header && w->metadata ? file_writer_open(path, &w->file, err) : propane_fail_memory(err, sizeof(json_t));
     if (status)
-        writer_free(w);
+        safetensors_writer_free(w);
     else
         *out = w;
     return status;
@@ -370,7 +373,7 @@ propane_status safetensors_writer_declare(safetensors_writer *w, const char *nam
 }
 
 /* The header, padded with spaces so that the data begins at a multiple of 64. */
-static propane_status write_header(safetensors_writer *w, propane_error *err) {
+static propane_status safetensors_write_header(safetensors_writer *w, propane_error *err) {
     w->begun = true;
     if (json_object_size(w->metadata) && json_object_set(w->header, "__metadata__", w->metadata))
         return propane_fail_memory(err, sizeof(json_t));
@@ -388,7 +391,7 @@ static propane_status write_header(safetensors_writer *w, propane_error *err) {
 }
 
 propane_status safetensors_writer_data(safetensors_writer *w, const void *data, size_t bytes, propane_error *err) {
-    if (!w->begun) PROPANE_TRY(write_header(w, err));
+    if (!w->begun) PROPANE_TRY(safetensors_write_header(w, err));
     if (bytes > w->declared - w->written)
         return propane_fail(err, PROPANE_ERR_INVALID, "%zu bytes of tensor data given, but only %llu are left to write",
                             bytes, (unsigned long long)(w->declared - w->written));
@@ -397,7 +400,7 @@ propane_status safetensors_writer_data(safetensors_writer *w, const void *data, 
 }
 
 propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *err) {
-    propane_status status = w->begun ? PROPANE_OK : write_header(w, err);
+    propane_status status = w->begun ? PROPANE_OK : safetensors_write_header(w, err);
     if (!status && w->written != w->declared)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%llu bytes of tensor data were declared, but %llu given",
                               (unsigned long long)w->declared, (unsigned long long)w->written);
@@ -405,6 +408,6 @@ propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *e
         file_writer_abort(w->file);
     else
         status = file_writer_commit(w->file, err);
-    writer_free(w);
+    safetensors_writer_free(w);
     return status;
 }

@@ -43,19 +43,19 @@ propane_status model_store_form(const char *path, model_form *out, propane_error
 }
 
 /* The path of a file beside `path` (its own folder), or inside it; in the arena. */
-static char *beside(arena *a, const char *path, const char *name, bool inside) {
+static char *store_beside(arena *a, const char *path, const char *name, bool inside) {
     if (inside) return arena_printf(a, "%s/%s", path, name);
     const char *slash = strrchr(path, '/');
     return slash ? arena_printf(a, "%.*s/%s", (int)(slash - path), path, name) : arena_string(a, name);
 }
 
 /* From the file's own metadata, else from config.json in the same folder. */
-static propane_status config_of(const safetensors *s, const char *path, bool is_dir, model_config *out,
-                                propane_error *err) {
+static propane_status store_config_of(const safetensors *s, const char *path, bool is_dir, model_config *out,
+                                      propane_error *err) {
     const char *string = safetensors_metadata(s, MODEL_STORE_CONFIG);
     if (string && !is_dir) return model_config_parse(string, strlen(string), safetensors_source(s), out, err);
     arena *a = arena_create();
-    char *config = a ? beside(a, path, "config.json", is_dir) : NULL;
+    char *config = a ? store_beside(a, path, "config.json", is_dir) : NULL;
     propane_status status;
     if (!config)
         status = propane_fail_memory(err, 0);
@@ -68,7 +68,7 @@ static propane_status config_of(const safetensors *s, const char *path, bool is_
     return status;
 }
 
-static propane_status open_tensors(const char *path, bool is_dir, safetensors **out, propane_error *err) {
+static propane_status store_open_tensors(const char *path, bool is_dir, safetensors **out, propane_error *err) {
     if (!is_dir) return safetensors_open(path, out, err);
     arena *a = arena_create();
     char *file = a ? arena_printf(a, "%s/model.safetensors", path) : NULL;
@@ -86,22 +86,22 @@ static propane_status open_tensors(const char *path, bool is_dir, safetensors **
 }
 
 /* Files of the bare model leave out the prefix of its names. NULL: the whole name is the only one. */
-static const char *bare_name(const model_weights *w, const char *stored) {
+static const char *store_bare_name(const model_weights *w, const char *stored) {
     const char *base = model_arch_of(&w->config)->base;
     size_t n = strlen(base);
     return strncmp(stored, base, n) == 0 ? stored + n : NULL;
 }
 
 /* A stored tensor's shape in Hugging Face's files. Returns the rank. */
-static int stored_shape(const model_tensor *t, int64_t dim[2]) {
+static int store_stored_shape(const model_tensor *t, int64_t dim[2]) {
     dim[0] = t->transposed ? t->dim[1] : t->stored_rows;
     dim[1] = t->transposed ? t->stored_rows : t->dim[1];
     return t->rank;
 }
 
 /* Our rows out of a stored tensor. */
-static propane_status fill_moved(model_weights *w, const model_tensor *t, const safetensors *s,
-                                 const safetensors_tensor *from, propane_error *err) {
+static propane_status store_fill_moved(model_weights *w, const model_tensor *t, const safetensors *s,
+                                       const safetensors_tensor *from, propane_error *err) {
     float *all = mem_array((size_t)from->count, sizeof *all), *to = model_weights_data(w, t);
     propane_status status =
         all ? safetensors_f32(s, from, all, err) : propane_fail_memory(err, (size_t)from->count * sizeof *all);
@@ -114,8 +114,8 @@ static propane_status fill_moved(model_weights *w, const model_tensor *t, const 
 }
 
 /* A tensor that a checkpoint of a run holds in pieces. *there: it does. */
-static propane_status fill_pieces(model_weights *w, const model_tensor *t, const safetensors *s, bool *there,
-                                  propane_error *err) {
+static propane_status store_fill_pieces(model_weights *w, const model_tensor *t, const safetensors *s, bool *there,
+                                        propane_error *err) {
     char name[300];
     int64_t rows = 0;
     for (int k = 0; rows < t->dim[0]; k++) {
@@ -134,22 +134,23 @@ static propane_status fill_pieces(model_weights *w, const model_tensor *t, const
 }
 
 /* Our own form, as checkpoints of a run have it, or Hugging Face's. */
-static propane_status fill_one(model_weights *w, const model_tensor *t, const safetensors *s, propane_error *err) {
+static propane_status store_fill_one(model_weights *w, const model_tensor *t, const safetensors *s,
+                                     propane_error *err) {
     const safetensors_tensor *found = safetensors_find(s, t->name);
     bool plain = found || model_tensor_plain(t);
     int64_t dim[2] = {t->dim[0], t->dim[1]};
     if (!found) found = safetensors_find(s, t->stored);
-    if (!found && bare_name(w, t->stored)) found = safetensors_find(s, bare_name(w, t->stored));
+    if (!found && store_bare_name(w, t->stored)) found = safetensors_find(s, store_bare_name(w, t->stored));
     if (!found && t->rank == 2) {
         bool there = false;
-        PROPANE_TRY(fill_pieces(w, t, s, &there, err));
+        PROPANE_TRY(store_fill_pieces(w, t, s, &there, err));
         if (there) return PROPANE_OK;
     }
     if (!found)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor %s is missing", safetensors_source(s), t->stored);
-    if (!plain) stored_shape(t, dim);
+    if (!plain) store_stored_shape(t, dim);
     PROPANE_TRY(safetensors_expect(s, found->name, found->dtype, t->rank, dim, &found, err));
-    return plain ? safetensors_f32(s, found, model_weights_data(w, t), err) : fill_moved(w, t, s, found, err);
+    return plain ? safetensors_f32(s, found, model_weights_data(w, t), err) : store_fill_moved(w, t, s, found, err);
 }
 
 /* ---- weights in several files -------------------------------------------------------------------------------------- */
@@ -163,8 +164,8 @@ typedef struct shards {
 } shards;
 
 /* The open file of a name in the index: a plain file name of this folder. */
-static propane_status open_shard(shards *s, const char *folder, const char *name, arena *a, safetensors **out,
-                                 propane_error *err) {
+static propane_status store_open_shard(shards *s, const char *folder, const char *name, arena *a, safetensors **out,
+                                       propane_error *err) {
     for (int i = 0; i < s->count; i++)
         if (strcmp(s->names[i], name) == 0) {
             *out = s->files[i];
@@ -183,28 +184,28 @@ static propane_status open_shard(shards *s, const char *folder, const char *name
     return PROPANE_OK;
 }
 
-static propane_status fill_from_shards(model_weights *w, const json_t *map, const char *folder, arena *a,
-                                       propane_error *err) {
+static propane_status store_fill_from_shards(model_weights *w, const json_t *map, const char *folder, arena *a,
+                                             propane_error *err) {
     shards *s = mem_alloc(sizeof *s);
     propane_status status = s ? PROPANE_OK : propane_fail_memory(err, sizeof *s);
     for (int i = 0; !status && i < w->count; i++) {
-        const char *stored = w->tensors[i].stored, *bare = bare_name(w, stored);
+        const char *stored = w->tensors[i].stored, *bare = store_bare_name(w, stored);
         const char *name = json_string_value(json_object_get(map, stored));
         if (!name && bare) name = json_string_value(json_object_get(map, bare));
         safetensors *file = NULL;
-        status = name ? open_shard(s, folder, name, a, &file, err)
+        status = name ? store_open_shard(s, folder, name, a, &file, err)
                       : propane_fail(err, PROPANE_ERR_INVALID,
                                      "%s/model.safetensors.index.json: the tensor %s is missing in 'weight_map'",
                                      folder, stored);
-        if (!status) status = fill_one(w, &w->tensors[i], file, err);
+        if (!status) status = store_fill_one(w, &w->tensors[i], file, err);
     }
     for (int i = 0; s && i < s->count; i++) safetensors_close(s->files[i]);
     mem_free(s);
     return status;
 }
 
-static propane_status read_shards(const char *folder, bool only_config, model_config *config, model_weights **out,
-                                  propane_error *err) {
+static propane_status store_read_shards(const char *folder, bool only_config, model_config *config, model_weights **out,
+                                        propane_error *err) {
     arena *a = arena_create();
     json_t *index = NULL;
     char *path = a ? arena_printf(a, "%s/config.json", folder) : NULL,
@@ -212,7 +213,8 @@ static propane_status read_shards(const char *folder, bool only_config, model_co
     propane_status status = list ? model_config_read(path, config, err) : propane_fail_memory(err, 0);
     if (!status && !only_config) status = json_read(list, 64 << 20, &index, err);
     if (!status && !only_config) status = model_weights_create(config, out, err);
-    if (!status && !only_config) status = fill_from_shards(*out, json_object_get(index, "weight_map"), folder, a, err);
+    if (!status && !only_config)
+        status = store_fill_from_shards(*out, json_object_get(index, "weight_map"), folder, a, err);
     if (status && out) {
         model_weights_free(*out);
         *out = NULL;
@@ -222,7 +224,7 @@ static propane_status read_shards(const char *folder, bool only_config, model_co
     return status;
 }
 
-static bool is_sharded(const char *folder) {
+static bool store_is_sharded(const char *folder) {
     char whole[4096], index[4096], unfinished[4096];
     int n = snprintf(whole, sizeof whole, "%s/model.safetensors", folder);
     snprintf(index, sizeof index, "%s/model.safetensors.index.json", folder);
@@ -230,13 +232,13 @@ static bool is_sharded(const char *folder) {
     return n < 4000 && !file_exists(whole) && !file_exists(unfinished) && file_exists(index);
 }
 
-static propane_status read_tensors(const char *path, bool is_dir, bool only_config, model_config *config,
-                                   model_weights **out, propane_error *err) {
+static propane_status store_read_tensors(const char *path, bool is_dir, bool only_config, model_config *config,
+                                         model_weights **out, propane_error *err) {
     safetensors *s = NULL;
     if (is_dir) PROPANE_TRY(folder_check(path, err));
-    if (is_dir && is_sharded(path)) return read_shards(path, only_config, config, out, err);
-    PROPANE_TRY(open_tensors(path, is_dir, &s, err));
-    propane_status status = config_of(s, path, is_dir, config, err);
+    if (is_dir && store_is_sharded(path)) return store_read_shards(path, only_config, config, out, err);
+    PROPANE_TRY(store_open_tensors(path, is_dir, &s, err));
+    propane_status status = store_config_of(s, path, is_dir, config, err);
     if (status == PROPANE_OK && !only_config) status = model_weights_create(config, out, err);
     if (status == PROPANE_OK && !only_config) status = model_store_fill(*out, s, err);
     if (status != PROPANE_OK && !only_config) {
@@ -248,7 +250,7 @@ static propane_status read_tensors(const char *path, bool is_dir, bool only_conf
 }
 
 propane_status model_store_fill(model_weights *w, const safetensors *s, propane_error *err) {
-    for (int i = 0; i < w->count; i++) PROPANE_TRY(fill_one(w, &w->tensors[i], s, err));
+    for (int i = 0; i < w->count; i++) PROPANE_TRY(store_fill_one(w, &w->tensors[i], s, err));
     return PROPANE_OK;
 }
 
@@ -259,10 +261,10 @@ propane_status model_store_read(const char *path, model_weights **out, propane_e
     PROPANE_TRY(model_store_form(path, &form, err));
     if (form == MODEL_FORM_LLAMA2C) return llama2c_read(path, out, err);
     if (form == MODEL_FORM_GGUF) return gguf_read_model(path, out, err);
-    return read_tensors(path, form == MODEL_FORM_DIR, false, &config, out, err);
+    return store_read_tensors(path, form == MODEL_FORM_DIR, false, &config, out, err);
 }
 
-static propane_status config_of_gguf(const char *path, model_config *out, propane_error *err) {
+static propane_status store_config_of_gguf(const char *path, model_config *out, propane_error *err) {
     gguf *g;
     PROPANE_TRY(gguf_open(path, &g, err));
     propane_status status = gguf_config(g, out, err);
@@ -273,8 +275,8 @@ static propane_status config_of_gguf(const char *path, model_config *out, propan
 propane_status model_store_config(const char *path, model_config *out, propane_error *err) {
     model_form form;
     PROPANE_TRY(model_store_form(path, &form, err));
-    if (form == MODEL_FORM_GGUF) return config_of_gguf(path, out, err);
-    if (form != MODEL_FORM_LLAMA2C) return read_tensors(path, form == MODEL_FORM_DIR, true, out, NULL, err);
+    if (form == MODEL_FORM_GGUF) return store_config_of_gguf(path, out, err);
+    if (form != MODEL_FORM_LLAMA2C) return store_read_tensors(path, form == MODEL_FORM_DIR, true, out, NULL, err);
     model_weights *w = NULL;
     PROPANE_TRY(llama2c_read(path, &w, err));
     *out = w->config;
@@ -298,7 +300,7 @@ propane_status model_store_declare(const model_weights *w, safetensors_writer *w
         const model_tensor *t = &w->tensors[i];
         int64_t dim[2];
         if (t->first_row > 0) continue; /* part of one that is declared */
-        int rank = stored_shape(t, dim);
+        int rank = store_stored_shape(t, dim);
         PROPANE_TRY(safetensors_writer_declare(writer, t->stored, dtype, rank, dim, err));
     }
     return PROPANE_OK;
@@ -307,8 +309,8 @@ propane_status model_store_declare(const model_weights *w, safetensors_writer *w
 enum { PIECE = 4096 };
 
 /* One tensor in pieces, converted on the way. */
-static propane_status write_narrow(safetensors_writer *writer, const float *data, int64_t count, bool bf16,
-                                   propane_error *err) {
+static propane_status store_write_narrow(safetensors_writer *writer, const float *data, int64_t count, bool bf16,
+                                         propane_error *err) {
     uint16_t piece[PIECE];
     for (int64_t at = 0; at < count; at += PIECE) {
         size_t n = (size_t)(count - at < PIECE ? count - at : PIECE);
@@ -322,7 +324,7 @@ static propane_status write_narrow(safetensors_writer *writer, const float *data
 }
 
 /* A stored tensor put together from ours. */
-static void gather(const model_weights *w, const model_tensor *first, float *all) {
+static void store_gather(const model_weights *w, const model_tensor *first, float *all) {
     const model_tensor *t;
     for (int k = 0; (t = model_weights_piece(w, first, k)); k++) {
         const float *from = model_weights_data(w, t);
@@ -333,10 +335,10 @@ static void gather(const model_weights *w, const model_tensor *first, float *all
     }
 }
 
-static propane_status write_floats(safetensors_writer *writer, const float *data, int64_t count,
-                                   safetensors_dtype dtype, propane_error *err) {
+static propane_status store_write_floats(safetensors_writer *writer, const float *data, int64_t count,
+                                         safetensors_dtype dtype, propane_error *err) {
     if (dtype == ST_F32) return safetensors_writer_data(writer, data, (size_t)count * sizeof *data, err);
-    return write_narrow(writer, data, count, dtype == ST_BF16, err);
+    return store_write_narrow(writer, data, count, dtype == ST_BF16, err);
 }
 
 propane_status model_store_data(const model_weights *w, safetensors_writer *writer, safetensors_dtype dtype,
@@ -346,21 +348,21 @@ propane_status model_store_data(const model_weights *w, safetensors_writer *writ
         int64_t count = t->stored_rows * t->dim[1];
         if (t->first_row > 0) continue;
         if (model_tensor_plain(t)) {
-            PROPANE_TRY(write_floats(writer, model_weights_data(w, t), count, dtype, err));
+            PROPANE_TRY(store_write_floats(writer, model_weights_data(w, t), count, dtype, err));
             continue;
         }
         float *all = mem_array((size_t)count, sizeof *all);
         if (!all) return propane_fail_memory(err, (size_t)count * sizeof *all);
-        gather(w, t, all);
-        propane_status status = write_floats(writer, all, count, dtype, err);
+        store_gather(w, t, all);
+        propane_status status = store_write_floats(writer, all, count, dtype, err);
         mem_free(all);
         PROPANE_TRY(status);
     }
     return PROPANE_OK;
 }
 
-static propane_status write_file(const model_weights *w, const char *path, safetensors_dtype dtype,
-                                 propane_error *err) {
+static propane_status store_write_file(const model_weights *w, const char *path, safetensors_dtype dtype,
+                                       propane_error *err) {
     safetensors_writer *writer = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &writer, err));
     propane_status status = safetensors_writer_metadata(writer, "format", "pt", err); /* transformers asks for it */
@@ -373,7 +375,7 @@ static propane_status write_file(const model_weights *w, const char *path, safet
 }
 
 /* generation_config.json: where a text ends; transformers' generate asks for it. */
-static propane_status write_generation(const model_config *c, const char *path, propane_error *err) {
+static propane_status store_write_generation(const model_config *c, const char *path, propane_error *err) {
     json_t *o = json_pack("{s:b}", "_from_model_config", 1);
     if (o && c->bos_token_id >= 0) json_object_set_new(o, "bos_token_id", json_integer(c->bos_token_id));
     if (o && c->eos_token_id >= 0) json_object_set_new(o, "eos_token_id", json_integer(c->eos_token_id));
@@ -400,7 +402,7 @@ propane_status model_store_write(const model_weights *w, const char *path, model
                                 : dtype == ST_F16 ? GGUF_TYPE_F16
                                                   : GGUF_TYPE_BF16,
                                 err);
-    if (form == MODEL_FORM_SAFETENSORS) return write_file(w, path, dtype, err);
+    if (form == MODEL_FORM_SAFETENSORS) return store_write_file(w, path, dtype, err);
     if (text_ends_with(path, ".safetensors") || text_ends_with(path, ".bin"))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: a folder was asked for, but the name is a file's", path);
     arena *a = arena_create();
@@ -408,9 +410,9 @@ propane_status model_store_write(const model_weights *w, const char *path, model
     char *generation = config ? arena_printf(a, "%s/generation_config.json", path) : NULL;
     char *tensors = generation ? arena_printf(a, "%s/model.safetensors", path) : NULL;
     propane_status status = tensors ? file_make_dir(path, err) : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK) status = write_file(w, tensors, dtype, err);
+    if (status == PROPANE_OK) status = store_write_file(w, tensors, dtype, err);
     if (status == PROPANE_OK) status = model_config_write(&w->config, config, err);
-    if (status == PROPANE_OK) status = write_generation(&w->config, generation, err);
+    if (status == PROPANE_OK) status = store_write_generation(&w->config, generation, err);
     arena_free(a);
     return status;
 }

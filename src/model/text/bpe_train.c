@@ -37,7 +37,7 @@ typedef struct trainer {
     size_t heap_count, heap_capacity;
 } trainer;
 
-static void trainer_deinit(trainer *t) {
+static void bpe_train_trainer_deinit(trainer *t) {
     for (size_t i = 0; i < t->state_count; i++) mem_free(t->states[i].words);
     mem_free(t->states);
     mem_free(t->words);
@@ -47,7 +47,7 @@ static void trainer_deinit(trainer *t) {
 }
 
 /* Makes room for one more element; false: no memory. */
-static bool grow(void **array, size_t count, size_t *capacity, size_t size) {
+static bool bpe_train_grow(void **array, size_t count, size_t *capacity, size_t size) {
     if (count < *capacity) return true;
     size_t larger = *capacity ? 2 * *capacity : 256;
     void *memory = mem_resize(*array, larger * size);
@@ -58,19 +58,19 @@ static bool grow(void **array, size_t count, size_t *capacity, size_t size) {
 }
 
 /* Order of merging: frequent first, then small ids first. */
-static bool first(const trainer *t, entry a, entry b) {
+static bool bpe_train_first(const trainer *t, entry a, entry b) {
     if (a.count != b.count) return a.count > b.count;
     tokenizer_pair x = t->states[a.state].pair, y = t->states[b.state].pair;
     return x.left != y.left ? x.left < y.left : x.right < y.right;
 }
 
-static bool push(trainer *t, int32_t state) {
+static bool bpe_train_push(trainer *t, int32_t state) {
     void *heap = t->heap;
-    if (!grow(&heap, t->heap_count, &t->heap_capacity, sizeof *t->heap)) return false;
+    if (!bpe_train_grow(&heap, t->heap_count, &t->heap_capacity, sizeof *t->heap)) return false;
     t->heap = heap;
     entry e = {t->states[state].count, state};
     size_t i = t->heap_count++;
-    while (i > 0 && first(t, e, t->heap[(i - 1) / 2])) {
+    while (i > 0 && bpe_train_first(t, e, t->heap[(i - 1) / 2])) {
         t->heap[i] = t->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
@@ -78,14 +78,14 @@ static bool push(trainer *t, int32_t state) {
     return true;
 }
 
-static entry pop(trainer *t) {
+static entry bpe_train_pop(trainer *t) {
     entry top = t->heap[0], last = t->heap[--t->heap_count];
     size_t i = 0;
     for (;;) {
         size_t child = 2 * i + 1;
         if (child >= t->heap_count) break;
-        if (child + 1 < t->heap_count && first(t, t->heap[child + 1], t->heap[child])) child++;
-        if (!first(t, t->heap[child], last)) break;
+        if (child + 1 < t->heap_count && bpe_train_first(t, t->heap[child + 1], t->heap[child])) child++;
+        if (!bpe_train_first(t, t->heap[child], last)) break;
         t->heap[i] = t->heap[child];
         i = child;
     }
@@ -93,20 +93,20 @@ static entry pop(trainer *t) {
     return top;
 }
 
-static pair_state *state_of(trainer *t, int32_t left, int32_t right) {
+static pair_state *bpe_train_state_of(trainer *t, int32_t left, int32_t right) {
     uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
     int32_t *index = id_map_enter(&t->index, key, (int32_t)t->state_count);
     if (!index) return NULL;
     if ((size_t)*index == t->state_count) {
         void *states = t->states;
-        if (!grow(&states, t->state_count, &t->state_capacity, sizeof *t->states)) return NULL;
+        if (!bpe_train_grow(&states, t->state_count, &t->state_capacity, sizeof *t->states)) return NULL;
         t->states = states;
         t->states[t->state_count++] = (pair_state){.pair = {left, right}};
     }
     return &t->states[*index];
 }
 
-static bool note_word(pair_state *s, int32_t index) {
+static bool bpe_train_note_word(pair_state *s, int32_t index) {
     if (s->word_count && s->words[s->word_count - 1] == index) return true;
     if (s->word_count == s->word_capacity) {
         int32_t larger = s->word_capacity ? 2 * s->word_capacity : 4;
@@ -121,19 +121,19 @@ static bool note_word(pair_state *s, int32_t index) {
 
 /* Enters the pairs of a word (sign 1) or takes them out (-1). Words are noted only for pairs that contain `fresh`; -1: for
  * all. */
-static bool count_pairs(trainer *t, int32_t index, int sign, int32_t fresh) {
+static bool bpe_train_count_pairs(trainer *t, int32_t index, int sign, int32_t fresh) {
     const word *w = &t->words[index];
     for (int32_t i = 0; i + 1 < w->length; i++) {
         int32_t left = w->symbols[i], right = w->symbols[i + 1];
-        pair_state *s = state_of(t, left, right);
+        pair_state *s = bpe_train_state_of(t, left, right);
         if (!s) return false;
         s->count += sign * w->count;
-        if (sign > 0 && (fresh < 0 || left == fresh || right == fresh) && !note_word(s, index)) return false;
+        if (sign > 0 && (fresh < 0 || left == fresh || right == fresh) && !bpe_train_note_word(s, index)) return false;
     }
     return true;
 }
 
-static bool merge_pair(trainer *t, int32_t state, int32_t fresh) {
+static bool bpe_train_merge_pair(trainer *t, int32_t state, int32_t fresh) {
     tokenizer_pair pair = t->states[state].pair;
     int32_t *words = t->states[state].words, count = t->states[state].word_count;
     size_t known = t->state_count;
@@ -145,7 +145,7 @@ static bool merge_pair(trainer *t, int32_t state, int32_t fresh) {
         int32_t i = 0;
         while (i + 1 < w->length && (w->symbols[i] != pair.left || w->symbols[i + 1] != pair.right)) i++;
         if (i + 1 >= w->length) continue; /* out of date */
-        ok = count_pairs(t, words[k], -1, -1);
+        ok = bpe_train_count_pairs(t, words[k], -1, -1);
         int32_t length = 0;
         for (i = 0; i < w->length; i++) {
             bool hit = i + 1 < w->length && w->symbols[i] == pair.left && w->symbols[i + 1] == pair.right;
@@ -153,15 +153,15 @@ static bool merge_pair(trainer *t, int32_t state, int32_t fresh) {
             if (hit) i++;
         }
         w->length = length;
-        ok = ok && count_pairs(t, words[k], 1, fresh);
+        ok = ok && bpe_train_count_pairs(t, words[k], 1, fresh);
     }
     mem_free(words);
     for (size_t s = known; ok && s < t->state_count; s++) /* the pairs that this merge made */
-        ok = push(t, (int32_t)s);
+        ok = bpe_train_push(t, (int32_t)s);
     return ok;
 }
 
-static propane_status collect_words(trainer *t, const char *data, size_t length, propane_error *err) {
+static propane_status bpe_train_collect_words(trainer *t, const char *data, size_t length, propane_error *err) {
     piece_map seen = {0};
     splitter s;
     const char *bytes;
@@ -171,7 +171,7 @@ static propane_status collect_words(trainer *t, const char *data, size_t length,
     while (!status && splitter_next(&s, &bytes, &n)) {
         int32_t *index = piece_map_enter(&seen, bytes, n, (int32_t)t->word_count);
         void *words = t->words;
-        if (!index || !grow(&words, t->word_count, &t->word_capacity, sizeof *t->words)) {
+        if (!index || !bpe_train_grow(&words, t->word_count, &t->word_capacity, sizeof *t->words)) {
             status = propane_fail_memory(err, seen.capacity * 40);
             break;
         }
@@ -191,23 +191,23 @@ static propane_status collect_words(trainer *t, const char *data, size_t length,
     return status;
 }
 
-static propane_status learn(trainer *t, const char *data, size_t length, tokenizer_pair *merges, int wanted, int *count,
-                            propane_error *err) {
-    PROPANE_TRY(collect_words(t, data, length, err));
+static propane_status bpe_train_learn(trainer *t, const char *data, size_t length, tokenizer_pair *merges, int wanted,
+                                      int *count, propane_error *err) {
+    PROPANE_TRY(bpe_train_collect_words(t, data, length, err));
     bool ok = true;
-    for (size_t i = 0; ok && i < t->word_count; i++) ok = count_pairs(t, (int32_t)i, 1, -1);
-    for (size_t i = 0; ok && i < t->state_count; i++) ok = push(t, (int32_t)i);
+    for (size_t i = 0; ok && i < t->word_count; i++) ok = bpe_train_count_pairs(t, (int32_t)i, 1, -1);
+    for (size_t i = 0; ok && i < t->state_count; i++) ok = bpe_train_push(t, (int32_t)i);
     *count = 0;
     while (ok && *count < wanted && t->heap_count) {
-        entry e = pop(t);
+        entry e = bpe_train_pop(t);
         const pair_state *s = &t->states[e.state];
         if (e.count != s->count) { /* it has become rarer */
-            if (s->count > 1) ok = push(t, e.state);
+            if (s->count > 1) ok = bpe_train_push(t, e.state);
             continue;
         }
         if (s->count < 2) break;
         merges[*count] = s->pair;
-        ok = merge_pair(t, e.state, 256 + *count);
+        ok = bpe_train_merge_pair(t, e.state, 256 + *count);
         ++*count;
     }
     return ok ? PROPANE_OK : propane_fail_memory(err, t->state_capacity * sizeof *t->states);
@@ -225,9 +225,9 @@ propane_status tokenizer_train_bpe(const char *data, size_t length, int vocab_si
     trainer t = {.arena = arena_create()};
     int wanted = vocab_size - 256, count = 0;
     tokenizer_pair *merges = mem_array((size_t)wanted, sizeof *merges);
-    propane_status status = t.arena && merges ? learn(&t, data, length, merges, wanted, &count, err)
+    propane_status status = t.arena && merges ? bpe_train_learn(&t, data, length, merges, wanted, &count, err)
                                               : propane_fail_memory(err, (size_t)wanted * sizeof *merges);
-    trainer_deinit(&t);
+    bpe_train_trainer_deinit(&t);
     if (!status) status = tokenizer_from_merges(merges, count, "trained merges", out, err);
     mem_free(merges);
     return status;

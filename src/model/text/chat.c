@@ -145,7 +145,7 @@ const chat_format *chat_format_recognise(const char *jinja) {
 enum { FILE_LIMIT = 32 << 20 };
 
 /* NAME in the folder, or beside the file, that is the model; mem_free it. NULL: no memory. */
-static char *beside(const char *path, const char *name) {
+static char *chat_beside(const char *path, const char *name) {
     const char *slash = strrchr(path, '/');
     size_t folder = file_is_dir(path) ? strlen(path) : slash ? (size_t)(slash - path) : 0;
     size_t bytes = folder + strlen(name) + 2;
@@ -158,7 +158,7 @@ static char *beside(const char *path, const char *name) {
 }
 
 /* A token's text: a string, or an object with "content". */
-static void take_token(const json_t *config, const char *key, char out[64]) {
+static void chat_take_token(const json_t *config, const char *key, char out[64]) {
     const json_t *value = json_object_get(config, key);
     if (json_is_object(value)) value = json_object_get(value, "content");
     const char *string = json_string_value(value);
@@ -166,7 +166,7 @@ static void take_token(const json_t *config, const char *key, char out[64]) {
 }
 
 /* The template's text: a string, or the one called "default" of a list of {name, template}. NULL: there is none. */
-static const char *template_text(const json_t *config) {
+static const char *chat_template_text(const json_t *config) {
     const json_t *value = json_object_get(config, "chat_template"), *item;
     if (json_is_string(value)) return json_string_value(value);
     size_t i;
@@ -180,7 +180,7 @@ static const char *template_text(const json_t *config) {
     return first;
 }
 
-static propane_status recognise(const char *jinja, const char *source, chat_template *out, propane_error *err) {
+static propane_status chat_recognise(const char *jinja, const char *source, chat_template *out, propane_error *err) {
     out->format = chat_format_recognise(jinja);
     if (out->format) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
@@ -188,27 +188,27 @@ static propane_status recognise(const char *jinja, const char *source, chat_temp
                         source);
 }
 
-static propane_status from_config(const char *path, bool need_format, chat_template *out, propane_error *err) {
+static propane_status chat_from_config(const char *path, bool need_format, chat_template *out, propane_error *err) {
     json_t *config = NULL;
     PROPANE_TRY(json_read(path, FILE_LIMIT, &config, err));
-    take_token(config, "bos_token", out->bos);
-    take_token(config, "eos_token", out->eos);
-    const char *jinja = template_text(config);
-    propane_status status = need_format && jinja ? recognise(jinja, path, out, err) : PROPANE_OK;
+    chat_take_token(config, "bos_token", out->bos);
+    chat_take_token(config, "eos_token", out->eos);
+    const char *jinja = chat_template_text(config);
+    propane_status status = need_format && jinja ? chat_recognise(jinja, path, out, err) : PROPANE_OK;
     json_decref(config);
     return status;
 }
 
-static propane_status from_jinja(const char *path, chat_template *out, propane_error *err) {
+static propane_status chat_from_jinja(const char *path, chat_template *out, propane_error *err) {
     char *jinja = NULL;
     size_t length = 0;
     PROPANE_TRY(file_read(path, FILE_LIMIT, &jinja, &length, err));
-    propane_status status = recognise(jinja, path, out, err);
+    propane_status status = chat_recognise(jinja, path, out, err);
     mem_free(jinja);
     return status;
 }
 
-static bool is_one_token(const tokenizer *t, const char *string) {
+static bool chat_is_one_token(const tokenizer *t, const char *string) {
     token_list list = {0};
     bool one = tokenizer_get_kind(t) == TOKENIZER_HF &&
                tokenizer_encode(t, string, strlen(string), &list, NULL) == PROPANE_OK && list.count == 1;
@@ -216,17 +216,17 @@ static bool is_one_token(const tokenizer *t, const char *string) {
     return one;
 }
 
-static const chat_format *from_tokens(const tokenizer *t) {
+static const chat_format *chat_from_tokens(const tokenizer *t) {
     const chat_format *found = NULL;
-    const char *name = !t                                       ? "plain"
-                       : is_one_token(t, "<|im_start|>")        ? "chatml"
-                       : is_one_token(t, "<|start_header_id|>") ? "llama3"
-                                                                : "plain";
+    const char *name = !t                                            ? "plain"
+                       : chat_is_one_token(t, "<|im_start|>")        ? "chatml"
+                       : chat_is_one_token(t, "<|start_header_id|>") ? "llama3"
+                                                                     : "plain";
     return chat_format_find(name, &found, NULL) == PROPANE_OK ? found : NULL;
 }
 
 /* What a tokenizer without a configuration calls its first and last token. */
-static void default_tokens(const tokenizer *t, chat_template *out) {
+static void chat_default_tokens(const tokenizer *t, chat_template *out) {
     if (!t || tokenizer_get_kind(t) == TOKENIZER_HF) return;
     if (!*out->bos && tokenizer_bos(t) >= 0) snprintf(out->bos, sizeof out->bos, "<s>");
     if (!*out->eos && tokenizer_eos(t) >= 0) snprintf(out->eos, sizeof out->eos, "</s>");
@@ -236,16 +236,16 @@ propane_status chat_template_find(const char *path, const tokenizer *t, const ch
                                   propane_error *err) {
     *out = (chat_template){0};
     if (wanted) PROPANE_TRY(chat_format_find(wanted, &out->format, err));
-    char *config = beside(path, "tokenizer_config.json"), *jinja = beside(path, "chat_template.jinja");
+    char *config = chat_beside(path, "tokenizer_config.json"), *jinja = chat_beside(path, "chat_template.jinja");
     propane_status status = config && jinja ? PROPANE_OK : propane_fail_memory(err, strlen(path));
     bool own = status == PROPANE_OK && file_exists(jinja);
-    if (status == PROPANE_OK && file_exists(config)) status = from_config(config, !wanted && !own, out, err);
-    if (status == PROPANE_OK && own && !wanted) status = from_jinja(jinja, out, err);
+    if (status == PROPANE_OK && file_exists(config)) status = chat_from_config(config, !wanted && !own, out, err);
+    if (status == PROPANE_OK && own && !wanted) status = chat_from_jinja(jinja, out, err);
     mem_free(config);
     mem_free(jinja);
     if (status != PROPANE_OK) return status;
-    if (!out->format) out->format = from_tokens(t);
-    default_tokens(t, out);
+    if (!out->format) out->format = chat_from_tokens(t);
+    chat_default_tokens(t, out);
     return PROPANE_OK;
 }
 
@@ -263,7 +263,7 @@ void chat_text_deinit(chat_text *t) {
 }
 
 /* A piece of a row, {bos} and {eos} filled in. */
-static void put(const chat_template *c, text *out, const char *piece) {
+static void chat_put(const chat_template *c, text *out, const char *piece) {
     for (const char *at = piece; *at;) {
         const char *brace = strchr(at, '{');
         size_t plain = brace ? (size_t)(brace - at) : strlen(at);
@@ -276,7 +276,7 @@ static void put(const chat_template *c, text *out, const char *piece) {
 }
 
 /* The white space of Python's str.strip(), which the templates call. Bytes of the character at p; 0: it is none. */
-static size_t space_at(const char *p, size_t left) {
+static size_t chat_space_at(const char *p, size_t left) {
     const unsigned char *u = (const unsigned char *)p;
     if (left >= 1 && ((u[0] >= 9 && u[0] <= 13) || (u[0] >= 28 && u[0] <= 32))) return 1;
     if (left >= 2 && u[0] == 0xC2 && (u[1] == 0x85 || u[1] == 0xA0)) return 2;
@@ -287,18 +287,18 @@ static size_t space_at(const char *p, size_t left) {
     return space ? 3 : 0;
 }
 
-static void trim(const char **data, size_t *length) {
-    for (size_t n; (n = space_at(*data, *length)) > 0;) *data += n, *length -= n;
+static void chat_trim(const char **data, size_t *length) {
+    for (size_t n; (n = chat_space_at(*data, *length)) > 0;) *data += n, *length -= n;
     for (bool more = true; more && *length > 0;) {
         more = false;
         for (size_t n = 1; n <= 3 && n <= *length && !more; n++)
-            if (space_at(*data + *length - n, n) == n) *length -= n, more = true;
+            if (chat_space_at(*data + *length - n, n) == n) *length -= n, more = true;
     }
 }
 
 /* Qwen3: what an answer thought is left out where a question follows (`newest`: none does); the conversation's last answer
  * shows an empty thought where it has none. */
-static void put_thought(text *out, const char **data, size_t *length, bool newest, bool last) {
+static void chat_put_thought(text *out, const char **data, size_t *length, bool newest, bool last) {
     static const char open[] = "<think>", close[] = "</think>";
     const char *end = NULL, *thought = *data;
     size_t thought_length = 0;
@@ -324,14 +324,14 @@ static void put_thought(text *out, const char **data, size_t *length, bool newes
     text_append(out, "\n</think>\n\n");
 }
 
-static void put_content(const chat_format *f, text *out, const char *content) {
+static void chat_put_content(const chat_format *f, text *out, const char *content) {
     size_t length = strlen(content);
-    if (f->flags & TRIM) trim(&content, &length);
+    if (f->flags & TRIM) chat_trim(&content, &length);
     text_append_n(out, content, length);
 }
 
-static propane_status put_answer(const chat_template *c, const chat_message *m, bool newest, bool last, chat_text *out,
-                                 propane_error *err) {
+static propane_status chat_put_answer(const chat_template *c, const chat_message *m, bool newest, bool last,
+                                      chat_text *out, propane_error *err) {
     const chat_format *f = c->format;
     const char *content = m->content;
     size_t length = strlen(content);
@@ -342,40 +342,41 @@ static propane_status put_answer(const chat_template *c, const chat_message *m, 
         out->answers = more;
         out->answer_room = room;
     }
-    put(c, &out->text, f->ask);
+    chat_put(c, &out->text, f->ask);
     chat_span *span = &out->answers[out->answer_count++];
     span->begin = out->text.length;
-    put(c, &out->text, f->lead);
-    if (f->flags & TRIM) trim(&content, &length);
-    if (f->flags & THINKS) put_thought(&out->text, &content, &length, newest, last);
+    chat_put(c, &out->text, f->lead);
+    if (f->flags & TRIM) chat_trim(&content, &length);
+    if (f->flags & THINKS) chat_put_thought(&out->text, &content, &length, newest, last);
     text_append_n(&out->text, content, length);
-    put(c, &out->text, f->end);
+    chat_put(c, &out->text, f->end);
     span->end = out->text.length;
-    put(c, &out->text, f->behind);
+    chat_put(c, &out->text, f->behind);
     return PROPANE_OK;
 }
 
 /* `system`: stands inside this message; NULL: none does. */
-static void put_user(const chat_template *c, const char *system, const char *content, text *out) {
+static void chat_put_user(const chat_template *c, const char *system, const char *content, text *out) {
     const chat_format *f = c->format;
-    put(c, out, f->user.before);
+    chat_put(c, out, f->user.before);
     if (system) { /* behind the two together white space is dropped; in front of them stands what is not white */
         size_t begin = out->length;
-        put(c, out, f->system.before);
+        chat_put(c, out, f->system.before);
         text_append(out, system);
-        put(c, out, f->system.after);
+        chat_put(c, out, f->system.after);
         text_append(out, content);
         const char *joined = out->failed ? "" : out->data + begin;
         size_t length = out->failed ? 0 : out->length - begin;
-        trim(&joined, &length);
+        chat_trim(&joined, &length);
         if (!out->failed) out->data[out->length = begin + length] = 0;
     } else {
-        put_content(f, out, content);
+        chat_put_content(f, out, content);
     }
-    put(c, out, f->user.after);
+    chat_put(c, out, f->user.after);
 }
 
-static propane_status check_turns(const chat_format *f, const chat_message *messages, int count, propane_error *err) {
+static propane_status chat_check_turns(const chat_format *f, const chat_message *messages, int count,
+                                       propane_error *err) {
     int turn = 0;
     for (int i = 0; i < count; i++) {
         const char *role = messages[i].role;
@@ -401,32 +402,33 @@ static propane_status check_turns(const chat_format *f, const chat_message *mess
 propane_status chat_render(const chat_template *c, const chat_message *messages, int count, bool ask, chat_text *out,
                            propane_error *err) {
     const chat_format *f = c->format;
-    PROPANE_TRY(check_turns(f, messages, count, err));
+    PROPANE_TRY(chat_check_turns(f, messages, count, err));
     bool given = strcmp(messages[0].role, "system") == 0;
     const char *system = given ? messages[0].content : f->assumed;
     bool merge = system && f->flags & MERGE;
-    put(c, &out->text, f->begin);
+    chat_put(c, &out->text, f->begin);
     if (system && !merge) {
-        put(c, &out->text, f->system.before);
-        put_content(f, &out->text, system);
-        put(c, &out->text, f->system.after);
+        chat_put(c, &out->text, f->system.before);
+        chat_put_content(f, &out->text, system);
+        chat_put(c, &out->text, f->system.after);
     }
     int last_user = count; /* without a question no answer is its answer */
     for (int i = 0; i < count; i++)
         if (strcmp(messages[i].role, "user") == 0) last_user = i;
     for (int i = given; i < count; i++) {
         if (strcmp(messages[i].role, "user") == 0)
-            put_user(c, merge && i == given ? system : NULL, messages[i].content, &out->text);
+            chat_put_user(c, merge && i == given ? system : NULL, messages[i].content, &out->text);
         else
-            PROPANE_TRY(put_answer(c, &messages[i], i > last_user, i == count - 1, out, err));
+            PROPANE_TRY(chat_put_answer(c, &messages[i], i > last_user, i == count - 1, out, err));
     }
-    if (ask) put(c, &out->text, f->ask);
+    if (ask) chat_put(c, &out->text, f->ask);
     return out->text.failed ? propane_fail_memory(err, out->text.length) : PROPANE_OK;
 }
 
 /* ---- from JSON --------------------------------------------------------------------------------------------------------------- */
 
-static propane_status content_text(const json_t *content, int message, arena *a, const char **out, propane_error *err) {
+static propane_status chat_content_text(const json_t *content, int message, arena *a, const char **out,
+                                        propane_error *err) {
     *out = json_string_value(content);
     if (*out) return PROPANE_OK;
     const json_t *part;
@@ -464,7 +466,7 @@ propane_status chat_messages_from_json(const json_t *array, arena *a, chat_messa
         if (!list[i].role)
             status = propane_fail(err, PROPANE_ERR_INVALID, "message %d has no \"role\" that is a string", (int)i + 1);
         else
-            status = content_text(json_object_get(m, "content"), (int)i + 1, a, &list[i].content, err);
+            status = chat_content_text(json_object_get(m, "content"), (int)i + 1, a, &list[i].content, err);
     }
     if (status != PROPANE_OK) {
         mem_free(list);
@@ -478,8 +480,8 @@ propane_status chat_messages_from_json(const json_t *array, arena *a, chat_messa
 /* ---- to ids ------------------------------------------------------------------------------------------------------------------ */
 
 /* A text's ids. Tokenizers that do not know special tokens in a text get them put in between. */
-static propane_status encode(const chat_template *c, const tokenizer *t, const char *data, size_t length,
-                             token_list *out, propane_error *err) {
+static propane_status chat_do_encode(const chat_template *c, const tokenizer *t, const char *data, size_t length,
+                                     token_list *out, propane_error *err) {
     if (tokenizer_get_kind(t) == TOKENIZER_HF) return tokenizer_encode(t, data, length, out, err);
     const char *const names[] = {c->bos, c->eos};
     const int32_t ids[] = {tokenizer_bos(t), tokenizer_eos(t)};
@@ -501,10 +503,10 @@ static propane_status encode(const chat_template *c, const tokenizer *t, const c
 }
 
 /* How many ids of the whole list belong to the first `bytes` bytes: those that stay the same when the rest is missing. */
-static propane_status ids_before(const chat_template *c, const tokenizer *t, const chat_text *from, size_t bytes,
-                                 const token_list *whole, size_t first, size_t *out, propane_error *err) {
+static propane_status chat_ids_before(const chat_template *c, const tokenizer *t, const chat_text *from, size_t bytes,
+                                      const token_list *whole, size_t first, size_t *out, propane_error *err) {
     token_list part = {0};
-    propane_status status = encode(c, t, from->text.data, bytes, &part, err);
+    propane_status status = chat_do_encode(c, t, from->text.data, bytes, &part, err);
     size_t n = 0;
     while (n < part.count && first + n < whole->count && part.ids[n] == whole->ids[first + n]) n++;
     token_list_deinit(&part);
@@ -515,13 +517,13 @@ static propane_status ids_before(const chat_template *c, const tokenizer *t, con
 propane_status chat_encode(const chat_template *c, const tokenizer *t, const chat_text *from, token_list *out,
                            chat_span *answers, propane_error *err) {
     size_t first = out->count;
-    if (from->text.length > 0) PROPANE_TRY(encode(c, t, from->text.data, from->text.length, out, err));
+    if (from->text.length > 0) PROPANE_TRY(chat_do_encode(c, t, from->text.data, from->text.length, out, err));
     for (int i = 0; answers && i < from->answer_count; i++) {
-        PROPANE_TRY(ids_before(c, t, from, from->answers[i].begin, out, first, &answers[i].begin, err));
+        PROPANE_TRY(chat_ids_before(c, t, from, from->answers[i].begin, out, first, &answers[i].begin, err));
         if (from->answers[i].end == from->text.length)
             answers[i].end = out->count;
         else
-            PROPANE_TRY(ids_before(c, t, from, from->answers[i].end, out, first, &answers[i].end, err));
+            PROPANE_TRY(chat_ids_before(c, t, from, from->answers[i].end, out, first, &answers[i].end, err));
     }
     return PROPANE_OK;
 }

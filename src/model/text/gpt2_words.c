@@ -28,7 +28,7 @@ int utf8_length(const char *bytes, size_t left) {
     return n;
 }
 
-static sign sign_of_code(int32_t code) {
+static sign gpt2_words_sign_of_code(int32_t code) {
     switch (utf8proc_category(code)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
@@ -46,7 +46,7 @@ static sign sign_of_code(int32_t code) {
 }
 
 /* The class of the character at the front and how many bytes it has. */
-static sign sign_at(const char *p, size_t left, size_t *length) {
+static sign gpt2_words_sign_at(const char *p, size_t left, size_t *length) {
     unsigned char c = (unsigned char)p[0];
     *length = 1;
     if (c < 0x80) {
@@ -58,20 +58,21 @@ static sign sign_at(const char *p, size_t left, size_t *length) {
     utf8proc_int32_t code;
     if (n == 0 || utf8proc_iterate((const utf8proc_uint8_t *)p, n, &code) != n) return SIGN_BROKEN;
     *length = (size_t)n;
-    return sign_of_code(code);
+    return gpt2_words_sign_of_code(code);
 }
 
 void splitter_init(splitter *s, const char *data, size_t length) { *s = (splitter){data, length, 0}; }
 
 /* End of the run of characters of one class that begins at `at`; at most TOKENIZER_WORD_MAX bytes behind `begin`. */
-static size_t run_end(const splitter *s, size_t begin, size_t at, sign class) {
+static size_t gpt2_words_run_end(const splitter *s, size_t begin, size_t at, sign class) {
     size_t n;
-    while (at < s->length && sign_at(s->data + at, s->length - at, &n) == class && at + n - begin <= TOKENIZER_WORD_MAX)
+    while (at < s->length && gpt2_words_sign_at(s->data + at, s->length - at, &n) == class &&
+           at + n - begin <= TOKENIZER_WORD_MAX)
         at += n;
     return at;
 }
 
-static size_t contraction(const char *p, size_t left) {
+static size_t gpt2_words_contraction(const char *p, size_t left) {
     if (left < 2 || p[0] != '\'') return 0;
     if (p[1] == 's' || p[1] == 'd' || p[1] == 'm' || p[1] == 't') return 2;
     if (left < 3) return 0;
@@ -79,9 +80,9 @@ static size_t contraction(const char *p, size_t left) {
 }
 
 /* A run of white space leaves its last character to the word behind it, unless it is all there is of it. */
-static size_t space_end(const splitter *s, size_t begin) {
-    size_t end = run_end(s, begin, begin, SIGN_SPACE), n;
-    if (end == s->length || sign_at(s->data + end, s->length - end, &n) == SIGN_SPACE) return end;
+static size_t gpt2_words_space_end(const splitter *s, size_t begin) {
+    size_t end = gpt2_words_run_end(s, begin, begin, SIGN_SPACE), n;
+    if (end == s->length || gpt2_words_sign_at(s->data + end, s->length - end, &n) == SIGN_SPACE) return end;
     size_t last = end - 1;
     while (last > begin && ((unsigned char)s->data[last] & 0xc0) == 0x80) last--;
     return last > begin ? last : end;
@@ -89,15 +90,15 @@ static size_t space_end(const splitter *s, size_t begin) {
 
 bool splitter_next(splitter *s, const char **word, size_t *length) {
     if (s->at >= s->length) return false;
-    size_t begin = s->at, n, next, end = begin + contraction(s->data + begin, s->length - begin);
+    size_t begin = s->at, n, next, end = begin + gpt2_words_contraction(s->data + begin, s->length - begin);
     if (end == begin) {
-        sign class = sign_at(s->data + begin, s->length - begin, &n);
+        sign class = gpt2_words_sign_at(s->data + begin, s->length - begin, &n);
         size_t at = begin;
         if (s->data[begin] == ' ' && begin + 1 < s->length) {
-            sign behind = sign_at(s->data + begin + 1, s->length - begin - 1, &next);
+            sign behind = gpt2_words_sign_at(s->data + begin + 1, s->length - begin - 1, &next);
             if (behind != SIGN_SPACE && behind != SIGN_BROKEN) class = behind, at++;
         }
-        end = class == SIGN_SPACE ? space_end(s, begin) : run_end(s, begin, at, class);
+        end = class == SIGN_SPACE ? gpt2_words_space_end(s, begin) : gpt2_words_run_end(s, begin, at, class);
     }
     *word = s->data + begin;
     *length = end - begin;
@@ -107,7 +108,7 @@ bool splitter_next(splitter *s, const char **word, size_t *length) {
 
 /* ---- maps ------------------------------------------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t x) {
+static uint64_t gpt2_words_mix(uint64_t x) {
     x = (x ^ (x >> 32)) * 0x9e3779b97f4a7c15u;
     return x ^ (x >> 29);
 }
@@ -119,19 +120,19 @@ void id_map_deinit(id_map *m) {
 }
 
 /* Keys are kept as key + 1: 0 marks a free place. */
-static size_t id_place(const id_map *m, uint64_t key) {
-    size_t i = (size_t)mix(key) & (m->capacity - 1);
+static size_t gpt2_words_id_place(const id_map *m, uint64_t key) {
+    size_t i = (size_t)gpt2_words_mix(key) & (m->capacity - 1);
     while (m->keys[i] != 0 && m->keys[i] != key + 1) i = (i + 1) & (m->capacity - 1);
     return i;
 }
 
 int32_t *id_map_find(const id_map *m, uint64_t key) {
     if (m->capacity == 0) return NULL;
-    size_t i = id_place(m, key);
+    size_t i = gpt2_words_id_place(m, key);
     return m->keys[i] ? &m->values[i] : NULL;
 }
 
-static bool id_grow(id_map *m) {
+static bool gpt2_words_id_grow(id_map *m) {
     id_map larger = {.capacity = m->capacity ? m->capacity * 2 : 64, .count = m->count};
     larger.keys = mem_array(larger.capacity, sizeof *larger.keys);
     larger.values = mem_array(larger.capacity, sizeof *larger.values);
@@ -141,7 +142,7 @@ static bool id_grow(id_map *m) {
     }
     for (size_t i = 0; i < m->capacity; i++) {
         if (m->keys[i] == 0) continue;
-        size_t j = id_place(&larger, m->keys[i] - 1);
+        size_t j = gpt2_words_id_place(&larger, m->keys[i] - 1);
         larger.keys[j] = m->keys[i];
         larger.values[j] = m->values[i];
     }
@@ -151,8 +152,8 @@ static bool id_grow(id_map *m) {
 }
 
 int32_t *id_map_enter(id_map *m, uint64_t key, int32_t initial) {
-    if (m->count * 3 >= m->capacity * 2 && !id_grow(m)) return NULL;
-    size_t i = id_place(m, key);
+    if (m->count * 3 >= m->capacity * 2 && !gpt2_words_id_grow(m)) return NULL;
+    size_t i = gpt2_words_id_place(m, key);
     if (m->keys[i] == 0) {
         m->keys[i] = key + 1;
         m->values[i] = initial;
@@ -168,10 +169,10 @@ void piece_map_deinit(piece_map *m) {
     *m = (piece_map){0};
 }
 
-static size_t piece_place(const piece_map *m, const char *bytes, size_t length) {
+static size_t gpt2_words_piece_place(const piece_map *m, const char *bytes, size_t length) {
     uint64_t h = length;
     for (size_t i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001b3u;
-    size_t i = (size_t)mix(h) & (m->capacity - 1);
+    size_t i = (size_t)gpt2_words_mix(h) & (m->capacity - 1);
     while (m->texts[i] && (m->lengths[i] != length || memcmp(m->texts[i], bytes, length) != 0))
         i = (i + 1) & (m->capacity - 1);
     return i;
@@ -179,11 +180,11 @@ static size_t piece_place(const piece_map *m, const char *bytes, size_t length) 
 
 int32_t *piece_map_find(const piece_map *m, const char *bytes, size_t length) {
     if (m->capacity == 0) return NULL;
-    size_t i = piece_place(m, bytes, length);
+    size_t i = gpt2_words_piece_place(m, bytes, length);
     return m->texts[i] ? &m->values[i] : NULL;
 }
 
-static bool piece_grow(piece_map *m) {
+static bool gpt2_words_piece_grow(piece_map *m) {
     piece_map larger = {.capacity = m->capacity ? m->capacity * 2 : 64, .count = m->count};
     larger.texts = mem_array(larger.capacity, sizeof *larger.texts);
     larger.lengths = mem_array(larger.capacity, sizeof *larger.lengths);
@@ -194,7 +195,7 @@ static bool piece_grow(piece_map *m) {
     }
     for (size_t i = 0; i < m->capacity; i++) {
         if (!m->texts[i]) continue;
-        size_t j = piece_place(&larger, m->texts[i], m->lengths[i]);
+        size_t j = gpt2_words_piece_place(&larger, m->texts[i], m->lengths[i]);
         larger.texts[j] = m->texts[i];
         larger.lengths[j] = m->lengths[i];
         larger.values[j] = m->values[i];
@@ -205,8 +206,8 @@ static bool piece_grow(piece_map *m) {
 }
 
 int32_t *piece_map_enter(piece_map *m, const char *bytes, size_t length, int32_t initial) {
-    if (m->count * 3 >= m->capacity * 2 && !piece_grow(m)) return NULL;
-    size_t i = piece_place(m, bytes, length);
+    if (m->count * 3 >= m->capacity * 2 && !gpt2_words_piece_grow(m)) return NULL;
+    size_t i = gpt2_words_piece_place(m, bytes, length);
     if (!m->texts[i]) {
         m->texts[i] = bytes;
         m->lengths[i] = (uint32_t)length;

@@ -51,47 +51,49 @@ propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, 
     return PROPANE_OK;
 }
 
-static void hash_u32(sha256 *h, uint32_t v) {
+static void tokenizer_hash_u32(sha256 *h, uint32_t v) {
     const uint8_t bytes[] = {(uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24)};
     sha256_update(h, bytes, 4);
 }
 
 /* Everything that encode and decode depend on, little endian: docs/formats.md. */
-static void compute_hash(tokenizer *t) {
+static void tokenizer_compute_hash(tokenizer *t) {
     sha256 h;
     uint8_t digest[32];
     sha256_init(&h);
     sha256_update(&h, "propane-tokenizer-1", 19);
-    hash_u32(&h, (uint32_t)t->kind);
-    hash_u32(&h, (uint32_t)t->vocab);
-    hash_u32(&h, (uint32_t)t->bos);
-    hash_u32(&h, (uint32_t)t->eos);
+    tokenizer_hash_u32(&h, (uint32_t)t->kind);
+    tokenizer_hash_u32(&h, (uint32_t)t->vocab);
+    tokenizer_hash_u32(&h, (uint32_t)t->bos);
+    tokenizer_hash_u32(&h, (uint32_t)t->eos);
     for (int i = 0; i < t->vocab; i++) {
-        hash_u32(&h, t->lengths[i]);
+        tokenizer_hash_u32(&h, t->lengths[i]);
         sha256_update(&h, t->pieces[i], t->lengths[i]);
         uint32_t score = 0;
         if (t->scores) memcpy(&score, &t->scores[i], 4);
-        hash_u32(&h, score);
+        tokenizer_hash_u32(&h, score);
         if (t->kind == TOKENIZER_BPE && i >= 256) {
-            hash_u32(&h, (uint32_t)t->merges[i - 256].left);
-            hash_u32(&h, (uint32_t)t->merges[i - 256].right);
+            tokenizer_hash_u32(&h, (uint32_t)t->merges[i - 256].left);
+            tokenizer_hash_u32(&h, (uint32_t)t->merges[i - 256].right);
         }
     }
     sha256_final(&h, digest);
     sha256_hex(digest, t->hash);
 }
 
-static uint64_t pair_key(int32_t left, int32_t right) { return (uint64_t)(uint32_t)left << 32 | (uint32_t)right; }
+static uint64_t tokenizer_pair_key(int32_t left, int32_t right) {
+    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+}
 
 /* A fallback byte never merges: in the file it is spelled <0xNN>. */
-static bool is_byte(const tokenizer *t, int32_t id) {
+static bool tokenizer_is_byte(const tokenizer *t, int32_t id) {
     return t->lengths[id] == 1 && t->byte_id[(unsigned char)t->pieces[id][0]] == id;
 }
 
-static propane_status index_pieces(tokenizer *t, const char *source, propane_error *err) {
+static propane_status tokenizer_index_pieces(tokenizer *t, const char *source, propane_error *err) {
     for (int i = 0; i < t->vocab; i++) {
-        if (t->lengths[i] == 0) continue;                          /* bos, eos, unknown */
-        if (t->kind == TOKENIZER_LLAMA && is_byte(t, i)) continue; /* a byte: used when no piece matches */
+        if (t->lengths[i] == 0) continue;                                    /* bos, eos, unknown */
+        if (t->kind == TOKENIZER_LLAMA && tokenizer_is_byte(t, i)) continue; /* a byte: used when no piece matches */
         int32_t *id = piece_map_enter(&t->lookup, t->pieces[i], t->lengths[i], i);
         if (!id) return propane_fail_memory(err, t->lookup.capacity * 40);
         char shown[80];
@@ -102,10 +104,10 @@ static propane_status index_pieces(tokenizer *t, const char *source, propane_err
     return PROPANE_OK;
 }
 
-static propane_status index_pairs(tokenizer *t, const char *source, propane_error *err) {
+static propane_status tokenizer_index_pairs(tokenizer *t, const char *source, propane_error *err) {
     for (int i = 256; i < t->vocab; i++) {
         tokenizer_pair m = t->merges[i - 256];
-        int32_t *id = id_map_enter(&t->pairs, pair_key(m.left, m.right), i);
+        int32_t *id = id_map_enter(&t->pairs, tokenizer_pair_key(m.left, m.right), i);
         if (!id) return propane_fail_memory(err, t->pairs.capacity * 24);
         if (*id != i)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: merges %d and %d are the same pair", source,
@@ -116,19 +118,19 @@ static propane_status index_pairs(tokenizer *t, const char *source, propane_erro
 
 propane_status tokenizer_finish(tokenizer *t, const char *source, tokenizer **out, propane_error *err) {
     propane_status status = PROPANE_OK;
-    if (t->kind == TOKENIZER_BPE) status = index_pairs(t, source, err);
-    if (t->kind == TOKENIZER_CHARS || t->kind == TOKENIZER_LLAMA) status = index_pieces(t, source, err);
+    if (t->kind == TOKENIZER_BPE) status = tokenizer_index_pairs(t, source, err);
+    if (t->kind == TOKENIZER_CHARS || t->kind == TOKENIZER_LLAMA) status = tokenizer_index_pieces(t, source, err);
     if (status) {
         tokenizer_free(t);
         *out = NULL;
         return status;
     }
-    compute_hash(t);
+    tokenizer_compute_hash(t);
     *out = t;
     return PROPANE_OK;
 }
 
-static bool add_byte_pieces(tokenizer *t) {
+static bool tokenizer_add_byte_pieces(tokenizer *t) {
     char *bytes = arena_alloc(t->arena, 256);
     if (!bytes) return false;
     for (int i = 0; i < 256; i++) {
@@ -142,7 +144,7 @@ static bool add_byte_pieces(tokenizer *t) {
 propane_status tokenizer_create_bytes(tokenizer **out, propane_error *err) {
     tokenizer *t;
     PROPANE_TRY(tokenizer_begin(TOKENIZER_BYTES, 256, &t, err));
-    if (!add_byte_pieces(t)) {
+    if (!tokenizer_add_byte_pieces(t)) {
         tokenizer_free(t);
         *out = NULL;
         return propane_fail_memory(err, 256);
@@ -157,7 +159,7 @@ propane_status tokenizer_from_merges(const tokenizer_pair *merges, int count, co
     PROPANE_TRY(tokenizer_begin(TOKENIZER_BPE, 256 + count, &t, err));
     propane_status status = PROPANE_OK;
     t->merges = arena_copy(t->arena, merges, (size_t)count * sizeof *merges);
-    if (!t->merges || !add_byte_pieces(t)) status = propane_fail_memory(err, (size_t)count * sizeof *merges);
+    if (!t->merges || !tokenizer_add_byte_pieces(t)) status = propane_fail_memory(err, (size_t)count * sizeof *merges);
     for (int i = 256; !status && i < t->vocab; i++) {
         tokenizer_pair m = merges[i - 256];
         if (m.left < 0 || m.left >= i || m.right < 0 || m.right >= i) {
@@ -194,13 +196,13 @@ typedef struct character {
     int length;
 } character;
 
-static int compare_character(const void *a, const void *b) {
+static int tokenizer_compare_character(const void *a, const void *b) {
     const character *x = a, *y = b;
     int order = memcmp(x->bytes, y->bytes, (size_t)(x->length < y->length ? x->length : y->length));
     return order ? order : x->length - y->length;
 }
 
-static int character_at(const char *p, size_t left) {
+static int tokenizer_character_at(const char *p, size_t left) {
     int n = utf8_length(p, left);
     return n ? n : 1;
 }
@@ -215,7 +217,7 @@ propane_status tokenizer_create_chars(const char *data, size_t length, const cha
     if (length == 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the text is empty: it has no characters", source);
     for (size_t i = 0; i < length;) {
-        int n = character_at(data + i, length - i);
+        int n = tokenizer_character_at(data + i, length - i);
         if (!piece_map_enter(&seen, data + i, (size_t)n, 0)) {
             status = propane_fail_memory(err, seen.capacity * 40);
             goto done;
@@ -235,7 +237,7 @@ propane_status tokenizer_create_chars(const char *data, size_t length, const cha
     int count = 0;
     for (size_t i = 0; i < seen.capacity; i++)
         if (seen.texts[i]) list[count++] = (character){seen.texts[i], (int)seen.lengths[i]};
-    qsort(list, (size_t)count, sizeof *list, compare_character);
+    qsort(list, (size_t)count, sizeof *list, tokenizer_compare_character);
     status = tokenizer_begin(TOKENIZER_CHARS, count, &t, err);
     for (int i = 0; !status && i < count; i++) {
         t->pieces[i] = arena_copy(t->arena, list[i].bytes, (size_t)list[i].length);
@@ -259,7 +261,7 @@ void token_list_deinit(token_list *list) {
     *list = (token_list){0};
 }
 
-static propane_status reserve(token_list *list, size_t more, propane_error *err) {
+static propane_status tokenizer_reserve(token_list *list, size_t more, propane_error *err) {
     if (more <= list->capacity - list->count) return PROPANE_OK;
     size_t capacity = list->capacity ? list->capacity : 64;
     while (capacity - list->count < more) capacity *= 2;
@@ -271,13 +273,13 @@ static propane_status reserve(token_list *list, size_t more, propane_error *err)
 }
 
 propane_status token_list_add(token_list *list, int32_t id, propane_error *err) {
-    PROPANE_TRY(reserve(list, 1, err));
+    PROPANE_TRY(tokenizer_reserve(list, 1, err));
     list->ids[list->count++] = id;
     return PROPANE_OK;
 }
 
-static propane_status add_ids(token_list *list, const int32_t *ids, size_t count, propane_error *err) {
-    PROPANE_TRY(reserve(list, count, err));
+static propane_status tokenizer_add_ids(token_list *list, const int32_t *ids, size_t count, propane_error *err) {
+    PROPANE_TRY(tokenizer_reserve(list, count, err));
     if (count) memcpy(list->ids + list->count, ids, count * sizeof *ids);
     list->count += count;
     return PROPANE_OK;
@@ -303,47 +305,47 @@ typedef struct merger {
     char joined[2 * TOKENIZER_PIECE_MAX];
 } merger;
 
-static void merger_deinit(merger *m) {
+static void tokenizer_merger_deinit(merger *m) {
     mem_free(m->symbols);
     mem_free(m->heap);
 }
 
-static propane_status merger_reserve(merger *m, size_t symbols, propane_error *err) {
+static propane_status tokenizer_merger_reserve(merger *m, size_t symbols, propane_error *err) {
     if (symbols <= m->room) return PROPANE_OK;
     if (symbols > INT32_MAX / 4)
         return propane_fail(err, PROPANE_ERR_LIMIT, "a text of %zu characters is too long to be encoded at once",
                             symbols);
-    merger_deinit(m);
+    tokenizer_merger_deinit(m);
     m->room = symbols + symbols / 2;
     m->symbols = mem_array(m->room, sizeof *m->symbols);
     m->heap = mem_array(3 * m->room, sizeof *m->heap);
     if (m->symbols && m->heap) return PROPANE_OK;
-    merger_deinit(m);
+    tokenizer_merger_deinit(m);
     m->symbols = NULL, m->heap = NULL, m->room = 0;
     return propane_fail_memory(err, symbols * 100);
 }
 
-static bool before(const candidate *a, const candidate *b) {
+static bool tokenizer_before(const candidate *a, const candidate *b) {
     return a->rank < b->rank || (a->rank <= b->rank && a->left < b->left);
 }
 
-static void heap_push(merger *m, candidate c) {
+static void tokenizer_heap_push(merger *m, candidate c) {
     size_t i = m->heap_count++;
-    while (i > 0 && before(&c, &m->heap[(i - 1) / 2])) {
+    while (i > 0 && tokenizer_before(&c, &m->heap[(i - 1) / 2])) {
         m->heap[i] = m->heap[(i - 1) / 2];
         i = (i - 1) / 2;
     }
     m->heap[i] = c;
 }
 
-static candidate heap_pop(merger *m) {
+static candidate tokenizer_heap_pop(merger *m) {
     candidate top = m->heap[0], last = m->heap[--m->heap_count];
     size_t i = 0;
     for (;;) {
         size_t child = 2 * i + 1;
         if (child >= m->heap_count) break;
-        if (child + 1 < m->heap_count && before(&m->heap[child + 1], &m->heap[child])) child++;
-        if (!before(&m->heap[child], &last)) break;
+        if (child + 1 < m->heap_count && tokenizer_before(&m->heap[child + 1], &m->heap[child])) child++;
+        if (!tokenizer_before(&m->heap[child], &last)) break;
         m->heap[i] = m->heap[child];
         i = child;
     }
@@ -352,16 +354,16 @@ static candidate heap_pop(merger *m) {
 }
 
 /* What a pair becomes: id, or -1. */
-static int32_t joined_id(merger *m, int32_t left, int32_t right, double *rank) {
+static int32_t tokenizer_joined_id(merger *m, int32_t left, int32_t right, double *rank) {
     const tokenizer *t = m->t;
     if (t->kind == TOKENIZER_BPE) {
-        const int32_t *id = id_map_find(&t->pairs, pair_key(left, right));
+        const int32_t *id = id_map_find(&t->pairs, tokenizer_pair_key(left, right));
         *rank = id ? *id : 0;
         return id ? *id : -1;
     }
     size_t a = t->lengths[left], b = t->lengths[right];
     *rank = 0;
-    if (is_byte(t, left) || is_byte(t, right)) return -1;
+    if (tokenizer_is_byte(t, left) || tokenizer_is_byte(t, right)) return -1;
     memcpy(m->joined, t->pieces[left], a);
     memcpy(m->joined + a, t->pieces[right], b);
     const int32_t *id = piece_map_find(&t->lookup, m->joined, a + b);
@@ -369,36 +371,36 @@ static int32_t joined_id(merger *m, int32_t left, int32_t right, double *rank) {
     return id ? *id : -1;
 }
 
-static void consider(merger *m, int32_t left) {
+static void tokenizer_consider(merger *m, int32_t left) {
     if (left < 0 || m->symbols[left].next < 0) return;
     int32_t right = m->symbols[left].next;
     candidate c = {.left = left, .right = right, .left_id = m->symbols[left].id, .right_id = m->symbols[right].id};
-    c.id = joined_id(m, c.left_id, c.right_id, &c.rank);
-    if (c.id >= 0) heap_push(m, c);
+    c.id = tokenizer_joined_id(m, c.left_id, c.right_id, &c.rank);
+    if (c.id >= 0) tokenizer_heap_push(m, c);
 }
 
 /* Each merge takes one symbol away and brings at most two candidates, so the heap never holds more than 3 n. */
-static void merge_all(merger *m, int32_t count) {
+static void tokenizer_merge_all(merger *m, int32_t count) {
     m->heap_count = 0;
     for (int32_t i = 0; i < count; i++) {
         m->symbols[i].prev = i - 1;
         m->symbols[i].next = i + 1 < count ? i + 1 : -1;
     }
-    for (int32_t i = 0; i + 1 < count; i++) consider(m, i);
+    for (int32_t i = 0; i + 1 < count; i++) tokenizer_consider(m, i);
     while (m->heap_count) {
-        candidate c = heap_pop(m);
+        candidate c = tokenizer_heap_pop(m);
         symbol *left = &m->symbols[c.left], *right = &m->symbols[c.right];
         if (left->id != c.left_id || right->id != c.right_id || left->next != c.right) continue;
         left->id = c.id;
         left->next = right->next;
         if (right->next >= 0) m->symbols[right->next].prev = c.left;
         right->id = -1;
-        consider(m, left->prev);
-        consider(m, c.left);
+        tokenizer_consider(m, left->prev);
+        tokenizer_consider(m, c.left);
     }
 }
 
-static propane_status add_symbols(merger *m, int32_t count, token_list *out, propane_error *err) {
+static propane_status tokenizer_add_symbols(merger *m, int32_t count, token_list *out, propane_error *err) {
     for (int32_t i = 0; i >= 0 && i < count; i = m->symbols[i].next)
         PROPANE_TRY(token_list_add(out, m->symbols[i].id, err));
     return PROPANE_OK;
@@ -406,10 +408,10 @@ static propane_status add_symbols(merger *m, int32_t count, token_list *out, pro
 
 /* ---- encoding, by kind ----------------------------------------------------------------------------------------------------------- */
 
-static propane_status encode_chars(const tokenizer *t, const char *data, size_t length, token_list *out,
-                                   propane_error *err) {
+static propane_status tokenizer_encode_chars(const tokenizer *t, const char *data, size_t length, token_list *out,
+                                             propane_error *err) {
     for (size_t i = 0; i < length;) {
-        size_t n = (size_t)character_at(data + i, length - i);
+        size_t n = (size_t)tokenizer_character_at(data + i, length - i);
         const int32_t *id = piece_map_find(&t->lookup, data + i, n);
         char shown[80];
         if (!id)
@@ -430,8 +432,8 @@ typedef struct known_words {
     size_t count, capacity;
 } known_words;
 
-static propane_status encode_word(merger *m, known_words *k, const char *word, size_t length, token_list *out,
-                                  propane_error *err) {
+static propane_status tokenizer_encode_word(merger *m, known_words *k, const char *word, size_t length, token_list *out,
+                                            propane_error *err) {
     int32_t *index = piece_map_enter(&k->map, word, length, (int32_t)k->count);
     if (!index) return propane_fail_memory(err, k->map.capacity * 40);
     if ((size_t)*index == k->count) {
@@ -444,26 +446,26 @@ static propane_status encode_word(merger *m, known_words *k, const char *word, s
         }
         k->begins[k->count++] = k->ids.count;
         for (size_t i = 0; i < length; i++) m->symbols[i].id = (unsigned char)word[i];
-        merge_all(m, (int32_t)length);
-        PROPANE_TRY(add_symbols(m, (int32_t)length, &k->ids, err));
+        tokenizer_merge_all(m, (int32_t)length);
+        PROPANE_TRY(tokenizer_add_symbols(m, (int32_t)length, &k->ids, err));
         k->begins[k->count] = k->ids.count;
     }
     size_t begin = k->begins[*index];
-    return add_ids(out, k->ids.ids + begin, k->begins[*index + 1] - begin, err);
+    return tokenizer_add_ids(out, k->ids.ids + begin, k->begins[*index + 1] - begin, err);
 }
 
-static propane_status encode_bpe(const tokenizer *t, const char *data, size_t length, token_list *out,
-                                 propane_error *err) {
+static propane_status tokenizer_encode_bpe(const tokenizer *t, const char *data, size_t length, token_list *out,
+                                           propane_error *err) {
     known_words known = {0};
     merger m = {.t = t};
     splitter s;
     const char *word;
     size_t word_length;
-    propane_status status = merger_reserve(&m, TOKENIZER_WORD_MAX, err);
+    propane_status status = tokenizer_merger_reserve(&m, TOKENIZER_WORD_MAX, err);
     splitter_init(&s, data, length);
     while (!status && splitter_next(&s, &word, &word_length))
-        status = encode_word(&m, &known, word, word_length, out, err);
-    merger_deinit(&m);
+        status = tokenizer_encode_word(&m, &known, word, word_length, out, err);
+    tokenizer_merger_deinit(&m);
     piece_map_deinit(&known.map);
     token_list_deinit(&known.ids);
     mem_free(known.begins);
@@ -471,22 +473,22 @@ static propane_status encode_bpe(const tokenizer *t, const char *data, size_t le
 }
 
 /* A character as run.c groups it: a byte and the continuation bytes behind it, four bytes at most. */
-static size_t loose_character(const char *p, size_t left) {
+static size_t tokenizer_loose_character(const char *p, size_t left) {
     size_t n = 1;
     while (n < 4 && n < left && ((unsigned char)p[n] & 0xc0) == 0x80) n++;
     return n;
 }
 
-static propane_status encode_llama(const tokenizer *t, const char *data, size_t length, token_list *out,
-                                   propane_error *err) {
+static propane_status tokenizer_encode_llama(const tokenizer *t, const char *data, size_t length, token_list *out,
+                                             propane_error *err) {
     if (length == 0) return PROPANE_OK;
     merger m = {.t = t};
     int32_t count = 0;
-    propane_status status = merger_reserve(&m, length + 1, err);
+    propane_status status = tokenizer_merger_reserve(&m, length + 1, err);
     const int32_t *space = piece_map_find(&t->lookup, " ", 1);
     if (!status && space) m.symbols[count++].id = *space;
     for (size_t i = 0; !status && i < length;) {
-        size_t n = loose_character(data + i, length - i);
+        size_t n = tokenizer_loose_character(data + i, length - i);
         const int32_t *id = piece_map_find(&t->lookup, data + i, n);
         for (size_t k = 0; !id && k < n && !status; k++) {
             int32_t byte = t->byte_id[(unsigned char)data[i + k]];
@@ -500,22 +502,22 @@ static propane_status encode_llama(const tokenizer *t, const char *data, size_t 
         if (id) m.symbols[count++].id = *id;
         i += n;
     }
-    if (!status) merge_all(&m, count);
-    if (!status) status = add_symbols(&m, count, out, err);
-    merger_deinit(&m);
+    if (!status) tokenizer_merge_all(&m, count);
+    if (!status) status = tokenizer_add_symbols(&m, count, out, err);
+    tokenizer_merger_deinit(&m);
     return status;
 }
 
 propane_status tokenizer_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
                                 propane_error *err) {
     switch (t->kind) {
-    case TOKENIZER_CHARS: return encode_chars(t, data, length, out, err);
-    case TOKENIZER_BPE: return encode_bpe(t, data, length, out, err);
-    case TOKENIZER_LLAMA: return encode_llama(t, data, length, out, err);
+    case TOKENIZER_CHARS: return tokenizer_encode_chars(t, data, length, out, err);
+    case TOKENIZER_BPE: return tokenizer_encode_bpe(t, data, length, out, err);
+    case TOKENIZER_LLAMA: return tokenizer_encode_llama(t, data, length, out, err);
     case TOKENIZER_HF: return hf_encode(t, data, length, out, err);
     case TOKENIZER_BYTES: break;
     }
-    PROPANE_TRY(reserve(out, length, err));
+    PROPANE_TRY(tokenizer_reserve(out, length, err));
     for (size_t i = 0; i < length; i++) out->ids[out->count++] = (unsigned char)data[i];
     return PROPANE_OK;
 }
@@ -529,7 +531,7 @@ const char *tokenizer_piece(const tokenizer *t, int32_t id, size_t *length) {
 }
 
 /* Whether more bytes could still make `held` a character. */
-static bool may_grow(const char *held, int count) {
+static bool tokenizer_may_grow(const char *held, int count) {
     unsigned char lead = (unsigned char)held[0];
     int need = lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0) == 0xe0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 1;
     if (count >= need) return false;
@@ -544,10 +546,10 @@ static bool may_grow(const char *held, int count) {
     return false;
 }
 
-static void settle(tokenizer_stream *s, bool all, text *out) {
+static void tokenizer_settle(tokenizer_stream *s, bool all, text *out) {
     while (s->held_count) {
         int n = utf8_length(s->held, (size_t)s->held_count);
-        if (n == 0 && !all && may_grow(s->held, s->held_count)) return;
+        if (n == 0 && !all && tokenizer_may_grow(s->held, s->held_count)) return;
         if (n)
             text_append_n(out, s->held, (size_t)n);
         else
@@ -559,29 +561,29 @@ static void settle(tokenizer_stream *s, bool all, text *out) {
 }
 
 /* The llama kind writes a space in front of every text; hf files may. */
-static bool drops_space(const tokenizer *t, const char *piece, size_t length, bool begun) {
+static bool tokenizer_drops_space(const tokenizer *t, const char *piece, size_t length, bool begun) {
     return (t->kind == TOKENIZER_LLAMA || (t->hf && t->hf->drop_space)) && !begun && length > 0 && piece[0] == ' ';
 }
 
 void tokenizer_decode(const tokenizer *t, tokenizer_stream *s, int32_t id, text *out) {
     size_t length;
     const char *piece = tokenizer_piece(t, id, &length);
-    size_t i = drops_space(t, piece, length, s->begun) ? 1 : 0;
+    size_t i = tokenizer_drops_space(t, piece, length, s->begun) ? 1 : 0;
     if (length) s->begun = true;
     for (; i < length; i++) {
         s->held[s->held_count++] = piece[i];
-        settle(s, false, out);
+        tokenizer_settle(s, false, out);
     }
 }
 
-void tokenizer_decode_end(tokenizer_stream *s, text *out) { settle(s, true, out); }
+void tokenizer_decode_end(tokenizer_stream *s, text *out) { tokenizer_settle(s, true, out); }
 
 void tokenizer_decode_bytes(const tokenizer *t, const int32_t *ids, size_t count, text *out) {
     bool begun = false;
     for (size_t i = 0; i < count; i++) {
         size_t length;
         const char *piece = tokenizer_piece(t, ids[i], &length);
-        size_t skip = drops_space(t, piece, length, begun) ? 1 : 0;
+        size_t skip = tokenizer_drops_space(t, piece, length, begun) ? 1 : 0;
         text_append_n(out, piece + skip, length - skip);
         if (length) begun = true;
     }

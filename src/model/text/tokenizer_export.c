@@ -13,7 +13,7 @@
 #define MARK "\xe2\x96\x81"
 
 /* The key of an id in the file; out->failed tells of no memory. */
-static void key_of(const tokenizer *t, int id, text *out) {
+static void tokenizer_export_key_of(const tokenizer *t, int id, text *out) {
     const char *piece = t->pieces[id];
     size_t length = t->lengths[id];
     char bytes[4];
@@ -33,7 +33,7 @@ static void key_of(const tokenizer *t, int id, text *out) {
     }
 }
 
-static propane_status enter_key(json_t *vocab, const text *key, int id, propane_error *err) {
+static propane_status tokenizer_export_enter_key(json_t *vocab, const text *key, int id, propane_error *err) {
     const json_t *taken = json_object_get(vocab, key->length ? key->data : "");
     char shown[80];
     if (key->failed) return propane_fail_memory(err, key->capacity);
@@ -52,12 +52,12 @@ static propane_status enter_key(json_t *vocab, const text *key, int id, propane_
     return PROPANE_OK;
 }
 
-static propane_status make_vocab(const tokenizer *t, json_t *vocab, propane_error *err) {
+static propane_status tokenizer_export_make_vocab(const tokenizer *t, json_t *vocab, propane_error *err) {
     text key = {0};
     propane_status status = vocab ? PROPANE_OK : propane_fail_memory(err, 0);
     for (int i = 0; !status && i < t->vocab; i++) {
-        key_of(t, i, &key);
-        status = enter_key(vocab, &key, i, err);
+        tokenizer_export_key_of(t, i, &key);
+        status = tokenizer_export_enter_key(vocab, &key, i, err);
     }
     text_deinit(&key);
     return status;
@@ -65,9 +65,9 @@ static propane_status make_vocab(const tokenizer *t, json_t *vocab, propane_erro
 
 /* ---- merges ------------------------------------------------------------------------------------------------------------ */
 
-static bool add_merge(json_t *list, const tokenizer *t, int left, int right, text keys[2]) {
-    key_of(t, left, &keys[0]);
-    key_of(t, right, &keys[1]);
+static bool tokenizer_export_add_merge(json_t *list, const tokenizer *t, int left, int right, text keys[2]) {
+    tokenizer_export_key_of(t, left, &keys[0]);
+    tokenizer_export_key_of(t, right, &keys[1]);
     return !keys[0].failed && !keys[1].failed &&
            json_array_append_new(list, json_pack("[s, s]", keys[0].data, keys[1].data)) == 0;
 }
@@ -77,7 +77,7 @@ typedef struct scored {
     int32_t result, left, right;
 } scored;
 
-static int compare_scored(const void *a, const void *b) {
+static int tokenizer_export_compare_scored(const void *a, const void *b) {
     const scored *x = a, *y = b;
     if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
     if (x->result != y->result) return x->result < y->result ? -1 : 1;
@@ -85,7 +85,8 @@ static int compare_scored(const void *a, const void *b) {
 }
 
 /* llama: every way to make a piece of two others; the better scores first. */
-static propane_status scored_merges(const tokenizer *t, scored **out, size_t *count, propane_error *err) {
+static propane_status tokenizer_export_scored_merges(const tokenizer *t, scored **out, size_t *count,
+                                                     propane_error *err) {
     size_t capacity = 0;
     *out = NULL;
     *count = 0;
@@ -103,20 +104,21 @@ static propane_status scored_merges(const tokenizer *t, scored **out, size_t *co
             (*out)[(*count)++] = (scored){t->scores[i], i, *left, *right};
         }
     }
-    if (*count) qsort(*out, *count, sizeof **out, compare_scored);
+    if (*count) qsort(*out, *count, sizeof **out, tokenizer_export_compare_scored);
     return PROPANE_OK;
 }
 
-static propane_status make_merges(const tokenizer *t, json_t *list, propane_error *err) {
+static propane_status tokenizer_export_make_merges(const tokenizer *t, json_t *list, propane_error *err) {
     text keys[2] = {{0}, {0}};
     scored *ways = NULL;
     size_t count = 0;
     bool good = list != NULL;
     propane_status status = PROPANE_OK;
     for (int i = 256; good && t->kind == TOKENIZER_BPE && i < t->vocab; i++)
-        good = add_merge(list, t, t->merges[i - 256].left, t->merges[i - 256].right, keys);
-    if (t->kind == TOKENIZER_LLAMA) status = scored_merges(t, &ways, &count, err);
-    for (size_t i = 0; !status && good && i < count; i++) good = add_merge(list, t, ways[i].left, ways[i].right, keys);
+        good = tokenizer_export_add_merge(list, t, t->merges[i - 256].left, t->merges[i - 256].right, keys);
+    if (t->kind == TOKENIZER_LLAMA) status = tokenizer_export_scored_merges(t, &ways, &count, err);
+    for (size_t i = 0; !status && good && i < count; i++)
+        good = tokenizer_export_add_merge(list, t, ways[i].left, ways[i].right, keys);
     mem_free(ways);
     text_deinit(&keys[0]);
     text_deinit(&keys[1]);
@@ -127,7 +129,7 @@ static propane_status make_merges(const tokenizer *t, json_t *list, propane_erro
 /* ---- the file ------------------------------------------------------------------------------------------------------------ */
 
 /* A template with single quotes for double ones. */
-static json_t *object_of(const char *quoted) {
+static json_t *tokenizer_export_object_of(const char *quoted) {
     char *copy = mem_copy_string(quoted);
     for (char *c = copy; c && *c; c++)
         if (*c == '\'') *c = '"';
@@ -165,12 +167,12 @@ static const char llama_file[] =
     "'fuse_unk':true,'byte_fallback':true,'ignore_merges':false}}";
 
 /* llama: the tokens without text are looked for in text, and <s> stands in front. */
-static bool add_specials(const tokenizer *t, json_t *file) {
+static bool tokenizer_export_add_specials(const tokenizer *t, json_t *file) {
     text key = {0};
     bool good = true;
     for (int i = 0; good && i < t->vocab; i++) {
         if (t->kind != TOKENIZER_LLAMA || t->lengths[i]) continue;
-        key_of(t, i, &key);
+        tokenizer_export_key_of(t, i, &key);
         good = !key.failed && json_array_append_new(json_object_get(file, "added_tokens"),
                                                     json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", i, "content",
                                                               key.data, "single_word", 0, "lstrip", 0, "rstrip", 0,
@@ -182,19 +184,19 @@ static bool add_specials(const tokenizer *t, json_t *file) {
     return good;
 }
 
-static propane_status build(const tokenizer *t, json_t *file, propane_error *err) {
+static propane_status tokenizer_export_build(const tokenizer *t, json_t *file, propane_error *err) {
     json_t *model = json_object_get(file, "model"), *vocab = json_object(), *merges = json_array();
     if (json_object_set_new(model, "vocab", vocab) != 0) vocab = NULL;
     if (json_object_set_new(model, "merges", merges) != 0) merges = NULL;
-    PROPANE_TRY(make_vocab(t, vocab, err));
-    PROPANE_TRY(make_merges(t, merges, err));
+    PROPANE_TRY(tokenizer_export_make_vocab(t, vocab, err));
+    PROPANE_TRY(tokenizer_export_make_merges(t, merges, err));
     if (t->kind == TOKENIZER_BYTES)
         json_object_set_new(json_object_get(file, "pre_tokenizer"), "use_regex", json_false());
-    return add_specials(t, file) ? PROPANE_OK : propane_fail_memory(err, 0);
+    return tokenizer_export_add_specials(t, file) ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
 /* Appends an object's text; takes the object. */
-static propane_status print_object(json_t *object, text *out, propane_error *err) {
+static propane_status tokenizer_export_print_object(json_t *object, text *out, propane_error *err) {
     char *printed = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
     json_decref(object);
     if (printed) text_append(out, printed);
@@ -208,16 +210,18 @@ propane_status tokenizer_print_hf(const tokenizer *t, text *out, propane_error *
     if (t->hf) {
         PROPANE_TRY(json_parse(t->hf->json, t->hf->json_length, "tokenizer.json", &file, err));
         (void)json_object_del(file, "propane");
-        return print_object(file, out, err);
+        return tokenizer_export_print_object(file, out, err);
     }
-    file = object_of(t->kind == TOKENIZER_LLAMA ? llama_file : t->kind == TOKENIZER_CHARS ? chars_file : byte_file);
-    propane_status status = file ? build(t, file, err) : propane_fail_memory(err, 0);
-    if (!status) return print_object(file, out, err);
+    file = tokenizer_export_object_of(t->kind == TOKENIZER_LLAMA   ? llama_file
+                                      : t->kind == TOKENIZER_CHARS ? chars_file
+                                                                   : byte_file);
+    propane_status status = file ? tokenizer_export_build(t, file, err) : propane_fail_memory(err, 0);
+    if (!status) return tokenizer_export_print_object(file, out, err);
     json_decref(file);
     return status;
 }
 
-static const char *special_name(const tokenizer *t, int id) {
+static const char *tokenizer_export_special_name(const tokenizer *t, int id) {
     if (id < 0) return NULL;
     if (t->kind == TOKENIZER_LLAMA) return id == t->bos ? "<s>" : "</s>";
     for (int i = 0; t->hf && i < t->hf->added_count; i++)
@@ -225,17 +229,19 @@ static const char *special_name(const tokenizer *t, int id) {
     return NULL;
 }
 
-static propane_status print_config(const tokenizer *t, int64_t longest, text *out, propane_error *err) {
+static propane_status tokenizer_export_print_config(const tokenizer *t, int64_t longest, text *out,
+                                                    propane_error *err) {
     json_t *o = json_pack("{s:s, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast",
                           "clean_up_tokenization_spaces", 0, "model_max_length", (json_int_t)longest);
-    const char *bos = special_name(t, t->bos), *eos = special_name(t, t->eos);
+    const char *bos = tokenizer_export_special_name(t, t->bos), *eos = tokenizer_export_special_name(t, t->eos);
     if (o && bos) json_object_set_new(o, "bos_token", json_string(bos));
     if (o && eos) json_object_set_new(o, "eos_token", json_string(eos));
     if (o && t->kind == TOKENIZER_LLAMA) json_object_set_new(o, "unk_token", json_string("<unk>"));
-    return print_object(o, out, err);
+    return tokenizer_export_print_object(o, out, err);
 }
 
-static propane_status write_text(const char *dir, const char *name, const text *content, propane_error *err) {
+static propane_status tokenizer_export_write_text(const char *dir, const char *name, const text *content,
+                                                  propane_error *err) {
     text path = {0};
     text_printf(&path, "%s/%s", dir, name);
     propane_status status =
@@ -247,9 +253,9 @@ static propane_status write_text(const char *dir, const char *name, const text *
 propane_status tokenizer_export(const tokenizer *t, const char *dir, int64_t longest, propane_error *err) {
     text file = {0}, config = {0};
     propane_status status = tokenizer_print_hf(t, &file, err);
-    if (!status) status = print_config(t, longest, &config, err);
-    if (!status) status = write_text(dir, "tokenizer.json", &file, err);
-    if (!status) status = write_text(dir, "tokenizer_config.json", &config, err);
+    if (!status) status = tokenizer_export_print_config(t, longest, &config, err);
+    if (!status) status = tokenizer_export_write_text(dir, "tokenizer.json", &file, err);
+    if (!status) status = tokenizer_export_write_text(dir, "tokenizer_config.json", &config, err);
     text_deinit(&file);
     text_deinit(&config);
     return status;

@@ -17,17 +17,17 @@ enum { FORMAT_VERSION = 1, FILE_MAX = 256 << 20 };
 
 /* ---- llama2.c ------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t read_u32(const uint8_t *p) {
+static uint32_t tokenizer_file_read_u32(const uint8_t *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
 /* Walks the records: int32 length behind a float score. With t, fills it. */
-static propane_status walk_records(const uint8_t *p, size_t length, const char *source, tokenizer *t, int *count,
-                                   propane_error *err) {
+static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t length, const char *source, tokenizer *t,
+                                                  int *count, propane_error *err) {
     size_t at = 4;
     *count = 0;
     while (at < length) {
-        uint32_t bytes = length - at >= 8 ? read_u32(p + at + 4) : 0;
+        uint32_t bytes = length - at >= 8 ? tokenizer_file_read_u32(p + at + 4) : 0;
         if (length - at < 8 || bytes > length - at - 8)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: offset %zu: piece %d is cut off; the file is truncated or not a "
@@ -41,7 +41,7 @@ static propane_status walk_records(const uint8_t *p, size_t length, const char *
         if (*count >= TOKENIZER_VOCAB_MAX)
             return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d pieces", source, TOKENIZER_VOCAB_MAX);
         if (t) {
-            uint32_t score = read_u32(p + at);
+            uint32_t score = tokenizer_file_read_u32(p + at);
             memcpy(&t->scores[*count], &score, 4);
             t->scores[*count] += 0.0f; /* -0 becomes 0: JSON has only one */
             if (!isfinite(t->scores[*count]))
@@ -58,7 +58,7 @@ static propane_status walk_records(const uint8_t *p, size_t length, const char *
 }
 
 /* "<0x0A>" becomes the byte itself. */
-static void name_bytes(tokenizer *t) {
+static void tokenizer_file_name_bytes(tokenizer *t) {
     for (int i = 0; i < 256; i++) t->byte_id[i] = -1;
     for (int i = 3; i < t->vocab && i < 3 + 256; i++) {
         char *piece = (char *)(uintptr_t)t->pieces[i]; /* our own copy */
@@ -72,30 +72,30 @@ static void name_bytes(tokenizer *t) {
     }
 }
 
-static propane_status parse_llama(const uint8_t *p, size_t length, const char *source, tokenizer **out,
-                                  propane_error *err) {
+static propane_status tokenizer_file_parse_llama(const uint8_t *p, size_t length, const char *source, tokenizer **out,
+                                                 propane_error *err) {
     tokenizer *t;
     int count;
     static const char sentence[] =
         ": it is SentencePiece's tokenizer.model, which is not read; write a tokenizer.json, in Python: "
         "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
     bool sentencepiece = length > 10 && p[0] == '\n' && p[2] == '\n' && memcmp(p + 4, "<unk>", 5) == 0;
-    if (length < 4 || read_u32(p) > TOKENIZER_PIECE_MAX)
+    if (length < 4 || tokenizer_file_read_u32(p) > TOKENIZER_PIECE_MAX)
         return propane_fail(
             err, PROPANE_ERR_INVALID,
             "%s: neither a Propane tokenizer (JSON) nor a llama2.c tokenizer (which begins with the length "
             "of its longest piece)%s",
             source, sentencepiece ? sentence : file_disguise(p, length));
-    PROPANE_TRY(walk_records(p, length, source, NULL, &count, err));
+    PROPANE_TRY(tokenizer_file_walk_records(p, length, source, NULL, &count, err));
     if (count < 4)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: only %d pieces; a tokenizer has at least 4", source, count);
     PROPANE_TRY(tokenizer_begin(TOKENIZER_LLAMA, count, &t, err));
-    propane_status status = walk_records(p, length, source, t, &count, err);
+    propane_status status = tokenizer_file_walk_records(p, length, source, t, &count, err);
     if (status) {
         tokenizer_free(t);
         return status;
     }
-    name_bytes(t);
+    tokenizer_file_name_bytes(t);
     t->lengths[0] = t->lengths[1] = t->lengths[2] = 0; /* unknown, begin, end: they have no text */
     t->bos = 1;
     t->eos = 2;
@@ -104,10 +104,13 @@ static propane_status parse_llama(const uint8_t *p, size_t length, const char *s
 
 /* ---- JSON: reading ----------------------------------------------------------------------------------------------------------- */
 
-static int hex_digit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+static int tokenizer_file_hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
 
 /* Pieces stand there as hex digits, because they need not be UTF-8. */
-static propane_status read_pieces(tokenizer *t, const json_t *list, const char *source, propane_error *err) {
+static propane_status tokenizer_file_read_pieces(tokenizer *t, const json_t *list, const char *source,
+                                                 propane_error *err) {
     for (int i = 0; i < t->vocab; i++) {
         const json_t *v = json_array_get(list, (size_t)i);
         const char *hex = json_string_value(v);
@@ -119,7 +122,7 @@ static propane_status read_pieces(tokenizer *t, const json_t *list, const char *
         char *piece = arena_alloc(t->arena, digits / 2 + 1);
         if (!piece) return propane_fail_memory(err, digits / 2 + 1);
         for (size_t k = 0; k < digits / 2; k++) {
-            int high = hex_digit(hex[2 * k]), low = hex_digit(hex[2 * k + 1]);
+            int high = tokenizer_file_hex_digit(hex[2 * k]), low = tokenizer_file_hex_digit(hex[2 * k + 1]);
             if (high < 0 || low < 0)
                 return propane_fail(err, PROPANE_ERR_INVALID, "%s: piece %d: '%.2s' is not a pair of hex digits",
                                     source, i, hex + 2 * k);
@@ -132,7 +135,7 @@ static propane_status read_pieces(tokenizer *t, const json_t *list, const char *
 }
 
 /* chars: what encode looks up is one character or one byte that is none. */
-static propane_status check_characters(const tokenizer *t, const char *source, propane_error *err) {
+static propane_status tokenizer_file_check_characters(const tokenizer *t, const char *source, propane_error *err) {
     for (int i = 0; i < t->vocab; i++) {
         int n = utf8_length(t->pieces[i], t->lengths[i]);
         if ((uint32_t)(n ? n : 1) != t->lengths[i])
@@ -141,7 +144,8 @@ static propane_status check_characters(const tokenizer *t, const char *source, p
     return PROPANE_OK;
 }
 
-static propane_status read_scores(tokenizer *t, const json_t *object, const char *source, propane_error *err) {
+static propane_status tokenizer_file_read_scores(tokenizer *t, const json_t *object, const char *source,
+                                                 propane_error *err) {
     const json_t *list = json_object_get(object, "scores"), *bytes = json_object_get(object, "byte_ids");
     if (json_array_size(list) != (size_t)t->vocab || json_array_size(bytes) != 256)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'scores' must be a list of %d numbers and 'byte_ids' of 256",
@@ -163,8 +167,8 @@ static propane_status read_scores(tokenizer *t, const json_t *object, const char
     return PROPANE_OK;
 }
 
-static propane_status parse_pieces(const json_t *object, tokenizer_kind kind, const char *source, tokenizer **out,
-                                   propane_error *err) {
+static propane_status tokenizer_file_parse_pieces(const json_t *object, tokenizer_kind kind, const char *source,
+                                                  tokenizer **out, propane_error *err) {
     const json_t *list = json_object_get(object, "pieces");
     size_t count = json_array_size(list);
     if (count < 1 || count > TOKENIZER_VOCAB_MAX)
@@ -173,9 +177,9 @@ static propane_status parse_pieces(const json_t *object, tokenizer_kind kind, co
     tokenizer *t;
     int64_t bos = -1, eos = -1;
     PROPANE_TRY(tokenizer_begin(kind, (int)count, &t, err));
-    propane_status status = read_pieces(t, list, source, err);
-    if (!status && kind == TOKENIZER_CHARS) status = check_characters(t, source, err);
-    if (!status && kind == TOKENIZER_LLAMA) status = read_scores(t, object, source, err);
+    propane_status status = tokenizer_file_read_pieces(t, list, source, err);
+    if (!status && kind == TOKENIZER_CHARS) status = tokenizer_file_check_characters(t, source, err);
+    if (!status && kind == TOKENIZER_LLAMA) status = tokenizer_file_read_scores(t, object, source, err);
     if (!status) status = json_get_int(object, source, "bos", false, -1, t->vocab - 1, &bos, err);
     if (!status) status = json_get_int(object, source, "eos", false, -1, t->vocab - 1, &eos, err);
     if (status) {
@@ -187,7 +191,8 @@ static propane_status parse_pieces(const json_t *object, tokenizer_kind kind, co
     return tokenizer_finish(t, source, out, err);
 }
 
-static propane_status parse_merges(const json_t *object, const char *source, tokenizer **out, propane_error *err) {
+static propane_status tokenizer_file_parse_merges(const json_t *object, const char *source, tokenizer **out,
+                                                  propane_error *err) {
     const json_t *list = json_object_get(object, "merges");
     size_t count = json_array_size(list);
     if (!json_is_array(list) || count > TOKENIZER_BPE_MAX - 256)
@@ -209,7 +214,8 @@ static propane_status parse_merges(const json_t *object, const char *source, tok
     return status;
 }
 
-static propane_status parse_object(const json_t *object, const char *source, tokenizer **out, propane_error *err) {
+static propane_status tokenizer_file_parse_object(const json_t *object, const char *source, tokenizer **out,
+                                                  propane_error *err) {
     const char *format, *kind, *hash;
     int64_t version = 0;
     PROPANE_TRY(json_get_text(object, source, "format", true, &format, err));
@@ -227,9 +233,9 @@ static propane_status parse_object(const json_t *object, const char *source, tok
     if (k == TOKENIZER_BYTES)
         PROPANE_TRY(tokenizer_create_bytes(out, err));
     else if (k == TOKENIZER_BPE)
-        PROPANE_TRY(parse_merges(object, source, out, err));
+        PROPANE_TRY(tokenizer_file_parse_merges(object, source, out, err));
     else if (k <= TOKENIZER_LLAMA)
-        PROPANE_TRY(parse_pieces(object, (tokenizer_kind)k, source, out, err));
+        PROPANE_TRY(tokenizer_file_parse_pieces(object, (tokenizer_kind)k, source, out, err));
     else
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: kind '%.40s'; known are bytes, chars, bpe and llama",
                             source, kind);
@@ -242,8 +248,8 @@ static propane_status parse_object(const json_t *object, const char *source, tok
     return status;
 }
 
-static propane_status parse_with(const void *data, size_t length, const json_t *config, const char *source,
-                                 tokenizer **out, propane_error *err) {
+static propane_status tokenizer_file_parse_with(const void *data, size_t length, const json_t *config,
+                                                const char *source, tokenizer **out, propane_error *err) {
     const char *p = data;
     size_t i = 0;
     *out = NULL;
@@ -255,23 +261,23 @@ static propane_status parse_with(const void *data, size_t length, const json_t *
         return read;
     }
     while (i < length && (p[i] == ' ' || p[i] == '\n' || p[i] == '\r' || p[i] == '\t')) i++;
-    if (i == length || p[i] != '{') return parse_llama(data, length, source, out, err);
+    if (i == length || p[i] != '{') return tokenizer_file_parse_llama(data, length, source, out, err);
     json_t *object;
     PROPANE_TRY(json_parse(data, length, source, &object, err));
     propane_status status = json_object_get(object, "model") && !json_object_get(object, "format")
                                 ? hf_parse(object, config, source, out, err)
-                                : parse_object(object, source, out, err);
+                                : tokenizer_file_parse_object(object, source, out, err);
     json_decref(object);
     return status;
 }
 
 propane_status tokenizer_parse(const void *data, size_t length, const char *source, tokenizer **out,
                                propane_error *err) {
-    return parse_with(data, length, NULL, source, out, err);
+    return tokenizer_file_parse_with(data, length, NULL, source, out, err);
 }
 
 /* tokenizer_config.json in the folder of `path`; NULL in *out: there is none. */
-static propane_status config_beside(const char *path, json_t **out, propane_error *err) {
+static propane_status tokenizer_file_config_beside(const char *path, json_t **out, propane_error *err) {
     static const char name[] = "tokenizer_config.json";
     const char *slash = strrchr(path, '/');
     size_t folder = slash ? (size_t)(slash - path) + 1 : 0;
@@ -285,7 +291,7 @@ static propane_status config_beside(const char *path, json_t **out, propane_erro
     return status;
 }
 
-static propane_status read_gguf(const char *path, tokenizer **out, propane_error *err) {
+static propane_status tokenizer_file_read_gguf(const char *path, tokenizer **out, propane_error *err) {
     gguf *g;
     PROPANE_TRY(gguf_open(path, &g, err)); /* mapped: the weights are not read */
     propane_status status = gguf_read_tokenizer(g, out, err);
@@ -298,11 +304,11 @@ propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *
     size_t length, name = strlen(path);
     json_t *config = NULL;
     *out = NULL;
-    if (name > 5 && strcmp(path + name - 5, ".gguf") == 0) return read_gguf(path, out, err);
+    if (name > 5 && strcmp(path + name - 5, ".gguf") == 0) return tokenizer_file_read_gguf(path, out, err);
     PROPANE_TRY(file_read(path, FILE_MAX, &data, &length, err));
     bool alone = name < 14 || strcmp(path + name - 14, "tokenizer.json") != 0;
-    propane_status status = alone ? PROPANE_OK : config_beside(path, &config, err);
-    if (!status) status = parse_with(data, length, config, path, out, err);
+    propane_status status = alone ? PROPANE_OK : tokenizer_file_config_beside(path, &config, err);
+    if (!status) status = tokenizer_file_parse_with(data, length, config, path, out, err);
     json_decref(config);
     mem_free(data);
     return status;
@@ -310,7 +316,7 @@ propane_status tokenizer_read(const char *path, tokenizer **out, propane_error *
 
 /* ---- JSON: writing ------------------------------------------------------------------------------------------------------------- */
 
-static void print_pieces(const tokenizer *t, text *out) {
+static void tokenizer_file_print_pieces(const tokenizer *t, text *out) {
     static const char digits[] = "0123456789abcdef";
     text_append(out, ",\n\"pieces\": [");
     for (int i = 0; i < t->vocab; i++) {
@@ -345,7 +351,7 @@ void tokenizer_print(const tokenizer *t, text *out) {
             text_printf(out, "%s[%d,%d]", i ? ",\n" : "\n", (int)t->merges[i].left, (int)t->merges[i].right);
         text_append(out, "]");
     } else if (t->kind != TOKENIZER_BYTES) {
-        print_pieces(t, out);
+        tokenizer_file_print_pieces(t, out);
     }
     text_append(out, "}\n");
 }

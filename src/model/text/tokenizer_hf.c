@@ -12,18 +12,18 @@
 
 #define OWN_KEY "propane" /* in files that Propane wrote: {"bos": id, "eos": id} */
 
-static propane_status refuse(const char *source, const char *key, const char *value, propane_error *err) {
+static propane_status tokenizer_hf_refuse(const char *source, const char *key, const char *value, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' cannot be done", source, key, value);
 }
 
 /* ---- added tokens ---------------------------------------------------------------------------------------------------- */
 
-static void trie_deinit(hf_trie *t) {
+static void tokenizer_hf_trie_deinit(hf_trie *t) {
     id_map_deinit(&t->edges);
     mem_free(t->terminal);
 }
 
-static bool trie_node(hf_trie *t) {
+static bool tokenizer_hf_trie_node(hf_trie *t) {
     if (t->nodes == t->capacity) {
         int capacity = t->capacity ? 2 * t->capacity : 256;
         int32_t *terminal = mem_resize(t->terminal, (size_t)capacity * sizeof *terminal);
@@ -35,15 +35,15 @@ static bool trie_node(hf_trie *t) {
     return true;
 }
 
-static bool trie_add(hf_trie *t, const char *data, size_t length, int index) {
+static bool tokenizer_hf_trie_add(hf_trie *t, const char *data, size_t length, int index) {
     if (length == 0) return true;
-    if (t->nodes == 0 && !trie_node(t)) return false;
+    if (t->nodes == 0 && !tokenizer_hf_trie_node(t)) return false;
     int32_t node = 0;
     for (size_t i = 0; i < length; i++) {
         int32_t *next = id_map_enter(&t->edges, (uint64_t)node << 8 | (unsigned char)data[i], t->nodes);
         if (!next) return false;
         node = *next;
-        if (node == t->nodes && !trie_node(t)) return false;
+        if (node == t->nodes && !tokenizer_hf_trie_node(t)) return false;
     }
     t->terminal[node] = index;
     t->first[(unsigned char)data[0]] = true;
@@ -51,7 +51,7 @@ static bool trie_add(hf_trie *t, const char *data, size_t length, int index) {
 }
 
 /* A token that is looked for in normalised text is itself normalised. */
-static propane_status enter_added(struct hf_tokenizer *h, int index, propane_error *err) {
+static propane_status tokenizer_hf_enter_added(struct hf_tokenizer *h, int index, propane_error *err) {
     const hf_added *a = &h->added[index];
     text buffers[2] = {{0}, {0}};
     const char *content = a->content;
@@ -59,14 +59,15 @@ static propane_status enter_added(struct hf_tokenizer *h, int index, propane_err
     propane_status status = PROPANE_OK;
     if (a->normalized)
         status = hf_normalize(h->normalizers, h->normalizer_count, content, length, buffers, &content, &length, err);
-    if (!status && !trie_add(a->normalized ? &h->normal : &h->raw, content, length, index))
+    if (!status && !tokenizer_hf_trie_add(a->normalized ? &h->normal : &h->raw, content, length, index))
         status = propane_fail_memory(err, length);
     text_deinit(&buffers[0]);
     text_deinit(&buffers[1]);
     return status;
 }
 
-static propane_status read_added(tokenizer *t, const json_t *list, const char *source, propane_error *err) {
+static propane_status tokenizer_hf_read_added(tokenizer *t, const json_t *list, const char *source,
+                                              propane_error *err) {
     struct hf_tokenizer *h = t->hf;
     size_t count = json_array_size(list);
     h->added = ARENA_ARRAY(t->arena, count ? count : 1, hf_added);
@@ -92,15 +93,15 @@ static propane_status read_added(tokenizer *t, const json_t *list, const char *s
         t->pieces[id] = a->content;
         t->lengths[id] = a->special ? 0 : (uint32_t)a->length;
         h->added_count = (int)i + 1;
-        PROPANE_TRY(enter_added(h, (int)i, err));
+        PROPANE_TRY(tokenizer_hf_enter_added(h, (int)i, err));
     }
     return PROPANE_OK;
 }
 
 /* ---- the vocabulary --------------------------------------------------------------------------------------------------- */
 
-static propane_status check_id(const char *key, const json_t *value, const char *source, int64_t *out,
-                               propane_error *err) {
+static propane_status tokenizer_hf_check_id(const char *key, const json_t *value, const char *source, int64_t *out,
+                                            propane_error *err) {
     *out = json_is_integer(value) ? json_integer_value(value) : -1;
     if (*out >= 0 && *out < TOKENIZER_VOCAB_MAX) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: the id of '%.60s' must be a whole number from 0 to %d", source,
@@ -108,17 +109,18 @@ static propane_status check_id(const char *key, const json_t *value, const char 
 }
 
 /* One more than the largest id. */
-static propane_status count_ids(const json_t *object, const json_t *vocab, const char *source, int *out,
-                                propane_error *err) {
+static propane_status tokenizer_hf_count_ids(const json_t *object, const json_t *vocab, const char *source, int *out,
+                                             propane_error *err) {
     const char *key;
     json_t *value, *list = json_object_get(object, "added_tokens");
     int64_t id, largest = -1;
     json_object_foreach((json_t *)(uintptr_t)vocab, key, value) {
-        PROPANE_TRY(check_id(key, value, source, &id, err));
+        PROPANE_TRY(tokenizer_hf_check_id(key, value, source, &id, err));
         if (id > largest) largest = id;
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
-        PROPANE_TRY(check_id("an added token", json_object_get(json_array_get(list, i), "id"), source, &id, err));
+        PROPANE_TRY(
+            tokenizer_hf_check_id("an added token", json_object_get(json_array_get(list, i), "id"), source, &id, err));
         if (id > largest) largest = id;
     }
     if (largest < 0) return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'model.vocab' is empty", source);
@@ -127,7 +129,7 @@ static propane_status count_ids(const json_t *object, const json_t *vocab, const
 }
 
 /* The bytes that a byte-level key stands for; false: it has other characters. */
-static bool unmap(const char *key, size_t length, char *out, size_t *out_length) {
+static bool tokenizer_hf_unmap(const char *key, size_t length, char *out, size_t *out_length) {
     *out_length = 0;
     for (size_t i = 0; i < length;) {
         int n = utf8_length(key + i, length - i);
@@ -143,7 +145,7 @@ static bool unmap(const char *key, size_t length, char *out, size_t *out_length)
 }
 
 /* "<0x0A>" -> 10; -1: something else. */
-static int byte_of(const char *key, size_t length) {
+static int tokenizer_hf_byte_of(const char *key, size_t length) {
     char *end = NULL;
     if (length != 6 || memcmp(key, "<0x", 3) != 0 || key[5] != '>' || strspn(key + 3, "0123456789ABCDEFabcdef") != 2)
         return -1;
@@ -151,7 +153,7 @@ static int byte_of(const char *key, size_t length) {
 }
 
 /* Words whose mark is inside a piece forbid cutting there. */
-static bool joins_words(const char *key, size_t length) {
+static bool tokenizer_hf_joins_words(const char *key, size_t length) {
     static const char mark[] = "\xe2\x96\x81";
     bool other = false;
     for (size_t i = 0; i < length;) {
@@ -164,7 +166,8 @@ static bool joins_words(const char *key, size_t length) {
 }
 
 /* Pieces as decoding wants them, the map that encoding asks. */
-static propane_status read_vocab(tokenizer *t, const json_t *vocab, const char *source, propane_error *err) {
+static propane_status tokenizer_hf_read_vocab(tokenizer *t, const json_t *vocab, const char *source,
+                                              propane_error *err) {
     struct hf_tokenizer *h = t->hf;
     const char *key;
     json_t *value;
@@ -178,22 +181,22 @@ static propane_status read_vocab(tokenizer *t, const json_t *vocab, const char *
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: 'model.vocab' gives the id %d twice, the second time to '%.60s'", source, (int)id,
                                 key);
-        bool mapped = h->byte_level && unmap(key, length, piece, &bytes);
+        bool mapped = h->byte_level && tokenizer_hf_unmap(key, length, piece, &bytes);
         if (!mapped) memcpy(piece, key, bytes = length);
         t->pieces[id] = piece;
         t->lengths[id] = (uint32_t)bytes;
         if (h->byte_level && mapped && bytes == 1) t->byte_id[(unsigned char)piece[0]] = id;
         if ((!h->byte_level || mapped) && bytes && !piece_map_enter(&t->lookup, piece, bytes, id))
             return propane_fail_memory(err, t->lookup.capacity * 40);
-        int byte = h->byte_fallback ? byte_of(key, length) : -1;
+        int byte = h->byte_fallback ? tokenizer_hf_byte_of(key, length) : -1;
         if (byte >= 0 && !h->byte_level) t->byte_id[byte] = id;
     }
     return PROPANE_OK;
 }
 
 /* "a b" or ["a", "b"]; *buffer is cut in place. */
-static propane_status merge_parts(const json_t *value, size_t index, const char *source, const char **left,
-                                  size_t *left_length, const char **right, propane_error *err) {
+static propane_status tokenizer_hf_merge_parts(const json_t *value, size_t index, const char *source, const char **left,
+                                               size_t *left_length, const char **right, propane_error *err) {
     const char *line = json_string_value(value);
     *left = json_string_value(json_array_get(value, 0));
     *right = json_string_value(json_array_get(value, 1));
@@ -210,8 +213,8 @@ static propane_status merge_parts(const json_t *value, size_t index, const char 
                         "%s: merge %zu must be a pair of tokens, as \"a b\" or [\"a\", \"b\"]", source, index);
 }
 
-static propane_status vocab_id(const json_t *vocab, const char *key, size_t merge, const char *source, int32_t *id,
-                               propane_error *err) {
+static propane_status tokenizer_hf_vocab_id(const json_t *vocab, const char *key, size_t merge, const char *source,
+                                            int32_t *id, propane_error *err) {
     const json_t *value = json_object_get(vocab, key);
     *id = value ? (int32_t)json_integer_value(value) : -1;
     return value ? PROPANE_OK
@@ -219,8 +222,8 @@ static propane_status vocab_id(const json_t *vocab, const char *key, size_t merg
                                 source, merge, key);
 }
 
-static propane_status read_merges(tokenizer *t, const json_t *vocab, const json_t *list, const char *source,
-                                  propane_error *err) {
+static propane_status tokenizer_hf_read_merges(tokenizer *t, const json_t *vocab, const json_t *list,
+                                               const char *source, propane_error *err) {
     struct hf_tokenizer *h = t->hf;
     size_t count = json_array_size(list);
     if (!json_is_array(list) || count > 4 * TOKENIZER_VOCAB_MAX)
@@ -235,20 +238,22 @@ static propane_status read_merges(tokenizer *t, const json_t *vocab, const json_
         const char *left, *right;
         size_t left_length = 0;
         int32_t a = -1, b = -1;
-        if ((status = merge_parts(json_array_get(list, i), i, source, &left, &left_length, &right, err))) break;
+        if ((status = tokenizer_hf_merge_parts(json_array_get(list, i), i, source, &left, &left_length, &right, err)))
+            break;
         text_clear(&joined);
         text_append_n(&joined, left, left_length);
         if (joined.failed) {
             status = propane_fail_memory(err, left_length);
             break;
         }
-        status = vocab_id(vocab, left_length ? joined.data : "", i, source, &a, err);
-        if (!status) status = vocab_id(vocab, right, i, source, &b, err);
+        status = tokenizer_hf_vocab_id(vocab, left_length ? joined.data : "", i, source, &a, err);
+        if (!status) status = tokenizer_hf_vocab_id(vocab, right, i, source, &b, err);
         text_append(&joined, right);
         if (!status && joined.failed) status = propane_fail_memory(err, joined.capacity);
-        if (!status) status = vocab_id(vocab, joined.length ? joined.data : "", i, source, &h->merged[i], err);
+        if (!status)
+            status = tokenizer_hf_vocab_id(vocab, joined.length ? joined.data : "", i, source, &h->merged[i], err);
         if (status) break;
-        if (joins_words(joined.data, joined.length)) h->cut_spaces = false;
+        if (tokenizer_hf_joins_words(joined.data, joined.length)) h->cut_spaces = false;
         int32_t *rank = id_map_enter(&t->pairs, (uint64_t)(uint32_t)a << 32 | (uint32_t)b, (int32_t)i);
         if (!rank)
             status = propane_fail_memory(err, t->pairs.capacity * 24);
@@ -266,8 +271,8 @@ typedef struct decoding {
     bool byte_level, spaces, bytes, drop, known;
 } decoding;
 
-static propane_status read_decoder(const json_t *value, const char *source, decoding *d, int depth,
-                                   propane_error *err) {
+static propane_status tokenizer_hf_read_decoder(const json_t *value, const char *source, decoding *d, int depth,
+                                                propane_error *err) {
     const char *type, *from = "", *to = "";
     int64_t start = 0, stop = 0;
     bool prefix = true;
@@ -276,7 +281,7 @@ static propane_status read_decoder(const json_t *value, const char *source, deco
     if (strcmp(type, "Sequence") == 0) {
         const json_t *parts = json_object_get(value, "decoders");
         for (size_t i = 0; i < json_array_size(parts) && depth < 4; i++)
-            PROPANE_TRY(read_decoder(json_array_get(parts, i), source, d, depth + 1, err));
+            PROPANE_TRY(tokenizer_hf_read_decoder(json_array_get(parts, i), source, d, depth + 1, err));
         return PROPANE_OK;
     }
     if (strcmp(type, "ByteLevel") == 0)
@@ -294,27 +299,27 @@ static propane_status read_decoder(const json_t *value, const char *source, deco
         PROPANE_TRY(json_get_text(json_object_get(value, "pattern"), source, "String", true, &from, err));
         PROPANE_TRY(json_get_text(value, source, "content", true, &to, err));
         if (strcmp(from, "\xe2\x96\x81") != 0 || strcmp(to, " ") != 0)
-            return refuse(source, "decoder Replace of", from, err);
+            return tokenizer_hf_refuse(source, "decoder Replace of", from, err);
         d->spaces = true;
     } else if (strcmp(type, "Strip") == 0) {
         PROPANE_TRY(json_get_text(value, source, "content", true, &from, err));
         PROPANE_TRY(json_get_int(value, source, "start", true, 0, 1, &start, err));
         PROPANE_TRY(json_get_int(value, source, "stop", true, 0, 0, &stop, err));
-        if (strcmp(from, " ") != 0) return refuse(source, "decoder Strip of", from, err);
+        if (strcmp(from, " ") != 0) return tokenizer_hf_refuse(source, "decoder Strip of", from, err);
         d->drop = start == 1;
     } else
-        return refuse(source, "decoder", type, err);
+        return tokenizer_hf_refuse(source, "decoder", type, err);
     return PROPANE_OK;
 }
 
 /* Pieces become the text they stand for; encoding has its own copy of the keys in the map. */
-static propane_status decode_pieces(tokenizer *t, const decoding *d, propane_error *err) {
+static propane_status tokenizer_hf_decode_pieces(tokenizer *t, const decoding *d, propane_error *err) {
     t->hf->drop_space = d->drop;
     if (d->byte_level || (!d->spaces && !d->bytes)) return PROPANE_OK;
     for (int i = 0; i < t->vocab; i++) {
         const char *key = t->pieces[i];
         size_t length = t->lengths[i], n = 0;
-        int byte = d->bytes ? byte_of(key ? key : "", length) : -1;
+        int byte = d->bytes ? tokenizer_hf_byte_of(key ? key : "", length) : -1;
         char *piece = length ? arena_alloc(t->arena, length) : NULL;
         if (length && !piece) return propane_fail_memory(err, length);
         for (size_t k = 0; k < length;) {
@@ -330,7 +335,8 @@ static propane_status decode_pieces(tokenizer *t, const decoding *d, propane_err
 }
 
 /* What stands in front of a text: at most one token. */
-static propane_status read_template(tokenizer *t, const json_t *value, const char *source, propane_error *err) {
+static propane_status tokenizer_hf_read_template(tokenizer *t, const json_t *value, const char *source,
+                                                 propane_error *err) {
     const json_t *single = json_object_get(value, "single");
     bool text_seen = false;
     for (size_t i = 0; i < json_array_size(single); i++) {
@@ -349,35 +355,36 @@ static propane_status read_template(tokenizer *t, const json_t *value, const cha
                                 "%s: post_processor: '%.60s' must have one id of the vocabulary", source,
                                 name ? name : "single");
         if (text_seen || t->bos >= 0)
-            return refuse(source, "post_processor with more than one token in front:", name, err);
+            return tokenizer_hf_refuse(source, "post_processor with more than one token in front:", name, err);
         t->bos = (int)json_integer_value(id);
     }
     return PROPANE_OK;
 }
 
-static propane_status read_post(tokenizer *t, const json_t *value, const char *source, int depth, propane_error *err) {
+static propane_status tokenizer_hf_read_post(tokenizer *t, const json_t *value, const char *source, int depth,
+                                             propane_error *err) {
     const char *type;
     if (!value || json_is_null(value)) return PROPANE_OK;
     PROPANE_TRY(json_get_text(value, source, "type", true, &type, err));
     if (strcmp(type, "ByteLevel") == 0) return PROPANE_OK; /* trims offsets, which nobody asks for here */
-    if (strcmp(type, "TemplateProcessing") == 0) return read_template(t, value, source, err);
-    if (strcmp(type, "Sequence") != 0 || depth > 4) return refuse(source, "post_processor", type, err);
+    if (strcmp(type, "TemplateProcessing") == 0) return tokenizer_hf_read_template(t, value, source, err);
+    if (strcmp(type, "Sequence") != 0 || depth > 4) return tokenizer_hf_refuse(source, "post_processor", type, err);
     const json_t *parts = json_object_get(value, "processors");
     for (size_t i = 0; i < json_array_size(parts); i++)
-        PROPANE_TRY(read_post(t, json_array_get(parts, i), source, depth + 1, err));
+        PROPANE_TRY(tokenizer_hf_read_post(t, json_array_get(parts, i), source, depth + 1, err));
     return PROPANE_OK;
 }
 
 /* ---- ends of texts, identity ------------------------------------------------------------------------------------------- */
 
-static int added_id(const struct hf_tokenizer *h, const char *content) {
+static int tokenizer_hf_added_id(const struct hf_tokenizer *h, const char *content) {
     for (int i = 0; content && i < h->added_count; i++)
         if (strcmp(h->added[i].content, content) == 0) return h->added[i].id;
     return -1;
 }
 
 /* From what Propane wrote, else from tokenizer_config.json, else by the names that are in use. */
-static void find_eos(tokenizer *t, const json_t *own, const json_t *config) {
+static void tokenizer_hf_find_eos(tokenizer *t, const json_t *own, const json_t *config) {
     static const char *const names[] = {"<|im_end|>", "<|eot_id|>",    "<|end_of_text|>",
                                         "</s>",       "<|endoftext|>", "<eos>"};
     const json_t *token = json_object_get(config, "eos_token"), *id = json_object_get(own, "eos");
@@ -385,14 +392,15 @@ static void find_eos(tokenizer *t, const json_t *own, const json_t *config) {
         t->eos = json_integer_value(id) >= 0 && json_integer_value(id) < t->vocab ? (int)json_integer_value(id) : -1;
     } else if (token) {
         if (json_is_object(token)) token = json_object_get(token, "content");
-        t->eos = added_id(t->hf, json_string_value(token));
+        t->eos = tokenizer_hf_added_id(t->hf, json_string_value(token));
     } else {
-        for (size_t i = 0; t->eos < 0 && i < sizeof names / sizeof names[0]; i++) t->eos = added_id(t->hf, names[i]);
+        for (size_t i = 0; t->eos < 0 && i < sizeof names / sizeof names[0]; i++)
+            t->eos = tokenizer_hf_added_id(t->hf, names[i]);
     }
 }
 
 /* SHA-256 of the file's content in one form, without what does not change ids or text. */
-static propane_status identify(tokenizer *t, const json_t *object, propane_error *err) {
+static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, propane_error *err) {
     json_t *copy = json_copy((json_t *)(uintptr_t)object);
     const char *const idle[] = {OWN_KEY, "version", "truncation", "padding"};
     for (int i = 0; copy && i < 4; i++) (void)json_object_del(copy, idle[i]);
@@ -424,29 +432,29 @@ void hf_free(struct hf_tokenizer *h) {
     if (!h) return;
     hf_steps_deinit(h->normalizers, h->normalizer_count);
     hf_steps_deinit(h->splits, h->split_count);
-    trie_deinit(&h->raw);
-    trie_deinit(&h->normal);
+    tokenizer_hf_trie_deinit(&h->raw);
+    tokenizer_hf_trie_deinit(&h->normal);
 }
 
-static propane_status read_model_flags(struct hf_tokenizer *h, const json_t *model, const char *source,
-                                       propane_error *err) {
+static propane_status tokenizer_hf_read_model_flags(struct hf_tokenizer *h, const json_t *model, const char *source,
+                                                    propane_error *err) {
     const char *type = "BPE", *affix = "";
     double dropout = 0;
     PROPANE_TRY(json_get_text(model, source, "type", false, &type, err));
-    if (strcmp(type, "BPE") != 0) return refuse(source, "model", type, err);
+    if (strcmp(type, "BPE") != 0) return tokenizer_hf_refuse(source, "model", type, err);
     PROPANE_TRY(json_get_text(model, source, "continuing_subword_prefix", false, &affix, err));
-    if (*affix) return refuse(source, "continuing_subword_prefix", affix, err);
+    if (*affix) return tokenizer_hf_refuse(source, "continuing_subword_prefix", affix, err);
     PROPANE_TRY(json_get_text(model, source, "end_of_word_suffix", false, &affix, err));
-    if (*affix) return refuse(source, "end_of_word_suffix", affix, err);
+    if (*affix) return tokenizer_hf_refuse(source, "end_of_word_suffix", affix, err);
     PROPANE_TRY(json_get_real(model, source, "dropout", false, &dropout, err));
-    if (dropout > 0) return refuse(source, "dropout", "above 0", err);
+    if (dropout > 0) return tokenizer_hf_refuse(source, "dropout", "above 0", err);
     PROPANE_TRY(json_get_bool(model, source, "fuse_unk", false, &h->fuse_unk, err));
     PROPANE_TRY(json_get_bool(model, source, "byte_fallback", false, &h->byte_fallback, err));
     return json_get_bool(model, source, "ignore_merges", false, &h->ignore_merges, err);
 }
 
-static propane_status read_unknown(tokenizer *t, const json_t *model, const json_t *vocab, const char *source,
-                                   propane_error *err) {
+static propane_status tokenizer_hf_read_unknown(tokenizer *t, const json_t *model, const json_t *vocab,
+                                                const char *source, propane_error *err) {
     const char *name = NULL;
     t->hf->unk = -1;
     PROPANE_TRY(json_get_text(model, source, "unk_token", false, &name, err));
@@ -458,12 +466,12 @@ static propane_status read_unknown(tokenizer *t, const json_t *model, const json
     return PROPANE_OK;
 }
 
-static propane_status fill(tokenizer *t, const json_t *object, const json_t *config, const char *source,
-                           propane_error *err) {
+static propane_status tokenizer_hf_fill(tokenizer *t, const json_t *object, const json_t *config, const char *source,
+                                        propane_error *err) {
     struct hf_tokenizer *h = t->hf;
     const json_t *model = json_object_get(object, "model"), *vocab = json_object_get(model, "vocab");
     decoding d = {0};
-    PROPANE_TRY(read_model_flags(h, model, source, err));
+    PROPANE_TRY(tokenizer_hf_read_model_flags(h, model, source, err));
     PROPANE_TRY(hf_read_normalizers(t->arena, json_object_get(object, "normalizer"), source, h->normalizers,
                                     &h->normalizer_count, err));
     PROPANE_TRY(
@@ -476,21 +484,21 @@ static propane_status fill(tokenizer *t, const json_t *object, const json_t *con
         h->byte_level = true;
     }
     h->cut_spaces = !h->byte_level && !h->ignore_merges && json_object_get(vocab, "\xe2\x96\x81");
-    PROPANE_TRY(read_vocab(t, vocab, source, err));
-    PROPANE_TRY(read_unknown(t, model, vocab, source, err));
-    PROPANE_TRY(read_merges(t, vocab, json_object_get(model, "merges"), source, err));
+    PROPANE_TRY(tokenizer_hf_read_vocab(t, vocab, source, err));
+    PROPANE_TRY(tokenizer_hf_read_unknown(t, model, vocab, source, err));
+    PROPANE_TRY(tokenizer_hf_read_merges(t, vocab, json_object_get(model, "merges"), source, err));
     if (json_is_object(json_object_get(object, "decoder")))
-        PROPANE_TRY(read_decoder(json_object_get(object, "decoder"), source, &d, 0, err));
+        PROPANE_TRY(tokenizer_hf_read_decoder(json_object_get(object, "decoder"), source, &d, 0, err));
     if (!d.known || d.byte_level != h->byte_level)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: 'decoder' must be there and be ByteLevel where the pre_tokenizer is", source);
-    PROPANE_TRY(decode_pieces(t, &d, err));
-    PROPANE_TRY(read_added(t, json_object_get(object, "added_tokens"), source, err));
+    PROPANE_TRY(tokenizer_hf_decode_pieces(t, &d, err));
+    PROPANE_TRY(tokenizer_hf_read_added(t, json_object_get(object, "added_tokens"), source, err));
     for (int i = 0; i < t->vocab; i++)
         if (!t->pieces[i]) t->pieces[i] = ""; /* a gap between the ids */
-    PROPANE_TRY(read_post(t, json_object_get(object, "post_processor"), source, 0, err));
-    find_eos(t, json_object_get(object, OWN_KEY), config);
-    return identify(t, object, err);
+    PROPANE_TRY(tokenizer_hf_read_post(t, json_object_get(object, "post_processor"), source, 0, err));
+    tokenizer_hf_find_eos(t, json_object_get(object, OWN_KEY), config);
+    return tokenizer_hf_identify(t, object, err);
 }
 
 propane_status hf_parse(const json_t *object, const json_t *config, const char *source, tokenizer **out,
@@ -499,14 +507,15 @@ propane_status hf_parse(const json_t *object, const json_t *config, const char *
     const json_t *vocab = json_object_get(json_object_get(object, "model"), "vocab");
     *out = NULL;
     const char *type = json_string_value(json_object_get(json_object_get(object, "model"), "type"));
-    if (type && strcmp(type, "BPE") != 0) return refuse(source, "model", type, err);
+    if (type && strcmp(type, "BPE") != 0) return tokenizer_hf_refuse(source, "model", type, err);
     if (!json_is_object(vocab))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'model.vocab' must be an object of tokens and ids", source);
-    PROPANE_TRY(count_ids(object, vocab, source, &count, err));
+    PROPANE_TRY(tokenizer_hf_count_ids(object, vocab, source, &count, err));
     tokenizer *t;
     PROPANE_TRY(tokenizer_begin(TOKENIZER_HF, count, &t, err));
     t->hf = ARENA_NEW(t->arena, struct hf_tokenizer);
-    propane_status status = t->hf ? fill(t, object, config, source, err) : propane_fail_memory(err, sizeof *t->hf);
+    propane_status status =
+        t->hf ? tokenizer_hf_fill(t, object, config, source, err) : propane_fail_memory(err, sizeof *t->hf);
     if (status)
         tokenizer_free(t);
     else

@@ -32,7 +32,7 @@ typedef struct encoder {
 
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
-static propane_status reserve(encoder *e, size_t symbols, propane_error *err) {
+static propane_status hf_encode_reserve(encoder *e, size_t symbols, propane_error *err) {
     if (symbols <= e->room) return PROPANE_OK;
     if (symbols > INT32_MAX / 4)
         return propane_fail(err, PROPANE_ERR_LIMIT, "a word of %zu characters is too long to be encoded", symbols);
@@ -49,13 +49,13 @@ static propane_status reserve(encoder *e, size_t symbols, propane_error *err) {
     return PROPANE_OK;
 }
 
-static void push(encoder *e, uint64_t key) {
+static void hf_encode_push(encoder *e, uint64_t key) {
     size_t i = e->heap_count++;
     for (; i > 0 && key < e->heap[(i - 1) / 2]; i = (i - 1) / 2) e->heap[i] = e->heap[(i - 1) / 2];
     e->heap[i] = key;
 }
 
-static uint64_t pop(encoder *e) {
+static uint64_t hf_encode_pop(encoder *e) {
     uint64_t top = e->heap[0], last = e->heap[--e->heap_count];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < e->heap_count; i = child) {
@@ -68,42 +68,42 @@ static uint64_t pop(encoder *e) {
 }
 
 /* The number of the merge of a symbol and the one behind it; -1: there is none. */
-static int32_t rank_at(const encoder *e, int32_t at) {
+static int32_t hf_encode_rank_at(const encoder *e, int32_t at) {
     if (at < 0 || e->next[at] < 0) return -1;
     const int32_t *rank =
         id_map_find(&e->t->pairs, (uint64_t)(uint32_t)e->ids[at] << 32 | (uint32_t)e->ids[e->next[at]]);
     return rank ? *rank : -1;
 }
 
-static void consider(encoder *e, int32_t at) {
-    int32_t rank = rank_at(e, at);
-    if (rank >= 0) push(e, (uint64_t)(uint32_t)rank << 32 | (uint32_t)at);
+static void hf_encode_consider(encoder *e, int32_t at) {
+    int32_t rank = hf_encode_rank_at(e, at);
+    if (rank >= 0) hf_encode_push(e, (uint64_t)(uint32_t)rank << 32 | (uint32_t)at);
 }
 
-static void merge_all(encoder *e, int32_t count) {
+static void hf_encode_merge_all(encoder *e, int32_t count) {
     e->heap_count = 0;
     for (int32_t i = 0; i < count; i++) {
         e->previous[i] = i - 1;
         e->next[i] = i + 1 < count ? i + 1 : -1;
     }
-    for (int32_t i = 0; i + 1 < count; i++) consider(e, i);
+    for (int32_t i = 0; i + 1 < count; i++) hf_encode_consider(e, i);
     while (e->heap_count) {
-        uint64_t key = pop(e);
+        uint64_t key = hf_encode_pop(e);
         int32_t at = (int32_t)(uint32_t)key;
-        if (e->ids[at] < 0 || rank_at(e, at) != (int32_t)(key >> 32)) continue; /* out of date */
+        if (e->ids[at] < 0 || hf_encode_rank_at(e, at) != (int32_t)(key >> 32)) continue; /* out of date */
         int32_t right = e->next[at];
         e->ids[at] = e->h->merged[key >> 32];
         e->next[at] = e->next[right];
         if (e->next[right] >= 0) e->previous[e->next[right]] = at;
         e->ids[right] = -1;
-        consider(e, e->previous[at]);
-        consider(e, at);
+        hf_encode_consider(e, e->previous[at]);
+        hf_encode_consider(e, at);
     }
 }
 
 /* Characters as symbols. One that has none becomes its bytes, else the unknown token (a run of them one, if the file says
  * so), else nothing. */
-static int32_t spell(encoder *e, const char *word, size_t length) {
+static int32_t hf_encode_spell(encoder *e, const char *word, size_t length) {
     const struct hf_tokenizer *h = e->h;
     int32_t count = 0;
     bool unknown = false;
@@ -130,15 +130,17 @@ static int32_t spell(encoder *e, const char *word, size_t length) {
 
 /* ---- words --------------------------------------------------------------------------------------------------------------- */
 
-static propane_status encode_piece(encoder *e, const char *word, size_t length, token_list *out, propane_error *err) {
-    PROPANE_TRY(reserve(e, length, err));
-    int32_t count = spell(e, word, length);
-    merge_all(e, count);
+static propane_status hf_encode_piece(encoder *e, const char *word, size_t length, token_list *out,
+                                      propane_error *err) {
+    PROPANE_TRY(hf_encode_reserve(e, length, err));
+    int32_t count = hf_encode_spell(e, word, length);
+    hf_encode_merge_all(e, count);
     for (int32_t i = 0; i >= 0 && i < count; i = e->next[i]) PROPANE_TRY(token_list_add(out, e->ids[i], err));
     return PROPANE_OK;
 }
 
-static propane_status remember(encoder *e, const char *word, size_t length, known_word **out, propane_error *err) {
+static propane_status hf_encode_remember(encoder *e, const char *word, size_t length, known_word **out,
+                                         propane_error *err) {
     size_t index = e->known.count;
     char *copy = arena_copy(e->arena, word, length);
     if (index == e->word_capacity) {
@@ -149,23 +151,23 @@ static propane_status remember(encoder *e, const char *word, size_t length, know
         e->word_capacity = capacity;
     }
     size_t begin = e->known_ids.count;
-    PROPANE_TRY(encode_piece(e, word, length, &e->known_ids, err));
+    PROPANE_TRY(hf_encode_piece(e, word, length, &e->known_ids, err));
     if (!copy || !piece_map_enter(&e->known, copy, length, (int32_t)index)) return propane_fail_memory(err, length);
     e->words[index] = (known_word){begin, e->known_ids.count - begin};
     *out = &e->words[index];
     return PROPANE_OK;
 }
 
-static propane_status encode_word(encoder *e, const char *word, size_t length, propane_error *err) {
+static propane_status hf_encode_word(encoder *e, const char *word, size_t length, propane_error *err) {
     if (e->h->ignore_merges) {
         const int32_t *id = piece_map_find(&e->t->lookup, word, length);
         if (id) return token_list_add(e->out, *id, err);
     }
-    if (length > KNOWN_LENGTH) return encode_piece(e, word, length, e->out, err);
+    if (length > KNOWN_LENGTH) return hf_encode_piece(e, word, length, e->out, err);
     const int32_t *index = piece_map_find(&e->known, word, length);
-    if (!index && e->known.count >= KNOWN_WORDS) return encode_piece(e, word, length, e->out, err);
+    if (!index && e->known.count >= KNOWN_WORDS) return hf_encode_piece(e, word, length, e->out, err);
     known_word *known = index ? &e->words[*index] : NULL;
-    if (!known) PROPANE_TRY(remember(e, word, length, &known, err));
+    if (!known) PROPANE_TRY(hf_encode_remember(e, word, length, &known, err));
     for (size_t i = 0; i < known->count; i++)
         PROPANE_TRY(token_list_add(e->out, e->known_ids.ids[known->begin + i], err));
     return PROPANE_OK;
@@ -173,24 +175,24 @@ static propane_status encode_word(encoder *e, const char *word, size_t length, p
 
 /* What the pre-tokeniser calls a word may be a whole text (SentencePiece). Where no merge can cross the mark of a word, it is
  * cut in front of the marks. */
-static propane_status take_word(void *context, const char *word, size_t length, propane_error *err) {
+static propane_status hf_encode_take_word(void *context, const char *word, size_t length, propane_error *err) {
     encoder *e = context;
     size_t begin = 0;
-    if (!e->h->cut_spaces) return encode_word(e, word, length, err);
+    if (!e->h->cut_spaces) return hf_encode_word(e, word, length, err);
     for (size_t i = 3; i + 3 <= length; i++) {
         bool mark = memcmp(word + i, "\xe2\x96\x81", 3) == 0;
         if (!mark || memcmp(word + i - 3, "\xe2\x96\x81", 3) == 0) continue;
-        PROPANE_TRY(encode_word(e, word + begin, i - begin, err));
+        PROPANE_TRY(hf_encode_word(e, word + begin, i - begin, err));
         begin = i;
     }
-    return encode_word(e, word + begin, length - begin, err);
+    return hf_encode_word(e, word + begin, length - begin, err);
 }
 
 /* ---- added tokens ----------------------------------------------------------------------------------------------------------- */
 
 /* The longest added token at `at`, or NULL. */
-static const hf_added *added_at(const encoder *e, const hf_trie *trie, const char *data, size_t length, size_t at,
-                                size_t *end) {
+static const hf_added *hf_encode_added_at(const encoder *e, const hf_trie *trie, const char *data, size_t length,
+                                          size_t at, size_t *end) {
     int32_t node = 0, best = -1;
     for (size_t i = at; i < length; i++) {
         const int32_t *next = id_map_find(&trie->edges, (uint64_t)node << 8 | (unsigned char)data[i]);
@@ -204,30 +206,31 @@ static const hf_added *added_at(const encoder *e, const hf_trie *trie, const cha
     return best >= 0 ? &e->h->added[best] : NULL;
 }
 
-static size_t character_before(const char *data, size_t at) {
+static size_t hf_encode_character_before(const char *data, size_t at) {
     size_t last = at - 1;
     while (last > 0 && ((unsigned char)data[last] & 0xc0) == 0x80) last--;
     return last;
 }
 
-static bool stands_alone(const char *data, size_t length, size_t start, size_t end) {
-    size_t n, before = start ? character_before(data, start) : 0;
+static bool hf_encode_stands_alone(const char *data, size_t length, size_t start, size_t end) {
+    size_t n, before = start ? hf_encode_character_before(data, start) : 0;
     return !(start && hf_is_word(data + before, start - before, &n)) &&
            !(end < length && hf_is_word(data + end, length - end, &n));
 }
 
 typedef propane_status (*take_text)(encoder *e, const char *data, size_t length, bool first, propane_error *err);
 
-static propane_status cut_added(encoder *e, const hf_trie *trie, const char *data, size_t length, bool first,
-                                take_text take, propane_error *err) {
+static propane_status hf_encode_cut_added(encoder *e, const hf_trie *trie, const char *data, size_t length, bool first,
+                                          take_text take, propane_error *err) {
     size_t done = 0, n;
     for (size_t i = 0; trie->nodes && i < length;) {
         size_t start = i, end = i + 1;
-        const hf_added *a = trie->first[(unsigned char)data[i]] ? added_at(e, trie, data, length, i, &end) : NULL;
+        const hf_added *a =
+            trie->first[(unsigned char)data[i]] ? hf_encode_added_at(e, trie, data, length, i, &end) : NULL;
         i = end;
-        if (!a || start < done || (a->single_word && !stands_alone(data, length, start, end))) continue;
+        if (!a || start < done || (a->single_word && !hf_encode_stands_alone(data, length, start, end))) continue;
         while (a->lstrip && start > done) {
-            size_t before = character_before(data, start);
+            size_t before = hf_encode_character_before(data, start);
             if (!hf_is_space(data + before, start - before, &n)) break;
             start = before;
         }
@@ -240,19 +243,20 @@ static propane_status cut_added(encoder *e, const hf_trie *trie, const char *dat
     return done < length ? take(e, data + done, length - done, first && done == 0, err) : PROPANE_OK;
 }
 
-static propane_status take_normalized(encoder *e, const char *data, size_t length, bool first, propane_error *err) {
+static propane_status hf_encode_take_normalized(encoder *e, const char *data, size_t length, bool first,
+                                                propane_error *err) {
     return hf_cut(&e->cutter, data, length, first, err);
 }
 
-static propane_status take_raw(encoder *e, const char *data, size_t length, bool first, propane_error *err) {
+static propane_status hf_encode_take_raw(encoder *e, const char *data, size_t length, bool first, propane_error *err) {
     PROPANE_TRY(hf_normalize(e->h->normalizers, e->h->normalizer_count, data, length, e->buffers, &data, &length, err));
-    return cut_added(e, &e->h->normal, data, length, first, take_normalized, err);
+    return hf_encode_cut_added(e, &e->h->normal, data, length, first, hf_encode_take_normalized, err);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------------------------------------------ */
 
 /* How many bytes at the front of broken UTF-8 are one replacement sign: as much as could have begun a character. */
-static size_t broken_length(const char *p, size_t left) {
+static size_t hf_encode_broken_length(const char *p, size_t left) {
     const unsigned char *u = (const unsigned char *)p;
     int need = u[0] >= 0xc2 && u[0] < 0xe0 ? 2 : (u[0] & 0xf0) == 0xe0 ? 3 : u[0] >= 0xf0 && u[0] < 0xf5 ? 4 : 1;
     size_t n = 1;
@@ -265,7 +269,7 @@ static size_t broken_length(const char *p, size_t left) {
     return n;
 }
 
-static size_t valid_length(const char *data, size_t length) {
+static size_t hf_encode_valid_length(const char *data, size_t length) {
     size_t i = 0;
     while (i < length) {
         int n = utf8_length(data + i, length - i);
@@ -275,29 +279,30 @@ static size_t valid_length(const char *data, size_t length) {
     return i;
 }
 
-static void repair(const char *data, size_t length, text *out) {
+static void hf_encode_repair(const char *data, size_t length, text *out) {
     for (size_t i = 0; i < length;) {
-        size_t good = valid_length(data + i, length - i);
+        size_t good = hf_encode_valid_length(data + i, length - i);
         text_append_n(out, data + i, good);
         i += good;
         if (i == length) break;
         text_append(out, "\xef\xbf\xbd");
-        i += broken_length(data + i, length - i);
+        i += hf_encode_broken_length(data + i, length - i);
     }
 }
 
 propane_status hf_encode(const tokenizer *t, const char *data, size_t length, token_list *out, propane_error *err) {
     encoder e = {.t = t, .h = t->hf, .out = out, .arena = arena_create()};
     text repaired = {0};
-    propane_status status = e.arena ? hf_cutter_init(&e.cutter, t->hf->splits, t->hf->split_count, take_word, &e, err)
-                                    : propane_fail_memory(err, 0);
-    if (!status && valid_length(data, length) < length) {
-        repair(data, length, &repaired);
+    propane_status status =
+        e.arena ? hf_cutter_init(&e.cutter, t->hf->splits, t->hf->split_count, hf_encode_take_word, &e, err)
+                : propane_fail_memory(err, 0);
+    if (!status && hf_encode_valid_length(data, length) < length) {
+        hf_encode_repair(data, length, &repaired);
         if (repaired.failed) status = propane_fail_memory(err, length);
         data = repaired.data;
         length = repaired.length;
     }
-    if (!status) status = cut_added(&e, &t->hf->raw, data, length, true, take_raw, err);
+    if (!status) status = hf_encode_cut_added(&e, &t->hf->raw, data, length, true, hf_encode_take_raw, err);
     if (e.arena) hf_cutter_deinit(&e.cutter);
     text_deinit(&repaired);
     text_deinit(&e.buffers[0]);

@@ -12,7 +12,7 @@
 
 /* ---- characters ---------------------------------------------------------------------------------------------------- */
 
-static int32_t code_at(const char *p, size_t left, size_t *bytes) {
+static int32_t pretokenize_code_at(const char *p, size_t left, size_t *bytes) {
     utf8proc_int32_t code = -1;
     int n = utf8_length(p, left);
     *bytes = n ? (size_t)n : 1;
@@ -21,7 +21,7 @@ static int32_t code_at(const char *p, size_t left, size_t *bytes) {
 }
 
 bool hf_is_space(const char *p, size_t left, size_t *bytes) {
-    int32_t code = code_at(p, left, bytes);
+    int32_t code = pretokenize_code_at(p, left, bytes);
     if (code < 0) return false;
     if ((code >= 9 && code <= 13) || code == 0x85) return true;
     utf8proc_category_t c = utf8proc_category(code);
@@ -29,7 +29,7 @@ bool hf_is_space(const char *p, size_t left, size_t *bytes) {
 }
 
 bool hf_is_word(const char *p, size_t left, size_t *bytes) {
-    int32_t code = code_at(p, left, bytes);
+    int32_t code = pretokenize_code_at(p, left, bytes);
     if (code < 0) return false;
     utf8proc_category_t c = utf8proc_category(code);
     return (c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ME) || c == UTF8PROC_CATEGORY_ND ||
@@ -37,12 +37,12 @@ bool hf_is_word(const char *p, size_t left, size_t *bytes) {
            (code >= 0x24b6 && code <= 0x24e9);
 }
 
-static bool is_number(int32_t code) {
+static bool pretokenize_is_number(int32_t code) {
     utf8proc_category_t c = code < 0 ? UTF8PROC_CATEGORY_CN : utf8proc_category(code);
     return c == UTF8PROC_CATEGORY_ND || c == UTF8PROC_CATEGORY_NL || c == UTF8PROC_CATEGORY_NO;
 }
 
-static bool is_punctuation(int32_t code) {
+static bool pretokenize_is_punctuation(int32_t code) {
     if (code < 0) return false;
     if (code < 128)
         return (code >= 33 && code <= 47) || (code >= 58 && code <= 64) || (code >= 91 && code <= 96) ||
@@ -81,8 +81,8 @@ size_t hf_utf8_put(int32_t code, char out[4]) { return (size_t)utf8proc_encode_c
 #define WORDS  "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}"
 
 /* One escape; `at` stands on the letter behind the backslash. */
-static propane_status translate_escape(const char *pattern, size_t *at, bool in_class, text *out, const char *source,
-                                       propane_error *err) {
+static propane_status pretokenize_translate_escape(const char *pattern, size_t *at, bool in_class, text *out,
+                                                   const char *source, propane_error *err) {
     char c = pattern[*at];
     if (c == 's' || c == 'w') {
         const char *set = c == 's' ? SPACES : WORDS;
@@ -112,13 +112,13 @@ static propane_status translate_escape(const char *pattern, size_t *at, bool in_
 }
 
 /* Oniguruma's pattern as PCRE2 wants it. */
-static propane_status translate(const char *pattern, text *out, const char *source, propane_error *err) {
+static propane_status pretokenize_translate(const char *pattern, text *out, const char *source, propane_error *err) {
     bool in_class = false;
     for (size_t i = 0; pattern[i]; i++) {
         char c = pattern[i];
         if (c == '\\') {
             i++;
-            PROPANE_TRY(translate_escape(pattern, &i, in_class, out, source, err));
+            PROPANE_TRY(pretokenize_translate_escape(pattern, &i, in_class, out, source, err));
             continue;
         }
         bool odd = in_class ? c == '[' || (c == '&' && pattern[i + 1] == '&')
@@ -141,9 +141,10 @@ static propane_status translate(const char *pattern, text *out, const char *sour
     return out->failed ? propane_fail_memory(err, out->capacity) : PROPANE_OK;
 }
 
-static propane_status compile(const char *pattern, const char *source, pcre2_code **out, propane_error *err) {
+static propane_status pretokenize_compile(const char *pattern, const char *source, pcre2_code **out,
+                                          propane_error *err) {
     text translated = {0};
-    propane_status status = translate(pattern, &translated, source, err);
+    propane_status status = pretokenize_translate(pattern, &translated, source, err);
     if (status == PROPANE_OK && (translated.length == 0 || translated.length > 20000))
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: a pattern of %zu bytes; 1 to 20000 are possible", source,
                               translated.length);
@@ -166,12 +167,12 @@ static propane_status compile(const char *pattern, const char *source, pcre2_cod
 
 /* ---- reading the steps ----------------------------------------------------------------------------------------------- */
 
-static propane_status refuse(const char *source, const char *key, const char *value, propane_error *err) {
+static propane_status pretokenize_refuse(const char *source, const char *key, const char *value, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: %s '%.60s' cannot be done", source, key, value);
 }
 
-static propane_status take_text(arena *a, const json_t *object, const char *source, const char *key, const char **out,
-                                size_t *length, propane_error *err) {
+static propane_status pretokenize_take_text(arena *a, const json_t *object, const char *source, const char *key,
+                                            const char **out, size_t *length, propane_error *err) {
     const char *value;
     PROPANE_TRY(json_get_text(object, source, key, true, &value, err));
     *length = strlen(value);
@@ -180,16 +181,18 @@ static propane_status take_text(arena *a, const json_t *object, const char *sour
 }
 
 /* {"String": "x"} or {"Regex": "x"}. */
-static propane_status read_pattern(arena *a, const json_t *object, const char *source, hf_step *s, propane_error *err) {
+static propane_status pretokenize_read_pattern(arena *a, const json_t *object, const char *source, hf_step *s,
+                                               propane_error *err) {
     const json_t *pattern = json_object_get(object, "pattern");
     const char *regex = json_string_value(json_object_get(pattern, "Regex"));
-    if (regex) return compile(regex, source, &s->regex, err);
-    PROPANE_TRY(take_text(a, pattern, source, "String", &s->find, &s->find_length, err));
+    if (regex) return pretokenize_compile(regex, source, &s->regex, err);
+    PROPANE_TRY(pretokenize_take_text(a, pattern, source, "String", &s->find, &s->find_length, err));
     if (s->find_length) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'pattern' is empty", source);
 }
 
-static propane_status read_behaviour(const json_t *object, const char *source, hf_behaviour *out, propane_error *err) {
+static propane_status pretokenize_read_behaviour(const json_t *object, const char *source, hf_behaviour *out,
+                                                 propane_error *err) {
     static const char *const names[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
     const char *name;
     PROPANE_TRY(json_get_text(object, source, "behavior", true, &name, err));
@@ -198,14 +201,14 @@ static propane_status read_behaviour(const json_t *object, const char *source, h
             *out = (hf_behaviour)i;
             return PROPANE_OK;
         }
-    return refuse(source, "behavior", name, err);
+    return pretokenize_refuse(source, "behavior", name, err);
 }
 
 typedef propane_status (*read_one)(arena *a, const json_t *object, const char *type, const char *source, hf_step *s,
                                    propane_error *err);
 
-static propane_status read_normalizer(arena *a, const json_t *object, const char *type, const char *source, hf_step *s,
-                                      propane_error *err) {
+static propane_status pretokenize_read_normalizer(arena *a, const json_t *object, const char *type, const char *source,
+                                                  hf_step *s, propane_error *err) {
     static const char *const forms[] = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase"};
     for (int i = 0; i < 5; i++)
         if (strcmp(type, forms[i]) == 0) {
@@ -214,28 +217,28 @@ static propane_status read_normalizer(arena *a, const json_t *object, const char
         }
     if (strcmp(type, "Prepend") == 0) {
         s->kind = HF_PREPEND;
-        return take_text(a, object, source, "prepend", &s->with, &s->with_length, err);
+        return pretokenize_take_text(a, object, source, "prepend", &s->with, &s->with_length, err);
     }
     if (strcmp(type, "Replace") == 0) {
         s->kind = HF_REPLACE;
-        PROPANE_TRY(read_pattern(a, object, source, s, err));
-        return take_text(a, object, source, "content", &s->with, &s->with_length, err);
+        PROPANE_TRY(pretokenize_read_pattern(a, object, source, s, err));
+        return pretokenize_take_text(a, object, source, "content", &s->with, &s->with_length, err);
     }
     if (strcmp(type, "Strip") == 0) {
         s->kind = HF_STRIP;
         PROPANE_TRY(json_get_bool(object, source, "strip_left", true, &s->left, err));
         return json_get_bool(object, source, "strip_right", true, &s->right, err);
     }
-    return refuse(source, "normalizer", type, err);
+    return pretokenize_refuse(source, "normalizer", type, err);
 }
 
-static propane_status read_metaspace(arena *a, const json_t *object, const char *source, hf_step *s,
-                                     propane_error *err) {
+static propane_status pretokenize_read_metaspace(arena *a, const json_t *object, const char *source, hf_step *s,
+                                                 propane_error *err) {
     bool prefix = true;
     const char *scheme = "always";
     s->kind = HF_METASPACE;
     s->split = true;
-    PROPANE_TRY(take_text(a, object, source, "replacement", &s->with, &s->with_length, err));
+    PROPANE_TRY(pretokenize_take_text(a, object, source, "replacement", &s->with, &s->with_length, err));
     PROPANE_TRY(json_get_bool(object, source, "add_prefix_space", false, &prefix, err)); /* how older files say it */
     if (!prefix) scheme = "never";
     PROPANE_TRY(json_get_text(object, source, "prepend_scheme", false, &scheme, err));
@@ -247,7 +250,7 @@ static propane_status read_metaspace(arena *a, const json_t *object, const char 
     else if (strcmp(scheme, "never") == 0)
         s->scheme = HF_NEVER;
     else
-        return refuse(source, "prepend_scheme", scheme, err);
+        return pretokenize_refuse(source, "prepend_scheme", scheme, err);
     if (s->with_length == 0) return propane_fail(err, PROPANE_ERR_INVALID, "%s: 'replacement' is empty", source);
     s->find = s->with;
     s->find_length = s->with_length;
@@ -255,15 +258,15 @@ static propane_status read_metaspace(arena *a, const json_t *object, const char 
     return PROPANE_OK;
 }
 
-static propane_status read_split(arena *a, const json_t *object, const char *type, const char *source, hf_step *s,
-                                 propane_error *err) {
+static propane_status pretokenize_read_split(arena *a, const json_t *object, const char *type, const char *source,
+                                             hf_step *s, propane_error *err) {
     bool flag = true;
     s->behaviour = HF_ISOLATED;
     if (strcmp(type, "Split") == 0) {
         s->kind = HF_SPLIT;
-        PROPANE_TRY(read_pattern(a, object, source, s, err));
+        PROPANE_TRY(pretokenize_read_pattern(a, object, source, s, err));
         PROPANE_TRY(json_get_bool(object, source, "invert", false, &s->invert, err));
-        return read_behaviour(object, source, &s->behaviour, err);
+        return pretokenize_read_behaviour(object, source, &s->behaviour, err);
     }
     if (strcmp(type, "ByteLevel") == 0) {
         s->kind = HF_BYTE_LEVEL;
@@ -271,9 +274,9 @@ static propane_status read_split(arena *a, const json_t *object, const char *typ
         s->scheme = flag ? HF_ALWAYS : HF_NEVER;
         flag = true;
         PROPANE_TRY(json_get_bool(object, source, "use_regex", false, &flag, err));
-        return flag ? compile(HF_GPT2_PATTERN, source, &s->regex, err) : PROPANE_OK;
+        return flag ? pretokenize_compile(HF_GPT2_PATTERN, source, &s->regex, err) : PROPANE_OK;
     }
-    if (strcmp(type, "Metaspace") == 0) return read_metaspace(a, object, source, s, err);
+    if (strcmp(type, "Metaspace") == 0) return pretokenize_read_metaspace(a, object, source, s, err);
     if (strcmp(type, "Digits") == 0) {
         flag = false;
         s->kind = HF_DIGITS;
@@ -283,14 +286,15 @@ static propane_status read_split(arena *a, const json_t *object, const char *typ
     }
     if (strcmp(type, "Punctuation") == 0) {
         s->kind = HF_PUNCTUATION;
-        return json_object_get(object, "behavior") ? read_behaviour(object, source, &s->behaviour, err) : PROPANE_OK;
+        return json_object_get(object, "behavior") ? pretokenize_read_behaviour(object, source, &s->behaviour, err)
+                                                   : PROPANE_OK;
     }
-    return refuse(source, "pre_tokenizer", type, err);
+    return pretokenize_refuse(source, "pre_tokenizer", type, err);
 }
 
 /* A Sequence is opened; `list` is the key that holds its parts. */
-static propane_status read_steps(arena *a, const json_t *value, const char *list, const char *source, read_one one,
-                                 hf_step *steps, int *count, int depth, propane_error *err) {
+static propane_status pretokenize_read_steps(arena *a, const json_t *value, const char *list, const char *source,
+                                             read_one one, hf_step *steps, int *count, int depth, propane_error *err) {
     const char *type;
     if (!value || json_is_null(value)) return PROPANE_OK;
     PROPANE_TRY(json_get_text(value, source, "type", true, &type, err));
@@ -300,7 +304,8 @@ static propane_status read_steps(arena *a, const json_t *value, const char *list
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: a Sequence must have a list '%s' and not be nested deeply", source, list);
         for (size_t i = 0; i < json_array_size(parts); i++)
-            PROPANE_TRY(read_steps(a, json_array_get(parts, i), list, source, one, steps, count, depth + 1, err));
+            PROPANE_TRY(
+                pretokenize_read_steps(a, json_array_get(parts, i), list, source, one, steps, count, depth + 1, err));
         return PROPANE_OK;
     }
     if (*count == HF_STEPS_MAX)
@@ -312,12 +317,12 @@ static propane_status read_steps(arena *a, const json_t *value, const char *list
 
 propane_status hf_read_normalizers(arena *a, const json_t *value, const char *source, hf_step *steps, int *count,
                                    propane_error *err) {
-    return read_steps(a, value, "normalizers", source, read_normalizer, steps, count, 0, err);
+    return pretokenize_read_steps(a, value, "normalizers", source, pretokenize_read_normalizer, steps, count, 0, err);
 }
 
 propane_status hf_read_splits(arena *a, const json_t *value, const char *source, hf_step *steps, int *count,
                               propane_error *err) {
-    return read_steps(a, value, "pretokenizers", source, read_split, steps, count, 0, err);
+    return pretokenize_read_steps(a, value, "pretokenizers", source, pretokenize_read_split, steps, count, 0, err);
 }
 
 void hf_steps_deinit(hf_step *steps, int count) {
@@ -327,8 +332,8 @@ void hf_steps_deinit(hf_step *steps, int count) {
 /* ---- finding ----------------------------------------------------------------------------------------------------------- */
 
 /* The next match at or behind `from`; *start = length: there is none. */
-static propane_status find(const hf_step *s, pcre2_match_data *match, const char *data, size_t length, size_t from,
-                           size_t *start, size_t *end, propane_error *err) {
+static propane_status pretokenize_find(const hf_step *s, pcre2_match_data *match, const char *data, size_t length,
+                                       size_t from, size_t *start, size_t *end, propane_error *err) {
     *start = *end = length;
     if (from >= length) return PROPANE_OK;
     if (s->regex) {
@@ -353,8 +358,8 @@ static propane_status find(const hf_step *s, pcre2_match_data *match, const char
         return PROPANE_OK;
     }
     for (size_t n; from < length; from += n) {
-        int32_t code = code_at(data + from, length - from, &n);
-        if (s->kind == HF_DIGITS ? is_number(code) : is_punctuation(code)) {
+        int32_t code = pretokenize_code_at(data + from, length - from, &n);
+        if (s->kind == HF_DIGITS ? pretokenize_is_number(code) : pretokenize_is_punctuation(code)) {
             *start = from;
             *end = from + n;
             return PROPANE_OK;
@@ -364,25 +369,25 @@ static propane_status find(const hf_step *s, pcre2_match_data *match, const char
 }
 
 /* Where to look on behind an empty match. */
-static size_t step_over(const char *data, size_t length, size_t at) {
+static size_t pretokenize_step_over(const char *data, size_t length, size_t at) {
     size_t n;
     if (at >= length) return length;
-    code_at(data + at, length - at, &n);
+    pretokenize_code_at(data + at, length - at, &n);
     return at + n;
 }
 
 /* ---- normalising --------------------------------------------------------------------------------------------------------- */
 
-static bool is_ascii(const char *data, size_t length) {
+static bool pretokenize_is_ascii(const char *data, size_t length) {
     unsigned char all = 0;
     for (size_t i = 0; i < length; i++) all |= (unsigned char)data[i];
     return all < 0x80;
 }
 
-static void lower(const char *data, size_t length, text *out) {
+static void pretokenize_lower(const char *data, size_t length, text *out) {
     char bytes[4];
     for (size_t i = 0, n; i < length; i += n) {
-        int32_t code = code_at(data + i, length - i, &n);
+        int32_t code = pretokenize_code_at(data + i, length - i, &n);
         if (code == 0x130)
             text_append(out, "i\xcc\x87"); /* the one capital whose small form is two characters */
         else
@@ -390,29 +395,32 @@ static void lower(const char *data, size_t length, text *out) {
     }
 }
 
-static propane_status replace(const hf_step *s, const char *data, size_t length, text *out, propane_error *err) {
+static propane_status pretokenize_replace(const hf_step *s, const char *data, size_t length, text *out,
+                                          propane_error *err) {
     pcre2_match_data *match = s->regex ? pcre2_match_data_create_from_pattern(s->regex, NULL) : NULL;
     if (s->regex && !match) return propane_fail_memory(err, 0);
     propane_status status = PROPANE_OK;
     size_t done = 0, from = 0, start, end;
-    while ((status = find(s, match, data, length, from, &start, &end, err)) == PROPANE_OK && start < length) {
+    while ((status = pretokenize_find(s, match, data, length, from, &start, &end, err)) == PROPANE_OK &&
+           start < length) {
         text_append_n(out, data + done, start - done);
         text_append_n(out, s->with, s->with_length);
         done = end;
-        from = end > start ? end : step_over(data, length, end);
+        from = end > start ? end : pretokenize_step_over(data, length, end);
     }
     if (status == PROPANE_OK) text_append_n(out, data + done, length - done);
     pcre2_match_data_free(match);
     return status;
 }
 
-static propane_status compose(hf_kind kind, const char *data, size_t length, text *out, propane_error *err) {
+static propane_status pretokenize_compose(hf_kind kind, const char *data, size_t length, text *out,
+                                          propane_error *err) {
     static const int options[] = {[HF_NFC] = UTF8PROC_COMPOSE,
                                   [HF_NFD] = UTF8PROC_DECOMPOSE,
                                   [HF_NFKC] = UTF8PROC_COMPOSE | UTF8PROC_COMPAT,
                                   [HF_NFKD] = UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT};
     utf8proc_uint8_t *result = NULL;
-    if (is_ascii(data, length)) {
+    if (pretokenize_is_ascii(data, length)) {
         text_append_n(out, data, length);
         return PROPANE_OK;
     }
@@ -428,7 +436,7 @@ static propane_status compose(hf_kind kind, const char *data, size_t length, tex
     return PROPANE_OK;
 }
 
-static void strip(const hf_step *s, const char **data, size_t *length) {
+static void pretokenize_strip(const hf_step *s, const char **data, size_t *length) {
     size_t n;
     while (s->left && *length && hf_is_space(*data, *length, &n)) *data += n, *length -= n;
     while (s->right && *length) {
@@ -446,18 +454,18 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
         text *to = &buffers[written & 1]; /* `data` never lies there: each result goes to the other buffer */
         propane_status status = PROPANE_OK;
         if (s->kind == HF_STRIP) {
-            strip(s, &data, &length);
+            pretokenize_strip(s, &data, &length);
             continue;
         }
         text_clear(to);
         if (s->kind == HF_LOWERCASE)
-            lower(data, length, to);
+            pretokenize_lower(data, length, to);
         else if (s->kind == HF_REPLACE)
-            status = replace(s, data, length, to, err);
+            status = pretokenize_replace(s, data, length, to, err);
         else if (s->kind == HF_PREPEND)
             text_append_n(to, s->with, s->with_length), text_append_n(to, data, length);
         else
-            status = compose(s->kind, data, length, to, err);
+            status = pretokenize_compose(s->kind, data, length, to, err);
         if (status == PROPANE_OK && to->failed) status = propane_fail_memory(err, to->capacity);
         PROPANE_TRY(status);
         data = to->length ? to->data : "";
@@ -483,7 +491,8 @@ void hf_cutter_deinit(hf_cutter *c) {
     for (int i = 0; i < HF_STEPS_MAX; i++) text_deinit(&c->buffers[i]);
 }
 
-static propane_status cut(hf_cutter *c, int level, const char *data, size_t length, bool first, propane_error *err);
+static propane_status pretokenize_cut(hf_cutter *c, int level, const char *data, size_t length, bool first,
+                                      propane_error *err);
 
 /* The segments of one level, matches and what lies between them, on their way to the next level. */
 typedef struct segments {
@@ -496,24 +505,24 @@ typedef struct segments {
     size_t start, end;
 } segments;
 
-static propane_status pass_on(segments *s, size_t start, size_t end, propane_error *err) {
-    return cut(s->c, s->level + 1, s->data + start, end - start, s->first && start == 0, err);
+static propane_status pretokenize_pass_on(segments *s, size_t start, size_t end, propane_error *err) {
+    return pretokenize_cut(s->c, s->level + 1, s->data + start, end - start, s->first && start == 0, err);
 }
 
-static propane_status flush(segments *s, propane_error *err) {
+static propane_status pretokenize_flush(segments *s, propane_error *err) {
     bool held = s->held;
     s->held = false;
-    return held ? pass_on(s, s->start, s->end, err) : PROPANE_OK;
+    return held ? pretokenize_pass_on(s, s->start, s->end, err) : PROPANE_OK;
 }
 
-static propane_status feed(segments *s, size_t start, size_t end, bool is_match, propane_error *err) {
+static propane_status pretokenize_feed(segments *s, size_t start, size_t end, bool is_match, propane_error *err) {
     if (start == end) return PROPANE_OK;
     if (s->step->invert) is_match = !is_match;
     bool joins = false, previous = s->previous_match;
     s->previous_match = is_match;
     switch (s->step->behaviour) {
-    case HF_REMOVED: return is_match ? PROPANE_OK : pass_on(s, start, end, err);
-    case HF_ISOLATED: return pass_on(s, start, end, err);
+    case HF_REMOVED: return is_match ? PROPANE_OK : pretokenize_pass_on(s, start, end, err);
+    case HF_ISOLATED: return pretokenize_pass_on(s, start, end, err);
     case HF_WITH_PREVIOUS: joins = is_match && !previous; break;
     case HF_CONTIGUOUS: joins = is_match == previous; break;
     case HF_WITH_NEXT: joins = s->held && s->held_match && !is_match; break;
@@ -521,9 +530,9 @@ static propane_status feed(segments *s, size_t start, size_t end, bool is_match,
     if (s->held && joins) {
         s->end = end;
         s->held_match = is_match;
-        return s->step->behaviour == HF_WITH_NEXT ? flush(s, err) : PROPANE_OK;
+        return s->step->behaviour == HF_WITH_NEXT ? pretokenize_flush(s, err) : PROPANE_OK;
     }
-    PROPANE_TRY(flush(s, err));
+    PROPANE_TRY(pretokenize_flush(s, err));
     s->held = true;
     s->held_match = is_match;
     s->start = start;
@@ -531,29 +540,29 @@ static propane_status feed(segments *s, size_t start, size_t end, bool is_match,
     return PROPANE_OK;
 }
 
-static propane_status cut_by_matches(hf_cutter *c, int level, const char *data, size_t length, bool first,
-                                     propane_error *err) {
+static propane_status pretokenize_cut_by_matches(hf_cutter *c, int level, const char *data, size_t length, bool first,
+                                                 propane_error *err) {
     segments s = {.c = c, .step = &c->steps[level], .level = level, .data = data, .first = first};
     size_t done = 0, from = 0, start, end;
     for (;;) {
-        PROPANE_TRY(find(s.step, c->match, data, length, from, &start, &end, err));
+        PROPANE_TRY(pretokenize_find(s.step, c->match, data, length, from, &start, &end, err));
         if (start >= length) break;
-        PROPANE_TRY(feed(&s, done, start, false, err));
-        PROPANE_TRY(feed(&s, start, end, true, err));
+        PROPANE_TRY(pretokenize_feed(&s, done, start, false, err));
+        PROPANE_TRY(pretokenize_feed(&s, start, end, true, err));
         done = end;
-        from = end > start ? end : step_over(data, length, end);
+        from = end > start ? end : pretokenize_step_over(data, length, end);
     }
-    PROPANE_TRY(feed(&s, done, length, false, err));
-    return flush(&s, err);
+    PROPANE_TRY(pretokenize_feed(&s, done, length, false, err));
+    return pretokenize_flush(&s, err);
 }
 
-static bool begins_with(const char *data, size_t length, const char *with, size_t with_length) {
+static bool pretokenize_begins_with(const char *data, size_t length, const char *with, size_t with_length) {
     return length >= with_length && memcmp(data, with, with_length) == 0;
 }
 
-static void mark_spaces(const hf_step *s, const char *data, size_t length, bool first, text *out) {
+static void pretokenize_mark_spaces(const hf_step *s, const char *data, size_t length, bool first, text *out) {
     bool prefix = s->scheme == HF_ALWAYS || (s->scheme == HF_FIRST && first);
-    if (prefix && data[0] != ' ' && !begins_with(data, length, s->with, s->with_length))
+    if (prefix && data[0] != ' ' && !pretokenize_begins_with(data, length, s->with, s->with_length))
         text_append_n(out, s->with, s->with_length);
     for (size_t i = 0; i < length;) {
         const char *space = memchr(data + i, ' ', length - i);
@@ -564,7 +573,8 @@ static void mark_spaces(const hf_step *s, const char *data, size_t length, bool 
     }
 }
 
-static propane_status cut(hf_cutter *c, int level, const char *data, size_t length, bool first, propane_error *err) {
+static propane_status pretokenize_cut(hf_cutter *c, int level, const char *data, size_t length, bool first,
+                                      propane_error *err) {
     if (length == 0) return PROPANE_OK;
     if (level == c->count) return c->sink(c->context, data, length, err);
     const hf_step *s = &c->steps[level];
@@ -572,7 +582,7 @@ static propane_status cut(hf_cutter *c, int level, const char *data, size_t leng
     if (s->kind == HF_METASPACE || (s->kind == HF_BYTE_LEVEL && s->scheme == HF_ALWAYS && data[0] != ' ')) {
         text_clear(buffer);
         if (s->kind == HF_METASPACE)
-            mark_spaces(s, data, length, first, buffer);
+            pretokenize_mark_spaces(s, data, length, first, buffer);
         else
             text_append_n(buffer, " ", 1), text_append_n(buffer, data, length);
         if (buffer->failed) return propane_fail_memory(err, buffer->capacity);
@@ -580,9 +590,10 @@ static propane_status cut(hf_cutter *c, int level, const char *data, size_t leng
         length = buffer->length;
     }
     bool whole = s->kind == HF_METASPACE ? !s->split : s->kind == HF_BYTE_LEVEL && !s->regex;
-    return whole ? cut(c, level + 1, data, length, first, err) : cut_by_matches(c, level, data, length, first, err);
+    return whole ? pretokenize_cut(c, level + 1, data, length, first, err)
+                 : pretokenize_cut_by_matches(c, level, data, length, first, err);
 }
 
 propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err) {
-    return cut(c, 0, data, length, first, err);
+    return pretokenize_cut(c, 0, data, length, first, err);
 }

@@ -15,13 +15,13 @@ bool token_file_is(const void *data, size_t length) {
     return length >= sizeof magic && memcmp(data, magic, sizeof magic) == 0;
 }
 
-static uint64_t get(const uint8_t *p, int bytes) {
+static uint64_t tokens_get(const uint8_t *p, int bytes) {
     uint64_t v = 0;
     for (int i = bytes - 1; i >= 0; i--) v = v << 8 | p[i];
     return v;
 }
 
-static void put(uint8_t *p, uint64_t v, int bytes) {
+static void tokens_put(uint8_t *p, uint64_t v, int bytes) {
     for (int i = 0; i < bytes; i++) p[i] = (uint8_t)(v >> (8 * i));
 }
 
@@ -30,13 +30,13 @@ uint64_t token_file_checksum(const void *data, size_t bytes) {
     const uint8_t *p = data;
     uint64_t h = bytes;
     for (size_t i = 0; i < bytes; i += 8) {
-        h = (h ^ get(p + i, bytes - i < 8 ? (int)(bytes - i) : 8)) * 0x9e3779b97f4a7c15u;
+        h = (h ^ tokens_get(p + i, bytes - i < 8 ? (int)(bytes - i) : 8)) * 0x9e3779b97f4a7c15u;
         h ^= h >> 32;
     }
     return h;
 }
 
-static propane_status check_ids(const token_file *t, const char *source, propane_error *err) {
+static propane_status tokens_check_ids(const token_file *t, const char *source, propane_error *err) {
     for (int64_t i = 0; i < t->count; i++) {
         uint32_t id = t->id_bytes == 2 ? ((const uint16_t *)t->ids)[i] : ((const uint32_t *)t->ids)[i];
         if (id >= (uint64_t)t->vocab_size)
@@ -56,10 +56,10 @@ propane_status token_file_parse(const void *data, size_t length, const char *sou
                             "%s: not a token file: it does not begin with a header 'PRPNTOKS' of %d "
                             "bytes",
                             source, HEADER_BYTES);
-    if (get(p + 8, 4) != VERSION)
+    if (tokens_get(p + 8, 4) != VERSION)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: offset 8: version %llu; this Propane knows version %d",
-                            source, (unsigned long long)get(p + 8, 4), VERSION);
-    uint64_t id_bytes = get(p + 12, 4), vocab = get(p + 16, 8), count = get(p + 24, 8);
+                            source, (unsigned long long)tokens_get(p + 8, 4), VERSION);
+    uint64_t id_bytes = tokens_get(p + 12, 4), vocab = tokens_get(p + 16, 8), count = tokens_get(p + 24, 8);
     if (id_bytes != 2 && id_bytes != 4)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: offset 12: ids of %llu bytes; they must have 2 or 4", source,
                             (unsigned long long)id_bytes);
@@ -75,16 +75,16 @@ propane_status token_file_parse(const void *data, size_t length, const char *sou
                     .id_bytes = (int)id_bytes,
                     .vocab_size = (int64_t)vocab,
                     .count = (int64_t)count,
-                    .text_bytes = (int64_t)(get(p + 32, 8) & INT64_MAX)};
+                    .text_bytes = (int64_t)(tokens_get(p + 32, 8) & INT64_MAX)};
     for (int i = 0; i < 32; i++) {
         static const char digits[] = "0123456789abcdef";
         t.tokenizer_hash[2 * i] = digits[p[HASH_AT + i] >> 4];
         t.tokenizer_hash[2 * i + 1] = digits[p[HASH_AT + i] & 15];
     }
-    if (token_file_checksum(p + HEADER_BYTES, length - HEADER_BYTES) != get(p + 40, 8))
+    if (token_file_checksum(p + HEADER_BYTES, length - HEADER_BYTES) != tokens_get(p + 40, 8))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the checksum of the tokens is wrong; the file is damaged",
                             source);
-    PROPANE_TRY(check_ids(&t, source, err));
+    PROPANE_TRY(tokens_check_ids(&t, source, err));
     *out = t;
     return PROPANE_OK;
 }
@@ -127,14 +127,14 @@ propane_status token_file_write(const char *path, const tokenizer *maker, const 
     size_t bytes = (size_t)count * (size_t)id_bytes;
     uint8_t header[HEADER_BYTES] = {0}, *packed = mem_alloc(bytes);
     if (!packed) return propane_fail_memory(err, bytes);
-    for (int64_t i = 0; i < count; i++) put(packed + i * id_bytes, (uint32_t)ids[i], id_bytes);
+    for (int64_t i = 0; i < count; i++) tokens_put(packed + i * id_bytes, (uint32_t)ids[i], id_bytes);
     memcpy(header, magic, 8);
-    put(header + 8, VERSION, 4);
-    put(header + 12, (uint64_t)id_bytes, 4);
-    put(header + 16, (uint64_t)vocab, 8);
-    put(header + 24, (uint64_t)count, 8);
-    put(header + 32, (uint64_t)text_bytes, 8);
-    put(header + 40, token_file_checksum(packed, bytes), 8);
+    tokens_put(header + 8, VERSION, 4);
+    tokens_put(header + 12, (uint64_t)id_bytes, 4);
+    tokens_put(header + 16, (uint64_t)vocab, 8);
+    tokens_put(header + 24, (uint64_t)count, 8);
+    tokens_put(header + 32, (uint64_t)text_bytes, 8);
+    tokens_put(header + 40, token_file_checksum(packed, bytes), 8);
     for (int i = 0; i < 32; i++) {
         const char *hex = tokenizer_hash(maker) + 2 * i;
         int high = hex[0] <= '9' ? hex[0] - '0' : hex[0] - 'a' + 10,
