@@ -64,7 +64,7 @@ BIN      := $(BUILD)/propane
 SHARED   ?= $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers format compdb install clean
+.PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers circles format compdb install clean
 .DEFAULT_GOAL := all
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -177,6 +177,9 @@ packages: # for scripts
 
 layers: ## fail on an include that looks upward
 	$(Q)sh tools/layers.sh
+
+circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another
+	$(Q)sh tools/circles.sh $(BUILD)
 
 clean: ## remove build/
 	rm -rf build
