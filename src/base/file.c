@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Owns reading and writing of files. A written file appears under its name complete or not at all: the bytes go to
- * PATH.tmp-PID, are synced, and take the name by rename.
+ * Owns reading and writing of files. A written file appears under its name complete or not at all: the bytes go to a
+ * temporary name (base/temporary.h), are synced, and take the name by rename.
  */
 #include "base/file.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -13,8 +12,9 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/temporary.h"
 
-static propane_status fail_errno(propane_error *err, const char *what, const char *path, int code) {
+propane_status file_fail(propane_error *err, const char *what, const char *path, int code) {
     propane_status status = code == ENOENT   ? PROPANE_ERR_NOT_FOUND
                             : code == ENOMEM ? PROPANE_ERR_MEMORY
                                              : PROPANE_ERR_IO;
@@ -24,11 +24,11 @@ static propane_status fail_errno(propane_error *err, const char *what, const cha
 /* Opens for reading; refuses what is not a regular file, unless `pipes` allows anything that can be read to its end. */
 static propane_status open_for_reading(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
-    if (*fd < 0) return fail_errno(err, "open", path, errno);
+    if (*fd < 0) return file_fail(err, "open", path, errno);
     if (fstat(*fd, st) != 0) {
         int code = errno;
         close(*fd);
-        return fail_errno(err, "open", path, code);
+        return file_fail(err, "open", path, code);
     }
     if (S_ISREG(st->st_mode) || (pipes && !S_ISDIR(st->st_mode))) return PROPANE_OK;
     close(*fd);
@@ -65,7 +65,7 @@ propane_status file_read(const char *path, size_t limit, char **data, size_t *le
         ssize_t n = read(fd, buffer + used, capacity - used - 1);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
-            status = fail_errno(err, "read", path, errno);
+            status = file_fail(err, "read", path, errno);
             goto done;
         }
         if (n == 0) break;
@@ -97,7 +97,7 @@ propane_status file_map_open(const char *path, file_map *out, propane_error *err
     } else if (st.st_size > 0) {
         void *memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (memory == MAP_FAILED)
-            status = fail_errno(err, "map", path, errno);
+            status = file_fail(err, "map", path, errno);
         else
             *out = (file_map){memory, (size_t)st.st_size};
     }
@@ -142,22 +142,15 @@ propane_status file_writer_open(const char *path, file_writer **out, propane_err
     file_writer *w = mem_alloc(sizeof *w);
     if (!w) return propane_fail_memory(err, sizeof *w);
     w->fd = -1;
-    size_t bytes = strlen(path) + 32;
     w->path = mem_copy_string(path);
-    w->temporary = mem_alloc(bytes);
-    if (!w->path || !w->temporary) {
+    propane_status status = w->path ? PROPANE_OK : propane_fail_memory(err, strlen(path) + 1);
+    temporary_sweep(path);
+    if (!status) status = temporary_file(path, &w->temporary, &w->fd, err);
+    if (status)
         writer_free(w);
-        return propane_fail_memory(err, bytes);
-    }
-    snprintf(w->temporary, bytes, "%s.tmp-%ld", path, (long)getpid());
-    w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->fd < 0) {
-        int code = errno;
-        writer_free(w);
-        return fail_errno(err, "write", path, code);
-    }
-    *out = w;
-    return PROPANE_OK;
+    else
+        *out = w;
+    return status;
 }
 
 static propane_status write_all(file_writer *w, const void *data, size_t bytes, propane_error *err) {
@@ -167,7 +160,7 @@ static propane_status write_all(file_writer *w, const void *data, size_t bytes, 
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) {
             w->status = PROPANE_ERR_IO;
-            return fail_errno(err, "write", w->path, n < 0 ? errno : ENOSPC);
+            return file_fail(err, "write", w->path, n < 0 ? errno : ENOSPC);
         }
         p += n;
         bytes -= (size_t)n;
@@ -200,7 +193,7 @@ propane_status file_writer_seek(file_writer *w, uint64_t offset, propane_error *
     PROPANE_TRY(flush(w, err));
     if (offset > INT64_MAX || lseek(w->fd, (off_t)offset, SEEK_SET) < 0) {
         w->status = PROPANE_ERR_IO;
-        return fail_errno(err, "seek in", w->path, offset > INT64_MAX ? EFBIG : errno);
+        return file_fail(err, "seek in", w->path, offset > INT64_MAX ? EFBIG : errno);
     }
     w->offset = offset;
     return PROPANE_OK;
@@ -216,35 +209,18 @@ static int sync_file(int fd) {
     return fsync(fd);
 }
 
-/* Makes the rename durable. File systems that cannot sync a folder say EINVAL: nothing can be done there. */
-static int sync_folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    char *folder = mem_copy_string(slash ? path : ".");
-    if (!folder) return ENOMEM;
-    if (slash) folder[slash == path ? 1 : slash - path] = 0;
-    int code = 0, fd = open(folder, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        code = errno == EACCES ? 0 : errno; /* a folder that one may write but not read */
-    } else {
-        if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP) code = errno;
-        close(fd);
-    }
-    mem_free(folder);
-    return code;
-}
-
 propane_status file_writer_commit(file_writer *w, propane_error *err) {
     propane_status status = w->status ? refuse_failed(w, err) : flush(w, err);
-    if (!status && sync_file(w->fd) != 0) status = fail_errno(err, "sync", w->path, errno);
-    int fd = w->fd;
-    w->fd = -1;
-    if (close(fd) != 0 && !status) status = fail_errno(err, "close", w->path, errno);
-    if (!status && rename(w->temporary, w->path) != 0) status = fail_errno(err, "rename a new file to", w->path, errno);
+    if (!status && sync_file(w->fd) != 0) status = file_fail(err, "sync", w->path, errno);
+    const int held = dup(w->fd), fd = w->fd; /* the lock stays until the new name is there */
+    w->fd = held;
+    if (close(fd) != 0 && !status) status = file_fail(err, "close", w->path, errno);
+    if (!status && rename(w->temporary, w->path) != 0) status = file_fail(err, "rename a new file to", w->path, errno);
     if (status) {
         unlink(w->temporary);
     } else {
-        int code = sync_folder_of(w->path);
-        if (code) status = fail_errno(err, "sync the folder of", w->path, code);
+        int code = file_sync_folder_of(w->path);
+        if (code) status = file_fail(err, "sync the folder of", w->path, code);
     }
     writer_free(w);
     return status;
@@ -268,96 +244,21 @@ propane_status file_write(const char *path, const void *data, size_t bytes, prop
 }
 
 propane_status file_write_scratch(const char *path, const void *data, size_t bytes, propane_error *err) {
-    FILE *f = fopen(path, "wb");
-    if (!f) return fail_errno(err, "write", path, errno);
-    bool written = fwrite(data, 1, bytes, f) == bytes;
+    (void)unlink(path); /* what is there is not written through: it may be a link */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "wb");
     int code = errno;
+    if (!f) {
+        if (fd >= 0) close(fd);
+        return file_fail(err, "write", path, code);
+    }
+    bool written = fwrite(data, 1, bytes, f) == bytes;
+    code = errno;
     if (fclose(f) != 0 && written) {
         code = errno;
         written = false;
     }
-    return written ? PROPANE_OK : fail_errno(err, "write", path, code);
-}
-
-propane_status file_make_dir(const char *path, propane_error *err) {
-    char *copy = mem_copy_string(path);
-    if (!copy) return propane_fail_memory(err, strlen(path) + 1);
-    propane_status status = PROPANE_OK;
-    for (char *p = copy; !status && *p; p++) {
-        if (p[1] != '/' && p[1] != 0) continue;
-        char end = p[1];
-        p[1] = 0;
-        if (mkdir(copy, 0777) != 0) {
-            int code = errno;
-            if (!file_is_dir(copy)) status = fail_errno(err, "make the folder", copy, code == EEXIST ? ENOTDIR : code);
-        }
-        p[1] = end;
-    }
-    if (!status && !file_is_dir(path)) status = fail_errno(err, "make the folder", path, ENOTDIR);
-    mem_free(copy);
-    return status;
-}
-
-enum { TREE_DEPTH = 64 };
-
-static propane_status remove_tree(const char *path, int depth, propane_error *err);
-
-static propane_status remove_entries(const char *path, int depth, propane_error *err) {
-    DIR *folder = opendir(path);
-    if (!folder) return fail_errno(err, "open the folder", path, errno);
-    propane_status status = PROPANE_OK;
-    for (struct dirent *e; !status && (e = readdir(folder));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        size_t bytes = strlen(path) + strlen(e->d_name) + 2;
-        char *inner = mem_alloc(bytes);
-        if (!inner) {
-            status = propane_fail_memory(err, bytes);
-            break;
-        }
-        snprintf(inner, bytes, "%s/%s", path, e->d_name);
-        status = remove_tree(inner, depth + 1, err);
-        mem_free(inner);
-    }
-    closedir(folder);
-    return status;
-}
-
-static propane_status remove_tree(const char *path, int depth, propane_error *err) {
-    struct stat st;
-    if (depth > TREE_DEPTH)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: folders inside one another %d deep are not removed", path,
-                            depth);
-    if (lstat(path, &st) != 0) return errno == ENOENT ? PROPANE_OK : fail_errno(err, "look at", path, errno);
-    if (!S_ISDIR(st.st_mode))
-        return unlink(path) == 0 || errno == ENOENT ? PROPANE_OK : fail_errno(err, "remove", path, errno);
-    PROPANE_TRY(remove_entries(path, depth, err));
-    return rmdir(path) == 0 || errno == ENOENT ? PROPANE_OK : fail_errno(err, "remove the folder", path, errno);
-}
-
-propane_status file_remove_tree(const char *path, propane_error *err) { return remove_tree(path, 0, err); }
-
-/* If the second rename fails, the first is undone. */
-static propane_status exchange(const char *made, const char *path, const char *old, propane_error *err) {
-    const bool there = file_exists(path);
-    if (there && rename(path, old) != 0) return fail_errno(err, "make room at", path, errno);
-    if (rename(made, path) != 0) {
-        const int code = errno;
-        if (there) (void)rename(old, path);
-        return fail_errno(err, "rename a new folder to", path, code);
-    }
-    const int code = sync_folder_of(path);
-    if (code) return fail_errno(err, "sync the folder of", path, code);
-    return there ? file_remove_tree(old, err) : PROPANE_OK;
-}
-
-propane_status file_take_name(const char *made, const char *path, propane_error *err) {
-    const size_t bytes = strlen(path) + 32;
-    char *old = mem_alloc(bytes);
-    if (!old) return propane_fail_memory(err, bytes);
-    snprintf(old, bytes, "%s.old-%ld", path, (long)getpid());
-    propane_status status = exchange(made, path, old, err);
-    mem_free(old);
-    return status;
+    return written ? PROPANE_OK : file_fail(err, "write", path, code);
 }
 
 bool file_exists(const char *path) {

@@ -23,7 +23,7 @@ const char *file_disguise(const void *data, size_t bytes);
 PROPANE_CHECK propane_status file_map_open(const char *path, file_map *out, propane_error *err);
 void file_map_close(file_map *map);
 
-/* Writes PATH.tmp-PID and renames it at commit (after fsync of file and folder). Short writes and a full disk are errors
+/* Writes a temporary name beside PATH and renames it at commit (after fsync of file and folder). Short writes and a full disk are errors
  * that say so; nothing is left behind. */
 typedef struct file_writer file_writer;
 PROPANE_CHECK propane_status file_writer_open(const char *path, file_writer **out, propane_error *err);
@@ -40,10 +40,25 @@ PROPANE_CHECK propane_status file_make_dir(const char *path,
                                            propane_error *err); /* with its parents; there already: OK */
 /* With all that is in it; links are removed, not followed. Not there: OK. */
 PROPANE_CHECK propane_status file_remove_tree(const char *path, propane_error *err);
-/* The folder `made` takes the name `path`, in the same folder; what had it is removed once that is safe. */
-PROPANE_CHECK propane_status file_take_name(const char *made, const char *path, propane_error *err);
+/* For this user alone, and new: what is there already is an error. */
+PROPANE_CHECK propane_status file_make_private_dir(const char *path, propane_error *err);
+/* Makes a rename in the folder of `path` durable; 0 or an errno. */
+int file_sync_folder_of(const char *path);
+
+/* A folder that is there whole or not at all: fill the folder that folder_writer_path names, by file_write and the like, then
+ * commit. What had the name is removed once that is safe; whether it may be is the caller's to ask. */
+typedef struct folder_writer folder_writer;
+PROPANE_CHECK propane_status folder_writer_open(const char *path, folder_writer **out, propane_error *err);
+const char *folder_writer_path(const folder_writer *w);
+PROPANE_CHECK propane_status folder_writer_commit(folder_writer *w, propane_error *err); /* frees w either way */
+void folder_writer_abort(folder_writer *w);
+
+bool file_is_empty_dir(const char *path);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 bool file_same(const char *a, const char *b); /* one file under both names; of names without a file: equal names */
+
+/* "cannot WHAT PATH: the system's reason", with the status that the errno means. */
+propane_status file_fail(propane_error *err, const char *what, const char *path, int code);
 
 #endif

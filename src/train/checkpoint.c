@@ -5,13 +5,11 @@
  */
 #include "train/checkpoint.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "model/files/store.h"
@@ -343,18 +341,4 @@ propane_status train_checkpoint_moments(const char *path, const model_weights *w
     if (status == PROPANE_OK) status = read_block(s, weights, step, 2, err);
     safetensors_close(s);
     return status;
-}
-
-void train_checkpoint_clean(const char *path) {
-    char folder[1000], prefix[300], stale[1400];
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    int length = snprintf(prefix, sizeof prefix, "%s.tmp-", slash ? slash + 1 : path);
-    DIR *dir = opendir(folder);
-    if (!dir) return;
-    for (struct dirent *entry; (entry = readdir(dir));)
-        if (strncmp(entry->d_name, prefix, (size_t)length) == 0 &&
-            snprintf(stale, sizeof stale, "%s/%s", folder, entry->d_name) < (int)sizeof stale)
-            (void)unlink(stale);
-    closedir(dir);
 }

@@ -30,7 +30,5 @@ PROPANE_CHECK propane_status train_checkpoint_moments(const char *path, const mo
 /* Sets the options that the checkpoint's run was made with; their texts are put into the arena. */
 PROPANE_CHECK propane_status train_checkpoint_recall(const char *path, arena *a, train_options *options,
                                                      propane_error *err);
-/* Removes what writers that were killed left behind: PATH.tmp-*. */
-void train_checkpoint_clean(const char *path);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/temporary.h"
 #include "train/checkpoint.h"
 #include "train/data/token_windows.h"
 #include "train/optim/schedule.h"
@@ -87,7 +88,7 @@ static propane_status make_paths(tune *t, propane_error *err) {
 
 static propane_status load(tune *t, propane_error *err) {
     const tune_options *o = t->options;
-    if (t->checkpoint) train_checkpoint_clean(t->checkpoint);
+    if (o->run_dir) temporary_sweep_folder(o->run_dir);
     if (!o->resume) return PROPANE_OK;
     PROPANE_TRY(tune_checkpoint_read(t->checkpoint, o, t->source, &t->state, t->model, t->step, t->moments, err));
     t->saved = t->state.step;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/temporary.h"
 #include "train/checkpoint.h"
 #include "train/data/compact_vocab.h"
 #include "train/data/token_windows.h"
@@ -242,7 +243,7 @@ static propane_status make_machine(trainer *t, propane_error *err) {
 /* The weights are there before the programs are compiled, because baked programs contain them; the moments belong to the
  * step. */
 static propane_status load_and_make(trainer *t, propane_error *err) {
-    if (train_group_writes(t->options.mpi)) train_checkpoint_clean(t->checkpoint_path);
+    if (train_group_writes(t->options.mpi)) temporary_sweep_folder(t->options.run_dir);
     PROPANE_TRY(train_checkpoint_read(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, err));
     PROPANE_TRY(make_machine(t, err));
     PROPANE_TRY(train_checkpoint_moments(t->checkpoint_path, t->weights, t->step, err));
@@ -338,6 +339,7 @@ static propane_status add_adapters(trainer *t, propane_error *err) {
 static propane_status make_folder(trainer *t, const model_config *config, propane_error *err) {
     if (!t->options.run_dir || !train_group_writes(t->options.mpi)) return PROPANE_OK;
     PROPANE_TRY(file_make_dir(t->options.run_dir, err));
+    temporary_sweep_folder(t->options.run_dir);
     if (t->compact && t->options.lora_rank == 0) PROPANE_TRY(train_compact_write(t->compact, t->vocabulary_path, err));
     return model_config_write(config, t->config_path, err);
 }

@@ -2,12 +2,16 @@
  * Files and JSON: what is written is there whole or not at all; each refusal says why.
  */
 #include <dirent.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/temporary.h"
 #include "support/test.h"
 
 static propane_error err;
@@ -92,14 +96,107 @@ TEST(refusals_name_path_and_reason) {
 }
 
 TEST(a_full_disk_is_an_error_and_leaves_nothing) {
-    if (access("/dev/full", W_OK) != 0) SKIP("/dev/full is not here");
     char *dir = test_temp_dir();
-    /* the temporary name leads to a device that is always full */
-    char temporary[1400];
-    snprintf(temporary, sizeof temporary, "%s.tmp-%ld", in_dir(dir, "a"), (long)getpid());
-    EXPECT(symlink("/dev/full", temporary) == 0);
-    EXPECT_FAIL(file_write(path, "hello", 5, &err), PROPANE_ERR_IO, "No space left on device");
+    const struct rlimit small = {4, 4};
+    signal(SIGXFSZ, SIG_IGN);
+    EXPECT_OK(file_write(in_dir(dir, "a"), "old", 3, &err));
+    EXPECT(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    EXPECT_FAIL(file_write(path, "hello", 5, &err), PROPANE_ERR_IO, "a: File too large");
+    EXPECT(entries(dir) == 1);
+    mem_free(dir);
+}
+
+/* The name is another one each time, is not a link's, and can only be opened by its maker. */
+TEST(temporary_names_cannot_be_foretold) {
+    char *dir = test_temp_dir(), *names[50];
+    int fds[50];
+    struct stat st;
+    in_dir(dir, "a");
+    for (int i = 0; i < 50; i++) {
+        EXPECT_OK(i % 2 ? temporary_file(path, &names[i], &fds[i], &err)
+                        : temporary_folder(path, &names[i], &fds[i], &err));
+        EXPECT(strncmp(names[i], path, strlen(path)) == 0 && lstat(names[i], &st) == 0);
+        EXPECT(i % 2 ? S_ISREG(st.st_mode) : S_ISDIR(st.st_mode));
+        for (int k = 0; k < i; k++) EXPECT(strcmp(names[i], names[k]) != 0);
+    }
+    temporary_sweep(path); /* all are held */
+    EXPECT(entries(dir) == 50);
+    for (int i = 0; i < 50; i++) {
+        close(fds[i]);
+        mem_free(names[i]);
+    }
+    temporary_sweep(path);
     EXPECT(entries(dir) == 0);
+    char *scratch;
+    setenv("TMPDIR", dir, 1);
+    EXPECT_OK(temporary_scratch("x", &scratch, &err));
+    EXPECT(stat(scratch, &st) == 0 && (st.st_mode & 0777) == 0700);
+    EXPECT_FAIL(file_make_private_dir(scratch, &err), PROPANE_ERR_IO, "File exists");
+    mem_free(scratch);
+    mem_free(dir);
+}
+
+/* Rubbish is what nobody holds, of a form that is made here, and no link. */
+TEST(only_rubbish_is_swept) {
+    char *dir = test_temp_dir();
+    static const char *const kept[] = {"a.tmp-notes", "a.tmp-0123456789abcdeX", "b.tmp-4711", "a.tmp-12345678",
+                                       "a",           "c.old-0123456789abcdef"};
+    static const char *const gone[] = {"a.tmp-0123456789abcdef", "a.tmp-4711", "a.old-0123456789abcdef"};
+    for (int i = 0; i < 6; i++) EXPECT_OK(file_write_scratch(in_dir(dir, kept[i]), "x", 1, &err));
+    for (int i = 0; i < 2; i++) EXPECT_OK(file_write_scratch(in_dir(dir, gone[i]), "x", 1, &err));
+    EXPECT_OK(file_make_dir(in_dir(dir, gone[2]), &err));
+    EXPECT(symlink("a", in_dir(dir, "a.tmp-ffffffffffffffff")) == 0);
+    temporary_sweep(in_dir(dir, "a"));
+    EXPECT(entries(dir) == 7);
+    temporary_sweep(in_dir(dir, "c"));
+    for (int i = 0; i < 6; i++) EXPECT(file_exists(in_dir(dir, kept[i])));
+    temporary_sweep_folder(dir);
+    EXPECT(entries(dir) == 6 && !file_exists(in_dir(dir, "b.tmp-4711")));
+    mem_free(dir);
+}
+
+/* Nothing is written through a link that stands where something new is to be. */
+TEST(links_are_not_followed) {
+    char *dir = test_temp_dir(), *data;
+    size_t length;
+    EXPECT_OK(file_write(in_dir(dir, "victim"), "precious", 8, &err));
+    EXPECT(symlink("victim", in_dir(dir, "scratch")) == 0);
+    EXPECT_OK(file_write_scratch(path, "mine", 4, &err));
+    EXPECT_OK(file_read(in_dir(dir, "victim"), 100, &data, &length, &err));
+    EXPECT_TEXT(data, "precious");
+    mem_free(data);
+    mem_free(dir);
+}
+
+static propane_status put_in(const folder_writer *w, const char *name, const char *text) {
+    char inner[1600];
+    snprintf(inner, sizeof inner, "%s/%s", folder_writer_path(w), name);
+    return file_write(inner, text, strlen(text), &err);
+}
+
+TEST(folders_are_written_as_one) {
+    char *dir = test_temp_dir(), *data;
+    size_t length;
+    folder_writer *w;
+    for (int round = 0; round < 2; round++) {
+        EXPECT_OK(folder_writer_open(in_dir(dir, "out/model/"), &w, &err));
+        EXPECT_OK(put_in(w, round ? "new" : "old", "x"));
+        EXPECT(file_exists(in_dir(dir, "out/model")) == (round > 0));
+        EXPECT_OK(folder_writer_commit(w, &err));
+        EXPECT(entries(in_dir(dir, "out")) == 1 && entries(in_dir(dir, "out/model")) == 1);
+    }
+    EXPECT_OK(file_read(in_dir(dir, "out/model/new"), 9, &data, &length, &err));
+    mem_free(data);
+    EXPECT_OK(folder_writer_open(in_dir(dir, "out/model"), &w, &err));
+    EXPECT_OK(put_in(w, "a", "x"));
+    folder_writer_abort(w);
+    EXPECT(entries(in_dir(dir, "out")) == 1 && file_exists(in_dir(dir, "out/model/new")));
+    EXPECT(symlink("model", in_dir(dir, "out/link")) == 0); /* what the link means is replaced, not the link */
+    EXPECT_OK(folder_writer_open(path, &w, &err));
+    EXPECT_OK(put_in(w, "third", "x"));
+    EXPECT_OK(folder_writer_commit(w, &err));
+    EXPECT(file_exists(in_dir(dir, "out/model/third")) && !file_exists(in_dir(dir, "out/model/new")));
+    EXPECT_FAIL(folder_writer_open(in_dir(dir, "out/model/third"), &w, &err), PROPANE_ERR_INVALID, "not a folder");
     mem_free(dir);
 }
 
@@ -185,5 +282,6 @@ TEST(json_values_are_checked) {
 
 SUITE("base/file", T(written_files_read_back), T(a_writer_can_seek_back_and_is_atomic),
       T(refusals_name_path_and_reason), T(a_full_disk_is_an_error_and_leaves_nothing),
-      T(folders_are_made_with_their_parents), T(json_of_other_programs), T(json_errors_say_where),
-      T(json_values_are_checked))
+      T(temporary_names_cannot_be_foretold), T(only_rubbish_is_swept), T(links_are_not_followed),
+      T(folders_are_written_as_one), T(folders_are_made_with_their_parents), T(json_of_other_programs),
+      T(json_errors_say_where), T(json_values_are_checked))

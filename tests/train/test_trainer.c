@@ -259,7 +259,7 @@ TEST(what_killed_writers_left_behind_is_removed) {
     train_options o = options(dir);
     o.steps = 2;
     EXPECT_OK(run(&o, &l, 0, &restart, &err));
-    snprintf(path, sizeof path, "%s/%s.tmp-4711", dir, TRAIN_CHECKPOINT);
+    snprintf(path, sizeof path, "%s/model.safetensors.tmp-0123456789abcdef", dir);
     EXPECT_OK(file_write(path, "half", 4, &err));
     o.resume = true, o.steps = 3;
     EXPECT_OK(run(&o, &l, 0, &restart, &err));

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/temporary.h"
 #include "drivers/ane/ane.h"
 
 enum {
@@ -42,7 +42,6 @@ static pthread_mutex_t compile_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int compiles;
 static int64_t pause_until;
 static struct ane_folder *folders;
-static int folder_number;
 
 int ane_compile_count(void) {
     pthread_mutex_lock(&process_mutex);
@@ -129,6 +128,7 @@ static bool model_folder_shared(const struct ane_folder *f) {
 static propane_status model_fill_folder(const char *path, const ane_source *s, propane_error *err) {
     char inner[PATH_BYTES + 60];
     PROPANE_TRY(file_remove_tree(path, err)); /* what an earlier process left there would be read instead */
+    PROPANE_TRY(file_make_private_dir(path, err));
     snprintf(inner, sizeof inner, "%s/weights", path);
     PROPANE_TRY(file_make_dir(inner, err));
     snprintf(inner, sizeof inner, "%s/model.mil", path);
@@ -362,15 +362,16 @@ static ane_id model_make_url(const ane_api *a, const char *path, ane_id *key) {
 
 static propane_status model_client_create(const job *j, const ane_model *donor, propane_error *err) {
     const ane_api *a = j->a;
-    char path[PATH_BYTES];
+    char *path = NULL;
     bool fresh;
-    const char *temporary = getenv("TMPDIR");
-    pthread_mutex_lock(&process_mutex);
-    int number = ++folder_number;
-    pthread_mutex_unlock(&process_mutex);
-    snprintf(path, sizeof path, "%.900s/propane-ane-%ld-%d", temporary && *temporary ? temporary : "/tmp",
-             (long)getpid(), number);
-    PROPANE_TRY(model_folder_open(path, &j->m->folder, &fresh, err));
+    PROPANE_TRY(temporary_scratch("propane-ane", &path, err));
+    propane_status status = strlen(path) < PATH_BYTES
+                                ? model_folder_open(path, &j->m->folder, &fresh, err)
+                                : propane_fail(err, PROPANE_ERR_LIMIT, "TMPDIR is too long: %.200s", path);
+    if (status) (void)!file_remove_tree(path, NULL);
+    mem_free(path);
+    PROPANE_TRY(status);
+    path = j->m->folder->path;
     PROPANE_TRY(model_fill_folder(path, j->s, err));
     ane_id key = NULL, url = model_make_url(a, path, &key);
     if (url) j->m->object = ANE_SEND(a, model, ANE_CLASS(a, model), url, key);

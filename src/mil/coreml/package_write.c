@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -717,26 +716,18 @@ static propane_status package_write_check_place(const char *path, propane_error 
     if (!file_exists(path) || mil_is_program_folder(path)) return PROPANE_OK;
     if (!file_is_dir(path))
         return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: it is there and is not a folder", path);
-    if (rmdir(path) == 0) return PROPANE_OK;
+    if (file_is_empty_dir(path)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "cannot write %s: a folder of that name holds something else than a package; give another name",
                         path);
 }
 
-propane_status mil_package_write(mil_module *m, const char *given, propane_error *err) {
-    text path = {0}, made = {0};
-    size_t length = strlen(given);
-    while (length > 1 && given[length - 1] == '/') length--;
-    text_printf(&path, "%.*s", (int)length, given);
-    text_printf(&made, "%.*s.tmp-%ld", (int)length, given, (long)getpid());
-    propane_status status = path.failed || made.failed ? propane_fail_memory(err, length) : PROPANE_OK;
-    if (!status) status = package_write_check_place(path.data, err);
-    if (!status) {
-        status = package_write_folder(m, made.data, err);
-        if (!status) status = file_take_name(made.data, path.data, err);
-        if (status) (void)!file_remove_tree(made.data, NULL); /* the first error is what is told */
-    }
-    text_deinit(&path);
-    text_deinit(&made);
+propane_status mil_package_write(mil_module *m, const char *path, propane_error *err) {
+    folder_writer *w = NULL;
+    PROPANE_TRY(package_write_check_place(path, err));
+    PROPANE_TRY(folder_writer_open(path, &w, err));
+    propane_status status = package_write_folder(m, folder_writer_path(w), err);
+    if (!status) return folder_writer_commit(w, err);
+    folder_writer_abort(w);
     return status;
 }
