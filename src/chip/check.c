@@ -160,7 +160,7 @@ static place check_op_place(const mil_op *op) {
     return (place){op->function->module->source,
                    op->function->name,
                    op->info->name,
-                   op->result_count ? op->results[0]->name : NULL,
+                   mil_op_result_name(op),
                    op->line,
                    op->column,
                    op->info->code};

@@ -64,7 +64,7 @@ bool chip_rule_sdpa_mask(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_fp32_arithmetic(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_op *op = view->op;
-    return op->info->flops_per_element != 0 && rule_op_result_type(op)->dtype == MIL_fp32 &&
+    return op->info->flops_per_element != 0 && op->result_count && rule_op_result_type(op)->dtype == MIL_fp32 &&
            chip_found(out, "it computes in fp32");
 }
 

@@ -447,8 +447,12 @@ propane_status mil_attr_text(const mil_op *op, const char *param, const char **o
     return PROPANE_OK;
 }
 
+const char *mil_op_result_name(const mil_op *op) {
+    return op->result_count && op->results[0] ? op->results[0]->name : NULL;
+}
+
 const char *mil_op_where(char out[300], const mil_op *op) {
-    const char *name = op->result_count && op->results[0] ? op->results[0]->name : op->label;
+    const char *result = mil_op_result_name(op), *name = result ? result : op->label;
     const mil_function *f = op->function;
     const char *source = f ? f->module->source : "removed";
     int used;

@@ -205,6 +205,8 @@ PROPANE_CHECK propane_status mil_attr_ints(const mil_op *op, const char *param, 
 PROPANE_CHECK propane_status mil_attr_bool(const mil_op *op, const char *param, bool *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_float(const mil_op *op, const char *param, double *out, propane_error *err);
 PROPANE_CHECK propane_status mil_attr_text(const mil_op *op, const char *param, const char **out, propane_error *err);
+/* The name of the first result; NULL: it has none, as write_state. */
+const char *mil_op_result_name(const mil_op *op);
 /* "x.mil:12:5: softmax 'p'": how every message about an operation begins. */
 const char *mil_op_where(char out[300], const mil_op *op);
 /* propane_fail with mil_op_where in front. */

@@ -223,8 +223,9 @@ static void cmd_estimate_print_function(const chip *c, const cost_program *p, bo
                "bound by");
         for (int i = 0; i < p->op_count; i++) {
             const cost_op *o = &p->ops[i];
+            const char *value = mil_op_result_name(o->op);
             if (o->ms > 0)
-                printf("%-8s %-22.22s %-20.20s %10.2f %10.3f %10.1f %9.2f  %s\n", "", o->op->results[0]->name,
+                printf("%-8s %-22.22s %-20.20s %10.2f %10.3f %10.1f %9.2f  %s\n", "", value ? value : "",
                        o->op->info->name, o->ms * 1e3, o->flops / 1e6, o->bytes / 1e3, o->energy_mj * 1e3,
                        cost_bound_name(o->bound));
         }
@@ -240,7 +241,7 @@ static json_t *cmd_estimate_function_json(const chip *c, const cost_program *p) 
     json_t *ops = json_array();
     for (int i = 0; i < p->op_count; i++) {
         const cost_op *o = &p->ops[i];
-        json_array_append_new(ops, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f, s:s}", "value", o->op->results[0]->name,
+        json_array_append_new(ops, json_pack("{s:s?, s:s, s:f, s:f, s:f, s:f, s:s}", "value", mil_op_result_name(o->op),
                                              "op", o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes,
                                              "energy_mj", o->energy_mj, "bound_by", cost_bound_name(o->bound)));
     }

@@ -134,7 +134,7 @@ static bool numerics_in_sums(mil_opcode code) {
 }
 
 bool sim_has_kernel(const sim_numbers *n, const mil_op *op) {
-    if (!mil_dtype_is_float(op->results[0]->type.dtype)) return false;
+    if (!op->result_count || !mil_dtype_is_float(op->results[0]->type.dtype)) return false;
     return (n->switches->value[SIM_table] && numerics_in_tables(op->info->code)) ||
            (n->switches->value[SIM_sums] && numerics_in_sums(op->info->code));
 }

@@ -13,6 +13,24 @@ $ propane estimate $REPO/examples/add.mil --target m1,m4
 >~ */examples/add.mil: estimated, not measured
 >~ M4 *ms (*
 = 0
+# An operation without results has no value to name; it is there all the same.
+@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2]> x, state<tensor<fp16, [2]>> acc) {\n        tensor<fp16, [2]> old = read_state(input = acc);\n        tensor<fp16, [2]> new = add(x = old, y = x);\n        write_state(data = new, input = acc);\n        tensor<fp16, [2]> y = mul(x = new, y = fp16(2));\n    } -> (y);\n}\n' > state.mil
+$ propane estimate state.mil --target m4 --json
+>~     "value": null,
+>~     "op": "write_state",
+>~     "value": "y",
+= 0
+$ propane estimate state.mil --target m4 --json --path linux
+>~     "op": "write_state",
+= 0
+$ propane estimate state.mil --target all --ops
+>~ *old *read_state *
+>~ M4 *ms (*
+= 0
+@ propane convert state.mil state.mlpackage > /dev/null
+$ propane estimate state.mlpackage --target m4 --json
+>~     "op": "write_state",
+= 0
 $ propane estimate stories110m --target m4
 >~ M4, estimated: plan six, weights inputs, batch 1 x 256
 >~   assumed of the host of M4: *

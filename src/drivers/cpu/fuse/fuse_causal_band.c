@@ -128,8 +128,9 @@ propane_status cpu_plan_causal(planner *p, propane_error *err) {
         masks += p->zeros[op->results[0]->id] != 0;
     }
     for (int i = p->op_count - 1; i >= 0 && masks; i--) {
+        if (p->ops[i]->result_count != 1) continue;
         const mil_value *v = p->ops[i]->results[0];
-        if (p->ops[i]->result_count == 1 && v->type.rank >= 2) p->unasked[v->id] = unasked(p, v);
+        if (v->type.rank >= 2) p->unasked[v->id] = unasked(p, v);
     }
     return PROPANE_OK;
 }

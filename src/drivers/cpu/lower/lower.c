@@ -125,7 +125,7 @@ const cpu_plan_binding cpu_bind_lower_batch_norm = {.lower = lower_batch_norm};
 const cpu_plan_binding cpu_bind_lower_l2_norm = {.lower = lower_l2_norm};
 const cpu_plan_binding cpu_bind_lower_sdpa = {.lower = lower_sdpa};
 
-static bool has_constant_result(const mil_op *op) { return op->results[0]->konst != NULL; }
+static bool has_constant_result(const mil_op *op) { return op->result_count && op->results[0]->konst; }
 
 propane_status cpu_plan_lower(mil_function *f, propane_error *err) {
     mil_op *next;
