@@ -18,61 +18,45 @@
 #include "mil/coreml/package_open.h"
 #include "mil/coreml/package_program.h"
 #include "mil/coreml/package_wire.h"
+#include "mil/coreml/package_writer.h"
 #include "mil/ir_edit.h"
 #include "mil/text/mil_text.h"
 
-typedef struct writer {
-    mil_module *module;
-    arena *arena;              /* of the messages; gone when the file is written */
-    const mil_function **open; /* of each function its copy for other shapes; NULL: it has one shape */
-    const mil_function *other; /* the copy of what is being written */
-    propane_error *err;
-    bool failed; /* no memory */
-} writer;
-
-static void *package_write_take(writer *w, size_t bytes) {
+void *package_write_take(package_writer *w, size_t bytes) {
     void *out = arena_alloc(w->arena, bytes ? bytes : 1);
     if (!out) w->failed = true;
     return out;
 }
 
-static char *package_write_copy_text(writer *w, const char *s) {
+char *package_write_copy_text(package_writer *w, const char *s) {
     char *out = arena_string(w->arena, s ? s : "");
     if (!out) w->failed = true;
     return out;
 }
 
-/* A message with its defaults; NULL: no memory, which is told at the end. */
-#define NEW(w, name, type, init)                                                                                       \
-    type *name = package_write_take(w, sizeof *name);                                                                  \
-    if (!name) return NULL;                                                                                            \
-    init(name)
-
-#define LIST(w, type, count) ((type **)package_write_take(w, ((size_t)(count) + 1) * sizeof(type *)))
-
 /* ---- types ------------------------------------------------------------------------------------------------------------------ */
 
-static Coreml__Dimension *package_write_dimension(writer *w, int64_t size) {
-    NEW(w, d, Coreml__Dimension, coreml__dimension__init);
+static Coreml__Dimension *package_write_dimension(package_writer *w, int64_t size) {
+    PACKAGE_NEW(w, d, Coreml__Dimension, coreml__dimension__init);
     if (size == MIL_OPEN) {
-        NEW(w, u, Coreml__UnknownDimension, coreml__unknown_dimension__init);
+        PACKAGE_NEW(w, u, Coreml__UnknownDimension, coreml__unknown_dimension__init);
         d->kind_case = COREML__DIMENSION__KIND_UNKNOWN;
         d->unknown = u;
         return d;
     }
-    NEW(w, c, Coreml__ConstantDimension, coreml__constant_dimension__init);
+    PACKAGE_NEW(w, c, Coreml__ConstantDimension, coreml__constant_dimension__init);
     c->size = (uint64_t)size;
     d->kind_case = COREML__DIMENSION__KIND_CONSTANT;
     d->constant = c;
     return d;
 }
 
-static Coreml__ValueType *package_write_bare_type(writer *w, mil_dtype dtype, int rank, const int64_t *dim) {
-    NEW(w, v, Coreml__ValueType, coreml__value_type__init);
-    NEW(w, t, Coreml__TensorType, coreml__tensor_type__init);
+static Coreml__ValueType *package_write_bare_type(package_writer *w, mil_dtype dtype, int rank, const int64_t *dim) {
+    PACKAGE_NEW(w, v, Coreml__ValueType, coreml__value_type__init);
+    PACKAGE_NEW(w, t, Coreml__TensorType, coreml__tensor_type__init);
     t->data_type = mil_dtype_get(dtype)->proto_code;
     t->rank = rank;
-    t->dimensions = LIST(w, Coreml__Dimension, rank);
+    t->dimensions = PACKAGE_LIST(w, Coreml__Dimension, rank);
     for (int i = 0; t->dimensions && i < rank; i++)
         t->dimensions[t->n_dimensions++] = package_write_dimension(w, dim[i]);
     v->kind_case = COREML__VALUE_TYPE__KIND_TENSOR;
@@ -80,23 +64,23 @@ static Coreml__ValueType *package_write_bare_type(writer *w, mil_dtype dtype, in
     return v;
 }
 
-static Coreml__ValueType *package_write_type_of(writer *w, const mil_type *type) {
+static Coreml__ValueType *package_write_type_of(package_writer *w, const mil_type *type) {
     Coreml__ValueType *inner = package_write_bare_type(w, type->dtype, type->rank, type->dim);
     if (type->shell == MIL_TENSOR || !inner) return inner;
-    NEW(w, v, Coreml__ValueType, coreml__value_type__init);
+    PACKAGE_NEW(w, v, Coreml__ValueType, coreml__value_type__init);
     if (type->shell == MIL_STATE) {
-        NEW(w, s, Coreml__StateType, coreml__state_type__init);
+        PACKAGE_NEW(w, s, Coreml__StateType, coreml__state_type__init);
         s->wrapped = inner;
         v->kind_case = COREML__VALUE_TYPE__KIND_STATE;
         v->state = s;
     } else if (type->shell == MIL_LIST) {
-        NEW(w, l, Coreml__ListType, coreml__list_type__init);
+        PACKAGE_NEW(w, l, Coreml__ListType, coreml__list_type__init);
         l->type = inner;
         l->length = package_write_dimension(w, type->length);
         v->kind_case = COREML__VALUE_TYPE__KIND_LIST;
         v->list = l;
     } else {
-        NEW(w, d, Coreml__DictionaryType, coreml__dictionary_type__init);
+        PACKAGE_NEW(w, d, Coreml__DictionaryType, coreml__dictionary_type__init);
         d->key = package_write_bare_type(w, type->key, 0, NULL);
         d->value = inner;
         v->kind_case = COREML__VALUE_TYPE__KIND_DICTIONARY;
@@ -112,45 +96,46 @@ static bool package_write_in_ints(mil_dtype dtype) {
 }
 
 /* The form that Core ML's own tools write for each element type: numbers, or bytes as in a weight file. */
-static Coreml__TensorValue *package_write_tensor_value(writer *w, const mil_const *c, int64_t first, int64_t count) {
-    NEW(w, t, Coreml__TensorValue, coreml__tensor_value__init);
+static Coreml__TensorValue *package_write_tensor_value(package_writer *w, const mil_const *c, int64_t first,
+                                                       int64_t count) {
+    PACKAGE_NEW(w, t, Coreml__TensorValue, coreml__tensor_value__init);
     const mil_dtype dtype = c->type.dtype;
     const size_t n = (size_t)count;
     if (dtype == MIL_string) {
-        NEW(w, s, Coreml__Strings, coreml__strings__init);
-        s->values = LIST(w, char, n);
+        PACKAGE_NEW(w, s, Coreml__Strings, coreml__strings__init);
+        s->values = PACKAGE_LIST(w, char, n);
         for (int64_t i = 0; s->values && i < count; i++)
             s->values[s->n_values++] = package_write_copy_text(w, mil_const_text(c, first + i));
         t->kind_case = COREML__TENSOR_VALUE__KIND_STRINGS, t->strings = s;
     } else if (dtype == MIL_bool) {
-        NEW(w, b, Coreml__Bools, coreml__bools__init);
+        PACKAGE_NEW(w, b, Coreml__Bools, coreml__bools__init);
         b->values = package_write_take(w, n * sizeof *b->values);
         for (int64_t i = 0; b->values && i < count; i++) b->values[b->n_values++] = mil_const_i64(c, first + i) != 0;
         t->kind_case = COREML__TENSOR_VALUE__KIND_BOOLS, t->bools = b;
     } else if (package_write_in_ints(dtype)) {
-        NEW(w, v, Coreml__Ints, coreml__ints__init);
+        PACKAGE_NEW(w, v, Coreml__Ints, coreml__ints__init);
         v->values = package_write_take(w, n * sizeof *v->values);
         for (int64_t i = 0; v->values && i < count; i++)
             v->values[v->n_values++] = (int32_t)mil_const_i64(c, first + i);
         t->kind_case = COREML__TENSOR_VALUE__KIND_INTS, t->ints = v;
     } else if (dtype == MIL_int64 || dtype == MIL_uint64) {
-        NEW(w, v, Coreml__Longs, coreml__longs__init);
+        PACKAGE_NEW(w, v, Coreml__Longs, coreml__longs__init);
         v->values = package_write_take(w, n * sizeof *v->values);
         for (int64_t i = 0; v->values && i < count; i++) v->values[v->n_values++] = mil_const_i64(c, first + i);
         t->kind_case = COREML__TENSOR_VALUE__KIND_LONGS, t->longs = v;
     } else if (dtype == MIL_fp32) {
-        NEW(w, v, Coreml__Floats, coreml__floats__init);
+        PACKAGE_NEW(w, v, Coreml__Floats, coreml__floats__init);
         v->values = package_write_take(w, n * sizeof *v->values);
         if (v->values && n) memcpy(v->values, (const float *)c->data + first, n * sizeof *v->values);
         v->n_values = v->values ? n : 0;
         t->kind_case = COREML__TENSOR_VALUE__KIND_FLOATS, t->floats = v;
     } else if (dtype == MIL_fp64) {
-        NEW(w, v, Coreml__Doubles, coreml__doubles__init);
+        PACKAGE_NEW(w, v, Coreml__Doubles, coreml__doubles__init);
         v->values = package_write_take(w, n * sizeof *v->values);
         for (int64_t i = 0; v->values && i < count; i++) v->values[v->n_values++] = mil_const_f64(c, first + i);
         t->kind_case = COREML__TENSOR_VALUE__KIND_DOUBLES, t->doubles = v;
     } else {
-        NEW(w, b, Coreml__Bytes, coreml__bytes__init);
+        PACKAGE_NEW(w, b, Coreml__Bytes, coreml__bytes__init);
         b->values.len = (size_t)c->bytes;
         b->values.data = (uint8_t *)(uintptr_t)c->data;
         t->kind_case = COREML__TENSOR_VALUE__KIND_BYTES, t->bytes = b;
@@ -158,10 +143,10 @@ static Coreml__TensorValue *package_write_tensor_value(writer *w, const mil_cons
     return t;
 }
 
-static Coreml__Value *package_write_tensor_of(writer *w, const mil_const *c, int64_t first, int64_t count,
+static Coreml__Value *package_write_tensor_of(package_writer *w, const mil_const *c, int64_t first, int64_t count,
                                               Coreml__ValueType *type) {
-    NEW(w, v, Coreml__Value, coreml__value__init);
-    NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
+    PACKAGE_NEW(w, v, Coreml__Value, coreml__value__init);
+    PACKAGE_NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
     v->type = type;
     v->kind_case = COREML__VALUE__KIND_IMMEDIATE;
     v->immediate = i;
@@ -170,10 +155,10 @@ static Coreml__Value *package_write_tensor_of(writer *w, const mil_const *c, int
     return v;
 }
 
-static Coreml__Value *package_write_list_of(writer *w, const mil_const *c) {
-    NEW(w, v, Coreml__Value, coreml__value__init);
-    NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
-    NEW(w, l, Coreml__ListValue, coreml__list_value__init);
+static Coreml__Value *package_write_list_of(package_writer *w, const mil_const *c) {
+    PACKAGE_NEW(w, v, Coreml__Value, coreml__value__init);
+    PACKAGE_NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
+    PACKAGE_NEW(w, l, Coreml__ListValue, coreml__list_value__init);
     mil_type bare = mil_type_bare(&c->type);
     const int64_t count = mil_type_count(&bare);
     v->type = package_write_type_of(w, &c->type);
@@ -181,18 +166,18 @@ static Coreml__Value *package_write_list_of(writer *w, const mil_const *c) {
     v->immediate = i;
     i->kind_case = COREML__IMMEDIATE_VALUE__KIND_LIST;
     i->list = l;
-    l->values = LIST(w, Coreml__Value, c->type.length);
+    l->values = PACKAGE_LIST(w, Coreml__Value, c->type.length);
     for (int64_t k = 0; l->values && k < c->type.length; k++)
         l->values[l->n_values++] = package_write_tensor_of(w, c, k * count, count, package_write_type_of(w, &bare));
     return v;
 }
 
-static Coreml__Value *package_write_value_of(writer *w, const mil_const *c) {
+static Coreml__Value *package_write_value_of(package_writer *w, const mil_const *c) {
     if (c->type.shell == MIL_LIST) return package_write_list_of(w, c);
     if (!c->blob_path)
         return package_write_tensor_of(w, c, 0, mil_type_count(&c->type), package_write_type_of(w, &c->type));
-    NEW(w, v, Coreml__Value, coreml__value__init);
-    NEW(w, b, Coreml__BlobValue, coreml__blob_value__init);
+    PACKAGE_NEW(w, v, Coreml__Value, coreml__value__init);
+    PACKAGE_NEW(w, b, Coreml__BlobValue, coreml__blob_value__init);
     v->type = package_write_type_of(w, &c->type);
     v->kind_case = COREML__VALUE__KIND_BLOB;
     v->blob = b;
@@ -201,13 +186,13 @@ static Coreml__Value *package_write_value_of(writer *w, const mil_const *c) {
     return v;
 }
 
-static Coreml__Value *package_write_text_value(writer *w, const char *s) {
+static Coreml__Value *package_write_text_value(package_writer *w, const char *s) {
     const mil_const c = {.type = mil_type_scalar(MIL_string), .data = &s, .bytes = (int64_t)sizeof s};
     return package_write_value_of(w, &c);
 }
 
-static Coreml__ValuePair *package_write_attribute(writer *w, const char *key, Coreml__Value *value) {
-    NEW(w, p, Coreml__ValuePair, coreml__value_pair__init);
+static Coreml__ValuePair *package_write_attribute(package_writer *w, const char *key, Coreml__Value *value) {
+    PACKAGE_NEW(w, p, Coreml__ValuePair, coreml__value_pair__init);
     p->key = package_write_copy_text(w, key);
     p->value = value;
     return p;
@@ -215,16 +200,16 @@ static Coreml__ValuePair *package_write_attribute(writer *w, const char *key, Co
 
 /* ---- operations ------------------------------------------------------------------------------------------------------------- */
 
-static Coreml__NamedType *package_write_named(writer *w, const mil_value *v) {
-    NEW(w, n, Coreml__NamedType, coreml__named_type__init);
+static Coreml__NamedType *package_write_named(package_writer *w, const mil_value *v) {
+    PACKAGE_NEW(w, n, Coreml__NamedType, coreml__named_type__init);
     const mil_type type = package_open_type(w->other, v);
     n->name = package_write_copy_text(w, v->name);
     n->type = package_write_type_of(w, &type);
     return n;
 }
 
-static Coreml__Binding *package_write_binding(writer *w, const mil_value *given) {
-    NEW(w, b, Coreml__Binding, coreml__binding__init);
+static Coreml__Binding *package_write_binding(package_writer *w, const mil_value *given) {
+    PACKAGE_NEW(w, b, Coreml__Binding, coreml__binding__init);
     const mil_value *v = mil_written(given);
     if (v->is_inline) {
         b->kind_case = COREML__BINDING__KIND_VALUE;
@@ -236,19 +221,19 @@ static Coreml__Binding *package_write_binding(writer *w, const mil_value *given)
     return b;
 }
 
-static Coreml__ArgumentPair *package_write_argument(writer *w, const mil_op *op, int param) {
-    NEW(w, p, Coreml__ArgumentPair, coreml__argument_pair__init);
-    NEW(w, a, Coreml__Argument, coreml__argument__init);
+static Coreml__ArgumentPair *package_write_argument(package_writer *w, const mil_op *op, int param) {
+    PACKAGE_NEW(w, p, Coreml__ArgumentPair, coreml__argument_pair__init);
+    PACKAGE_NEW(w, a, Coreml__Argument, coreml__argument__init);
     const mil_operand *o = &op->operands[param];
     p->key = package_write_copy_text(w, op->info->params[param].name);
     p->value = a;
-    a->bindings = LIST(w, Coreml__Binding, o->count);
+    a->bindings = PACKAGE_LIST(w, Coreml__Binding, o->count);
     for (int i = 0; a->bindings && i < o->count; i++)
         a->bindings[a->n_bindings++] = package_write_binding(w, o->values[i]);
     return p;
 }
 
-static Coreml__Block *package_write_block_of(writer *w, const mil_function *f, bool inputs);
+static Coreml__Block *package_write_block_of(package_writer *w, const mil_function *f, bool inputs);
 
 /* Constants, and compressed ones up to iOS 17, have their operands as attributes. */
 static bool package_write_has_attributes(const mil_op *op) {
@@ -256,15 +241,15 @@ static bool package_write_has_attributes(const mil_op *op) {
            (strncmp(op->info->name, "constexpr_", 10) == 0 && op->info->since < MIL_IOS18);
 }
 
-static Coreml__Operation *package_write_operation(writer *w, const mil_op *op) {
-    NEW(w, o, Coreml__Operation, coreml__operation__init);
+static Coreml__Operation *package_write_operation(package_writer *w, const mil_op *op) {
+    PACKAGE_NEW(w, o, Coreml__Operation, coreml__operation__init);
     const bool attributes = package_write_has_attributes(op);
     const char *label = op->label ? op->label : op->result_count ? op->results[0]->name : "";
     o->type = package_write_copy_text(w, op->info->name);
-    o->inputs = LIST(w, Coreml__ArgumentPair, op->info->param_count);
-    o->attributes = LIST(w, Coreml__ValuePair, op->info->param_count + 1);
-    o->outputs = LIST(w, Coreml__NamedType, op->result_count);
-    o->blocks = LIST(w, Coreml__Block, op->block_count);
+    o->inputs = PACKAGE_LIST(w, Coreml__ArgumentPair, op->info->param_count);
+    o->attributes = PACKAGE_LIST(w, Coreml__ValuePair, op->info->param_count + 1);
+    o->outputs = PACKAGE_LIST(w, Coreml__NamedType, op->result_count);
+    o->blocks = PACKAGE_LIST(w, Coreml__Block, op->block_count);
     if (w->failed) return NULL;
     o->attributes[o->n_attributes++] = package_write_attribute(w, "name", package_write_text_value(w, label));
     for (int i = 0; i < op->info->param_count && !w->failed; i++) {
@@ -286,11 +271,11 @@ static Coreml__Operation *package_write_operation(writer *w, const mil_op *op) {
     return o;
 }
 
-static Coreml__Block *package_write_block_of(writer *w, const mil_function *f, bool inputs) {
-    NEW(w, b, Coreml__Block, coreml__block__init);
-    b->inputs = LIST(w, Coreml__NamedType, f->param_count);
-    b->operations = LIST(w, Coreml__Operation, f->op_count);
-    b->outputs = LIST(w, char, f->result_count);
+static Coreml__Block *package_write_block_of(package_writer *w, const mil_function *f, bool inputs) {
+    PACKAGE_NEW(w, b, Coreml__Block, coreml__block__init);
+    b->inputs = PACKAGE_LIST(w, Coreml__NamedType, f->param_count);
+    b->operations = PACKAGE_LIST(w, Coreml__Operation, f->op_count);
+    b->outputs = PACKAGE_LIST(w, char, f->result_count);
     if (w->failed) return NULL;
     for (int i = 0; inputs && i < f->param_count - f->captured; i++)
         b->inputs[b->n_inputs++] = package_write_named(w, f->params[i]);
@@ -302,23 +287,23 @@ static Coreml__Block *package_write_block_of(writer *w, const mil_function *f, b
 }
 
 /* NULL: the function has one shape. */
-static const mil_function *package_write_copy_of(const writer *w, const mil_function *f) {
+const mil_function *package_write_copy_of(const package_writer *w, const mil_function *f) {
     int i = 0;
     for (const mil_function *g = w->module->functions; g && g != f; g = g->next) i++;
     return f ? w->open[i] : NULL;
 }
 
-static Coreml__FunctionPair *package_write_function_of(writer *w, const mil_function *f) {
-    NEW(w, p, Coreml__FunctionPair, coreml__function_pair__init);
-    NEW(w, to, Coreml__Function, coreml__function__init);
-    NEW(w, body, Coreml__BlockPair, coreml__block_pair__init);
+static Coreml__FunctionPair *package_write_function_of(package_writer *w, const mil_function *f) {
+    PACKAGE_NEW(w, p, Coreml__FunctionPair, coreml__function_pair__init);
+    PACKAGE_NEW(w, to, Coreml__Function, coreml__function__init);
+    PACKAGE_NEW(w, body, Coreml__BlockPair, coreml__block_pair__init);
     char opset[] = "CoreML5";
     opset[6] = (char)('5' + f->opset - MIL_IOS15);
     p->key = package_write_copy_text(w, f->name);
     p->value = to;
     to->opset = package_write_copy_text(w, opset);
-    to->inputs = LIST(w, Coreml__NamedType, f->param_count);
-    to->blocks = LIST(w, Coreml__BlockPair, 1);
+    to->inputs = PACKAGE_LIST(w, Coreml__NamedType, f->param_count);
+    to->blocks = PACKAGE_LIST(w, Coreml__BlockPair, 1);
     if (w->failed) return NULL;
     w->other = package_write_copy_of(w, f);
     for (int i = 0; i < f->param_count; i++) to->inputs[to->n_inputs++] = package_write_named(w, f->params[i]);
@@ -328,14 +313,14 @@ static Coreml__FunctionPair *package_write_function_of(writer *w, const mil_func
     return p;
 }
 
-static Coreml__ValuePair *package_write_build_info(writer *w) {
-    NEW(w, v, Coreml__Value, coreml__value__init);
-    NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
-    NEW(w, d, Coreml__DictionaryValue, coreml__dictionary_value__init);
+static Coreml__ValuePair *package_write_build_info(package_writer *w) {
+    PACKAGE_NEW(w, v, Coreml__Value, coreml__value__init);
+    PACKAGE_NEW(w, i, Coreml__ImmediateValue, coreml__immediate_value__init);
+    PACKAGE_NEW(w, d, Coreml__DictionaryValue, coreml__dictionary_value__init);
     const mil_type type = {.dtype = MIL_string, .shell = MIL_DICT, .key = MIL_string};
-    d->values = LIST(w, Coreml__KeyValue, w->module->build_info_count);
+    d->values = PACKAGE_LIST(w, Coreml__KeyValue, w->module->build_info_count);
     for (int k = 0; d->values && k < w->module->build_info_count; k++) {
-        NEW(w, pair, Coreml__KeyValue, coreml__key_value__init);
+        PACKAGE_NEW(w, pair, Coreml__KeyValue, coreml__key_value__init);
         pair->key = package_write_text_value(w, w->module->build_info[k].key);
         pair->value = package_write_text_value(w, w->module->build_info[k].value);
         d->values[d->n_values++] = pair;
@@ -348,271 +333,18 @@ static Coreml__ValuePair *package_write_build_info(writer *w) {
     return package_write_attribute(w, "buildInfo", v);
 }
 
-static Coreml__Program *package_write_program_of(writer *w) {
-    NEW(w, p, Coreml__Program, coreml__program__init);
+static Coreml__Program *package_write_program_of(package_writer *w) {
+    PACKAGE_NEW(w, p, Coreml__Program, coreml__program__init);
     p->version = 1;
-    p->functions = LIST(w, Coreml__FunctionPair, w->module->function_count);
-    p->attributes = LIST(w, Coreml__ValuePair, 1);
+    p->functions = PACKAGE_LIST(w, Coreml__FunctionPair, w->module->function_count);
+    p->attributes = PACKAGE_LIST(w, Coreml__ValuePair, 1);
     if (w->failed) return NULL;
     for (const mil_function *f = w->module->functions; f && !w->failed; f = f->next)
         p->functions[p->n_functions++] = package_write_function_of(w, f);
     if (w->module->build_info_count) p->attributes[p->n_attributes++] = package_write_build_info(w);
     return p;
 }
-
-/* ---- descriptions ----------------------------------------------------------------------------------------------------------- */
-
-static int package_write_array_code(mil_dtype dtype) {
-    switch (dtype) {
-    case MIL_fp16: return 65552;
-    case MIL_fp32: return 65568;
-    case MIL_fp64: return 65600;
-    case MIL_int32: return 131104;
-    case MIL_int8: return 131080;
-    default: return 0;
-    }
-}
-
-static Coreml__SizeRange *package_write_size_range(writer *w, const mil_shape_range *from) {
-    NEW(w, r, Coreml__SizeRange, coreml__size_range__init);
-    r->lower = (uint64_t)from->lower;
-    r->upper = from->upper;
-    return r;
-}
-
-static Coreml__ArrayShape *package_write_array_shape(writer *w, const mil_type *from) {
-    NEW(w, s, Coreml__ArrayShape, coreml__array_shape__init);
-    s->shape = package_write_take(w, ((size_t)from->rank + 1) * sizeof *s->shape);
-    for (int i = 0; s->shape && i < from->rank; i++) s->shape[s->n_shape++] = from->dim[i];
-    return s;
-}
-
-static Coreml__ArrayType *package_write_array_of(writer *w, const mil_feature *f) {
-    NEW(w, a, Coreml__ArrayType, coreml__array_type__init);
-    a->data_type = package_write_array_code(f->dtype);
-    a->shape = package_write_take(w, ((size_t)f->shape.rank + 1) * sizeof *a->shape);
-    for (int i = 0; a->shape && i < f->shape.rank; i++) a->shape[a->n_shape++] = f->shape.dim[i];
-    if (f->shape_count) {
-        NEW(w, all, Coreml__ArrayShapes, coreml__array_shapes__init);
-        all->shapes = LIST(w, Coreml__ArrayShape, f->shape_count);
-        for (int i = 0; all->shapes && i < f->shape_count; i++)
-            all->shapes[all->n_shapes++] = package_write_array_shape(w, &f->shapes[i]);
-        a->shapes = all;
-    }
-    if (f->range_count) {
-        NEW(w, all, Coreml__ArrayRange, coreml__array_range__init);
-        all->sizes = LIST(w, Coreml__SizeRange, f->range_count);
-        for (int i = 0; all->sizes && i < f->range_count; i++)
-            all->sizes[all->n_sizes++] = package_write_size_range(w, &f->ranges[i]);
-        a->range = all;
-    }
-    return a;
-}
-
-/* Height and width. */
-static Coreml__ImageType *package_write_image_of(writer *w, const mil_feature *f) {
-    NEW(w, image, Coreml__ImageType, coreml__image_type__init);
-    image->height = f->shape.dim[0];
-    image->width = f->shape.dim[1];
-    image->colour = f->colour;
-    if (f->shape_count) {
-        NEW(w, all, Coreml__ImageSizes, coreml__image_sizes__init);
-        all->sizes = LIST(w, Coreml__ImageSize, f->shape_count);
-        for (int i = 0; all->sizes && i < f->shape_count; i++) {
-            NEW(w, one, Coreml__ImageSize, coreml__image_size__init);
-            one->height = (uint64_t)f->shapes[i].dim[0];
-            one->width = (uint64_t)f->shapes[i].dim[1];
-            all->sizes[all->n_sizes++] = one;
-        }
-        image->sizes = all;
-    }
-    if (f->range_count == 2) {
-        NEW(w, both, Coreml__ImageRange, coreml__image_range__init);
-        both->height = package_write_size_range(w, &f->ranges[0]);
-        both->width = package_write_size_range(w, &f->ranges[1]);
-        image->range = both;
-    }
-    return image;
-}
-
-static Coreml__FeatureType *package_write_feature_type(writer *w, const mil_feature *f) {
-    NEW(w, t, Coreml__FeatureType, coreml__feature_type__init);
-    NEW(w, nothing, Coreml__Nothing, coreml__nothing__init);
-    t->is_optional = f->optional;
-    switch (f->kind) {
-    case MIL_FEATURE_INT64: t->kind_case = COREML__FEATURE_TYPE__KIND_INT64_TYPE, t->int64_type = nothing; break;
-    case MIL_FEATURE_DOUBLE: t->kind_case = COREML__FEATURE_TYPE__KIND_DOUBLE_TYPE, t->double_type = nothing; break;
-    case MIL_FEATURE_STRING: t->kind_case = COREML__FEATURE_TYPE__KIND_STRING_TYPE, t->string_type = nothing; break;
-    case MIL_FEATURE_SEQUENCE: t->kind_case = COREML__FEATURE_TYPE__KIND_SEQUENCE, t->sequence = nothing; break;
-    case MIL_FEATURE_ARRAY:
-        t->kind_case = COREML__FEATURE_TYPE__KIND_ARRAY, t->array = package_write_array_of(w, f);
-        break;
-    case MIL_FEATURE_IMAGE:
-        t->kind_case = COREML__FEATURE_TYPE__KIND_IMAGE, t->image = package_write_image_of(w, f);
-        break;
-    case MIL_FEATURE_DICT_INT64:
-    case MIL_FEATURE_DICT_STRING: {
-        NEW(w, d, Coreml__DictionaryFeature, coreml__dictionary_feature__init);
-        const bool numbers = f->kind == MIL_FEATURE_DICT_INT64;
-        d->key_case = numbers ? COREML__DICTIONARY_FEATURE__KEY_INT64_KEY : COREML__DICTIONARY_FEATURE__KEY_STRING_KEY;
-        if (numbers)
-            d->int64_key = nothing;
-        else
-            d->string_key = nothing;
-        t->kind_case = COREML__FEATURE_TYPE__KIND_DICTIONARY, t->dictionary = d;
-        break;
-    }
-    case MIL_FEATURE_STATE: {
-        NEW(w, s, Coreml__StateFeature, coreml__state_feature__init);
-        s->array = package_write_array_of(w, f);
-        t->kind_case = COREML__FEATURE_TYPE__KIND_STATE, t->state = s;
-        break;
-    }
-    default: break;
-    }
-    return t;
-}
-
-static Coreml__Feature *package_write_feature_of(writer *w, const mil_feature *f) {
-    NEW(w, to, Coreml__Feature, coreml__feature__init);
-    to->name = package_write_copy_text(w, f->name);
-    to->short_description = package_write_copy_text(w, f->text);
-    if (f->kind) to->type = package_write_feature_type(w, f);
-    return to;
-}
-
-/* A program that is right for one shape alone: the description says so. */
-static void package_write_fix_shape(const mil_function *f, mil_feature *feature) {
-    if (!feature->shape_count && !feature->range_count) return;
-    feature->shape_count = feature->range_count = 0;
-    for (int i = 0; f && i < f->param_count; i++) {
-        const mil_type *type = &f->params[i]->type;
-        if (strcmp(f->params[i]->name, feature->name) != 0 || type->rank < feature->shape.rank) continue;
-        for (int d = 0; d < feature->shape.rank; d++)
-            feature->shape.dim[d] = type->dim[type->rank - feature->shape.rank + d];
-    }
-}
-
-static Coreml__Feature **package_write_feature_list(writer *w, const mil_function *f, const mil_feature *from,
-                                                    int count, size_t *out_count) {
-    Coreml__Feature **out = LIST(w, Coreml__Feature, count);
-    for (int i = 0; out && i < count; i++) {
-        mil_feature fixed = from[i];
-        if (!package_write_copy_of(w, f)) package_write_fix_shape(f, &fixed);
-        out[(*out_count)++] = package_write_feature_of(w, &fixed);
-    }
-    return out;
-}
-
-/* Arrays of the values' own types. */
-static propane_status package_write_describe(writer *w, const mil_value *v, mil_feature *out) {
-    mil_type bare = mil_type_bare(&v->type);
-    *out = (mil_feature){.name = v->name,
-                         .text = "",
-                         .kind = v->type.shell == MIL_STATE ? MIL_FEATURE_STATE : MIL_FEATURE_ARRAY,
-                         .dtype = v->type.dtype,
-                         .shape = bare};
-    if (v->type.shell == MIL_DICT)
-        out->kind = v->type.key == MIL_string ? MIL_FEATURE_DICT_STRING : MIL_FEATURE_DICT_INT64;
-    else if (v->type.dtype == MIL_string)
-        out->kind = MIL_FEATURE_STRING;
-    else if (!package_write_array_code(v->type.dtype))
-        return propane_fail(
-            w->err, PROPANE_ERR_UNSUPPORTED,
-            "%s: '%.60s' is of type %s, which no input or output of a package can be: cast it to fp16, fp32 "
-            "or int32",
-            w->module->source, v->name, mil_dtype_get(v->type.dtype)->name);
-    return PROPANE_OK;
-}
-
-static propane_status package_write_make_interface(writer *w, const mil_function *f, mil_interface *out) {
-    *out = (mil_interface){.function = f->name, .predicted = "", .probabilities = ""};
-    out->inputs = package_write_take(w, ((size_t)f->param_count + 1) * sizeof *out->inputs);
-    out->states = package_write_take(w, ((size_t)f->param_count + 1) * sizeof *out->states);
-    out->outputs = package_write_take(w, ((size_t)f->result_count + 1) * sizeof *out->outputs);
-    if (w->failed) return propane_fail_memory(w->err, 0);
-    for (int i = 0; i < f->param_count; i++) {
-        const bool state = f->params[i]->type.shell == MIL_STATE;
-        PROPANE_TRY(package_write_describe(
-            w, f->params[i], state ? &out->states[out->state_count++] : &out->inputs[out->input_count++]));
-    }
-    for (int i = 0; i < f->result_count; i++)
-        PROPANE_TRY(package_write_describe(w, f->results[i], &out->outputs[out->output_count++]));
-    return PROPANE_OK;
-}
-
-static Coreml__FunctionDescription *package_write_interface_of(writer *w, const mil_interface *from) {
-    NEW(w, d, Coreml__FunctionDescription, coreml__function_description__init);
-    const mil_function *f = w->module->functions;
-    while (f && strcmp(f->name, from->function) != 0) f = f->next;
-    d->name = package_write_copy_text(w, from->function);
-    d->predicted_feature = package_write_copy_text(w, from->predicted);
-    d->predicted_probabilities = package_write_copy_text(w, from->probabilities);
-    d->input = package_write_feature_list(w, f, from->inputs, from->input_count, &d->n_input);
-    d->output = package_write_feature_list(w, f, from->outputs, from->output_count, &d->n_output);
-    d->state = package_write_feature_list(w, f, from->states, from->state_count, &d->n_state);
-    return d;
-}
-
-/* NULL: nothing is said. */
-static Coreml__Metadata *package_write_metadata_of(writer *w) {
-    const struct mil_package *p = w->module->package;
-    if (!p || !(p->text[0] || p->version[0] || p->author[0] || p->license[0] || p->user_count)) return NULL;
-    NEW(w, to, Coreml__Metadata, coreml__metadata__init);
-    to->short_description = package_write_copy_text(w, p->text);
-    to->version = package_write_copy_text(w, p->version);
-    to->author = package_write_copy_text(w, p->author);
-    to->license = package_write_copy_text(w, p->license);
-    to->user_defined = LIST(w, Coreml__TextPair, p->user_count);
-    for (int i = 0; to->user_defined && i < p->user_count; i++) {
-        NEW(w, pair, Coreml__TextPair, coreml__text_pair__init);
-        pair->key = package_write_copy_text(w, p->user[i].key);
-        pair->value = package_write_copy_text(w, p->user[i].value);
-        to->user_defined[to->n_user_defined++] = pair;
-    }
-    return to;
-}
-
-static propane_status package_write_describe_function(writer *w, const mil_function *f, Coreml__ModelDescription *d) {
-    mil_interface made;
-    const mil_interface *seen = mil_interface_of(w->module, f->name);
-    if (!seen) PROPANE_TRY(package_write_make_interface(w, f, &made));
-    Coreml__FunctionDescription *one = package_write_interface_of(w, seen ? seen : &made);
-    if (!one) return propane_fail_memory(w->err, 0);
-    if (w->module->function_count != 1 || strcmp(f->name, "main") != 0) {
-        d->functions[d->n_functions++] = one;
-        return PROPANE_OK;
-    }
-    d->n_input = one->n_input, d->input = one->input;
-    d->n_output = one->n_output, d->output = one->output;
-    d->n_state = one->n_state, d->state = one->state;
-    d->predicted_feature = one->predicted_feature;
-    d->predicted_probabilities = one->predicted_probabilities;
-    return PROPANE_OK;
-}
-
-/* One function called main is described at the top, several each by itself. */
-static propane_status package_write_describe_model(writer *w, Coreml__ModelDescription *d) {
-    const mil_module *m = w->module;
-    d->metadata = package_write_metadata_of(w);
-    d->functions = LIST(w, Coreml__FunctionDescription, m->function_count);
-    if (w->failed) return propane_fail_memory(w->err, 0);
-    for (int i = 0; m->package && i < m->package->interface_count; i++) { /* in the order of the file that was read */
-        const mil_interface *seen = &m->package->interfaces[i];
-        const mil_function *f = m->functions;
-        while (f && strcmp(f->name, seen->function) != 0) f = f->next;
-        if (f && mil_interface_of(m, f->name) == seen) PROPANE_TRY(package_write_describe_function(w, f, d));
-    }
-    for (const mil_function *f = m->functions; f; f = f->next)
-        if (!mil_interface_of(m, f->name)) PROPANE_TRY(package_write_describe_function(w, f, d));
-    if (d->n_functions)
-        d->default_function =
-            package_write_copy_text(w, m->default_function ? m->default_function : m->functions->name);
-    return w->failed ? propane_fail_memory(w->err, 0) : PROPANE_OK;
-}
-
-/* Before anything is written: which functions have open shapes. */
-static propane_status package_write_find_open(writer *w) {
+static propane_status package_write_find_open(package_writer *w) {
     int i = 0;
     w->open = package_write_take(w, ((size_t)w->module->function_count + 1) * sizeof *w->open);
     if (!w->open) return propane_fail_memory(w->err, 0);
@@ -629,12 +361,12 @@ static int package_write_spec_version(const mil_module *m) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------------------ */
 
-static propane_status package_write_pack(writer *w, uint8_t **out, size_t *bytes) {
+static propane_status package_write_pack(package_writer *w, uint8_t **out, size_t *bytes) {
     Coreml__Model model = COREML__MODEL__INIT;
     Coreml__ModelDescription description = COREML__MODEL_DESCRIPTION__INIT;
     model.specification_version = package_write_spec_version(w->module);
     model.description = &description;
-    PROPANE_TRY(package_write_describe_model(w, &description));
+    PROPANE_TRY(package_interface_describe(w, &description));
     model.program = package_write_program_of(w);
     if (w->failed || !model.program) return propane_fail_memory(w->err, 0);
     *bytes = coreml__model__get_packed_size(&model);
@@ -678,7 +410,7 @@ static propane_status package_write_manifest(const char *path, const uint8_t *mo
 }
 
 propane_status mil_package_pack(mil_module *m, uint8_t **out, size_t *bytes, propane_error *err) {
-    writer w = {.module = m, .arena = arena_create(), .err = err};
+    package_writer w = {.module = m, .arena = arena_create(), .err = err};
     *out = NULL;
     propane_status status = w.arena ? package_write_find_open(&w) : propane_fail_memory(err, 0);
     if (!status) status = package_write_pack(&w, out, bytes);
