@@ -152,12 +152,12 @@ static void store_columns(const attention_run *r, float *m, float *out, int64_t 
     r->rows->scale(out, r->g->nr, out, factor, a->width, cols);
     if (x->row == 1) {
         for (int64_t c = 0; c < a->width; c++)
-            cpu_tile_store(to + c * x->col * cpu_dtype_bytes(x->dtype), mil_of(x->dtype), 1, &cols, &x->row,
+            cpu_loop_store(to + c * x->col * cpu_dtype_bytes(x->dtype), mil_of(x->dtype), 1, &cols, &x->row,
                            out + c * r->g->nr);
         return;
     }
     r->g->pack(m + o->turned, (int)a->width, out, CPU_F32, r->g->nr, 1, a->width, 0, cols, false);
-    cpu_tile_store(to, mil_of(x->dtype), 2, (int64_t[]){cols, a->width}, (int64_t[]){x->row, x->col}, m + o->turned);
+    cpu_loop_store(to, mil_of(x->dtype), 2, (int64_t[]){cols, a->width}, (int64_t[]){x->row, x->col}, m + o->turned);
 }
 
 /* A panel of a group: its query rows, and where its part of the room is. */

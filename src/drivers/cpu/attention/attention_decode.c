@@ -13,16 +13,16 @@
 
 enum { ALIGN = 64 };
 
-static const attention_masked_kernels *kernels_of(cpu_isa isa) {
+static const attention_decode_kernels *kernels_of(cpu_isa isa) {
     switch (isa) {
 #if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &attention_masked_avx2;
+    case CPU_ISA_AVX2: return &attention_decode_avx2;
     case CPU_ISA_AVX512_BF16:
-    case CPU_ISA_AVX512: return &attention_masked_avx512;
+    case CPU_ISA_AVX512: return &attention_decode_avx512;
 #elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &attention_masked_neon;
+    case CPU_ISA_NEON: return &attention_decode_neon;
 #endif
-    default: return &attention_masked_plain;
+    default: return &attention_decode_plain;
     }
 }
 
@@ -33,7 +33,7 @@ typedef struct seen {
     int64_t stride, counts, adds, keys, own, worker; /* in floats */
 } seen;
 
-static seen layout(const cpu_attention_masked *a) {
+static seen layout(const cpu_attention_decode *a) {
     seen s = {.stride = padded(a->keys)};
     s.adds = padded(2 * a->period); /* the counts, int64_t, come first */
     s.keys = s.adds + a->period * s.stride;
@@ -42,21 +42,21 @@ static seen layout(const cpu_attention_masked *a) {
     return s;
 }
 
-size_t cpu_attention_masked_scratch_bytes(const cpu_attention_masked *a, int threads) {
+size_t cpu_attention_decode_scratch_bytes(const cpu_attention_decode *a, int threads) {
     seen s = layout(a);
     return (size_t)(s.own + s.worker * threads) * sizeof(float) + ALIGN;
 }
 
-typedef struct masked_run {
-    const cpu_attention_masked *a;
-    const attention_masked_kernels *kernels;
-    const cpu_rows_table *rows;
+typedef struct decode_run {
+    const cpu_attention_decode *a;
+    const attention_decode_kernels *kernels;
+    const cpu_reduce_kernels *rows;
     seen at;
     float *scratch;
-} masked_run;
+} decode_run;
 
 /* One row of the mask; with `all`, keys that are not seen, too. */
-static int64_t read_row(const masked_run *r, int64_t row, bool all, float *add, int32_t *keys) {
+static int64_t read_row(const decode_run *r, int64_t row, bool all, float *add, int32_t *keys) {
     int64_t n = 0, length = r->a->keys;
     const uint16_t *half = (const uint16_t *)r->a->mask + row * length;
     const float *whole = (const float *)r->a->mask + row * length;
@@ -71,7 +71,7 @@ static int64_t read_row(const masked_run *r, int64_t row, bool all, float *add, 
 }
 
 static void read_task(void *context, int task, int worker) {
-    const masked_run *r = context;
+    const decode_run *r = context;
     float *add = r->scratch + r->at.adds + task * r->at.stride;
     int32_t *keys = (int32_t *)(void *)(r->scratch + r->at.keys) + task * r->at.stride;
     int64_t n = read_row(r, task, false, add, keys);
@@ -105,8 +105,8 @@ static void store_mix(const cpu_attention_operand *x, int64_t item, int64_t row,
 }
 
 static void row_task(void *context, int task, int worker) {
-    const masked_run *r = context;
-    const cpu_attention_masked *a = r->a;
+    const decode_run *r = context;
+    const cpu_attention_decode *a = r->a;
     int64_t item = task / a->period, row = task % a->period, count = ((const int64_t *)(void *)r->scratch)[row];
     const float *add = r->scratch + r->at.adds + row * r->at.stride;
     const int32_t *keys = (const int32_t *)(void *)(r->scratch + r->at.keys) + row * r->at.stride;
@@ -120,9 +120,12 @@ static void row_task(void *context, int task, int worker) {
     }
 }
 
-void cpu_attention_masked_run(const cpu_attention_masked *a, void *scratch) {
-    masked_run r = {
-        .a = a, .kernels = kernels_of(a->isa), .rows = cpu_rows_table_of(a->isa), .at = layout(a), .scratch = scratch};
+void cpu_attention_decode_run(const cpu_attention_decode *a, void *scratch) {
+    decode_run r = {.a = a,
+                    .kernels = kernels_of(a->isa),
+                    .rows = cpu_reduce_kernels_of(a->isa),
+                    .at = layout(a),
+                    .scratch = scratch};
     assert((uintptr_t)scratch % ALIGN == 0 && a->k.col == 1 && a->v.col == 1);
     if (a->period == 1)
         read_task(&r, 0, 0);

@@ -15,16 +15,16 @@
 
 #include "drivers/cpu/simd/isa.h"
 
-enum { CPU_CHANNELS_HALF = 7, CPU_CHANNELS_WIDTH = 64 }; /* the largest of all instruction sets */
+enum { CPU_CONV_HALF = 7, CPU_CONV_WIDTH = 64 }; /* the largest of all instruction sets */
 
 /* What happens to a sum: + bias, + other, then x * clip(p x + q, 0, 1) of what is at least `least` if
  * `swish`, then clip to low .. high; NaN stays. */
-typedef struct cpu_channels_finish {
+typedef struct cpu_conv_finish {
     bool swish;
     float least, p, q, low, high;
-} cpu_channels_finish;
+} cpu_conv_finish;
 
-typedef struct cpu_channels_tile {
+typedef struct cpu_conv_tile {
     const float *a[2]; /* the first points of both runs */
     int64_t a_row;
     const int64_t *tap; /* [taps]: floats from a point to where its k elements of a tap begin */
@@ -39,13 +39,13 @@ typedef struct cpu_channels_tile {
     int64_t other_row;
     bool add;          /* sums go on from what c holds */
     const char *later; /* memory that is wanted soon: 128 bytes of it are fetched for each four elements of k */
-    const cpu_channels_finish *finish; /* NULL: sums are stored as they are, bias and other are not looked at */
-} cpu_channels_tile;
+    const cpu_conv_finish *finish; /* NULL: sums are stored as they are, bias and other are not looked at */
+} cpu_conv_tile;
 
-typedef enum cpu_channels_kind { CPU_CHANNELS_WEIGHTS, CPU_CHANNELS_MAX, CPU_CHANNELS_SUM } cpu_channels_kind;
+typedef enum cpu_conv_kind { CPU_CONV_WEIGHTS, CPU_CONV_MAX, CPU_CONV_SUM } cpu_conv_kind;
 
 /* A line of results of a window that slides over each channel by itself. */
-typedef struct cpu_channels_line {
+typedef struct cpu_conv_line {
     const float
         *x; /* the image's first point of the line that tap row 0 of the window reads; it may lie above the image */
     int64_t row, col;       /* floats to the next row and column of taps */
@@ -59,12 +59,12 @@ typedef struct cpu_channels_line {
     const float *parts;     /* sum: [count], what each result is divided by; NULL: nothing */
     float *y;
     int64_t y_col, count, channels;
-    const cpu_channels_finish *finish;
-} cpu_channels_line;
+    const cpu_conv_finish *finish;
+} cpu_conv_line;
 
 /* Transforms of minimal filtering F(4 x 4, 3 x 3), a tile at a time: 6 x 6 points of the image to 36 products' operands,
  * 36 products' results to 4 x 4 points, finished. */
-typedef struct cpu_channels_square {
+typedef struct cpu_conv_winograd {
     const float *x; /* the image's point of the tile's first corner; it may lie outside: */
     int64_t x_row, x_col, top, bottom, left,
         right; /* [top, bottom) x [left, right) of 6 x 6 are inside; of 4 x 4 wanted */
@@ -75,26 +75,26 @@ typedef struct cpu_channels_square {
     int64_t y_row, y_col, channels;
     const float *bias, *other; /* other: like y; NULL: none */
     int64_t other_row, other_col;
-    const cpu_channels_finish *finish;
-} cpu_channels_square;
+    const cpu_conv_finish *finish;
+} cpu_conv_winograd;
 
-typedef struct cpu_channels_kernels {
+typedef struct cpu_conv_kernels {
     int half, width, lanes;
-    void (*square_in)(const cpu_channels_square *s);
-    void (*square_out)(const cpu_channels_square *s);
+    void (*square_in)(const cpu_conv_winograd *s);
+    void (*square_out)(const cpu_conv_winograd *s);
     /* [whether gated][whether no more than `lanes` columns are there] */
-    void (*pair[2][2])(const cpu_channels_tile *t);                      /* both runs have `half` points */
-    void (*single[2][2][CPU_CHANNELS_HALF])(const cpu_channels_tile *t); /* [points - 1], the second run is empty */
-    void (*line[3])(const cpu_channels_line *l);                         /* by kind */
-} cpu_channels_kernels;
+    void (*pair[2][2])(const cpu_conv_tile *t);                  /* both runs have `half` points */
+    void (*single[2][2][CPU_CONV_HALF])(const cpu_conv_tile *t); /* [points - 1], the second run is empty */
+    void (*line[3])(const cpu_conv_line *l);                     /* by kind */
+} cpu_conv_kernels;
 
-extern const cpu_channels_kernels cpu_channels_kernels_plain;
+extern const cpu_conv_kernels cpu_conv_kernels_plain;
 #if defined(__x86_64__)
-extern const cpu_channels_kernels cpu_channels_kernels_avx2, cpu_channels_kernels_avx512;
+extern const cpu_conv_kernels cpu_conv_kernels_avx2, cpu_conv_kernels_avx512;
 #elif defined(__aarch64__)
-extern const cpu_channels_kernels cpu_channels_kernels_neon;
+extern const cpu_conv_kernels cpu_conv_kernels_neon;
 #endif
 
-const cpu_channels_kernels *cpu_channels_kernels_of(cpu_isa isa);
+const cpu_conv_kernels *cpu_conv_kernels_of(cpu_isa isa);
 
 #endif

@@ -25,54 +25,54 @@ enum {
     MOST_TWICE = 4,          /* or so that a band fits */
 };
 
-typedef struct block_args {
-    cpu_channels_dense first, last;
-    cpu_channels_window window;
+typedef struct bottleneck_args {
+    cpu_conv_direct first, last;
+    cpu_conv_window window;
     bool has_last, has_mean, last_adds_first;
     int64_t channels, band_lines, bands, chunk_panels, chunks;
     int64_t mid_col, mid_before, mid_line, out_line; /* between the layers */
     int64_t plane_floats, mid_floats, out_floats;    /* of a thread */
     float count;                                     /* mean: points of an image */
     cpu_plan_ref x, y, scratch, sums, mean;
-} block_args;
+} bottleneck_args;
 
-typedef struct block_call {
-    const block_args *a;
-    cpu_channels_dense_call first, last;
-    cpu_channels_window_call window;
+typedef struct bottleneck_call {
+    const bottleneck_args *a;
+    cpu_conv_direct_call first, last;
+    cpu_conv_window_call window;
     float *scratch, *sums, *mean, *y;
-} block_call;
+} bottleneck_call;
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
-static const cpu_channels_finish unchanged = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY};
+static const cpu_conv_finish unchanged = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY};
 
 /* Sums of `rows` x `cols` points of n channels, divided by `parts`. */
-static void add_points(const cpu_channels_kernels *k, const float *x, int64_t row, int64_t rows, int64_t col,
-                       int64_t cols, int64_t n, const float *parts, float *y) {
-    const cpu_channels_line l = {.x = x,
-                                 .row = row,
-                                 .col = col,
-                                 .step = 1,
-                                 .dilation = 1,
-                                 .in = cols,
-                                 .kernel = cols,
-                                 .to = rows,
-                                 .parts = parts,
-                                 .y = y,
-                                 .count = 1,
-                                 .channels = n,
-                                 .finish = &unchanged};
-    k->line[CPU_CHANNELS_SUM](&l);
+static void add_points(const cpu_conv_kernels *k, const float *x, int64_t row, int64_t rows, int64_t col, int64_t cols,
+                       int64_t n, const float *parts, float *y) {
+    const cpu_conv_line l = {.x = x,
+                             .row = row,
+                             .col = col,
+                             .step = 1,
+                             .dilation = 1,
+                             .in = cols,
+                             .kernel = cols,
+                             .to = rows,
+                             .parts = parts,
+                             .y = y,
+                             .count = 1,
+                             .channels = n,
+                             .finish = &unchanged};
+    k->line[CPU_CONV_SUM](&l);
 }
 
 /* Lines [from, to) of the image between, of the panels' channels, to the thread's memory, where line `from` is first. */
-static void make_lines(const block_call *call, int64_t image, int64_t from, int64_t to, int64_t panel, int64_t last,
-                       float *plane, float *mid) {
-    const block_args *a = call->a;
-    const cpu_channels_dense *d = &a->first;
+static void make_lines(const bottleneck_call *call, int64_t image, int64_t from, int64_t to, int64_t panel,
+                       int64_t last, float *plane, float *mid) {
+    const bottleneck_args *a = call->a;
+    const cpu_conv_direct *d = &a->first;
     const int64_t before = a->mid_before * a->mid_col, inside = d->out_w * a->mid_col;
-    cpu_channels_dense_call part = call->first;
+    cpu_conv_direct_call part = call->first;
     for (int64_t i = 0; i < to - from; i++) {
         memset(mid + i * a->mid_line, 0, (size_t)before * sizeof *mid);
         memset(mid + i * a->mid_line + before + inside, 0, (size_t)(a->mid_line - before - inside) * sizeof *mid);
@@ -81,16 +81,16 @@ static void make_lines(const block_call *call, int64_t image, int64_t from, int6
     if (d->copied) {
         const int64_t line = d->plane_w * d->pitch, top = from * d->stride_h;
         const int64_t bottom = (to - 1) * d->stride_h + d->reach_h;
-        for (int64_t h = top; h < bottom; h++) cpu_channels_copy_line(&part, image, h, plane + (h - top) * line);
+        for (int64_t h = top; h < bottom; h++) cpu_conv_copy_line(&part, image, h, plane + (h - top) * line);
         part.points = plane - from * d->a_line - image * d->a_image;
     }
     const int64_t runs = image * d->out_h * d->line_runs;
-    cpu_channels_dense_part(&part, runs + from * d->line_runs, runs + to * d->line_runs, panel, last);
+    cpu_conv_direct_part(&part, runs + from * d->line_runs, runs + to * d->line_runs, panel, last);
 }
 
 static void task_band(void *context, int task, int worker) {
-    const block_call *call = context;
-    const block_args *a = call->a;
+    const bottleneck_call *call = context;
+    const bottleneck_args *a = call->a;
     const mil_conv *c = &a->window.c;
     const int64_t image = task / (a->bands * a->chunks), band = task / a->chunks % a->bands;
     const int64_t panel = task % a->chunks * a->chunk_panels, last = min_i64(a->first.panels, panel + a->chunk_panels);
@@ -102,38 +102,38 @@ static void task_band(void *context, int task, int worker) {
     float *plane = call->scratch + worker * (a->plane_floats + a->mid_floats + a->out_floats);
     float *mid = plane + a->plane_floats, *out = mid + a->mid_floats;
     if (bottom > top) make_lines(call, image, top, bottom, panel, last, plane, mid);
-    cpu_channels_window_call w = call->window;
+    cpu_conv_window_call w = call->window;
     w.x = mid - top * a->mid_line;
     w.y = (a->has_last ? out - from * a->out_line - image * a->window.y_image : call->y) + channel;
     w.w += channel;
     if (w.bias) w.bias += channel;
     w.channels = n;
     for (int64_t h = from; h < to; h++) {
-        cpu_channels_window_line(&w, image, h);
+        cpu_conv_window_line(&w, image, h);
         if (a->has_mean)
             add_points(a->window.k, w.y + image * a->window.y_image + h * a->window.y_line, 0, 1, a->window.y_col,
                        c->out[1], n, NULL, call->sums + (image * c->out[0] + h) * a->channels + channel);
     }
     if (!a->has_last) return;
-    cpu_channels_dense_call part = call->last;
+    cpu_conv_direct_call part = call->last;
     part.points = out - from * a->out_line;
     part.y = call->y;
     if (a->last_adds_first) part.other = mid - top * a->mid_line + a->mid_before * a->mid_col;
     const int64_t runs = image * a->last.out_h * a->last.line_runs;
-    cpu_channels_dense_part(&part, runs + from * a->last.line_runs, runs + to * a->last.line_runs, 0, a->last.panels);
+    cpu_conv_direct_part(&part, runs + from * a->last.line_runs, runs + to * a->last.line_runs, 0, a->last.panels);
 }
 
-static propane_status block_run(const cpu_run *run, const void *args, propane_error *err) {
-    const block_args *a = args;
+static propane_status bottleneck_run(const cpu_run *run, const void *args, propane_error *err) {
+    const bottleneck_args *a = args;
     const mil_conv *c = &a->window.c;
-    block_call call = {.a = a,
-                       .first = cpu_channels_dense_at(run, &a->first),
-                       .window = cpu_channels_window_at(run, &a->window),
-                       .scratch = cpu_plan_at(run, a->scratch),
-                       .y = cpu_plan_at(run, a->y)};
+    bottleneck_call call = {.a = a,
+                            .first = cpu_conv_direct_at(run, &a->first),
+                            .window = cpu_conv_window_at(run, &a->window),
+                            .scratch = cpu_plan_at(run, a->scratch),
+                            .y = cpu_plan_at(run, a->y)};
     (void)err;
     call.first.x = call.first.points = cpu_plan_at(run, a->x);
-    if (a->has_last) call.last = cpu_channels_dense_at(run, &a->last);
+    if (a->has_last) call.last = cpu_conv_direct_at(run, &a->last);
     if (a->has_mean) {
         call.sums = cpu_plan_at(run, a->sums);
         call.mean = cpu_plan_at(run, a->mean);
@@ -158,7 +158,7 @@ static bool takes_whole(const mil_conv *first, bool last) {
 }
 
 /* Into bands and chunks; false: too many lines would be made twice. */
-static bool divide(const cpu_channels_kernels *k, const mil_conv *first, const mil_conv *c, bool last, int threads,
+static bool divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_conv *c, bool last, int threads,
                    division *out) {
     const bool whole = takes_whole(first, last);
     const int64_t panels = div_up(c->c_out, k->width), reach = (c->kernel[0] - 1) * c->dilation[0] + 1;
@@ -178,11 +178,11 @@ static bool divide(const cpu_channels_kernels *k, const mil_conv *first, const m
     return (out->bands - 1) * overlap * MOST_TWICE <= c->in[0];
 }
 
-bool cpu_channels_block_pays(const planner *p, const mil_conv *first, const mil_conv *window, bool last) {
+bool cpu_conv_bottleneck_pays(const planner *p, const mil_conv *first, const mil_conv *window, bool last) {
     division d;
     const int64_t bytes = window->c_in * window->in[0] * window->in[1] * (int64_t)sizeof(float);
     if (last && bytes < LARGE_BYTES) return false;
-    return divide(cpu_channels_kernels_of(p->options.isa), first, window, last, p->threads, &d);
+    return divide(cpu_conv_kernels_of(p->options.isa), first, window, last, p->threads, &d);
 }
 
 /* An image of the thread's memory: strides alone. */
@@ -196,7 +196,7 @@ static cpu_view lines_of(int64_t line, int64_t col, const mil_type *type) {
 }
 
 static propane_status plan_last(planner *p, const cpu_plan_layer *l, const cpu_view *mid, const cpu_view *y,
-                                block_args *a, propane_error *err) {
+                                bottleneck_args *a, propane_error *err) {
     cpu_view other;
     mil_conv c;
     PROPANE_TRY(mil_conv_read(l->last->op, &c, err));
@@ -208,7 +208,7 @@ static propane_status plan_last(planner *p, const cpu_plan_layer *l, const cpu_v
         PROPANE_TRY(cpu_plan_operand(p, l->last->other, &other, err));
         PROPANE_TRY(cpu_plan_as_channels(p, l->last->result, &l->last->other->type, &other, err));
     }
-    PROPANE_TRY(cpu_channels_plan_dense(p, l->last, &c, &x, l->last->other ? &other : NULL, y, &a->last, err));
+    PROPANE_TRY(cpu_conv_plan_direct(p, l->last, &c, &x, l->last->other ? &other : NULL, y, &a->last, err));
     a->last.a_image = 0;
     a->has_last = true;
     if (a->last_adds_first) a->last.has_other = false;
@@ -218,9 +218,9 @@ static propane_status plan_last(planner *p, const cpu_plan_layer *l, const cpu_v
     return PROPANE_OK;
 }
 
-propane_status cpu_channels_emit_block(planner *p, const cpu_plan_layer *l, propane_error *err) {
-    block_args *a = ARENA_NEW(p->arena, block_args);
-    const cpu_channels_kernels *k = cpu_channels_kernels_of(p->options.isa);
+propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_plan_layer *l, propane_error *err) {
+    bottleneck_args *a = ARENA_NEW(p->arena, bottleneck_args);
+    const cpu_conv_kernels *k = cpu_conv_kernels_of(p->options.isa);
     const mil_value *result = l->last ? l->last->result : l->result;
     cpu_view x, y, at, mean, mean_at;
     mil_conv first;
@@ -229,7 +229,7 @@ propane_status cpu_channels_emit_block(planner *p, const cpu_plan_layer *l, prop
     PROPANE_TRY(mil_conv_read(l->first->op, &first, err));
     PROPANE_TRY(cpu_plan_operand(p, l->first->x, &x, err));
     PROPANE_TRY(cpu_plan_channels_result(p, result, &y, &at, err));
-    PROPANE_TRY(cpu_channels_plan_depthwise(p, l, &a->window, err));
+    PROPANE_TRY(cpu_conv_plan_depthwise(p, l, &a->window, err));
     mil_conv *c = &a->window.c;
     a->channels = c->c_out;
     a->mid_before = c->before[1];
@@ -238,7 +238,7 @@ propane_status cpu_channels_emit_block(planner *p, const cpu_plan_layer *l, prop
     a->mid_line = (c->before[1] + c->in[1] + c->after[1]) * a->mid_col;
     a->out_line = c->out[1] * a->channels;
     const cpu_view mid = lines_of(a->mid_line, a->mid_col, &l->first->result->type);
-    PROPANE_TRY(cpu_channels_plan_dense(p, l->first, &first, &x, NULL, &mid, &a->first, err));
+    PROPANE_TRY(cpu_conv_plan_direct(p, l->first, &first, &x, NULL, &mid, &a->first, err));
     if (a->first.copied) {
         a->plane_floats = ((d.mid_lines - 1) * first.stride[0] + a->first.reach_h) * a->first.plane_w * a->first.pitch;
         a->plane_floats = div_up(a->plane_floats, 16) * 16;
@@ -267,9 +267,9 @@ propane_status cpu_channels_emit_block(planner *p, const cpu_plan_layer *l, prop
     cpu_plan_touch(p, at.buffer);
     PROPANE_TRY(cpu_plan_scratch(
         p, p->threads * (a->plane_floats + a->mid_floats + a->out_floats) * (int64_t)sizeof(float), &a->scratch, err));
-    double flops = cpu_channels_flops(&first) + cpu_channels_flops(c);
+    double flops = cpu_conv_flops(&first) + cpu_conv_flops(c);
     if (l->last) flops += 2.0 * (double)mil_type_count(&result->type) * (double)a->channels;
-    PROPANE_TRY(cpu_plan_emit(p, block_run, a,
+    PROPANE_TRY(cpu_plan_emit(p, bottleneck_run, a,
                               l->last   ? "conv+depthwise+conv"
                               : l->mean ? "conv+depthwise+mean"
                                         : "conv+depthwise",

@@ -9,41 +9,41 @@
 enum { TASKS_A_THREAD = 8 };
 
 typedef struct window_args {
-    cpu_channels_window w;
+    cpu_conv_window w;
     int64_t lines, task_lines;
 } window_args;
 
 typedef struct window_call {
     const window_args *a;
-    cpu_channels_window_call w;
+    cpu_conv_window_call w;
 } window_call;
 
-void cpu_channels_window_line(const cpu_channels_window_call *call, int64_t image, int64_t h) {
-    const cpu_channels_window *a = call->a;
+void cpu_conv_window_line(const cpu_conv_window_call *call, int64_t image, int64_t h) {
+    const cpu_conv_window *a = call->a;
     const mil_conv *c = &a->c;
     const int64_t first = h * c->stride[0] - c->before[0];
-    cpu_channels_line l = {.x = call->x + image * a->x_image + first * a->x_line,
-                           .row = c->dilation[0] * a->x_line,
-                           .col = a->x_col,
-                           .step = c->stride[1],
-                           .dilation = c->dilation[1],
-                           .in = c->in[1],
-                           .before = c->before[1],
-                           .kernel = c->kernel[1],
-                           .to = c->kernel[0],
-                           .w = call->w,
-                           .bias = call->bias,
-                           .w_row = a->w_row,
-                           .parts = a->parts ? a->parts + h * c->out[1] : NULL,
-                           .y = call->y + image * a->y_image + h * a->y_line,
-                           .y_col = a->y_col,
-                           .count = c->out[1],
-                           .channels = call->channels,
-                           .finish = &a->end.finish};
+    cpu_conv_line l = {.x = call->x + image * a->x_image + first * a->x_line,
+                       .row = c->dilation[0] * a->x_line,
+                       .col = a->x_col,
+                       .step = c->stride[1],
+                       .dilation = c->dilation[1],
+                       .in = c->in[1],
+                       .before = c->before[1],
+                       .kernel = c->kernel[1],
+                       .to = c->kernel[0],
+                       .w = call->w,
+                       .bias = call->bias,
+                       .w_row = a->w_row,
+                       .parts = a->parts ? a->parts + h * c->out[1] : NULL,
+                       .y = call->y + image * a->y_image + h * a->y_line,
+                       .y_col = a->y_col,
+                       .count = c->out[1],
+                       .channels = call->channels,
+                       .finish = &a->end.finish};
     while (l.from < l.to && first + l.from * c->dilation[0] < 0) l.from++;
     while (l.to > l.from && first + (l.to - 1) * c->dilation[0] >= c->in[0]) l.to--;
     a->k->line[a->kind](&l);
-    cpu_channels_map(&a->end, l.y, a->y_col, c->out[1], call->channels);
+    cpu_conv_map(&a->end, l.y, a->y_col, c->out[1], call->channels);
 }
 
 static void task_lines(void *context, int task, int worker) {
@@ -52,19 +52,19 @@ static void task_lines(void *context, int task, int worker) {
     const int64_t from = task * a->task_lines, to = from + a->task_lines < a->lines ? from + a->task_lines : a->lines;
     const int64_t lines = a->w.c.out[0];
     (void)worker;
-    for (int64_t line = from; line < to; line++) cpu_channels_window_line(&call->w, line / lines, line % lines);
+    for (int64_t line = from; line < to; line++) cpu_conv_window_line(&call->w, line / lines, line % lines);
 }
 
-cpu_channels_window_call cpu_channels_window_at(const cpu_run *run, const cpu_channels_window *a) {
-    return (cpu_channels_window_call){.a = a,
-                                      .w = a->kind == CPU_CHANNELS_WEIGHTS ? cpu_plan_at(run, a->w) : NULL,
-                                      .bias = cpu_channels_bias(run, &a->end),
-                                      .channels = a->c.c_out};
+cpu_conv_window_call cpu_conv_window_at(const cpu_run *run, const cpu_conv_window *a) {
+    return (cpu_conv_window_call){.a = a,
+                                  .w = a->kind == CPU_CONV_WEIGHTS ? cpu_plan_at(run, a->w) : NULL,
+                                  .bias = cpu_conv_bias(run, &a->end),
+                                  .channels = a->c.c_out};
 }
 
 static propane_status window_run(const cpu_run *run, const void *args, propane_error *err) {
     const window_args *a = args;
-    window_call call = {a, cpu_channels_window_at(run, &a->w)};
+    window_call call = {a, cpu_conv_window_at(run, &a->w)};
     (void)err;
     call.w.x = cpu_plan_at(run, a->w.x);
     call.w.y = cpu_plan_at(run, a->w.y);
@@ -74,7 +74,7 @@ static propane_status window_run(const cpu_run *run, const void *args, propane_e
 
 static propane_status emit(planner *p, window_args *b, const mil_value *x, const mil_value *result,
                            propane_error *err) {
-    cpu_channels_window *a = &b->w;
+    cpu_conv_window *a = &b->w;
     cpu_view from, y, at;
     const mil_conv *c = &a->c;
     PROPANE_TRY(cpu_plan_operand(p, x, &from, err));
@@ -88,19 +88,18 @@ static propane_status emit(planner *p, window_args *b, const mil_value *x, const
     a->y = cpu_view_ref(&at);
     cpu_plan_touch(p, from.buffer);
     cpu_plan_touch(p, at.buffer);
-    if (a->kind == CPU_CHANNELS_WEIGHTS) cpu_plan_touch(p, a->w.buffer);
+    if (a->kind == CPU_CONV_WEIGHTS) cpu_plan_touch(p, a->w.buffer);
     if (a->end.has_bias) cpu_plan_touch(p, a->end.bias.buffer);
     const double taps = (double)(c->kernel[0] * c->kernel[1]);
-    PROPANE_TRY(cpu_plan_emit(p, window_run, b, a->kind == CPU_CHANNELS_WEIGHTS ? "depthwise" : "pool", result,
+    PROPANE_TRY(cpu_plan_emit(p, window_run, b, a->kind == CPU_CONV_WEIGHTS ? "depthwise" : "pool", result,
                               2 * taps * (double)mil_type_count(&result->type), 0, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, result, &at, &y, err);
 }
 
-propane_status cpu_channels_plan_depthwise(planner *p, const cpu_plan_layer *l, cpu_channels_window *a,
-                                           propane_error *err) {
+propane_status cpu_conv_plan_depthwise(planner *p, const cpu_plan_layer *l, cpu_conv_window *a, propane_error *err) {
     PROPANE_TRY(mil_conv_read(l->op, &a->c, err));
-    a->k = cpu_channels_kernels_of(p->options.isa);
-    a->kind = CPU_CHANNELS_WEIGHTS;
+    a->k = cpu_conv_kernels_of(p->options.isa);
+    a->kind = CPU_CONV_WEIGHTS;
     const int64_t channels = a->c.c_out, taps = a->c.kernel[0] * a->c.kernel[1];
     const float *w = mil_in(l->op, "weight")->konst->data;
     float *to;
@@ -108,13 +107,13 @@ propane_status cpu_channels_plan_depthwise(planner *p, const cpu_plan_layer *l, 
     PROPANE_TRY(cpu_plan_channels_constant(p, taps * a->w_row, &to, &a->w, err));
     for (int64_t c = 0; c < channels; c++)
         for (int64_t t = 0; t < taps; t++) to[t * a->w_row + c] = w[c * taps + t];
-    return cpu_channels_plan_end(p, l, channels, a->k->lanes, &a->end, err);
+    return cpu_conv_plan_end(p, l, channels, a->k->lanes, &a->end, err);
 }
 
-propane_status cpu_channels_emit_depthwise(planner *p, const cpu_plan_layer *l, propane_error *err) {
+propane_status cpu_conv_emit_depthwise(planner *p, const cpu_plan_layer *l, propane_error *err) {
     window_args *a = ARENA_NEW(p->arena, window_args);
     if (!a) return cpu_plan_no_memory(p, err);
-    PROPANE_TRY(cpu_channels_plan_depthwise(p, l, &a->w, err));
+    PROPANE_TRY(cpu_conv_plan_depthwise(p, l, &a->w, err));
     return emit(p, a, l->x, l->result, err);
 }
 
@@ -130,17 +129,17 @@ static int64_t counted(const mil_conv *c, bool exclude, int d, int64_t at) {
     return (end < c->in[d] ? end : c->in[d]) - (begin < 0 ? 0 : begin);
 }
 
-propane_status cpu_channels_emit_pool(planner *p, const mil_op *op, propane_error *err) {
+propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *err) {
     window_args *b = ARENA_NEW(p->arena, window_args);
     if (!b) return cpu_plan_no_memory(p, err);
-    cpu_channels_window *a = &b->w;
+    cpu_conv_window *a = &b->w;
     PROPANE_TRY(mil_pool_read(op, &a->c, err));
     const mil_conv *c = &a->c;
     const cpu_plan_layer plain = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY, .map = -1};
-    a->k = cpu_channels_kernels_of(p->options.isa);
-    a->kind = op->info->code == MIL_OP_max_pool ? CPU_CHANNELS_MAX : CPU_CHANNELS_SUM;
+    a->k = cpu_conv_kernels_of(p->options.isa);
+    a->kind = op->info->code == MIL_OP_max_pool ? CPU_CONV_MAX : CPU_CONV_SUM;
     a->end.finish = cpu_plan_finish_of(&plain);
-    if (a->kind == CPU_CHANNELS_SUM) {
+    if (a->kind == CPU_CONV_SUM) {
         bool exclude = false;
         PROPANE_TRY(mil_attr_bool(op, "exclude_padding_from_average", &exclude, err));
         float *parts = ARENA_ARRAY(p->arena, c->out[0] * c->out[1], float);

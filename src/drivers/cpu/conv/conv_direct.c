@@ -22,21 +22,21 @@ enum {
 };
 
 /* The step of one layer: runs in blocks, panels in chunks. */
-typedef struct dense_args {
-    cpu_channels_dense d;
+typedef struct direct_args {
+    cpu_conv_direct d;
     int64_t block_runs, blocks, chunk_panels, chunks;
     cpu_plan_ref plane;
-} dense_args;
+} direct_args;
 
-typedef struct dense_call {
-    const dense_args *a;
-    cpu_channels_dense_call d;
-} dense_call;
+typedef struct direct_call {
+    const direct_args *a;
+    cpu_conv_direct_call d;
+} direct_call;
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
-void cpu_channels_copy_line(const cpu_channels_dense_call *call, int64_t image, int64_t h, float *to) {
-    const cpu_channels_dense *a = call->a;
+void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t h, float *to) {
+    const cpu_conv_direct *a = call->a;
     const int64_t line = a->plane_w * a->pitch;
     h -= a->before_h;
     if (h < 0 || h >= a->in_h) {
@@ -67,11 +67,10 @@ void cpu_channels_copy_line(const cpu_channels_dense_call *call, int64_t image, 
 }
 
 static void task_line(void *context, int task, int worker) {
-    const dense_call *call = context;
-    const cpu_channels_dense *a = call->d.a;
+    const direct_call *call = context;
+    const cpu_conv_direct *a = call->d.a;
     (void)worker;
-    cpu_channels_copy_line(&call->d, task / a->plane_h, task % a->plane_h,
-                           call->d.plane + task * a->plane_w * a->pitch);
+    cpu_conv_copy_line(&call->d, task / a->plane_h, task % a->plane_h, call->d.plane + task * a->plane_w * a->pitch);
 }
 
 /* Where a run lies; going on from it needs no division. */
@@ -79,12 +78,12 @@ typedef struct place {
     int64_t image, row, col; /* col: its first point */
 } place;
 
-static place place_of(const cpu_channels_dense *a, int64_t run) {
+static place place_of(const cpu_conv_direct *a, int64_t run) {
     const int64_t line = run / a->line_runs;
     return (place){line / a->out_h, line % a->out_h, run % a->line_runs * a->k->half};
 }
 
-static place place_after(const cpu_channels_dense *a, place at) {
+static place place_after(const cpu_conv_direct *a, place at) {
     at.col += a->k->half;
     if (at.col < a->out_w) return at;
     at.col = 0;
@@ -92,13 +91,13 @@ static place place_after(const cpu_channels_dense *a, place at) {
     return at;
 }
 
-static int64_t place_points(const cpu_channels_dense *a, const place *at) {
+static int64_t place_points(const cpu_conv_direct *a, const place *at) {
     return min_i64(a->k->half, a->out_w - at->col);
 }
 
-static void set_run(const cpu_channels_dense_call *call, const place *at, int64_t first, int64_t k, int h,
-                    cpu_channels_tile *t) {
-    const cpu_channels_dense *a = call->a;
+static void set_run(const cpu_conv_direct_call *call, const place *at, int64_t first, int64_t k, int h,
+                    cpu_conv_tile *t) {
+    const cpu_conv_direct *a = call->a;
     t->a[h] = call->points + at->image * a->a_image + at->row * a->a_line + at->col * a->a_col + k;
     t->c[h] = call->y + at->image * a->y_image + at->row * a->y_line + at->col * a->y_col + first;
     t->other[h] = call->other ? call->other + at->image * a->other_image + at->row * a->other_line +
@@ -108,9 +107,9 @@ static void set_run(const cpu_channels_dense_call *call, const place *at, int64_
 
 /* A panel of weights with the runs [from, to), elements k .. of each tap. While the first four tiles are computed, they
  * fetch the panel that comes next. */
-static void run_panel(const cpu_channels_dense_call *call, cpu_channels_tile *t, int64_t panel, int64_t from,
-                      int64_t to, int64_t k, bool more) {
-    const cpu_channels_dense *a = call->a;
+static void run_panel(const cpu_conv_direct_call *call, cpu_conv_tile *t, int64_t panel, int64_t from, int64_t to,
+                      int64_t k, bool more) {
+    const cpu_conv_direct *a = call->a;
     const char *next = (const char *)(t->b + a->panel_floats);
     const int64_t share = a->taps * (t->k / 4) * 128;
     t->bias = call->bias ? call->bias + panel * a->k->width : NULL;
@@ -127,17 +126,16 @@ static void run_panel(const cpu_channels_dense_call *call, cpu_channels_tile *t,
         if (gated) t->gate = call->gate + at.image * a->gate_image + k;
         t->later = more && tile < 4 ? next + tile * share : (const char *)t->b;
         (pair ? a->k->pair[gated][narrow] : a->k->single[gated][narrow][points - 1])(t);
-        for (int h = 0; t->finish && h <= pair; h++) cpu_channels_map(&a->end, t->c[h], t->c_row, points, t->cols);
+        for (int h = 0; t->finish && h <= pair; h++) cpu_conv_map(&a->end, t->c[h], t->c_row, points, t->cols);
         run += pair;
         at = pair ? place_after(a, after) : after;
     }
 }
 
-void cpu_channels_dense_part(const cpu_channels_dense_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
-                             int64_t panel_to) {
-    const cpu_channels_dense *a = call->a;
-    cpu_channels_tile t = {
-        .a_row = a->a_col, .tap = a->tap, .taps = a->taps, .c_row = a->y_col, .other_row = a->other_col};
+void cpu_conv_direct_part(const cpu_conv_direct_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
+                          int64_t panel_to) {
+    const cpu_conv_direct *a = call->a;
+    cpu_conv_tile t = {.a_row = a->a_col, .tap = a->tap, .taps = a->taps, .c_row = a->y_col, .other_row = a->other_col};
     for (int64_t k = 0; k < a->depth; k += a->pass)
         for (int64_t panel = panel_from; panel < panel_to; panel++) {
             t.add = k > 0;
@@ -149,26 +147,26 @@ void cpu_channels_dense_part(const cpu_channels_dense_call *call, int64_t run_fr
 }
 
 static void task_block(void *context, int task, int worker) {
-    const dense_call *call = context;
-    const dense_args *a = call->a;
+    const direct_call *call = context;
+    const direct_args *a = call->a;
     const int64_t block = task % a->blocks, chunk = task / a->blocks;
     (void)worker;
-    cpu_channels_dense_part(&call->d, block * a->block_runs, min_i64(a->d.runs, (block + 1) * a->block_runs),
-                            chunk * a->chunk_panels, min_i64(a->d.panels, (chunk + 1) * a->chunk_panels));
+    cpu_conv_direct_part(&call->d, block * a->block_runs, min_i64(a->d.runs, (block + 1) * a->block_runs),
+                         chunk * a->chunk_panels, min_i64(a->d.panels, (chunk + 1) * a->chunk_panels));
 }
 
-cpu_channels_dense_call cpu_channels_dense_at(const cpu_run *run, const cpu_channels_dense *a) {
-    cpu_channels_dense_call call = {.a = a,
-                                    .weights = cpu_plan_at(run, a->weights),
-                                    .bias = cpu_channels_bias(run, &a->end),
-                                    .other = a->has_other ? cpu_plan_at(run, a->other) : NULL,
-                                    .gate = a->has_gate ? cpu_plan_at(run, a->gate) : NULL};
+cpu_conv_direct_call cpu_conv_direct_at(const cpu_run *run, const cpu_conv_direct *a) {
+    cpu_conv_direct_call call = {.a = a,
+                                 .weights = cpu_plan_at(run, a->weights),
+                                 .bias = cpu_conv_bias(run, &a->end),
+                                 .other = a->has_other ? cpu_plan_at(run, a->other) : NULL,
+                                 .gate = a->has_gate ? cpu_plan_at(run, a->gate) : NULL};
     return call;
 }
 
-static propane_status dense_run(const cpu_run *run, const void *args, propane_error *err) {
-    const dense_args *a = args;
-    dense_call call = {a, cpu_channels_dense_at(run, &a->d)};
+static propane_status direct_run(const cpu_run *run, const void *args, propane_error *err) {
+    const direct_args *a = args;
+    direct_call call = {a, cpu_conv_direct_at(run, &a->d)};
     (void)err;
     call.d.x = call.d.points = cpu_plan_at(run, a->d.x);
     call.d.y = cpu_plan_at(run, a->d.y);
@@ -183,7 +181,7 @@ static propane_status dense_run(const cpu_run *run, const void *args, propane_er
 /* ---- planning ------------------------------------------------------------------------------------------------------- */
 
 /* One line where all points follow one another. */
-static void join_lines(cpu_channels_dense *a) {
+static void join_lines(cpu_conv_direct *a) {
     const int64_t points = a->in_h * a->in_w;
     if (a->out_h != a->in_h || a->out_w != a->in_w || a->copied || a->taps != 1) return;
     if (a->a_line != a->out_w * a->a_col || a->y_line != a->out_w * a->y_col) return;
@@ -194,8 +192,8 @@ static void join_lines(cpu_channels_dense *a) {
 }
 
 /* Each line of each channel is a tap of the elements that follow one another there. */
-static propane_status channels_apart(planner *p, cpu_channels_dense *a, const mil_conv *c, int64_t channel,
-                                     int64_t line, propane_error *err) {
+static propane_status channels_apart(planner *p, cpu_conv_direct *a, const mil_conv *c, int64_t channel, int64_t line,
+                                     propane_error *err) {
     int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * a->c_in, int64_t);
     if (!tap) return cpu_plan_no_memory(p, err);
     for (int64_t i = 0; i < c->kernel[0]; i++)
@@ -206,8 +204,7 @@ static propane_status channels_apart(planner *p, cpu_channels_dense *a, const mi
 }
 
 /* Whether the tiles can read the operand where it lies, and what else they read. */
-static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil_conv *c, bool gated,
-                                    propane_error *err) {
+static propane_status choose_points(planner *p, cpu_conv_direct *a, const mil_conv *c, bool gated, propane_error *err) {
     const bool pointwise = c->kernel[0] == 1 && c->kernel[1] == 1;
     bool padded = false;
     for (int d = 0; d < 2; d++) padded |= c->before[d] || c->after[d];
@@ -244,7 +241,7 @@ static propane_status choose_points(planner *p, cpu_channels_dense *a, const mil
 }
 
 /* [c_out][c_in][taps] to panels of [taps][c_in][width]; of channels that lie apart [lines of taps][c_in][taps][width]. */
-static propane_status pack_weights(planner *p, cpu_channels_dense *a, const mil_op *op, int64_t taps, int64_t across,
+static propane_status pack_weights(planner *p, cpu_conv_direct *a, const mil_op *op, int64_t taps, int64_t across,
                                    propane_error *err) {
     const float *w = mil_in(op, "weight")->konst->data;
     const int64_t width = a->k->width;
@@ -262,15 +259,15 @@ static propane_status pack_weights(planner *p, cpu_channels_dense *a, const mil_
     return PROPANE_OK;
 }
 
-static void divide_runs(cpu_channels_dense *a) {
+static void divide_runs(cpu_conv_direct *a) {
     a->line_runs = div_up(a->out_w, a->k->half);
     a->runs = a->images * a->out_h * a->line_runs;
     a->pass = a->depth;
     if (a->taps == 1 && a->depth > DEPTH_WHOLE) a->pass = div_up(a->depth, div_up(a->depth, DEPTH_PASS) * 16) * 16;
 }
 
-static void divide_work(dense_args *b, int threads) {
-    const cpu_channels_dense *a = &b->d;
+static void divide_work(direct_args *b, int threads) {
+    const cpu_conv_direct *a = &b->d;
     const int64_t line = max_i64(a->a_line, a->out_h == 1 ? a->out_w * a->a_col : 0) * a->pass / a->depth;
     const int64_t run_bytes = max_i64(1, line * (int64_t)sizeof(float) / a->line_runs);
     const int64_t panel_bytes = a->taps * a->pass * a->k->width * (int64_t)sizeof(float);
@@ -317,15 +314,14 @@ static bool as_rows(const cpu_view *v, cpu_view *out) {
     return true;
 }
 
-double cpu_channels_flops(const mil_conv *c) {
+double cpu_conv_flops(const mil_conv *c) {
     return 2.0 * (double)(c->n * c->out[0] * c->out[1]) * (double)c->c_out * (double)(c->c_in / c->groups) *
            (double)(c->kernel[0] * c->kernel[1]);
 }
 
-propane_status cpu_channels_plan_dense(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
-                                       const cpu_view *other, const cpu_view *y, cpu_channels_dense *a,
-                                       propane_error *err) {
-    *a = (cpu_channels_dense){.k = cpu_channels_kernels_of(p->options.isa)};
+propane_status cpu_conv_plan_direct(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
+                                    const cpu_view *other, const cpu_view *y, cpu_conv_direct *a, propane_error *err) {
+    *a = (cpu_conv_direct){.k = cpu_conv_kernels_of(p->options.isa)};
     a->images = c->n, a->c_in = c->c_in, a->c_out = c->c_out;
     a->in_h = c->in[0], a->in_w = c->in[1], a->out_h = c->out[0], a->out_w = c->out[1];
     a->stride_h = c->stride[0], a->stride_w = c->stride[1];
@@ -336,7 +332,7 @@ propane_status cpu_channels_plan_dense(planner *p, const cpu_plan_layer *l, cons
     if (other) set_strides(other, &a->other_image, &a->other_line, &a->other_col, NULL);
     PROPANE_TRY(choose_points(p, a, c, l->gate != NULL, err));
     PROPANE_TRY(pack_weights(p, a, l->op, c->kernel[0] * c->kernel[1], c->kernel[1], err));
-    PROPANE_TRY(cpu_channels_plan_end(p, l, a->c_out, a->k->width, &a->end, err));
+    PROPANE_TRY(cpu_conv_plan_end(p, l, a->c_out, a->k->width, &a->end, err));
     divide_runs(a);
     p->program->gemm_count++;
     if (!l->gate) return PROPANE_OK;
@@ -352,10 +348,10 @@ propane_status cpu_channels_plan_dense(planner *p, const cpu_plan_layer *l, cons
 
 static propane_status emit(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
                            const cpu_view *other, const cpu_view *y, propane_error *err) {
-    dense_args *b = ARENA_NEW(p->arena, dense_args);
+    direct_args *b = ARENA_NEW(p->arena, direct_args);
     if (!b) return cpu_plan_no_memory(p, err);
-    cpu_channels_dense *a = &b->d;
-    PROPANE_TRY(cpu_channels_plan_dense(p, l, c, x, other, y, a, err));
+    cpu_conv_direct *a = &b->d;
+    PROPANE_TRY(cpu_conv_plan_direct(p, l, c, x, other, y, a, err));
     if (a->copied) PROPANE_TRY(cpu_plan_scratch(p, a->images * a->a_image * (int64_t)sizeof(float), &b->plane, err));
     if (!a->has_gate || a->images == 1) join_lines(a);
     divide_runs(a);
@@ -372,11 +368,11 @@ static propane_status emit(planner *p, const cpu_plan_layer *l, const mil_conv *
         for (int d = 0; d < y->rank; d++) same &= y->dim[d] == 1 || other->stride[d] == y->stride[d];
         if (same) PROPANE_TRY(cpu_plan_may_share(p, other, y, err));
     }
-    return cpu_plan_emit(p, dense_run, b,
+    return cpu_plan_emit(p, direct_run, b,
                          l->op->info->code != MIL_OP_conv ? "linear"
                          : l->gate                        ? "gate+conv"
                                                           : "conv",
-                         l->result, cpu_channels_flops(c), 0, err);
+                         l->result, cpu_conv_flops(c), 0, err);
 }
 
 static propane_status emit_linear(planner *p, const cpu_plan_layer *l, propane_error *err) {
@@ -417,7 +413,7 @@ static propane_status emit_linear(planner *p, const cpu_plan_layer *l, propane_e
     return direct ? PROPANE_OK : cpu_plan_copy(p, l->result, &at, &target, err);
 }
 
-propane_status cpu_channels_emit_dense(planner *p, const cpu_plan_layer *l, propane_error *err) {
+propane_status cpu_conv_emit_direct(planner *p, const cpu_plan_layer *l, propane_error *err) {
     cpu_view x, y, at, other;
     mil_conv c;
     if (l->op->info->code == MIL_OP_linear) return emit_linear(p, l, err);
@@ -428,9 +424,9 @@ propane_status cpu_channels_emit_dense(planner *p, const cpu_plan_layer *l, prop
         PROPANE_TRY(cpu_plan_as_channels(p, l->result, &l->other->type, &other, err));
     }
     PROPANE_TRY(cpu_plan_channels_result(p, l->result, &y, &at, err));
-    if (cpu_channels_filters(&c)) {
+    if (cpu_conv_winograd_pays(&c)) {
         PROPANE_TRY(cpu_plan_as_channels(p, l->result, &l->x->type, &x, err));
-        PROPANE_TRY(cpu_channels_emit_filter(p, l, &c, &x, l->other ? &other : NULL, &at, err));
+        PROPANE_TRY(cpu_conv_emit_winograd(p, l, &c, &x, l->other ? &other : NULL, &at, err));
     } else {
         PROPANE_TRY(emit(p, l, &c, &x, l->other ? &other : NULL, &at, err));
     }

@@ -8,28 +8,28 @@
 #include "drivers/cpu/fuse/fuse_conv.h"
 
 /* What happens to a layer's sums. */
-typedef struct cpu_channels_end {
-    cpu_channels_finish finish;
-    cpu_map_unary map; /* NULL: none */
+typedef struct cpu_conv_end {
+    cpu_conv_finish finish;
+    cpu_elementwise_unary map; /* NULL: none */
     float p, q;
     bool has_bias;
     cpu_plan_ref bias; /* [a multiple of what it was rounded up to] */
-} cpu_channels_end;
+} cpu_conv_end;
 
 /* Packs the bias of `channels` rounded up to `multiple`. */
-PROPANE_CHECK propane_status cpu_channels_plan_end(planner *p, const cpu_plan_layer *l, int64_t channels,
-                                                   int64_t multiple, cpu_channels_end *out, propane_error *err);
-static inline const float *cpu_channels_bias(const cpu_run *run, const cpu_channels_end *e) {
+PROPANE_CHECK propane_status cpu_conv_plan_end(planner *p, const cpu_plan_layer *l, int64_t channels, int64_t multiple,
+                                               cpu_conv_end *out, propane_error *err);
+static inline const float *cpu_conv_bias(const cpu_run *run, const cpu_conv_end *e) {
     return e->has_bias ? cpu_plan_at(run, e->bias) : NULL;
 }
-static inline void cpu_channels_map(const cpu_channels_end *e, float *point, int64_t step, int64_t points, int64_t n) {
+static inline void cpu_conv_map(const cpu_conv_end *e, float *point, int64_t step, int64_t points, int64_t n) {
     for (int64_t i = 0; e->map && i < points; i++, point += step) e->map(point, point, n, e->p, e->q);
 }
 
 /* ---- convolutions over all channels --------------------------------------------------------------------------------- */
 
-typedef struct cpu_channels_dense {
-    const cpu_channels_kernels *k;
+typedef struct cpu_conv_direct {
+    const cpu_conv_kernels *k;
     int64_t images, c_in, c_out, in_h, in_w, out_h, out_w, stride_h, stride_w, before_h, before_w;
     int64_t x_image, x_line, x_col, x_channel; /* of the operand */
     bool copied, apart;                        /* apart: the tiles read each channel's lines by themselves */
@@ -41,52 +41,52 @@ typedef struct cpu_channels_dense {
     int64_t panels, panel_floats;
     int64_t line_runs, runs; /* of a line; all */
     int64_t y_image, y_line, y_col, other_image, other_line, other_col, gate_image;
-    cpu_channels_end end;
+    cpu_conv_end end;
     bool has_other, has_gate;
     cpu_plan_ref x, y, other, gate, weights;
-} cpu_channels_dense;
+} cpu_conv_direct;
 
-typedef struct cpu_channels_dense_call {
-    const cpu_channels_dense *a;
+typedef struct cpu_conv_direct_call {
+    const cpu_conv_direct *a;
     const float *x, *points, *weights, *bias, *other, *gate; /* points: x or its copy */
     float *y, *plane;
-} cpu_channels_dense_call;
+} cpu_conv_direct_call;
 
 /* All but where things lie in memory that the caller decides on; `y` and `other` (NULL: none) tell their strides. */
-PROPANE_CHECK propane_status cpu_channels_plan_dense(planner *p, const cpu_plan_layer *l, const mil_conv *c,
-                                                     const cpu_view *x, const cpu_view *other, const cpu_view *y,
-                                                     cpu_channels_dense *a, propane_error *err);
-cpu_channels_dense_call cpu_channels_dense_at(const cpu_run *run, const cpu_channels_dense *a);
+PROPANE_CHECK propane_status cpu_conv_plan_direct(planner *p, const cpu_plan_layer *l, const mil_conv *c,
+                                                  const cpu_view *x, const cpu_view *other, const cpu_view *y,
+                                                  cpu_conv_direct *a, propane_error *err);
+cpu_conv_direct_call cpu_conv_direct_at(const cpu_run *run, const cpu_conv_direct *a);
 /* Line `h` of an image's copy with padding, to `to`. */
-void cpu_channels_copy_line(const cpu_channels_dense_call *call, int64_t image, int64_t h, float *to);
+void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t h, float *to);
 /* Runs and panels [from, to). */
-void cpu_channels_dense_part(const cpu_channels_dense_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
-                             int64_t panel_to);
-double cpu_channels_flops(const mil_conv *c);
+void cpu_conv_direct_part(const cpu_conv_direct_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
+                          int64_t panel_to);
+double cpu_conv_flops(const mil_conv *c);
 
 /* ---- windows -------------------------------------------------------------------------------------------------------- */
 
-typedef struct cpu_channels_window {
+typedef struct cpu_conv_window {
     mil_conv c;
-    const cpu_channels_kernels *k;
-    cpu_channels_kind kind;
+    const cpu_conv_kernels *k;
+    cpu_conv_kind kind;
     int64_t x_image, x_line, x_col, y_image, y_line, y_col, w_row;
     const float *parts; /* average: [out_h][out_w] elements of a window that count; NULL: another kind */
-    cpu_channels_end end;
+    cpu_conv_end end;
     cpu_plan_ref x, y, w;
-} cpu_channels_window;
+} cpu_conv_window;
 
-typedef struct cpu_channels_window_call {
-    const cpu_channels_window *a;
+typedef struct cpu_conv_window_call {
+    const cpu_conv_window *a;
     const float *x, *w, *bias;
     float *y;
     int64_t channels;
-} cpu_channels_window_call;
+} cpu_conv_window_call;
 
-PROPANE_CHECK propane_status cpu_channels_plan_depthwise(planner *p, const cpu_plan_layer *l, cpu_channels_window *a,
-                                                         propane_error *err);
-cpu_channels_window_call cpu_channels_window_at(const cpu_run *run, const cpu_channels_window *a);
+PROPANE_CHECK propane_status cpu_conv_plan_depthwise(planner *p, const cpu_plan_layer *l, cpu_conv_window *a,
+                                                     propane_error *err);
+cpu_conv_window_call cpu_conv_window_at(const cpu_run *run, const cpu_conv_window *a);
 /* Line `h` of an image's results. */
-void cpu_channels_window_line(const cpu_channels_window_call *call, int64_t image, int64_t h);
+void cpu_conv_window_line(const cpu_conv_window_call *call, int64_t image, int64_t h);
 
 #endif

@@ -13,43 +13,43 @@
 
 enum { SQUARE = 36, STEP = 4, LEAST_WIDTH = 64, LEAST_TILES = 9, TASKS_A_THREAD = 4 };
 
-typedef struct filter_args {
+typedef struct winograd_args {
     mil_conv c;
-    const cpu_channels_kernels *k;
+    const cpu_conv_kernels *k;
     int64_t tall, wide, tiles; /* of an image; all */
     int64_t x_image, x_line, x_col, y_image, y_line, y_col, other_image, other_line, other_col;
     int64_t panels, task_tiles;
-    cpu_channels_end end;
+    cpu_conv_end end;
     bool has_other;
     cpu_plan_ref x, y, other, weights, v, m;
-} filter_args;
+} winograd_args;
 
-typedef struct filter_call {
-    const filter_args *a;
+typedef struct winograd_call {
+    const winograd_args *a;
     const float *x, *weights, *bias, *other;
     float *y, *v, *m;
-} filter_call;
+} winograd_call;
 
 /* ---- running -------------------------------------------------------------------------------------------------------- */
 
 static void task_in(void *context, int task, int worker) {
-    const filter_call *call = context;
-    const filter_args *a = call->a;
+    const winograd_call *call = context;
+    const winograd_args *a = call->a;
     const mil_conv *c = &a->c;
     (void)worker;
     for (int64_t t = task * a->task_tiles; t < min_i64(a->tiles, (task + 1) * a->task_tiles); t++) {
         const int64_t image = t / (a->tall * a->wide), row = t / a->wide % a->tall * STEP - c->before[0];
         const int64_t col = t % a->wide * STEP - c->before[1];
-        const cpu_channels_square s = {.x = call->x + image * a->x_image + row * a->x_line + col * a->x_col,
-                                       .x_row = a->x_line,
-                                       .x_col = a->x_col,
-                                       .top = -row,
-                                       .bottom = c->in[0] - row,
-                                       .left = -col,
-                                       .right = c->in[1] - col,
-                                       .v = call->v + t * c->c_in,
-                                       .v_next = a->tiles * c->c_in,
-                                       .channels = c->c_in};
+        const cpu_conv_winograd s = {.x = call->x + image * a->x_image + row * a->x_line + col * a->x_col,
+                                     .x_row = a->x_line,
+                                     .x_col = a->x_col,
+                                     .top = -row,
+                                     .bottom = c->in[0] - row,
+                                     .left = -col,
+                                     .right = c->in[1] - col,
+                                     .v = call->v + t * c->c_in,
+                                     .v_next = a->tiles * c->c_in,
+                                     .channels = c->c_in};
         a->k->square_in(&s);
     }
 }
@@ -57,19 +57,19 @@ static void task_in(void *context, int task, int worker) {
 /* One of the 36 products, with a panel of its weights. */
 static void task_product(void *context, int task, int worker) {
     static const int64_t tap = 0;
-    const filter_call *call = context;
-    const filter_args *a = call->a;
+    const winograd_call *call = context;
+    const winograd_args *a = call->a;
     const int64_t value = task / a->panels, panel = task % a->panels, half = a->k->half, width = a->k->width;
     const int64_t ci = a->c.c_in, co = a->c.c_out;
     const float *v = call->v + value * a->tiles * ci;
     float *m = call->m + value * a->tiles * co + panel * width;
-    cpu_channels_tile t = {.a_row = ci,
-                           .tap = &tap,
-                           .taps = 1,
-                           .k = ci,
-                           .b = call->weights + task * ci * width,
-                           .c_row = co,
-                           .cols = min_i64(width, co - panel * width)};
+    cpu_conv_tile t = {.a_row = ci,
+                       .tap = &tap,
+                       .taps = 1,
+                       .k = ci,
+                       .b = call->weights + task * ci * width,
+                       .c_row = co,
+                       .cols = min_i64(width, co - panel * width)};
     const bool narrow = t.cols <= a->k->lanes;
     (void)worker;
     for (int64_t i = 0, tile = 0; i < a->tiles; tile++) {
@@ -87,40 +87,40 @@ static void task_product(void *context, int task, int worker) {
 }
 
 static void task_out(void *context, int task, int worker) {
-    const filter_call *call = context;
-    const filter_args *a = call->a;
+    const winograd_call *call = context;
+    const winograd_args *a = call->a;
     const mil_conv *c = &a->c;
     (void)worker;
     for (int64_t t = task * a->task_tiles; t < min_i64(a->tiles, (task + 1) * a->task_tiles); t++) {
         const int64_t image = t / (a->tall * a->wide), row = t / a->wide % a->tall * STEP, col = t % a->wide * STEP;
-        cpu_channels_square s = {.m = call->m + t * c->c_out,
-                                 .v_next = a->tiles * c->c_out,
-                                 .y = call->y + image * a->y_image + row * a->y_line + col * a->y_col,
-                                 .y_row = a->y_line,
-                                 .y_col = a->y_col,
-                                 .bottom = min_i64(STEP, c->out[0] - row),
-                                 .right = min_i64(STEP, c->out[1] - col),
-                                 .channels = c->c_out,
-                                 .bias = call->bias,
-                                 .other_row = a->other_line,
-                                 .other_col = a->other_col,
-                                 .finish = &a->end.finish};
+        cpu_conv_winograd s = {.m = call->m + t * c->c_out,
+                               .v_next = a->tiles * c->c_out,
+                               .y = call->y + image * a->y_image + row * a->y_line + col * a->y_col,
+                               .y_row = a->y_line,
+                               .y_col = a->y_col,
+                               .bottom = min_i64(STEP, c->out[0] - row),
+                               .right = min_i64(STEP, c->out[1] - col),
+                               .channels = c->c_out,
+                               .bias = call->bias,
+                               .other_row = a->other_line,
+                               .other_col = a->other_col,
+                               .finish = &a->end.finish};
         if (call->other) s.other = call->other + image * a->other_image + row * a->other_line + col * a->other_col;
         a->k->square_out(&s);
-        for (int64_t i = 0; i < s.bottom; i++) cpu_channels_map(&a->end, s.y + i * s.y_row, s.y_col, s.right, c->c_out);
+        for (int64_t i = 0; i < s.bottom; i++) cpu_conv_map(&a->end, s.y + i * s.y_row, s.y_col, s.right, c->c_out);
     }
 }
 
-static propane_status filter_run(const cpu_run *run, const void *args, propane_error *err) {
-    const filter_args *a = args;
-    filter_call call = {.a = a,
-                        .x = cpu_plan_at(run, a->x),
-                        .y = cpu_plan_at(run, a->y),
-                        .weights = cpu_plan_at(run, a->weights),
-                        .bias = cpu_channels_bias(run, &a->end),
-                        .other = a->has_other ? cpu_plan_at(run, a->other) : NULL,
-                        .v = cpu_plan_at(run, a->v),
-                        .m = cpu_plan_at(run, a->m)};
+static propane_status winograd_run(const cpu_run *run, const void *args, propane_error *err) {
+    const winograd_args *a = args;
+    winograd_call call = {.a = a,
+                          .x = cpu_plan_at(run, a->x),
+                          .y = cpu_plan_at(run, a->y),
+                          .weights = cpu_plan_at(run, a->weights),
+                          .bias = cpu_conv_bias(run, &a->end),
+                          .other = a->has_other ? cpu_plan_at(run, a->other) : NULL,
+                          .v = cpu_plan_at(run, a->v),
+                          .m = cpu_plan_at(run, a->m)};
     const int tasks = (int)((a->tiles + a->task_tiles - 1) / a->task_tiles);
     (void)err;
     cpu_plan_parallel(run, task_in, &call, tasks);
@@ -135,7 +135,7 @@ static int64_t tiles_of(const mil_conv *c) {
     return c->n * ((c->out[0] + STEP - 1) / STEP) * ((c->out[1] + STEP - 1) / STEP);
 }
 
-bool cpu_channels_filters(const mil_conv *c) {
+bool cpu_conv_winograd_pays(const mil_conv *c) {
     for (int d = 0; d < 2; d++)
         if (c->kernel[d] != 3 || c->stride[d] != 1 || c->dilation[d] != 1) return false;
     return c->groups == 1 && c->c_in >= LEAST_WIDTH && c->c_out >= LEAST_WIDTH && tiles_of(c) >= LEAST_TILES;
@@ -160,7 +160,7 @@ static void transform(const float *w, double out[SQUARE]) {
         }
 }
 
-static propane_status pack(planner *p, filter_args *a, const mil_op *op, propane_error *err) {
+static propane_status pack(planner *p, winograd_args *a, const mil_op *op, propane_error *err) {
     const int64_t ci = a->c.c_in, co = a->c.c_out, width = a->k->width;
     const float *w = mil_in(op, "weight")->konst->data;
     float *to;
@@ -176,19 +176,19 @@ static propane_status pack(planner *p, filter_args *a, const mil_op *op, propane
     return PROPANE_OK;
 }
 
-propane_status cpu_channels_emit_filter(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
-                                        const cpu_view *other, const cpu_view *y, propane_error *err) {
-    filter_args *a = ARENA_NEW(p->arena, filter_args);
+propane_status cpu_conv_emit_winograd(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
+                                      const cpu_view *other, const cpu_view *y, propane_error *err) {
+    winograd_args *a = ARENA_NEW(p->arena, winograd_args);
     if (!a) return cpu_plan_no_memory(p, err);
     a->c = *c;
-    a->k = cpu_channels_kernels_of(p->options.isa);
+    a->k = cpu_conv_kernels_of(p->options.isa);
     a->tall = (c->out[0] + STEP - 1) / STEP;
     a->wide = (c->out[1] + STEP - 1) / STEP;
     a->tiles = tiles_of(c);
     a->task_tiles = (a->tiles + TASKS_A_THREAD * p->threads - 1) / (TASKS_A_THREAD * p->threads);
     a->x_image = x->stride[0], a->x_line = x->stride[2], a->x_col = x->stride[3];
     a->y_image = y->stride[0], a->y_line = y->stride[2], a->y_col = y->stride[3];
-    PROPANE_TRY(cpu_channels_plan_end(p, l, c->c_out, a->k->width, &a->end, err));
+    PROPANE_TRY(cpu_conv_plan_end(p, l, c->c_out, a->k->width, &a->end, err));
     PROPANE_TRY(pack(p, a, l->op, err));
     a->x = cpu_view_ref(x);
     a->y = cpu_view_ref(y);
@@ -203,5 +203,5 @@ propane_status cpu_channels_emit_filter(planner *p, const cpu_plan_layer *l, con
     PROPANE_TRY(cpu_plan_scratch(p, SQUARE * a->tiles * c->c_in * (int64_t)sizeof(float), &a->v, err));
     PROPANE_TRY(cpu_plan_scratch(p, SQUARE * a->tiles * c->c_out * (int64_t)sizeof(float), &a->m, err));
     p->program->gemm_count++;
-    return cpu_plan_emit(p, filter_run, a, "conv", l->result, cpu_channels_flops(c), 0, err);
+    return cpu_plan_emit(p, winograd_run, a, "conv", l->result, cpu_conv_flops(c), 0, err);
 }

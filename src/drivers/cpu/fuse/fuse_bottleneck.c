@@ -63,16 +63,16 @@ static propane_status try_block(planner *p, const mil_op *op, const cpu_plan_lay
     const mil_op *users[MOST_READERS], *nodes[3] = {first ? first->op : NULL, op};
     mil_conv c, w;
     if (!first || first->depthwise || first->other || !cpu_plan_is_image_conv(first->op, &c)) return PROPANE_OK;
-    if (cpu_channels_filters(&c) || !cpu_plan_is_image_conv(op, &w)) return PROPANE_OK;
+    if (cpu_conv_winograd_pays(&c) || !cpu_plan_is_image_conv(op, &w)) return PROPANE_OK;
     const int behind = cpu_plan_readers(p, window->result, users, MOST_READERS);
     if (behind == 1) last = projection(p, users[0], window->result);
-    if (last && !cpu_channels_block_pays(p, &c, &w, true)) last = NULL;
+    if (last && !cpu_conv_bottleneck_pays(p, &c, &w, true)) last = NULL;
     const mil_op *mean = NULL;
     for (int i = 0; i < behind && !last && !mean; i++)
         if (is_mean(p, users[i])) mean = users[i];
     const bool adds = last && last->other == first->result;
     if (cpu_plan_readers(p, first->result, users, MOST_READERS) != 1 + adds) return PROPANE_OK;
-    if (!last && !cpu_channels_block_pays(p, &c, &w, false)) return PROPANE_OK;
+    if (!last && !cpu_conv_bottleneck_pays(p, &c, &w, false)) return PROPANE_OK;
     cpu_plan_layer *all = arena_copy(p->work, window, sizeof *window);
     if (!all) return cpu_plan_no_memory(p, err);
     all->first = first;

@@ -88,20 +88,20 @@ static double number(const mil_op *op, const char *name) {
 static int unary_code(const mil_op *op) {
     const cpu_plan_binding *b = cpu_plan_binding_of(op);
     const char *mode = "EXACT";
-    if (b == &cpu_bind_map) return cpu_plan_code_of(op) < CPU_MAP_UNARY_END ? cpu_plan_code_of(op) : -1;
+    if (b == &cpu_bind_map) return cpu_plan_code_of(op) < CPU_ELEMENTWISE_UNARY_END ? cpu_plan_code_of(op) : -1;
     if (b != &cpu_bind_gelu || mil_attr_text(op, "mode", &mode, NULL)) return -1;
-    return !strcmp(mode, "TANH_APPROXIMATION")      ? CPU_MAP_gelu_tanh
-           : !strcmp(mode, "SIGMOID_APPROXIMATION") ? CPU_MAP_gelu_sigmoid
-                                                    : CPU_MAP_gelu;
+    return !strcmp(mode, "TANH_APPROXIMATION")      ? CPU_ELEMENTWISE_gelu_tanh
+           : !strcmp(mode, "SIGMOID_APPROXIMATION") ? CPU_ELEMENTWISE_gelu_sigmoid
+                                                    : CPU_ELEMENTWISE_gelu;
 }
 
 static void set_function(cpu_plan_layer *l, const mil_op *op, int code) {
     l->p = number(op, mil_op_param(op->info, "alpha") >= 0 ? "alpha" : "epsilon");
     l->q = number(op, "beta");
-    if (code == CPU_MAP_relu || code == CPU_MAP_relu6) {
+    if (code == CPU_ELEMENTWISE_relu || code == CPU_ELEMENTWISE_relu6) {
         l->low = 0;
-        l->high = code == CPU_MAP_relu6 ? 6 : l->high;
-    } else if (code == CPU_MAP_clip) {
+        l->high = code == CPU_ELEMENTWISE_relu6 ? 6 : l->high;
+    } else if (code == CPU_ELEMENTWISE_clip) {
         l->low = l->p;
         l->high = l->q;
     } else {
@@ -113,15 +113,16 @@ static void set_function(cpu_plan_layer *l, const mil_op *op, int code) {
 static bool take_product(growing *g, const mil_value *v, const mil_op **users) {
     const mil_op *gate = users[0], *mul = users[1], *only[1];
     int code = unary_code(gate);
-    if ((code != CPU_MAP_sigmoid_hard && code != CPU_MAP_sigmoid) || mul->info->code != MIL_OP_mul) return false;
+    if ((code != CPU_ELEMENTWISE_sigmoid_hard && code != CPU_ELEMENTWISE_sigmoid) || mul->info->code != MIL_OP_mul)
+        return false;
     const mil_value *x = mil_in(mul, "x"), *y = mil_in(mul, "y"), *s = gate->results[0];
     if (!((x == v && y == s) || (x == s && y == v)) || cpu_plan_readers(g->p, s, only, 1) != 1) return false;
     if (!cpu_plan_op_is_free(g->p, gate) || !cpu_plan_op_is_free(g->p, mul) || !same_type(gate, v) ||
         !same_type(mul, v))
         return false;
     set_function(&g->layer, gate, code);
-    g->layer.map = code == CPU_MAP_sigmoid ? CPU_MAP_silu : -1;
-    g->layer.swish = code == CPU_MAP_sigmoid_hard;
+    g->layer.map = code == CPU_ELEMENTWISE_sigmoid ? CPU_ELEMENTWISE_silu : -1;
+    g->layer.swish = code == CPU_ELEMENTWISE_sigmoid_hard;
     g->ops[g->count++] = gate;
     g->ops[g->count++] = mul;
     g->layer.result = mul->results[0];
@@ -333,16 +334,16 @@ propane_status cpu_plan_channels_constant(planner *p, int64_t floats, float **ou
     return PROPANE_OK;
 }
 
-cpu_channels_finish cpu_plan_finish_of(const cpu_plan_layer *l) {
-    return (cpu_channels_finish){l->swish, (float)l->least, (float)l->p, (float)l->q, (float)l->low, (float)l->high};
+cpu_conv_finish cpu_plan_finish_of(const cpu_plan_layer *l) {
+    return (cpu_conv_finish){l->swish, (float)l->least, (float)l->p, (float)l->q, (float)l->low, (float)l->high};
 }
 
-propane_status cpu_channels_plan_end(planner *p, const cpu_plan_layer *l, int64_t channels, int64_t multiple,
-                                     cpu_channels_end *out, propane_error *err) {
+propane_status cpu_conv_plan_end(planner *p, const cpu_plan_layer *l, int64_t channels, int64_t multiple,
+                                 cpu_conv_end *out, propane_error *err) {
     const mil_value *bias = mil_in(l->op, "bias");
     float *to;
     out->finish = cpu_plan_finish_of(l);
-    out->map = l->map >= 0 ? cpu_map_table_of(p->options.isa)->unary[l->map] : NULL;
+    out->map = l->map >= 0 ? cpu_elementwise_kernels_of(p->options.isa)->unary[l->map] : NULL;
     out->p = (float)l->p, out->q = (float)l->q;
     if (!bias) return PROPANE_OK;
     out->has_bias = true;
@@ -353,20 +354,20 @@ propane_status cpu_channels_plan_end(planner *p, const cpu_plan_layer *l, int64_
 }
 
 propane_status cpu_plan_emit_layer(planner *p, const cpu_plan_node *node, propane_error *err) {
-    if (node->layer->first) return cpu_channels_emit_block(p, node->layer, err);
-    if (node->layer->depthwise) return cpu_channels_emit_depthwise(p, node->layer, err);
-    return cpu_channels_emit_dense(p, node->layer, err);
+    if (node->layer->first) return cpu_conv_emit_bottleneck(p, node->layer, err);
+    if (node->layer->depthwise) return cpu_conv_emit_depthwise(p, node->layer, err);
+    return cpu_conv_emit_direct(p, node->layer, err);
 }
 
-const cpu_channels_kernels *cpu_channels_kernels_of(cpu_isa isa) {
+const cpu_conv_kernels *cpu_conv_kernels_of(cpu_isa isa) {
     switch (isa) {
 #if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &cpu_channels_kernels_avx2;
+    case CPU_ISA_AVX2: return &cpu_conv_kernels_avx2;
     case CPU_ISA_AVX512:
-    case CPU_ISA_AVX512_BF16: return &cpu_channels_kernels_avx512;
+    case CPU_ISA_AVX512_BF16: return &cpu_conv_kernels_avx512;
 #elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &cpu_channels_kernels_neon;
+    case CPU_ISA_NEON: return &cpu_conv_kernels_neon;
 #endif
-    default: return &cpu_channels_kernels_plain;
+    default: return &cpu_conv_kernels_plain;
     }
 }

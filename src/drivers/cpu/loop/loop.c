@@ -10,68 +10,68 @@
 
 /* ---- one tile --------------------------------------------------------------------------------------------------------- */
 
-typedef struct tile_state {
-    const tile_program *t;
+typedef struct loop_state {
+    const loop_program *t;
     const cpu_run *run;
     float *scratch;
-    int64_t outer[TILE_MAX_RANK]; /* first index of the tile */
+    int64_t outer[LOOP_MAX_RANK]; /* first index of the tile */
     int64_t inner_at, fold_at;
     int64_t rows, width, fold, chunk; /* this tile's extents: fold counts the elements of the chunk */
     int64_t lines, length;            /* of a FULL register */
     int64_t reduced;                  /* floats of a REDUCED one */
-    const float *in[TILE_MAX_REGISTERS];
-    float *out[TILE_MAX_REGISTERS];
-    int64_t step[TILE_MAX_REGISTERS]; /* FULL: from line to line */
+    const float *in[LOOP_MAX_REGISTERS];
+    float *out[LOOP_MAX_REGISTERS];
+    int64_t step[LOOP_MAX_REGISTERS]; /* FULL: from line to line */
     struct {
         unsigned char *at; /* this tile's first element, with the chunk's first folded index 0 */
         int64_t step;
         bool serves; /* as a register, where it lies */
-    } view[TILE_MAX_REGISTERS];
+    } view[LOOP_MAX_REGISTERS];
     int64_t part_at;                 /* where the part of the fold begins */
     int64_t known_rows, known_width; /* of the tile for which `serves` and `step` were found */
-} tile_state;
+} loop_state;
 
-static unsigned char *view_at(const tile_state *s, int view) {
-    const tile_view *v = &s->t->views[view];
+static unsigned char *view_at(const loop_state *s, int view) {
+    const loop_view *v = &s->t->views[view];
     return s->view[view].at + (s->t->fold_rank ? s->fold_at * v->fold[0] * v->element : 0);
 }
 
-static void view_box(const tile_state *s, const tile_view *v, tile_class klass, tile_box *b) {
-    const tile_program *t = s->t;
-    int64_t dim[TILE_MAX_RANK + 2], stride[TILE_MAX_RANK + 2];
+static void view_box(const loop_state *s, const loop_view *v, loop_class klass, loop_box *b) {
+    const loop_program *t = s->t;
+    int64_t dim[LOOP_MAX_RANK + 2], stride[LOOP_MAX_RANK + 2];
     int n = 0;
     if (t->outer_rank) {
         dim[n] = s->rows;
         stride[n++] = v->outer[t->outer_rank - 1];
     }
-    if (klass == TILE_FULL || klass == TILE_LINE)
+    if (klass == LOOP_FULL || klass == LOOP_LINE)
         for (int d = 0; d < t->fold_rank; d++) {
             dim[n] = d ? t->fold[d] : s->chunk;
             stride[n++] = v->fold[d];
         }
-    if (klass != TILE_LINE) {
+    if (klass != LOOP_LINE) {
         dim[n] = s->width;
         stride[n++] = v->inner;
     }
-    tile_box_collapse(b, n, dim, stride);
+    loop_box_collapse(b, n, dim, stride);
 }
 
 /* Whether the tensor's own memory serves as a register; `step` is from line to line then. */
-static bool view_serves(const tile_state *s, const tile_view *v, int64_t *step) {
-    tile_box b;
+static bool view_serves(const loop_state *s, const loop_view *v, int64_t *step) {
+    loop_box b;
     if (v->dtype != MIL_fp32 || v->pick) return false;
-    view_box(s, v, (tile_class)v->klass, &b);
+    view_box(s, v, (loop_class)v->klass, &b);
     *step = s->length;
     if (b.rank == 1) return b.stride[0] == 1 || b.count == 1;
     *step = b.stride[0];
-    return v->klass == TILE_FULL && b.rank == 2 && b.stride[1] == 1 && b.dim[1] == s->length && b.dim[0] == s->lines;
+    return v->klass == LOOP_FULL && b.rank == 2 && b.stride[1] == 1 && b.dim[1] == s->length && b.dim[0] == s->lines;
 }
 
 /* Lines from where they are picked, with their signs. */
-static void load_picked(tile_state *s, const tile_instr *i) {
-    const tile_view *v = &s->t->views[i->view];
+static void load_picked(loop_state *s, const loop_instr *i) {
+    const loop_view *v = &s->t->views[i->view];
     const int last = s->t->outer_rank - 1;
-    const cpu_map_table *map = s->t->map;
+    const cpu_elementwise_kernels *map = s->t->map;
     float *to = s->out[i->dst];
     const cpu_plan_pick *first = &v->pick[s->outer[last]];
     bool as_they_lie = v->dtype == MIL_fp32 && v->inner == 1;
@@ -85,25 +85,25 @@ static void load_picked(tile_state *s, const tile_instr *i) {
     for (int64_t r = 0; r < s->rows; r++, to += s->length) {
         const cpu_plan_pick *p = &v->pick[s->outer[last] + r];
         const unsigned char *from = s->view[i->view].at + p->line * v->outer[last] * v->element;
-        cpu_map_unary sign = map->unary[p->sign < 0 ? CPU_MAP_neg : CPU_MAP_copy];
+        cpu_elementwise_unary sign = map->unary[p->sign < 0 ? CPU_ELEMENTWISE_neg : CPU_ELEMENTWISE_copy];
         if (v->dtype == MIL_fp32 && v->inner == 1) {
             sign(to, (const float *)(const void *)from, s->length, 0, 0);
             continue;
         }
-        tile_load_line(to, from, v->dtype, s->length, v->inner);
+        loop_load_line(to, from, v->dtype, s->length, v->inner);
         if (p->sign < 0) sign(to, to, s->length, 0, 0);
     }
 }
 
-static void run_load(tile_state *s, const tile_instr *i) {
-    const tile_view *v = &s->t->views[i->view];
+static void run_load(loop_state *s, const loop_instr *i) {
+    const loop_view *v = &s->t->views[i->view];
     if (v->pick) {
         load_picked(s, i);
         return;
     }
     const unsigned char *source = view_at(s, i->view);
-    if (i->klass == TILE_SCALAR) {
-        tile_load_line(s->out[i->dst], source, v->dtype, 1, 1);
+    if (i->klass == LOOP_SCALAR) {
+        loop_load_line(s->out[i->dst], source, v->dtype, 1, 1);
         return;
     }
     if (s->view[i->view].serves) {
@@ -111,31 +111,31 @@ static void run_load(tile_state *s, const tile_instr *i) {
         s->step[i->dst] = s->view[i->view].step;
         return;
     }
-    tile_box b;
+    loop_box b;
     view_box(s, v, i->klass, &b);
-    tile_box_load(s->out[i->dst], source, v->dtype, v->element, &b);
+    loop_box_load(s->out[i->dst], source, v->dtype, v->element, &b);
 }
 
-static void run_store(tile_state *s, const tile_instr *i) {
-    const tile_view *v = &s->t->views[i->view];
+static void run_store(loop_state *s, const loop_instr *i) {
+    const loop_view *v = &s->t->views[i->view];
     int reg = i->src[0];
     const float *source = s->in[reg];
     unsigned char *target = view_at(s, i->view);
     if ((const unsigned char *)source == target) return;                      /* computed there */
-    if (i->klass == TILE_FULL && s->step[reg] != s->length && s->lines > 1) { /* close up, in the register's own slot */
+    if (i->klass == LOOP_FULL && s->step[reg] != s->length && s->lines > 1) { /* close up, in the register's own slot */
         float *close = s->scratch + s->t->registers[reg].slot;
         for (int64_t l = 0; l < s->lines; l++)
-            tile_copy_line(close + l * s->length, source + l * s->step[reg], s->length);
+            loop_copy_line(close + l * s->length, source + l * s->step[reg], s->length);
         source = close;
     }
-    tile_box b;
+    loop_box b;
     view_box(s, v, i->klass, &b);
-    tile_box_store(target, v->dtype, v->element, &b, source);
+    loop_box_store(target, v->dtype, v->element, &b, source);
 }
 
 /* Where a register is computed: in its slot, or straight in the memory that it would be stored to. */
-static void aim(tile_state *s, int reg) {
-    const tile_register *r = &s->t->registers[reg];
+static void aim(loop_state *s, int reg) {
+    const loop_register *r = &s->t->registers[reg];
     bool direct = r->direct >= 0 && s->view[r->direct].serves;
     float *at = direct ? (float *)(void *)view_at(s, r->direct) : s->scratch + r->slot;
     s->out[reg] = at;
@@ -152,33 +152,37 @@ typedef struct operand {
     bool array;
 } operand;
 
-static operand operand_of(const tile_state *s, int reg) {
+static operand operand_of(const loop_state *s, int reg) {
     switch (s->t->registers[reg].klass) {
-    case TILE_FULL: return (operand){s->in[reg], s->step[reg], true};
-    case TILE_REDUCED: return (operand){s->in[reg], !s->t->columns, s->t->columns};
-    case TILE_LINE: return (operand){s->in[reg], 1, false};
+    case LOOP_FULL: return (operand){s->in[reg], s->step[reg], true};
+    case LOOP_REDUCED: return (operand){s->in[reg], !s->t->columns, s->t->columns};
+    case LOOP_LINE: return (operand){s->in[reg], 1, false};
     default: return (operand){s->in[reg], 0, false};
     }
 }
 
 /* Whether lines follow one another in all of them, so that they are one. */
-static bool in_one(const tile_state *s, const operand *o, int count) {
+static bool in_one(const loop_state *s, const operand *o, int count) {
     for (int k = 0; k < count; k++)
         if (o[k].step != (o[k].array ? s->length : 0)) return false;
     return true;
 }
 
-static void run_binary(tile_state *s, const tile_instr *i) {
-    const tile_program *t = s->t;
-    const cpu_map_binary *f = t->map->binary[i->code - CPU_MAP_UNARY_END];
+static void run_binary(loop_state *s, const loop_instr *i) {
+    const loop_program *t = s->t;
+    const cpu_elementwise_binary *f = t->map->binary[i->code - CPU_ELEMENTWISE_UNARY_END];
     float *z = s->out[i->dst];
-    if (i->klass != TILE_FULL) {
-        bool x_one = t->registers[i->src[0]].klass == TILE_SCALAR, y_one = t->registers[i->src[1]].klass == TILE_SCALAR;
-        f[x_one ? CPU_MAP_SV : y_one ? CPU_MAP_VS : CPU_MAP_VV](z, s->in[i->src[0]], s->in[i->src[1]], s->reduced);
+    if (i->klass != LOOP_FULL) {
+        bool x_one = t->registers[i->src[0]].klass == LOOP_SCALAR, y_one = t->registers[i->src[1]].klass == LOOP_SCALAR;
+        f[x_one   ? CPU_ELEMENTWISE_SV
+          : y_one ? CPU_ELEMENTWISE_VS
+                  : CPU_ELEMENTWISE_VV](z, s->in[i->src[0]], s->in[i->src[1]], s->reduced);
         return;
     }
     const operand o[3] = {operand_of(s, i->src[0]), operand_of(s, i->src[1]), {z, s->step[i->dst], true}};
-    cpu_map_binary line = f[!o[0].array ? CPU_MAP_SV : !o[1].array ? CPU_MAP_VS : CPU_MAP_VV];
+    cpu_elementwise_binary line = f[!o[0].array   ? CPU_ELEMENTWISE_SV
+                                    : !o[1].array ? CPU_ELEMENTWISE_VS
+                                                  : CPU_ELEMENTWISE_VV];
     if (s->lines == 1 || in_one(s, o, 3)) {
         line(z, o[0].at, o[1].at, s->lines * s->length);
         return;
@@ -187,12 +191,12 @@ static void run_binary(tile_state *s, const tile_instr *i) {
         line(z + r * o[2].step, o[0].at + r * o[0].step, o[1].at + r * o[1].step, s->length);
 }
 
-static void run_unary(tile_state *s, const tile_instr *i) {
-    cpu_map_unary f = s->t->map->unary[i->code];
+static void run_unary(loop_state *s, const loop_instr *i) {
+    cpu_elementwise_unary f = s->t->map->unary[i->code];
     float *y = s->out[i->dst];
     const float *x = s->in[i->src[0]];
-    if (i->klass != TILE_FULL) {
-        f(y, x, i->klass == TILE_REDUCED ? s->reduced : 1, i->p, i->q);
+    if (i->klass != LOOP_FULL) {
+        f(y, x, i->klass == LOOP_REDUCED ? s->reduced : 1, i->p, i->q);
         return;
     }
     int64_t to = s->step[i->dst], from = s->step[i->src[0]];
@@ -203,27 +207,27 @@ static void run_unary(tile_state *s, const tile_instr *i) {
     for (int64_t r = 0; r < s->lines; r++, y += to, x += from) f(y, x, s->length, i->p, i->q);
 }
 
-static void run_spread(tile_state *s, const tile_instr *i) {
-    const cpu_map_table *map = s->t->map;
+static void run_spread(loop_state *s, const loop_instr *i) {
+    const cpu_elementwise_kernels *map = s->t->map;
     float *z = s->out[i->dst];
     const operand x = operand_of(s, i->src[0]);
-    if (i->klass != TILE_FULL) {
-        map->unary[CPU_MAP_fill](z, x.at, s->reduced, x.at[0], 0);
+    if (i->klass != LOOP_FULL) {
+        map->unary[CPU_ELEMENTWISE_fill](z, x.at, s->reduced, x.at[0], 0);
         return;
     }
     for (int64_t r = 0; r < s->lines; r++, z += s->step[i->dst])
         if (x.array)
-            tile_copy_line(z, x.at + r * x.step, s->length);
+            loop_copy_line(z, x.at + r * x.step, s->length);
         else
-            map->unary[CPU_MAP_fill](z, x.at, s->length, x.at[r * x.step], 0);
+            map->unary[CPU_ELEMENTWISE_fill](z, x.at, s->length, x.at[r * x.step], 0);
 }
 
-static void run_select(tile_state *s, const tile_instr *i) {
+static void run_select(loop_state *s, const loop_instr *i) {
     operand o[4] = {operand_of(s, i->src[0]), operand_of(s, i->src[1]), operand_of(s, i->src[2]), {0}};
     float *z = s->out[i->dst];
-    const bool full = i->klass == TILE_FULL;
+    const bool full = i->klass == LOOP_FULL;
     o[3] = (operand){z, s->step[i->dst], true};
-    for (int k = 0; !full && k < 3; k++) o[k].array = s->t->registers[i->src[k]].klass != TILE_SCALAR;
+    for (int k = 0; !full && k < 3; k++) o[k].array = s->t->registers[i->src[k]].klass != LOOP_SCALAR;
     bool one = !full || s->lines == 1 || in_one(s, o, 4);
     int64_t lines = one ? 1 : s->lines, length = !full ? s->reduced : one ? s->lines * s->length : s->length;
     for (int64_t r = 0; r < lines; r++)
@@ -232,15 +236,16 @@ static void run_select(tile_state *s, const tile_instr *i) {
 }
 
 /* y: what is reduced of it and of more. */
-static void join(const tile_state *s, cpu_reduce_code code, float *y, const float *more) {
-    static const cpu_map_code joins[CPU_REDUCE_COUNT] = {CPU_MAP_add, CPU_MAP_add, CPU_MAP_add,
-                                                         CPU_MAP_max, CPU_MAP_min, CPU_MAP_mul};
-    s->t->map->binary[joins[code] - CPU_MAP_UNARY_END][CPU_MAP_VV](y, y, more, s->reduced);
+static void join(const loop_state *s, cpu_reduce_code code, float *y, const float *more) {
+    static const cpu_elementwise_code joins[CPU_REDUCE_COUNT] = {CPU_ELEMENTWISE_add, CPU_ELEMENTWISE_add,
+                                                                 CPU_ELEMENTWISE_add, CPU_ELEMENTWISE_max,
+                                                                 CPU_ELEMENTWISE_min, CPU_ELEMENTWISE_mul};
+    s->t->map->binary[joins[code] - CPU_ELEMENTWISE_UNARY_END][CPU_ELEMENTWISE_VV](y, y, more, s->reduced);
 }
 
 /* a b + c, c - a b; c may be one number for all. */
-static void run_fma(tile_state *s, const tile_instr *i) {
-    const cpu_map_fma f = s->t->map->fma[i->code];
+static void run_fma(loop_state *s, const loop_instr *i) {
+    const cpu_elementwise_fma f = s->t->map->fma[i->code];
     float *z = s->out[i->dst];
     const operand o[4] = {
         operand_of(s, i->src[0]), operand_of(s, i->src[1]), operand_of(s, i->src[2]), {z, s->step[i->dst], true}};
@@ -251,8 +256,8 @@ static void run_fma(tile_state *s, const tile_instr *i) {
           o[2].array, length);
 }
 
-static void reduce_products(const tile_state *s, float *y, int a, int b) {
-    const cpu_rows_table *f = s->t->table;
+static void reduce_products(const loop_state *s, float *y, int a, int b) {
+    const cpu_reduce_kernels *f = s->t->table;
     if (s->t->columns)
         f->dot_strided(y, s->in[a], s->in[b], s->lines, s->length, s->step[a], s->step[b]);
     else
@@ -260,8 +265,8 @@ static void reduce_products(const tile_state *s, float *y, int a, int b) {
             y[r] = f->dot(s->in[a] + r * s->step[a], s->in[b] + r * s->step[b], s->length);
 }
 
-static void run_reduce(tile_state *s, const tile_instr *i) {
-    const tile_program *t = s->t;
+static void run_reduce(loop_state *s, const loop_instr *i) {
+    const loop_program *t = s->t;
     const float *x = s->in[i->src[0]];
     bool more = s->fold_at > s->part_at; /* behind the first chunk: into a second place, then joined */
     float *y = s->out[i->dst] + (more ? t->rows * t->width : 0);
@@ -274,36 +279,36 @@ static void run_reduce(tile_state *s, const tile_instr *i) {
     if (more) join(s, i->code, s->out[i->dst], y);
 }
 
-static void run_softmax(tile_state *s, const tile_instr *i) {
-    const cpu_rows_table *f = s->t->table;
+static void run_softmax(loop_state *s, const loop_instr *i) {
+    const cpu_reduce_kernels *f = s->t->table;
     (s->t->columns ? f->softmax_strided : f->softmax)(s->out[i->dst], s->in[i->src[0]], s->lines, s->length,
                                                       s->step[i->dst], s->step[i->src[0]]);
 }
 
-static void run_log_sum_exp(tile_state *s, const tile_instr *i) {
-    const cpu_rows_table *f = s->t->table;
+static void run_log_sum_exp(loop_state *s, const loop_instr *i) {
+    const cpu_reduce_kernels *f = s->t->table;
     (s->t->columns ? f->log_sum_exp_strided : f->log_sum_exp)(s->out[i->dst], s->in[i->src[0]], s->lines, s->length,
                                                               s->step[i->src[0]]);
 }
 
-static void run_instr(tile_state *s, const tile_instr *i) {
-    if (i->kind != TILE_STORE) aim(s, i->dst);
-    switch ((tile_kind)i->kind) {
-    case TILE_LOAD: run_load(s, i); break;
-    case TILE_STORE: run_store(s, i); break;
-    case TILE_UNARY: run_unary(s, i); break;
-    case TILE_BINARY: run_binary(s, i); break;
-    case TILE_SPREAD: run_spread(s, i); break;
-    case TILE_SELECT: run_select(s, i); break;
-    case TILE_FMA: run_fma(s, i); break;
-    case TILE_REDUCE: run_reduce(s, i); break;
-    case TILE_LOG_SUM_EXP: run_log_sum_exp(s, i); break;
-    case TILE_SOFTMAX: run_softmax(s, i); break;
+static void run_instr(loop_state *s, const loop_instr *i) {
+    if (i->kind != LOOP_STORE) aim(s, i->dst);
+    switch ((loop_kind)i->kind) {
+    case LOOP_LOAD: run_load(s, i); break;
+    case LOOP_STORE: run_store(s, i); break;
+    case LOOP_UNARY: run_unary(s, i); break;
+    case LOOP_BINARY: run_binary(s, i); break;
+    case LOOP_SPREAD: run_spread(s, i); break;
+    case LOOP_SELECT: run_select(s, i); break;
+    case LOOP_FMA: run_fma(s, i); break;
+    case LOOP_REDUCE: run_reduce(s, i); break;
+    case LOOP_LOG_SUM_EXP: run_log_sum_exp(s, i); break;
+    case LOOP_SOFTMAX: run_softmax(s, i); break;
     }
 }
 
-static void set_extents(tile_state *s) {
-    const tile_program *t = s->t;
+static void set_extents(loop_state *s) {
+    const loop_program *t = s->t;
     const int last = t->outer_rank - 1;
     s->width = t->inner - s->inner_at < t->width ? t->inner - s->inner_at : t->width;
     s->rows = 1;
@@ -311,8 +316,8 @@ static void set_extents(tile_state *s) {
     s->reduced = s->rows * s->width;
 }
 
-static void first_tile(tile_state *s, int64_t tile) {
-    const tile_program *t = s->t;
+static void first_tile(loop_state *s, int64_t tile) {
+    const loop_program *t = s->t;
     int64_t rest = tile / t->width_chunks;
     s->inner_at = tile % t->width_chunks * t->width;
     for (int d = t->outer_rank - 1; d >= 0; d--) {
@@ -324,8 +329,8 @@ static void first_tile(tile_state *s, int64_t tile) {
 }
 
 /* Without the divisions. */
-static void next_tile(tile_state *s) {
-    const tile_program *t = s->t;
+static void next_tile(loop_state *s) {
+    const loop_program *t = s->t;
     s->inner_at += t->width;
     if (s->inner_at >= t->inner) {
         s->inner_at = 0;
@@ -338,8 +343,8 @@ static void next_tile(tile_state *s) {
     set_extents(s);
 }
 
-static void set_chunk(tile_state *s, int64_t at, int64_t chunk) {
-    const tile_program *t = s->t;
+static void set_chunk(loop_state *s, int64_t at, int64_t chunk) {
+    const loop_program *t = s->t;
     s->fold_at = at;
     s->chunk = s->fold = chunk;
     for (int d = 1; d < t->fold_rank; d++) s->fold *= t->fold[d];
@@ -348,12 +353,12 @@ static void set_chunk(tile_state *s, int64_t at, int64_t chunk) {
 }
 
 /* Where the tile lies in each tensor. Smaller last chunks serve as the others do. */
-static void find_views(tile_state *s) {
-    const tile_program *t = s->t;
+static void find_views(loop_state *s) {
+    const loop_program *t = s->t;
     const bool known = s->rows == s->known_rows && s->width == s->known_width;
     set_chunk(s, 0, t->chunk);
     for (int i = 0; i < t->view_count; i++) {
-        const tile_view *v = &t->views[i];
+        const loop_view *v = &t->views[i];
         int64_t offset = s->inner_at * v->inner;
         for (int d = 0; d < t->outer_rank - (v->pick != NULL); d++) offset += s->outer[d] * v->outer[d];
         s->view[i].at = (unsigned char *)cpu_plan_at(s->run, v->at) + offset * v->element;
@@ -363,14 +368,14 @@ static void find_views(tile_state *s) {
     s->known_width = s->width;
 }
 
-static void run_once(tile_state *s, const tile_pass *pass) {
-    const tile_program *t = s->t;
+static void run_once(loop_state *s, const loop_pass *pass) {
+    const loop_program *t = s->t;
     set_chunk(s, 0, t->fold_rank ? t->fold[0] : 1);
     for (int i = pass->once; i < pass->chunk; i++) run_instr(s, &t->instrs[i]);
 }
 
-static void run_chunks(tile_state *s, const tile_pass *pass, int64_t begin, int64_t end) {
-    const tile_program *t = s->t;
+static void run_chunks(loop_state *s, const loop_pass *pass, int64_t begin, int64_t end) {
+    const loop_program *t = s->t;
     s->part_at = begin;
     for (int64_t at = begin; at < end && pass->chunk < pass->end; at += t->chunk) {
         set_chunk(s, at, end - at < t->chunk ? end - at : t->chunk);
@@ -378,8 +383,8 @@ static void run_chunks(tile_state *s, const tile_pass *pass, int64_t begin, int6
     }
 }
 
-static void tile_one(tile_state *s) {
-    const tile_program *t = s->t;
+static void loop_one(loop_state *s) {
+    const loop_program *t = s->t;
     find_views(s);
     for (int p = 0; p < t->pass_count; p++) {
         run_once(s, &t->passes[p]);
@@ -387,15 +392,15 @@ static void tile_one(tile_state *s) {
     }
 }
 
-typedef struct tile_context {
+typedef struct loop_context {
     const cpu_run *run;
-    const tile_program *t;
+    const loop_program *t;
     int64_t tile; /* cut in parts: this one, in this pass */
     int pass;
-} tile_context;
+} loop_context;
 
-static void begin_task(tile_state *s, const tile_context *c, int worker) {
-    const tile_program *t = c->t;
+static void begin_task(loop_state *s, const loop_context *c, int worker) {
+    const loop_program *t = c->t;
     s->t = t;
     s->run = c->run;
     s->known_rows = s->known_width = -1;
@@ -407,42 +412,42 @@ static void begin_task(tile_state *s, const tile_context *c, int worker) {
         }
 }
 
-static void tile_task(void *context, int task, int worker) {
-    const tile_context *c = context;
-    const tile_program *t = c->t;
-    tile_state s;
+static void loop_task(void *context, int task, int worker) {
+    const loop_context *c = context;
+    const loop_program *t = c->t;
+    loop_state s;
     begin_task(&s, c, worker);
     int64_t first = (int64_t)task * t->tiles_a_task, last = first + t->tiles_a_task;
     if (last > t->tiles) last = t->tiles;
     first_tile(&s, first);
-    for (int64_t i = first; i < last; i++, next_tile(&s)) tile_one(&s);
+    for (int64_t i = first; i < last; i++, next_tile(&s)) loop_one(&s);
 }
 
 /* ---- a tile in parts ------------------------------------------------------------------------------------------------------ */
 
-static float *partial_of(const tile_state *s, const tile_instr *i, int64_t part) {
-    const tile_program *t = s->t;
+static float *partial_of(const loop_state *s, const loop_instr *i, int64_t part) {
+    const loop_program *t = s->t;
     return (float *)cpu_plan_at(s->run, t->partial) + (part * t->reductions + i->place) * t->width;
 }
 
 /* What the parts have reduced in a pass before this one. */
-static void join_parts(tile_state *s, const tile_pass *pass) {
-    const tile_program *t = s->t;
-    for (const tile_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++) {
-        if (i->kind != TILE_REDUCE) continue;
+static void join_parts(loop_state *s, const loop_pass *pass) {
+    const loop_program *t = s->t;
+    for (const loop_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++) {
+        if (i->kind != LOOP_REDUCE) continue;
         aim(s, i->dst);
-        tile_copy_line(s->out[i->dst], partial_of(s, i, 0), s->reduced);
+        loop_copy_line(s->out[i->dst], partial_of(s, i, 0), s->reduced);
         for (int64_t p = 1; p < t->parts; p++) join(s, i->code, s->out[i->dst], partial_of(s, i, p));
     }
 }
 
 /* A pass over one part. Every other pass begins where the one before has ended, whose data are still near. */
 static void part_task(void *context, int task, int worker) {
-    const tile_context *c = context;
-    const tile_program *t = c->t;
-    const tile_pass *pass = &t->passes[c->pass];
+    const loop_context *c = context;
+    const loop_program *t = c->t;
+    const loop_pass *pass = &t->passes[c->pass];
     const int64_t part = c->pass % 2 ? t->parts - 1 - task : task;
-    tile_state s;
+    loop_state s;
     begin_task(&s, c, worker);
     first_tile(&s, c->tile);
     find_views(&s);
@@ -452,15 +457,15 @@ static void part_task(void *context, int task, int worker) {
     }
     const int64_t begin = part * t->part_length, end = begin + t->part_length;
     run_chunks(&s, pass, begin, end < t->fold[0] ? end : t->fold[0]);
-    for (const tile_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++)
-        if (i->kind == TILE_REDUCE) tile_copy_line(partial_of(&s, i, part), s.in[i->dst], s.reduced);
+    for (const loop_instr *i = &t->instrs[pass->chunk]; i < &t->instrs[pass->end]; i++)
+        if (i->kind == LOOP_REDUCE) loop_copy_line(partial_of(&s, i, part), s.in[i->dst], s.reduced);
 }
 
-static void run_parts(tile_context *c) {
-    const tile_program *t = c->t;
+static void run_parts(loop_context *c) {
+    const loop_program *t = c->t;
     for (c->tile = 0; c->tile < t->tiles; c->tile++)
         for (c->pass = 0; c->pass < t->pass_count; c->pass++) {
-            const tile_pass *pass = &t->passes[c->pass];
+            const loop_pass *pass = &t->passes[c->pass];
             if (pass->chunk < pass->end)
                 cpu_plan_parallel(c->run, part_task, c, (int)t->parts);
             else if (pass->once < pass->chunk) /* stores of what was reduced */
@@ -468,14 +473,14 @@ static void run_parts(tile_context *c) {
         }
 }
 
-propane_status cpu_tile_run(const cpu_run *run, const void *args, propane_error *err) {
+propane_status cpu_loop_run(const cpu_run *run, const void *args, propane_error *err) {
     (void)err;
-    tile_context c = {.run = run, .t = args};
+    loop_context c = {.run = run, .t = args};
     if (c.t->parts > 1) {
         run_parts(&c);
         return PROPANE_OK;
     }
     int64_t tasks = div_up(c.t->tiles, c.t->tiles_a_task);
-    cpu_plan_parallel(run, tile_task, &c, (int)tasks);
+    cpu_plan_parallel(run, loop_task, &c, (int)tasks);
     return PROPANE_OK;
 }

@@ -19,70 +19,70 @@
 #include "drivers/cpu/simd/elementwise.h"
 #include "drivers/cpu/simd/reduce.h"
 
-#define TILE_MAX_REGISTERS 160
-#define TILE_MAX_RANK      MIL_MAX_RANK
+#define LOOP_MAX_REGISTERS 160
+#define LOOP_MAX_RANK      MIL_MAX_RANK
 
-#define TILE_MAX_PASSES   8
-#define TILE_CHUNK_FLOATS 8192 /* folded elements of a row at a time */
+#define LOOP_MAX_PASSES   8
+#define LOOP_CHUNK_FLOATS 8192 /* folded elements of a row at a time */
 
-typedef enum tile_class { TILE_FULL, TILE_REDUCED, TILE_SCALAR, TILE_LINE } tile_class;
+typedef enum loop_class { LOOP_FULL, LOOP_REDUCED, LOOP_SCALAR, LOOP_LINE } loop_class;
 
-typedef enum tile_kind {
-    TILE_LOAD,
-    TILE_UNARY,
-    TILE_BINARY,
-    TILE_SELECT,
-    TILE_FMA,    /* src[0] src[1] + src[2]; code 1: src[2] - src[0] src[1]; src[0] is FULL */
-    TILE_SPREAD, /* to FULL, or SCALAR to REDUCED */
-    TILE_REDUCE, /* of src[0]; of src[0] src[1] if that is there */
-    TILE_LOG_SUM_EXP,
-    TILE_SOFTMAX,
-    TILE_STORE
-} tile_kind;
+typedef enum loop_kind {
+    LOOP_LOAD,
+    LOOP_UNARY,
+    LOOP_BINARY,
+    LOOP_SELECT,
+    LOOP_FMA,    /* src[0] src[1] + src[2]; code 1: src[2] - src[0] src[1]; src[0] is FULL */
+    LOOP_SPREAD, /* to FULL, or SCALAR to REDUCED */
+    LOOP_REDUCE, /* of src[0]; of src[0] src[1] if that is there */
+    LOOP_LOG_SUM_EXP,
+    LOOP_SOFTMAX,
+    LOOP_STORE
+} loop_kind;
 
-typedef struct tile_instr {
+typedef struct loop_instr {
     unsigned char kind, code;
     unsigned char klass; /* of the result */
     short dst, src[3];   /* registers */
     short view;          /* loads and stores */
     short place;         /* reductions: which one it is */
     float p, q;
-} tile_instr;
+} loop_instr;
 
-typedef struct tile_view {
+typedef struct loop_view {
     cpu_plan_ref at;
     mil_dtype dtype;
     unsigned char klass;       /* of what is loaded or stored */
     int element;               /* bytes */
     const cpu_plan_pick *pick; /* not NULL: index i of the last outer dimension is line pick[i].line, with that sign */
-    int64_t outer[TILE_MAX_RANK], fold[TILE_MAX_RANK], inner; /* strides in elements */
-} tile_view;
+    int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner; /* strides in elements */
+} loop_view;
 
-typedef struct tile_register {
-    tile_class klass;
+typedef struct loop_register {
+    loop_class klass;
     int64_t slot; /* floats from the worker's scratch; -1: none (constant scalar) */
     float value;  /* constant scalars */
     short direct; /* >= 0: computed straight into that store's memory where its tile is dense fp32 */
-} tile_register;
+} loop_register;
 
 /* Over the fold once: instructions [once, chunk) before it, [chunk, end) for each chunk. */
-typedef struct tile_pass {
+typedef struct loop_pass {
     int once, chunk, end;
-} tile_pass;
+} loop_pass;
 
-typedef struct tile_program {
-    const cpu_map_table *map;
-    const cpu_rows_table *table;
+typedef struct loop_program {
+    const cpu_elementwise_kernels *map;
+    const cpu_reduce_kernels *table;
     int outer_rank, fold_rank;
-    int64_t outer[TILE_MAX_RANK], fold[TILE_MAX_RANK], inner;
+    int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner;
     int64_t rows, width; /* of a tile */
     int64_t chunk;       /* of fold[0] */
     bool columns;        /* REDUCED lies along the inner dimension */
     int view_count, instr_count, register_count, pass_count;
-    tile_pass passes[TILE_MAX_PASSES];
-    tile_view *views;
-    tile_instr *instrs;
-    tile_register *registers;
+    loop_pass passes[LOOP_MAX_PASSES];
+    loop_view *views;
+    loop_instr *instrs;
+    loop_register *registers;
     cpu_plan_ref scratch;
     int64_t scratch_bytes; /* of one worker */
     int64_t row_chunks, width_chunks, tiles, tiles_a_task;
@@ -91,8 +91,8 @@ typedef struct tile_program {
     int64_t parts, part_length;
     int reductions;
     cpu_plan_ref partial;
-} tile_program;
+} loop_program;
 
-propane_status cpu_tile_run(const cpu_run *run, const void *args, propane_error *err);
+propane_status cpu_loop_run(const cpu_run *run, const void *args, propane_error *err);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/float16.h"
 
-bool cpu_tile_dtype(mil_dtype dtype) {
+bool cpu_loop_dtype(mil_dtype dtype) {
     switch (dtype) {
     case MIL_fp32:
     case MIL_fp16:
@@ -23,7 +23,7 @@ bool cpu_tile_dtype(mil_dtype dtype) {
     }
 }
 
-#define TILE_LOAD_LOOP(type)                                                                                           \
+#define LOOP_LOAD_LOOP(type)                                                                                           \
     do {                                                                                                               \
         const type *s = source;                                                                                        \
         for (int64_t i = 0; i < count; i++) target[i] = (float)s[i * stride];                                          \
@@ -40,7 +40,7 @@ static bool copy_rows(float *target, int64_t target_step, const float *source, i
                 __builtin_prefetch(source + AHEAD * source_step + i);
                 __builtin_prefetch(target + AHEAD * target_step + i, 1);
             }
-        tile_copy_line(target, source, width);
+        loop_copy_line(target, source, width);
     }
     return true;
 }
@@ -56,7 +56,7 @@ static void fill_rows(float *target, const float *source, int64_t step, int64_t 
     }
 }
 
-void tile_load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride) {
+void loop_load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride) {
     switch (dtype) {
     case MIL_fp32:
         if (stride == 1)
@@ -64,7 +64,7 @@ void tile_load_line(float *target, const void *source, mil_dtype dtype, int64_t 
         else if (stride == 0)
             for (int64_t i = 0; i < count; i++) target[i] = *(const float *)source;
         else
-            TILE_LOAD_LOOP(float);
+            LOOP_LOAD_LOOP(float);
         break;
     case MIL_fp16:
         if (stride == 1) {
@@ -87,11 +87,11 @@ void tile_load_line(float *target, const void *source, mil_dtype dtype, int64_t 
         for (int64_t i = 0; i < count; i++) target[i] = s[i * stride] ? 1.0f : 0.0f;
         break;
     }
-    case MIL_uint8: TILE_LOAD_LOOP(uint8_t); break;
-    case MIL_int8: TILE_LOAD_LOOP(int8_t); break;
-    case MIL_int16: TILE_LOAD_LOOP(int16_t); break;
-    case MIL_uint16: TILE_LOAD_LOOP(uint16_t); break;
-    case MIL_int32: TILE_LOAD_LOOP(int32_t); break;
+    case MIL_uint8: LOOP_LOAD_LOOP(uint8_t); break;
+    case MIL_int8: LOOP_LOAD_LOOP(int8_t); break;
+    case MIL_int16: LOOP_LOAD_LOOP(int16_t); break;
+    case MIL_uint16: LOOP_LOAD_LOOP(uint16_t); break;
+    case MIL_int32: LOOP_LOAD_LOOP(int32_t); break;
     default: assert(!"no such element type in a tile");
     }
 }
@@ -103,7 +103,7 @@ static double clamp_cut(float x, double low, double high) {
     return t < low ? low : t > high ? high : t;
 }
 
-#define TILE_STORE_LOOP(type, low, high)                                                                               \
+#define LOOP_STORE_LOOP(type, low, high)                                                                               \
     do {                                                                                                               \
         type *t = target;                                                                                              \
         for (int64_t i = 0; i < count; i++) t[i * stride] = (type)clamp_cut(source[i], low, high);                     \
@@ -134,16 +134,16 @@ static void store_line(void *target, mil_dtype dtype, int64_t count, int64_t str
         for (int64_t i = 0; i < count; i++) t[i * stride] = source[i] != 0;
         break;
     }
-    case MIL_uint8: TILE_STORE_LOOP(uint8_t, 0, 255); break;
-    case MIL_int8: TILE_STORE_LOOP(int8_t, -128, 127); break;
-    case MIL_int16: TILE_STORE_LOOP(int16_t, -32768, 32767); break;
-    case MIL_uint16: TILE_STORE_LOOP(uint16_t, 0, 65535); break;
-    case MIL_int32: TILE_STORE_LOOP(int32_t, -2147483648.0, 2147483647.0); break;
+    case MIL_uint8: LOOP_STORE_LOOP(uint8_t, 0, 255); break;
+    case MIL_int8: LOOP_STORE_LOOP(int8_t, -128, 127); break;
+    case MIL_int16: LOOP_STORE_LOOP(int16_t, -32768, 32767); break;
+    case MIL_uint16: LOOP_STORE_LOOP(uint16_t, 0, 65535); break;
+    case MIL_int32: LOOP_STORE_LOOP(int32_t, -2147483648.0, 2147483647.0); break;
     default: assert(!"no such element type in a tile");
     }
 }
 
-void tile_box_collapse(tile_box *b, int rank, const int64_t *dim, const int64_t *stride) {
+void loop_box_collapse(loop_box *b, int rank, const int64_t *dim, const int64_t *stride) {
     b->rank = 0;
     b->count = 1;
     for (int d = 0; d < rank; d++) {
@@ -166,7 +166,7 @@ void tile_box_collapse(tile_box *b, int rank, const int64_t *dim, const int64_t 
 }
 
 /* Moves to the next line of the box; false behind the last one. */
-static bool box_next(const tile_box *b, int64_t *index, int64_t *offset) {
+static bool box_next(const loop_box *b, int64_t *index, int64_t *offset) {
     for (int d = b->rank - 2; d >= 0; d--) {
         *offset += b->stride[d];
         if (++index[d] < b->dim[d]) return true;
@@ -176,7 +176,7 @@ static bool box_next(const tile_box *b, int64_t *index, int64_t *offset) {
     return false;
 }
 
-void tile_box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const tile_box *b) {
+void loop_box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const loop_box *b) {
     int64_t index[MIL_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
     if (!b->count) return;
     if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
@@ -187,12 +187,12 @@ void tile_box_load(float *target, const unsigned char *source, mil_dtype dtype, 
         return;
     }
     do {
-        tile_load_line(target, source + offset * element, dtype, line, b->stride[b->rank - 1]);
+        loop_load_line(target, source + offset * element, dtype, line, b->stride[b->rank - 1]);
         target += line;
     } while (box_next(b, index, &offset));
 }
 
-void tile_box_store(unsigned char *target, mil_dtype dtype, int element, const tile_box *b, const float *source) {
+void loop_box_store(unsigned char *target, mil_dtype dtype, int element, const loop_box *b, const float *source) {
     int64_t index[MIL_MAX_RANK + 2] = {0}, offset = 0, line = b->dim[b->rank - 1];
     if (!b->count) return;
     if (dtype == MIL_fp32 && b->rank == 2 && b->stride[1] == 1 &&
@@ -204,16 +204,16 @@ void tile_box_store(unsigned char *target, mil_dtype dtype, int element, const t
     } while (box_next(b, index, &offset));
 }
 
-void cpu_tile_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
+void cpu_loop_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
                    const int64_t *stride) {
-    tile_box b;
-    tile_box_collapse(&b, rank, dim, stride);
-    tile_box_load(target, source, dtype, cpu_plan_dtype_bytes(dtype), &b);
+    loop_box b;
+    loop_box_collapse(&b, rank, dim, stride);
+    loop_box_load(target, source, dtype, cpu_plan_dtype_bytes(dtype), &b);
 }
 
-void cpu_tile_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
+void cpu_loop_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
                     const float *source) {
-    tile_box b;
-    tile_box_collapse(&b, rank, dim, stride);
-    tile_box_store(target, dtype, cpu_plan_dtype_bytes(dtype), &b, source);
+    loop_box b;
+    loop_box_collapse(&b, rank, dim, stride);
+    loop_box_store(target, dtype, cpu_plan_dtype_bytes(dtype), &b, source);
 }

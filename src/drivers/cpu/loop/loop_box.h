@@ -8,29 +8,29 @@
 
 #include "drivers/cpu/plan/plan.h"
 
-typedef struct tile_box {
+typedef struct loop_box {
     int rank;
     int64_t dim[MIL_MAX_RANK + 2], stride[MIL_MAX_RANK + 2];
     int64_t count;
-} tile_box;
+} loop_box;
 
 /* A box of elements in memory to dense floats and back. Integers are cut towards zero and clamped to the type. */
-void cpu_tile_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
+void cpu_loop_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
                    const int64_t *stride);
-void cpu_tile_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
+void cpu_loop_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
                     const float *source);
-bool cpu_tile_dtype(mil_dtype dtype); /* whether both work on it */
+bool cpu_loop_dtype(mil_dtype dtype); /* whether both work on it */
 
 /* Extents of 1 fall out, neighbours that follow one another in memory become one. Always at least one dimension. */
-void tile_box_collapse(tile_box *b, int rank, const int64_t *dim, const int64_t *stride);
+void loop_box_collapse(loop_box *b, int rank, const int64_t *dim, const int64_t *stride);
 /* `element`: bytes of one in memory. */
-void tile_box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const tile_box *b);
-void tile_box_store(unsigned char *target, mil_dtype dtype, int element, const tile_box *b, const float *source);
+void loop_box_load(float *target, const unsigned char *source, mil_dtype dtype, int element, const loop_box *b);
+void loop_box_store(unsigned char *target, mil_dtype dtype, int element, const loop_box *b, const float *source);
 /* `count` elements, `stride` apart. */
-void tile_load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride);
+void loop_load_line(float *target, const void *source, mil_dtype dtype, int64_t count, int64_t stride);
 
 /* Lines of a box are short, and a call for each would cost more than the copy. */
-static inline void tile_copy_line(float *restrict target, const float *restrict source, int64_t count) {
+static inline void loop_copy_line(float *restrict target, const float *restrict source, int64_t count) {
     int64_t i = 0;
     for (; i + 16 <= count; i += 16) memcpy(target + i, source + i, 16 * sizeof *target);
     for (; i < count; i++) target[i] = source[i];

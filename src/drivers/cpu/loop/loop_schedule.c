@@ -11,46 +11,47 @@
 #include "drivers/cpu/ops/elementwise_program.h"
 
 /* Cheaper to compute again than to keep. */
-static bool is_cheap(const tile_instr *i) {
-    static const bool dear[CPU_MAP_COUNT] = {
-        [CPU_MAP_exp] = true,          [CPU_MAP_exp2] = true, [CPU_MAP_log] = true,       [CPU_MAP_sin] = true,
-        [CPU_MAP_cos] = true,          [CPU_MAP_tanh] = true, [CPU_MAP_erf] = true,       [CPU_MAP_sigmoid] = true,
-        [CPU_MAP_silu] = true,         [CPU_MAP_gelu] = true, [CPU_MAP_gelu_tanh] = true, [CPU_MAP_softplus] = true,
-        [CPU_MAP_gelu_sigmoid] = true, [CPU_MAP_elu] = true,  [CPU_MAP_pow] = true,
+static bool is_cheap(const loop_instr *i) {
+    static const bool dear[CPU_ELEMENTWISE_COUNT] = {
+        [CPU_ELEMENTWISE_exp] = true,          [CPU_ELEMENTWISE_exp2] = true,      [CPU_ELEMENTWISE_log] = true,
+        [CPU_ELEMENTWISE_sin] = true,          [CPU_ELEMENTWISE_cos] = true,       [CPU_ELEMENTWISE_tanh] = true,
+        [CPU_ELEMENTWISE_erf] = true,          [CPU_ELEMENTWISE_sigmoid] = true,   [CPU_ELEMENTWISE_silu] = true,
+        [CPU_ELEMENTWISE_gelu] = true,         [CPU_ELEMENTWISE_gelu_tanh] = true, [CPU_ELEMENTWISE_softplus] = true,
+        [CPU_ELEMENTWISE_gelu_sigmoid] = true, [CPU_ELEMENTWISE_elu] = true,       [CPU_ELEMENTWISE_pow] = true,
     };
-    return (i->kind != TILE_UNARY && i->kind != TILE_BINARY) || !dear[i->code];
+    return (i->kind != LOOP_UNARY && i->kind != LOOP_BINARY) || !dear[i->code];
 }
 
-static bool is_wide(const tile_instr *i) { return i->klass == TILE_FULL || i->klass == TILE_LINE; }
+static bool is_wide(const loop_instr *i) { return i->klass == LOOP_FULL || i->klass == LOOP_LINE; }
 
 /* ---- one pass ---------------------------------------------------------------------------------------------------------- */
 
 /* Stores behind all that reads, so that a value may be stored over an operand. */
-static void order_whole(tile_builder *t, tile_program *out) {
-    tile_instr sorted[TILE_MAX_INSTRS];
+static void order_whole(loop_builder *t, loop_program *out) {
+    loop_instr sorted[LOOP_MAX_INSTRS];
     int n = 0;
     for (int stores = 0; stores < 2; stores++)
         for (int i = 0; i < t->instr_count; i++)
-            if ((t->instrs[i].kind == TILE_STORE) == stores) sorted[n++] = t->instrs[i];
+            if ((t->instrs[i].kind == LOOP_STORE) == stores) sorted[n++] = t->instrs[i];
     memcpy(t->instrs, sorted, (size_t)n * sizeof *sorted);
     out->pass_count = 1;
-    out->passes[0] = (tile_pass){0, 0, n};
+    out->passes[0] = (loop_pass){0, 0, n};
 }
 
 /* ---- several passes ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sorter {
-    tile_builder *t;
-    int level[TILE_MAX_REGISTERS];
+    loop_builder *t;
+    int level[LOOP_MAX_REGISTERS];
     int last; /* the last pass that goes over the fold: all stores of FULL values are there */
-    bool needed[TILE_MAX_REGISTERS];
-    bool made[TILE_MAX_REGISTERS];  /* in a pass before */
-    short name[TILE_MAX_REGISTERS]; /* in this pass */
-    tile_instr sorted[TILE_MAX_INSTRS];
+    bool needed[LOOP_MAX_REGISTERS];
+    bool made[LOOP_MAX_REGISTERS];  /* in a pass before */
+    short name[LOOP_MAX_REGISTERS]; /* in this pass */
+    loop_instr sorted[LOOP_MAX_INSTRS];
     int count;
 } sorter;
 
-static int source_level(const sorter *s, const tile_instr *i) {
+static int source_level(const sorter *s, const loop_instr *i) {
     int level = 0;
     for (int k = 0; k < 3; k++)
         if (i->src[k] >= 0 && s->level[i->src[k]] > level) level = s->level[i->src[k]];
@@ -58,30 +59,30 @@ static int source_level(const sorter *s, const tile_instr *i) {
 }
 
 /* The pass whose chunks the instruction must see; -1: whichever needs it. */
-static int pass_of(const sorter *s, const tile_instr *i) {
-    if (i->kind == TILE_REDUCE) return source_level(s, i);
-    return i->kind == TILE_STORE && i->klass == TILE_FULL ? s->last : -1;
+static int pass_of(const sorter *s, const loop_instr *i) {
+    if (i->kind == LOOP_REDUCE) return source_level(s, i);
+    return i->kind == LOOP_STORE && i->klass == LOOP_FULL ? s->last : -1;
 }
 
 static bool find_levels(sorter *s) {
-    const tile_builder *t = s->t;
+    const loop_builder *t = s->t;
     for (int i = 0; i < t->instr_count; i++) {
-        const tile_instr *in = &t->instrs[i];
+        const loop_instr *in = &t->instrs[i];
         int level = source_level(s, in);
-        if (in->kind == TILE_SOFTMAX || in->kind == TILE_LOG_SUM_EXP) return false;
-        if ((in->kind == TILE_REDUCE || (in->kind == TILE_STORE && in->klass == TILE_FULL)) && level > s->last)
+        if (in->kind == LOOP_SOFTMAX || in->kind == LOOP_LOG_SUM_EXP) return false;
+        if ((in->kind == LOOP_REDUCE || (in->kind == LOOP_STORE && in->klass == LOOP_FULL)) && level > s->last)
             s->last = level;
-        if (in->dst >= 0) s->level[in->dst] = level + (in->kind == TILE_REDUCE);
+        if (in->dst >= 0) s->level[in->dst] = level + (in->kind == LOOP_REDUCE);
     }
-    return s->last + 2 <= TILE_MAX_PASSES;
+    return s->last + 2 <= LOOP_MAX_PASSES;
 }
 
 /* What `pass` computes for each chunk. */
 static void find_needed(sorter *s, int pass) {
-    const tile_builder *t = s->t;
+    const loop_builder *t = s->t;
     memset(s->needed, 0, sizeof s->needed);
     for (int i = t->instr_count - 1; i >= 0; i--) {
-        const tile_instr *in = &t->instrs[i];
+        const loop_instr *in = &t->instrs[i];
         int own = pass_of(s, in);
         bool wanted = own >= 0 ? own == pass : is_wide(in) && in->dst >= 0 && s->needed[in->dst];
         for (int k = 0; k < 3 && wanted; k++)
@@ -89,10 +90,10 @@ static void find_needed(sorter *s, int pass) {
     }
 }
 
-static bool append(sorter *s, const tile_instr *in, bool again) {
-    tile_builder *t = s->t;
-    if (s->count == TILE_MAX_INSTRS || (again && t->register_count == TILE_MAX_REGISTERS)) return false;
-    tile_instr *to = &s->sorted[s->count++];
+static bool append(sorter *s, const loop_instr *in, bool again) {
+    loop_builder *t = s->t;
+    if (s->count == LOOP_MAX_INSTRS || (again && t->register_count == LOOP_MAX_REGISTERS)) return false;
+    loop_instr *to = &s->sorted[s->count++];
     *to = *in;
     for (int k = 0; k < 3; k++)
         if (in->src[k] >= 0) to->src[k] = s->name[in->src[k]];
@@ -107,13 +108,13 @@ static bool append(sorter *s, const tile_instr *in, bool again) {
 
 /* For each chunk of this pass: first what is computed, then the stores. */
 static bool sort_chunk(sorter *s, int pass) {
-    const tile_builder *t = s->t;
+    const loop_builder *t = s->t;
     find_needed(s, pass);
     for (int stores = 0; stores < 2; stores++)
         for (int i = 0; i < t->instr_count; i++) {
-            const tile_instr *in = &t->instrs[i];
+            const loop_instr *in = &t->instrs[i];
             int own = pass_of(s, in);
-            if ((in->kind == TILE_STORE) != stores) continue;
+            if ((in->kind == LOOP_STORE) != stores) continue;
             if (own >= 0 ? own != pass : !is_wide(in) || in->dst < 0 || !s->needed[in->dst]) continue;
             bool again = is_wide(in) && in->dst >= 0 && s->made[in->dst];
             if (again && !is_cheap(in)) return false;
@@ -125,18 +126,18 @@ static bool sort_chunk(sorter *s, int pass) {
 
 /* Once before the chunks of a pass: what the reductions before it allow; behind the last one the stores of it, too. */
 static bool sort_once(sorter *s, int pass) {
-    const tile_builder *t = s->t;
+    const loop_builder *t = s->t;
     for (int stores = 0; stores < 2; stores++)
         for (int i = 0; i < t->instr_count; i++) {
-            const tile_instr *in = &t->instrs[i];
-            if (is_wide(in) || in->kind == TILE_REDUCE || (in->kind == TILE_STORE) != stores) continue;
+            const loop_instr *in = &t->instrs[i];
+            if (is_wide(in) || in->kind == LOOP_REDUCE || (in->kind == LOOP_STORE) != stores) continue;
             int own = stores ? s->last + 1 : source_level(s, in);
             if (own == pass && !append(s, in, false)) return false;
         }
     return true;
 }
 
-static bool order_passes(tile_builder *t, tile_program *out) {
+static bool order_passes(loop_builder *t, loop_program *out) {
     sorter *s = ARENA_NEW(t->p->work, sorter);
     const int registers = t->register_count;
     if (!s) return false;
@@ -144,7 +145,7 @@ static bool order_passes(tile_builder *t, tile_program *out) {
     for (int r = 0; r < registers; r++) s->name[r] = (short)r;
     bool fits = find_levels(s);
     for (int pass = 0; fits && pass <= s->last + 1; pass++) {
-        tile_pass *own = &out->passes[pass];
+        loop_pass *own = &out->passes[pass];
         own->once = s->count;
         fits = sort_once(s, pass);
         own->chunk = s->count;
@@ -162,13 +163,13 @@ static bool order_passes(tile_builder *t, tile_program *out) {
 }
 
 /* Rows of a last axis lie in a tile one behind another, and the tile is in the nearest cache anyway. */
-static bool holds_rows(const tile_builder *t, const tile_program *out) {
+static bool holds_rows(const loop_builder *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
-    return !t->has_axes || (!out->columns && fold <= TILE_CHUNK_FLOATS);
+    return !t->has_axes || (!out->columns && fold <= LOOP_CHUNK_FLOATS);
 }
 
-bool cpu_tile_order(tile_builder *t, tile_program *out) {
+bool cpu_loop_order(loop_builder *t, loop_program *out) {
     if (!holds_rows(t, out) && order_passes(t, out)) return true;
     order_whole(t, out);
     return false;
@@ -178,57 +179,57 @@ bool cpu_tile_order(tile_builder *t, tile_program *out) {
 
 /* Registers that may be computed straight in the memory they are stored to: nothing that runs later may read a load, whose
  * memory could be the same. What every part of a fold computes for itself is stored once. */
-static void find_direct(tile_builder *t, bool parts) {
-    bool is_load[TILE_MAX_REGISTERS] = {false};
+static void find_direct(loop_builder *t, bool parts) {
+    bool is_load[LOOP_MAX_REGISTERS] = {false};
     int last_read_of_load = -1;
     for (int i = 0; i < t->instr_count; i++) {
-        const tile_instr *in = &t->instrs[i];
-        if (in->kind == TILE_LOAD) is_load[in->dst] = true;
+        const loop_instr *in = &t->instrs[i];
+        if (in->kind == LOOP_LOAD) is_load[in->dst] = true;
         for (int k = 0; k < 3; k++)
             if (in->src[k] >= 0 && is_load[in->src[k]]) last_read_of_load = i;
     }
     for (int i = 0; i < t->instr_count; i++) {
-        const tile_instr *in = &t->instrs[i];
-        if (in->kind != TILE_STORE || t->views[in->view].view.dtype != MIL_fp32) continue;
-        if (parts && in->klass != TILE_FULL) continue;
+        const loop_instr *in = &t->instrs[i];
+        if (in->kind != LOOP_STORE || t->views[in->view].view.dtype != MIL_fp32) continue;
+        if (parts && in->klass != LOOP_FULL) continue;
         for (int j = 0; j < t->instr_count; j++)
-            if (t->instrs[j].dst == in->src[0] && j >= last_read_of_load && t->instrs[j].kind != TILE_LOAD &&
-                t->instrs[j].kind != TILE_REDUCE)
+            if (t->instrs[j].dst == in->src[0] && j >= last_read_of_load && t->instrs[j].kind != LOOP_LOAD &&
+                t->instrs[j].kind != LOOP_REDUCE)
                 t->registers[in->src[0]].direct = in->view;
     }
 }
 
 /* Slots are handed on from a register that is read for the last time to the next one of its class. What a chunked
  * reduction has gathered keeps its slot through all chunks. */
-int64_t cpu_tile_registers(tile_builder *t, const tile_program *out) {
+int64_t cpu_loop_registers(loop_builder *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= d ? out->fold[d] : out->chunk;
     int64_t size[4];
-    size[TILE_REDUCED] = (out->rows * out->width * 2 + 15) / 16 * 16;
-    size[TILE_FULL] = (out->rows * out->width * fold + 15) / 16 * 16;
-    size[TILE_SCALAR] = 16;
-    size[TILE_LINE] = (out->rows * fold + 15) / 16 * 16;
-    int last[TILE_MAX_REGISTERS];
+    size[LOOP_REDUCED] = (out->rows * out->width * 2 + 15) / 16 * 16;
+    size[LOOP_FULL] = (out->rows * out->width * fold + 15) / 16 * 16;
+    size[LOOP_SCALAR] = 16;
+    size[LOOP_LINE] = (out->rows * fold + 15) / 16 * 16;
+    int last[LOOP_MAX_REGISTERS];
     find_direct(t, out->parts > 1);
     for (int r = 0; r < t->register_count; r++) last[r] = -1;
     for (int i = 0; i < t->instr_count; i++)
         for (int k = 0; k < 3; k++)
             if (t->instrs[i].src[k] >= 0) last[t->instrs[i].src[k]] = i;
-    int64_t free_slots[4][TILE_MAX_REGISTERS], end = 0;
+    int64_t free_slots[4][LOOP_MAX_REGISTERS], end = 0;
     int free_count[4] = {0};
-    bool keep[TILE_MAX_REGISTERS] = {false};
+    bool keep[LOOP_MAX_REGISTERS] = {false};
     for (int i = 0; i < t->instr_count; i++) {
-        const tile_instr *in = &t->instrs[i];
+        const loop_instr *in = &t->instrs[i];
         for (int k = 0; k < 3; k++) {
             int r = in->src[k];
             if (r < 0 || last[r] != i || t->registers[r].slot < 0 || keep[r]) continue;
             bool twice = (k > 0 && in->src[0] == r) || (k > 1 && in->src[1] == r);
-            tile_class c = t->registers[r].klass;
+            loop_class c = t->registers[r].klass;
             if (!twice) free_slots[c][free_count[c]++] = t->registers[r].slot;
         }
         if (in->dst < 0) continue;
-        tile_register *r = &t->registers[in->dst];
-        keep[in->dst] = in->kind == TILE_REDUCE;
+        loop_register *r = &t->registers[in->dst];
+        keep[in->dst] = in->kind == LOOP_REDUCE;
         if (!keep[in->dst] && free_count[r->klass]) {
             r->slot = free_slots[r->klass][--free_count[r->klass]];
         } else {

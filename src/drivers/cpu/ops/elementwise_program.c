@@ -43,26 +43,26 @@ bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes) {
 
 /* ---- instructions ------------------------------------------------------------------------------------------------------- */
 
-static int new_register(tile_builder *t, tile_class klass) {
-    if (t->register_count == TILE_MAX_REGISTERS) {
+static int new_register(loop_builder *t, loop_class klass) {
+    if (t->register_count == LOOP_MAX_REGISTERS) {
         if (!t->status)
             t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT, "more than %d values in one fused step",
-                                    TILE_MAX_REGISTERS);
+                                    LOOP_MAX_REGISTERS);
         return 0;
     }
-    t->registers[t->register_count] = (tile_register){.klass = klass, .slot = 0, .direct = -1};
+    t->registers[t->register_count] = (loop_register){.klass = klass, .slot = 0, .direct = -1};
     return t->register_count++;
 }
 
-static tile_instr *new_instr(tile_builder *t, tile_kind kind, int code, tile_class klass) {
-    if (t->instr_count == TILE_MAX_INSTRS) {
+static loop_instr *new_instr(loop_builder *t, loop_kind kind, int code, loop_class klass) {
+    if (t->instr_count == LOOP_MAX_INSTRS) {
         if (!t->status)
             t->status = mil_op_fail(t->p->current, t->err, PROPANE_ERR_LIMIT,
-                                    "more than %d instructions in one fused step", TILE_MAX_INSTRS);
+                                    "more than %d instructions in one fused step", LOOP_MAX_INSTRS);
         return &t->instrs[0];
     }
-    tile_instr *i = &t->instrs[t->instr_count++];
-    *i = (tile_instr){.kind = (unsigned char)kind,
+    loop_instr *i = &t->instrs[t->instr_count++];
+    *i = (loop_instr){.kind = (unsigned char)kind,
                       .code = (unsigned char)code,
                       .klass = (unsigned char)klass,
                       .dst = -1,
@@ -71,10 +71,10 @@ static tile_instr *new_instr(tile_builder *t, tile_kind kind, int code, tile_cla
     return i;
 }
 
-static void read_register(tile_instr *i, int slot, int reg) { i->src[slot] = (short)reg; }
+static void read_register(loop_instr *i, int slot, int reg) { i->src[slot] = (short)reg; }
 
-static int unary(tile_builder *t, int code, tile_class klass, int x, double p, double q) {
-    tile_instr *i = new_instr(t, TILE_UNARY, code, klass);
+static int unary(loop_builder *t, int code, loop_class klass, int x, double p, double q) {
+    loop_instr *i = new_instr(t, LOOP_UNARY, code, klass);
     read_register(i, 0, x);
     i->p = (float)p;
     i->q = (float)q;
@@ -83,20 +83,20 @@ static int unary(tile_builder *t, int code, tile_class klass, int x, double p, d
     return dst;
 }
 
-static int scalar(tile_builder *t, double value) {
-    int r = new_register(t, TILE_SCALAR);
+static int scalar(loop_builder *t, double value) {
+    int r = new_register(t, LOOP_SCALAR);
     t->registers[r].slot = -1;
     t->registers[r].value = (float)value;
     return r;
 }
 
-static void remember(tile_builder *t, const mil_value *v, int reg) {
-    if (t->value_count == TILE_MAX_REGISTERS) return; /* new_register has failed by then */
+static void remember(loop_builder *t, const mil_value *v, int reg) {
+    if (t->value_count == LOOP_MAX_REGISTERS) return; /* new_register has failed by then */
     t->values[t->value_count] = v;
     t->registers_of[t->value_count++] = reg;
 }
 
-static int64_t fold_stride_sum(const tile_builder *t, const int64_t *stride) {
+static int64_t fold_stride_sum(const loop_builder *t, const int64_t *stride) {
     int64_t n = 0;
     for (int d = 0; d < t->node->shape.rank; d++)
         if (t->node->axes >> d & 1) n |= stride[d];
@@ -104,28 +104,28 @@ static int64_t fold_stride_sum(const tile_builder *t, const int64_t *stride) {
 }
 
 /* One number for each line of a tile: a weight beside its channel's positions. */
-static bool repeats_along_lines(const tile_builder *t, const int64_t *stride) {
+static bool repeats_along_lines(const loop_builder *t, const int64_t *stride) {
     for (int d = t->node->shape.rank - 1; d >= 0; d--)
         if (t->node->shape.dim[d] != 1) return !(t->has_axes && t->node->axes >> d & 1) && stride[d] == 0;
     return false;
 }
 
-static int load(tile_builder *t, const mil_value *v) {
+static int load(loop_builder *t, const mil_value *v) {
     raw_view *raw = &t->views[t->view_count];
-    if (t->view_count == TILE_MAX_REGISTERS ||
+    if (t->view_count == LOOP_MAX_REGISTERS ||
         (!t->status && (t->status = cpu_plan_operand(t->p, v, &raw->view, t->err))))
-        return new_register(t, TILE_FULL);
+        return new_register(t, LOOP_FULL);
     if (t->status) return 0;
     const mil_type *shape = &t->node->shape;
     cpu_view_spread(&raw->view, shape->rank, shape->dim, raw->stride);
     raw->store = false;
     int64_t any = 0;
     for (int d = 0; d < shape->rank; d++) any |= raw->stride[d];
-    tile_class klass = !any                                              ? TILE_SCALAR
-                       : t->has_axes && !fold_stride_sum(t, raw->stride) ? TILE_REDUCED
-                       : repeats_along_lines(t, raw->stride)             ? TILE_LINE
-                                                                         : TILE_FULL;
-    tile_instr *i = new_instr(t, TILE_LOAD, 0, klass);
+    loop_class klass = !any                                              ? LOOP_SCALAR
+                       : t->has_axes && !fold_stride_sum(t, raw->stride) ? LOOP_REDUCED
+                       : repeats_along_lines(t, raw->stride)             ? LOOP_LINE
+                                                                         : LOOP_FULL;
+    loop_instr *i = new_instr(t, LOOP_LOAD, 0, klass);
     i->view = (short)t->view_count++;
     int dst = new_register(t, klass);
     i->dst = (short)dst;
@@ -133,7 +133,7 @@ static int load(tile_builder *t, const mil_value *v) {
 }
 
 /* The operand's lines, picked: a load of its own. */
-static int build_pick(tile_builder *t, const mil_op *op) {
+static int build_pick(loop_builder *t, const mil_op *op) {
     int view = t->view_count, reg = load(t, mil_in(op, "y"));
     if (t->status) return reg;
     t->views[view].pick = cpu_plan_read_picks(t->p->arena, op);
@@ -141,7 +141,7 @@ static int build_pick(tile_builder *t, const mil_op *op) {
     return reg;
 }
 
-static int register_of(tile_builder *t, const mil_value *v) {
+static int register_of(loop_builder *t, const mil_value *v) {
     for (int i = 0; i < t->value_count; i++)
         if (t->values[i] == v) return t->registers_of[i];
     int reg = v->konst && mil_type_count(&v->konst->type) == 1 ? scalar(t, mil_const_f64(v->konst, 0)) : load(t, v);
@@ -149,22 +149,22 @@ static int register_of(tile_builder *t, const mil_value *v) {
     return reg;
 }
 
-static int spread(tile_builder *t, int x, tile_class klass) {
+static int spread(loop_builder *t, int x, loop_class klass) {
     if (t->registers[x].klass == klass) return x;
-    tile_instr *i = new_instr(t, TILE_SPREAD, 0, klass);
+    loop_instr *i = new_instr(t, LOOP_SPREAD, 0, klass);
     read_register(i, 0, x);
     int dst = new_register(t, klass);
     i->dst = (short)dst;
     return dst;
 }
 
-static tile_class class_of(const tile_builder *t, const mil_value *result) {
-    return mil_shape_equal(&result->type, &t->node->shape) || !t->has_axes ? TILE_FULL : TILE_REDUCED;
+static loop_class class_of(const loop_builder *t, const mil_value *result) {
+    return mil_shape_equal(&result->type, &t->node->shape) || !t->has_axes ? LOOP_FULL : LOOP_REDUCED;
 }
 
-static int binary(tile_builder *t, int code, tile_class klass, int x, int y) {
+static int binary(loop_builder *t, int code, loop_class klass, int x, int y) {
     if (t->registers[x].klass != klass && t->registers[y].klass != klass) x = spread(t, x, klass);
-    tile_instr *i = new_instr(t, TILE_BINARY, code, klass);
+    loop_instr *i = new_instr(t, LOOP_BINARY, code, klass);
     read_register(i, 0, x);
     read_register(i, 1, y);
     int dst = new_register(t, klass);
@@ -172,14 +172,14 @@ static int binary(tile_builder *t, int code, tile_class klass, int x, int y) {
     return dst;
 }
 
-static int build_select(tile_builder *t, const mil_op *op, tile_class klass) {
+static int build_select(loop_builder *t, const mil_op *op, loop_class klass) {
     static const char *const names[3] = {"cond", "a", "b"};
     int src[3];
     for (int k = 0; k < 3; k++) {
         src[k] = register_of(t, mil_in(op, names[k]));
-        if (t->registers[src[k]].klass != TILE_SCALAR) src[k] = spread(t, src[k], klass);
+        if (t->registers[src[k]].klass != LOOP_SCALAR) src[k] = spread(t, src[k], klass);
     }
-    tile_instr *i = new_instr(t, TILE_SELECT, 0, klass);
+    loop_instr *i = new_instr(t, LOOP_SELECT, 0, klass);
     for (int k = 0; k < 3; k++) read_register(i, k, src[k]);
     int dst = new_register(t, klass);
     i->dst = (short)dst;
@@ -187,14 +187,14 @@ static int build_select(tile_builder *t, const mil_op *op, tile_class klass) {
 }
 
 /* A parameter of the row, if it has it. */
-static double number(tile_builder *t, const mil_op *op, const char *name, double standard) {
+static double number(loop_builder *t, const mil_op *op, const char *name, double standard) {
     double value = standard;
     if (mil_op_param(op->info, name) >= 0 && !t->status) t->status = mil_attr_float(op, name, &value, t->err);
     return value;
 }
 
 /* silu where the same step has the sigmoid of the same value, too (its gradient): one exponential for both. */
-static int build_silu(tile_builder *t, const mil_op *op, tile_class klass) {
+static int build_silu(loop_builder *t, const mil_op *op, loop_class klass) {
     const mil_value *v = mil_in(op, "x");
     int sigmoid = -1, x = spread(t, register_of(t, v), klass);
     for (int i = 0; i < t->node->op_count && sigmoid < 0; i++) {
@@ -203,44 +203,45 @@ static int build_silu(tile_builder *t, const mil_op *op, tile_class klass) {
         for (int k = 0; k < t->value_count; k++)
             if (t->values[k] == other->results[0]) sigmoid = t->registers_of[k];
         if (sigmoid >= 0 || t->p->options.round_each) continue;
-        sigmoid = unary(t, CPU_MAP_sigmoid, klass, x, 0, 0);
+        sigmoid = unary(t, CPU_ELEMENTWISE_sigmoid, klass, x, 0, 0);
         remember(t, other->results[0], sigmoid);
     }
-    if (sigmoid < 0) return unary(t, CPU_MAP_silu, klass, x, 0, 0);
-    return binary(t, CPU_MAP_mul, klass, unary(t, CPU_MAP_clip, klass, x, -200, (double)INFINITY), sigmoid);
+    if (sigmoid < 0) return unary(t, CPU_ELEMENTWISE_silu, klass, x, 0, 0);
+    return binary(t, CPU_ELEMENTWISE_mul, klass, unary(t, CPU_ELEMENTWISE_clip, klass, x, -200, (double)INFINITY),
+                  sigmoid);
 }
 
-static int build_map(tile_builder *t, const mil_op *op, int code, tile_class klass) {
-    if (code == CPU_MAP_silu) return build_silu(t, op, klass);
+static int build_map(loop_builder *t, const mil_op *op, int code, loop_class klass) {
+    if (code == CPU_ELEMENTWISE_silu) return build_silu(t, op, klass);
     int x = register_of(t, op->operands[0].values[0]);
-    if (code >= CPU_MAP_UNARY_END) return binary(t, code, klass, x, register_of(t, op->operands[1].values[0]));
+    if (code >= CPU_ELEMENTWISE_UNARY_END) return binary(t, code, klass, x, register_of(t, op->operands[1].values[0]));
     bool has_alpha = mil_op_param(op->info, "alpha") >= 0;
     double p = has_alpha ? number(t, op, "alpha", 0) : number(t, op, "epsilon", 0);
     return unary(t, code, klass, spread(t, x, klass), p, number(t, op, "beta", 0));
 }
 
-static int build_gelu(tile_builder *t, const mil_op *op, tile_class klass) {
+static int build_gelu(loop_builder *t, const mil_op *op, loop_class klass) {
     const char *mode = "EXACT";
     if (!t->status) t->status = mil_attr_text(op, "mode", &mode, t->err);
     if (t->status) return 0;
-    int code = !strcmp(mode, "TANH_APPROXIMATION")      ? CPU_MAP_gelu_tanh
-               : !strcmp(mode, "SIGMOID_APPROXIMATION") ? CPU_MAP_gelu_sigmoid
-                                                        : CPU_MAP_gelu;
+    int code = !strcmp(mode, "TANH_APPROXIMATION")      ? CPU_ELEMENTWISE_gelu_tanh
+               : !strcmp(mode, "SIGMOID_APPROXIMATION") ? CPU_ELEMENTWISE_gelu_sigmoid
+                                                        : CPU_ELEMENTWISE_gelu;
     return unary(t, code, klass, spread(t, register_of(t, mil_in(op, "x")), klass), 0, 0);
 }
 
-static int build_cast(tile_builder *t, const mil_op *op, tile_class klass) {
+static int build_cast(loop_builder *t, const mil_op *op, loop_class klass) {
     int x = spread(t, register_of(t, mil_in(op, "x")), klass);
     mil_dtype to = op->results[0]->type.dtype, from = mil_in(op, "x")->type.dtype;
-    int code = to == MIL_bool                       ? CPU_MAP_to_bool
-               : !mil_dtype_is_float(to)            ? CPU_MAP_trunc
-               : to == MIL_fp16 && from != MIL_fp16 ? CPU_MAP_round_f16
-                                                    : CPU_MAP_copy;
+    int code = to == MIL_bool                       ? CPU_ELEMENTWISE_to_bool
+               : !mil_dtype_is_float(to)            ? CPU_ELEMENTWISE_trunc
+               : to == MIL_fp16 && from != MIL_fp16 ? CPU_ELEMENTWISE_round_f16
+                                                    : CPU_ELEMENTWISE_copy;
     return unary(t, code, klass, x, 0, 0);
 }
 
 /* Row of ops.def to kernel, and what is done to the combined value. */
-static int build_reduce(tile_builder *t, const mil_op *op, int fold) {
+static int build_reduce(loop_builder *t, const mil_op *op, int fold) {
     static const cpu_reduce_code codes[] = {
         [CPU_FOLD_sum] = CPU_REDUCE_SUM,     [CPU_FOLD_mean] = CPU_REDUCE_SUM,
         [CPU_FOLD_max] = CPU_REDUCE_MAX,     [CPU_FOLD_min] = CPU_REDUCE_MIN,
@@ -248,32 +249,32 @@ static int build_reduce(tile_builder *t, const mil_op *op, int fold) {
         [CPU_FOLD_l2] = CPU_REDUCE_SUMSQ,    [CPU_FOLD_sum_square] = CPU_REDUCE_SUMSQ,
         [CPU_FOLD_log_sum] = CPU_REDUCE_SUM, [CPU_FOLD_log_sum_exp] = CPU_REDUCE_SUM,
     };
-    int x = spread(t, register_of(t, mil_in(op, "x")), TILE_FULL);
-    tile_instr *i =
-        new_instr(t, fold == CPU_FOLD_log_sum_exp ? TILE_LOG_SUM_EXP : TILE_REDUCE, codes[fold], TILE_REDUCED);
+    int x = spread(t, register_of(t, mil_in(op, "x")), LOOP_FULL);
+    loop_instr *i =
+        new_instr(t, fold == CPU_FOLD_log_sum_exp ? LOOP_LOG_SUM_EXP : LOOP_REDUCE, codes[fold], LOOP_REDUCED);
     read_register(i, 0, x);
-    int dst = new_register(t, TILE_REDUCED);
+    int dst = new_register(t, LOOP_REDUCED);
     i->dst = (short)dst;
     double n = (double)fold_count(&t->node->shape, t->node->axes);
-    if (fold == CPU_FOLD_mean) return unary(t, CPU_MAP_affine, TILE_REDUCED, dst, 1 / n, 0);
-    if (fold == CPU_FOLD_l2) return unary(t, CPU_MAP_sqrt, TILE_REDUCED, dst, 0, 0);
-    if (fold == CPU_FOLD_log_sum) return unary(t, CPU_MAP_log, TILE_REDUCED, dst, 0, 0);
+    if (fold == CPU_FOLD_mean) return unary(t, CPU_ELEMENTWISE_affine, LOOP_REDUCED, dst, 1 / n, 0);
+    if (fold == CPU_FOLD_l2) return unary(t, CPU_ELEMENTWISE_sqrt, LOOP_REDUCED, dst, 0, 0);
+    if (fold == CPU_FOLD_log_sum) return unary(t, CPU_ELEMENTWISE_log, LOOP_REDUCED, dst, 0, 0);
     return dst;
 }
 
-static int build_softmax(tile_builder *t, const mil_op *op) {
-    int x = spread(t, register_of(t, mil_in(op, "x")), TILE_FULL);
-    tile_instr *i = new_instr(t, TILE_SOFTMAX, 0, TILE_FULL);
+static int build_softmax(loop_builder *t, const mil_op *op) {
+    int x = spread(t, register_of(t, mil_in(op, "x")), LOOP_FULL);
+    loop_instr *i = new_instr(t, LOOP_SOFTMAX, 0, LOOP_FULL);
     read_register(i, 0, x);
-    int dst = new_register(t, TILE_FULL);
+    int dst = new_register(t, LOOP_FULL);
     i->dst = (short)dst;
     return dst;
 }
 
-static void build_op(tile_builder *t, const mil_op *op) {
+static void build_op(loop_builder *t, const mil_op *op) {
     const cpu_plan_binding *b = cpu_plan_binding_of(op);
     const mil_value *v = op->results[0];
-    tile_class klass = class_of(t, v);
+    loop_class klass = class_of(t, v);
     int reg;
     for (int i = 0; i < t->value_count; i++)
         if (t->values[i] == v) return; /* made with another one */
@@ -292,14 +293,14 @@ static void build_op(tile_builder *t, const mil_op *op) {
     else
         reg = build_map(t, op, cpu_plan_code_of(op), klass);
     if (t->p->options.round_each && v->type.dtype == MIL_fp16)
-        reg = unary(t, CPU_MAP_round_f16, t->registers[reg].klass, reg, 0, 0);
+        reg = unary(t, CPU_ELEMENTWISE_round_f16, t->registers[reg].klass, reg, 0, 0);
     t->work += op->info->flops_per_element > 0 ? op->info->flops_per_element : 2;
     remember(t, v, reg);
 }
 
 /* ---- stores ------------------------------------------------------------------------------------------------------------ */
 
-static bool read_outside(const tile_builder *t, const mil_value *v) {
+static bool read_outside(const loop_builder *t, const mil_value *v) {
     int inside = 0;
     for (int i = 0; i < t->node->op_count; i++)
         for (int k = 0; k < t->node->ops[i]->info->param_count; k++)
@@ -309,7 +310,7 @@ static bool read_outside(const tile_builder *t, const mil_value *v) {
 }
 
 /* The strides of a result over the node's shape; a reduction may have dropped its axes. */
-static void result_strides(const tile_builder *t, const cpu_view *v, int64_t *stride) {
+static void result_strides(const loop_builder *t, const cpu_view *v, int64_t *stride) {
     const mil_type *shape = &t->node->shape;
     if (v->rank == shape->rank) {
         cpu_view_spread(v, shape->rank, shape->dim, stride);
@@ -322,21 +323,21 @@ static void result_strides(const tile_builder *t, const cpu_view *v, int64_t *st
     }
 }
 
-static void store(tile_builder *t, const mil_value *v) {
+static void store(loop_builder *t, const mil_value *v) {
     raw_view *raw = &t->views[t->view_count];
     if (t->status) return;
-    if (t->view_count == TILE_MAX_REGISTERS) {
+    if (t->view_count == LOOP_MAX_REGISTERS) {
         t->status = mil_op_fail(v->def, t->err, PROPANE_ERR_LIMIT, "more than %d operands in one fused step",
-                                TILE_MAX_REGISTERS);
+                                LOOP_MAX_REGISTERS);
         return;
     }
     if ((t->status = cpu_plan_result(t->p, v, &raw->view, t->err))) return;
     result_strides(t, &raw->view, raw->stride);
     raw->store = true;
     int reg = register_of(t, v);
-    tile_class klass = t->registers[reg].klass;
-    assert(klass != TILE_SCALAR);
-    tile_instr *i = new_instr(t, TILE_STORE, 0, klass);
+    loop_class klass = t->registers[reg].klass;
+    assert(klass != LOOP_SCALAR);
+    loop_instr *i = new_instr(t, LOOP_STORE, 0, klass);
     read_register(i, 0, reg);
     i->view = (short)t->view_count++;
 }
@@ -345,11 +346,11 @@ static void store(tile_builder *t, const mil_value *v) {
 
 typedef struct space {
     int rank[3];                /* outer, fold, inner */
-    int axis[3][TILE_MAX_RANK]; /* axes of the node's shape; merged ones: the innermost */
-    int64_t dim[3][TILE_MAX_RANK];
+    int axis[3][LOOP_MAX_RANK]; /* axes of the node's shape; merged ones: the innermost */
+    int64_t dim[3][LOOP_MAX_RANK];
 } space;
 
-static bool mergeable(const tile_builder *t, int a, int b, int64_t below) {
+static bool mergeable(const loop_builder *t, int a, int b, int64_t below) {
     const int lines = t->node->shape.rank - 2;
     for (int v = 0; v < t->view_count; v++)
         if (t->views[v].pick && (a == lines || b == lines)) return false;
@@ -358,7 +359,7 @@ static bool mergeable(const tile_builder *t, int a, int b, int64_t below) {
     return true;
 }
 
-static void add_axis(const tile_builder *t, space *s, int part, int axis) {
+static void add_axis(const loop_builder *t, space *s, int part, int axis) {
     int64_t dim = t->node->shape.dim[axis];
     int last = s->rank[part] - 1;
     if (last >= 0 && mergeable(t, s->axis[part][last], axis, dim)) {
@@ -372,11 +373,11 @@ static void add_axis(const tile_builder *t, space *s, int part, int axis) {
 
 /* The inner dimension is the last of the kept ones, if nothing folded comes behind it, with those before it that follow on
  * in memory and have nothing folded between. */
-static void make_space(const tile_builder *t, space *s) {
+static void make_space(const loop_builder *t, space *s) {
     const mil_type *shape = &t->node->shape;
     unsigned axes = t->has_axes ? t->node->axes : 0;
     memset(s, 0, sizeof *s);
-    int kept[TILE_MAX_RANK], kept_count = 0;
+    int kept[LOOP_MAX_RANK], kept_count = 0;
     for (int d = 0; d < shape->rank; d++) {
         if (shape->dim[d] == 1) continue;
         if (axes >> d & 1)
@@ -402,7 +403,7 @@ static void make_space(const tile_builder *t, space *s) {
 }
 
 /* Columns side by side in a tile that goes over the fold in passes. */
-static int64_t column_width(const tile_program *t) {
+static int64_t column_width(const loop_program *t) {
     int64_t width = 256, others = 1;
     for (int d = 0; d < t->outer_rank; d++) others *= t->outer[d];
     while (width > 64 && others * div_up(t->inner, width) < COLUMN_TILES) width /= 2;
@@ -410,7 +411,7 @@ static int64_t column_width(const tile_program *t) {
 }
 
 /* Tiles so large that their fold is cut in parts: those are as wide as can be. */
-static void choose_parts(tile_program *out, int64_t fold, int64_t below) {
+static void choose_parts(loop_program *out, int64_t fold, int64_t below) {
     int64_t width = min_i64(out->inner, PART_WIDTH);
     if (fold * width < 2 * PART) return;
     int64_t chunk = min_i64(max_i64(PART_CHUNK / (below * width), 1), out->fold[0]);
@@ -423,7 +424,7 @@ static void choose_parts(tile_program *out, int64_t fold, int64_t below) {
 }
 
 /* Rows, width and chunk of a tile. They depend on shapes alone, never on the number of threads. */
-static void choose_tile(tile_program *out, bool has_axes, bool passes) {
+static void choose_tile(loop_program *out, bool has_axes, bool passes) {
     int64_t fold = 1, below = 1, rows = out->outer_rank ? out->outer[out->outer_rank - 1] : 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
     for (int d = 1; d < out->fold_rank; d++) below *= out->fold[d];
@@ -441,25 +442,25 @@ static void choose_tile(tile_program *out, bool has_axes, bool passes) {
         if (passes) out->chunk = min_i64(max_i64(COLUMN_CHUNK / (below * out->width), 1), whole_chunk);
         if (passes && out->fold_rank) choose_parts(out, fold, below);
     } else {
-        if (passes) out->chunk = min_i64(max_i64(TILE_CHUNK_FLOATS / below, 1), whole_chunk);
+        if (passes) out->chunk = min_i64(max_i64(LOOP_CHUNK_FLOATS / below, 1), whole_chunk);
         out->rows = min_i64(max_i64(ROW_FLOATS / fold, 1), rows);
     }
 }
 
 /* What repeats along lines of the node's shape does so in the tile, too, unless its axes were changed over. */
-static void check_lines(tile_builder *t, tile_program *out) {
+static void check_lines(loop_builder *t, loop_program *out) {
     for (int i = 0; i < t->instr_count; i++) {
-        tile_instr *in = &t->instrs[i];
-        if (in->kind != TILE_LOAD || in->klass != TILE_LINE) continue;
+        loop_instr *in = &t->instrs[i];
+        if (in->kind != LOOP_LOAD || in->klass != LOOP_LINE) continue;
         if ((out->columns || !t->has_axes) && out->views[in->view].inner == 0) continue;
-        in->klass = TILE_FULL;
-        t->registers[in->dst].klass = TILE_FULL;
+        in->klass = LOOP_FULL;
+        t->registers[in->dst].klass = LOOP_FULL;
     }
     for (int i = 0; i < t->instr_count; i++)
         if (t->instrs[i].view >= 0) out->views[t->instrs[i].view].klass = t->instrs[i].klass;
 }
 
-static propane_status fill_space(tile_builder *t, tile_program *out, propane_error *err) {
+static propane_status fill_space(loop_builder *t, loop_program *out, propane_error *err) {
     space s;
     make_space(t, &s);
     out->outer_rank = s.rank[0];
@@ -469,10 +470,10 @@ static propane_status fill_space(tile_builder *t, tile_program *out, propane_err
     out->inner = s.rank[2] ? s.dim[2][0] : 1;
     out->columns = t->has_axes && (s.rank[2] || !s.rank[1]);
     out->view_count = t->view_count;
-    out->views = ARENA_ARRAY(t->p->arena, t->view_count + 1, tile_view);
+    out->views = ARENA_ARRAY(t->p->arena, t->view_count + 1, loop_view);
     if (!out->views) return cpu_plan_no_memory(t->p, err);
     for (int v = 0; v < t->view_count; v++) {
-        tile_view *to = &out->views[v];
+        loop_view *to = &out->views[v];
         const raw_view *from = &t->views[v];
         to->at = cpu_view_ref(&from->view);
         to->dtype = from->view.dtype;
@@ -495,7 +496,7 @@ static bool same_layout(const cpu_view *a, const cpu_view *b) {
 }
 
 /* Which stores may go over which loads: the same layout, and nothing else of that buffer is read here. */
-static propane_status tell_sharing(tile_builder *t) {
+static propane_status tell_sharing(loop_builder *t) {
     for (int s = 0; s < t->view_count; s++) {
         if (!t->views[s].store) continue;
         for (int l = 0; l < t->view_count; l++) {
@@ -512,7 +513,7 @@ static propane_status tell_sharing(tile_builder *t) {
     return PROPANE_OK;
 }
 
-static void split_tasks(const tile_builder *t, tile_program *out, int64_t count) {
+static void split_tasks(const loop_builder *t, loop_program *out, int64_t count) {
     out->row_chunks = out->outer_rank ? div_up(out->outer[out->outer_rank - 1], out->rows) : 1;
     out->width_chunks = div_up(out->inner, out->width);
     out->tiles = count ? out->row_chunks * out->width_chunks : 0;
@@ -523,20 +524,20 @@ static void split_tasks(const tile_builder *t, tile_program *out, int64_t count)
     out->tiles_a_task = max_i64(div_up(out->tiles, tasks), 1);
 }
 
-static propane_status finish(tile_builder *t, propane_error *err) {
+static propane_status finish(loop_builder *t, propane_error *err) {
     planner *p = t->p;
-    tile_program *out = ARENA_NEW(p->arena, tile_program);
+    loop_program *out = ARENA_NEW(p->arena, loop_program);
     if (!out) return cpu_plan_no_memory(p, err);
-    out->map = cpu_map_table_of(p->options.isa);
-    out->table = cpu_rows_table_of(p->options.isa);
+    out->map = cpu_elementwise_kernels_of(p->options.isa);
+    out->table = cpu_reduce_kernels_of(p->options.isa);
     PROPANE_TRY(fill_space(t, out, err));
     check_lines(t, out);
-    cpu_tile_combine(t);
-    bool passes = cpu_tile_order(t, out);
+    cpu_loop_combine(t);
+    bool passes = cpu_loop_order(t, out);
     choose_tile(out, t->has_axes, passes);
-    out->scratch_bytes = round_up(cpu_tile_registers(t, out), 64);
+    out->scratch_bytes = round_up(cpu_loop_registers(t, out), 64);
     for (int i = 0; i < t->instr_count; i++)
-        if (t->instrs[i].kind == TILE_REDUCE) t->instrs[i].place = (short)out->reductions++;
+        if (t->instrs[i].kind == LOOP_REDUCE) t->instrs[i].place = (short)out->reductions++;
     int64_t count = mil_type_count(&t->node->shape);
     split_tasks(t, out, count);
     out->instr_count = t->instr_count;
@@ -556,11 +557,11 @@ static propane_status finish(tile_builder *t, propane_error *err) {
     const mil_op *last = t->node->ops[t->node->op_count - 1];
     p->program->tile_count++;
     p->program->fused_ops += t->node->op_count;
-    return cpu_plan_emit(p, cpu_tile_run, out, "tile", last->results[0], t->work * (double)count, bytes, err);
+    return cpu_plan_emit(p, cpu_loop_run, out, "tile", last->results[0], t->work * (double)count, bytes, err);
 }
 
 /* Images whose channels lie innermost: the iteration space is walked in that order, too. */
-static propane_status turn_channels(tile_builder *t) {
+static propane_status turn_channels(loop_builder *t) {
     static const int order[4] = {0, 2, 3, 1};
     cpu_plan_node *turned = arena_copy(t->p->work, t->node, sizeof *t->node);
     int so = 0, other = 0;
@@ -588,7 +589,7 @@ static propane_status turn_channels(tile_builder *t) {
 }
 
 propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err) {
-    tile_builder *t = ARENA_NEW(p->work, tile_builder);
+    loop_builder *t = ARENA_NEW(p->work, loop_builder);
     if (!t) return cpu_plan_no_memory(p, err);
     t->p = p;
     t->node = node;

@@ -7,35 +7,35 @@
 
 #include "drivers/cpu/loop/loop.h"
 
-#define TILE_MAX_INSTRS 320
+#define LOOP_MAX_INSTRS 320
 
 typedef struct raw_view {
     cpu_view view;
-    int64_t stride[TILE_MAX_RANK]; /* over the node's shape */
+    int64_t stride[LOOP_MAX_RANK]; /* over the node's shape */
     const cpu_plan_pick *pick;     /* lines of the last dimension but one; NULL: as they lie */
     bool store;
 } raw_view;
 
-typedef struct tile_builder {
+typedef struct loop_builder {
     planner *p;
     const cpu_plan_node *node;
     propane_error *err;
     propane_status status;
     bool has_axes;
     int instr_count, view_count, register_count, value_count;
-    tile_instr instrs[TILE_MAX_INSTRS];
-    raw_view views[TILE_MAX_REGISTERS];
-    tile_register registers[TILE_MAX_REGISTERS];
-    const mil_value *values[TILE_MAX_REGISTERS]; /* what register_of knows */
-    int registers_of[TILE_MAX_REGISTERS];
+    loop_instr instrs[LOOP_MAX_INSTRS];
+    raw_view views[LOOP_MAX_REGISTERS];
+    loop_register registers[LOOP_MAX_REGISTERS];
+    const mil_value *values[LOOP_MAX_REGISTERS]; /* what register_of knows */
+    int registers_of[LOOP_MAX_REGISTERS];
     double work; /* flops of an element */
-} tile_builder;
+} loop_builder;
 
 /* Fewer instructions with the same meaning. */
-void cpu_tile_combine(tile_builder *t);
+void cpu_loop_combine(loop_builder *t);
 /* Sorts the instructions into passes over the fold; false: it must be held whole, the one pass is then over all of it. */
-bool cpu_tile_order(tile_builder *t, tile_program *out);
+bool cpu_loop_order(loop_builder *t, loop_program *out);
 /* Which registers are computed straight where they are stored to, and where the others lie: bytes of a worker. */
-int64_t cpu_tile_registers(tile_builder *t, const tile_program *out);
+int64_t cpu_loop_registers(loop_builder *t, const loop_program *out);
 
 #endif

@@ -34,7 +34,7 @@ struct along_args {
     bool flag, reverse; /* argmin, exclusive */
     double on, off;
     cpu_plan_ref x, indices, updates, y, wide;
-    const cpu_rows_table *rows;
+    const cpu_reduce_kernels *rows;
     const char *where;
 };
 
@@ -219,18 +219,18 @@ static void best_floats(const along_call *c, int64_t outer, int64_t first, int64
     const along_args *a = c->a;
     const cpu_reduce_code code = a->flag ? CPU_REDUCE_MIN : CPU_REDUCE_MAX;
     const int64_t base = outer * a->size;
-    float memory[CPU_ROWS_BLOCK], best = 0, top = 0;
+    float memory[CPU_REDUCE_BLOCK], best = 0, top = 0;
     int64_t block = 0, at = 0;
     (void)first;
     (void)count;
-    for (int64_t k = 0; k < a->size; k += CPU_ROWS_BLOCK) {
-        const int64_t n = a->size - k < CPU_ROWS_BLOCK ? a->size - k : CPU_ROWS_BLOCK;
+    for (int64_t k = 0; k < a->size; k += CPU_REDUCE_BLOCK) {
+        const int64_t n = a->size - k < CPU_REDUCE_BLOCK ? a->size - k : CPU_REDUCE_BLOCK;
         a->rows->reduce[code](&top, floats_at(c, base + k, n, memory), 1, n, n);
         if (k && !isnan(top) && !(a->flag ? top < best : top > best)) continue;
         best = top, block = k;
         if (isnan(top)) break;
     }
-    const int64_t n = a->size - block < CPU_ROWS_BLOCK ? a->size - block : CPU_ROWS_BLOCK;
+    const int64_t n = a->size - block < CPU_REDUCE_BLOCK ? a->size - block : CPU_REDUCE_BLOCK;
     const float *x = floats_at(c, base + block, n, memory);
     while (at < n - 1 && !(x[at] == best || isnan(x[at]))) at++;
     const double where = (double)(block + at);
@@ -331,7 +331,7 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
     if (!a) return cpu_plan_no_memory(p, err);
     PROPANE_TRY(read_args(op, a, err));
     PROPANE_TRY(cpu_dense_begin(p, op, names[form], &d, err));
-    a->rows = cpu_rows_table_of(p->options.isa);
+    a->rows = cpu_reduce_kernels_of(p->options.isa);
     a->columns = a->inner < COLUMNS ? a->inner : COLUMNS;
     if (a->columns < 1) a->columns = 1;
     a->x.buffer = a->indices.buffer = a->updates.buffer = -1;

@@ -6,21 +6,21 @@
 #include "drivers/cpu/attention/attention_decode.h"
 #include "drivers/cpu/plan/plan.h"
 
-typedef struct masked_args {
-    cpu_attention_masked a;
+typedef struct decode_args {
+    cpu_attention_decode a;
     cpu_plan_ref q, k, v, o, mask, scratch;
-} masked_args;
+} decode_args;
 
-static propane_status masked_step(const cpu_run *run, const void *args, propane_error *err) {
-    const masked_args *x = args;
-    cpu_attention_masked a = x->a;
+static propane_status decode_step(const cpu_run *run, const void *args, propane_error *err) {
+    const decode_args *x = args;
+    cpu_attention_decode a = x->a;
     (void)err;
     a.q.data = cpu_plan_at(run, x->q);
     a.k.data = cpu_plan_at(run, x->k);
     a.v.data = cpu_plan_at(run, x->v);
     a.o.data = cpu_plan_at(run, x->o);
     a.mask = cpu_plan_at(run, x->mask);
-    cpu_attention_masked_run(&a, cpu_plan_at(run, x->scratch));
+    cpu_attention_decode_run(&a, cpu_plan_at(run, x->scratch));
     return PROPANE_OK;
 }
 
@@ -68,10 +68,10 @@ static propane_status role(planner *p, const cpu_view *v, const mil_type *scores
 propane_status cpu_plan_emit_masked(planner *p, const cpu_plan_node *node, bool scores_first, propane_error *err) {
     const cpu_plan_attention *f = node->attention;
     const mil_type *s = &f->scores->results[0]->type;
-    masked_args *x = ARENA_NEW(p->arena, masked_args);
+    decode_args *x = ARENA_NEW(p->arena, decode_args);
     cpu_view q, k, v, o, mask;
     if (!x) return cpu_plan_no_memory(p, err);
-    x->a = (cpu_attention_masked){.isa = p->options.isa,
+    x->a = (cpu_attention_decode){.isa = p->options.isa,
                                   .items = 1,
                                   .rows = s->dim[s->rank - 2],
                                   .keys = s->dim[s->rank - 1],
@@ -95,9 +95,9 @@ propane_status cpu_plan_emit_masked(planner *p, const cpu_plan_node *node, bool 
     x->mask = cpu_view_ref(&mask);
     x->a.mask_dtype = mask.dtype == MIL_fp16 ? CPU_F16 : CPU_F32;
     cpu_plan_touch(p, mask.buffer);
-    PROPANE_TRY(cpu_plan_scratch(p, (int64_t)cpu_attention_masked_scratch_bytes(&x->a, p->threads), &x->scratch, err));
+    PROPANE_TRY(cpu_plan_scratch(p, (int64_t)cpu_attention_decode_scratch_bytes(&x->a, p->threads), &x->scratch, err));
     double scores = (double)x->a.items * (double)x->a.rows * (double)x->a.keys;
     p->program->attention_count++;
-    return cpu_plan_emit(p, masked_step, x, "attention", f->mix->results[0], 4 * scores * (double)x->a.width,
+    return cpu_plan_emit(p, decode_step, x, "attention", f->mix->results[0], 4 * scores * (double)x->a.width,
                          8.0 * (double)x->a.items * (double)x->a.keys * (double)x->a.width, err);
 }

@@ -312,7 +312,7 @@ propane_status cpu_window_emit_conv(planner *p, const mil_op *op, propane_error 
 
 static propane_status emit_pool(planner *p, const mil_op *op, propane_error *err) {
     if (p->is_placed[op->results[0]->id] && cpu_view_is_channels_last(&p->placed[op->results[0]->id]))
-        return cpu_channels_emit_pool(p, op, err);
+        return cpu_conv_emit_pool(p, op, err);
     window_args *a = ARENA_NEW(p->arena, window_args);
     if (!a) return cpu_plan_no_memory(p, err);
     PROPANE_TRY(mil_pool_read(op, &a->c, err));

@@ -5,25 +5,25 @@
 #include "drivers/cpu/loop/loop_box.h"
 #include "mil/ops/shape_util.h"
 
-static bool tile_float(const mil_value *v) {
+static bool loop_float(const mil_value *v) {
     return v->type.dtype == MIL_fp32 || v->type.dtype == MIL_fp16 || v->type.dtype == MIL_bool;
 }
 
 static bool takes_floats(const mil_op *op) {
-    if (op->result_count != 1 || !tile_float(op->results[0])) return false;
+    if (op->result_count != 1 || !loop_float(op->results[0])) return false;
     for (int k = 0; k < op->info->param_count; k++)
         for (int j = 0; j < op->operands[k].count; j++) {
             const mil_value *v = op->operands[k].values[j];
             mil_class c = op->info->params[k].klass;
             bool tensor = c == MIL_CLASS_FLOAT || c == MIL_CLASS_NUM || c == MIL_CLASS_BOOL || c == MIL_CLASS_TENSOR;
-            if (tensor && !tile_float(v)) return false;
+            if (tensor && !loop_float(v)) return false;
         }
     return true;
 }
 
 static bool takes_cast(const mil_op *op) {
     mil_dtype from = mil_in(op, "x")->type.dtype, to = op->results[0]->type.dtype;
-    if (!cpu_tile_dtype(from) || !cpu_tile_dtype(to)) return false;
+    if (!cpu_loop_dtype(from) || !cpu_loop_dtype(to)) return false;
     return mil_dtype_is_float(from) || mil_dtype_is_float(to) || from == MIL_bool || to == MIL_bool;
 }
 

@@ -6,34 +6,34 @@
 #include "drivers/cpu/simd/kernels.h"
 #include "drivers/cpu/simd/reduce.h"
 
-const cpu_map_table *cpu_map_table_of(cpu_isa isa) {
+const cpu_elementwise_kernels *cpu_elementwise_kernels_of(cpu_isa isa) {
     switch (isa) {
 #if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &cpu_map_table_avx2;
+    case CPU_ISA_AVX2: return &cpu_elementwise_kernels_avx2;
     case CPU_ISA_AVX512:
-    case CPU_ISA_AVX512_BF16: return &cpu_map_table_avx512;
+    case CPU_ISA_AVX512_BF16: return &cpu_elementwise_kernels_avx512;
 #elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &cpu_map_table_neon;
+    case CPU_ISA_NEON: return &cpu_elementwise_kernels_neon;
 #endif
-    default: return &cpu_map_table_plain;
+    default: return &cpu_elementwise_kernels_plain;
     }
 }
 
-const cpu_rows_table *cpu_rows_table_of(cpu_isa isa) {
+const cpu_reduce_kernels *cpu_reduce_kernels_of(cpu_isa isa) {
     switch (isa) {
 #if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &cpu_rows_table_avx2;
+    case CPU_ISA_AVX2: return &cpu_reduce_kernels_avx2;
     case CPU_ISA_AVX512:
-    case CPU_ISA_AVX512_BF16: return &cpu_rows_table_avx512;
+    case CPU_ISA_AVX512_BF16: return &cpu_reduce_kernels_avx512;
 #elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &cpu_rows_table_neon;
+    case CPU_ISA_NEON: return &cpu_reduce_kernels_neon;
 #endif
-    default: return &cpu_rows_table_plain;
+    default: return &cpu_reduce_kernels_plain;
     }
 }
 
-const char *cpu_map_name(cpu_map_code code) {
-#define NAME(name) [CPU_MAP_##name] = #name,
-    static const char *const names[CPU_MAP_COUNT] = {CPU_MAP_UNARY(NAME) CPU_MAP_BINARY(NAME)};
-    return code >= 0 && code < CPU_MAP_COUNT ? names[code] : "unknown";
+const char *cpu_elementwise_name(cpu_elementwise_code code) {
+#define NAME(name) [CPU_ELEMENTWISE_##name] = #name,
+    static const char *const names[CPU_ELEMENTWISE_COUNT] = {CPU_ELEMENTWISE_UNARY(NAME) CPU_ELEMENTWISE_BINARY(NAME)};
+    return code >= 0 && code < CPU_ELEMENTWISE_COUNT ? names[code] : "unknown";
 }

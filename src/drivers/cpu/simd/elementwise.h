@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Elementwise kernels over short runs of floats (strips), so that a chain of operations goes strip by strip through the
- * nearest cache. Booleans are 1.0 and 0.0. The errors that were seen stand in tests/cpu/test_map.c.
+ * nearest cache. Booleans are 1.0 and 0.0. The errors that were seen stand in tests/cpu/test_elementwise.c.
  *
  * Target and sources may be the same memory, but not overlap otherwise; no alignment is asked for; any count, also 0.
  */
@@ -11,10 +11,10 @@
 
 #include "drivers/cpu/simd/isa.h"
 
-#define CPU_MAP_STRIP 512 /* floats: a good length for a strip: eight of them are half of a 32 KB cache */
+#define CPU_ELEMENTWISE_STRIP 512 /* floats: a good length for a strip: eight of them are half of a 32 KB cache */
 
 /* One operand, with at most two numbers: y = f(x; p, q). */
-#define CPU_MAP_UNARY(X)                                                                                               \
+#define CPU_ELEMENTWISE_UNARY(X)                                                                                       \
     X(copy) /* x */                                                                                                    \
     X(fill) /* p */                                                                                                    \
     X(neg)  /* -x */                                                                                                   \
@@ -54,7 +54,7 @@
     X(round_f16)    /* to the nearest fp16 and back: an fp16 tensor kept as floats */
 
 /* Two operands; comparisons give 1 or 0. */
-#define CPU_MAP_BINARY(X)                                                                                              \
+#define CPU_ELEMENTWISE_BINARY(X)                                                                                      \
     X(add)                                                                                                             \
     X(sub)                                                                                                             \
     X(mul)                                                                                                             \
@@ -74,36 +74,41 @@
     X(or)                                                                                                              \
     X(xor)
 
-typedef enum cpu_map_code {
-#define CPU_MAP_ENUM(name) CPU_MAP_##name,
-    CPU_MAP_UNARY(CPU_MAP_ENUM) CPU_MAP_UNARY_END,
-    CPU_MAP_BINARY_BEFORE = CPU_MAP_UNARY_END - 1,
-    CPU_MAP_BINARY(CPU_MAP_ENUM)
-#undef CPU_MAP_ENUM
-        CPU_MAP_COUNT
-} cpu_map_code;
+typedef enum cpu_elementwise_code {
+#define CPU_ELEMENTWISE_ENUM(name) CPU_ELEMENTWISE_##name,
+    CPU_ELEMENTWISE_UNARY(CPU_ELEMENTWISE_ENUM) CPU_ELEMENTWISE_UNARY_END,
+    CPU_ELEMENTWISE_BINARY_BEFORE = CPU_ELEMENTWISE_UNARY_END - 1,
+    CPU_ELEMENTWISE_BINARY(CPU_ELEMENTWISE_ENUM)
+#undef CPU_ELEMENTWISE_ENUM
+        CPU_ELEMENTWISE_COUNT
+} cpu_elementwise_code;
 
 /* Which operands are arrays: V is an array of `count`, S one float that stands for all. */
-typedef enum cpu_map_pattern { CPU_MAP_VV, CPU_MAP_VS, CPU_MAP_SV } cpu_map_pattern;
+typedef enum cpu_elementwise_pattern {
+    CPU_ELEMENTWISE_VV,
+    CPU_ELEMENTWISE_VS,
+    CPU_ELEMENTWISE_SV
+} cpu_elementwise_pattern;
 
-typedef void (*cpu_map_unary)(float *y, const float *x, int64_t count, float p, float q);
-typedef void (*cpu_map_binary)(float *z, const float *x, const float *y, int64_t count);
+typedef void (*cpu_elementwise_unary)(float *y, const float *x, int64_t count, float p, float q);
+typedef void (*cpu_elementwise_binary)(float *z, const float *x, const float *y, int64_t count);
 
 /* Rounded once, where the instruction set has it. x is an array; steps are 1 (array) or 0 (one float for all). */
-typedef void (*cpu_map_fma)(float *z, const float *x, const float *y, int y_step, const float *w, int w_step,
-                            int64_t count);
+typedef void (*cpu_elementwise_fma)(float *z, const float *x, const float *y, int y_step, const float *w, int w_step,
+                                    int64_t count);
 
-typedef struct cpu_map_table {
-    cpu_map_unary unary[CPU_MAP_UNARY_END];
-    cpu_map_binary binary[CPU_MAP_COUNT - CPU_MAP_UNARY_END][3]; /* [code - CPU_MAP_UNARY_END][pattern] */
+typedef struct cpu_elementwise_kernels {
+    cpu_elementwise_unary unary[CPU_ELEMENTWISE_UNARY_END];
+    cpu_elementwise_binary binary[CPU_ELEMENTWISE_COUNT - CPU_ELEMENTWISE_UNARY_END]
+                                 [3]; /* [code - CPU_ELEMENTWISE_UNARY_END][pattern] */
     /* z = cond != 0 ? x : y. Steps are 1 (array) or 0 (one float for all). */
     void (*select)(float *z, const float *cond, int cond_step, const float *x, int x_step, const float *y, int y_step,
                    int64_t count);
-    cpu_map_fma fma[2]; /* z = x y + w; z = w - x y */
-} cpu_map_table;
+    cpu_elementwise_fma fma[2]; /* z = x y + w; z = w - x y */
+} cpu_elementwise_kernels;
 
 /* Constant tables; one for each instruction set, AVX512_BF16 has AVX512's. A set that this build lacks: plain. */
-const cpu_map_table *cpu_map_table_of(cpu_isa isa);
-const char *cpu_map_name(cpu_map_code code);
+const cpu_elementwise_kernels *cpu_elementwise_kernels_of(cpu_isa isa);
+const char *cpu_elementwise_name(cpu_elementwise_code code);
 
 #endif

@@ -24,16 +24,16 @@
 #define ATTENTION_NAME attention_kernels_avx512
 #include "drivers/cpu/simd/body/attention_body.h"
 
-#define ATTENTION_MASKED_NAME attention_masked_avx512
+#define ATTENTION_DECODE_NAME attention_decode_avx512
 #include "drivers/cpu/simd/body/attention_decode_body.h"
 
 #define GEMV_NAME cpu_gemv_kernels_avx512
 #include "drivers/cpu/simd/body/gemv_body.h"
 
-#define MAP_NAME cpu_map_table_avx512
+#define ELEMENTWISE_NAME cpu_elementwise_kernels_avx512
 #include "drivers/cpu/simd/body/elementwise_body.h"
 
-#define ROWS_NAME cpu_rows_table_avx512
+#define REDUCE_NAME cpu_reduce_kernels_avx512
 #include "drivers/cpu/simd/body/reduce_body.h"
 #else
 typedef int kernels_avx512_absent; /* ISO C wants a declaration in each file */

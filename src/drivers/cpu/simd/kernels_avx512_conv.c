@@ -7,9 +7,9 @@
 
 #include "drivers/cpu/simd/vec_common.h"
 
-#define CHANNELS_NAME cpu_channels_kernels_avx512
-#define CHANNELS_HALF 7
-#define CHANNELS_NRV  2
+#define CONV_NAME cpu_conv_kernels_avx512
+#define CONV_HALF 7
+#define CONV_NRV  2
 #include "drivers/cpu/simd/body/conv_body.h"
 #else
 typedef int kernels_avx512_channels_absent; /* ISO C wants a declaration in each file */

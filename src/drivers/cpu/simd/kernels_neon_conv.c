@@ -7,9 +7,9 @@
 
 #include "drivers/cpu/simd/vec_common.h"
 
-#define CHANNELS_NAME cpu_channels_kernels_neon
-#define CHANNELS_HALF 4
-#define CHANNELS_NRV  3
+#define CONV_NAME cpu_conv_kernels_neon
+#define CONV_HALF 4
+#define CONV_NRV  3
 #include "drivers/cpu/simd/body/conv_body.h"
 #else
 typedef int kernels_neon_channels_absent; /* ISO C wants a declaration in each file */

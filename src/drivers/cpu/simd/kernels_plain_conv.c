@@ -6,7 +6,7 @@
 
 #include "drivers/cpu/simd/vec_common.h"
 
-#define CHANNELS_NAME cpu_channels_kernels_plain
-#define CHANNELS_HALF 2
-#define CHANNELS_NRV  4
+#define CONV_NAME cpu_conv_kernels_plain
+#define CONV_HALF 2
+#define CONV_NRV  4
 #include "drivers/cpu/simd/body/conv_body.h"

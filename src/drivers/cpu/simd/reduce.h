@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Kernels that combine many elements to one: reductions, softmax, dot products. Sums are blocked: fp32 over at most
- * CPU_ROWS_BLOCK neighbours (or 64 rows of a strided axis), the blocks' sums added after, in an order that the length and
+ * CPU_REDUCE_BLOCK neighbours (or 64 rows of a strided axis), the blocks' sums added after, in an order that the length and
  * the instruction set fix.
  *
  * An axis is contiguous (rows of `length` neighbours) or strided (columns: element i of column j is x[i*stride + j]).
@@ -13,8 +13,8 @@
 
 #include "drivers/cpu/simd/isa.h"
 
-#define CPU_ROWS_BLOCK 1024
-#define CPU_ROWS_INNER 256 /* strided kernels walk this many columns at once; needs no scratch from the caller */
+#define CPU_REDUCE_BLOCK 1024
+#define CPU_REDUCE_INNER 256 /* strided kernels walk this many columns at once; needs no scratch from the caller */
 
 typedef enum cpu_reduce_code {
     CPU_REDUCE_SUM,
@@ -26,7 +26,7 @@ typedef enum cpu_reduce_code {
     CPU_REDUCE_COUNT
 } cpu_reduce_code;
 
-typedef struct cpu_rows_table {
+typedef struct cpu_reduce_kernels {
     /* y[r] = reduce of x[r*stride .. +length-1], r < rows */
     void (*reduce[CPU_REDUCE_COUNT])(float *y, const float *x, int64_t rows, int64_t length, int64_t stride);
     /* y[j] = reduce over i of x[i*stride + j], i < length, j < width: a strided axis */
@@ -50,8 +50,8 @@ typedef struct cpu_rows_table {
     float (*dot)(const float *x, const float *y, int64_t count);
     void (*axpy)(float *y, float a, const float *x, int64_t count); /* y += a x */
     int64_t (*argmax)(const float *x, int64_t count);               /* first of equals; -1 when count is 0 */
-} cpu_rows_table;
+} cpu_reduce_kernels;
 
-const cpu_rows_table *cpu_rows_table_of(cpu_isa isa);
+const cpu_reduce_kernels *cpu_reduce_kernels_of(cpu_isa isa);
 
 #endif

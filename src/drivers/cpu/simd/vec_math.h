@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Elementary functions on vectors, in terms of vec_*.h. Coefficients: tools/fit_polynomials.py. The plain version calls the
- * C library instead, so that it is an independent opinion. Errors as observed: tests/cpu/test_map.c.
+ * C library instead, so that it is an independent opinion. Errors as observed: tests/cpu/test_elementwise.c.
  */
 #ifndef CPU_SIMD_VEC_MATH_H
 #define CPU_SIMD_VEC_MATH_H

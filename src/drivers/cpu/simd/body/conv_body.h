@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The kernels of conv.h in terms of vec_*.h; included once by each kernels_*_channels.c, after these are defined:
- *   CHANNELS_NAME       the table's name
- *   CHANNELS_HALF       points of a run: 2, 3, 4 or 7
- *   CHANNELS_NRV        vectors in a panel of weights: 2, 3 or 4
+ *   CONV_NAME       the table's name
+ *   CONV_HALF       points of a run: 2, 3, 4 or 7
+ *   CONV_NRV        vectors in a panel of weights: 2, 3 or 4
  */
 #ifndef CPU_SIMD_BODY_CONV_BODY_H
 #define CPU_SIMD_BODY_CONV_BODY_H
@@ -11,9 +11,9 @@
 
 #include "drivers/cpu/conv/conv.h"
 
-enum { CHANNELS_NR = CHANNELS_NRV * VL, CHANNELS_AHEAD = 8 };
+enum { CONV_NR = CONV_NRV * VL, CONV_AHEAD = 8 };
 
-VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
+VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
     if (f->swish) {
         v = v_max(v_set(f->least), v);
         v = v_mul(v, v_min(v_set(1), v_max(v_set(0), v_fma(v_set(f->p), v, v_set(f->q)))));
@@ -39,17 +39,17 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
 #define CH_COLS_4(op, h, r) CH_COLS_3(op, h, r) op(h, r, 3)
 #define CH_COLS_JOIN(n)     CH_COLS_##n
 #define CH_COLS_OF(n)       CH_COLS_JOIN(n)
-#define CH_COLS             CH_COLS_OF(CHANNELS_NRV)
+#define CH_COLS             CH_COLS_OF(CONV_NRV)
 
 #define CH_ZERO(h, r, j)  vf c##h##_##r##_##j = v_set(0);
-#define CH_LOAD(h, r, j)  vf b##j = v_load(b + step * CHANNELS_NR + (j) * VL);
-#define CH_AHEAD(h, r, j) __builtin_prefetch(b + (step + CHANNELS_AHEAD) * CHANNELS_NR + (j) * VL);
+#define CH_LOAD(h, r, j)  vf b##j = v_load(b + step * CONV_NR + (j) * VL);
+#define CH_AHEAD(h, r, j) __builtin_prefetch(b + (step + CONV_AHEAD) * CONV_NR + (j) * VL);
 #define CH_GATE(h, r, j)  b##j = v_mul(b##j, g);
 #define CH_FMA(h, r, j)   c##h##_##r##_##j = v_fma(x, b##j, c##h##_##r##_##j);
 #define CH_BIAS(h, r, j)  c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load(t->bias + (j) * VL));
 #define CH_OTHER(h, r, j)                                                                                              \
     c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load(t->other[h] + (r) * t->other_row + (j) * VL));
-#define CH_STORE(h, r, j) v_store(t->c[h] + (r) * t->c_row + (j) * VL, channels_finish(&f, c##h##_##r##_##j));
+#define CH_STORE(h, r, j) v_store(t->c[h] + (r) * t->c_row + (j) * VL, conv_finish(&f, c##h##_##r##_##j));
 #define CH_GO_ON(h, r, j) c##h##_##r##_##j = v_load(t->c[h] + (r) * t->c_row + (j) * VL);
 #define CH_RAW(h, r, j)   v_store(t->c[h] + (r) * t->c_row + (j) * VL, c##h##_##r##_##j);
 /* Lines that the sums will be written over, and added to. */
@@ -61,7 +61,7 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
 /* The same in the last panel of a layer, of which not all columns are there: n0, n1, .. of each vector. */
 #define CH_OTHER_N(h, r, j)                                                                                            \
     c##h##_##r##_##j = v_add(c##h##_##r##_##j, v_load_n(t->other[h] + (r) * t->other_row + (j) * VL, n[j]));
-#define CH_STORE_N(h, r, j) v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, channels_finish(&f, c##h##_##r##_##j), n[j]);
+#define CH_STORE_N(h, r, j) v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, conv_finish(&f, c##h##_##r##_##j), n[j]);
 #define CH_GO_ON_N(h, r, j) c##h##_##r##_##j = v_load_n(t->c[h] + (r) * t->c_row + (j) * VL, n[j]);
 #define CH_RAW_N(h, r, j)   v_store_n(t->c[h] + (r) * t->c_row + (j) * VL, c##h##_##r##_##j, n[j]);
 
@@ -93,13 +93,13 @@ VFN vf channels_finish(const cpu_channels_finish *f, vf v) {
         CH_GATE_##GATED CH_COLS(CH_AHEAD, 0, 0) FIRST(CH_ROW_FMA, 0) SECOND(CH_ROW_FMA, 1)                             \
     }
 #define CH_NEXT(n)                                                                                                     \
-    gate += (n), b += (n) * CHANNELS_NR, p0_0 += (n), p0_1 += (n), p0_2 += (n), p1_0 += (n), p1_1 += (n), p1_2 += (n)
+    gate += (n), b += (n) * CONV_NR, p0_0 += (n), p0_1 += (n), p0_2 += (n), p1_0 += (n), p1_1 += (n), p1_2 += (n)
 
-VFN int64_t channels_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
+VFN int64_t conv_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
 
 /* Four steps a turn: short code is decoded as fast as it runs. */
 #define CH_TILE(NAME, FIRST, SECOND, GATED)                                                                            \
-    static VTARGET void NAME(const cpu_channels_tile *t) {                                                             \
+    static VTARGET void NAME(const cpu_conv_tile *t) {                                                                 \
         FIRST(CH_ROW_ZERO, 0)                                                                                          \
         SECOND(CH_ROW_ZERO, 1)                                                                                         \
         const int64_t s = t->a_row;                                                                                    \
@@ -109,8 +109,8 @@ VFN int64_t channels_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
         FIRST(CH_ROW_SOON, 0)                                                                                          \
         SECOND(CH_ROW_SOON, 1)                                                                                         \
         const bool whole = t->cols >= CH_WIDTH;                                                                        \
-        int64_t n[CHANNELS_NRV];                                                                                       \
-        for (int j = 0; j < CHANNELS_NRV; j++) n[j] = channels_clip(t->cols - j * VL);                                 \
+        int64_t n[CONV_NRV];                                                                                           \
+        for (int j = 0; j < CONV_NRV; j++) n[j] = conv_clip(t->cols - j * VL);                                         \
         if (t->add && whole) {                                                                                         \
             FIRST(CH_ROW_GO_ON, 0)                                                                                     \
             SECOND(CH_ROW_GO_ON, 1)                                                                                    \
@@ -144,7 +144,7 @@ VFN int64_t channels_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
             SECOND(CH_ROW_RAW_N, 1)                                                                                    \
             return;                                                                                                    \
         }                                                                                                              \
-        const cpu_channels_finish f = *t->finish;                                                                      \
+        const cpu_conv_finish f = *t->finish;                                                                          \
         if (t->bias) {                                                                                                 \
             FIRST(CH_ROW_BIAS, 0)                                                                                      \
             SECOND(CH_ROW_BIAS, 1)                                                                                     \
@@ -167,130 +167,127 @@ VFN int64_t channels_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
     }
 
 #define CH_SINGLE_NAMED(n, width)                                                                                      \
-    CH_TILE(channels_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, 0)                                                  \
-    CH_TILE(channels_single_##n##_gated_##width, CH_ROWS_##n, CH_ROWS_0, 1)
+    CH_TILE(conv_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, 0)                                                      \
+    CH_TILE(conv_single_##n##_gated_##width, CH_ROWS_##n, CH_ROWS_0, 1)
 #define CH_PAIR_NAMED(n, width)                                                                                        \
-    CH_TILE(channels_pair_##width, CH_ROWS_##n, CH_ROWS_##n, 0)                                                        \
-    CH_TILE(channels_pair_gated_##width, CH_ROWS_##n, CH_ROWS_##n, 1)
+    CH_TILE(conv_pair_##width, CH_ROWS_##n, CH_ROWS_##n, 0)                                                            \
+    CH_TILE(conv_pair_gated_##width, CH_ROWS_##n, CH_ROWS_##n, 1)
 #define CH_PAIR(n, width) CH_PAIR_NAMED(n, width)
-#if CHANNELS_HALF == 2
+#if CONV_HALF == 2
 #define CH_ALL(op, width) op(1, width) op(2, width)
-#elif CHANNELS_HALF == 3
+#elif CONV_HALF == 3
 #define CH_ALL(op, width) op(1, width) op(2, width) op(3, width)
-#elif CHANNELS_HALF == 4
+#elif CONV_HALF == 4
 #define CH_ALL(op, width) op(1, width) op(2, width) op(3, width) op(4, width)
 #else
 #define CH_ALL(op, width) op(1, width) op(2, width) op(3, width) op(4, width) op(5, width) op(6, width) op(7, width)
 #endif
-#define CH_WIDTH CHANNELS_NR
-CH_PAIR(CHANNELS_HALF, whole)
+#define CH_WIDTH CONV_NR
+CH_PAIR(CONV_HALF, whole)
 CH_ALL(CH_SINGLE_NAMED, whole)
 /* For panels of which no more than a vector is there. */
 #undef CH_COLS
 #undef CH_WIDTH
 #define CH_COLS  CH_COLS_1
 #define CH_WIDTH VL
-CH_PAIR(CHANNELS_HALF, narrow)
+CH_PAIR(CONV_HALF, narrow)
 CH_ALL(CH_SINGLE_NAMED, narrow)
-#define CH_ENTRY(n, width) channels_single_##n##_##width,
+#define CH_ENTRY(n, width) conv_single_##n##_##width,
 
 /* ---- windows -------------------------------------------------------------------------------------------------------- */
 
-VFN vf channels_tap(vf sum, vf x, vf w, const cpu_channels_kind kind) {
-    return kind == CPU_CHANNELS_WEIGHTS ? v_fma(x, w, sum)
-           : kind == CPU_CHANNELS_MAX   ? v_max_nan(sum, x)
-                                        : v_add(sum, x);
+VFN vf conv_tap(vf sum, vf x, vf w, const cpu_conv_kind kind) {
+    return kind == CPU_CONV_WEIGHTS ? v_fma(x, w, sum) : kind == CPU_CONV_MAX ? v_max_nan(sum, x) : v_add(sum, x);
 }
 
-VFN vf channels_start(const cpu_channels_line *l, int64_t c, const cpu_channels_kind kind) {
-    if (kind == CPU_CHANNELS_MAX) return v_set(-INFINITY);
-    return kind == CPU_CHANNELS_WEIGHTS && l->bias ? v_load(l->bias + c) : v_set(0);
+VFN vf conv_start(const cpu_conv_line *l, int64_t c, const cpu_conv_kind kind) {
+    if (kind == CPU_CONV_MAX) return v_set(-INFINITY);
+    return kind == CPU_CONV_WEIGHTS && l->bias ? v_load(l->bias + c) : v_set(0);
 }
 
-VFN void channels_out(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, vf sum) {
+VFN void conv_out(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, vf sum) {
     if (l->parts) sum = v_div(sum, v_set(l->parts[at]));
     float *to = l->y + at * l->y_col + c;
     if (n >= VL)
-        v_store(to, channels_finish(l->finish, sum));
+        v_store(to, conv_finish(l->finish, sum));
     else
-        v_store_n(to, channels_finish(l->finish, sum), n);
+        v_store_n(to, conv_finish(l->finish, sum), n);
 }
 
 /* Result `at`, with the taps from0 .. to0 of its columns. */
-VFN void channels_one(const cpu_channels_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c, int64_t n,
-                      const cpu_channels_kind kind) {
-    vf sum = channels_start(l, c, kind);
+VFN void conv_one(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c, int64_t n,
+                  const cpu_conv_kind kind) {
+    vf sum = conv_start(l, c, kind);
     for (int64_t i = l->from; i < l->to; i++) {
         const float *x = l->x + i * l->row + (at * l->step - l->before + from0 * l->dilation) * l->col + c;
         const float *w = l->w + (i * l->kernel + from0) * l->w_row + c;
         for (int64_t j = from0; j < to0; j++, x += l->dilation * l->col, w += l->w_row)
-            sum = channels_tap(sum, n >= VL ? v_load(x) : v_load_n(x, n),
-                               kind == CPU_CHANNELS_WEIGHTS ? v_load(w) : v_set(0), kind);
+            sum = conv_tap(sum, n >= VL ? v_load(x) : v_load_n(x, n), kind == CPU_CONV_WEIGHTS ? v_load(w) : v_set(0),
+                           kind);
     }
-    channels_out(l, at, c, n, sum);
+    conv_out(l, at, c, n, sum);
 }
 
 /* The same for four vectors of channels, which do not wait for one another. */
-VFN void channels_wide(const cpu_channels_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c,
-                       const cpu_channels_kind kind) {
-    vf s0 = channels_start(l, c, kind), s1 = channels_start(l, c + VL, kind);
-    vf s2 = channels_start(l, c + 2 * VL, kind), s3 = channels_start(l, c + 3 * VL, kind);
-    const bool weights = kind == CPU_CHANNELS_WEIGHTS;
+VFN void conv_wide(const cpu_conv_line *l, int64_t at, int64_t from0, int64_t to0, int64_t c,
+                   const cpu_conv_kind kind) {
+    vf s0 = conv_start(l, c, kind), s1 = conv_start(l, c + VL, kind);
+    vf s2 = conv_start(l, c + 2 * VL, kind), s3 = conv_start(l, c + 3 * VL, kind);
+    const bool weights = kind == CPU_CONV_WEIGHTS;
     for (int64_t i = l->from; i < l->to; i++) {
         const float *x = l->x + i * l->row + (at * l->step - l->before + from0 * l->dilation) * l->col + c;
         const float *w = weights ? l->w + (i * l->kernel + from0) * l->w_row + c : NULL;
         for (int64_t j = from0; j < to0; j++, x += l->dilation * l->col) {
-            s0 = channels_tap(s0, v_load(x), weights ? v_load(w) : v_set(0), kind);
-            s1 = channels_tap(s1, v_load(x + VL), weights ? v_load(w + VL) : v_set(0), kind);
-            s2 = channels_tap(s2, v_load(x + 2 * VL), weights ? v_load(w + 2 * VL) : v_set(0), kind);
-            s3 = channels_tap(s3, v_load(x + 3 * VL), weights ? v_load(w + 3 * VL) : v_set(0), kind);
+            s0 = conv_tap(s0, v_load(x), weights ? v_load(w) : v_set(0), kind);
+            s1 = conv_tap(s1, v_load(x + VL), weights ? v_load(w + VL) : v_set(0), kind);
+            s2 = conv_tap(s2, v_load(x + 2 * VL), weights ? v_load(w + 2 * VL) : v_set(0), kind);
+            s3 = conv_tap(s3, v_load(x + 3 * VL), weights ? v_load(w + 3 * VL) : v_set(0), kind);
             if (weights) w += l->w_row;
         }
     }
-    channels_out(l, at, c, VL, s0);
-    channels_out(l, at, c + VL, VL, s1);
-    channels_out(l, at, c + 2 * VL, VL, s2);
-    channels_out(l, at, c + 3 * VL, VL, s3);
+    conv_out(l, at, c, VL, s0);
+    conv_out(l, at, c + VL, VL, s1);
+    conv_out(l, at, c + 2 * VL, VL, s2);
+    conv_out(l, at, c + 3 * VL, VL, s3);
 }
 
 /* Four results whose windows lie inside. */
-VFN void channels_four(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, const cpu_channels_kind kind) {
-    vf s0 = channels_start(l, c, kind), s1 = s0, s2 = s0, s3 = s0;
+VFN void conv_four(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, const cpu_conv_kind kind) {
+    vf s0 = conv_start(l, c, kind), s1 = s0, s2 = s0, s3 = s0;
     const int64_t next = l->step * l->col, tap = l->dilation * l->col;
     for (int64_t i = l->from; i < l->to; i++) {
         const float *x = l->x + i * l->row + (at * l->step - l->before) * l->col + c;
-        const float *w = kind == CPU_CHANNELS_WEIGHTS ? l->w + i * l->kernel * l->w_row + c : NULL;
+        const float *w = kind == CPU_CONV_WEIGHTS ? l->w + i * l->kernel * l->w_row + c : NULL;
         for (int64_t j = 0; j < l->kernel; j++, x += tap) {
-            const vf weight = kind == CPU_CHANNELS_WEIGHTS ? v_load(w + j * l->w_row) : v_set(0);
-            s0 = channels_tap(s0, n >= VL ? v_load(x) : v_load_n(x, n), weight, kind);
-            s1 = channels_tap(s1, n >= VL ? v_load(x + next) : v_load_n(x + next, n), weight, kind);
-            s2 = channels_tap(s2, n >= VL ? v_load(x + 2 * next) : v_load_n(x + 2 * next, n), weight, kind);
-            s3 = channels_tap(s3, n >= VL ? v_load(x + 3 * next) : v_load_n(x + 3 * next, n), weight, kind);
+            const vf weight = kind == CPU_CONV_WEIGHTS ? v_load(w + j * l->w_row) : v_set(0);
+            s0 = conv_tap(s0, n >= VL ? v_load(x) : v_load_n(x, n), weight, kind);
+            s1 = conv_tap(s1, n >= VL ? v_load(x + next) : v_load_n(x + next, n), weight, kind);
+            s2 = conv_tap(s2, n >= VL ? v_load(x + 2 * next) : v_load_n(x + 2 * next, n), weight, kind);
+            s3 = conv_tap(s3, n >= VL ? v_load(x + 3 * next) : v_load_n(x + 3 * next, n), weight, kind);
         }
     }
-    channels_out(l, at, c, n, s0);
-    channels_out(l, at + 1, c, n, s1);
-    channels_out(l, at + 2, c, n, s2);
-    channels_out(l, at + 3, c, n, s3);
+    conv_out(l, at, c, n, s0);
+    conv_out(l, at + 1, c, n, s1);
+    conv_out(l, at + 2, c, n, s2);
+    conv_out(l, at + 3, c, n, s3);
 }
 
-enum { CHANNELS_SEVEN = 7 };
+enum { CONV_SEVEN = 7 };
 
 /* Seven results, three or five taps wide, one or two points apart: each point is read once and serves all its taps. */
-VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64_t n, const int kernel,
-                        const int step) {
-    const vf start = channels_start(l, c, CPU_CHANNELS_WEIGHTS);
-    vf s[CHANNELS_SEVEN] = {start, start, start, start, start, start, start}; /* no loops: they stay in registers */
+VFN void conv_seven(const cpu_conv_line *l, int64_t at, int64_t c, int64_t n, const int kernel, const int step) {
+    const vf start = conv_start(l, c, CPU_CONV_WEIGHTS);
+    vf s[CONV_SEVEN] = {start, start, start, start, start, start, start}; /* no loops: they stay in registers */
     for (int64_t i = l->from; i < l->to; i++) {
         const float *x = l->x + i * l->row + (at * step - l->before) * l->col + c,
                     *w = l->w + i * kernel * l->w_row + c;
         const vf k[5] = {v_load(w), v_load(w + l->w_row), v_load(w + 2 * l->w_row),
                          kernel > 3 ? v_load(w + 3 * l->w_row) : start, kernel > 3 ? v_load(w + 4 * l->w_row) : start};
 #define CH_TAP(u, j)                                                                                                   \
-    if ((j) < kernel && (u) >= (j) && ((u) - (j)) % step == 0 && ((u) - (j)) / step < CHANNELS_SEVEN)                  \
-    s[((u) - (j)) / step % CHANNELS_SEVEN] = v_fma(v, k[j], s[((u) - (j)) / step % CHANNELS_SEVEN])
+    if ((j) < kernel && (u) >= (j) && ((u) - (j)) % step == 0 && ((u) - (j)) / step < CONV_SEVEN)                      \
+    s[((u) - (j)) / step % CONV_SEVEN] = v_fma(v, k[j], s[((u) - (j)) / step % CONV_SEVEN])
 #define CH_POINT(u)                                                                                                    \
-    if ((u) < (CHANNELS_SEVEN - 1) * step + kernel) {                                                                  \
+    if ((u) < (CONV_SEVEN - 1) * step + kernel) {                                                                      \
         const vf v = n >= VL ? v_load(x) : v_load_n(x, n);                                                             \
         CH_TAP(u, 4);                                                                                                  \
         CH_TAP(u, 3);                                                                                                  \
@@ -317,13 +314,13 @@ VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64
         CH_POINT(15);
         CH_POINT(16);
     }
-    const cpu_channels_finish f = *l->finish;
+    const cpu_conv_finish f = *l->finish;
     float *to = l->y + at * l->y_col + c;
 #define CH_OUT(r)                                                                                                      \
     if (n >= VL)                                                                                                       \
-        v_store(to + (r) * l->y_col, channels_finish(&f, s[r]));                                                       \
+        v_store(to + (r) * l->y_col, conv_finish(&f, s[r]));                                                           \
     else                                                                                                               \
-        v_store_n(to + (r) * l->y_col, channels_finish(&f, s[r]), n)
+        v_store_n(to + (r) * l->y_col, conv_finish(&f, s[r]), n)
     CH_OUT(0);
     CH_OUT(1);
     CH_OUT(2);
@@ -335,50 +332,48 @@ VFN void channels_seven(const cpu_channels_line *l, int64_t at, int64_t c, int64
 
 /* Seven results of all channels. Functions of their own: compilers take far more than twice as long for twice as much. */
 #define CH_SEVENS(kernel, step)                                                                                        \
-    static VTARGET                                                                                                     \
-        __attribute__((noinline)) void channels_sevens_##kernel##_##step(const cpu_channels_line *l, int64_t at) {     \
+    static VTARGET __attribute__((noinline)) void conv_sevens_##kernel##_##step(const cpu_conv_line *l, int64_t at) {  \
         const int64_t whole = l->channels / VL * VL;                                                                   \
-        for (int64_t c = 0; c < whole; c += VL) channels_seven(l, at, c, VL, kernel, step);                            \
-        if (whole < l->channels) channels_seven(l, at, whole, l->channels - whole, kernel, step);                      \
+        for (int64_t c = 0; c < whole; c += VL) conv_seven(l, at, c, VL, kernel, step);                                \
+        if (whole < l->channels) conv_seven(l, at, whole, l->channels - whole, kernel, step);                          \
     }
 CH_SEVENS(3, 1)
 CH_SEVENS(3, 2)
 CH_SEVENS(5, 1)
 CH_SEVENS(5, 2)
 
-typedef void channels_sevens(const cpu_channels_line *l, int64_t at);
+typedef void conv_sevens(const cpu_conv_line *l, int64_t at);
 
 /* NULL: windows of another form. */
-VFN channels_sevens *channels_sevens_of(const cpu_channels_line *l, const cpu_channels_kind kind) {
-    if (kind != CPU_CHANNELS_WEIGHTS || l->dilation != 1 || l->step > 2) return NULL;
-    return l->kernel == 3   ? (l->step == 1 ? channels_sevens_3_1 : channels_sevens_3_2)
-           : l->kernel == 5 ? (l->step == 1 ? channels_sevens_5_1 : channels_sevens_5_2)
+VFN conv_sevens *conv_sevens_of(const cpu_conv_line *l, const cpu_conv_kind kind) {
+    if (kind != CPU_CONV_WEIGHTS || l->dilation != 1 || l->step > 2) return NULL;
+    return l->kernel == 3   ? (l->step == 1 ? conv_sevens_3_1 : conv_sevens_3_2)
+           : l->kernel == 5 ? (l->step == 1 ? conv_sevens_5_1 : conv_sevens_5_2)
                             : NULL;
 }
 
-VFN void channels_line(const cpu_channels_line *l, const cpu_channels_kind kind) {
+VFN void conv_line(const cpu_conv_line *l, const cpu_conv_kind kind) {
     const int64_t reach = (l->kernel - 1) * l->dilation, whole = l->channels / VL * VL;
-    channels_sevens *sevens = channels_sevens_of(l, kind);
+    conv_sevens *sevens = conv_sevens_of(l, kind);
     for (int64_t at = 0; at < l->count;) {
         const int64_t first = at * l->step - l->before;
-        if (sevens && at + CHANNELS_SEVEN <= l->count && first >= 0 &&
-            first + (CHANNELS_SEVEN - 1) * l->step + reach < l->in) {
+        if (sevens && at + CONV_SEVEN <= l->count && first >= 0 && first + (CONV_SEVEN - 1) * l->step + reach < l->in) {
             sevens(l, at);
-            at += CHANNELS_SEVEN;
+            at += CONV_SEVEN;
             continue;
         }
         if (at + 4 <= l->count && first >= 0 && first + 3 * l->step + reach < l->in) {
-            for (int64_t c = 0; c < whole; c += VL) channels_four(l, at, c, VL, kind);
-            if (whole < l->channels) channels_four(l, at, whole, l->channels - whole, kind);
+            for (int64_t c = 0; c < whole; c += VL) conv_four(l, at, c, VL, kind);
+            if (whole < l->channels) conv_four(l, at, whole, l->channels - whole, kind);
             at += 4;
             continue;
         }
         int64_t from = 0, to = l->kernel, c = 0;
         while (from < to && first + from * l->dilation < 0) from++;
         while (to > from && first + (to - 1) * l->dilation >= l->in) to--;
-        for (; c + 4 * VL <= l->channels; c += 4 * VL) channels_wide(l, at, from, to, c, kind);
-        for (; c < whole; c += VL) channels_one(l, at, from, to, c, VL, kind);
-        if (whole < l->channels) channels_one(l, at, from, to, whole, l->channels - whole, kind);
+        for (; c + 4 * VL <= l->channels; c += 4 * VL) conv_wide(l, at, from, to, c, kind);
+        for (; c < whole; c += VL) conv_one(l, at, from, to, c, VL, kind);
+        if (whole < l->channels) conv_one(l, at, from, to, whole, l->channels - whole, kind);
         at++;
     }
 }
@@ -386,7 +381,7 @@ VFN void channels_line(const cpu_channels_line *l, const cpu_channels_kind kind)
 /* ---- minimal filtering ---------------------------------------------------------------------------------------------- */
 
 /* Points 0, 1, -1, 2, -2 and infinity: six values in place. */
-VFN void channels_bt(vf *d, int step) {
+VFN void conv_bt(vf *d, int step) {
     const vf d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step], d5 = d[5 * step];
     const vf four = v_set(4), five = v_set(5), two = v_set(2);
     const vf a = v_fnma(four, d2, d4), b = v_fnma(four, d1, d3), c = v_sub(d4, d2), e = v_mul(two, v_sub(d3, d1));
@@ -399,7 +394,7 @@ VFN void channels_bt(vf *d, int step) {
 }
 
 /* Six values to four. */
-VFN void channels_at(vf *m, int step) {
+VFN void conv_at(vf *m, int step) {
     const vf m0 = m[0], m5 = m[5 * step], two = v_set(2), four = v_set(4), eight = v_set(8);
     const vf a = v_add(m[step], m[2 * step]), b = v_sub(m[step], m[2 * step]);
     const vf c = v_add(m[3 * step], m[4 * step]), d = v_sub(m[3 * step], m[4 * step]);
@@ -409,7 +404,7 @@ VFN void channels_at(vf *m, int step) {
     m[3 * step] = v_add(v_fma(eight, d, b), m5);
 }
 
-static VTARGET void channels_square_in(const cpu_channels_square *s) {
+static VTARGET void conv_square_in(const cpu_conv_winograd *s) {
     for (int64_t c = 0; c < s->channels; c += VL) {
         const int64_t n = s->channels - c < VL ? s->channels - c : VL;
         vf d[36];
@@ -419,8 +414,8 @@ static VTARGET void channels_square_in(const cpu_channels_square *s) {
                 const float *x = s->x + i * s->x_row + j * s->x_col + c;
                 d[6 * i + j] = !inside ? v_set(0) : n >= VL ? v_load(x) : v_load_n(x, n);
             }
-        for (int j = 0; j < 6; j++) channels_bt(d + j, 6);
-        for (int i = 0; i < 6; i++) channels_bt(d + 6 * i, 1);
+        for (int j = 0; j < 6; j++) conv_bt(d + j, 6);
+        for (int i = 0; i < 6; i++) conv_bt(d + 6 * i, 1);
         for (int i = 0; i < 36; i++)
             if (n >= VL)
                 v_store(s->v + i * s->v_next + c, d[i]);
@@ -429,7 +424,7 @@ static VTARGET void channels_square_in(const cpu_channels_square *s) {
     }
 }
 
-static VTARGET void channels_square_out(const cpu_channels_square *s) {
+static VTARGET void conv_square_out(const cpu_conv_winograd *s) {
     for (int64_t c = 0; c < s->channels; c += VL) {
         const int64_t n = s->channels - c < VL ? s->channels - c : VL;
         const vf bias = s->bias ? v_load(s->bias + c) : v_set(0);
@@ -438,31 +433,31 @@ static VTARGET void channels_square_out(const cpu_channels_square *s) {
             const float *from = s->m + i * s->v_next + c;
             m[i] = n >= VL ? v_load(from) : v_load_n(from, n);
         }
-        for (int j = 0; j < 6; j++) channels_at(m + j, 6);
-        for (int i = 0; i < 4; i++) channels_at(m + 6 * i, 1);
+        for (int j = 0; j < 6; j++) conv_at(m + j, 6);
+        for (int i = 0; i < 4; i++) conv_at(m + 6 * i, 1);
         for (int i = 0; i < s->bottom; i++)
             for (int j = 0; j < s->right; j++) {
                 vf v = v_add(m[6 * i + j], bias);
                 if (s->other) v = v_add(v, v_load_n(s->other + i * s->other_row + j * s->other_col + c, n));
-                v_store_n(s->y + i * s->y_row + j * s->y_col + c, channels_finish(s->finish, v), n);
+                v_store_n(s->y + i * s->y_row + j * s->y_col + c, conv_finish(s->finish, v), n);
             }
     }
 }
 
-static VTARGET void channels_weights(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_WEIGHTS); }
-static VTARGET void channels_max(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_MAX); }
-static VTARGET void channels_sum(const cpu_channels_line *l) { channels_line(l, CPU_CHANNELS_SUM); }
+static VTARGET void conv_weights(const cpu_conv_line *l) { conv_line(l, CPU_CONV_WEIGHTS); }
+static VTARGET void conv_max(const cpu_conv_line *l) { conv_line(l, CPU_CONV_MAX); }
+static VTARGET void conv_sum(const cpu_conv_line *l) { conv_line(l, CPU_CONV_SUM); }
 
-const cpu_channels_kernels CHANNELS_NAME = {
-    .half = CHANNELS_HALF,
-    .width = CHANNELS_NR,
+const cpu_conv_kernels CONV_NAME = {
+    .half = CONV_HALF,
+    .width = CONV_NR,
     .lanes = VL,
-    .square_in = channels_square_in,
-    .square_out = channels_square_out,
-    .pair = {{channels_pair_whole, channels_pair_narrow}, {channels_pair_gated_whole, channels_pair_gated_narrow}},
+    .square_in = conv_square_in,
+    .square_out = conv_square_out,
+    .pair = {{conv_pair_whole, conv_pair_narrow}, {conv_pair_gated_whole, conv_pair_gated_narrow}},
     .single = {{{CH_ALL(CH_ENTRY, whole)}, {CH_ALL(CH_ENTRY, narrow)}},
                {{CH_ALL(CH_ENTRY, gated_whole)}, {CH_ALL(CH_ENTRY, gated_narrow)}}},
-    .line = {channels_weights, channels_max, channels_sum},
+    .line = {conv_weights, conv_max, conv_sum},
 };
 
 #endif

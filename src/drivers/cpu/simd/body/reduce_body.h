@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
- * Reductions and softmax in terms of vec_*.h; included once by each kernels_*.c with ROWS_NAME, the table's name.
+ * Reductions and softmax in terms of vec_*.h; included once by each kernels_*.c with REDUCE_NAME, the table's name.
  *
  * Contiguous rows: four vectors of partial results over a block, added as a tree; the blocks' sums are added in double.
- * Columns: CPU_ROWS_INNER of them side by side in arrays that stay in the nearest cache, sums of CPU_ROWS_STRIDED rows each.
+ * Columns: CPU_REDUCE_INNER of them side by side in arrays that stay in the nearest cache, sums of CPU_REDUCE_STRIDED rows each.
  */
 #ifndef CPU_SIMD_BODY_REDUCE_BODY_H
 #define CPU_SIMD_BODY_REDUCE_BODY_H
@@ -11,7 +11,7 @@
 #include "drivers/cpu/simd/reduce.h"
 #include "drivers/cpu/simd/vec_math.h"
 
-enum { CPU_ROWS_STRIDED = 64 };
+enum { CPU_REDUCE_STRIDED = 64 };
 
 /* ---- reductions ------------------------------------------------------------------------------------------------------ */
 
@@ -63,21 +63,21 @@ static inline double join_min(double a, double b) { return a != a || a < b ? a :
     static VTARGET void rows_##name(float *y, const float *x, int64_t rows, int64_t length, int64_t stride) {          \
         for (int64_t r = 0; r < rows; r++, x += stride) {                                                              \
             double total = start;                                                                                      \
-            for (int64_t i = 0; i < length; i += CPU_ROWS_BLOCK) {                                                     \
-                int64_t n = length - i < CPU_ROWS_BLOCK ? length - i : CPU_ROWS_BLOCK;                                 \
+            for (int64_t i = 0; i < length; i += CPU_REDUCE_BLOCK) {                                                   \
+                int64_t n = length - i < CPU_REDUCE_BLOCK ? length - i : CPU_REDUCE_BLOCK;                             \
                 total = join(total, (double)name##_block(x + i, n));                                                   \
             }                                                                                                          \
             y[r] = (float)total;                                                                                       \
         }                                                                                                              \
     }                                                                                                                  \
     static VTARGET void columns_##name(float *y, const float *x, int64_t length, int64_t width, int64_t stride) {      \
-        for (int64_t j = 0; j < width; j += CPU_ROWS_INNER) {                                                          \
-            int64_t n = width - j < CPU_ROWS_INNER ? width - j : CPU_ROWS_INNER;                                       \
-            float total[CPU_ROWS_INNER], part[CPU_ROWS_INNER];                                                         \
-            for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL) v_store(total + c, v_set(start));                         \
-            for (int64_t i = 0; i < length; i += CPU_ROWS_STRIDED) {                                                   \
-                int64_t end = length - i < CPU_ROWS_STRIDED ? length : i + CPU_ROWS_STRIDED, c = 0;                    \
-                for (; c < CPU_ROWS_INNER; c += VL) v_store(part + c, v_set(start));                                   \
+        for (int64_t j = 0; j < width; j += CPU_REDUCE_INNER) {                                                        \
+            int64_t n = width - j < CPU_REDUCE_INNER ? width - j : CPU_REDUCE_INNER;                                   \
+            float total[CPU_REDUCE_INNER], part[CPU_REDUCE_INNER];                                                     \
+            for (int64_t c = 0; c < CPU_REDUCE_INNER; c += VL) v_store(total + c, v_set(start));                       \
+            for (int64_t i = 0; i < length; i += CPU_REDUCE_STRIDED) {                                                 \
+                int64_t end = length - i < CPU_REDUCE_STRIDED ? length : i + CPU_REDUCE_STRIDED, c = 0;                \
+                for (; c < CPU_REDUCE_INNER; c += VL) v_store(part + c, v_set(start));                                 \
                 int64_t k = i;                                                                                         \
                 for (; n % VL == 0 && k + 4 <= end; k += 4) {                                                          \
                     const float *row = x + k * stride + j;                                                             \
@@ -92,7 +92,8 @@ static inline double join_min(double a, double b) { return a != a || a < b ? a :
                     for (c = 0; c + VL <= n; c += VL) v_store(part + c, op(v_load(part + c), pre(v_load(row + c))));   \
                     if (c < n) v_store(part + c, op(v_load(part + c), pre(load_or(row + c, n - c, start))));           \
                 }                                                                                                      \
-                for (c = 0; c < CPU_ROWS_INNER; c += VL) v_store(total + c, op(v_load(total + c), v_load(part + c)));  \
+                for (c = 0; c < CPU_REDUCE_INNER; c += VL)                                                             \
+                    v_store(total + c, op(v_load(total + c), v_load(part + c)));                                       \
             }                                                                                                          \
             for (int64_t c = 0; c < n; c++) y[j + c] = total[c];                                                       \
         }                                                                                                              \
@@ -111,8 +112,8 @@ REDUCE(prod, same_, v_mul, lanes_prod, join_prod, 1.0f)
 VFN float exp_sum(float *y, const float *x, int64_t length, float top) {
     double total = 0;
     vf high = v_set(top);
-    for (int64_t from = 0; from < length; from += CPU_ROWS_BLOCK) {
-        int64_t end = length - from < CPU_ROWS_BLOCK ? length : from + CPU_ROWS_BLOCK, i = from;
+    for (int64_t from = 0; from < length; from += CPU_REDUCE_BLOCK) {
+        int64_t end = length - from < CPU_REDUCE_BLOCK ? length : from + CPU_REDUCE_BLOCK, i = from;
         vf s0 = v_set(0), s1 = s0;
         for (; i + 2 * VL <= end; i += 2 * VL) {
             vf a = v_exp(v_sub(v_load(x + i), high)), b = v_exp(v_sub(v_load(x + i + VL), high));
@@ -158,15 +159,15 @@ static VTARGET void rows_log_sum_exp(float *y, const float *x, int64_t rows, int
     }
 }
 
-/* Columns j .. j+n-1, n <= CPU_ROWS_INNER: their maxima, and the sums of exp(x - max), which are stored if y is given. */
+/* Columns j .. j+n-1, n <= CPU_REDUCE_INNER: their maxima, and the sums of exp(x - max), which are stored if y is given. */
 VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_t y_stride, int64_t x_stride,
                      float *top, float *sum) {
     columns_max(top, x, length, n, x_stride);
-    for (int64_t c = 0; c < CPU_ROWS_INNER; c++) sum[c] = 0;
-    float part[CPU_ROWS_INNER];
-    for (int64_t i = 0; i < length; i += CPU_ROWS_STRIDED) {
-        int64_t end = length - i < CPU_ROWS_STRIDED ? length : i + CPU_ROWS_STRIDED, c = 0;
-        for (; c < CPU_ROWS_INNER; c += VL) v_store(part + c, v_set(0));
+    for (int64_t c = 0; c < CPU_REDUCE_INNER; c++) sum[c] = 0;
+    float part[CPU_REDUCE_INNER];
+    for (int64_t i = 0; i < length; i += CPU_REDUCE_STRIDED) {
+        int64_t end = length - i < CPU_REDUCE_STRIDED ? length : i + CPU_REDUCE_STRIDED, c = 0;
+        for (; c < CPU_REDUCE_INNER; c += VL) v_store(part + c, v_set(0));
         for (int64_t k = i; k < end; k++) {
             const float *row = x + k * x_stride;
             for (c = 0; c < n; c += VL) {
@@ -176,15 +177,15 @@ VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_
                 v_store(part + c, v_add(v_load(part + c), e));
             }
         }
-        for (c = 0; c < CPU_ROWS_INNER; c += VL) v_store(sum + c, v_add(v_load(sum + c), v_load(part + c)));
+        for (c = 0; c < CPU_REDUCE_INNER; c += VL) v_store(sum + c, v_add(v_load(sum + c), v_load(part + c)));
     }
 }
 
 static VTARGET void columns_softmax(float *y, const float *x, int64_t length, int64_t width, int64_t y_stride,
                                     int64_t x_stride) {
-    float top[CPU_ROWS_INNER], sum[CPU_ROWS_INNER];
-    for (int64_t j = 0; j < width; j += CPU_ROWS_INNER) {
-        int64_t n = width - j < CPU_ROWS_INNER ? width - j : CPU_ROWS_INNER;
+    float top[CPU_REDUCE_INNER], sum[CPU_REDUCE_INNER];
+    for (int64_t j = 0; j < width; j += CPU_REDUCE_INNER) {
+        int64_t n = width - j < CPU_REDUCE_INNER ? width - j : CPU_REDUCE_INNER;
         columns_exp(y + j, x + j, length, n, y_stride, x_stride, top, sum);
         for (int64_t c = 0; c < n; c++) sum[c] = 1.0f / sum[c];
         for (int64_t i = 0; i < length; i++) {
@@ -198,9 +199,9 @@ static VTARGET void columns_softmax(float *y, const float *x, int64_t length, in
 }
 
 static VTARGET void columns_log_sum_exp(float *y, const float *x, int64_t length, int64_t width, int64_t stride) {
-    float top[CPU_ROWS_INNER], sum[CPU_ROWS_INNER];
-    for (int64_t j = 0; j < width; j += CPU_ROWS_INNER) {
-        int64_t n = width - j < CPU_ROWS_INNER ? width - j : CPU_ROWS_INNER;
+    float top[CPU_REDUCE_INNER], sum[CPU_REDUCE_INNER];
+    for (int64_t j = 0; j < width; j += CPU_REDUCE_INNER) {
+        int64_t n = width - j < CPU_REDUCE_INNER ? width - j : CPU_REDUCE_INNER;
         columns_exp(NULL, x + j, length, n, 0, stride, top, sum);
         for (int64_t c = 0; c < n; c++) y[j + c] = isinf(top[c]) ? top[c] : top[c] + logf(sum[c]);
     }
@@ -244,15 +245,15 @@ VFN void columns_dot_part(float *part, const float *x, const float *z, int64_t i
 
 static VTARGET void columns_dot(float *y, const float *x, const float *z, int64_t length, int64_t width,
                                 int64_t x_stride, int64_t z_stride) {
-    for (int64_t j = 0; j < width; j += CPU_ROWS_INNER) {
-        const int64_t n = width - j < CPU_ROWS_INNER ? width - j : CPU_ROWS_INNER;
-        float total[CPU_ROWS_INNER], part[CPU_ROWS_INNER];
-        for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL) v_store(total + c, v_set(0));
-        for (int64_t i = 0; i < length; i += CPU_ROWS_STRIDED) {
-            const int64_t end = length - i < CPU_ROWS_STRIDED ? length : i + CPU_ROWS_STRIDED;
-            for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL) v_store(part + c, v_set(0));
+    for (int64_t j = 0; j < width; j += CPU_REDUCE_INNER) {
+        const int64_t n = width - j < CPU_REDUCE_INNER ? width - j : CPU_REDUCE_INNER;
+        float total[CPU_REDUCE_INNER], part[CPU_REDUCE_INNER];
+        for (int64_t c = 0; c < CPU_REDUCE_INNER; c += VL) v_store(total + c, v_set(0));
+        for (int64_t i = 0; i < length; i += CPU_REDUCE_STRIDED) {
+            const int64_t end = length - i < CPU_REDUCE_STRIDED ? length : i + CPU_REDUCE_STRIDED;
+            for (int64_t c = 0; c < CPU_REDUCE_INNER; c += VL) v_store(part + c, v_set(0));
             columns_dot_part(part, x + j, z + j, i, end, n, x_stride, z_stride);
-            for (int64_t c = 0; c < CPU_ROWS_INNER; c += VL)
+            for (int64_t c = 0; c < CPU_REDUCE_INNER; c += VL)
                 v_store(total + c, v_add(v_load(total + c), v_load(part + c)));
         }
         for (int64_t c = 0; c < n; c++) y[j + c] = total[c];
@@ -261,8 +262,8 @@ static VTARGET void columns_dot(float *y, const float *x, const float *z, int64_
 
 static VTARGET float rows_dot(const float *x, const float *y, int64_t count) {
     double total = 0;
-    for (int64_t i = 0; i < count; i += CPU_ROWS_BLOCK)
-        total += (double)dot_block(x + i, y + i, count - i < CPU_ROWS_BLOCK ? count - i : CPU_ROWS_BLOCK);
+    for (int64_t i = 0; i < count; i += CPU_REDUCE_BLOCK)
+        total += (double)dot_block(x + i, y + i, count - i < CPU_REDUCE_BLOCK ? count - i : CPU_REDUCE_BLOCK);
     return (float)total;
 }
 
@@ -292,7 +293,7 @@ static VTARGET int64_t rows_argmax(const float *x, int64_t count) {
     return 0;
 }
 
-const cpu_rows_table ROWS_NAME = {
+const cpu_reduce_kernels REDUCE_NAME = {
     .reduce = {rows_sum, rows_sumsq, rows_sumabs, rows_max, rows_min, rows_prod},
     .reduce_strided = {columns_sum, columns_sumsq, columns_sumabs, columns_max, columns_min, columns_prod},
     .softmax = rows_softmax,

@@ -367,5 +367,5 @@ TEST(open_attention_is_one_step) {
     mil_module_free(m);
 }
 
-SUITE("cpu/channels", T(networks_agree_with_the_meanings), T(layers_in_one_step_agree_with_the_meanings),
+SUITE("cpu/conv", T(networks_agree_with_the_meanings), T(layers_in_one_step_agree_with_the_meanings),
       T(a_layer_is_one_step), T(layers_behind_one_another_are_one_step), T(open_attention_is_one_step))

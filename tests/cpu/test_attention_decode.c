@@ -109,4 +109,4 @@ TEST(one_step_on_every_instruction_set) {
     }
 }
 
-SUITE("cpu/attention_masked", T(one_step_on_every_instruction_set))
+SUITE("cpu/attention_decode", T(one_step_on_every_instruction_set))

@@ -18,69 +18,70 @@
 
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 
-static double truth1(cpu_map_code code, double x, double p, double q) {
+static double truth1(cpu_elementwise_code code, double x, double p, double q) {
     switch (code) {
-    case CPU_MAP_copy: return x;
-    case CPU_MAP_fill: return p;
-    case CPU_MAP_neg: return -x;
-    case CPU_MAP_abs: return fabs(x);
-    case CPU_MAP_sign: return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
-    case CPU_MAP_floor: return floor(x);
-    case CPU_MAP_ceil: return ceil(x);
-    case CPU_MAP_round: return rint(x);
-    case CPU_MAP_trunc: return trunc(x);
-    case CPU_MAP_square: return x * x;
-    case CPU_MAP_affine: return x * p + q;
-    case CPU_MAP_sqrt: return sqrt(x);
-    case CPU_MAP_rsqrt: return 1 / sqrt((double)((float)x + (float)p));
-    case CPU_MAP_inverse: return 1 / (double)((float)x + (float)p);
-    case CPU_MAP_exp: return exp(x);
-    case CPU_MAP_exp2: return exp2(x);
-    case CPU_MAP_log: return log((double)((float)x + (float)p));
-    case CPU_MAP_sin: return sin(x);
-    case CPU_MAP_cos: return cos(x);
-    case CPU_MAP_tanh: return tanh(x);
-    case CPU_MAP_erf: return erf(x);
-    case CPU_MAP_sigmoid: return sigmoid(x);
-    case CPU_MAP_silu: return x == -INFINITY ? 0 : x * sigmoid(x);
-    case CPU_MAP_gelu: return x == -INFINITY ? 0 : x * 0.5 * erfc(-x / sqrt(2));
-    case CPU_MAP_gelu_tanh: return x == -INFINITY ? 0 : x * sigmoid(2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
-    case CPU_MAP_gelu_sigmoid: return x == -INFINITY ? 0 : x * sigmoid(1.702 * x);
-    case CPU_MAP_softplus: return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
-    case CPU_MAP_softsign: return isinf(x) ? (double)NAN : x / (1 + fabs(x));
-    case CPU_MAP_relu: return x != x ? x : x > 0 ? x : 0;
-    case CPU_MAP_relu6: return x != x ? x : fmin(fmax(x, 0), 6);
-    case CPU_MAP_leaky_relu: return x < 0 ? p * x : x;
-    case CPU_MAP_elu: return x < 0 ? p * expm1(x) : x;
-    case CPU_MAP_sigmoid_hard: return x != x ? x : fmin(fmax(p * x + q, 0), 1);
-    case CPU_MAP_clip: return x != x ? x : fmin(fmax(x, p), q);
-    case CPU_MAP_not: return x == 0;
-    case CPU_MAP_to_bool: return x != 0;
-    case CPU_MAP_round_f16: return (double)fp16_to_f32(fp16_from_f64(x));
+    case CPU_ELEMENTWISE_copy: return x;
+    case CPU_ELEMENTWISE_fill: return p;
+    case CPU_ELEMENTWISE_neg: return -x;
+    case CPU_ELEMENTWISE_abs: return fabs(x);
+    case CPU_ELEMENTWISE_sign: return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
+    case CPU_ELEMENTWISE_floor: return floor(x);
+    case CPU_ELEMENTWISE_ceil: return ceil(x);
+    case CPU_ELEMENTWISE_round: return rint(x);
+    case CPU_ELEMENTWISE_trunc: return trunc(x);
+    case CPU_ELEMENTWISE_square: return x * x;
+    case CPU_ELEMENTWISE_affine: return x * p + q;
+    case CPU_ELEMENTWISE_sqrt: return sqrt(x);
+    case CPU_ELEMENTWISE_rsqrt: return 1 / sqrt((double)((float)x + (float)p));
+    case CPU_ELEMENTWISE_inverse: return 1 / (double)((float)x + (float)p);
+    case CPU_ELEMENTWISE_exp: return exp(x);
+    case CPU_ELEMENTWISE_exp2: return exp2(x);
+    case CPU_ELEMENTWISE_log: return log((double)((float)x + (float)p));
+    case CPU_ELEMENTWISE_sin: return sin(x);
+    case CPU_ELEMENTWISE_cos: return cos(x);
+    case CPU_ELEMENTWISE_tanh: return tanh(x);
+    case CPU_ELEMENTWISE_erf: return erf(x);
+    case CPU_ELEMENTWISE_sigmoid: return sigmoid(x);
+    case CPU_ELEMENTWISE_silu: return x == -INFINITY ? 0 : x * sigmoid(x);
+    case CPU_ELEMENTWISE_gelu: return x == -INFINITY ? 0 : x * 0.5 * erfc(-x / sqrt(2));
+    case CPU_ELEMENTWISE_gelu_tanh:
+        return x == -INFINITY ? 0 : x * sigmoid(2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x));
+    case CPU_ELEMENTWISE_gelu_sigmoid: return x == -INFINITY ? 0 : x * sigmoid(1.702 * x);
+    case CPU_ELEMENTWISE_softplus: return (x > 0 ? x : 0) + log1p(exp(-fabs(x)));
+    case CPU_ELEMENTWISE_softsign: return isinf(x) ? (double)NAN : x / (1 + fabs(x));
+    case CPU_ELEMENTWISE_relu: return x != x ? x : x > 0 ? x : 0;
+    case CPU_ELEMENTWISE_relu6: return x != x ? x : fmin(fmax(x, 0), 6);
+    case CPU_ELEMENTWISE_leaky_relu: return x < 0 ? p * x : x;
+    case CPU_ELEMENTWISE_elu: return x < 0 ? p * expm1(x) : x;
+    case CPU_ELEMENTWISE_sigmoid_hard: return x != x ? x : fmin(fmax(p * x + q, 0), 1);
+    case CPU_ELEMENTWISE_clip: return x != x ? x : fmin(fmax(x, p), q);
+    case CPU_ELEMENTWISE_not: return x == 0;
+    case CPU_ELEMENTWISE_to_bool: return x != 0;
+    case CPU_ELEMENTWISE_round_f16: return (double)fp16_to_f32(fp16_from_f64(x));
     default: return (double)NAN;
     }
 }
 
-static double truth2(cpu_map_code code, double x, double y) {
+static double truth2(cpu_elementwise_code code, double x, double y) {
     switch ((int)code) {
-    case CPU_MAP_add: return x + y;
-    case CPU_MAP_sub: return x - y;
-    case CPU_MAP_mul: return x * y;
-    case CPU_MAP_div: return x / y;
-    case CPU_MAP_floor_div: return floor((double)(float)(x / y));
-    case CPU_MAP_mod: return x - y * floor((double)(float)(x / y));
-    case CPU_MAP_pow: return pow(x, y);
-    case CPU_MAP_max: return x != x || y != y ? (double)NAN : fmax(x, y);
-    case CPU_MAP_min: return x != x || y != y ? (double)NAN : fmin(x, y);
-    case CPU_MAP_eq: return x == y;
-    case CPU_MAP_ne: return x != y;
-    case CPU_MAP_lt: return x < y;
-    case CPU_MAP_le: return x <= y;
-    case CPU_MAP_gt: return x > y;
-    case CPU_MAP_ge: return x >= y;
-    case CPU_MAP_and: return x != 0 && y != 0;
-    case CPU_MAP_or: return x != 0 || y != 0;
-    case CPU_MAP_xor: return (x != 0) != (y != 0);
+    case CPU_ELEMENTWISE_add: return x + y;
+    case CPU_ELEMENTWISE_sub: return x - y;
+    case CPU_ELEMENTWISE_mul: return x * y;
+    case CPU_ELEMENTWISE_div: return x / y;
+    case CPU_ELEMENTWISE_floor_div: return floor((double)(float)(x / y));
+    case CPU_ELEMENTWISE_mod: return x - y * floor((double)(float)(x / y));
+    case CPU_ELEMENTWISE_pow: return pow(x, y);
+    case CPU_ELEMENTWISE_max: return x != x || y != y ? (double)NAN : fmax(x, y);
+    case CPU_ELEMENTWISE_min: return x != x || y != y ? (double)NAN : fmin(x, y);
+    case CPU_ELEMENTWISE_eq: return x == y;
+    case CPU_ELEMENTWISE_ne: return x != y;
+    case CPU_ELEMENTWISE_lt: return x < y;
+    case CPU_ELEMENTWISE_le: return x <= y;
+    case CPU_ELEMENTWISE_gt: return x > y;
+    case CPU_ELEMENTWISE_ge: return x >= y;
+    case CPU_ELEMENTWISE_and: return x != 0 && y != 0;
+    case CPU_ELEMENTWISE_or: return x != 0 || y != 0;
+    case CPU_ELEMENTWISE_xor: return (x != 0) != (y != 0);
     default: return (double)NAN;
     }
 }
@@ -115,48 +116,48 @@ static double error_ulp(float got, double want, double floor_abs) {
  * 2.38 (2.35), gelu 17.8 (17.6: x/sqrt(2) is rounded, and Phi falls steeply), gelu_tanh 12.6 (15.2), gelu_sigmoid 6.8,
  * softplus 1.84 (1.43), softsign 1.46, elu 0.87 (0.74); the others are rounded correctly. silu: 2.8 where sigmoid is normal. */
 typedef struct bound {
-    cpu_map_code code;
+    cpu_elementwise_code code;
     double ulp, floor_abs, p, q;
 } bound;
 
 static const bound unary_bounds[] = {
-    {CPU_MAP_copy, 0, 0, 0, 0},
-    {CPU_MAP_fill, 0, 0, 0.1f, 0},
-    {CPU_MAP_neg, 0, 0, 0, 0},
-    {CPU_MAP_abs, 0, 0, 0, 0},
-    {CPU_MAP_sign, 0, 0, 0, 0},
-    {CPU_MAP_floor, 0, 0, 0, 0},
-    {CPU_MAP_ceil, 0, 0, 0, 0},
-    {CPU_MAP_round, 0, 0, 0, 0},
-    {CPU_MAP_trunc, 0, 0, 0, 0},
-    {CPU_MAP_square, 0.501, 0, 0, 0},
-    {CPU_MAP_affine, 1.01, 2e-7, 1.5, 0.25},
-    {CPU_MAP_sqrt, 0.501, 0, 0, 0},
-    {CPU_MAP_rsqrt, 1.6, 0, 0, 0},
-    {CPU_MAP_inverse, 0.501, 0, 0, 0},
-    {CPU_MAP_exp, 1.3, 0, 0, 0},
-    {CPU_MAP_exp2, 1.5, 0, 0, 0},
-    {CPU_MAP_log, 1.5, 0, 0, 0},
-    {CPU_MAP_sin, 1.5, 1.2e-7, 0, 0},
-    {CPU_MAP_cos, 1.5, 1.2e-7, 0, 0},
-    {CPU_MAP_tanh, 2.5, 0, 0, 0},
-    {CPU_MAP_erf, 2, 0, 0, 0},
-    {CPU_MAP_sigmoid, 3, 0, 0, 0},
-    {CPU_MAP_silu, 4, 1e-41, 0, 0},
-    {CPU_MAP_gelu, 20, 1e-9, 0, 0},
-    {CPU_MAP_gelu_tanh, 20, 1e-7, 0, 0},
-    {CPU_MAP_gelu_sigmoid, 10, 1e-9, 0, 0},
-    {CPU_MAP_softplus, 3, 0, 0, 0},
-    {CPU_MAP_softsign, 1.5, 0, 0, 0},
-    {CPU_MAP_relu, 0, 0, 0, 0},
-    {CPU_MAP_relu6, 0, 0, 0, 0},
-    {CPU_MAP_leaky_relu, 0.501, 0, 0.01f, 0},
-    {CPU_MAP_elu, 3, 0, 0.5, 0},
-    {CPU_MAP_sigmoid_hard, 0.501, 6e-8, 0.2f, 0.5},
-    {CPU_MAP_clip, 0, 0, -0.5, 3},
-    {CPU_MAP_not, 0, 0, 0, 0},
-    {CPU_MAP_to_bool, 0, 0, 0, 0},
-    {CPU_MAP_round_f16, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_copy, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_fill, 0, 0, 0.1f, 0},
+    {CPU_ELEMENTWISE_neg, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_abs, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_sign, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_floor, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_ceil, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_round, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_trunc, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_square, 0.501, 0, 0, 0},
+    {CPU_ELEMENTWISE_affine, 1.01, 2e-7, 1.5, 0.25},
+    {CPU_ELEMENTWISE_sqrt, 0.501, 0, 0, 0},
+    {CPU_ELEMENTWISE_rsqrt, 1.6, 0, 0, 0},
+    {CPU_ELEMENTWISE_inverse, 0.501, 0, 0, 0},
+    {CPU_ELEMENTWISE_exp, 1.3, 0, 0, 0},
+    {CPU_ELEMENTWISE_exp2, 1.5, 0, 0, 0},
+    {CPU_ELEMENTWISE_log, 1.5, 0, 0, 0},
+    {CPU_ELEMENTWISE_sin, 1.5, 1.2e-7, 0, 0},
+    {CPU_ELEMENTWISE_cos, 1.5, 1.2e-7, 0, 0},
+    {CPU_ELEMENTWISE_tanh, 2.5, 0, 0, 0},
+    {CPU_ELEMENTWISE_erf, 2, 0, 0, 0},
+    {CPU_ELEMENTWISE_sigmoid, 3, 0, 0, 0},
+    {CPU_ELEMENTWISE_silu, 4, 1e-41, 0, 0},
+    {CPU_ELEMENTWISE_gelu, 20, 1e-9, 0, 0},
+    {CPU_ELEMENTWISE_gelu_tanh, 20, 1e-7, 0, 0},
+    {CPU_ELEMENTWISE_gelu_sigmoid, 10, 1e-9, 0, 0},
+    {CPU_ELEMENTWISE_softplus, 3, 0, 0, 0},
+    {CPU_ELEMENTWISE_softsign, 1.5, 0, 0, 0},
+    {CPU_ELEMENTWISE_relu, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_relu6, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_leaky_relu, 0.501, 0, 0.01f, 0},
+    {CPU_ELEMENTWISE_elu, 3, 0, 0.5, 0},
+    {CPU_ELEMENTWISE_sigmoid_hard, 0.501, 6e-8, 0.2f, 0.5},
+    {CPU_ELEMENTWISE_clip, 0, 0, -0.5, 3},
+    {CPU_ELEMENTWISE_not, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_to_bool, 0, 0, 0, 0},
+    {CPU_ELEMENTWISE_round_f16, 0, 0, 0, 0},
 };
 enum { UNARY_BOUNDS = sizeof unary_bounds / sizeof unary_bounds[0] };
 
@@ -194,7 +195,7 @@ TEST(unary_accuracy) {
         const bound *w = &unary_bounds[b];
         for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
             if (!each_isa(isa)) continue;
-            cpu_map_table_of((cpu_isa)isa)->unary[w->code](y, x, (int64_t)n, (float)w->p, (float)w->q);
+            cpu_elementwise_kernels_of((cpu_isa)isa)->unary[w->code](y, x, (int64_t)n, (float)w->p, (float)w->q);
             double worst = 0;
             size_t where = 0;
             for (size_t i = 0; i < n; i++) {
@@ -202,28 +203,31 @@ TEST(unary_accuracy) {
                 if (e > worst) worst = e, where = i;
             }
             if (getenv("TEST_VERBOSE"))
-                printf("%-12s %-7s %8.3f ulp at %.9g\n", cpu_map_name(w->code), cpu_isa_name((cpu_isa)isa), worst,
-                       (double)x[where]);
+                printf("%-12s %-7s %8.3f ulp at %.9g\n", cpu_elementwise_name(w->code), cpu_isa_name((cpu_isa)isa),
+                       worst, (double)x[where]);
             EXPECT_MSG(worst <= w->ulp, "%s %s: %g ulp at %.9g: got %.9g, want %.17g", cpu_isa_name((cpu_isa)isa),
-                       cpu_map_name(w->code), worst, (double)x[where], (double)y[where],
+                       cpu_elementwise_name(w->code), worst, (double)x[where], (double)y[where],
                        truth1(w->code, (double)x[where], w->p, w->q));
         }
     }
-    EXPECT_MSG(covered == CPU_MAP_UNARY_END, "%d of %d functions are tested", covered, CPU_MAP_UNARY_END);
+    EXPECT_MSG(covered == CPU_ELEMENTWISE_UNARY_END, "%d of %d functions are tested", covered,
+               CPU_ELEMENTWISE_UNARY_END);
     mem_free(x);
     mem_free(y);
 }
 
 TEST(signs_of_zero) {
-    static const cpu_map_code odd[] = {CPU_MAP_copy, CPU_MAP_floor, CPU_MAP_ceil,     CPU_MAP_round, CPU_MAP_trunc,
-                                       CPU_MAP_sqrt, CPU_MAP_sin,   CPU_MAP_tanh,     CPU_MAP_erf,   CPU_MAP_softsign,
-                                       CPU_MAP_silu, CPU_MAP_gelu,  CPU_MAP_round_f16};
+    static const cpu_elementwise_code odd[] = {CPU_ELEMENTWISE_copy,     CPU_ELEMENTWISE_floor, CPU_ELEMENTWISE_ceil,
+                                               CPU_ELEMENTWISE_round,    CPU_ELEMENTWISE_trunc, CPU_ELEMENTWISE_sqrt,
+                                               CPU_ELEMENTWISE_sin,      CPU_ELEMENTWISE_tanh,  CPU_ELEMENTWISE_erf,
+                                               CPU_ELEMENTWISE_softsign, CPU_ELEMENTWISE_silu,  CPU_ELEMENTWISE_gelu,
+                                               CPU_ELEMENTWISE_round_f16};
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (size_t i = 0; each_isa(isa) && i < sizeof odd / sizeof odd[0]; i++) {
             float x[2] = {-0.0f, 0.0f}, y[2];
-            cpu_map_table_of((cpu_isa)isa)->unary[odd[i]](y, x, 2, 0, 0);
+            cpu_elementwise_kernels_of((cpu_isa)isa)->unary[odd[i]](y, x, 2, 0, 0);
             EXPECT_MSG(y[0] == 0 && signbit(y[0]) && y[1] == 0 && !signbit(y[1]), "%s %s: %g %g",
-                       cpu_isa_name((cpu_isa)isa), cpu_map_name(odd[i]), (double)y[0], (double)y[1]);
+                       cpu_isa_name((cpu_isa)isa), cpu_elementwise_name(odd[i]), (double)y[0], (double)y[1]);
         }
 }
 
@@ -234,10 +238,10 @@ TEST(unary_lengths) {
     rng_init(&r, 5);
     for (int i = 0; i < 96; i++) x[i] = (float)(rng_unit(&r) * 8 - 4);
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
-        for (int code = 0; each_isa(isa) && code < CPU_MAP_UNARY_END; code++)
+        for (int code = 0; each_isa(isa) && code < CPU_ELEMENTWISE_UNARY_END; code++)
             for (int n = 0; n <= 67; n++) {
                 int offset = n % 17;
-                cpu_map_unary f = cpu_map_table_of((cpu_isa)isa)->unary[code];
+                cpu_elementwise_unary f = cpu_elementwise_kernels_of((cpu_isa)isa)->unary[code];
                 for (int i = 0; i < 96; i++) y[i] = -77;
                 f(y + offset, x + (n * 5) % 19, n, 0.5f, 0.75f);
                 float in_place[96];
@@ -251,7 +255,7 @@ TEST(unary_lengths) {
                         EXPECT(memcmp(&in_place[(n * 5) % 19 + i - offset], &want, 4) == 0);
                     }
                     EXPECT_MSG(memcmp(&y[i], &want, 4) == 0, "%s %s n=%d i=%d: %g, want %g", cpu_isa_name((cpu_isa)isa),
-                               cpu_map_name((cpu_map_code)code), n, i, (double)y[i], (double)want);
+                               cpu_elementwise_name((cpu_elementwise_code)code), n, i, (double)y[i], (double)want);
                 }
             }
 }
@@ -264,28 +268,31 @@ TEST(binary_accuracy) {
     rng_init(&r, 7);
     for (int i = 0; i < N; i++) v[i] = i < SPECIALS ? specials[i] : (float)(rng_unit(&r) * 20 - 10);
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
-        for (int code = CPU_MAP_UNARY_END; each_isa(isa) && code < CPU_MAP_COUNT; code++) {
-            const cpu_map_binary *f = cpu_map_table_of((cpu_isa)isa)->binary[code - CPU_MAP_UNARY_END];
+        for (int code = CPU_ELEMENTWISE_UNARY_END; each_isa(isa) && code < CPU_ELEMENTWISE_COUNT; code++) {
+            const cpu_elementwise_binary *f =
+                cpu_elementwise_kernels_of((cpu_isa)isa)->binary[code - CPU_ELEMENTWISE_UNARY_END];
             for (int j = 0; j < N; j++) {
                 float other[N];
                 for (int i = 0; i < N; i++) other[i] = v[(i + j) % N];
-                f[CPU_MAP_VV](got, v, other, N);
+                f[CPU_ELEMENTWISE_VV](got, v, other, N);
                 for (int i = 0; i < N; i++) {
-                    double want = truth2((cpu_map_code)code, (double)v[i], (double)other[i]);
-                    double slack = code == CPU_MAP_mod ? fabs((double)v[i]) * 1.2e-7 + fabs((double)other[i]) : 0;
-                    if (code == CPU_MAP_mod && !(fabs((double)v[i] / (double)other[i]) < 1e6)) continue;
+                    double want = truth2((cpu_elementwise_code)code, (double)v[i], (double)other[i]);
+                    double slack =
+                        code == CPU_ELEMENTWISE_mod ? fabs((double)v[i]) * 1.2e-7 + fabs((double)other[i]) : 0;
+                    if (code == CPU_ELEMENTWISE_mod && !(fabs((double)v[i] / (double)other[i]) < 1e6)) continue;
                     double e = error_ulp(got[i], want, slack);
                     EXPECT_MSG(e <= 1, "%s %s(%.9g, %.9g): %.9g, want %.17g", cpu_isa_name((cpu_isa)isa),
-                               cpu_map_name((cpu_map_code)code), (double)v[i], (double)other[i], (double)got[i], want);
+                               cpu_elementwise_name((cpu_elementwise_code)code), (double)v[i], (double)other[i],
+                               (double)got[i], want);
                 }
-                f[CPU_MAP_VS](got, v, &v[j], N);
+                f[CPU_ELEMENTWISE_VS](got, v, &v[j], N);
                 for (int i = 0; i < N; i++) {
-                    f[CPU_MAP_VV](single, &v[i], &v[j], 1);
+                    f[CPU_ELEMENTWISE_VV](single, &v[i], &v[j], 1);
                     EXPECT(memcmp(&got[i], single, 4) == 0 || (got[i] != got[i] && single[0] != single[0]));
                 }
-                f[CPU_MAP_SV](got, &v[j], v, N);
+                f[CPU_ELEMENTWISE_SV](got, &v[j], v, N);
                 for (int i = 0; i < N; i++) {
-                    f[CPU_MAP_VV](single, &v[j], &v[i], 1);
+                    f[CPU_ELEMENTWISE_VV](single, &v[j], &v[i], 1);
                     EXPECT(memcmp(&got[i], single, 4) == 0 || (got[i] != got[i] && single[0] != single[0]));
                 }
             }
@@ -299,15 +306,16 @@ TEST(binary_lengths) {
         for (int n = 0; each_isa(isa) && n < 60; n++)
             for (int pattern = 0; pattern < 3; pattern++) {
                 for (int i = 0; i < 80; i++) z[i] = -77;
-                cpu_map_table_of((cpu_isa)isa)
-                    ->binary[CPU_MAP_sub - CPU_MAP_UNARY_END][pattern](z + 3, x + 1, y + 2, n);
+                cpu_elementwise_kernels_of((cpu_isa)isa)
+                    ->binary[CPU_ELEMENTWISE_sub - CPU_ELEMENTWISE_UNARY_END][pattern](z + 3, x + 1, y + 2, n);
                 for (int i = 0; i < 80; i++) {
-                    float a = x[pattern == CPU_MAP_SV ? 1 : i - 2 < 0 ? 0 : i - 2];
-                    float b = y[pattern == CPU_MAP_VS ? 2 : i - 1 < 0 ? 0 : i - 1];
+                    float a = x[pattern == CPU_ELEMENTWISE_SV ? 1 : i - 2 < 0 ? 0 : i - 2];
+                    float b = y[pattern == CPU_ELEMENTWISE_VS ? 2 : i - 1 < 0 ? 0 : i - 1];
                     EXPECT(z[i] == (i >= 3 && i < 3 + n ? a - b : -77));
                 }
                 memcpy(z, x, sizeof z);
-                cpu_map_table_of((cpu_isa)isa)->binary[CPU_MAP_mul - CPU_MAP_UNARY_END][CPU_MAP_VV](z, z, z, n);
+                cpu_elementwise_kernels_of((cpu_isa)isa)
+                    ->binary[CPU_ELEMENTWISE_mul - CPU_ELEMENTWISE_UNARY_END][CPU_ELEMENTWISE_VV](z, z, z, n);
                 for (int i = 0; i < 80; i++) EXPECT(z[i] == (i < n ? x[i] * x[i] : x[i]));
             }
 }
@@ -318,7 +326,7 @@ TEST(select_and_fma) {
     c[4] = NAN; /* not zero */
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!each_isa(isa)) continue;
-        const cpu_map_table *t = cpu_map_table_of((cpu_isa)isa);
+        const cpu_elementwise_kernels *t = cpu_elementwise_kernels_of((cpu_isa)isa);
         for (int n = 0; n < 50; n++)
             for (int steps = 0; steps < 8; steps++) {
                 int cs = steps & 1, xs = steps >> 1 & 1, ys = steps >> 2;
@@ -339,5 +347,5 @@ TEST(select_and_fma) {
     }
 }
 
-SUITE("cpu map", T(unary_accuracy), T(signs_of_zero), T(unary_lengths), T(binary_accuracy), T(binary_lengths),
+SUITE("cpu elementwise", T(unary_accuracy), T(signs_of_zero), T(unary_lengths), T(binary_accuracy), T(binary_lengths),
       T(select_and_fma))
