@@ -64,7 +64,7 @@ BIN      := $(BUILD)/propane
 SHARED   ?= $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers circles format compdb install clean
+.PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers circles sizes format compdb install clean
 .DEFAULT_GOAL := all
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -180,6 +180,9 @@ layers: ## fail on an include that looks upward
 
 circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another
 	$(Q)sh tools/circles.sh $(BUILD)
+
+sizes: ## list files above 600 lines, functions above 60, file names that stand twice
+	$(Q)sh tools/sizes.sh
 
 clean: ## remove build/
 	rm -rf build
