@@ -64,7 +64,7 @@ BIN      := $(BUILD)/propane
 SHARED   ?= $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers circles sizes format compdb install clean
+.PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install clean
 .DEFAULT_GOAL := all
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -136,6 +136,7 @@ setup: ## install what is missing (apt-get or brew)
 
 check: setup ## build and run all tests: needs no Python, network or Mac
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
+	$(Q)sh tools/doc_paths.sh
 	$(Q)sh tests/run.sh $(BUILD) $(TESTS)
 
 demo: setup ## train a small model on this repository's own text and let it write (TEXT=FILE: on that file)
@@ -175,11 +176,14 @@ macos: ## compile and link for arm64 macOS on Linux (fetches macOS's headers)
 packages: # for scripts
 	@echo $(PACKAGES)
 
-layers: ## fail on an include that looks upward
+layers: paths ## fail on an include that looks upward
 	$(Q)sh tools/layers.sh
 
 circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another
 	$(Q)sh tools/circles.sh $(BUILD)
+
+paths: ## fail on a file that a document or a comment names and that is not there
+	$(Q)sh tools/doc_paths.sh
 
 sizes: ## list files above 600 lines, functions above 60, file names that stand twice
 	$(Q)sh tools/sizes.sh

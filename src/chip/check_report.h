@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The inside of a report, for check.c, which fills it, and report.c, which prints it.
+ * The inside of a report, for check.c, which fills it, and check_report.c, which prints it.
  */
 #ifndef CHIP_CHECK_REPORT_H
 #define CHIP_CHECK_REPORT_H

@@ -2,7 +2,7 @@
  * The ane driver's parts, for this folder alone. Functions become a source (text and weight files, source.c), a source a
  * model on the engine (model.c), the model's attributes say how its surfaces are laid out (layout.c), surface.c owns the
  * buffers, run.c the requests. What is offered but not certain to work is tried on small kernels first: procedures.c,
- * dispatch_select.c, capability_trials.c, with rig.c beneath them.
+ * dispatch_select.c, capability_trials.c, with self_test_program.c beneath them.
  */
 #ifndef ANE_ANE_H
 #define ANE_ANE_H
@@ -148,7 +148,7 @@ typedef struct ane_program {
     ane_order order;
 } ane_program;
 
-/* ---- driver.c, procedures.c: compiling ------------------------------------------------------------------------------------- */
+/* ---- ane_driver.c, procedures.c: compiling --------------------------------------------------------------------------------- */
 
 /* Without measuring anything. */
 PROPANE_CHECK propane_status ane_device_create(const ane_api *a, const ane_options *o, ane_device **out,
@@ -165,7 +165,7 @@ PROPANE_CHECK propane_status ane_compile_all(void *impl, const mil_function *con
                                              const propane_compile_options *options, driver_program *const *out,
                                              propane_compile_report *report, propane_error *err);
 
-/* ---- rig.c: a small program with buffers, for trials ------------------------------------------------------------------------ */
+/* ---- self_test_program.c: a small program with buffers, for trials ---------------------------------------------------------- */
 
 enum { ANE_RIG_FUNCTIONS = 3, ANE_RIG_INPUTS = 2 };
 

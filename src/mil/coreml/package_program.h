@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * A model file's program to a module and back. Private to src/mil/package*.c.
+ * A model file's program to a module and back. Private to src/mil/coreml/package*.c.
  */
 #ifndef MIL_COREML_PACKAGE_PROGRAM_H
 #define MIL_COREML_PACKAGE_PROGRAM_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Model files as messages, checked before they are unpacked. Private to src/mil/package*.c.
+ * Model files as messages, checked before they are unpacked. Private to src/mil/coreml/package*.c.
  */
 #ifndef MIL_COREML_PACKAGE_WIRE_H
 #define MIL_COREML_PACKAGE_WIRE_H

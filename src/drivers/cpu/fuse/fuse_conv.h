@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * What the planning of layers with constant weights shares: fuse_conv.c finds them, fuse_bottleneck.c joins
- * some, the channels_*.c make their steps.
+ * some, conv_*.c make their steps.
  */
 #ifndef CPU_FUSE_FUSE_CONV_H
 #define CPU_FUSE_FUSE_CONV_H

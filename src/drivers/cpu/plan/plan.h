@@ -13,7 +13,7 @@
  *             one tile program; a product and the sum behind it one gemm (fuse.c)
  *   weights   products that read weights as they are stored, in few bits (fuse_quantized_weights.c)
  *   place     where a value must end up (an output, a part of a concat) it is computed in place (plan_place.c)
- *   emit      each node's binding (bind_*.c, named by the CPU column of ops.def) adds steps
+ *   emit      each node's binding (ops/emit_*.c, named by the CPU column of ops.def) adds steps
  *   memory    lifetimes, in-place, one block for all (plan_memory.c)
  *
  * Rounding: inside one step values are fp32, whatever the program's types say; a value is rounded to its type where it is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of conv.h in terms of vec_*.h; included once by each kernels_*_channels.c, after these are defined:
+ * The kernels of conv.h in terms of vec_*.h; included once by each kernels_*_conv.c, after these are defined:
  *   CONV_NAME       the table's name
  *   CONV_HALF       points of a run: 2, 3, 4 or 7
  *   CONV_NRV        vectors in a panel of weights: 2, 3 or 4
