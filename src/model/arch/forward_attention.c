@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT
+ * Owns attention as MIL: rotary positions, the causal mask, and products over one or two spans of keys and values.
+ */
+#include <math.h>
+
+#include "base/memory.h"
+#include "model/arch/forward_internal.h"
+
+void model_rope_tables(const model_config *c, int64_t first, int64_t count, double *cos_out, double *sin_out) {
+    int64_t half = c->head_dim / 2;
+    for (int64_t i = 0; i < half; i++) {
+        double rate = model_config_rope_rate(c, i);
+        for (int64_t s = 0; s < count; s++) {
+            double angle = (double)(first + s) * rate;
+            cos_out[i * count + s] = cos_out[(i + half) * count + s] = cos(angle);
+            sin_out[i * count + s] = sin_out[(i + half) * count + s] = sin(angle);
+        }
+    }
+}
+
+mil_value *forward_rope_turn(forward_context *x) {
+    int64_t n = x->c->head_dim;
+    double *turn = mem_array((size_t)(n * n), sizeof *turn);
+    if (!turn) {
+        propane_fail_memory(&x->b.err, (size_t)(n * n) * sizeof *turn);
+        return NULL;
+    }
+    for (int64_t i = 0; i < n / 2; i++) {
+        turn[i * n + i + n / 2] = -1;
+        turn[(i + n / 2) * n + i] = 1;
+    }
+    mil_type type = forward_tensor4(x, 1, 1, n, n);
+    mil_value *v = mil_build_const_f64(&x->b, "rope_turn", &type, turn);
+    mem_free(turn);
+    return v;
+}
+
+forward_rope forward_rope_constants(forward_context *x) {
+    forward_rope r = {0};
+    if (x->arch->position != ARCH_ROPE) return r;
+    int64_t n = x->c->head_dim, s = x->o->sequence;
+    double *tables = mem_array((size_t)(2 * n * s), sizeof *tables);
+    if (!tables) {
+        propane_fail_memory(&x->b.err, (size_t)(2 * n * s) * sizeof *tables);
+        return r;
+    }
+    model_rope_tables(x->c, x->o->first_position, s, tables, tables + n * s);
+    mil_type type = forward_tensor4(x, 1, 1, n, s);
+    r.cos = mil_build_const_f64(&x->b, "rope_cos", &type, tables);
+    r.sin = mil_build_const_f64(&x->b, "rope_sin", &type, tables + n * s);
+    r.turn = forward_rope_turn(x);
+    mem_free(tables);
+    return r;
+}
+
+/* (-x2, x1) of each head. */
+static mil_value *forward_turned_heads(forward_context *x, const forward_rope *r, mil_value *h, int64_t heads) {
+    mil_builder *b = &x->b;
+    if (r->turn) return mil_build_matmul(b, r->turn, h, false, false);
+    int64_t half = x->c->head_dim / 2;
+    const int64_t first[] = {0, 0, 0, 0}, second[] = {0, 0, half, 0},
+                  size[] = {x->o->batch, heads, half, x->o->sequence};
+    mil_value *halves[] = {mil_build_binary_scalar(b, MIL_OP_mul, mil_build_slice(b, h, second, size), -1),
+                           mil_build_slice(b, h, first, size)};
+    return mil_build_concat(b, halves, 2, 2);
+}
+
+/* v [B,heads*HD,1,S] -> [B,heads,HD,S], each head normalised (with a weight) and turned (with angles); `name`: "q", "k". */
+mil_value *forward_heads_of(forward_context *x, const forward_rope *r, mil_value *v, int64_t heads,
+                            mil_value *norm_weight, const char *name) {
+    mil_builder *b = &x->b;
+    arena *a = x->b.module->arena;
+    int64_t hd = x->c->head_dim;
+    if (norm_weight)
+        forward_stage(x, "qknorm");
+    else if (r->cos)
+        forward_stage(x, "rope");
+    mil_value *h = forward_label(x, forward_reshape4(x, v, x->o->batch, heads, hd, forward_rows_of(x, x->o->sequence)),
+                                 arena_printf(a, "%s_heads", name));
+    if (norm_weight) {
+        h = forward_label(x, forward_divide_by_rms(x, h, 2, hd, "inverse_rms"), arena_printf(a, "%s_normed", name));
+        h = forward_label(x, mil_build_binary(b, MIL_OP_mul, h, norm_weight), arena_printf(a, "%s_scaled", name));
+    }
+    if (!r->cos) return h;
+    forward_stage(x, "rope");
+    mil_value *turned = forward_turned_heads(x, r, h, heads);
+    return mil_build_binary(b, MIL_OP_add, mil_build_binary(b, MIL_OP_mul, h, r->cos),
+                            mil_build_binary(b, MIL_OP_mul, turned, r->sin));
+}
+
+void model_mask(int64_t count, int64_t cache, int64_t filled, float *out) {
+    for (int64_t i = 0; i < count; i++) {
+        float *row = out + i * (cache + count);
+        for (int64_t j = 0; j < cache; j++) row[j] = j < filled ? 0 : (float)MODEL_MASKED;
+        for (int64_t j = 0; j < count; j++) row[cache + j] = j <= i ? 0 : (float)MODEL_MASKED;
+    }
+}
+
+mil_value *forward_causal_mask(forward_context *x) {
+    int64_t s = x->o->sequence;
+    double *mask = mem_array((size_t)(s * s), sizeof *mask);
+    if (!mask) {
+        propane_fail_memory(&x->b.err, (size_t)(s * s) * sizeof *mask);
+        return NULL;
+    }
+    for (int64_t i = 0; i < s; i++)
+        for (int64_t j = i + 1; j < s; j++) mask[i * s + j] = MODEL_MASKED;
+    mil_type type = forward_tensor4(x, 1, 1, s, s);
+    mil_value *v = mil_build_const_f64(&x->b, "causal_mask", &type, mask);
+    mem_free(mask);
+    return v;
+}
+
+/* q [B,heads,HD,S] -> the mix [B,heads*HD,1,S]. The G heads of a group lie one behind the other, so [B,KVH,G*S,HD] is
+ * the same memory as [B,H,S,HD]: each group is one product with its own K and V. */
+mil_value *forward_attention(forward_context *x, mil_value *q, const forward_span *spans, int span_count,
+                             mil_value *mask) {
+    mil_builder *b = &x->b;
+    int64_t batch = x->o->batch, s = x->o->sequence, hd = x->c->head_dim, heads = x->c->num_attention_heads;
+    int64_t kv = x->c->num_key_value_heads, rows = forward_rows_of(x, heads / kv * s);
+    forward_stage(x, "scores");
+    q = mil_build_binary_scalar(b, MIL_OP_mul, q, 1 / sqrt((double)hd));
+    if (heads != kv) q = forward_reshape4(x, forward_swap_last_two(x, q), batch, kv, rows, hd);
+    mil_value *scores[2] = {NULL, NULL};
+    int64_t total = 0;
+    for (int i = 0; i < span_count; i++) {
+        scores[i] = mil_build_matmul(b, q, spans[i].k, heads == kv, false); /* [B,KVH,G*S,T] */
+        total += spans[i].length;
+    }
+    mil_value *all = span_count == 1 ? scores[0] : mil_build_concat(b, scores, span_count, 3);
+    if (heads != kv) all = forward_reshape4(x, all, batch, heads, forward_rows_of(x, s), total);
+    all = mil_build_binary(b, MIL_OP_add, all, mask);
+    forward_stage(x, "softmax");
+    mil_value *p = forward_label(x, mil_build_softmax(b, forward_label(x, all, "scores"), -1), "probs");
+    forward_stage(x, "mix");
+    if (heads != kv) p = forward_reshape4(x, p, batch, kv, rows, total);
+    mil_value *mix = NULL;
+    int64_t begin = 0;
+    for (int i = 0; i < span_count; i++) {
+        const int64_t from[] = {0, 0, 0, begin}, size[] = {batch, kv, rows, spans[i].length};
+        mil_value *part = span_count == 1 ? p : mil_build_slice(b, p, from, size);
+        part = heads == kv ? mil_build_matmul(b, spans[i].v, part, false, true)  /* [B,H,HD,S] */
+                           : mil_build_matmul(b, part, spans[i].v, false, true); /* [B,KVH,G*S,HD] */
+        mix = mix ? mil_build_binary(b, MIL_OP_add, mix, part) : part;
+        begin += spans[i].length;
+    }
+    forward_label(x, mix, "mix");
+    if (heads != kv) mix = forward_swap_last_two(x, forward_reshape4(x, mix, batch, heads, forward_rows_of(x, s), hd));
+    return forward_reshape4(x, mix, batch, heads * hd, 1, forward_rows_of(x, s));
+}
