@@ -57,6 +57,7 @@ SUPPORT_OBJ := $(SUPPORT_SRC:%.c=$(BUILD)/%.o)
 asked     = $(if $(TESTS),$(foreach p,$(1),$(if $(strip $(foreach t,$(TESTS),$(findstring $(t),$(p)))),$(p))),$(1))
 TEST_BIN := $(call asked,$(TEST_SRC:%.c=$(BUILD)/%))
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
+ORACLE   := tests/oracle/oracle# what tools/oracle.sh asks
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 FUZZ_BIN := $(call asked,$(FUZZ_SRC:%.c=$(BUILD)/%))
 LIB      := $(BUILD)/libpropane.a
@@ -95,9 +96,9 @@ $(TRACE): src/trace/trace.c src/trace/stubs.S src/drivers/ane/syms.def
 	$(Q)$(CC) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) -fPIC -shared $(filter-out %.def,$^) -lpthread -ldl -o $@
 $(TRACE): SANITIZE :=
 
-# What the tests of one folder share: its files that are not tests themselves.
+# What the tests of one folder share: its files that are neither tests nor a program themselves.
 .SECONDEXPANSION:
-shared = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)))
+shared = $(patsubst %.c,$(BUILD)/%.o,$(filter-out tests/$(1)/test_% $(ORACLE).c,$(wildcard tests/$(1)/*.c)))
 $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT_OBJ) $$(call shared,$$(*D)) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(CHECK_LIBS) $(LDLIBS) -o $@
 
@@ -126,7 +127,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
 $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/replay.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-tests: all $(TEST_BIN) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) ## build the tests
+tests: all $(TEST_BIN) $(BUILD)/$(ORACLE) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) ## build the tests
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
 

@@ -129,15 +129,18 @@ static int64_t second_cache(void) {
     return bytes <= 0 || bytes > most ? most : bytes < least ? least : bytes;
 }
 
+static atomic_int_fast64_t second_cache_bytes; /* 0: not asked for yet */
+
 int64_t mem_second_cache(int64_t bytes) {
-    static atomic_int_fast64_t known;
-    int64_t size = atomic_load_explicit(&known, memory_order_relaxed);
+    int64_t size = atomic_load_explicit(&second_cache_bytes, memory_order_relaxed);
     if (!size) {
         size = second_cache(); /* the same for all who ask at once */
-        atomic_store_explicit(&known, size, memory_order_relaxed);
+        atomic_store_explicit(&second_cache_bytes, size, memory_order_relaxed);
     }
     return bytes / 1024 * size / 1024;
 }
+
+void mem_second_cache_pin(int64_t bytes) { atomic_store(&second_cache_bytes, bytes); }
 
 uint64_t mem_alloc_count(void) { return atomic_load_explicit(&requests, memory_order_relaxed); }
 

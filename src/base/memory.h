@@ -32,6 +32,8 @@ uint64_t mem_physical(void);
 /* `bytes`, a multiple of 1024, are a good part of a second cache of 1 MB: the same part of a core's here, where it is smaller;
  * all of them where it is not, or where its size is not known. Asked of the system once. */
 int64_t mem_second_cache(int64_t bytes);
+/* From now on as if the second cache had `bytes` (0: ask the system). For tests that compare plans of several machines. */
+void mem_second_cache_pin(int64_t bytes);
 
 /* How many blocks were asked for since the process began: a step that allocates shows here. */
 uint64_t mem_alloc_count(void);

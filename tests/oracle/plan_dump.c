@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT
+ * The one file of the oracle that reads the planner's structures. What it writes is the record's language: a field that
+ * moves or gets another name changes this file and not a letter of what is written.
+ */
+#include "oracle/plan_dump.h"
+
+#include <stdio.h>
+
+#include "base/memory.h"
+#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/simd/isa.h"
+
+struct oracle_plan {
+    cpu_program *program;
+    void *block;
+    size_t block_bytes;
+};
+
+int oracle_isa_count(void) { return CPU_ISA_COUNT; }
+
+const char *oracle_isa_label(int isa) {
+    static char label[40];
+    if (!cpu_isa_available((cpu_isa)isa)) return NULL;
+    bool vnni = false; /* products of weights in few bits have kernels of their own there */
+#if defined(__x86_64__)
+    vnni = (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16) && __builtin_cpu_supports("avx512vnni");
+#endif
+    snprintf(label, sizeof label, "%s%s", cpu_isa_name((cpu_isa)isa), vnni ? "+vnni" : "");
+    return label;
+}
+
+void oracle_pin_caches(void) { mem_second_cache_pin(1 << 20); }
+
+propane_status oracle_plan_make(const mil_function *f, const oracle_choice *choice, arena *a, oracle_plan **out,
+                                propane_error *err) {
+    const cpu_plan_options options = {.isa = (cpu_isa)choice->isa,
+                                      .threads = choice->threads,
+                                      .bf16 = choice->bf16,
+                                      .fuse = choice->fuse,
+                                      .round_each = choice->round_each};
+    oracle_plan *p = ARENA_NEW(a, oracle_plan);
+    if (!p) return propane_fail_memory(err, sizeof *p);
+    PROPANE_TRY(cpu_plan_compile(f, &options, a, &p->program, err));
+    p->program->poison = true;
+    p->block_bytes = (size_t)p->program->block_bytes + 64;
+    p->block = mem_pages_alloc(p->block_bytes);
+    *out = p;
+    if (p->block) return PROPANE_OK;
+    oracle_plan_free(p);
+    return propane_fail_memory(err, p->block_bytes);
+}
+
+void oracle_plan_free(oracle_plan *p) {
+    if (!p) return;
+    cpu_program_deinit(p->program);
+    mem_pages_free(p->block, p->block_bytes);
+}
+
+int oracle_plan_input_count(const oracle_plan *p) { return p->program->input_count; }
+int oracle_plan_output_count(const oracle_plan *p) { return p->program->output_count; }
+size_t oracle_plan_input_bytes(const oracle_plan *p, int i) { return p->program->inputs[i].bytes; }
+size_t oracle_plan_output_bytes(const oracle_plan *p, int i) { return p->program->outputs[i].bytes; }
+const char *oracle_plan_output_name(const oracle_plan *p, int i) { return p->program->outputs[i].name; }
+
+static void print_program(const cpu_program *p, const char *in, text *out) {
+    static const char *const places[] = {"input", "output", "const", "temp"};
+    text_printf(out,
+                "total\t%ssteps %d block %lld constants %zu fused %d tiles %d gemms %d attentions %d copies %d "
+                "references %d gemvs %d shared %d squares %d banded %d\n",
+                in, p->step_count, (long long)p->block_bytes, p->constant_bytes, p->fused_ops, p->tile_count,
+                p->gemm_count, p->attention_count, p->copy_count, p->reference_count, p->gemv_count, p->shared_count,
+                p->squares_count, p->banded_count);
+    for (int i = 0; i < p->step_count; i++) {
+        const cpu_plan_step *s = &p->steps[i];
+        text_printf(out, "step\t%s%d %s %s stage %s flops %.17g bytes %.17g\n", in, i, s->kind, s->name,
+                    s->stage ? s->stage : "-", s->flops, s->bytes);
+    }
+    for (int i = 0; i < p->buffer_count; i++) {
+        const cpu_plan_buffer *b = &p->buffers[i];
+        text_printf(out, "buffer\t%s%d %s %d bytes %lld at %lld steps %d-%d alias %d\n", in, i, places[b->place],
+                    b->index, (long long)b->bytes, (long long)b->offset, b->first, b->last, b->alias);
+    }
+    for (int o = 0; o < p->output_count; o++)
+        for (int i = 0; i < p->input_count; i++)
+            if (p->in_place[o * p->input_count + i]) text_printf(out, "in_place\t%soutput %d input %d\n", in, o, i);
+    for (const cpu_program *b = p->inside; b; b = b->outside) print_program(b, "block: ", out);
+}
+
+void oracle_plan_print(const oracle_plan *p, text *out) { print_program(p->program, "", out); }
+
+propane_status oracle_plan_run(oracle_plan *p, void *const *inputs, void *const *outputs, propane_error *err) {
+    return cpu_program_run(p->program, p->block, inputs, outputs, err);
+}
