@@ -60,7 +60,7 @@ static void fill(driver_buffer *b, const propane_io *io, rng *r) {
     }
 }
 
-static propane_status bench(void *device, const plan_kernel *k, double limit, bool profile, double *ms,
+static propane_status bench(void *device, const partition_kernel *k, double limit, bool profile, double *ms,
                             propane_error *err) {
     enum { ROUNDS = 15 };
     driver_program program = {.arena = arena_create()};
@@ -121,17 +121,17 @@ static propane_status run(int64_t batch, int64_t context, bool profile, propane_
     c.num_attention_heads = c.num_key_value_heads = 12;
     c.head_dim = 64;
     c.max_position_embeddings = context;
-    plan_options o = {.name = "layer", .precision = MIL_fp32, .batch = batch, .context = context};
-    plan *p = NULL;
+    partition_options o = {.name = "layer", .precision = MIL_fp32, .batch = batch, .context = context};
+    partition *p = NULL;
     void *device = NULL;
     double total = 0, flops = 0, limit = peak();
-    PROPANE_TRY(plan_create(&c, &o, &p, err));
+    PROPANE_TRY(partition_create(&c, &o, &p, err));
     PROPANE_TRY(cpu_driver.open("", &device, err));
     printf("# batch %lld, context %lld, %d threads, one 1024^3 product reaches %.1f GFLOP/s\n", (long long)batch,
            (long long)context, pool_threads(), limit);
     printf("kernel,ms,gflops,fraction,steps,products,tiles,fused_ops,copies,block_mb,compile_ms\n");
     for (int i = 0; i < p->kernel_count; i++) {
-        const plan_kernel *k = &p->kernels[i];
+        const partition_kernel *k = &p->kernels[i];
         if (k->part == MODEL_HEAD) continue;
         double ms = 0;
         PROPANE_TRY(bench(device, k, limit, profile, &ms, err));
@@ -140,7 +140,7 @@ static propane_status run(int64_t batch, int64_t context, bool profile, propane_
     }
     printf("all,%.3f,%.1f,%.3f\n", total, flops / total / 1e6, flops / total / 1e6 / limit);
     cpu_driver.close(device);
-    plan_free(p);
+    partition_free(p);
     return PROPANE_OK;
 }
 

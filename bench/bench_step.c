@@ -291,10 +291,12 @@ static propane_status bench(const row *r, const char *precision, machine *m, int
     c.num_attention_heads = c.num_key_value_heads = r->heads, c.head_dim = r->width / r->heads;
     c.vocab_size = r->vocab, c.max_position_embeddings = r->context, c.tie_word_embeddings = true;
     c.bos_token_id = c.eos_token_id = -1;
-    train_step_options o = {
-        .plan = {
-            .name = "layer", .batch = r->batch, .context = r->context, .precision = MIL_fp32, .squares = PLAN_SQUARES}};
-    if (strcmp(precision, "fp16") == 0) o.plan.precision = MIL_fp16;
+    train_step_options o = {.partition = {.name = "layer",
+                                          .batch = r->batch,
+                                          .context = r->context,
+                                          .precision = MIL_fp32,
+                                          .squares = PARTITION_SQUARES}};
+    if (strcmp(precision, "fp16") == 0) o.partition.precision = MIL_fp16;
     o.bf16 = strcmp(precision, "bf16") == 0;
     PROPANE_TRY(model_weights_create(&c, &w, err));
     model_weights_init(w, 1, 0);

@@ -28,19 +28,19 @@ static void check_examples(const train_examples *e) {
 static void check_windows(const train_examples *e) {
     enum { CONTEXT = 24 };
     int32_t x[CONTEXT], y[CONTEXT];
-    train_windows p;
+    packed_windows p;
     propane_error err = {0};
-    if (train_windows_init(&p, e, 0, e->count, CONTEXT, true, 1, &err) != PROPANE_OK) abort();
+    if (packed_windows_init(&p, e, 0, e->count, CONTEXT, true, 1, &err) != PROPANE_OK) abort();
     for (int64_t w = 0; w < p.windows; w++) {
         int targets = 0;
-        train_windows_get(&p, w, x, y);
+        packed_windows_get(&p, w, x, y);
         for (int i = 0; i < CONTEXT; i++) {
             if (x[i] < 0 || x[i] > 255 || y[i] < -1 || y[i] > 255) abort();
             targets += y[i] >= 0;
         }
         if (targets == 0) abort();
     }
-    train_windows_deinit(&p);
+    packed_windows_deinit(&p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -33,7 +33,7 @@ typedef struct corpus {
 
 PROPANE_CHECK propane_status corpus_open(const corpus_options *options, corpus *out, propane_error *err);
 void corpus_close(corpus *c);
-/* The ids as train_data wants them. */
+/* The ids as token_windows wants them. */
 const void *corpus_ids(const corpus *c, int *id_bytes);
 
 #endif

@@ -18,9 +18,9 @@
 
 struct tune {
     const tune_options *options;
-    tune_model *model;
-    const tune_source *source;
-    tune_step *step;
+    imported_model *model;
+    const sample_source *source;
+    imported_step *step;
     adamw *optimiser;
     float **moments; /* [2 * weights] */
     tune_state state;
@@ -31,7 +31,7 @@ struct tune {
 };
 
 void tune_options_default(tune_options *o) {
-    *o = (tune_options){.model = {.freeze = "", .loss = TUNE_CROSS_ENTROPY},
+    *o = (tune_options){.model = {.freeze = "", .loss = IMPORTED_CROSS_ENTROPY},
                         .steps = 0,
                         .batch = 16,
                         .accumulate = 1,
@@ -47,7 +47,7 @@ void tune_options_default(tune_options *o) {
 }
 
 int64_t tune_steps_done(const tune *t) { return t->state.step; }
-tune_step *tune_machine(const tune *t) { return t->step; }
+imported_step *tune_machine(const tune *t) { return t->step; }
 
 /* ---- making --------------------------------------------------------------------------------------------------------------- */
 
@@ -61,10 +61,10 @@ static propane_status make_optimiser(tune *t, propane_error *err) {
         const int64_t elements = mil_type_count(type);
         for (int k = 0; k < 2; k++) t->moments[2 * i + k] = mem_array((size_t)elements, sizeof(float));
         if (!t->moments[2 * i] || !t->moments[2 * i + 1]) status = propane_fail_memory(err, (size_t)elements * 4);
-        list[i] = (adamw_tensor){.weight = tune_step_weight(t->step, i),
+        list[i] = (adamw_tensor){.weight = imported_step_weight(t->step, i),
                                  .moment1 = t->moments[2 * i],
                                  .moment2 = t->moments[2 * i + 1],
-                                 .gradient = tune_step_gradient(t->step, i),
+                                 .gradient = imported_step_gradient(t->step, i),
                                  .count = elements,
                                  .decay = type->rank > 1,
                                  .row = elements};
@@ -82,7 +82,7 @@ static propane_status make_paths(tune *t, propane_error *err) {
     t->package = mem_alloc(room);
     if (!t->checkpoint || !t->package) return propane_fail_memory(err, room);
     snprintf(t->checkpoint, room, "%s/%s", dir, TRAIN_CHECKPOINT);
-    snprintf(t->package, room, "%s/%s", dir, TUNE_PACKAGE);
+    snprintf(t->package, room, "%s/%s", dir, IMPORTED_PACKAGE);
     return PROPANE_OK;
 }
 
@@ -100,14 +100,14 @@ static propane_status load(tune *t, propane_error *err) {
 static propane_status make(tune *t, propane_error *err) {
     const tune_options *o = t->options;
     PROPANE_TRY(make_paths(t, err));
-    PROPANE_TRY(tune_step_create(t->model, o->device, o->batch, t->source, &t->step, err));
-    if (tune_step_samples(t->step) < o->batch * o->accumulate) PROPANE_TRY(tune_step_sum(t->step, err));
+    PROPANE_TRY(imported_step_create(t->model, o->device, o->batch, t->source, &t->step, err));
+    if (imported_step_samples(t->step) < o->batch * o->accumulate) PROPANE_TRY(imported_step_sum(t->step, err));
     PROPANE_TRY(make_optimiser(t, err));
     t->schedule = (train_schedule){o->lr, o->min_lr < 0 ? o->lr : o->min_lr, o->warmup, o->steps};
     return load(t, err);
 }
 
-propane_status tune_create(const tune_options *options, tune_model *model, const tune_source *source, tune **out,
+propane_status tune_create(const tune_options *options, imported_model *model, const sample_source *source, tune **out,
                            propane_error *err) {
     tune *t = mem_alloc(sizeof *t);
     *out = NULL;
@@ -127,7 +127,7 @@ void tune_free(tune *t) {
     adamw_free(t->optimiser);
     for (int i = 0; t->moments && i < 2 * t->model->weight_count; i++) mem_free(t->moments[i]);
     mem_free(t->moments);
-    tune_step_free(t->step);
+    imported_step_free(t->step);
     mem_free(t->checkpoint);
     mem_free(t->package);
     mem_free(t);
@@ -137,20 +137,20 @@ void tune_free(tune *t) {
 
 static int64_t pick(const tune *t, int64_t n) {
     const int64_t count = t->source->count[0];
-    return t->options->shuffle ? train_data_pick((uint64_t)t->options->seed, (uint64_t)n, count) : n % count;
+    return t->options->shuffle ? token_windows_shuffled((uint64_t)t->options->seed, (uint64_t)n, count) : n % count;
 }
 
 /* Sums of the gradients of all samples of the step. */
 static propane_status gradients(tune *t, double *loss, int64_t *count, int64_t *device_ns, propane_error *err) {
-    const int64_t per_step = t->options->batch * t->options->accumulate, samples = tune_step_samples(t->step);
+    const int64_t per_step = t->options->batch * t->options->accumulate, samples = imported_step_samples(t->step);
     const int64_t begin = t->state.step * per_step;
     *loss = 0, *count = 0;
     for (int64_t at = 0; at < per_step; at += samples) {
         double part;
         int64_t counted;
         for (int64_t i = 0; i < samples; i++)
-            PROPANE_TRY(tune_step_put(t->step, t->source, 0, pick(t, begin + at + i), i, err));
-        PROPANE_TRY(tune_step_run(t->step, at == 0, &part, &counted, device_ns, err));
+            PROPANE_TRY(imported_step_put(t->step, t->source, 0, pick(t, begin + at + i), i, err));
+        PROPANE_TRY(imported_step_run(t->step, at == 0, &part, &counted, device_ns, err));
         *loss += part;
         *count += counted;
     }
@@ -198,7 +198,7 @@ static propane_status one_step(tune *t, const tune_callbacks *c, propane_error *
 }
 
 static propane_status evaluate(tune *t, const tune_callbacks *c, const volatile bool *cancel, propane_error *err) {
-    const int64_t all = t->source->count[1], samples = tune_step_samples(t->step);
+    const int64_t all = t->source->count[1], samples = imported_step_samples(t->step);
     double sum = 0;
     int64_t total = 0, good = 0;
     for (int64_t at = 0; at < all; at += samples) {
@@ -206,15 +206,16 @@ static propane_status evaluate(tune *t, const tune_callbacks *c, const volatile 
         double loss;
         int64_t count, right;
         if (cancel && *cancel) return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped");
-        for (int64_t i = 0; i < here; i++) PROPANE_TRY(tune_step_put(t->step, t->source, 1, at + i, i, err));
-        PROPANE_TRY(tune_step_evaluate(t->step, here, &loss, &count, &right, err));
+        for (int64_t i = 0; i < here; i++) PROPANE_TRY(imported_step_put(t->step, t->source, 1, at + i, i, err));
+        PROPANE_TRY(imported_step_evaluate(t->step, here, &loss, &count, &right, err));
         sum += loss;
         total += count;
         good += right;
     }
     t->state.evaluated = t->state.step;
     const double n = total ? (double)total : 1;
-    const tune_evaluation e = {t->state.step, sum / n, t->model->loss == TUNE_CROSS_ENTROPY ? (double)good / n : -1};
+    const tune_evaluation e = {t->state.step, sum / n,
+                               t->model->loss == IMPORTED_CROSS_ENTROPY ? (double)good / n : -1};
     if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
     return PROPANE_OK;
 }
@@ -250,8 +251,8 @@ static propane_status loop(tune *t, const tune_callbacks *c, const volatile bool
 static propane_status write_package(const tune *t, propane_error *err) {
     const float **weights = mem_array((size_t)t->model->weight_count, sizeof *weights);
     if (!weights) return propane_fail_memory(err, (size_t)t->model->weight_count * sizeof *weights);
-    for (int i = 0; i < t->model->weight_count; i++) weights[i] = tune_step_weight(t->step, i);
-    propane_status status = tune_model_write(t->model, &t->options->model, weights, t->package, err);
+    for (int i = 0; i < t->model->weight_count; i++) weights[i] = imported_step_weight(t->step, i);
+    propane_status status = imported_model_write(t->model, &t->options->model, weights, t->package, err);
     mem_free(weights);
     return status;
 }

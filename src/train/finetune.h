@@ -11,10 +11,10 @@
 #include "train/import/imported_step.h"
 #include "train/trainer.h"
 
-#define TUNE_PACKAGE "model.mlpackage"
+#define IMPORTED_PACKAGE "model.mlpackage"
 
 typedef struct tune_options {
-    tune_model_options model;
+    imported_model_options model;
     int64_t steps, batch, accumulate; /* samples of a step: batch * accumulate */
     double lr, min_lr;
     int64_t warmup;
@@ -47,15 +47,15 @@ typedef struct tune_callbacks {
 typedef struct tune tune;
 
 /* Options, model and source are borrowed until tune_free. */
-PROPANE_CHECK propane_status tune_create(const tune_options *options, tune_model *model, const tune_source *source,
-                                         tune **out, propane_error *err);
+PROPANE_CHECK propane_status tune_create(const tune_options *options, imported_model *model,
+                                         const sample_source *source, tune **out, propane_error *err);
 void tune_free(tune *t);
 /* Until the last step. *cancel becomes true: the step is finished, a checkpoint written, PROPANE_ERR_CANCELLED returned. A
  * loss that is no number ends the run before the weights are moved: PROPANE_ERR_LIMIT. */
 PROPANE_CHECK propane_status tune_run(tune *t, const tune_callbacks *callbacks, const volatile bool *cancel,
                                       propane_error *err);
 int64_t tune_steps_done(const tune *t);
-tune_step *tune_machine(const tune *t);
+imported_step *tune_machine(const tune *t);
 
 /* ---- checkpoints --------------------------------------------------------------------------------------------------------- */
 
@@ -68,11 +68,12 @@ typedef struct tune_state {
 PROPANE_CHECK propane_status tune_recall(const char *path, arena *a, tune_options *options, propane_error *err);
 /* moments: first and second of each weight. */
 PROPANE_CHECK propane_status tune_checkpoint_write(const char *path, const tune_options *options,
-                                                   const tune_source *source, const tune_state *state,
-                                                   const tune_model *model, const tune_step *step,
+                                                   const sample_source *source, const tune_state *state,
+                                                   const imported_model *model, const imported_step *step,
                                                    float *const *moments, propane_error *err);
 PROPANE_CHECK propane_status tune_checkpoint_read(const char *path, const tune_options *options,
-                                                  const tune_source *source, tune_state *state, const tune_model *model,
-                                                  const tune_step *step, float *const *moments, propane_error *err);
+                                                  const sample_source *source, tune_state *state,
+                                                  const imported_model *model, const imported_step *step,
+                                                  float *const *moments, propane_error *err);
 
 #endif

@@ -80,11 +80,11 @@ static propane_status field_set(const field *f, const json_t *value, arena *a, t
     return PROPANE_OK;
 }
 
-static const char *loss_name(tune_loss loss) { return loss == TUNE_MSE ? "mse" : "cross_entropy"; }
+static const char *loss_name(imported_loss loss) { return loss == IMPORTED_MSE ? "mse" : "cross_entropy"; }
 
 /* ---- writing -------------------------------------------------------------------------------------------------------------- */
 
-static json_t *describe(const tune_options *o, const tune_source *source, const tune_state *state) {
+static json_t *describe(const tune_options *o, const sample_source *source, const tune_state *state) {
     json_t *r = json_object(), *given = json_object();
     char sum[30];
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)source->sum);
@@ -100,17 +100,17 @@ static json_t *describe(const tune_options *o, const tune_source *source, const 
 }
 
 /* Weight (which 0) or moment of weight i, and the name that it has in the file. */
-static const float *tensor_at(const tune_model *m, const tune_step *step, float *const *moments, int which, int i,
-                              char name[400]) {
+static const float *tensor_at(const imported_model *m, const imported_step *step, float *const *moments, int which,
+                              int i, char name[400]) {
     if (which == 0) {
         snprintf(name, 400, "%s", m->names[i]);
-        return tune_step_weight(step, i);
+        return imported_step_weight(step, i);
     }
     snprintf(name, 400, "optimizer.%d.%s", which, m->names[i]);
     return moments[2 * i + which - 1];
 }
 
-static propane_status put_tensors(safetensors_writer *w, const tune_model *m, const tune_step *step,
+static propane_status put_tensors(safetensors_writer *w, const imported_model *m, const imported_step *step,
                                   float *const *moments, propane_error *err) {
     char name[400];
     for (int which = 0; which < 3; which++)
@@ -126,8 +126,8 @@ static propane_status put_tensors(safetensors_writer *w, const tune_model *m, co
     return PROPANE_OK;
 }
 
-propane_status tune_checkpoint_write(const char *path, const tune_options *o, const tune_source *source,
-                                     const tune_state *state, const tune_model *m, const tune_step *step,
+propane_status tune_checkpoint_write(const char *path, const tune_options *o, const sample_source *source,
+                                     const tune_state *state, const imported_model *m, const imported_step *step,
                                      float *const *moments, propane_error *err) {
     safetensors_writer *w = NULL;
     json_t *meta = describe(o, source, state);
@@ -169,7 +169,7 @@ propane_status tune_recall(const char *path, arena *a, tune_options *o, propane_
     PROPANE_TRY(open_meta(path, &file, &meta, err));
     const json_t *given = json_object_get(meta, "options");
     propane_status status = json_get_text(meta, path, "loss", true, &loss, err);
-    o->model.loss = strcmp(loss, "mse") == 0 ? TUNE_MSE : TUNE_CROSS_ENTROPY;
+    o->model.loss = strcmp(loss, "mse") == 0 ? IMPORTED_MSE : IMPORTED_CROSS_ENTROPY;
     for (int i = 0; i < FIELDS && !status; i++)
         if (json_object_get(given, fields[i].key))
             status = field_set(&fields[i], json_object_get(given, fields[i].key), a, o, err);
@@ -178,8 +178,8 @@ propane_status tune_recall(const char *path, arena *a, tune_options *o, propane_
     return status;
 }
 
-static propane_status check_meta(const json_t *meta, const char *path, const tune_options *o, const tune_source *source,
-                                 tune_state *state, propane_error *err) {
+static propane_status check_meta(const json_t *meta, const char *path, const tune_options *o,
+                                 const sample_source *source, tune_state *state, propane_error *err) {
     const char *loss, *sum;
     char own[30];
     int64_t samples = 0;
@@ -207,7 +207,7 @@ static propane_status check_meta(const json_t *meta, const char *path, const tun
                         path, (long long)samples, (long long)source->count[0]);
 }
 
-static propane_status read_tensors(const safetensors *file, const tune_model *m, const tune_step *step,
+static propane_status read_tensors(const safetensors *file, const imported_model *m, const imported_step *step,
                                    float *const *moments, bool fill, propane_error *err) {
     char name[400];
     for (int which = 0; which < 3; which++)
@@ -221,8 +221,8 @@ static propane_status read_tensors(const safetensors *file, const tune_model *m,
     return PROPANE_OK;
 }
 
-propane_status tune_checkpoint_read(const char *path, const tune_options *o, const tune_source *source,
-                                    tune_state *state, const tune_model *m, const tune_step *step,
+propane_status tune_checkpoint_read(const char *path, const tune_options *o, const sample_source *source,
+                                    tune_state *state, const imported_model *m, const imported_step *step,
                                     float *const *moments, propane_error *err) {
     safetensors *file;
     json_t *meta;

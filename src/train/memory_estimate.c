@@ -38,7 +38,7 @@ static double learnt(const model_config *c, const train_options *o, double param
  * device the norms', too. */
 static double alive(const model_config *c, const train_options *o, double element) {
     model_config split = *c;
-    plan_split_head(&split, o->batch, o->context);
+    partition_split_head(&split, o->batch, o->context);
     double positions = (double)o->batch * (double)o->context, layers = (double)c->num_hidden_layers;
     double q = (double)c->num_attention_heads * (double)c->head_dim,
            kv = (double)c->num_key_value_heads * (double)c->head_dim, h = (double)c->intermediate_size;
@@ -57,13 +57,13 @@ static double alive(const model_config *c, const train_options *o, double elemen
     return positions * (layers * inputs + (rest > brief ? rest : brief)); /* of one layer */
 }
 
-train_footprint train_footprint_of(const model_config *c, const train_options *whole, int ranks) {
+memory_estimate memory_estimate_of(const model_config *c, const train_options *whole, int ranks) {
     train_options own = *whole, *o = &own;
     own.batch = whole->batch < ranks ? 1 : whole->batch / ranks;
     double parameters = (double)model_arch_parameters(c), moved = learnt(c, o, parameters);
     double element = strcmp(o->precision, "fp16") == 0 ? 2 : 4, activations = alive(c, o, element);
     bool cpu = on_cpu(o); /* it reads the master weights */
-    train_footprint f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
+    memory_estimate f = {.state = parameters * (4 + (!cpu || element < 4 ? element : 0)) +
                                   moved * 2 * 4 / (o->shard ? ranks : 1),
                          .batch = activations + 4 * moved};
     if (cpu && !o->two_queues && o->accumulate <= 1) {
@@ -75,9 +75,9 @@ train_footprint train_footprint_of(const model_config *c, const train_options *w
     return f;
 }
 
-propane_status train_footprint_check(const model_config *config, const train_options *options, propane_error *err) {
+propane_status memory_estimate_check(const model_config *config, const train_options *options, propane_error *err) {
     double there = (double)mem_physical();
-    train_footprint f = train_footprint_of(config, options, options->mpi ? mpi_size(options->mpi) : 1);
+    memory_estimate f = memory_estimate_of(config, options, options->mpi ? mpi_size(options->mpi) : 1);
     char need[32], state[32], batch[32], has[32];
     if (there <= 0 || f.state + f.batch <= there) return PROPANE_OK;
     return propane_fail(

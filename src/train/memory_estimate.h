@@ -6,15 +6,15 @@
 
 #include "train/trainer.h"
 
-typedef struct train_footprint {
+typedef struct memory_estimate {
     double state; /* bytes: weights, the device's copies of them, moments */
     double batch; /* bytes: what a batch leaves behind for its backward pass, and gradients, which take its place */
-} train_footprint;
+} memory_estimate;
 
 /* Of one of `ranks` processes, which share out a batch, and the moments if they are sharded. */
-train_footprint train_footprint_of(const model_config *config, const train_options *options, int ranks);
+memory_estimate memory_estimate_of(const model_config *config, const train_options *options, int ranks);
 /* For this process. PROPANE_ERR_LIMIT where that is more than the machine's memory. */
-PROPANE_CHECK propane_status train_footprint_check(const model_config *config, const train_options *options,
+PROPANE_CHECK propane_status memory_estimate_check(const model_config *config, const train_options *options,
                                                    propane_error *err);
 
 #endif

@@ -25,15 +25,15 @@ struct trainer {
     train_input input;
     model_weights *weights;
     train_step *step;
-    train_group *group;   /* NULL: alone */
+    data_parallel *group; /* NULL: alone */
     int64_t share, first; /* windows of a batch that are this rank's */
-    train_data data;
+    token_windows data;
     train_schedule schedule;
     train_state state;
-    train_compact *compact; /* NULL: the model is trained with all its ids */
-    model_config whole;     /* the model's; `weights` may have fewer ids */
-    int64_t saved;          /* step of the newest checkpoint; -1: none */
-    int64_t lost;           /* steps in a row whose loss was not a number */
+    vocab_map *compact; /* NULL: the model is trained with all its ids */
+    model_config whole; /* the model's; `weights` may have fewer ids */
+    int64_t saved;      /* step of the newest checkpoint; -1: none */
+    int64_t lost;       /* steps in a row whose loss was not a number */
     int64_t budget;
     bool *trained;             /* [tensor]; NULL: all */
     int32_t *inputs, *targets; /* [batch][context] */
@@ -78,7 +78,7 @@ void train_options_default(train_options *o) {
 int64_t trainer_step(const trainer *t) { return t->state.step; }
 model_weights *trainer_weights(trainer *t) { return t->weights; }
 void trainer_tell_data(const trainer *t, int64_t *windows, int64_t *cut, int64_t *empty) {
-    const train_windows *p = t->data.packs;
+    const packed_windows *p = t->data.packs;
     *windows = p[0].windows;
     *cut = p[0].cut + p[1].cut;
     *empty = p[0].empty + p[1].empty;
@@ -128,13 +128,13 @@ static propane_status check_options(const train_options *o, const model_config *
     const char *p = o->precision ? o->precision : "";
     if (strcmp(p, "fp32") != 0 && strcmp(p, "fp16") != 0 && strcmp(p, "bf16") != 0)
         return propane_fail(err, PROPANE_ERR_INVALID, "--precision is '%.40s'; give fp32, fp16 or bf16", p);
-    if (distribute_wire_find(o->wire) == DISTRIBUTE_WIRES)
+    if (allreduce_wire_find(o->wire) == ALLREDUCE_WIRES)
         return propane_fail(err, PROPANE_ERR_INVALID, "--wire is '%.40s'; give fp32, bf16 or fp16", o->wire);
     if (o->mpi && strcmp(o->weights, "baked") == 0)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "--weights baked starts its process again when the compile budget is used up, which a rank "
                             "of an mpirun cannot; take --weights inputs");
-    if (!o->weights || plan_weights_find(o->weights) == PLAN_WEIGHTS_COUNT)
+    if (!o->weights || weight_mode_find(o->weights) == WEIGHT_MODE_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "--weights is '%.40s'; give inputs, packed, baked or reload",
                             o->weights ? o->weights : "");
     PROPANE_TRY(whole("lora-rank", o->lora_rank, 0, 4096, err));
@@ -161,7 +161,7 @@ static propane_status copy_options(trainer *t, const train_options *o, const tra
     t->input.initial = NULL; /* both are needed while the trainer is made only */
     t->input.config = NULL;
     t->input.token_sum = input->examples ? train_examples_sum(input->examples)
-                                         : train_data_sum(input->tokens, input->token_bytes, input->token_count);
+                                         : token_windows_sum(input->tokens, input->token_bytes, input->token_count);
     t->options.precision = arena_string(a, o->precision);
     t->options.plan = arena_string(a, o->plan);
     t->options.weights = arena_string(a, o->weights);
@@ -213,24 +213,25 @@ static propane_status choose_trained(trainer *t, propane_error *err) {
 
 static propane_status make_machine(trainer *t, propane_error *err) {
     const train_options *o = &t->options;
-    PROPANE_TRY(train_group_share(o->mpi, o->batch, &t->share, err));
-    t->first = t->share * train_group_rank(o->mpi);
-    train_step_options how = {.plan = {.name = o->plan,
-                                       .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
-                                       .batch = t->share,
-                                       .context = o->context,
-                                       .squares = o->mpi ? 0 : PLAN_SQUARES}, /* ranks add up gradients first */
-                              .device = o->device,
-                              .two_queues = o->two_queues,
-                              .weights = plan_weights_find(o->weights),
-                              .bf16 = strcmp(o->precision, "bf16") == 0,
-                              .accumulate = o->accumulate > 1,
-                              .recompute = o->recompute != 0};
+    PROPANE_TRY(data_parallel_share(o->mpi, o->batch, &t->share, err));
+    t->first = t->share * data_parallel_rank(o->mpi);
+    train_step_options how = {
+        .partition = {.name = o->plan,
+                      .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+                      .batch = t->share,
+                      .context = o->context,
+                      .squares = o->mpi ? 0 : PARTITION_SQUARES}, /* ranks add up gradients first */
+        .device = o->device,
+        .two_queues = o->two_queues,
+        .weights = weight_mode_find(o->weights),
+        .bf16 = strcmp(o->precision, "bf16") == 0,
+        .accumulate = o->accumulate > 1,
+        .recompute = o->recompute != 0};
     PROPANE_TRY(choose_trained(t, err));
     how.trained = t->trained;
     PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
-    const distribute_options wires = {distribute_wire_find(o->wire), o->shard, o->bucket};
-    PROPANE_TRY(train_group_create(o->mpi, &wires, t->step, t->weights, &t->group, err));
+    const allreduce_options wires = {allreduce_wire_find(o->wire), o->shard, o->bucket};
+    PROPANE_TRY(data_parallel_create(o->mpi, &wires, t->step, t->weights, &t->group, err));
     t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
     if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
         return propane_fail(err, PROPANE_ERR_LIMIT,
@@ -243,11 +244,11 @@ static propane_status make_machine(trainer *t, propane_error *err) {
 /* The weights are there before the programs are compiled, because baked programs contain them; the moments belong to the
  * step. */
 static propane_status load_and_make(trainer *t, propane_error *err) {
-    if (train_group_writes(t->options.mpi)) temporary_sweep_folder(t->options.run_dir);
+    if (data_parallel_writes(t->options.mpi)) temporary_sweep_folder(t->options.run_dir);
     PROPANE_TRY(train_checkpoint_read(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, err));
     PROPANE_TRY(make_machine(t, err));
     PROPANE_TRY(train_checkpoint_moments(t->checkpoint_path, t->weights, t->step, err));
-    train_group_release(t->group);
+    data_parallel_release(t->group);
     t->saved = t->state.step;
     if (t->state.step > t->options.steps)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
@@ -272,7 +273,7 @@ static propane_status choose_ids(trainer *t, const train_input *in, propane_erro
              in->examples           ? (int64_t)in->examples->ids[i]
              : in->token_bytes == 2 ? (int64_t)((const uint16_t *)in->tokens)[i]
                                     : (int64_t)((const uint32_t *)in->tokens)[i]);
-    propane_status status = train_compact_create(used, &t->whole, &t->compact, err);
+    propane_status status = compact_vocab_create(used, &t->whole, &t->compact, err);
     mem_free(used);
     return status;
 }
@@ -283,20 +284,20 @@ static propane_status begin_compact(trainer *t, const train_input *input, propan
         PROPANE_TRY(model_weights_create(&t->whole, &whole, err));
         model_weights_init(whole, (uint64_t)t->options.seed, 0);
     }
-    propane_status status = train_compact_take(t->compact, whole, t->weights, err);
+    propane_status status = compact_vocab_take(t->compact, whole, t->weights, err);
     if (whole != input->initial) model_weights_free(whole);
     return status;
 }
 
 static propane_status to_rows(trainer *t, int64_t begin, int64_t count, propane_error *err) {
     if (!t->compact) return PROPANE_OK;
-    PROPANE_TRY(train_compact_map(t->compact, t->inputs + begin, count, err));
-    return train_compact_map(t->compact, t->targets + begin, count, err);
+    PROPANE_TRY(compact_vocab_map(t->compact, t->inputs + begin, count, err));
+    return compact_vocab_map(t->compact, t->targets + begin, count, err);
 }
 
 static propane_status write_whole(trainer *t, propane_error *err) {
     model_weights *whole = NULL;
-    propane_status status = train_compact_restore(t->compact, &t->whole, t->weights, &whole, err);
+    propane_status status = compact_vocab_restore(t->compact, &t->whole, t->weights, &whole, err);
     if (!status) status = train_checkpoint_write(t->model_path, &t->options, &t->input, NULL, whole, NULL, err);
     model_weights_free(whole);
     return status;
@@ -337,10 +338,10 @@ static propane_status add_adapters(trainer *t, propane_error *err) {
 
 /* The last thing that making does, so that a run that could not begin leaves nothing behind. */
 static propane_status make_folder(trainer *t, const model_config *config, propane_error *err) {
-    if (!t->options.run_dir || !train_group_writes(t->options.mpi)) return PROPANE_OK;
+    if (!t->options.run_dir || !data_parallel_writes(t->options.mpi)) return PROPANE_OK;
     PROPANE_TRY(file_make_dir(t->options.run_dir, err));
     temporary_sweep_folder(t->options.run_dir);
-    if (t->compact && t->options.lora_rank == 0) PROPANE_TRY(train_compact_write(t->compact, t->vocabulary_path, err));
+    if (t->compact && t->options.lora_rank == 0) PROPANE_TRY(compact_vocab_write(t->compact, t->vocabulary_path, err));
     return model_config_write(config, t->config_path, err);
 }
 
@@ -348,27 +349,27 @@ static propane_status make_all(trainer *t, const train_options *o, const train_i
     PROPANE_TRY(copy_options(t, o, input, err));
     t->whole = *input->config;
     if (o->compact_vocab) PROPANE_TRY(choose_ids(t, input, err));
-    model_config config = t->compact ? train_compact_config(t->compact, &t->whole) : t->whole;
-    PROPANE_TRY(train_footprint_check(&config, o, err));
+    model_config config = t->compact ? compact_vocab_config(t->compact, &t->whole) : t->whole;
+    PROPANE_TRY(memory_estimate_check(&config, o, err));
     int vocab = (int)input->config->vocab_size, context = (int)o->context;
     uint64_t seed = (uint64_t)o->seed;
     if (input->examples)
-        PROPANE_TRY(train_data_init_examples(&t->data, input->examples, vocab, context, o->pack != 0, o->held_out, seed,
-                                             input->source, err));
+        PROPANE_TRY(token_windows_init_examples(&t->data, input->examples, vocab, context, o->pack != 0, o->held_out,
+                                                seed, input->source, err));
     else
-        PROPANE_TRY(train_data_init(&t->data, input->tokens, input->token_bytes, input->token_count, vocab, context,
-                                    o->held_out, seed, input->source, err));
+        PROPANE_TRY(token_windows_init(&t->data, input->tokens, input->token_bytes, input->token_count, vocab, context,
+                                       o->held_out, seed, input->source, err));
     t->schedule = (train_schedule){.peak = o->lr, .floor = o->min_lr, .warmup = o->warmup, .steps = o->steps};
-    plan_split_head(&config, o->batch, o->context);
+    partition_split_head(&config, o->batch, o->context);
     PROPANE_TRY(model_weights_create(&config, &t->weights, err));
     t->state.evaluated = t->saved = -1;
     train_scaler_init(&t->state.scaler, strcmp(o->precision, "fp16") == 0);
     if (!o->resume || o->lora_rank > 0) PROPANE_TRY(begin_weights(t, input, err));
     PROPANE_TRY(add_adapters(t, err));
     if (o->resume && t->compact && o->lora_rank == 0)
-        PROPANE_TRY(train_compact_read(t->compact, t->vocabulary_path, err));
+        PROPANE_TRY(compact_vocab_read(t->compact, t->vocabulary_path, err));
     if (o->resume) return load_and_make(t, err);
-    if (o->run_dir && train_group_writes(o->mpi) && file_exists(t->checkpoint_path))
+    if (o->run_dir && data_parallel_writes(o->mpi) && file_exists(t->checkpoint_path))
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s is there already; give --resume to go on with that run, or "
                             "another folder",
@@ -396,9 +397,9 @@ propane_status trainer_create(const train_options *options, const train_input *i
 void trainer_free(trainer *t) {
     if (!t) return;
     train_step_free(t->step);
-    train_data_deinit(&t->data);
+    token_windows_deinit(&t->data);
     model_weights_free(t->weights);
-    train_compact_free(t->compact);
+    compact_vocab_free(t->compact);
     arena_free(t->arena);
     mem_free(t);
 }
@@ -407,11 +408,11 @@ void trainer_free(trainer *t) {
 
 static propane_status save(trainer *t, const train_callbacks *c, propane_error *err) {
     if (!t->checkpoint_path || t->saved == t->state.step) return PROPANE_OK;
-    PROPANE_TRY(train_group_collect(t->group, err));
-    if (train_group_writes(t->options.mpi))
+    PROPANE_TRY(data_parallel_collect(t->group, err));
+    if (data_parallel_writes(t->options.mpi))
         PROPANE_TRY(
             train_checkpoint_write(t->checkpoint_path, &t->options, &t->input, &t->state, t->weights, t->step, err));
-    train_group_release(t->group);
+    data_parallel_release(t->group);
     t->saved = t->state.step;
     if (c && c->on_checkpoint) c->on_checkpoint(c->context, t->state.step, t->checkpoint_path);
     return PROPANE_OK;
@@ -420,7 +421,7 @@ static propane_status save(trainer *t, const train_callbacks *c, propane_error *
 /* The work at hand is given up: the caller goes back to the end of the last step. All ranks stop where one was told to. */
 static propane_status check_cancel(const trainer *t, propane_error *err) {
     double told = t->cancel && *t->cancel;
-    PROPANE_TRY(train_group_sum(t->group, &told, 1, err));
+    PROPANE_TRY(data_parallel_sum(t->group, &told, 1, err));
     return told > 0 ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
 }
 
@@ -439,8 +440,8 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
         double mean = 0;
         PROPANE_TRY(check_cancel(t, err));
         for (int64_t i = t->first; i < t->first + t->share; i++)
-            PROPANE_TRY(train_data_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
-                                            t->targets + i * o->context, err));
+            PROPANE_TRY(token_windows_held_out(&t->data, b * o->batch + i, windows, t->inputs + i * o->context,
+                                               t->targets + i * o->context, err));
         for (int64_t i = own; t->input.bytes_of_token && i < own + positions; i++)
             if (t->targets[i] >= 0) sums[2] += t->input.bytes_of_token[t->targets[i]];
         PROPANE_TRY(to_rows(t, own, positions, err));
@@ -450,7 +451,7 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
         sums[0] += mean * targets;
         sums[1] += targets;
     }
-    PROPANE_TRY(train_group_sum(t->group, sums, 3, err));
+    PROPANE_TRY(data_parallel_sum(t->group, sums, 3, err));
     t->state.evaluated = t->state.step;
     train_evaluation e = {.step = t->state.step,
                           .val_loss = sums[1] > 0 ? sums[0] / sums[1] : 0,
@@ -465,8 +466,8 @@ static propane_status evaluate(trainer *t, const train_callbacks *c, propane_err
 /* The next batch's targets that count; its position stays. */
 static propane_status next_count(trainer *t, int64_t ahead, int64_t *out, propane_error *err) {
     const train_options *o = &t->options;
-    PROPANE_TRY(train_data_batch(&t->data, (uint64_t)(t->state.position + ahead * o->batch), (int)o->batch, t->inputs,
-                                 t->targets, err));
+    PROPANE_TRY(token_windows_batch(&t->data, (uint64_t)(t->state.position + ahead * o->batch), (int)o->batch,
+                                    t->inputs, t->targets, err));
     *out = count_targets(t, 0, o->batch);
     return PROPANE_OK;
 }
@@ -497,15 +498,15 @@ static propane_status gradients(trainer *t, double *loss, propane_error *err) {
         PROPANE_TRY(to_rows(t, own, t->share * o->context, err));
         PROPANE_TRY(train_step_dropout(t->step, dropout_key(t), err));
         double weight = (double)(count_targets(t, t->first, t->share) * o->accumulate) / (double)total;
-        if (i == o->accumulate - 1) train_group_listen(t->group);
+        if (i == o->accumulate - 1) data_parallel_listen(t->group);
         propane_status status = train_step_batch(t->step, t->inputs + own, t->targets + own, i == 0,
                                                  t->state.scaler.scale * weight, &part, err);
-        train_group_rest(t->group);
+        data_parallel_rest(t->group);
         PROPANE_TRY(status);
         t->state.position += o->batch;
         sum += part * weight;
     }
-    PROPANE_TRY(train_group_sum(t->group, &sum, 1, err));
+    PROPANE_TRY(data_parallel_sum(t->group, &sum, 1, err));
     *loss = sum / (double)o->accumulate;
     return PROPANE_OK;
 }
@@ -528,7 +529,7 @@ static propane_status one_step(trainer *t, const train_callbacks *c, propane_err
     double norm = 0;
     train_report r = {.lr = train_schedule_at(&t->schedule, t->state.step), .loss_scale = t->state.scaler.scale};
     PROPANE_TRY(gradients(t, &r.loss, err));
-    PROPANE_TRY(train_group_norm(t->group, t->step, &norm, err));
+    PROPANE_TRY(data_parallel_norm(t->group, t->step, &norm, err));
     double scale = 1 / (t->state.scaler.scale * (double)o->accumulate);
     r.gradient_norm = norm * scale;
     r.skipped = !train_scaler_step(&t->state.scaler, isfinite(norm) && isfinite(r.loss));
@@ -542,7 +543,7 @@ static propane_status one_step(trainer *t, const train_callbacks *c, propane_err
                           .gradient_scale = scale * clip,
                           .step = ++t->state.updates};
         PROPANE_TRY(train_step_update(t->step, &how, err));
-        PROPANE_TRY(train_group_updated(t->group, err));
+        PROPANE_TRY(data_parallel_updated(t->group, err));
     }
     r.step = ++t->state.step;
     train_step_times(t->step, &device_ns, &host_ns);
@@ -597,7 +598,7 @@ static propane_status run_loop(trainer *t, const train_callbacks *c, bool *resta
         PROPANE_TRY(one_step(t, c, err));
     }
     PROPANE_TRY(save(t, c, err));
-    if (!t->model_path || !train_group_writes(o->mpi)) return PROPANE_OK;
+    if (!t->model_path || !data_parallel_writes(o->mpi)) return PROPANE_OK;
     if (o->lora_rank > 0) return model_adapter_write(t->weights, o->run_dir, o->base, err);
     if (t->compact) return write_whole(t, err);
     return train_checkpoint_write(t->model_path, o, &t->input, NULL, t->weights, NULL, err);

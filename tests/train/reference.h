@@ -50,8 +50,8 @@ static void reference_open(reference *r, const train_step_options *how) {
     EXPECT_OK(safetensors_expect(r->file, "losses", ST_F64, 1, &steps, &t, &err));
     memcpy(r->losses, t->data, sizeof r->losses);
     train_step_options options = *how;
-    options.plan.batch = REF_BATCH / (how->accumulate ? REF_BATCH : 1);
-    options.plan.context = REF_CONTEXT;
+    options.partition.batch = REF_BATCH / (how->accumulate ? REF_BATCH : 1);
+    options.partition.context = REF_CONTEXT;
     EXPECT_OK(train_step_create(&options, r->weights, &r->step, &err));
 }
 
@@ -100,7 +100,7 @@ static void reference_check(const train_step_options *how, double tolerance) {
     propane_error err = {0};
     static const char *const after[] = {"model.embed_tokens.weight", "model.layers.0.self_attn.k_proj.weight",
                                         "model.layers.1.mlp.down_proj.weight", "model.norm.weight"};
-    bool half = how->plan.precision == MIL_fp16;
+    bool half = how->partition.precision == MIL_fp16;
     double scale = half ? 1024 : 1, parts = how->accumulate ? REF_BATCH : 1, worst = 0, worst_loss = 0;
     reference_open(&r, how);
     for (int step = 0; step < REF_STEPS; step++) {
@@ -140,8 +140,8 @@ static void reference_check(const train_step_options *how, double tolerance) {
                            off);
             }
     if (getenv("TEST_VERBOSE"))
-        printf("%s %s %s%s: gradients within %.2g, losses within %.2g\n", how->plan.name, half ? "fp16" : "fp32",
-               plan_weights_name(how->weights), how->accumulate ? " accumulated" : "", worst, worst_loss);
+        printf("%s %s %s%s: gradients within %.2g, losses within %.2g\n", how->partition.name, half ? "fp16" : "fp32",
+               weight_mode_name(how->weights), how->accumulate ? " accumulated" : "", worst, worst_loss);
     reference_close(&r);
 }
 

@@ -53,10 +53,12 @@ static void check(const char *title, mil_dtype precision, bool accumulate, doubl
         double loss = 0, part = 0;
         arch_open(&d, arch_names[i]);
         int batches = accumulate ? ARCH_BATCH : 1;
-        train_step_options o = {
-            .plan = {.name = title, .precision = precision, .batch = ARCH_BATCH / batches, .context = ARCH_SEQUENCE},
-            .device = "cpu",
-            .accumulate = accumulate};
+        train_step_options o = {.partition = {.name = title,
+                                              .precision = precision,
+                                              .batch = ARCH_BATCH / batches,
+                                              .context = ARCH_SEQUENCE},
+                                .device = "cpu",
+                                .accumulate = accumulate};
         EXPECT_OK(train_step_create(&o, d.weights, &s, &err));
         for (int b = 0; b < batches; b++, loss += part)
             EXPECT_OK(train_step_batch(s, d.inputs + b * ARCH_SEQUENCE, d.targets + b * ARCH_SEQUENCE, b == 0, scale,
@@ -83,22 +85,22 @@ TEST(accumulated) { check("layer", MIL_fp32, true, 2e-5); }
 /* A plan's claims hold for every architecture, at sizes with which the chips' row rules are met. */
 TEST(plans_keep_to_the_rules_of_their_chips) {
     for (int i = 0; i < model_arch_count(); i++)
-        for (int n = 0; n < plan_name_count(); n++) {
-            plan *p = NULL;
+        for (int n = 0; n < partition_name_count(); n++) {
+            partition *p = NULL;
             model_config c;
             EXPECT_OK(model_config_default_of(&c, model_arch_at(i)->type, &err));
             c.hidden_size = 256, c.num_attention_heads = c.num_key_value_heads = 4, c.head_dim = 64;
             c.intermediate_size = 1024;
             c.attention_bias = c.mlp_bias = true;
-            plan_options o = {.name = plan_name(n), .precision = MIL_fp16, .batch = 1, .context = 64};
-            EXPECT_OK(plan_create(&c, &o, &p, &err));
+            partition_options o = {.name = partition_name(n), .precision = MIL_fp16, .batch = 1, .context = 64};
+            EXPECT_OK(partition_create(&c, &o, &p, &err));
             for (int k = 0; k < CHIP_COUNT; k++) {
                 const chip *on = chip_get((chip_id)k);
-                if (chip_listed(plan_chips(plan_name(n), MIL_fp16), on))
-                    EXPECT_MSG(plan_supports(p, on, 0, PLAN_INPUTS, &err) == PROPANE_OK, "%s: %s", c.model_type,
-                               err.text);
+                if (chip_listed(partition_chips(partition_name(n), MIL_fp16), on))
+                    EXPECT_MSG(partition_supports(p, on, 0, WEIGHT_MODE_INPUTS, &err) == PROPANE_OK, "%s: %s",
+                               c.model_type, err.text);
             }
-            plan_free(p);
+            partition_free(p);
         }
 }
 

@@ -13,9 +13,9 @@ static void number_tokens(void) {
 
 TEST(an_epoch_sees_every_window_once_and_never_the_held_out_part) {
     propane_error err = {0};
-    train_data d;
+    token_windows d;
     number_tokens();
-    EXPECT_OK(train_data_init(&d, tokens, 2, COUNT, COUNT, CONTEXT, 0.1, 42, "t", &err));
+    EXPECT_OK(token_windows_init(&d, tokens, 2, COUNT, COUNT, CONTEXT, 0.1, 42, "t", &err));
     EXPECT(d.train_count == 900);
     int32_t x[CONTEXT], y[CONTEXT];
     int windows = 55; /* 899/16 = 56, less one so that the phase has room */
@@ -23,7 +23,7 @@ TEST(an_epoch_sees_every_window_once_and_never_the_held_out_part) {
     for (int epoch = 0; epoch < 3; epoch++) {
         int seen[COUNT] = {0};
         for (int i = 0; i < windows; i++) {
-            EXPECT_OK(train_data_batch(&d, (uint64_t)(epoch * windows + i), 1, x, y, &err));
+            EXPECT_OK(token_windows_batch(&d, (uint64_t)(epoch * windows + i), 1, x, y, &err));
             EXPECT(y[CONTEXT - 1] < 900);
             for (int k = 0; k < CONTEXT; k++) {
                 EXPECT(x[k] == x[0] + k && y[k] == x[k] + 1);
@@ -40,68 +40,68 @@ TEST(an_epoch_sees_every_window_once_and_never_the_held_out_part) {
 
 TEST(a_batch_is_its_windows_one_by_one) {
     propane_error err = {0};
-    train_data d;
+    token_windows d;
     number_tokens();
-    EXPECT_OK(train_data_init(&d, tokens, 2, COUNT, COUNT, CONTEXT, 0, 1, "t", &err));
+    EXPECT_OK(token_windows_init(&d, tokens, 2, COUNT, COUNT, CONTEXT, 0, 1, "t", &err));
     int32_t x[5 * CONTEXT], y[5 * CONTEXT], x1[CONTEXT], y1[CONTEXT];
-    EXPECT_OK(train_data_batch(&d, 12345, 5, x, y, &err));
+    EXPECT_OK(token_windows_batch(&d, 12345, 5, x, y, &err));
     for (int b = 0; b < 5; b++) {
-        EXPECT_OK(train_data_batch(&d, (uint64_t)(12345 + b), 1, x1, y1, &err));
+        EXPECT_OK(token_windows_batch(&d, (uint64_t)(12345 + b), 1, x1, y1, &err));
         EXPECT(memcmp(x1, x + b * CONTEXT, sizeof x1) == 0 && memcmp(y1, y + b * CONTEXT, sizeof y1) == 0);
     }
 }
 
 TEST(seeds_differ) {
     propane_error err = {0};
-    train_data a, b;
+    token_windows a, b;
     number_tokens();
-    EXPECT_OK(train_data_init(&a, tokens, 2, COUNT, COUNT, CONTEXT, 0, 1, "t", &err));
-    EXPECT_OK(train_data_init(&b, tokens, 2, COUNT, COUNT, CONTEXT, 0, 2, "t", &err));
+    EXPECT_OK(token_windows_init(&a, tokens, 2, COUNT, COUNT, CONTEXT, 0, 1, "t", &err));
+    EXPECT_OK(token_windows_init(&b, tokens, 2, COUNT, COUNT, CONTEXT, 0, 2, "t", &err));
     int32_t xa[10 * CONTEXT], xb[10 * CONTEXT], y[10 * CONTEXT];
-    EXPECT_OK(train_data_batch(&a, 0, 10, xa, y, &err));
-    EXPECT_OK(train_data_batch(&b, 0, 10, xb, y, &err));
+    EXPECT_OK(token_windows_batch(&a, 0, 10, xa, y, &err));
+    EXPECT_OK(token_windows_batch(&b, 0, 10, xb, y, &err));
     EXPECT(memcmp(xa, xb, sizeof xa) != 0);
 }
 
 TEST(held_out_windows_lie_evenly_to_the_last_token) {
     propane_error err = {0};
-    train_data d;
+    token_windows d;
     number_tokens();
-    EXPECT_OK(train_data_init(&d, tokens, 2, COUNT, COUNT, CONTEXT, 0.1, 42, "t", &err));
-    EXPECT(train_data_held_out_windows(&d) == 6);
+    EXPECT_OK(token_windows_init(&d, tokens, 2, COUNT, COUNT, CONTEXT, 0.1, 42, "t", &err));
+    EXPECT(token_windows_held_out_windows(&d) == 6);
     int32_t x[CONTEXT], y[CONTEXT];
-    EXPECT_OK(train_data_held_out(&d, 0, 6, x, y, &err));
+    EXPECT_OK(token_windows_held_out(&d, 0, 6, x, y, &err));
     EXPECT(x[0] == 900);
-    EXPECT_OK(train_data_held_out(&d, 5, 6, x, y, &err));
+    EXPECT_OK(token_windows_held_out(&d, 5, 6, x, y, &err));
     EXPECT(y[CONTEXT - 1] == COUNT - 1);
-    EXPECT_OK(train_data_held_out(&d, 0, 1, x, y, &err));
+    EXPECT_OK(token_windows_held_out(&d, 0, 1, x, y, &err));
     EXPECT(x[0] == 900);
 }
 
 TEST(the_smallest_text_is_one_window) {
     propane_error err = {0};
-    train_data d;
+    token_windows d;
     uint32_t few[CONTEXT + 1];
     for (uint32_t i = 0; i <= CONTEXT; i++) few[i] = i;
-    EXPECT_OK(train_data_init(&d, few, 4, CONTEXT + 1, 100, CONTEXT, 0, 42, "t", &err));
+    EXPECT_OK(token_windows_init(&d, few, 4, CONTEXT + 1, 100, CONTEXT, 0, 42, "t", &err));
     int32_t x[3 * CONTEXT], y[3 * CONTEXT];
-    EXPECT_OK(train_data_batch(&d, 7, 3, x, y, &err));
+    EXPECT_OK(token_windows_batch(&d, 7, 3, x, y, &err));
     EXPECT(x[0] == 0 && x[2 * CONTEXT] == 0 && y[CONTEXT - 1] == CONTEXT);
 }
 
 TEST(refuses_what_it_cannot_use) {
     propane_error err = {0};
-    train_data d;
+    token_windows d;
     number_tokens();
-    EXPECT_FAIL(train_data_init(&d, tokens, 2, CONTEXT, 100, CONTEXT, 0, 1, "a.tok", &err), PROPANE_ERR_INVALID,
+    EXPECT_FAIL(token_windows_init(&d, tokens, 2, CONTEXT, 100, CONTEXT, 0, 1, "a.tok", &err), PROPANE_ERR_INVALID,
                 "a.tok: 16 tokens to train on, but a window has 17");
-    EXPECT_FAIL(train_data_init(&d, tokens, 2, 100, 100, CONTEXT, 0.1, 1, "a.tok", &err), PROPANE_ERR_INVALID,
+    EXPECT_FAIL(token_windows_init(&d, tokens, 2, 100, 100, CONTEXT, 0.1, 1, "a.tok", &err), PROPANE_ERR_INVALID,
                 "a.tok: 10 tokens are held out, but a window has 17");
-    EXPECT_FAIL(train_data_init(&d, tokens, 2, 100, 100, CONTEXT, 0.9, 1, "a.tok", &err), PROPANE_ERR_INVALID,
+    EXPECT_FAIL(token_windows_init(&d, tokens, 2, 100, 100, CONTEXT, 0.9, 1, "a.tok", &err), PROPANE_ERR_INVALID,
                 "held-out part is 0.9");
-    EXPECT_OK(train_data_init(&d, tokens, 2, COUNT, 500, CONTEXT, 0.1, 1, "a.tok", &err));
+    EXPECT_OK(token_windows_init(&d, tokens, 2, COUNT, 500, CONTEXT, 0.1, 1, "a.tok", &err));
     int32_t x[CONTEXT], y[CONTEXT];
-    EXPECT_FAIL(train_data_held_out(&d, 0, 1, x, y, &err), PROPANE_ERR_INVALID,
+    EXPECT_FAIL(token_windows_held_out(&d, 0, 1, x, y, &err), PROPANE_ERR_INVALID,
                 "token 900 of the data is 900, outside the model's vocabulary of 500");
 }
 

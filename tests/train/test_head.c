@@ -76,11 +76,11 @@ static run train(const train_step_options *how, bool tied, int64_t piece) {
     run out = {.weights = model(tied, piece), .gradients = model(tied, piece)};
     train_step *s = NULL;
     int32_t inputs[TOKENS], targets[TOKENS];
-    bool half = how->plan.precision == MIL_fp16;
+    bool half = how->partition.precision == MIL_fp16;
     double scale = half ? 256 : 1;
     int parts = how->accumulate ? BATCH : 1;
     train_step_options o = *how;
-    o.plan.batch = BATCH / parts, o.plan.context = CONTEXT;
+    o.partition.batch = BATCH / parts, o.partition.context = CONTEXT;
     rng r;
     rng_init(&r, 9);
     EXPECT_OK(train_step_create(&o, out.weights, &s, &err));
@@ -126,7 +126,7 @@ static void check(const train_step_options *how, bool tied, double tolerance) {
     double gradients = difference(whole.gradients, split.gradients), weights = difference(whole.weights, split.weights);
     EXPECT_MSG(gradients < tolerance && weights < tolerance, "gradients differ by %g, weights by %g", gradients,
                weights);
-    if (getenv("TEST_VERBOSE")) printf("%s: gradients %g, weights %g\n", how->plan.name, gradients, weights);
+    if (getenv("TEST_VERBOSE")) printf("%s: gradients %g, weights %g\n", how->partition.name, gradients, weights);
     model_weights_free(whole.weights);
     model_weights_free(whole.gradients);
     model_weights_free(split.weights);
@@ -134,20 +134,20 @@ static void check(const train_step_options *how, bool tied, double tolerance) {
 }
 
 static train_step_options how(const char *name, mil_dtype precision) {
-    return (train_step_options){.plan = {.name = name, .precision = precision}, .device = "cpu"};
+    return (train_step_options){.partition = {.name = name, .precision = precision}, .device = "cpu"};
 }
 
 TEST(steps_in_fp32) { /* observed 3e-7 */
-    for (int i = 0; i < plan_name_count(); i++)
+    for (int i = 0; i < partition_name_count(); i++)
         for (int tied = 0; tied < 2; tied++) {
-            train_step_options o = how(plan_name(i), MIL_fp32);
+            train_step_options o = how(partition_name(i), MIL_fp32);
             check(&o, tied, 1e-5);
         }
 }
 
 TEST(steps_in_fp16) { /* observed 7e-4: pieces of the stream's gradient are added in fp32, not in fp16 */
-    for (int i = 0; i < plan_name_count(); i++) {
-        train_step_options o = how(plan_name(i), MIL_fp16);
+    for (int i = 0; i < partition_name_count(); i++) {
+        train_step_options o = how(partition_name(i), MIL_fp16);
         check(&o, i % 2 == 0, 5e-3);
     }
 }
@@ -163,7 +163,7 @@ TEST(steps_of_several_batches) {
 TEST(steps_on_two_queues_with_baked_weights) {
     train_step_options o = how("layer", MIL_fp32);
     o.two_queues = true;
-    o.weights = PLAN_BAKED;
+    o.weights = WEIGHT_MODE_BAKED;
     check(&o, true, 1e-5);
     o = how("six", MIL_fp32);
     o.two_queues = true;
@@ -180,7 +180,7 @@ TEST(which_heads_are_split) {
         model_config c;
         model_config_default(&c);
         c.vocab_size = cases[i].vocab, c.hidden_size = cases[i].width;
-        plan_split_head(&c, cases[i].batch, cases[i].context);
+        partition_split_head(&c, cases[i].batch, cases[i].context);
         EXPECT_MSG(c.vocab_piece == cases[i].piece, "%lld: %lld", (long long)c.vocab_size, (long long)c.vocab_piece);
     }
 }

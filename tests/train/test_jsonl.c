@@ -120,16 +120,16 @@ static void forty(train_examples *e) {
 TEST(examples_share_windows) {
     enum { CONTEXT = 16 };
     train_examples e;
-    train_windows p;
+    packed_windows p;
     int32_t x[CONTEXT], y[CONTEXT];
     forty(&e);
     for (int packed = 0; packed < 2; packed++) {
         int seen[40] = {0}, learnt = 0, begun = 0, dots = 0;
-        EXPECT_OK(train_windows_init(&p, &e, 0, 40, CONTEXT, packed, 5, &err));
+        EXPECT_OK(packed_windows_init(&p, &e, 0, 40, CONTEXT, packed, 5, &err));
         EXPECT(packed ? p.windows < 22 : p.windows == 40); /* 260 positions need 17 windows at least; 17 seen */
         EXPECT(p.cut == 0 && p.empty == 0);
         for (int64_t w = 0; w < p.windows; w++) {
-            train_windows_get(&p, w, x, y);
+            packed_windows_get(&p, w, x, y);
             for (int i = 0; i < CONTEXT; i++) {
                 begun += x[i] >= '0' && x[i] < '0' + 40;
                 if (x[i] >= '0' && x[i] < '0' + 40) seen[x[i] - '0']++;
@@ -140,58 +140,58 @@ TEST(examples_share_windows) {
         }
         for (int i = 0; i < 40; i++) EXPECT(seen[i] == 1);
         EXPECT(learnt == e.learnt && begun == 40 && dots == learnt - 40);
-        train_windows_deinit(&p);
+        packed_windows_deinit(&p);
     }
-    EXPECT_OK(train_windows_init(&p, &e, 0, 40, 4, true, 5, &err));
+    EXPECT_OK(packed_windows_init(&p, &e, 0, 40, 4, true, 5, &err));
     EXPECT(p.cut == 24 + 0 && p.empty == 0); /* completions of 5 to 12: 8 of every 12 lengths */
-    train_windows_deinit(&p);
+    packed_windows_deinit(&p);
     train_examples_deinit(&e);
 }
 
 TEST(what_is_cut_off_is_not_learnt) {
     train_examples e;
-    train_windows p;
+    packed_windows p;
     int32_t x[4], y[4];
     EXPECT_OK(parse(
         "{\"prompt\": \"abcdefgh\", \"completion\": \"i\"}\n{\"prompt\": \"xy\", \"completion\": \"zzzzz\"}", &e));
-    EXPECT_OK(train_windows_init(&p, &e, 0, 2, 4, true, 1, &err));
+    EXPECT_OK(packed_windows_init(&p, &e, 0, 2, 4, true, 1, &err));
     EXPECT(p.windows == 1 && p.cut == 2 && p.empty == 1);
-    train_windows_get(&p, 0, x, y);
+    packed_windows_get(&p, 0, x, y);
     EXPECT(x[0] == 'x' && y[0] == -1 && y[1] == 'z' && y[3] == 'z');
-    train_windows_deinit(&p);
+    packed_windows_deinit(&p);
     train_examples_deinit(&e);
 }
 
 TEST(batches_visit_every_window_once_an_epoch) {
     enum { CONTEXT = 16 };
     train_examples e;
-    train_data d;
+    token_windows d;
     int32_t x[CONTEXT], y[CONTEXT], x2[2 * CONTEXT], y2[2 * CONTEXT];
     forty(&e);
-    EXPECT_OK(train_data_init_examples(&d, &e, 256, CONTEXT, true, 0.25, 3, "d.jsonl", &err));
+    EXPECT_OK(token_windows_init_examples(&d, &e, 256, CONTEXT, true, 0.25, 3, "d.jsonl", &err));
     int64_t windows = d.packs[0].windows;
-    EXPECT(windows > 5 && d.packs[1].windows > 1 && train_data_held_out_windows(&d) == d.packs[1].windows);
+    EXPECT(windows > 5 && d.packs[1].windows > 1 && token_windows_held_out_windows(&d) == d.packs[1].windows);
     for (int epoch = 0; epoch < 2; epoch++) {
         int seen[128] = {0};
         for (int64_t w = 0; w < windows; w++) {
-            EXPECT_OK(train_data_batch(&d, (uint64_t)(epoch * windows + w), 1, x, y, &err));
+            EXPECT_OK(token_windows_batch(&d, (uint64_t)(epoch * windows + w), 1, x, y, &err));
             for (int i = 0; i < CONTEXT; i++) seen[x[i]]++;
         }
         for (int i = 0; i < 40; i++) EXPECT(seen['0' + i] == (i < 30));
     }
-    EXPECT_OK(train_data_batch(&d, 1, 2, x2, y2, &err));
-    EXPECT_OK(train_data_batch(&d, 2, 1, x, y, &err));
+    EXPECT_OK(token_windows_batch(&d, 1, 2, x2, y2, &err));
+    EXPECT_OK(token_windows_batch(&d, 2, 1, x, y, &err));
     EXPECT(memcmp(x2 + CONTEXT, x, sizeof x) == 0 && memcmp(y2 + CONTEXT, y, sizeof y) == 0);
     int held[128] = {0};
     for (int64_t w = 0; w < d.packs[1].windows; w++) {
-        EXPECT_OK(train_data_held_out(&d, w, d.packs[1].windows, x, y, &err));
+        EXPECT_OK(token_windows_held_out(&d, w, d.packs[1].windows, x, y, &err));
         for (int i = 0; i < CONTEXT; i++) held[x[i]]++;
     }
     for (int i = 0; i < 40; i++) EXPECT(held['0' + i] == (i >= 30));
-    train_data_deinit(&d);
-    EXPECT_FAIL(train_data_init_examples(&d, &e, 70, CONTEXT, true, 0.25, 3, "d.jsonl", &err), PROPANE_ERR_INVALID,
+    token_windows_deinit(&d);
+    EXPECT_FAIL(token_windows_init_examples(&d, &e, 70, CONTEXT, true, 0.25, 3, "d.jsonl", &err), PROPANE_ERR_INVALID,
                 "d.jsonl: token 70 is outside the model's vocabulary of 70");
-    EXPECT_FAIL(train_data_init_examples(&d, &e, 256, CONTEXT, true, 0.01, 3, "d.jsonl", &err), PROPANE_ERR_INVALID,
+    EXPECT_FAIL(token_windows_init_examples(&d, &e, 256, CONTEXT, true, 0.01, 3, "d.jsonl", &err), PROPANE_ERR_INVALID,
                 "d.jsonl: of its 40 examples 0 are held out, and none of them");
     train_examples_deinit(&e);
 }

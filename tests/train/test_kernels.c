@@ -90,8 +90,8 @@ static void run_plan(const char *name, mil_dtype precision, bool keep_norms, int
     propane_error err = {0};
     trial t = {0};
     model_config c;
-    plan *p = NULL;
-    plan_options o = {
+    partition *p = NULL;
+    partition_options o = {
         .name = name, .precision = precision, .batch = batch, .context = context, .keep_norms = keep_norms};
     model_config_default(&c);
     c.hidden_size = 24, c.intermediate_size = 40, c.num_hidden_layers = 1, c.num_attention_heads = 4;
@@ -99,7 +99,7 @@ static void run_plan(const char *name, mil_dtype precision, bool keep_norms, int
     c.bos_token_id = c.eos_token_id = -1;
     if (propane_device_open("cpu", &t.device, &err)) SKIP("there is no cpu driver: %s", err.text);
     rng_init(&t.random, 17);
-    EXPECT_OK(plan_create(&c, &o, &p, &err));
+    EXPECT_OK(partition_create(&c, &o, &p, &err));
     for (int k = 0; k < p->kernel_count; k++) {
         t.a = arena_create();
         EXPECT(t.a);
@@ -110,7 +110,7 @@ static void run_plan(const char *name, mil_dtype precision, bool keep_norms, int
     if (getenv("TEST_VERBOSE"))
         printf("%s %s batch %d context %d kv %d: within %.2g\n", name, precision == MIL_fp16 ? "fp16" : "fp32", batch,
                context, kv_heads, t.worst);
-    plan_free(p);
+    partition_free(p);
     propane_device_close(t.device);
 }
 

@@ -43,12 +43,13 @@ static model_weights *make_weights(double dropout, const char *adapted, bool tie
     return w;
 }
 
-static train_step *make_step(model_weights *w, const char *plan_title, const bool *trained, plan_weights how) {
+static train_step *make_step(model_weights *w, const char *plan_title, const bool *trained, weight_mode how) {
     train_step *s = NULL;
-    train_step_options o = {.plan = {.name = plan_title, .precision = MIL_fp32, .batch = BATCH, .context = CONTEXT},
-                            .device = "cpu",
-                            .weights = how,
-                            .trained = trained};
+    train_step_options o = {
+        .partition = {.name = plan_title, .precision = MIL_fp32, .batch = BATCH, .context = CONTEXT},
+        .device = "cpu",
+        .weights = how,
+        .trained = trained};
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     return s;
 }
@@ -63,7 +64,7 @@ static float *gradient_of(train_step *s, const model_weights *w, int tensor) {
 /* The slope of the loss along the gradient of each adapter, from the loss alone. */
 static void check_slopes(const char *plan_title, const char *adapted, double dropout) {
     model_weights *w = make_weights(dropout, adapted, true);
-    train_step *s = make_step(w, plan_title, NULL, PLAN_INPUTS);
+    train_step *s = make_step(w, plan_title, NULL, WEIGHT_MODE_INPUTS);
     double loss = 0;
     EXPECT_OK(train_step_dropout(s, 77, &err));
     for (int i = w->count; i < model_weights_total(w); i++) {
@@ -110,7 +111,7 @@ TEST(slopes_of_matrices_that_are_one_module) {
 /* Dropped inputs are the same for the same key, others for another; on average what is kept makes up for what is not. */
 TEST(dropout_is_seeded) {
     model_weights *w = make_weights(0.4, "all", true);
-    train_step *s = make_step(w, "layer", NULL, PLAN_INPUTS);
+    train_step *s = make_step(w, "layer", NULL, WEIGHT_MODE_INPUTS);
     double none, first, again, other, loss;
     EXPECT_OK(train_step_evaluate(s, inputs, targets, NULL, &none, &err));
     EXPECT_OK(train_step_dropout(s, 5, &err));
@@ -131,11 +132,11 @@ TEST(dropout_is_seeded) {
 TEST(plans_and_weight_modes_agree) {
     static const struct {
         const char *plan;
-        plan_weights weights;
-    } forms[] = {{"layer", PLAN_INPUTS}, {"six", PLAN_INPUTS},  {"ten", PLAN_INPUTS},
-                 {"six", PLAN_BAKED},    {"layer", PLAN_BAKED}, {"six", PLAN_PACKED}};
+        weight_mode weights;
+    } forms[] = {{"layer", WEIGHT_MODE_INPUTS}, {"six", WEIGHT_MODE_INPUTS},  {"ten", WEIGHT_MODE_INPUTS},
+                 {"six", WEIGHT_MODE_BAKED},    {"layer", WEIGHT_MODE_BAKED}, {"six", WEIGHT_MODE_PACKED}};
     model_weights *w = make_weights(0, "all", false);
-    train_step *first = make_step(w, "layer", NULL, PLAN_INPUTS);
+    train_step *first = make_step(w, "layer", NULL, WEIGHT_MODE_INPUTS);
     double want, loss;
     EXPECT_OK(train_step_batch(first, inputs, targets, true, 8, &want, &err));
     for (size_t f = 1; f < sizeof forms / sizeof forms[0]; f++) {
@@ -158,7 +159,7 @@ TEST(plans_and_weight_modes_agree) {
         train_step_free(s);
     }
     const adamw_step adam = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1, .step = 1};
-    train_step *baked = make_step(w, "six", NULL, PLAN_BAKED);
+    train_step *baked = make_step(w, "six", NULL, WEIGHT_MODE_BAKED);
     EXPECT_OK(train_step_batch(baked, inputs, targets, true, 1, &loss, &err));
     EXPECT_OK(train_step_update(baked, &adam, &err));
     EXPECT(train_step_refresh_cost(baked) == 0);
@@ -169,7 +170,7 @@ TEST(plans_and_weight_modes_agree) {
     model_weights_free(w);
 }
 
-static int kernels_with_weights(const plan *p) {
+static int kernels_with_weights(const partition *p) {
     int n = 0;
     for (int k = 0; k < p->kernel_count; k++) n += p->kernels[k].weights;
     return n;
@@ -178,14 +179,14 @@ static int kernels_with_weights(const plan *p) {
 /* Only what is learnt has moments, a gradient, and an operation that computes one. */
 TEST(the_base_of_adapters_costs_nothing) {
     model_weights *w = make_weights(0, "q_proj,v_proj", true);
-    train_step *s = make_step(w, "layer", NULL, PLAN_INPUTS);
+    train_step *s = make_step(w, "layer", NULL, WEIGHT_MODE_INPUTS);
     EXPECT(w->adapter_parameters == 3 * 3 * (10 + 16 + 10 + 8));
     EXPECT(train_step_state_bytes(s) == 3 * 4 * (size_t)w->adapter_floats);
     for (int i = 0; i < model_weights_total(w); i++)
         EXPECT(train_step_trains(s, i) == (i >= w->count) && !train_step_moment(s, 1, i) == (i < w->count));
-    EXPECT(kernels_with_weights(train_step_plan(s)) ==
+    EXPECT(kernels_with_weights(train_step_partition(s)) ==
            1); /* attnGrad: the feed-forward half and the head learn nothing */
-    const plan_block *attn = &train_step_plan(s)->blocks[0];
+    const partition_block *attn = &train_step_partition(s)->blocks[0];
     for (int i = 0; i < attn->joint->result_count; i++)
         EXPECT(strncmp(attn->joint->results[i]->name, "d_", 2) != 0 || strstr(attn->joint->results[i]->name, "lora") ||
                strcmp(attn->joint->results[i]->name, "d_x") == 0);
@@ -200,8 +201,8 @@ static void check_frozen(const char *plan_title, bool (*keep)(const model_tensor
     double loss, want;
     EXPECT(w->count < 64);
     for (int i = 0; i < w->count; i++) trained[i] = keep(&w->tensors[i]);
-    train_step *all = make_step(w, plan_title, NULL, PLAN_INPUTS),
-               *some = make_step(w, plan_title, trained, PLAN_INPUTS);
+    train_step *all = make_step(w, plan_title, NULL, WEIGHT_MODE_INPUTS),
+               *some = make_step(w, plan_title, trained, WEIGHT_MODE_INPUTS);
     EXPECT_OK(train_step_batch(all, inputs, targets, true, 1, &want, &err));
     EXPECT_OK(train_step_batch(some, inputs, targets, true, 1, &loss, &err));
     EXPECT(loss == want);
@@ -215,7 +216,7 @@ static void check_frozen(const char *plan_title, bool (*keep)(const model_tensor
         mem_free(a);
         mem_free(b);
     }
-    EXPECT(kernels_with_weights(train_step_plan(some)) == weight_kernels);
+    EXPECT(kernels_with_weights(train_step_partition(some)) == weight_kernels);
     const adamw_step adam = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .gradient_scale = 1, .step = 1};
     float *before = mem_array((size_t)w->floats, 4);
     EXPECT(before);
@@ -249,7 +250,7 @@ TEST(nothing_to_learn_is_refused) {
     bool trained[64];
     train_step *s = NULL;
     for (int i = 0; i < w->count; i++) trained[i] = nothing(&w->tensors[i]);
-    train_step_options o = {.plan = {.name = "layer", .precision = MIL_fp32, .batch = 1, .context = 4},
+    train_step_options o = {.partition = {.name = "layer", .precision = MIL_fp32, .batch = 1, .context = 4},
                             .device = "cpu",
                             .trained = trained};
     EXPECT_FAIL(train_step_create(&o, w, &s, &err), PROPANE_ERR_INVALID,

@@ -22,10 +22,10 @@ typedef struct setting {
     const char *plan, *device;
     mil_dtype precision;
     bool bf16, accumulate, tied, frozen, two_queues;
-    plan_weights weights;
+    weight_mode weights;
     int64_t piece, rank;
     double scale;    /* of the loss; 0: 1 */
-    int64_t squares; /* as in plan_options */
+    int64_t squares; /* as in partition_options */
 } setting;
 
 typedef struct bench {
@@ -58,11 +58,11 @@ static void open_bench(bench *b, const setting *how) {
     bool *trained = mem_array((size_t)model_weights_total(b->weights), 1);
     EXPECT(trained);
     for (int i = 0; i < model_weights_total(b->weights); i++) trained[i] = i % 3 != 1;
-    train_step_options o = {.plan = {.name = how->plan,
-                                     .precision = how->precision ? how->precision : MIL_fp32,
-                                     .batch = BATCH,
-                                     .context = CONTEXT,
-                                     .squares = how->squares},
+    train_step_options o = {.partition = {.name = how->plan,
+                                          .precision = how->precision ? how->precision : MIL_fp32,
+                                          .batch = BATCH,
+                                          .context = CONTEXT,
+                                          .squares = how->squares},
                             .device = how->device ? how->device : "cpu",
                             .weights = how->weights,
                             .bf16 = how->bf16,
@@ -145,8 +145,8 @@ TEST(all_plans) {
 }
 
 TEST(baked_and_packed) {
-    check((setting){.plan = "six", .weights = PLAN_BAKED, .precision = MIL_fp16});
-    check((setting){.plan = "layer", .weights = PLAN_PACKED, .accumulate = true});
+    check((setting){.plan = "six", .weights = WEIGHT_MODE_BAKED, .precision = MIL_fp16});
+    check((setting){.plan = "layer", .weights = WEIGHT_MODE_PACKED, .accumulate = true});
 }
 
 TEST(a_head_in_pieces) {

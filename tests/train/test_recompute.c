@@ -38,16 +38,16 @@ static train_step *make_step(model_weights *w, train_step_options o, bool recomp
     train_step *s = NULL;
     o.recompute = recompute;
     o.device = "cpu";
-    o.plan.batch = BATCH;
-    o.plan.context = CONTEXT;
+    o.partition.batch = BATCH;
+    o.partition.context = CONTEXT;
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     return s;
 }
 
-static void check(const char *plan_title, mil_dtype precision, plan_weights weights, bool two_queues,
+static void check(const char *plan_title, mil_dtype precision, weight_mode weights, bool two_queues,
                   const char *adapted, double dropout) {
     model_weights *w = make_weights(adapted, dropout);
-    const train_step_options o = {.plan = {.name = plan_title, .precision = precision},
+    const train_step_options o = {.partition = {.name = plan_title, .precision = precision},
                                   .weights = weights,
                                   .two_queues = two_queues,
                                   .accumulate = true};
@@ -79,11 +79,11 @@ static void check(const char *plan_title, mil_dtype precision, plan_weights weig
     model_weights_free(w);
 }
 
-TEST(layer) { check("layer", MIL_fp32, PLAN_INPUTS, false, NULL, 0); }
-TEST(six_in_fp16) { check("six", MIL_fp16, PLAN_INPUTS, false, NULL, 0); }
-TEST(ten_on_two_queues) { check("ten", MIL_fp32, PLAN_INPUTS, true, NULL, 0); }
-TEST(baked) { check("six", MIL_fp32, PLAN_BAKED, false, NULL, 0); }
-TEST(packed) { check("layer", MIL_fp32, PLAN_PACKED, false, NULL, 0); }
-TEST(adapters_with_dropout) { check("layer", MIL_fp32, PLAN_INPUTS, true, "q_proj,o_proj", 0.2); }
+TEST(layer) { check("layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, NULL, 0); }
+TEST(six_in_fp16) { check("six", MIL_fp16, WEIGHT_MODE_INPUTS, false, NULL, 0); }
+TEST(ten_on_two_queues) { check("ten", MIL_fp32, WEIGHT_MODE_INPUTS, true, NULL, 0); }
+TEST(baked) { check("six", MIL_fp32, WEIGHT_MODE_BAKED, false, NULL, 0); }
+TEST(packed) { check("layer", MIL_fp32, WEIGHT_MODE_PACKED, false, NULL, 0); }
+TEST(adapters_with_dropout) { check("layer", MIL_fp32, WEIGHT_MODE_INPUTS, true, "q_proj,o_proj", 0.2); }
 
 SUITE("train/recompute", T(layer), T(six_in_fp16), T(ten_on_two_queues), T(baked), T(packed), T(adapters_with_dropout))

@@ -95,7 +95,7 @@ static double vanished(const char *device, double spread, double scale) {
     EXPECT_OK(model_weights_create(&config, &w, &err));
     model_weights_init(w, 7, spread);
     for (int i = 0; i < BATCH * CONTEXT; i++) inputs[i] = tokens[i], targets[i] = tokens[i + 1];
-    train_step_options o = {.plan = {.name = "six", .precision = MIL_fp16, .batch = BATCH, .context = CONTEXT},
+    train_step_options o = {.partition = {.name = "six", .precision = MIL_fp16, .batch = BATCH, .context = CONTEXT},
                             .device = device};
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     EXPECT_OK(train_step_batch(s, inputs, targets, true, scale, &loss, &err));

@@ -25,7 +25,7 @@ static void on_step(void *context, const train_report *r) {
     l->pages[r->step == STEPS] = test_resident_pages();
 }
 
-static void thousand_steps(const char *plan_name, const char *precision) {
+static void thousand_steps(const char *partition_name, const char *precision) {
     static uint16_t tokens[TOKENS];
     propane_error err = {0};
     model_config c;
@@ -39,7 +39,7 @@ static void thousand_steps(const char *plan_name, const char *precision) {
     c.num_key_value_heads = 2;
     c.head_dim = 8, c.vocab_size = VOCAB, c.max_position_embeddings = 32, c.bos_token_id = c.eos_token_id = -1;
     train_options_default(&o);
-    o.steps = STEPS, o.batch = 2, o.context = 16, o.plan = plan_name, o.precision = precision, o.accumulate = 2;
+    o.steps = STEPS, o.batch = 2, o.context = 16, o.plan = partition_name, o.precision = precision, o.accumulate = 2;
     o.eval_interval = o.checkpoint_interval = 0, o.run_dir = NULL;
     const train_input in = {.config = &c, .tokens = tokens, .token_bytes = 2, .token_count = TOKENS, .source = "text"};
     EXPECT_OK(trainer_create(&o, &in, &t, &err));

@@ -9,13 +9,13 @@
 #include "base/rng.h"
 #include "train/reference.h"
 
-static void check(const char *plan_title, mil_dtype precision, plan_weights weights, bool two_queues, bool accumulate,
+static void check(const char *plan_title, mil_dtype precision, weight_mode weights, bool two_queues, bool accumulate,
                   double tolerance) {
     propane_error err = {0};
     propane_device *d = NULL;
     if (propane_device_open("cpu", &d, &err)) SKIP("there is no cpu driver: %s", err.text);
     propane_device_close(d);
-    train_step_options o = {.plan = {.name = plan_title, .precision = precision},
+    train_step_options o = {.partition = {.name = plan_title, .precision = precision},
                             .device = "cpu",
                             .weights = weights,
                             .two_queues = two_queues,
@@ -25,24 +25,24 @@ static void check(const char *plan_title, mil_dtype precision, plan_weights weig
 
 #define CASE(name, plan, precision, weights, queues, accumulate, tolerance)                                            \
     TEST(name) { check(plan, precision, weights, queues, accumulate, tolerance); }
-CASE(layer_fp32, "layer", MIL_fp32, PLAN_INPUTS, false, false, 1e-5)
-CASE(six_fp32, "six", MIL_fp32, PLAN_INPUTS, false, false, 1e-5)
-CASE(ten_fp32, "ten", MIL_fp32, PLAN_INPUTS, false, false, 1e-5)
-CASE(layer_fp32_baked, "layer", MIL_fp32, PLAN_BAKED, false, false, 1e-5)
-CASE(six_fp32_baked, "six", MIL_fp32, PLAN_BAKED, false, false, 1e-5)
-CASE(ten_fp32_baked, "ten", MIL_fp32, PLAN_BAKED, false, false, 1e-5)
-CASE(layer_fp16, "layer", MIL_fp16, PLAN_INPUTS, false, false, 2e-2)
-CASE(six_fp16, "six", MIL_fp16, PLAN_INPUTS, false, false, 2e-2)
-CASE(ten_fp16, "ten", MIL_fp16, PLAN_INPUTS, false, false, 2e-2)
-CASE(layer_fp16_baked, "layer", MIL_fp16, PLAN_BAKED, false, false, 2e-2)
-CASE(six_fp16_baked, "six", MIL_fp16, PLAN_BAKED, false, false, 2e-2)
-CASE(ten_fp16_baked, "ten", MIL_fp16, PLAN_BAKED, false, false, 2e-2)
-CASE(six_fp32_packed, "six", MIL_fp32, PLAN_PACKED, false, false, 1e-5)
-CASE(layer_fp32_packed, "layer", MIL_fp32, PLAN_PACKED, true, true, 1e-5)
-CASE(ten_fp16_packed, "ten", MIL_fp16, PLAN_PACKED, true, false, 2e-2)
-CASE(two_queues, "six", MIL_fp16, PLAN_INPUTS, true, false, 2e-2)
-CASE(two_queues_accumulated, "ten", MIL_fp32, PLAN_BAKED, true, true, 1e-5)
-CASE(accumulated, "layer", MIL_fp32, PLAN_INPUTS, false, true, 1e-5)
+CASE(layer_fp32, "layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, false, 1e-5)
+CASE(six_fp32, "six", MIL_fp32, WEIGHT_MODE_INPUTS, false, false, 1e-5)
+CASE(ten_fp32, "ten", MIL_fp32, WEIGHT_MODE_INPUTS, false, false, 1e-5)
+CASE(layer_fp32_baked, "layer", MIL_fp32, WEIGHT_MODE_BAKED, false, false, 1e-5)
+CASE(six_fp32_baked, "six", MIL_fp32, WEIGHT_MODE_BAKED, false, false, 1e-5)
+CASE(ten_fp32_baked, "ten", MIL_fp32, WEIGHT_MODE_BAKED, false, false, 1e-5)
+CASE(layer_fp16, "layer", MIL_fp16, WEIGHT_MODE_INPUTS, false, false, 2e-2)
+CASE(six_fp16, "six", MIL_fp16, WEIGHT_MODE_INPUTS, false, false, 2e-2)
+CASE(ten_fp16, "ten", MIL_fp16, WEIGHT_MODE_INPUTS, false, false, 2e-2)
+CASE(layer_fp16_baked, "layer", MIL_fp16, WEIGHT_MODE_BAKED, false, false, 2e-2)
+CASE(six_fp16_baked, "six", MIL_fp16, WEIGHT_MODE_BAKED, false, false, 2e-2)
+CASE(ten_fp16_baked, "ten", MIL_fp16, WEIGHT_MODE_BAKED, false, false, 2e-2)
+CASE(six_fp32_packed, "six", MIL_fp32, WEIGHT_MODE_PACKED, false, false, 1e-5)
+CASE(layer_fp32_packed, "layer", MIL_fp32, WEIGHT_MODE_PACKED, true, true, 1e-5)
+CASE(ten_fp16_packed, "ten", MIL_fp16, WEIGHT_MODE_PACKED, true, false, 2e-2)
+CASE(two_queues, "six", MIL_fp16, WEIGHT_MODE_INPUTS, true, false, 2e-2)
+CASE(two_queues_accumulated, "ten", MIL_fp32, WEIGHT_MODE_BAKED, true, true, 1e-5)
+CASE(accumulated, "layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, true, 1e-5)
 
 /* ---- a somewhat larger model ------------------------------------------------------------------------------------------ */
 
@@ -67,11 +67,12 @@ static void bench_open(bench *b, const char *plan_title, const char *mode, mil_d
     c.tie_word_embeddings = true;
     EXPECT_OK(model_weights_create(&c, &b->weights, &err));
     model_weights_init(b->weights, 3, 0);
-    train_step_options o = {.plan = {.name = plan_title, .precision = precision, .batch = BATCH, .context = CONTEXT},
-                            .device = "cpu",
-                            .weights = plan_weights_find(mode),
-                            .two_queues = two_queues,
-                            .accumulate = true};
+    train_step_options o = {
+        .partition = {.name = plan_title, .precision = precision, .batch = BATCH, .context = CONTEXT},
+        .device = "cpu",
+        .weights = weight_mode_find(mode),
+        .two_queues = two_queues,
+        .accumulate = true};
     EXPECT_OK(train_step_create(&o, b->weights, &b->step, &err));
     rng_init(&r, 9);
     for (int i = 0; i < COUNT; i++)
@@ -147,9 +148,9 @@ TEST(packed_weights_need_one_type) {
     bench b;
     bench_open(&b, "six", "inputs", MIL_fp32, false);
     train_step *s = NULL;
-    train_step_options o = {.plan = {.name = "layer", .precision = MIL_fp16, .batch = BATCH, .context = CONTEXT},
+    train_step_options o = {.partition = {.name = "layer", .precision = MIL_fp16, .batch = BATCH, .context = CONTEXT},
                             .device = "cpu",
-                            .weights = PLAN_PACKED};
+                            .weights = WEIGHT_MODE_PACKED};
     EXPECT_FAIL(train_step_create(&o, b.weights, &s, &err), PROPANE_ERR_UNSUPPORTED, "one packed input has one type");
     bench_close(&b);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Plans, wiring and step against PyTorch, with every program computed by the slow meaning of its ops.
+ * Plans, dataflow and step against PyTorch, with every program computed by the slow meaning of its ops.
  */
 #include <stdlib.h>
 
@@ -7,9 +7,9 @@
 #include "train/eval_driver.h"
 #include "train/reference.h"
 
-static void check(const char *plan_title, mil_dtype precision, plan_weights weights, bool two_queues, bool accumulate,
+static void check(const char *plan_title, mil_dtype precision, weight_mode weights, bool two_queues, bool accumulate,
                   double tolerance) {
-    train_step_options o = {.plan = {.name = plan_title, .precision = precision},
+    train_step_options o = {.partition = {.name = plan_title, .precision = precision},
                             .device = "cpu",
                             .weights = weights,
                             .two_queues = two_queues,
@@ -17,17 +17,17 @@ static void check(const char *plan_title, mil_dtype precision, plan_weights weig
     reference_check(&o, tolerance);
 }
 
-TEST(layer_fp32) { check("layer", MIL_fp32, PLAN_INPUTS, false, false, 1e-5); } /* observed 4e-7 */
-TEST(six_fp32) { check("six", MIL_fp32, PLAN_INPUTS, false, false, 1e-5); }
-TEST(ten_fp32) { check("ten", MIL_fp32, PLAN_INPUTS, false, false, 1e-5); }
-TEST(layer_fp16) { check("layer", MIL_fp16, PLAN_INPUTS, false, false, 2e-2); }
-TEST(six_fp16) { check("six", MIL_fp16, PLAN_INPUTS, false, false, 2e-2); }
-TEST(ten_fp16) { check("ten", MIL_fp16, PLAN_INPUTS, false, false, 2e-2); }
-TEST(baked) { check("six", MIL_fp32, PLAN_BAKED, false, false, 1e-5); }
-TEST(two_queues_six) { check("six", MIL_fp32, PLAN_INPUTS, true, false, 1e-5); }
-TEST(two_queues_ten) { check("ten", MIL_fp16, PLAN_INPUTS, true, false, 2e-2); }
-TEST(two_queues_accumulated) { check("six", MIL_fp32, PLAN_BAKED, true, true, 1e-5); }
-TEST(accumulated) { check("layer", MIL_fp32, PLAN_INPUTS, false, true, 1e-5); }
+TEST(layer_fp32) { check("layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, false, 1e-5); } /* observed 4e-7 */
+TEST(six_fp32) { check("six", MIL_fp32, WEIGHT_MODE_INPUTS, false, false, 1e-5); }
+TEST(ten_fp32) { check("ten", MIL_fp32, WEIGHT_MODE_INPUTS, false, false, 1e-5); }
+TEST(layer_fp16) { check("layer", MIL_fp16, WEIGHT_MODE_INPUTS, false, false, 2e-2); }
+TEST(six_fp16) { check("six", MIL_fp16, WEIGHT_MODE_INPUTS, false, false, 2e-2); }
+TEST(ten_fp16) { check("ten", MIL_fp16, WEIGHT_MODE_INPUTS, false, false, 2e-2); }
+TEST(baked) { check("six", MIL_fp32, WEIGHT_MODE_BAKED, false, false, 1e-5); }
+TEST(two_queues_six) { check("six", MIL_fp32, WEIGHT_MODE_INPUTS, true, false, 1e-5); }
+TEST(two_queues_ten) { check("ten", MIL_fp16, WEIGHT_MODE_INPUTS, true, false, 2e-2); }
+TEST(two_queues_accumulated) { check("six", MIL_fp32, WEIGHT_MODE_BAKED, true, true, 1e-5); }
+TEST(accumulated) { check("layer", MIL_fp32, WEIGHT_MODE_INPUTS, false, true, 1e-5); }
 
 /* ---- finite differences ------------------------------------------------------------------------------------------------ */
 
@@ -57,7 +57,8 @@ static void check_slopes(const char *plan_title, bool tied, int heads, int kv_he
         for (int64_t k = 0; k < w->tensors[i].count && !w->tensors[i].decay; k++)
             model_weights_data(w, &w->tensors[i])[k] += 0.3f * (float)rng_normal(&r);
     train_step_options o = {
-        .plan = {.name = plan_title, .precision = MIL_fp32, .batch = FD_BATCH, .context = FD_CONTEXT}, .device = "cpu"};
+        .partition = {.name = plan_title, .precision = MIL_fp32, .batch = FD_BATCH, .context = FD_CONTEXT},
+        .device = "cpu"};
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     for (int i = 0; i < w->count; i++) {
         EXPECT_OK(train_step_publish(s, &err));

@@ -16,6 +16,7 @@
 #include "mil/coreml/package.h"
 #include "mil/ops.h"
 #include "mil/text/mil_text.h"
+#include "train/step/weight_mode.h"
 
 /* ---- published points -------------------------------------------------------------------------------------------------- */
 
@@ -293,8 +294,7 @@ int cmd_estimate(int argc, char **argv) {
         {"--path", CLI_CHOICE, &through, .words = "direct|e5rt|coreml|linux", .help = "how the engine is called"},
         {NULL, CLI_HEADING, NULL, .help = "Of a model, whole training steps"},
         {"--plan", CLI_TEXT, &model.plan, .words = "NAME", .help = "layer, six or ten"},
-        {"--weights", CLI_CHOICE, &model.weights, .words = "inputs|packed|baked|reload",
-         .help = "how programs get their weights"},
+        {"--weights", CLI_CHOICE, &model.weights, .words = WEIGHT_MODE_WORDS, .help = "how programs get their weights"},
         {"--batch", CLI_INT, &model.batch, 1, 1024, "N", "sequences at a time"},
         {"--context", CLI_INT, &model.context, 1, 65536, "N", "positions of a sequence"},
         {"--accumulate", CLI_INT, &model.accumulate, 1, 100000, "N", "batches to an update"},

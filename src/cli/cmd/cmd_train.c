@@ -320,7 +320,7 @@ static propane_status restart(propane_error *err) {
 static propane_status choose_weights(train_job *j, propane_error *err) {
     text tried = {0};
     if (strcmp(j->options.weights, "auto") != 0) return PROPANE_OK;
-    propane_status status = train_prove_choose(j->options.device, &j->options.weights, &tried, err);
+    propane_status status = weight_mode_choose(j->options.device, &j->options.weights, &tried, err);
     if (status == PROPANE_OK && tried.length) fputs(tried.data, j->json ? stderr : stdout);
     text_deinit(&tried);
     return status;
@@ -343,7 +343,7 @@ static propane_status take_adapter(train_job *j, propane_error *err) {
 
 static propane_status run(train_job *j, const model_flags *m, bool *again, propane_error *err) {
     if (j->profile) j->options.device = rig_statistics_uri(j->options.device, j->device);
-    bool writes = train_group_writes(j->options.mpi);
+    bool writes = data_parallel_writes(j->options.mpi);
     if (writes) PROPANE_TRY(prepare_folder(j, err));
     PROPANE_TRY(open_corpus(j, m->init, err));
     PROPANE_TRY(choose_model(m, j, err));
@@ -425,7 +425,7 @@ static propane_status join_ranks(train_options *o, int64_t *threads, propane_err
     int usable = pool_usable_cores(), here = mpi_local_size(o->mpi);
     if (*threads == 0 && !getenv("PROPANE_THREADS") && here > 1 && usable == pool_machine_cores())
         *threads = usable / here > 0 ? usable / here : 1;
-    if (train_group_writes(o->mpi) || freopen("/dev/null", "w", stdout)) return PROPANE_OK;
+    if (data_parallel_writes(o->mpi) || freopen("/dev/null", "w", stdout)) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_IO, "/dev/null: %s", strerror(errno));
 }
 
@@ -589,7 +589,7 @@ int cmd_train(int argc, char **argv) {
     energy_close(j.meter);
     if (o->mpi && status != PROPANE_OK && status != PROPANE_ERR_CANCELLED) end_ranks(o->mpi, &err);
     job_deinit(&j);
-    bool told = train_group_writes(o->mpi);
+    bool told = data_parallel_writes(o->mpi);
     mpi_close(o->mpi);
     if (status == PROPANE_ERR_CANCELLED && !told) return CLI_OK; /* rank 0 has said it */
     if (status == PROPANE_OK && again) status = restart(&err);

@@ -44,14 +44,14 @@ static propane_status read_model(const char *path, model_config *out, propane_er
 
 /* ---- one plan -------------------------------------------------------------------------------------------------------------- */
 
-static void print_cost(const plan *p, const plan_cost *c, bool kernels) {
+static void print_cost(const partition *p, const partition_cost *c, bool kernels) {
     printf("%s, estimated: plan %s, weights %s, batch %lld x %lld\n", c->chip->title, p->options.name,
-           plan_weights_name(c->weights), (long long)p->options.batch, (long long)p->options.context);
+           weight_mode_name(c->weights), (long long)p->options.batch, (long long)p->options.context);
     for (int i = 0; kernels && i < c->kernel_count; i++) {
-        const plan_kernel_cost *k = &c->kernels[i];
+        const partition_kernel_cost *k = &c->kernels[i];
         printf("  %-14s %-6s %4d calls %9.3f ms %9.1f MB", k->kernel->name,
-               k->kernel->place == PLAN_DEVICE ? "engine" : "host", k->calls, k->ms, k->bytes / 1e6);
-        if (k->kernel->place == PLAN_DEVICE)
+               k->kernel->place == PARTITION_DEVICE ? "engine" : "host", k->calls, k->ms, k->bytes / 1e6);
+        if (k->kernel->place == PARTITION_DEVICE)
             printf("  %4.1f %% of the roof  %.2f mJ", 100 * k->utilisation, k->energy_mj);
         printf("\n");
     }
@@ -74,17 +74,17 @@ static void print_assumptions(const chip *c) {
            h.gemm_tflops, h.stream_gbs, h.memory_gbs);
 }
 
-static json_t *cost_json(const plan *p, const plan_cost *c, const char *refused) {
+static json_t *cost_json(const partition *p, const partition_cost *c, const char *refused) {
     json_t *kernels = json_array();
     for (int i = 0; i < c->kernel_count; i++) {
-        const plan_kernel_cost *k = &c->kernels[i];
+        const partition_kernel_cost *k = &c->kernels[i];
         json_array_append_new(kernels, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f}", "kernel", k->kernel->name,
-                                                 "place", k->kernel->place == PLAN_DEVICE ? "device" : "host", "calls",
-                                                 k->calls, "ms", k->ms, "bytes", k->bytes, "energy_mj", k->energy_mj,
-                                                 "utilisation", k->utilisation));
+                                                 "place", k->kernel->place == PARTITION_DEVICE ? "device" : "host",
+                                                 "calls", k->calls, "ms", k->ms, "bytes", k->bytes, "energy_mj",
+                                                 k->energy_mj, "utilisation", k->utilisation));
     }
     json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated", "chip", c->chip->name,
-                            "plan", p->options.name, "weights", plan_weights_name(c->weights), "batch",
+                            "plan", p->options.name, "weights", weight_mode_name(c->weights), "batch",
                             (json_int_t)p->options.batch, "context", (json_int_t)p->options.context, "step_ms",
                             c->step_ms, "low_ms", c->low_ms, "high_ms", c->high_ms);
     const struct {
@@ -115,8 +115,8 @@ static json_t *cost_json(const plan *p, const plan_cost *c, const char *refused)
 /* ---- side by side ----------------------------------------------------------------------------------------------------------- */
 
 typedef struct candidate {
-    const plan *plan;
-    plan_cost cost;
+    const partition *plan;
+    partition_cost cost;
     char refused[400]; /* "": by no known rule */
 } candidate;
 
@@ -131,14 +131,14 @@ static void print_table(const candidate *list, int count) {
            list[0].cost.chip->title, "plan", "weights", "batch", "engine", "staging", "host", "loss", "exposed",
            "update", "renewing", "step", "tokens/s");
     for (int i = 0; i < count; i++) {
-        const plan_cost *c = &list[i].cost;
+        const partition_cost *c = &list[i].cost;
         printf("%-6s %-7s %5lld %8.1f %8.1f %7.1f %6.1f %8.1f %7.1f %9.1f %8.1f %9.0f", list[i].plan->options.name,
-               plan_weights_name(c->weights), (long long)list[i].plan->options.batch, c->engine_ms, c->staging_ms,
+               weight_mode_name(c->weights), (long long)list[i].plan->options.batch, c->engine_ms, c->staging_ms,
                c->host_ms, c->loss_ms, c->exposed_ms, c->update_ms, c->recompile_ms, c->step_ms, c->tokens_per_s);
         if (list[i].refused[0]) printf("  refused: %.110s", list[i].refused);
         printf("\n");
     }
-    const plan_cost *best = &list[0].cost;
+    const partition_cost *best = &list[0].cost;
     if (list[0].refused[0]) {
         printf("every one of them is refused by a known rule of the %s\n", best->chip->title);
         return;
@@ -146,36 +146,38 @@ static void print_table(const candidate *list, int count) {
     printf("fastest known: plan %s, weights %s, batch %lld: %.1f ms for %lld positions; the engine works %.0f %% of "
            "the step, the "
            "host's weight gradients take %.1f ms beside it\n",
-           list[0].plan->options.name, plan_weights_name(best->weights), (long long)list[0].plan->options.batch,
+           list[0].plan->options.name, weight_mode_name(best->weights), (long long)list[0].plan->options.batch,
            best->step_ms, (long long)(list[0].plan->options.batch * list[0].plan->options.context),
            100 * best->engine_ms / best->step_ms, best->products_ms);
 }
 
 static void look_for_refusal(candidate *c) {
     propane_error why = {0};
-    if (plan_supports(c->plan, c->cost.chip, 0, c->cost.weights, &why) != PROPANE_OK)
+    if (partition_supports(c->plan, c->cost.chip, 0, c->cost.weights, &why) != PROPANE_OK)
         snprintf(c->refused, sizeof c->refused, "%.390s", why.text);
 }
 
 /* All plans x weights x batches; `only` NULL: every plan. */
-static propane_status fill(const model_config *config, const estimate_model_options *o, const chip *c, plan **plans,
-                           int *plan_count, candidate *list, int *count, arena *a, propane_error *err) {
+static propane_status fill(const model_config *config, const estimate_model_options *o, const chip *c,
+                           partition **plans, int *plan_count, candidate *list, int *count, arena *a,
+                           propane_error *err) {
     static const int64_t batches[] = {1, 2, 4};
     *count = *plan_count = 0;
-    for (int n = 0; n < plan_name_count(); n++)
+    for (int n = 0; n < partition_name_count(); n++)
         for (int b = 0; b < (o->compare ? 3 : 1); b++) {
-            if (!o->compare && strcmp(plan_name(n), o->plan) != 0) continue;
-            plan_options options = {plan_name(n), MIL_fp16, o->compare ? batches[b] * o->batch : o->batch, o->context};
+            if (!o->compare && strcmp(partition_name(n), o->plan) != 0) continue;
+            partition_options options = {partition_name(n), MIL_fp16, o->compare ? batches[b] * o->batch : o->batch,
+                                         o->context};
             model_config split = *config;
-            plan_split_head(&split, options.batch, options.context);
-            PROPANE_TRY(plan_create(&split, &options, &plans[*plan_count], err));
-            const plan *p = plans[(*plan_count)++];
-            for (int w = 0; w < PLAN_WEIGHTS_COUNT; w++) {
-                if (!o->compare && strcmp(plan_weights_name((plan_weights)w), o->weights) != 0) continue;
+            partition_split_head(&split, options.batch, options.context);
+            PROPANE_TRY(partition_create(&split, &options, &plans[*plan_count], err));
+            const partition *p = plans[(*plan_count)++];
+            for (int w = 0; w < WEIGHT_MODE_COUNT; w++) {
+                if (!o->compare && strcmp(weight_mode_name((weight_mode)w), o->weights) != 0) continue;
                 candidate *k = &list[(*count)++];
                 k->plan = p;
                 k->refused[0] = 0;
-                PROPANE_TRY(plan_cost_on(p, c, (plan_weights)w, o->accumulate, a, &k->cost, err));
+                PROPANE_TRY(partition_cost_on(p, c, (weight_mode)w, o->accumulate, a, &k->cost, err));
                 look_for_refusal(k);
             }
         }
@@ -201,7 +203,7 @@ enum { MAX_CANDIDATES = 64 };
 propane_status estimate_model(const char *path, const chip *const *chips, int chip_count,
                               const estimate_model_options *o, propane_error *err) {
     model_config config;
-    plan *plans[MAX_CANDIDATES] = {NULL};
+    partition *plans[MAX_CANDIDATES] = {NULL};
     PROPANE_TRY(read_model(path, &config, err));
     json_t *json = o->json ? json_array() : NULL;
     candidate *list = mem_array(MAX_CANDIDATES, sizeof *list);
@@ -218,7 +220,7 @@ propane_status estimate_model(const char *path, const chip *const *chips, int ch
             show(list, count, o, json);
         }
         for (int k = 0; k < MAX_CANDIDATES; k++) {
-            plan_free(plans[k]);
+            partition_free(plans[k]);
             plans[k] = NULL;
         }
         arena_free(a);

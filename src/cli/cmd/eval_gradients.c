@@ -50,7 +50,7 @@ propane_status eval_gradients(model_weights *w, const int32_t *ids, int64_t coun
     bool half = strcmp(how->precision, "fp16") == 0;
     double scale = half ? 1024 : 1; /* as training does, so that small gradients stay in fp16's range */
     train_step_options o = {
-        .plan = {.name = how->plan, .precision = half ? MIL_fp16 : MIL_fp32, .batch = 1, .context = count - 1},
+        .partition = {.name = how->plan, .precision = half ? MIL_fp16 : MIL_fp32, .batch = 1, .context = count - 1},
         .device = how->device};
     train_step *s = NULL;
     model_weights *gradients = NULL;

@@ -28,13 +28,13 @@ enum { MAX_SHAPES = 64 };
 
 typedef struct tune_job {
     tune_options options;
-    tune_model model;
-    tune_arrays *arrays;
-    tune_images *images;
-    const tune_source *source;
+    imported_model model;
+    arrays *arrays;
+    image_folders *images;
+    const sample_source *source;
     tune *run;
     const char *data, *loss, *logdir;
-    tune_images_options pictures;
+    image_folders_options pictures;
     double epochs;
     bool json, report, profile, steps_given, epochs_given;
     char *shapes[MAX_SHAPES], *names[MAX_SHAPES];
@@ -58,7 +58,7 @@ bool tune_asked(int argc, char **argv) {
 
 static propane_status prepare_folder(tune_job *j, propane_error *err) {
     const char *dir = j->options.run_dir;
-    return run_begin(dir, j->options.resume, run_holds(dir, TUNE_PACKAGE) || run_holds(dir, TRAIN_MODEL), &j->lock,
+    return run_begin(dir, j->options.resume, run_holds(dir, IMPORTED_PACKAGE) || run_holds(dir, TRAIN_MODEL), &j->lock,
                      err);
 }
 
@@ -68,7 +68,7 @@ static propane_status recall(tune_job *j, propane_error *err) {
     j->arena = arena_create();
     propane_status status =
         path && j->arena ? tune_recall(path, j->arena, &j->options, err) : propane_fail_memory(err, 0);
-    if (!status) j->loss = j->options.model.loss == TUNE_MSE ? "mse" : "cross_entropy";
+    if (!status) j->loss = j->options.model.loss == IMPORTED_MSE ? "mse" : "cross_entropy";
     mem_free(path);
     return status;
 }
@@ -110,8 +110,8 @@ static void on_checkpoint(void *context, int64_t step, const char *path) {
 }
 
 static void tell_start(const tune_job *j) {
-    const tune_model *m = &j->model;
-    const char *why = tune_step_why(tune_machine(j->run));
+    const imported_model *m = &j->model;
+    const char *why = imported_step_why(tune_machine(j->run));
     if (j->json) return;
     printf("%s: %d of %d weights are learnt, %" PRId64 " numbers\n", j->options.model.path, m->weight_count,
            m->candidates, m->parameters);
@@ -120,15 +120,15 @@ static void tell_start(const tune_job *j) {
     if (m->masks) printf("%d constants with numbers of 1e4 and more are left alone: masks\n", m->masks);
     printf("%d operations, of which %d are differentiated; %d operations compute gradients\n", m->ops, m->learnt_ops,
            m->gradient_ops);
-    if (j->images) printf("%d classes of pictures\n", tune_images_classes(j->images));
+    if (j->images) printf("%d classes of pictures\n", image_folders_classes(j->images));
     printf("%s: %" PRId64 " samples to train on, %" PRId64 " to validate with\n", j->data, j->source->count[0],
            j->source->count[1]);
     printf("loss %s%s\n", j->loss, m->softmax ? ", of what goes into the program's softmax" : "");
     if (why)
         printf("one sample at a time: %s\n", why);
     else
-        printf("%" PRId64 " sample%s at a time\n", tune_step_samples(tune_machine(j->run)),
-               tune_step_samples(tune_machine(j->run)) == 1 ? "" : "s");
+        printf("%" PRId64 " sample%s at a time\n", imported_step_samples(tune_machine(j->run)),
+               imported_step_samples(tune_machine(j->run)) == 1 ? "" : "s");
     printf("device %s, threads %d\n", j->options.device, pool_threads());
     if (tune_steps_done(j->run) > 0) printf("resumed after step %" PRId64 "\n", tune_steps_done(j->run));
     progress_flush();
@@ -145,7 +145,7 @@ static void tell_end(tune_job *j) {
         return;
     }
     printf("done: %" PRId64 " steps in %.1f s; package %s/%s\n", done - j->first_step, seconds, j->options.run_dir,
-           TUNE_PACKAGE);
+           IMPORTED_PACKAGE);
     if (done == j->first_step) printf("the run was complete already; a larger --steps goes on\n");
 }
 
@@ -177,7 +177,7 @@ static json_t *start_record(const tune_job *j) {
 /* Where the time of the program with the gradients went, step by step. */
 static propane_status tell_profile(const tune_job *j, propane_error *err) {
     text table = {0};
-    cpu_profile_print(&tune_step_program(tune_machine(j->run))->p, &table);
+    cpu_profile_print(&imported_step_program(tune_machine(j->run))->p, &table);
     fwrite(table.data, 1, table.length, j->json ? stderr : stdout);
     const bool failed = table.failed;
     text_deinit(&table);
@@ -189,7 +189,7 @@ static propane_status begin_profile(const tune_job *j, propane_error *err) {
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "--profile is for the cpu device; %s keeps no such record",
                             j->options.device);
     /* the record is the driver's own, not the program's */
-    driver_program *p = (driver_program *)(uintptr_t)&tune_step_program(tune_machine(j->run))->p;
+    driver_program *p = (driver_program *)(uintptr_t)&imported_step_program(tune_machine(j->run))->p;
     cpu_profile_enable(p, true);
     cpu_profile_reset(p);
     return PROPANE_OK;
@@ -198,16 +198,16 @@ static propane_status begin_profile(const tune_job *j, propane_error *err) {
 /* ---- the command ---------------------------------------------------------------------------------------------------------- */
 
 static propane_status open_data(tune_job *j, propane_error *err) {
-    if (tune_arrays_here(j->data)) {
+    if (arrays_here(j->data)) {
         if (j->pictures.mean || j->pictures.std)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s holds arrays: --mean and --std are for pictures",
                                 j->data);
-        PROPANE_TRY(tune_arrays_open(j->data, &j->model, j->pictures.held_out, &j->arrays, err));
-        j->source = tune_arrays_source(j->arrays);
+        PROPANE_TRY(arrays_open(j->data, &j->model, j->pictures.held_out, &j->arrays, err));
+        j->source = arrays_source(j->arrays);
         return PROPANE_OK;
     }
-    PROPANE_TRY(tune_images_open(j->data, &j->model, &j->pictures, &j->images, err));
-    j->source = tune_images_source(j->images);
+    PROPANE_TRY(image_folders_open(j->data, &j->model, &j->pictures, &j->images, err));
+    j->source = image_folders_source(j->images);
     return PROPANE_OK;
 }
 
@@ -218,7 +218,7 @@ static propane_status prepare(tune_job *j, propane_error *err) {
         o->model.shapes.shape_count = i + 1;
     }
     o->model.shapes.shapes = j->choices;
-    PROPANE_TRY(tune_model_open(&o->model, &j->model, err));
+    PROPANE_TRY(imported_model_open(&o->model, &j->model, err));
     PROPANE_TRY(open_data(j, err));
     const double per_step = (double)(o->batch * o->accumulate);
     if (!o->steps || j->epochs_given)
@@ -253,9 +253,9 @@ static propane_status run_job(tune_job *j, propane_error *err) {
 static void job_deinit(tune_job *j) {
     telemetry_close(&j->telemetry);
     tune_free(j->run);
-    tune_arrays_close(j->arrays);
-    tune_images_close(j->images);
-    tune_model_close(&j->model);
+    arrays_close(j->arrays);
+    image_folders_close(j->images);
+    imported_model_close(&j->model);
     for (int i = 0; i < MAX_SHAPES; i++) mem_free(j->names[i]);
     arena_free(j->arena);
     run_unlock(j->options.run_dir, j->lock);
@@ -349,7 +349,7 @@ int tune_command(int argc, char **argv) {
     }
     if (code < 0) code = check(&j);
     if (code < 0) {
-        j.options.model.loss = strcmp(j.loss, "mse") == 0 ? TUNE_MSE : TUNE_CROSS_ENTROPY;
+        j.options.model.loss = strcmp(j.loss, "mse") == 0 ? IMPORTED_MSE : IMPORTED_CROSS_ENTROPY;
         propane_status status = pool_set_threads((int)threads, &err);
         if (status == PROPANE_OK) status = run_job(&j, &err);
         code = status == PROPANE_OK ? CLI_OK : cli_error("train", &err);

@@ -9,6 +9,7 @@
 #include "base/float16.h"
 #include "cli/device_lab/microbench.h"
 #include "cli/device_lab/selftest.h"
+#include "train/step/weight_mode.h"
 #include "train/step/weight_mode_check.h"
 
 #define T "tensor<fp16, [1, 32, 1, 32]>"
@@ -240,10 +241,10 @@ static propane_status selftest_numbers_ask_int8(probe_target *t, json_t *out, pr
 
 static propane_status selftest_numbers_ask_weights(probe_target *t, json_t *out, propane_error *err) {
     char words[300] = "";
-    for (int k = 0; train_prove_mode(k); k++) {
+    for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
-        const char *mode = train_prove_mode(k);
-        bool holds = train_prove(t->uri, mode, &why) == PROPANE_OK;
+        const char *mode = weight_mode_name((weight_mode)k);
+        bool holds = weight_mode_check(t->uri, mode, &why) == PROPANE_OK;
         size_t used = strlen(words);
         probe_say(out, mode, "%s", holds ? "holds" : why.text);
         snprintf(words + used, sizeof words - used, "%s%s %s", used ? ", " : "", mode,

@@ -21,20 +21,22 @@ typedef struct part {
     const npy *y;
 } part;
 
-struct tune_arrays {
-    const tune_model *model;
+struct arrays {
+    const imported_model *model;
     part parts[2];
     bool split; /* both parts come from the first one */
-    tune_source source;
+    sample_source source;
 };
 
-int64_t tune_data_split(int64_t index, int64_t count) { return train_data_pick(SPLIT_SEED, (uint64_t)index, count); }
-int64_t tune_data_held(double fraction, int64_t count) {
+int64_t sample_split(int64_t index, int64_t count) {
+    return token_windows_shuffled(SPLIT_SEED, (uint64_t)index, count);
+}
+int64_t sample_held_count(double fraction, int64_t count) {
     const int64_t held = (int64_t)(fraction * (double)count + 0.5);
     return held < count ? held : count - 1;
 }
 
-const tune_source *tune_arrays_source(const tune_arrays *a) { return &a->source; }
+const sample_source *arrays_source(const arrays *a) { return &a->source; }
 
 /* ---- finding -------------------------------------------------------------------------------------------------------------- */
 
@@ -51,7 +53,7 @@ static bool is_archive(const char *path) {
     return n > 4 && strcmp(path + n - 4, ".npz") == 0;
 }
 
-bool tune_arrays_here(const char *path) {
+bool arrays_here(const char *path) {
     return is_archive(path) || there(path, "train.npz") || there(path, "data.npz") || there(path, "y.npy") ||
            there(path, "x.npy") || there(path, "train/y.npy");
 }
@@ -70,7 +72,7 @@ static propane_status add_array(npz *to, const char *dir, const char *name, prop
 }
 
 /* The .npy files of a folder as if they were an archive. */
-static propane_status read_folder(const tune_model *m, const char *dir, npz *out, propane_error *err) {
+static propane_status read_folder(const imported_model *m, const char *dir, npz *out, propane_error *err) {
     const mil_function *f = m->base;
     out->names = mem_array((size_t)f->param_count + 2, sizeof *out->names);
     out->arrays = mem_array((size_t)f->param_count + 2, sizeof *out->arrays);
@@ -118,21 +120,21 @@ static propane_status check_array(const char *source, const char *name, const np
 }
 
 /* The output without its classes. */
-static mil_type label_type(const tune_model *m) {
+static mil_type label_type(const imported_model *m) {
     mil_type type = m->base->results[0]->type;
-    if (m->loss == TUNE_MSE) return type;
+    if (m->loss == IMPORTED_MSE) return type;
     for (int d = m->class_axis; d + 1 < type.rank; d++) type.dim[d] = type.dim[d + 1];
     type.rank--;
     return type;
 }
 
-static propane_status check_part(const tune_model *m, part *p, const char *source, propane_error *err) {
+static propane_status check_part(const imported_model *m, part *p, const char *source, propane_error *err) {
     const mil_function *f = m->base;
     p->y = array_named(&p->file, "y");
     if (!p->y) return propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no array y (what is to come out)", source);
     const mil_type label = label_type(m);
     PROPANE_TRY(
-        check_array(source, "y", p->y, &label, m->loss == TUNE_CROSS_ENTROPY, p->y->rank ? p->y->dim[0] : 0, err));
+        check_array(source, "y", p->y, &label, m->loss == IMPORTED_CROSS_ENTROPY, p->y->rank ? p->y->dim[0] : 0, err));
     for (int i = 0; i < f->param_count; i++) {
         const mil_value *v = f->params[i];
         p->inputs[i] = array_named(&p->file, v->name);
@@ -161,26 +163,26 @@ static void copy_whole(const npy *a, int64_t sample, int32_t *to) {
     }
 }
 
-static propane_status get(void *context, int which, int64_t index, const tune_sample *out, propane_error *err) {
-    const tune_arrays *a = context;
-    const tune_model *m = a->model;
+static propane_status get(void *context, int which, int64_t index, const sample_room *out, propane_error *err) {
+    const arrays *a = context;
+    const imported_model *m = a->model;
     const part *p = &a->parts[a->split ? 0 : which];
     (void)err;
     if (a->split && a->source.count[1])
-        index = tune_data_split(index + (which ? a->source.count[0] : 0), a->source.count[0] + a->source.count[1]);
+        index = sample_split(index + (which ? a->source.count[0] : 0), a->source.count[0] + a->source.count[1]);
     for (int i = 0; i < m->base->param_count; i++)
         if (mil_dtype_is_float(m->base->params[i]->type.dtype))
             copy_floats(p->inputs[i], index, out->inputs[i]);
         else
             copy_whole(p->inputs[i], index, out->inputs[i]);
-    if (m->loss == TUNE_MSE)
+    if (m->loss == IMPORTED_MSE)
         copy_floats(p->y, index, out->values);
     else
         copy_whole(p->y, index, out->labels);
     return PROPANE_OK;
 }
 
-static uint64_t sum_of(const part *p, const tune_model *m) {
+static uint64_t sum_of(const part *p, const imported_model *m) {
     uint64_t sum = 0;
     for (int i = -1; i < m->base->param_count; i++) {
         const npy *a = i < 0 ? p->y : p->inputs[i];
@@ -196,7 +198,7 @@ static uint64_t sum_of(const part *p, const tune_model *m) {
 /* ---- opening -------------------------------------------------------------------------------------------------------------- */
 
 /* PATH/NAME.npz, or the folder PATH/NAME; neither: *found stays false. */
-static propane_status open_part(tune_arrays *a, const char *path, const char *name, part *p, bool *found,
+static propane_status open_part(arrays *a, const char *path, const char *name, part *p, bool *found,
                                 propane_error *err) {
     text archive = {0}, folder = {0}, y = {0};
     text_printf(&archive, *name ? "%s/%s.npz" : "%s", path, name);
@@ -219,7 +221,7 @@ static propane_status open_part(tune_arrays *a, const char *path, const char *na
     return status;
 }
 
-static propane_status open_all(tune_arrays *a, const char *path, double held_out, propane_error *err) {
+static propane_status open_all(arrays *a, const char *path, double held_out, propane_error *err) {
     bool found, second;
     if (a->model->base->param_count > 64)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs; at most 64 are provided for",
@@ -237,28 +239,28 @@ static propane_status open_all(tune_arrays *a, const char *path, double held_out
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
                             "%s: there is no y.npy (what is to come out) beside the other arrays", path);
     const int64_t count = a->parts[0].y->dim[0];
-    a->source.count[1] = a->split ? tune_data_held(held_out, count) : second ? a->parts[1].y->dim[0] : 0;
+    a->source.count[1] = a->split ? sample_held_count(held_out, count) : second ? a->parts[1].y->dim[0] : 0;
     a->source.count[0] = a->split ? count - a->source.count[1] : count;
     a->source.sum = sum_of(&a->parts[0], a->model);
     return PROPANE_OK;
 }
 
-propane_status tune_arrays_open(const char *path, const tune_model *m, double held_out, tune_arrays **out,
-                                propane_error *err) {
-    tune_arrays *a = mem_alloc(sizeof *a);
+propane_status arrays_open(const char *path, const imported_model *m, double held_out, arrays **out,
+                           propane_error *err) {
+    arrays *a = mem_alloc(sizeof *a);
     *out = NULL;
     if (!a) return propane_fail_memory(err, sizeof *a);
     a->model = m;
-    a->source = (tune_source){.context = a, .get = get};
+    a->source = (sample_source){.context = a, .get = get};
     propane_status status = open_all(a, path, held_out, err);
     if (status)
-        tune_arrays_close(a);
+        arrays_close(a);
     else
         *out = a;
     return status;
 }
 
-void tune_arrays_close(tune_arrays *a) {
+void arrays_close(arrays *a) {
     if (!a) return;
     npz_free(&a->parts[0].file);
     npz_free(&a->parts[1].file);

@@ -7,19 +7,19 @@
 #include "train/import/imported_step.h"
 
 /* Sample `index` of all when some of `count` are held out: the last ones of a fixed shuffle. */
-int64_t tune_data_split(int64_t index, int64_t count);
+int64_t sample_split(int64_t index, int64_t count);
 /* How many of `count` a part of them is; 0 where it is less than one. */
-int64_t tune_data_held(double fraction, int64_t count);
+int64_t sample_held_count(double fraction, int64_t count);
 
-typedef struct tune_arrays tune_arrays;
+typedef struct arrays arrays;
 
 /* Whether the path holds arrays: an .npz file, or a folder with train.npz, data.npz, y.npy or train/y.npy. */
-bool tune_arrays_here(const char *path);
+bool arrays_here(const char *path);
 /* DIR/train.npz and val.npz, DIR/train/ and val/ with .npy files, or without parts: `held_out` of the samples become the
  * second part. Arrays are called as the inputs, or x where there is one input. */
-PROPANE_CHECK propane_status tune_arrays_open(const char *path, const tune_model *m, double held_out, tune_arrays **out,
-                                              propane_error *err);
-void tune_arrays_close(tune_arrays *a);
-const tune_source *tune_arrays_source(const tune_arrays *a);
+PROPANE_CHECK propane_status arrays_open(const char *path, const imported_model *m, double held_out, arrays **out,
+                                         propane_error *err);
+void arrays_close(arrays *a);
+const sample_source *arrays_source(const arrays *a);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { MULTIPLE = 64 }; /* what the engines' rows and the head's pieces like */
 
-static size_t table_bytes(const train_compact *c) { return (size_t)(c->vocab * c->width) * sizeof(float); }
+static size_t table_bytes(const vocab_map *c) { return (size_t)(c->vocab * c->width) * sizeof(float); }
 
 /* 0: the embedding, 1: the head, -1: another tensor. */
 static int table_of(const model_tensor *t) {
@@ -19,17 +19,17 @@ static int table_of(const model_tensor *t) {
     return t->part == MODEL_HEAD && strcmp(t->param, "lm_head") == 0 ? 1 : -1;
 }
 
-propane_status train_compact_create(const uint8_t *used, const model_config *whole, train_compact **out,
+propane_status compact_vocab_create(const uint8_t *used, const model_config *whole, vocab_map **out,
                                     propane_error *err) {
     *out = NULL;
-    train_compact *c = mem_alloc(sizeof *c);
+    vocab_map *c = mem_alloc(sizeof *c);
     if (!c) return propane_fail_memory(err, sizeof *c);
     c->vocab = whole->vocab_size;
     c->width = whole->hidden_size;
     c->ids = mem_array((size_t)c->vocab, sizeof *c->ids);
     c->map = mem_array((size_t)c->vocab, sizeof *c->map);
     if (!c->ids || !c->map) {
-        train_compact_free(c);
+        compact_vocab_free(c);
         return propane_fail_memory(err, (size_t)c->vocab * sizeof *c->ids);
     }
     int64_t occur = 0;
@@ -45,7 +45,7 @@ propane_status train_compact_create(const uint8_t *used, const model_config *who
     return PROPANE_OK;
 }
 
-void train_compact_free(train_compact *c) {
+void compact_vocab_free(vocab_map *c) {
     if (!c) return;
     for (int i = 0; i < 2; i++)
         if (c->tables[i]) mem_pages_free(c->tables[i], table_bytes(c));
@@ -54,22 +54,21 @@ void train_compact_free(train_compact *c) {
     mem_free(c);
 }
 
-model_config train_compact_config(const train_compact *c, const model_config *whole) {
+model_config compact_vocab_config(const vocab_map *c, const model_config *whole) {
     model_config small = *whole;
     small.vocab_size = c->count;
     small.bos_token_id = small.eos_token_id = -1;
     return small;
 }
 
-static propane_status keep(train_compact *c, int table, const float *data, propane_error *err) {
+static propane_status keep(vocab_map *c, int table, const float *data, propane_error *err) {
     if (!c->tables[table]) c->tables[table] = mem_pages_alloc(table_bytes(c));
     if (!c->tables[table]) return propane_fail_memory(err, table_bytes(c));
     if (data) memcpy(c->tables[table], data, table_bytes(c));
     return PROPANE_OK;
 }
 
-propane_status train_compact_take(train_compact *c, const model_weights *whole, model_weights *small,
-                                  propane_error *err) {
+propane_status compact_vocab_take(vocab_map *c, const model_weights *whole, model_weights *small, propane_error *err) {
     for (int i = 0; i < whole->count; i++) {
         const model_tensor *t = &whole->tensors[i];
         if (table_of(t) >= 0) PROPANE_TRY(keep(c, table_of(t), model_weights_data(whole, t), err));
@@ -86,7 +85,7 @@ propane_status train_compact_take(train_compact *c, const model_weights *whole, 
     return PROPANE_OK;
 }
 
-propane_status train_compact_restore(const train_compact *c, const model_config *whole, const model_weights *small,
+propane_status compact_vocab_restore(const vocab_map *c, const model_config *whole, const model_weights *small,
                                      model_weights **out, propane_error *err) {
     model_config config = *whole;
     config.vocab_piece = 0;
@@ -107,7 +106,7 @@ propane_status train_compact_restore(const train_compact *c, const model_config 
     return PROPANE_OK;
 }
 
-propane_status train_compact_map(const train_compact *c, int32_t *ids, int64_t count, propane_error *err) {
+propane_status compact_vocab_map(const vocab_map *c, int32_t *ids, int64_t count, propane_error *err) {
     for (int64_t i = 0; i < count; i++) {
         if (ids[i] == -1) continue;
         if (ids[i] < 0 || ids[i] >= c->vocab || c->map[ids[i]] < 0)
@@ -122,7 +121,7 @@ propane_status train_compact_map(const train_compact *c, int32_t *ids, int64_t c
 
 static const char *const names[] = {"embed_tokens", "lm_head"};
 
-propane_status train_compact_write(const train_compact *c, const char *path, propane_error *err) {
+propane_status compact_vocab_write(const vocab_map *c, const char *path, propane_error *err) {
     const int64_t dim[] = {c->vocab, c->width};
     safetensors_writer *w = NULL;
     PROPANE_TRY(safetensors_writer_open(path, &w, err));
@@ -137,7 +136,7 @@ propane_status train_compact_write(const train_compact *c, const char *path, pro
     return status;
 }
 
-static propane_status read_all(train_compact *c, const safetensors *s, propane_error *err) {
+static propane_status read_all(vocab_map *c, const safetensors *s, propane_error *err) {
     const int64_t dim[] = {c->vocab, c->width};
     const safetensors_tensor *t;
     PROPANE_TRY(safetensors_expect(s, "ids", ST_I32, -1, NULL, &t, err));
@@ -156,7 +155,7 @@ static propane_status read_all(train_compact *c, const safetensors *s, propane_e
                : propane_fail(err, PROPANE_ERR_INVALID, "%s: the table embed_tokens is missing", safetensors_source(s));
 }
 
-propane_status train_compact_read(train_compact *c, const char *path, propane_error *err) {
+propane_status compact_vocab_read(vocab_map *c, const char *path, propane_error *err) {
     safetensors *s = NULL;
     PROPANE_TRY(safetensors_open(path, &s, err));
     propane_status status = read_all(c, s, err);

@@ -30,8 +30,8 @@ typedef struct pictures {
     int64_t count, room;
 } pictures;
 
-struct tune_images {
-    const tune_model *model;
+struct image_folders {
+    const imported_model *model;
     arena *arena;
     const char **classes; /* names, sorted */
     int *labels;          /* their numbers */
@@ -42,11 +42,11 @@ struct tune_images {
     int64_t height, width, kept;
     bool bgr, resize;
     double scale, mean[3], std[3];
-    tune_source source;
+    sample_source source;
 };
 
-const tune_source *tune_images_source(const tune_images *t) { return &t->source; }
-int tune_images_classes(const tune_images *t) { return t->class_count; }
+const sample_source *image_folders_source(const image_folders *t) { return &t->source; }
+int image_folders_classes(const image_folders *t) { return t->class_count; }
 
 /* ---- folders -------------------------------------------------------------------------------------------------------------- */
 
@@ -93,14 +93,14 @@ static propane_status add_picture(pictures *p, const char *path, int label, prop
     return PROPANE_OK;
 }
 
-static int class_of(const tune_images *t, const char *name) {
+static int class_of(const image_folders *t, const char *name) {
     for (int i = 0; i < t->class_count; i++)
         if (strcmp(t->classes[i], name) == 0) return t->labels[i];
     return -1;
 }
 
 /* The pictures of all class folders in `dir`. */
-static propane_status read_part(tune_images *t, const char *dir, pictures *p, propane_error *err) {
+static propane_status read_part(image_folders *t, const char *dir, pictures *p, propane_error *err) {
     char **folders, **files;
     int folder_count, file_count;
     PROPANE_TRY(list_folder(t->arena, dir, true, &folders, &folder_count, err));
@@ -124,7 +124,7 @@ static propane_status read_part(tune_images *t, const char *dir, pictures *p, pr
 }
 
 /* Folders called like the program's labels have the labels' numbers; false: one is not. */
-static bool take_labels(tune_images *t) {
+static bool take_labels(image_folders *t) {
     const mil_const *labels = t->model->labels;
     if (!labels || labels->type.dtype != MIL_string || mil_type_count(&labels->type) != t->model->classes) return false;
     for (int i = 0; i < t->class_count; i++) {
@@ -136,7 +136,7 @@ static bool take_labels(tune_images *t) {
     return true;
 }
 
-static propane_status find_classes(tune_images *t, const char *dir, propane_error *err) {
+static propane_status find_classes(image_folders *t, const char *dir, propane_error *err) {
     char **names;
     PROPANE_TRY(list_folder(t->arena, dir, true, &names, &t->class_count, err));
     if (t->class_count < 0)
@@ -188,10 +188,10 @@ static propane_status read_numbers(const char *flag, const char *given, double o
                         otherwise > 0 ? " above 0" : "", channels);
 }
 
-static propane_status take_input(tune_images *t, const tune_images_options *o, propane_error *err) {
-    const tune_model *m = t->model;
+static propane_status take_input(image_folders *t, const image_folders_options *o, propane_error *err) {
+    const imported_model *m = t->model;
     const mil_function *f = m->base;
-    if (m->loss != TUNE_CROSS_ENTROPY)
+    if (m->loss != IMPORTED_CROSS_ENTROPY)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "class folders are for --loss cross_entropy; for mse give arrays: "
                             "DIR/x.npy and DIR/y.npy");
@@ -228,7 +228,7 @@ static propane_status take_input(tune_images *t, const tune_images_options *o, p
 
 /* ---- samples -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status load(const tune_images *t, const picture *p, npy *out, propane_error *err) {
+static propane_status load(const image_folders *t, const picture *p, npy *out, propane_error *err) {
     npy whole;
     PROPANE_TRY(picture_read(p->path, t->channels, &whole, err));
     propane_status status = PROPANE_OK;
@@ -248,10 +248,10 @@ static propane_status load(const tune_images *t, const picture *p, npy *out, pro
     return status;
 }
 
-static propane_status get(void *context, int which, int64_t index, const tune_sample *out, propane_error *err) {
-    tune_images *t = context;
+static propane_status get(void *context, int which, int64_t index, const sample_room *out, propane_error *err) {
+    image_folders *t = context;
     pictures *list = &t->parts[t->split ? 0 : which];
-    if (t->split && t->source.count[1]) index = tune_data_split(index + (which ? t->source.count[0] : 0), list->count);
+    if (t->split && t->source.count[1]) index = sample_split(index + (which ? t->source.count[0] : 0), list->count);
     picture *p = &list->list[index];
     npy read = {.data = NULL};
     if (!p->data) PROPANE_TRY(load(t, p, &read, err));
@@ -273,7 +273,7 @@ static propane_status get(void *context, int which, int64_t index, const tune_sa
     return PROPANE_OK;
 }
 
-static uint64_t sum_of(const tune_images *t) {
+static uint64_t sum_of(const image_folders *t) {
     uint64_t sum = 1;
     for (int64_t i = 0; i < t->parts[0].count; i++) {
         const char *name = strrchr(t->parts[0].list[i].path, '/');
@@ -285,7 +285,7 @@ static uint64_t sum_of(const tune_images *t) {
 
 /* ---- opening -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status open_all(tune_images *t, const char *dir, const tune_images_options *o, propane_error *err) {
+static propane_status open_all(image_folders *t, const char *dir, const image_folders_options *o, propane_error *err) {
     const char *train = arena_printf(t->arena, "%s/train", dir), *val = arena_printf(t->arena, "%s/val", dir);
     if (!train || !val) return propane_fail_memory(err, strlen(dir));
     t->split = !file_is_dir(train);
@@ -299,29 +299,29 @@ static propane_status open_all(tune_images *t, const char *dir, const tune_image
     if (!t->parts[0].count)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: its %d class folders hold no pictures (.png, .jpg)", train,
                             t->class_count);
-    t->source.count[1] = t->split ? tune_data_held(o->held_out, t->parts[0].count) : t->parts[1].count;
+    t->source.count[1] = t->split ? sample_held_count(o->held_out, t->parts[0].count) : t->parts[1].count;
     t->source.count[0] = t->parts[0].count - (t->split ? t->source.count[1] : 0);
     t->source.sum = sum_of(t);
     return PROPANE_OK;
 }
 
-propane_status tune_images_open(const char *dir, const tune_model *m, const tune_images_options *o, tune_images **out,
-                                propane_error *err) {
-    tune_images *t = mem_alloc(sizeof *t);
+propane_status image_folders_open(const char *dir, const imported_model *m, const image_folders_options *o,
+                                  image_folders **out, propane_error *err) {
+    image_folders *t = mem_alloc(sizeof *t);
     *out = NULL;
     if (!t) return propane_fail_memory(err, sizeof *t);
     t->model = m;
-    t->source = (tune_source){.context = t, .get = get};
+    t->source = (sample_source){.context = t, .get = get};
     t->arena = arena_create();
     propane_status status = t->arena ? open_all(t, dir, o, err) : propane_fail_memory(err, 0);
     if (status)
-        tune_images_close(t);
+        image_folders_close(t);
     else
         *out = t;
     return status;
 }
 
-void tune_images_close(tune_images *t) {
+void image_folders_close(image_folders *t) {
     if (!t) return;
     for (int k = 0; k < 2; k++) {
         for (int64_t i = 0; i < t->parts[k].count; i++) mem_free(t->parts[k].list[i].data);

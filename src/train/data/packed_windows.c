@@ -12,12 +12,12 @@
 enum { OPEN = 64 }; /* windows that are tried */
 
 /* Positions that an example takes: its last token is only a target. */
-static int64_t length_of(const train_windows *p, int64_t example) {
+static int64_t length_of(const packed_windows *p, int64_t example) {
     int64_t n = p->examples->start[example + 1] - p->examples->start[example] - 1;
     return n < p->context ? n : p->context;
 }
 
-static bool has_target(const train_windows *p, int64_t example) {
+static bool has_target(const packed_windows *p, int64_t example) {
     int64_t at = p->examples->start[example], n = length_of(p, example);
     for (int64_t i = 1; i <= n; i++)
         if (p->examples->learn[at + i]) return true;
@@ -25,7 +25,7 @@ static bool has_target(const train_windows *p, int64_t example) {
 }
 
 /* Window of each example of `order` in `at`, -1: none. */
-static void assign(train_windows *p, const int64_t *order, int64_t count, bool pack, int64_t *at) {
+static void assign(packed_windows *p, const int64_t *order, int64_t count, bool pack, int64_t *at) {
     int64_t used[OPEN] = {0};
     for (int64_t i = 0; i < count; i++) {
         int64_t n = length_of(p, order[i]), oldest = p->windows > OPEN ? p->windows - OPEN : 0, w = oldest;
@@ -43,11 +43,11 @@ static void assign(train_windows *p, const int64_t *order, int64_t count, bool p
     }
 }
 
-propane_status train_windows_init(train_windows *p, const train_examples *e, int64_t begin, int64_t end, int context,
-                                  bool pack, uint64_t seed, propane_error *err) {
+propane_status packed_windows_init(packed_windows *p, const train_examples *e, int64_t begin, int64_t end, int context,
+                                   bool pack, uint64_t seed, propane_error *err) {
     int64_t count = end - begin;
     rng r;
-    *p = (train_windows){.examples = e, .context = context};
+    *p = (packed_windows){.examples = e, .context = context};
     int64_t *order = mem_array((size_t)count + 1, sizeof *order), *at = mem_array((size_t)count + 1, sizeof *at);
     p->first = mem_array((size_t)count + 2, sizeof *p->first);
     p->order = mem_array((size_t)count + 1, sizeof *p->order);
@@ -71,17 +71,17 @@ propane_status train_windows_init(train_windows *p, const train_examples *e, int
     }
     mem_free(order);
     mem_free(at);
-    if (status != PROPANE_OK) train_windows_deinit(p);
+    if (status != PROPANE_OK) packed_windows_deinit(p);
     return status;
 }
 
-void train_windows_deinit(train_windows *p) {
+void packed_windows_deinit(packed_windows *p) {
     mem_free(p->first);
     mem_free(p->order);
-    *p = (train_windows){0};
+    *p = (packed_windows){0};
 }
 
-void train_windows_get(const train_windows *p, int64_t window, int32_t *inputs, int32_t *targets) {
+void packed_windows_get(const packed_windows *p, int64_t window, int32_t *inputs, int32_t *targets) {
     int64_t at = 0;
     for (int64_t i = p->first[window]; i < p->first[window + 1]; i++) {
         int64_t start = p->examples->start[p->order[i]], n = length_of(p, p->order[i]);

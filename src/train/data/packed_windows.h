@@ -8,7 +8,7 @@
 
 #include "train/data/jsonl.h"
 
-typedef struct train_windows {
+typedef struct packed_windows {
     const train_examples *examples;
     int context;
     int64_t windows;
@@ -16,13 +16,13 @@ typedef struct train_windows {
     int64_t *order; /* numbers of examples */
     int64_t cut,
         empty; /* examples that were longer than a window; that had nothing to learn in what was left of them */
-} train_windows;
+} packed_windows;
 
 /* Examples [begin, end), shuffled by the seed. */
-PROPANE_CHECK propane_status train_windows_init(train_windows *p, const train_examples *e, int64_t begin, int64_t end,
-                                                int context, bool pack, uint64_t seed, propane_error *err);
-void train_windows_deinit(train_windows *p);
+PROPANE_CHECK propane_status packed_windows_init(packed_windows *p, const train_examples *e, int64_t begin, int64_t end,
+                                                 int context, bool pack, uint64_t seed, propane_error *err);
+void packed_windows_deinit(packed_windows *p);
 /* inputs and targets [context]. Does not allocate. */
-void train_windows_get(const train_windows *p, int64_t window, int32_t *inputs, int32_t *targets);
+void packed_windows_get(const packed_windows *p, int64_t window, int32_t *inputs, int32_t *targets);
 
 #endif

@@ -8,24 +8,24 @@
 
 #include "base/rng.h"
 
-static int64_t token_at(const train_data *d, int64_t index) {
+static int64_t token_at(const token_windows *d, int64_t index) {
     if (d->token_bytes == 2) return ((const uint16_t *)d->tokens)[index];
     return ((const uint32_t *)d->tokens)[index];
 }
 
-propane_status train_data_init(train_data *d, const void *tokens, int token_bytes, int64_t count, int vocab,
-                               int context, double held_out, uint64_t seed, const char *source, propane_error *err) {
+propane_status token_windows_init(token_windows *d, const void *tokens, int token_bytes, int64_t count, int vocab,
+                                  int context, double held_out, uint64_t seed, const char *source, propane_error *err) {
     assert(token_bytes == 2 || token_bytes == 4);
     if (!(held_out >= 0 && held_out <= 0.5))
         return propane_fail(err, PROPANE_ERR_INVALID, "the held-out part is %g; give 0 to 0.5 of the text", held_out);
     int64_t held = (int64_t)((double)count * held_out);
-    *d = (train_data){.tokens = tokens,
-                      .token_bytes = token_bytes,
-                      .train_count = count - held,
-                      .count = count,
-                      .vocab = vocab,
-                      .context = context,
-                      .seed = seed};
+    *d = (token_windows){.tokens = tokens,
+                         .token_bytes = token_bytes,
+                         .train_count = count - held,
+                         .count = count,
+                         .vocab = vocab,
+                         .context = context,
+                         .seed = seed};
     if (d->train_count < context + 1)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: %lld tokens to train on, but a window has %d; give more text or a smaller context",
@@ -37,16 +37,16 @@ propane_status train_data_init(train_data *d, const void *tokens, int token_byte
     return PROPANE_OK;
 }
 
-propane_status train_data_init_examples(train_data *d, const train_examples *e, int vocab, int context, bool pack,
-                                        double held_out, uint64_t seed, const char *source, propane_error *err) {
+propane_status token_windows_init_examples(token_windows *d, const train_examples *e, int vocab, int context, bool pack,
+                                           double held_out, uint64_t seed, const char *source, propane_error *err) {
     int64_t held = (int64_t)((double)e->count * held_out), train = e->count - held;
-    *d = (train_data){.token_bytes = 4, .vocab = vocab, .context = context, .seed = seed};
+    *d = (token_windows){.token_bytes = 4, .vocab = vocab, .context = context, .seed = seed};
     for (int64_t i = 0; i < e->start[e->count]; i++)
         if (e->ids[i] < 0 || e->ids[i] >= vocab)
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: token %lld is outside the model's vocabulary of %d",
                                 source, (long long)e->ids[i], vocab);
-    PROPANE_TRY(train_windows_init(&d->packs[0], e, 0, train, context, pack, seed, err));
-    propane_status status = train_windows_init(&d->packs[1], e, train, e->count, context, pack, seed, err);
+    PROPANE_TRY(packed_windows_init(&d->packs[0], e, 0, train, context, pack, seed, err));
+    propane_status status = packed_windows_init(&d->packs[1], e, train, e->count, context, pack, seed, err);
     for (int i = 0; i < 2 && status == PROPANE_OK; i++)
         if (d->packs[i].windows == 0 && (i == 0 || held_out > 0))
             status =
@@ -55,12 +55,12 @@ propane_status train_data_init_examples(train_data *d, const train_examples *e, 
                              "a context of %d; give more of them, a larger --context%s",
                              source, (long long)e->count, (long long)(i ? held : train), i ? "held out" : "to train on",
                              context, i ? " or --held-out 0 with --eval-every 0" : "");
-    if (status != PROPANE_OK) train_data_deinit(d);
+    if (status != PROPANE_OK) token_windows_deinit(d);
     return status;
 }
 
-void train_data_deinit(train_data *d) {
-    for (int i = 0; i < 2; i++) train_windows_deinit(&d->packs[i]);
+void token_windows_deinit(token_windows *d) {
+    for (int i = 0; i < 2; i++) packed_windows_deinit(&d->packs[i]);
 }
 
 static uint64_t mix(uint64_t x) { /* splitmix64's finaliser */
@@ -89,13 +89,13 @@ static uint64_t permute(uint64_t index, uint64_t n, uint64_t key) {
 
 static uint64_t epoch_key(uint64_t seed, uint64_t epoch) { return mix(seed * 0x9e3779b97f4a7c15u + epoch + 1); }
 
-int64_t train_data_pick(uint64_t seed, uint64_t n, int64_t count) {
+int64_t token_windows_shuffled(uint64_t seed, uint64_t n, int64_t count) {
     const uint64_t all = (uint64_t)count;
     return (int64_t)permute(n % all, all, epoch_key(seed, n / all));
 }
 
-uint64_t train_data_sum(const void *tokens, int token_bytes, int64_t count) {
-    const train_data d = {.tokens = tokens, .token_bytes = token_bytes};
+uint64_t token_windows_sum(const void *tokens, int token_bytes, int64_t count) {
+    const token_windows d = {.tokens = tokens, .token_bytes = token_bytes};
     uint64_t sum = (uint64_t)count;
     for (int64_t i = 0; i < count; i++) {
         sum = (sum ^ (uint64_t)token_at(&d, i)) * 0x9e3779b97f4a7c15u;
@@ -104,7 +104,7 @@ uint64_t train_data_sum(const void *tokens, int token_bytes, int64_t count) {
     return sum;
 }
 
-static propane_status copy_window(const train_data *d, int64_t start, int32_t *inputs, int32_t *targets,
+static propane_status copy_window(const token_windows *d, int64_t start, int32_t *inputs, int32_t *targets,
                                   propane_error *err) {
     for (int i = 0; i <= d->context; i++) {
         int64_t token = token_at(d, start + i);
@@ -118,18 +118,18 @@ static propane_status copy_window(const train_data *d, int64_t start, int32_t *i
     return PROPANE_OK;
 }
 
-static propane_status packed_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs,
+static propane_status packed_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
                                    int32_t *targets) {
     const int64_t windows = d->packs[0].windows;
     for (int b = 0; b < batch; b++) {
-        train_windows_get(&d->packs[0], train_data_pick(d->seed, position + (uint64_t)b, windows),
-                          inputs + (int64_t)b * d->context, targets + (int64_t)b * d->context);
+        packed_windows_get(&d->packs[0], token_windows_shuffled(d->seed, position + (uint64_t)b, windows),
+                           inputs + (int64_t)b * d->context, targets + (int64_t)b * d->context);
     }
     return PROPANE_OK;
 }
 
-propane_status train_data_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs, int32_t *targets,
-                                propane_error *err) {
+propane_status token_windows_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
+                                   int32_t *targets, propane_error *err) {
     if (!d->tokens) return packed_batch(d, position, batch, inputs, targets);
     /* every epoch has the same number of windows, so that the epoch follows from the position; one context is left
      * free for the phase where there is room */
@@ -146,17 +146,17 @@ propane_status train_data_batch(const train_data *d, uint64_t position, int batc
     return PROPANE_OK;
 }
 
-int64_t train_data_held_out_windows(const train_data *d) {
+int64_t token_windows_held_out_windows(const token_windows *d) {
     int64_t held = d->count - d->train_count;
     if (!d->tokens) return d->packs[1].windows;
     return held > d->context ? (held - 1) / d->context : 0;
 }
 
-propane_status train_data_held_out(const train_data *d, int64_t index, int64_t windows, int32_t *inputs,
-                                   int32_t *targets, propane_error *err) {
+propane_status token_windows_held_out(const token_windows *d, int64_t index, int64_t windows, int32_t *inputs,
+                                      int32_t *targets, propane_error *err) {
     int64_t packed = d->packs[1].windows;
     if (packed > 0) {
-        train_windows_get(&d->packs[1], windows > 1 ? index * packed / windows % packed : 0, inputs, targets);
+        packed_windows_get(&d->packs[1], windows > 1 ? index * packed / windows % packed : 0, inputs, targets);
         return PROPANE_OK;
     }
     int64_t free_tokens = d->count - d->train_count - d->context - 1;

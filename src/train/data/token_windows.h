@@ -9,37 +9,37 @@
 #include "train/data/packed_windows.h"
 
 /* Targets of -1 are positions that nothing is learnt at. */
-typedef struct train_data {
+typedef struct token_windows {
     const void *tokens;
     int token_bytes;     /* 2: uint16_t, 4: uint32_t; little endian */
     int64_t train_count; /* tokens [0, train_count) */
     int64_t count;       /* tokens [train_count, count) are held out */
     int vocab, context;
     uint64_t seed;
-    train_windows packs[2]; /* instruction data: windows to train on, windows held out; then `tokens` is NULL */
-} train_data;
+    packed_windows packs[2]; /* instruction data: windows to train on, windows held out; then `tokens` is NULL */
+} token_windows;
 
 /* Checks sizes: each part needs context+1 tokens (the held-out one only if held_out > 0). `source` is for messages. */
-PROPANE_CHECK propane_status train_data_init(train_data *d, const void *tokens, int token_bytes, int64_t count,
-                                             int vocab, int context, double held_out, uint64_t seed, const char *source,
-                                             propane_error *err);
+PROPANE_CHECK propane_status token_windows_init(token_windows *d, const void *tokens, int token_bytes, int64_t count,
+                                                int vocab, int context, double held_out, uint64_t seed,
+                                                const char *source, propane_error *err);
 /* The same from instruction data: the last examples are held out, each part must have a window. */
-PROPANE_CHECK propane_status train_data_init_examples(train_data *d, const train_examples *e, int vocab, int context,
-                                                      bool pack, double held_out, uint64_t seed, const char *source,
-                                                      propane_error *err);
-void train_data_deinit(train_data *d);
+PROPANE_CHECK propane_status token_windows_init_examples(token_windows *d, const train_examples *e, int vocab,
+                                                         int context, bool pack, double held_out, uint64_t seed,
+                                                         const char *source, propane_error *err);
+void token_windows_deinit(token_windows *d);
 /* Windows number position .. position+batch-1 of the endless sequence; inputs and targets [batch][context].
  * PROPANE_ERR_INVALID names a token that is outside the vocabulary. Does not allocate. */
-PROPANE_CHECK propane_status train_data_batch(const train_data *d, uint64_t position, int batch, int32_t *inputs,
-                                              int32_t *targets, propane_error *err);
-/* Window `index` of `windows` that lie evenly over the held-out part; the same at every evaluation. */
-PROPANE_CHECK propane_status train_data_held_out(const train_data *d, int64_t index, int64_t windows, int32_t *inputs,
+PROPANE_CHECK propane_status token_windows_batch(const token_windows *d, uint64_t position, int batch, int32_t *inputs,
                                                  int32_t *targets, propane_error *err);
+/* Window `index` of `windows` that lie evenly over the held-out part; the same at every evaluation. */
+PROPANE_CHECK propane_status token_windows_held_out(const token_windows *d, int64_t index, int64_t windows,
+                                                    int32_t *inputs, int32_t *targets, propane_error *err);
 /* Number n of an endless sequence of indexes below `count`: every epoch visits each once, in an order of its own. */
-int64_t train_data_pick(uint64_t seed, uint64_t n, int64_t count);
+int64_t token_windows_shuffled(uint64_t seed, uint64_t n, int64_t count);
 /* The same for the same ids, whatever their width; other for other ones. */
-uint64_t train_data_sum(const void *tokens, int token_bytes, int64_t count);
+uint64_t token_windows_sum(const void *tokens, int token_bytes, int64_t count);
 /* How many windows without overlap the held-out part has. */
-int64_t train_data_held_out_windows(const train_data *d);
+int64_t token_windows_held_out_windows(const token_windows *d);
 
 #endif

@@ -17,53 +17,53 @@
 #define LARGEST_BUCKET  (INT64_C(1) << 30)
 #define FP16_TOP        16384.0f /* the largest element of a scaled piece comes below it */
 
-static const char *const wires[DISTRIBUTE_WIRES] = {"fp32", "bf16", "fp16"};
+static const char *const wires[ALLREDUCE_WIRES] = {"fp32", "bf16", "fp16"};
 
-const char *distribute_wire_name(distribute_wire wire) { return wires[wire]; }
+const char *allreduce_wire_name(allreduce_wire wire) { return wires[wire]; }
 
-distribute_wire distribute_wire_find(const char *name) {
+allreduce_wire allreduce_wire_find(const char *name) {
     int i = 0;
-    while (i < DISTRIBUTE_WIRES && strcmp(wires[i], name) != 0) i++;
-    return (distribute_wire)i;
+    while (i < ALLREDUCE_WIRES && strcmp(wires[i], name) != 0) i++;
+    return (allreduce_wire)i;
 }
 
-void distribute_piece_of(const distribute *d, int64_t count, int rank, int64_t *begin, int64_t *end) {
+void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end) {
     int64_t share = count / d->size, more = count % d->size;
     *begin = rank * share + (rank < more ? rank : more);
     *end = *begin + share + (rank < more);
 }
 
-int distribute_segment_count(const distribute *d) { return d->segment_count; }
+int allreduce_segment_count(const allreduce *d) { return d->segment_count; }
 
-int distribute_segment(const distribute *d, int index, int64_t *begin, int64_t *end) {
+int allreduce_segment(const allreduce *d, int index, int64_t *begin, int64_t *end) {
     const segment *s = &d->segments[index];
     *begin = s->begin, *end = s->begin + s->count;
     return s->tensor;
 }
 
-int distribute_piece(const distribute *d, int index, int64_t *begin, int64_t *end) {
+int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end) {
     const segment *s = &d->segments[index];
-    distribute_piece_of(d, s->count, d->rank, begin, end);
+    allreduce_piece_of(d, s->count, d->rank, begin, end);
     *begin += s->begin, *end += s->begin;
     return s->tensor;
 }
 
-int64_t distribute_elements(const distribute *d, const bucket *b, int rank) {
+int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank) {
     int64_t sum = 0, begin, end;
     for (int i = b->first; i < b->first + b->count; i++) {
-        distribute_piece_of(d, d->segments[i].count, rank, &begin, &end);
+        allreduce_piece_of(d, d->segments[i].count, rank, &begin, &end);
         sum += end - begin;
     }
     return sum;
 }
 
-static int64_t header(distribute_wire wire) { return wire == DISTRIBUTE_FP16 ? 4 : 0; }
-static int64_t wire_bytes(distribute_wire wire, int64_t elements) {
-    return header(wire) + elements * (wire == DISTRIBUTE_FP32 ? 4 : 2);
+static int64_t header(allreduce_wire wire) { return wire == ALLREDUCE_FP16 ? 4 : 0; }
+static int64_t wire_bytes(allreduce_wire wire, int64_t elements) {
+    return header(wire) + elements * (wire == ALLREDUCE_FP32 ? 4 : 2);
 }
 
-int64_t distribute_room(const distribute *d, const bucket *b, int rank) {
-    return round_up(wire_bytes(d->options.wire, distribute_elements(d, b, rank)), 4);
+int64_t allreduce_room(const allreduce *d, const bucket *b, int rank) {
+    return round_up(wire_bytes(d->options.wire, allreduce_elements(d, b, rank)), 4);
 }
 
 /* ---- number formats --------------------------------------------------------------------------------------------------- */
@@ -81,30 +81,30 @@ static float fitting_scale(float most) {
     return ldexpf(1, exponent - 1 > 100 ? 100 : exponent - 1);
 }
 
-static void narrow(distribute_wire wire, char *target, const float *values, int64_t count, float scale) {
+static void narrow(allreduce_wire wire, char *target, const float *values, int64_t count, float scale) {
     uint16_t *half = (uint16_t *)(void *)target;
-    if (wire == DISTRIBUTE_FP32) memcpy(target, values, (size_t)count * sizeof(float));
-    if (wire == DISTRIBUTE_BF16) bf16_from_f32_array(half, values, (size_t)count);
-    for (int64_t i = 0; wire == DISTRIBUTE_FP16 && i < count; i++) half[i] = fp16_from_f32(values[i] * scale);
+    if (wire == ALLREDUCE_FP32) memcpy(target, values, (size_t)count * sizeof(float));
+    if (wire == ALLREDUCE_BF16) bf16_from_f32_array(half, values, (size_t)count);
+    for (int64_t i = 0; wire == ALLREDUCE_FP16 && i < count; i++) half[i] = fp16_from_f32(values[i] * scale);
 }
 
-static void widen(distribute_wire wire, float *values, const char *source, int64_t count) {
+static void widen(allreduce_wire wire, float *values, const char *source, int64_t count) {
     const uint16_t *half = (const uint16_t *)(const void *)(source + header(wire));
     float scale = 1;
-    if (wire == DISTRIBUTE_FP32) memcpy(values, source, (size_t)count * sizeof(float));
-    if (wire == DISTRIBUTE_FP16) memcpy(&scale, source, sizeof scale);
-    if (wire == DISTRIBUTE_BF16) bf16_to_f32_array(values, half, (size_t)count);
-    if (wire == DISTRIBUTE_FP16) fp16_to_f32_array(values, half, (size_t)count);
-    for (int64_t i = 0; wire == DISTRIBUTE_FP16 && i < count; i++) values[i] /= scale;
+    if (wire == ALLREDUCE_FP32) memcpy(values, source, (size_t)count * sizeof(float));
+    if (wire == ALLREDUCE_FP16) memcpy(&scale, source, sizeof scale);
+    if (wire == ALLREDUCE_BF16) bf16_to_f32_array(values, half, (size_t)count);
+    if (wire == ALLREDUCE_FP16) fp16_to_f32_array(values, half, (size_t)count);
+    for (int64_t i = 0; wire == ALLREDUCE_FP16 && i < count; i++) values[i] /= scale;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------- */
 
-static int64_t bucket_elements(const distribute *d) {
+static int64_t bucket_elements(const allreduce *d) {
     return (d->options.bucket > 0 ? d->options.bucket : STANDARD_BUCKET) / (int64_t)sizeof(float);
 }
 
-static propane_status cut_segments(distribute *d, const int *order, propane_error *err) {
+static propane_status cut_segments(allreduce *d, const int *order, propane_error *err) {
     int64_t most = bucket_elements(d), segments = 0;
     for (int i = 0; i < d->count; i++) segments += (d->counts[i] + most - 1) / most;
     d->segments = mem_array((size_t)segments + 1, sizeof *d->segments);
@@ -117,7 +117,7 @@ static propane_status cut_segments(distribute *d, const int *order, propane_erro
 }
 
 /* Neighbours go together until a bucket is full. */
-static void fill_buckets(distribute *d) {
+static void fill_buckets(allreduce *d) {
     bucket *b = NULL;
     for (int i = 0; i < d->segment_count; i++) {
         if (!b || b->elements + d->segments[i].count > bucket_elements(d)) {
@@ -129,7 +129,7 @@ static void fill_buckets(distribute *d) {
     }
 }
 
-static propane_status make_slot(distribute *d, slot *s, propane_error *err) {
+static propane_status make_slot(allreduce *d, slot *s, propane_error *err) {
     s->sent = mem_array((size_t)d->size * 4, sizeof *s->sent);
     if (!s->sent) return propane_fail_memory(err, (size_t)d->size * 4 * sizeof *s->sent);
     s->sent_at = s->sent + d->size;
@@ -141,7 +141,7 @@ static propane_status make_slot(distribute *d, slot *s, propane_error *err) {
     return s->send && s->receive ? PROPANE_OK : propane_fail_memory(err, 2 * d->slot_bytes);
 }
 
-static propane_status make(distribute *d, const int64_t *counts, const int *order, propane_error *err) {
+static propane_status make(allreduce *d, const int64_t *counts, const int *order, propane_error *err) {
     size_t n = (size_t)d->count + 1;
     d->counts = mem_array(n, sizeof *d->counts);
     d->gradients = mem_array(n, sizeof *d->gradients);
@@ -152,20 +152,20 @@ static propane_status make(distribute *d, const int64_t *counts, const int *orde
     fill_buckets(d);
     int64_t most = 0;
     for (int i = 0; i < d->bucket_count; i++) {
-        int64_t own = distribute_elements(d, &d->buckets[i], 0); /* rank 0 has the largest pieces */
+        int64_t own = allreduce_elements(d, &d->buckets[i], 0); /* rank 0 has the largest pieces */
         most = own > most ? own : most;
     }
     d->slot_bytes = (size_t)d->size * (size_t)(most + 4) * sizeof(float);
-    PROPANE_TRY(distribute_shared_open(d, err));
-    for (int i = 0; i < DISTRIBUTE_SLOTS; i++) PROPANE_TRY(make_slot(d, &d->slots[i], err));
+    PROPANE_TRY(allreduce_shared_open(d, err));
+    for (int i = 0; i < ALLREDUCE_SLOTS; i++) PROPANE_TRY(make_slot(d, &d->slots[i], err));
     d->shares = mem_array((size_t)d->size, sizeof *d->shares);
     d->sums = mem_array((size_t)most + 1, sizeof(float));
     d->widened = mem_array((size_t)most + 1, sizeof(float));
     return d->sums && d->widened && d->shares ? PROPANE_OK : propane_fail_memory(err, (size_t)most * sizeof(float));
 }
 
-propane_status distribute_create(mpi *m, const distribute_options *options, const int64_t *counts, const int *order,
-                                 int count, distribute **out, propane_error *err) {
+propane_status allreduce_create(mpi *m, const allreduce_options *options, const int64_t *counts, const int *order,
+                                int count, allreduce **out, propane_error *err) {
     *out = NULL;
     if (mpi_size(m) > MPI_MOST_RANKS)
         return propane_fail(err, PROPANE_ERR_LIMIT, "%d ranks; at most %d are provided for", mpi_size(m),
@@ -173,20 +173,20 @@ propane_status distribute_create(mpi *m, const distribute_options *options, cons
     if (options->bucket < 0 || options->bucket > LARGEST_BUCKET)
         return propane_fail(err, PROPANE_ERR_INVALID, "buckets of %lld bytes; give 0 to %lld",
                             (long long)options->bucket, (long long)LARGEST_BUCKET);
-    distribute *d = mem_alloc(sizeof *d);
+    allreduce *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
-    *d = (distribute){.mpi = m, .options = *options, .rank = mpi_rank(m), .size = mpi_size(m), .count = count};
+    *d = (allreduce){.mpi = m, .options = *options, .rank = mpi_rank(m), .size = mpi_size(m), .count = count};
     propane_status status = make(d, counts, order, err);
     if (status == PROPANE_OK)
         *out = d;
     else
-        distribute_free(d);
+        allreduce_free(d);
     return status;
 }
 
-void distribute_free(distribute *d) {
+void allreduce_free(allreduce *d) {
     if (!d) return;
-    for (int i = 0; i < DISTRIBUTE_SLOTS; i++) {
+    for (int i = 0; i < ALLREDUCE_SLOTS; i++) {
         if (d->slots[i].send) mem_pages_free(d->slots[i].send, d->slot_bytes);
         if (d->slots[i].receive) mem_pages_free(d->slots[i].receive, d->slot_bytes);
         mem_free(d->slots[i].sent);
@@ -204,134 +204,134 @@ void distribute_free(distribute *d) {
 
 /* ---- gradients ---------------------------------------------------------------------------------------------------------- */
 
-static float scale_for(const distribute *d, const bucket *b, int rank) {
+static float scale_for(const allreduce *d, const bucket *b, int rank) {
     float most = 0;
-    if (d->options.wire != DISTRIBUTE_FP16) return 1;
+    if (d->options.wire != ALLREDUCE_FP16) return 1;
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
-        distribute_piece_of(d, s->count, rank, &begin, &end);
+        allreduce_piece_of(d, s->count, rank, &begin, &end);
         most = largest(d->gradients[s->tensor] + s->begin + begin, end - begin, most);
     }
     return fitting_scale(most);
 }
 
-void distribute_write(const distribute *d, const bucket *b, int rank, char *target) {
-    distribute_wire wire = d->options.wire;
+void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target) {
+    allreduce_wire wire = d->options.wire;
     float scale = scale_for(d, b, rank);
-    if (wire == DISTRIBUTE_FP16) memcpy(target, &scale, sizeof scale);
+    if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
     target += header(wire);
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
-        distribute_piece_of(d, s->count, rank, &begin, &end);
+        allreduce_piece_of(d, s->count, rank, &begin, &end);
         narrow(wire, target, d->gradients[s->tensor] + s->begin + begin, end - begin, scale);
         target += wire_bytes(wire, end - begin) - header(wire);
     }
 }
 
-static propane_status start_bucket(distribute *d, bucket *b, slot *s, propane_error *err) {
-    int64_t own = wire_bytes(d->options.wire, distribute_elements(d, b, d->rank)), out_at = 0, in_at = 0;
+static propane_status start_bucket(allreduce *d, bucket *b, slot *s, propane_error *err) {
+    int64_t own = wire_bytes(d->options.wire, allreduce_elements(d, b, d->rank)), out_at = 0, in_at = 0;
     for (int r = 0; r < d->size; r++) {
-        s->sent[r] = (int)wire_bytes(d->options.wire, distribute_elements(d, b, r)), s->sent_at[r] = (int)out_at;
+        s->sent[r] = (int)wire_bytes(d->options.wire, allreduce_elements(d, b, r)), s->sent_at[r] = (int)out_at;
         s->received[r] = (int)own, s->received_at[r] = (int)in_at;
-        distribute_write(d, b, r, s->send + out_at);
-        out_at += distribute_room(d, b, r), in_at += distribute_room(d, b, d->rank);
+        allreduce_write(d, b, r, s->send + out_at);
+        out_at += allreduce_room(d, b, r), in_at += allreduce_room(d, b, d->rank);
     }
     return mpi_exchange(d->mpi, s->send, s->sent, s->sent_at, s->receive, s->received, s->received_at, &s->transfer,
                         err);
 }
 
 /* Sixteen at a time: compilers make vectors of that. */
-void distribute_accumulate(float *restrict sums, const float *restrict values, int64_t count) {
+void allreduce_accumulate(float *restrict sums, const float *restrict values, int64_t count) {
     int64_t i = 0;
     for (; i + 16 <= count; i += 16)
         for (int64_t k = i; k < i + 16; k++) sums[k] += values[k];
     for (; i < count; i++) sums[i] += values[i];
 }
 
-void distribute_add(distribute *d, const bucket *b) {
-    int64_t own = distribute_elements(d, b, d->rank);
+void allreduce_add(allreduce *d, const bucket *b) {
+    int64_t own = allreduce_elements(d, b, d->rank);
     for (int r = 0; r < d->size; r++) {
         widen(d->options.wire, r == 0 ? d->sums : d->widened, d->shares[r], own);
-        if (r > 0) distribute_accumulate(d->sums, d->widened, own);
+        if (r > 0) allreduce_accumulate(d->sums, d->widened, own);
     }
 }
 
-void distribute_spread(const distribute *d, const bucket *b, int rank, const float *values) {
+void allreduce_spread(const allreduce *d, const bucket *b, int rank, const float *values) {
     for (int i = b->first; i < b->first + b->count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
-        distribute_piece_of(d, s->count, rank, &begin, &end);
+        allreduce_piece_of(d, s->count, rank, &begin, &end);
         memcpy(d->gradients[s->tensor] + s->begin + begin, values, (size_t)(end - begin) * sizeof(float));
         values += end - begin;
     }
 }
 
-int64_t distribute_write_sums(const distribute *d, const bucket *b, char *target) {
-    distribute_wire wire = d->options.wire;
-    int64_t own = distribute_elements(d, b, d->rank);
-    float scale = wire == DISTRIBUTE_FP16 ? fitting_scale(largest(d->sums, own, 0)) : 1;
-    if (wire == DISTRIBUTE_FP16) memcpy(target, &scale, sizeof scale);
+int64_t allreduce_write_sums(const allreduce *d, const bucket *b, char *target) {
+    allreduce_wire wire = d->options.wire;
+    int64_t own = allreduce_elements(d, b, d->rank);
+    float scale = wire == ALLREDUCE_FP16 ? fitting_scale(largest(d->sums, own, 0)) : 1;
+    if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
     narrow(wire, target + header(wire), d->sums, own, scale);
     return wire_bytes(wire, own);
 }
 
-void distribute_take(distribute *d, const bucket *b, int rank, const char *source) {
-    widen(d->options.wire, d->widened, source, distribute_elements(d, b, rank));
-    distribute_spread(d, b, rank, d->widened);
+void allreduce_take(allreduce *d, const bucket *b, int rank, const char *source) {
+    widen(d->options.wire, d->widened, source, allreduce_elements(d, b, rank));
+    allreduce_spread(d, b, rank, d->widened);
 }
 
 /* Everybody, the owner included, takes the sums as they travelled: the same bits for all. */
-static propane_status return_sums(distribute *d, const bucket *b, slot *s, propane_error *err) {
-    int bytes = (int)distribute_write_sums(d, b, s->send);
+static propane_status return_sums(allreduce *d, const bucket *b, slot *s, propane_error *err) {
+    int bytes = (int)allreduce_write_sums(d, b, s->send);
     PROPANE_TRY(mpi_gather(d->mpi, -1, s->send, bytes, s->receive, s->sent, s->sent_at, &s->transfer, err));
     PROPANE_TRY(mpi_wait(d->mpi, &s->transfer, err));
-    for (int r = 0; r < d->size; r++) distribute_take(d, b, r, s->receive + s->sent_at[r]);
+    for (int r = 0; r < d->size; r++) allreduce_take(d, b, r, s->receive + s->sent_at[r]);
     return PROPANE_OK;
 }
 
-static propane_status finish_next(distribute *d, propane_error *err) {
+static propane_status finish_next(allreduce *d, propane_error *err) {
     const bucket *b = &d->buckets[d->next_finish];
-    slot *s = &d->slots[d->next_finish % DISTRIBUTE_SLOTS];
+    slot *s = &d->slots[d->next_finish % ALLREDUCE_SLOTS];
     PROPANE_TRY(mpi_wait(d->mpi, &s->transfer, err));
     for (int r = 0; r < d->size; r++) d->shares[r] = s->receive + s->received_at[r];
-    distribute_add(d, b);
+    allreduce_add(d, b);
     if (d->options.shard)
-        distribute_spread(d, b, d->rank, d->sums);
+        allreduce_spread(d, b, d->rank, d->sums);
     else
         PROPANE_TRY(return_sums(d, b, s, err));
     d->next_finish++;
     return PROPANE_OK;
 }
 
-bool distribute_is_complete(const distribute *d, const bucket *b) {
+bool allreduce_is_complete(const allreduce *d, const bucket *b) {
     for (int i = b->first; i < b->first + b->count; i++)
         if (!d->told[d->segments[i].tensor]) return false;
     return true;
 }
 
-propane_status distribute_ready(distribute *d, int tensor, float *gradient, propane_error *err) {
+propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propane_error *err) {
     d->gradients[tensor] = gradient;
     d->told[tensor] = true;
     if (d->shared) {
-        distribute_shared_ready(d);
+        allreduce_shared_ready(d);
         return PROPANE_OK;
     }
-    while (d->next_start < d->bucket_count && distribute_is_complete(d, &d->buckets[d->next_start])) {
-        if (d->next_start - d->next_finish == DISTRIBUTE_SLOTS) PROPANE_TRY(finish_next(d, err));
-        PROPANE_TRY(start_bucket(d, &d->buckets[d->next_start], &d->slots[d->next_start % DISTRIBUTE_SLOTS], err));
+    while (d->next_start < d->bucket_count && allreduce_is_complete(d, &d->buckets[d->next_start])) {
+        if (d->next_start - d->next_finish == ALLREDUCE_SLOTS) PROPANE_TRY(finish_next(d, err));
+        PROPANE_TRY(start_bucket(d, &d->buckets[d->next_start], &d->slots[d->next_start % ALLREDUCE_SLOTS], err));
         d->next_start++;
     }
-    for (int i = d->next_finish; i < d->next_start; i++) mpi_progress(d->mpi, &d->slots[i % DISTRIBUTE_SLOTS].transfer);
+    for (int i = d->next_finish; i < d->next_start; i++) mpi_progress(d->mpi, &d->slots[i % ALLREDUCE_SLOTS].transfer);
     return PROPANE_OK;
 }
 
-propane_status distribute_finish(distribute *d, propane_error *err) {
+propane_status allreduce_finish(allreduce *d, propane_error *err) {
     if (d->next_start != d->bucket_count)
         return propane_fail(err, PROPANE_ERR_INVALID, "rank %d: only %d of %d buckets of gradients are complete",
                             d->rank, d->next_start, d->bucket_count);
-    if (d->shared) distribute_shared_finish(d);
+    if (d->shared) allreduce_shared_finish(d);
     while (d->next_finish < d->bucket_count) PROPANE_TRY(finish_next(d, err));
     d->next_start = d->next_finish = 0;
     memset(d->told, 0, (size_t)d->count * sizeof *d->told);
@@ -340,16 +340,16 @@ propane_status distribute_finish(distribute *d, propane_error *err) {
 
 /* ---- weights and single values ------------------------------------------------------------------------------------------- */
 
-propane_status distribute_gather(distribute *d, float *const *tensors, int root, propane_error *err) {
+propane_status allreduce_gather(allreduce *d, float *const *tensors, int root, propane_error *err) {
     slot *way = &d->slots[0];
     for (int i = 0; i < d->segment_count; i++) {
         const segment *s = &d->segments[i];
         int64_t begin, end;
         for (int r = 0; r < d->size; r++) {
-            distribute_piece_of(d, s->count, r, &begin, &end);
+            allreduce_piece_of(d, s->count, r, &begin, &end);
             way->sent[r] = (int)((end - begin) * 4), way->sent_at[r] = (int)(begin * 4);
         }
-        distribute_piece_of(d, s->count, d->rank, &begin, &end); /* what is sent may not lie where is received */
+        allreduce_piece_of(d, s->count, d->rank, &begin, &end); /* what is sent may not lie where is received */
         float *whole = tensors[s->tensor] + s->begin;
         memcpy(d->sums, whole + begin, (size_t)(end - begin) * sizeof(float));
         PROPANE_TRY(

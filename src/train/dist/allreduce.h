@@ -15,34 +15,34 @@
 
 #include "train/dist/mpi.h"
 
-typedef enum distribute_wire { DISTRIBUTE_FP32, DISTRIBUTE_BF16, DISTRIBUTE_FP16, DISTRIBUTE_WIRES } distribute_wire;
-const char *distribute_wire_name(distribute_wire wire); /* "fp32", "bf16", "fp16" */
-/* DISTRIBUTE_WIRES: there is no such form. */
-distribute_wire distribute_wire_find(const char *name);
+typedef enum allreduce_wire { ALLREDUCE_FP32, ALLREDUCE_BF16, ALLREDUCE_FP16, ALLREDUCE_WIRES } allreduce_wire;
+const char *allreduce_wire_name(allreduce_wire wire); /* "fp32", "bf16", "fp16" */
+/* ALLREDUCE_WIRES: there is no such form. */
+allreduce_wire allreduce_wire_find(const char *name);
 
-typedef struct distribute distribute;
+typedef struct allreduce allreduce;
 
-typedef struct distribute_options {
-    distribute_wire wire; /* how gradients travel; sums are fp32. fp16: each piece scaled by a power of two to fit */
+typedef struct allreduce_options {
+    allreduce_wire wire; /* how gradients travel; sums are fp32. fp16: each piece scaled by a power of two to fit */
     bool shard;
     int64_t bucket; /* bytes of fp32 gradients; 0: 4 MB */
-} distribute_options;
+} allreduce_options;
 
 /* counts[i]: elements of tensor i. `order` [count]: the tensors as the backward pass makes their gradients. */
-PROPANE_CHECK propane_status distribute_create(mpi *m, const distribute_options *options, const int64_t *counts,
-                                               const int *order, int count, distribute **out, propane_error *err);
-void distribute_free(distribute *d);
+PROPANE_CHECK propane_status allreduce_create(mpi *m, const allreduce_options *options, const int64_t *counts,
+                                              const int *order, int count, allreduce **out, propane_error *err);
+void allreduce_free(allreduce *d);
 
 /* Tensors are cut into segments; this rank owns a piece of each. Both return the tensor. */
-int distribute_segment_count(const distribute *d);
-int distribute_segment(const distribute *d, int index, int64_t *begin, int64_t *end);
-int distribute_piece(const distribute *d, int index, int64_t *begin, int64_t *end);
-/* The tensor's gradient is there and stays untouched until distribute_finish; every rank tells every tensor once, in any
+int allreduce_segment_count(const allreduce *d);
+int allreduce_segment(const allreduce *d, int index, int64_t *begin, int64_t *end);
+int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end);
+/* The tensor's gradient is there and stays untouched until allreduce_finish; every rank tells every tensor once, in any
  * order. Starts what has become complete and lets the rest go on. */
-PROPANE_CHECK propane_status distribute_ready(distribute *d, int tensor, float *gradient, propane_error *err);
+PROPANE_CHECK propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propane_error *err);
 /* Sums are in the tensors that were told: everywhere, or with `shard` in this rank's pieces only. */
-PROPANE_CHECK propane_status distribute_finish(distribute *d, propane_error *err);
+PROPANE_CHECK propane_status allreduce_finish(allreduce *d, propane_error *err);
 /* Every rank's piece of each tensor to all ranks (`root` -1) or to one, in fp32: weights after a sharded update. */
-PROPANE_CHECK propane_status distribute_gather(distribute *d, float *const *tensors, int root, propane_error *err);
+PROPANE_CHECK propane_status allreduce_gather(allreduce *d, float *const *tensors, int root, propane_error *err);
 
 #endif

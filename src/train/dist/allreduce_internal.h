@@ -10,7 +10,7 @@
 
 #include "train/dist/allreduce.h"
 
-enum { DISTRIBUTE_SLOTS = 4 }; /* buckets under way */
+enum { ALLREDUCE_SLOTS = 4 }; /* buckets under way */
 
 typedef struct segment {
     int tensor;
@@ -29,16 +29,16 @@ typedef struct slot {
     mpi_transfer transfer;
 } slot;
 
-struct distribute {
+struct allreduce {
     mpi *mpi;
-    distribute_options options;
+    allreduce_options options;
     int rank, size, count, segment_count, bucket_count;
     int64_t *counts;
     float **gradients;
     bool *told; /* [tensor] */
     segment *segments;
     bucket *buckets;
-    slot slots[DISTRIBUTE_SLOTS];
+    slot slots[ALLREDUCE_SLOTS];
     size_t slot_bytes;
     int next_start, next_finish; /* buckets start and finish in one order on all ranks */
     float *sums, *widened;       /* the largest own piece of a bucket; one share of it */
@@ -49,25 +49,25 @@ struct distribute {
 };
 
 /* Of `count` elements, the rank's. */
-void distribute_piece_of(const distribute *d, int64_t count, int rank, int64_t *begin, int64_t *end);
+void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end);
 /* Elements of a rank's pieces in a bucket, and the bytes that they take behind those of the rank before, as they travel. */
-int64_t distribute_elements(const distribute *d, const bucket *b, int rank);
-int64_t distribute_room(const distribute *d, const bucket *b, int rank);
+int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank);
+int64_t allreduce_room(const allreduce *d, const bucket *b, int rank);
 
 /* A rank's pieces of a bucket, from the gradients, as they travel. */
-void distribute_write(const distribute *d, const bucket *b, int rank, char *target);
+void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target);
 /* d->sums: of a bucket's own piece, from d->shares, in the order of the ranks. */
-void distribute_add(distribute *d, const bucket *b);
-void distribute_accumulate(float *restrict sums, const float *restrict values, int64_t count);
+void allreduce_add(allreduce *d, const bucket *b);
+void allreduce_accumulate(float *restrict sums, const float *restrict values, int64_t count);
 /* These sums as they travel, and a rank's back from there into the gradients. */
-int64_t distribute_write_sums(const distribute *d, const bucket *b, char *target); /* bytes */
-void distribute_take(distribute *d, const bucket *b, int rank, const char *source);
-void distribute_spread(const distribute *d, const bucket *b, int rank, const float *values);
-bool distribute_is_complete(const distribute *d, const bucket *b);
+int64_t allreduce_write_sums(const allreduce *d, const bucket *b, char *target); /* bytes */
+void allreduce_take(allreduce *d, const bucket *b, int rank, const char *source);
+void allreduce_spread(const allreduce *d, const bucket *b, int rank, const float *values);
+bool allreduce_is_complete(const allreduce *d, const bucket *b);
 
 /* Opens the memory where all ranks are on one machine; d->shared stays NULL where not. All ranks call it. */
-PROPANE_CHECK propane_status distribute_shared_open(distribute *d, propane_error *err);
-void distribute_shared_ready(distribute *d);  /* starts what has become complete, lets the rest go on */
-void distribute_shared_finish(distribute *d); /* all buckets have been started */
+PROPANE_CHECK propane_status allreduce_shared_open(allreduce *d, propane_error *err);
+void allreduce_shared_ready(allreduce *d);  /* starts what has become complete, lets the rest go on */
+void allreduce_shared_finish(allreduce *d); /* all buckets have been started */
 
 #endif

@@ -8,20 +8,20 @@
 
 #include "base/memory.h"
 
-struct train_group {
+struct data_parallel {
     mpi *mpi;
-    distribute *distribute;
-    distribute_options options;
+    allreduce *allreduce;
+    allreduce_options options;
     train_step *step;
     model_weights *weights;
     train_reduce reduce;
     float **tensors; /* [learnt]: of what is gathered; tensors are numbered as they are learnt */
 };
 
-bool train_group_writes(const mpi *m) { return train_group_rank(m) == 0; }
-int train_group_rank(const mpi *m) { return m ? mpi_rank(m) : 0; }
+bool data_parallel_writes(const mpi *m) { return data_parallel_rank(m) == 0; }
+int data_parallel_rank(const mpi *m) { return m ? mpi_rank(m) : 0; }
 
-propane_status train_group_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err) {
+propane_status data_parallel_share(const mpi *m, int64_t batch, int64_t *share, propane_error *err) {
     int size = m ? mpi_size(m) : 1;
     *share = batch / size;
     if (batch % size == 0) return PROPANE_OK;
@@ -30,27 +30,27 @@ propane_status train_group_share(const mpi *m, int64_t batch, int64_t *share, pr
 }
 
 static propane_status ready(void *context, int tensor, float *gradient, propane_error *err) {
-    const train_group *g = context;
-    return distribute_ready(g->distribute, tensor, gradient, err);
+    const data_parallel *g = context;
+    return allreduce_ready(g->allreduce, tensor, gradient, err);
 }
 
 static propane_status finish(void *context, propane_error *err) {
-    const train_group *g = context;
-    return distribute_finish(g->distribute, err);
+    const data_parallel *g = context;
+    return allreduce_finish(g->allreduce, err);
 }
 
-static propane_status own_pieces(train_group *g, propane_error *err) {
-    int count = distribute_segment_count(g->distribute);
+static propane_status own_pieces(data_parallel *g, propane_error *err) {
+    int count = allreduce_segment_count(g->allreduce);
     train_piece *pieces = mem_array((size_t)count + 1, sizeof *pieces);
     if (!pieces) return propane_fail_memory(err, (size_t)count * sizeof *pieces);
     for (int i = 0; i < count; i++)
-        pieces[i].tensor = distribute_piece(g->distribute, i, &pieces[i].begin, &pieces[i].end);
+        pieces[i].tensor = allreduce_piece(g->allreduce, i, &pieces[i].begin, &pieces[i].end);
     propane_status status = train_step_own(g->step, pieces, count, err);
     mem_free(pieces);
     return status;
 }
 
-static propane_status make(train_group *g, propane_error *err) {
+static propane_status make(data_parallel *g, propane_error *err) {
     size_t n = (size_t)train_step_learnt_count(g->step);
     int64_t *counts = mem_array(n, sizeof *counts);
     int *order = mem_array(n, sizeof *order);
@@ -59,49 +59,49 @@ static propane_status make(train_group *g, propane_error *err) {
     if (status == PROPANE_OK) {
         for (size_t i = 0; i < n; i++) counts[i] = g->weights->tensors[train_step_learnt(g->step, (int)i)].count;
         train_step_gradient_order(g->step, order);
-        status = distribute_create(g->mpi, &g->options, counts, order, (int)n, &g->distribute, err);
+        status = allreduce_create(g->mpi, &g->options, counts, order, (int)n, &g->allreduce, err);
     }
     mem_free(counts);
     mem_free(order);
     return status == PROPANE_OK && g->options.shard ? own_pieces(g, err) : status;
 }
 
-propane_status train_group_create(mpi *m, const distribute_options *options, train_step *step, model_weights *weights,
-                                  train_group **out, propane_error *err) {
+propane_status data_parallel_create(mpi *m, const allreduce_options *options, train_step *step, model_weights *weights,
+                                    data_parallel **out, propane_error *err) {
     *out = NULL;
     if (!m) return PROPANE_OK;
-    train_group *g = mem_alloc(sizeof *g);
+    data_parallel *g = mem_alloc(sizeof *g);
     if (!g) return propane_fail_memory(err, sizeof *g);
-    *g = (train_group){.mpi = m, .options = *options, .step = step, .weights = weights};
+    *g = (data_parallel){.mpi = m, .options = *options, .step = step, .weights = weights};
     g->reduce = (train_reduce){g, ready, finish};
     propane_status status = make(g, err);
     if (status == PROPANE_OK)
         *out = g;
     else
-        train_group_free(g);
+        data_parallel_free(g);
     return status;
 }
 
-void train_group_free(train_group *g) {
+void data_parallel_free(data_parallel *g) {
     if (!g) return;
-    distribute_free(g->distribute);
+    allreduce_free(g->allreduce);
     mem_free(g->tensors);
     mem_free(g);
 }
 
-void train_group_listen(train_group *g) {
+void data_parallel_listen(data_parallel *g) {
     if (g) train_step_reduce(g->step, &g->reduce);
 }
 
-void train_group_rest(train_group *g) {
+void data_parallel_rest(data_parallel *g) {
     if (g) train_step_reduce(g->step, NULL);
 }
 
-propane_status train_group_sum(const train_group *g, double *values, int count, propane_error *err) {
+propane_status data_parallel_sum(const data_parallel *g, double *values, int count, propane_error *err) {
     return g ? mpi_sum(g->mpi, values, count, err) : PROPANE_OK;
 }
 
-propane_status train_group_norm(train_group *g, train_step *step, double *norm, propane_error *err) {
+propane_status data_parallel_norm(data_parallel *g, train_step *step, double *norm, propane_error *err) {
     PROPANE_TRY(train_step_gradient_norm(step, norm, err));
     if (!g || !g->options.shard) return PROPANE_OK;
     double square = *norm * *norm;
@@ -111,40 +111,40 @@ propane_status train_group_norm(train_group *g, train_step *step, double *norm, 
 }
 
 /* `which` 0: the weights; 1 and 2: their moments. */
-static propane_status gather(train_group *g, int which, int root, propane_error *err) {
+static propane_status gather(data_parallel *g, int which, int root, propane_error *err) {
     for (int i = 0; i < train_step_learnt_count(g->step); i++) {
         int tensor = train_step_learnt(g->step, i);
         g->tensors[i] = which == 0 ? model_weights_data(g->weights, &g->weights->tensors[tensor])
                                    : train_step_moment(g->step, which, tensor);
     }
-    return distribute_gather(g->distribute, g->tensors, root, err);
+    return allreduce_gather(g->allreduce, g->tensors, root, err);
 }
 
-propane_status train_group_updated(train_group *g, propane_error *err) {
+propane_status data_parallel_updated(data_parallel *g, propane_error *err) {
     if (!g || !g->options.shard) return PROPANE_OK;
     PROPANE_TRY(gather(g, 0, -1, err));
     return train_step_publish(g->step, err);
 }
 
-propane_status train_group_collect(train_group *g, propane_error *err) {
+propane_status data_parallel_collect(data_parallel *g, propane_error *err) {
     if (!g || !g->options.shard) return PROPANE_OK;
     for (int which = 1; which <= 2; which++) PROPANE_TRY(gather(g, which, 0, err));
     return PROPANE_OK;
 }
 
-static void discard(train_group *g, int tensor, int64_t begin, int64_t end) {
+static void discard(data_parallel *g, int tensor, int64_t begin, int64_t end) {
     for (int which = 1; which <= 2; which++)
         mem_pages_discard(train_step_moment(g->step, which, train_step_learnt(g->step, tensor)) + begin,
                           (size_t)(end - begin) * sizeof(float));
 }
 
 /* The moments of others are nothing but memory in use: their pages go back. */
-void train_group_release(train_group *g) {
+void data_parallel_release(data_parallel *g) {
     if (!g || !g->options.shard) return;
-    for (int i = 0; i < distribute_segment_count(g->distribute); i++) {
+    for (int i = 0; i < allreduce_segment_count(g->allreduce); i++) {
         int64_t begin, end, own_begin, own_end;
-        int tensor = distribute_segment(g->distribute, i, &begin, &end);
-        (void)distribute_piece(g->distribute, i, &own_begin, &own_end);
+        int tensor = allreduce_segment(g->allreduce, i, &begin, &end);
+        (void)allreduce_piece(g->allreduce, i, &own_begin, &own_end);
         discard(g, tensor, begin, own_begin);
         discard(g, tensor, own_end, end);
     }

@@ -23,7 +23,7 @@
 /* ---- the output ------------------------------------------------------------------------------------------------------------ */
 
 /* A classifier's label and dictionary are made of probabilities: those take their place. */
-static mil_value *tensor_of(tune_model *m, mil_value *v) {
+static mil_value *tensor_of(imported_model *m, mil_value *v) {
     if (v->def && v->def->info->code == MIL_OP_classify) {
         m->labels = mil_in(v->def, "classes")->konst;
         v = mil_in(v->def, "probabilities");
@@ -31,7 +31,8 @@ static mil_value *tensor_of(tune_model *m, mil_value *v) {
     return v->type.shell == MIL_TENSOR && mil_dtype_is_float(v->type.dtype) ? v : NULL;
 }
 
-static propane_status choose_output(tune_model *m, const tune_model_options *o, mil_value **out, propane_error *err) {
+static propane_status choose_output(imported_model *m, const imported_model_options *o, mil_value **out,
+                                    propane_error *err) {
     const mil_function *f = m->base;
     char names[400] = "";
     size_t used = 0;
@@ -60,7 +61,7 @@ static bool is_op(const mil_value *v, mil_opcode code) { return v->def && v->def
 
 /* Cross-entropy is taken of what goes into a softmax (or into its logarithm): the two together are exact where the softmax
  * alone underflows. */
-static propane_status take_logits(tune_model *m, mil_value **v, propane_error *err) {
+static propane_status take_logits(imported_model *m, mil_value **v, propane_error *err) {
     mil_value *at = *v;
     int64_t axis = (*v)->type.rank > 1 ? 1 : 0;
     while (is_op(at, MIL_OP_identity) || is_op(at, MIL_OP_cast) || is_op(at, MIL_OP_log)) at = mil_in(at->def, "x");
@@ -83,11 +84,11 @@ static propane_status take_logits(tune_model *m, mil_value **v, propane_error *e
                         m->module->source, (*v)->name);
 }
 
-static propane_status set_output(tune_model *m, const tune_model_options *o, propane_error *err) {
+static propane_status set_output(imported_model *m, const imported_model_options *o, propane_error *err) {
     static const pass_options unused = {.drop_unused = true};
     mil_value *v;
     PROPANE_TRY(choose_output(m, o, &v, err));
-    if (o->loss == TUNE_CROSS_ENTROPY) PROPANE_TRY(take_logits(m, &v, err));
+    if (o->loss == IMPORTED_CROSS_ENTROPY) PROPANE_TRY(take_logits(m, &v, err));
     m->base->results[0] = v;
     m->base->result_count = 1;
     return pass_run(m->base, &unused, err);
@@ -128,7 +129,7 @@ static bool scales_image(const mil_op *op, const bool *image) {
 }
 
 /* By value id: constants that an op computes with. `image`: room for one flag a value. */
-static void find_used(const tune_model *m, bool *used, bool *image) {
+static void find_used(const imported_model *m, bool *used, bool *image) {
     const mil_function *f = m->base;
     for (int i = 0; m->seen && i < f->param_count; i++) {
         const mil_feature *seen = mil_feature_find(m->seen->inputs, m->seen->input_count, f->params[i]->name);
@@ -158,7 +159,7 @@ static bool is_mask(const mil_const *c) {
 }
 
 static bool chosen(void *context, const char *name) {
-    const tune_model_options *o = context;
+    const imported_model_options *o = context;
     return model_name_listed(o->trainable, name) && !model_name_listed(o->freeze, name);
 }
 
@@ -174,7 +175,7 @@ static size_t shared_length(const char *a, const char *b) {
     return best;
 }
 
-static propane_status tell_none(const tune_model *m, const tune_model_options *o, const bool *used,
+static propane_status tell_none(const imported_model *m, const imported_model_options *o, const bool *used,
                                 propane_error *err) {
     enum { SHOWN = 4 };
     const char *near[SHOWN] = {0};
@@ -208,10 +209,11 @@ static propane_status tell_none(const tune_model *m, const tune_model_options *o
                         *o->freeze ? "'" : "", m->candidates, names);
 }
 
-static propane_status take_weights(tune_model *m, const tune_model_options *o, const bool *used, propane_error *err) {
+static propane_status take_weights(imported_model *m, const imported_model_options *o, const bool *used,
+                                   propane_error *err) {
     arena *a = m->module->arena;
     for (const mil_op *op = m->base->first; op; op = op->next) m->candidates += is_candidate(op, used);
-    m->weights = ARENA_ARRAY(a, m->candidates + 1, tune_weight);
+    m->weights = ARENA_ARRAY(a, m->candidates + 1, imported_weight);
     m->names = ARENA_ARRAY(a, m->candidates + 1, const char *);
     if (!m->weights || !m->names) return propane_fail_memory(err, 0);
     for (const mil_op *op = m->base->first; op; op = op->next) {
@@ -222,13 +224,13 @@ static propane_status take_weights(tune_model *m, const tune_model_options *o, c
             continue;
         }
         m->names[m->weight_count] = v->name;
-        m->weights[m->weight_count++] = (tune_weight){v->name, v->type, v->konst};
+        m->weights[m->weight_count++] = (imported_weight){v->name, v->type, v->konst};
         m->parameters += mil_type_count(&v->type);
     }
     return m->weight_count ? PROPANE_OK : tell_none(m, o, used, err);
 }
 
-static void count_ops(tune_model *m, bool *depends) {
+static void count_ops(imported_model *m, bool *depends) {
     memset(depends, 0, (size_t)m->base->value_count);
     for (const mil_op *op = m->base->first; op; op = op->next) {
         bool any = false;
@@ -245,7 +247,7 @@ static void count_ops(tune_model *m, bool *depends) {
     }
 }
 
-static propane_status find_weights(tune_model *m, const tune_model_options *o, propane_error *err) {
+static propane_status find_weights(imported_model *m, const imported_model_options *o, propane_error *err) {
     const size_t count = (size_t)m->base->value_count + 1;
     bool *flags = mem_array(count, 2 * sizeof *flags);
     if (!flags) return propane_fail_memory(err, 2 * count);
@@ -258,7 +260,7 @@ static propane_status find_weights(tune_model *m, const tune_model_options *o, p
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
 
-static propane_status check_function(const tune_model *m, propane_error *err) {
+static propane_status check_function(const imported_model *m, propane_error *err) {
     for (int i = 0; i < m->base->param_count; i++)
         if (m->base->params[i]->type.shell != MIL_TENSOR)
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
@@ -267,7 +269,7 @@ static propane_status check_function(const tune_model *m, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status prepare(tune_model *m, const tune_model_options *o, propane_error *err) {
+static propane_status prepare(imported_model *m, const imported_model_options *o, propane_error *err) {
     PROPANE_TRY(mil_read(o->path, &o->shapes, &m->module, err));
     m->base = mil_module_function(m->module, o->function, err);
     if (!m->base) return err ? err->status : PROPANE_ERR_NOT_FOUND;
@@ -279,33 +281,34 @@ static propane_status prepare(tune_model *m, const tune_model_options *o, propan
     return find_weights(m, o, err);
 }
 
-propane_status tune_model_open(const tune_model_options *o, tune_model *out, propane_error *err) {
-    *out = (tune_model){.loss = o->loss};
+propane_status imported_model_open(const imported_model_options *o, imported_model *out, propane_error *err) {
+    *out = (imported_model){.loss = o->loss};
     propane_status status = prepare(out, o, err);
-    if (status) tune_model_close(out);
+    if (status) imported_model_close(out);
     return status;
 }
 
-void tune_model_close(tune_model *m) {
+void imported_model_close(imported_model *m) {
     mil_module_free(m->module);
-    *m = (tune_model){0};
+    *m = (imported_model){0};
 }
 
 /* ---- the functions ---------------------------------------------------------------------------------------------------------- */
 
-static propane_status variant(tune_model *m, int64_t batch, const char *name, mil_function **out, propane_error *err) {
+static propane_status variant(imported_model *m, int64_t batch, const char *name, mil_function **out,
+                              propane_error *err) {
     const pass_variant_options o = {name, m->names, m->weight_count, batch};
     PROPANE_TRY(pass_variant(m->base, &o, out, err));
     const mil_value *old = m->base->results[0], *new = (*out)->results[0];
     const bool whole = batch == 1 || (new->type.rank > 0 && new->type.dim[0] == batch * old->type.dim[0] &&
-                                      (m->loss == TUNE_MSE || m->class_axis > 0));
+                                      (m->loss == IMPORTED_MSE || m->class_axis > 0));
     if (whole) return PROPANE_OK;
     mil_module_drop(m->module, *out);
     return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "output '%.60s' does not have the samples in front", old->name);
 }
 
-propane_status tune_model_forward(tune_model *m, int64_t batch, const char *name, mil_function **out,
-                                  propane_error *err) {
+propane_status imported_model_forward(imported_model *m, int64_t batch, const char *name, mil_function **out,
+                                      propane_error *err) {
     PROPANE_TRY(variant(m, batch, name, out, err));
     return pass_run(*out, &pass_all, err);
 }
@@ -318,7 +321,7 @@ static mil_value *sum_all(mil_builder *b, mil_value *v) {
 }
 
 /* -sum of target * log softmax(logits) */
-static mil_value *cross_entropy(const tune_model *m, mil_builder *b, mil_value *logits, mil_value *target) {
+static mil_value *cross_entropy(const imported_model *m, mil_builder *b, mil_value *logits, mil_value *target) {
     const int64_t axis = m->class_axis;
     mil_value *all = mil_build_reduce(b, MIL_OP_reduce_log_sum_exp, logits, &axis, 1, true);
     mil_value *share = mil_build_reduce(b, MIL_OP_reduce_sum, target, &axis, 1, true);
@@ -327,23 +330,23 @@ static mil_value *cross_entropy(const tune_model *m, mil_builder *b, mil_value *
     return sum_all(b, mil_build_binary(b, MIL_OP_sub, mil_build_binary(b, MIL_OP_mul, all, share), goal));
 }
 
-static propane_status add_loss(const tune_model *m, mil_function *f, propane_error *err) {
+static propane_status add_loss(const imported_model *m, mil_function *f, propane_error *err) {
     mil_builder b;
     mil_build_resume(&b, f);
     mil_value *y = f->results[0];
     if (y->type.rank == 0) y = mil_build_reshape(&b, y, (int64_t[]){1}, 1);
-    mil_value *target = y ? mil_build_param(&b, TUNE_TARGET, y->type) : NULL, *loss = NULL;
-    if (target && m->loss == TUNE_CROSS_ENTROPY) loss = cross_entropy(m, &b, y, target);
-    if (target && m->loss == TUNE_MSE)
+    mil_value *target = y ? mil_build_param(&b, IMPORTED_TARGET, y->type) : NULL, *loss = NULL;
+    if (target && m->loss == IMPORTED_CROSS_ENTROPY) loss = cross_entropy(m, &b, y, target);
+    if (target && m->loss == IMPORTED_MSE)
         loss = sum_all(&b, mil_build_unary(&b, MIL_OP_square, mil_build_binary(&b, MIL_OP_sub, y, target)));
-    if (loss && mil_rename(f, loss, TUNE_LOSS, &b.err)) loss = NULL;
+    if (loss && mil_rename(f, loss, IMPORTED_LOSS, &b.err)) loss = NULL;
     f->result_count = 0;
     if (loss) mil_build_result(&b, loss);
     return mil_build_end(&b, err);
 }
 
-propane_status tune_model_train(tune_model *m, int64_t batch, const char *name, mil_function **out,
-                                propane_error *err) {
+propane_status imported_model_train(imported_model *m, int64_t batch, const char *name, mil_function **out,
+                                    propane_error *err) {
     mil_function *loss = NULL;
     *out = NULL;
     PROPANE_TRY(variant(m, batch, "propane.forward", &loss, err));
@@ -368,7 +371,7 @@ static mil_op *const_of(const mil_function *f, const char *name) {
 }
 
 /* A new constant of the file's own type; others that shared the old one keep it. */
-static propane_status replace(mil_module *to, const mil_function *f, const tune_weight *w, const float *values,
+static propane_status replace(mil_module *to, const mil_function *f, const imported_weight *w, const float *values,
                               propane_error *err) {
     mil_op *op = const_of(f, w->name);
     mil_const *c = ARENA_NEW(to->arena, mil_const);
@@ -392,7 +395,7 @@ static propane_status replace(mil_module *to, const mil_function *f, const tune_
     return PROPANE_OK;
 }
 
-static propane_status write_into(const tune_model *m, const tune_model_options *o, mil_module *to,
+static propane_status write_into(const imported_model *m, const imported_model_options *o, mil_module *to,
                                  const float *const *weights, const char *path, propane_error *err) {
     int unused;
     mil_function *f = mil_module_function(to, o->function, err);
@@ -402,8 +405,8 @@ static propane_status write_into(const tune_model *m, const tune_model_options *
     return mil_package_write(to, path, err);
 }
 
-propane_status tune_model_write(const tune_model *m, const tune_model_options *o, const float *const *weights,
-                                const char *path, propane_error *err) {
+propane_status imported_model_write(const imported_model *m, const imported_model_options *o,
+                                    const float *const *weights, const char *path, propane_error *err) {
     mil_module *to = NULL;
     PROPANE_TRY(mil_read(o->path, &o->shapes, &to, err));
     propane_status status = write_into(m, o, to, weights, path, err);

@@ -30,8 +30,8 @@ typedef struct unit {
     propane_request *request;
 } unit;
 
-struct tune_step {
-    tune_model *model;
+struct imported_step {
+    imported_model *model;
     propane_device *device;
     bool host; /* the device takes the host's memory */
     unit train, forward;
@@ -47,13 +47,13 @@ struct tune_step {
     int64_t outputs, positions; /* of a sample */
 };
 
-int64_t tune_step_samples(const tune_step *s) { return s->samples; }
-const char *tune_step_why(const tune_step *s) { return *s->why ? s->why : NULL; }
-int64_t tune_step_positions(const tune_step *s) { return s->positions; }
-int64_t tune_step_outputs(const tune_step *s) { return s->outputs; }
-const propane_program *tune_step_program(const tune_step *s) { return s->train.program; }
-float *tune_step_weight(const tune_step *s, int weight) { return s->weights + s->place[weight]; }
-const float *tune_step_gradient(const tune_step *s, int weight) {
+int64_t imported_step_samples(const imported_step *s) { return s->samples; }
+const char *imported_step_why(const imported_step *s) { return *s->why ? s->why : NULL; }
+int64_t imported_step_positions(const imported_step *s) { return s->positions; }
+int64_t imported_step_outputs(const imported_step *s) { return s->outputs; }
+const propane_program *imported_step_program(const imported_step *s) { return s->train.program; }
+float *imported_step_weight(const imported_step *s, int weight) { return s->weights + s->place[weight]; }
+const float *imported_step_gradient(const imported_step *s, int weight) {
     return (s->sums ? s->sums : s->fresh) + s->place[weight];
 }
 
@@ -63,34 +63,34 @@ static const propane_io *io_at(const unit *u, int i) {
     return i < u->inputs ? propane_program_input(u->program, i) : propane_program_output(u->program, i - u->inputs);
 }
 
-static int weight_named(const tune_step *s, const char *name) {
+static int weight_named(const imported_step *s, const char *name) {
     for (int i = 0; i < s->model->weight_count; i++)
         if (strcmp(s->model->names[i], name) == 0) return i;
     return -1;
 }
 
-static role role_of(const tune_step *s, const char *name, bool output) {
+static role role_of(const imported_step *s, const char *name, bool output) {
     const mil_function *base = s->model->base;
     int i;
     if (output) {
-        if (strcmp(name, TUNE_LOSS) == 0) return (role){ROLE_LOSS, 0};
+        if (strcmp(name, IMPORTED_LOSS) == 0) return (role){ROLE_LOSS, 0};
         i = strncmp(name, "d_", 2) == 0 ? weight_named(s, name + 2) : -1;
         return i >= 0 ? (role){ROLE_GRADIENT, i} : (role){ROLE_OUTPUT, 0};
     }
     if ((i = weight_named(s, name)) >= 0) return (role){ROLE_WEIGHT, i};
-    if (strcmp(name, TUNE_TARGET) == 0) return (role){ROLE_TARGET, 0};
+    if (strcmp(name, IMPORTED_TARGET) == 0) return (role){ROLE_TARGET, 0};
     for (i = 0; i < base->param_count; i++)
         if (strcmp(base->params[i]->name, name) == 0) return (role){ROLE_INPUT, i};
     return (role){ROLE_SEED, 0};
 }
 
 /* The host's memory for weights and gradients; NULL: it has a buffer of its own. */
-static float *memory_of(const tune_step *s, role r) {
+static float *memory_of(const imported_step *s, role r) {
     if (r.kind != ROLE_WEIGHT && r.kind != ROLE_GRADIENT) return NULL;
     return (r.kind == ROLE_GRADIENT ? s->fresh : s->weights) + s->place[r.index];
 }
 
-static propane_status make_buffer(tune_step *s, unit *u, int i, propane_error *err) {
+static propane_status make_buffer(imported_step *s, unit *u, int i, propane_error *err) {
     const propane_io *io = io_at(u, i);
     u->roles[i] = role_of(s, io->name, i >= u->inputs);
     float *memory = memory_of(s, u->roles[i]);
@@ -103,7 +103,7 @@ static propane_status make_buffer(tune_step *s, unit *u, int i, propane_error *e
     return propane_buffer_create(s->device, io->bytes, &u->bindings[i].buffer, err);
 }
 
-static propane_status unit_open(tune_step *s, const mil_function *f, unit *u, propane_error *err) {
+static propane_status unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
     const propane_compile_options options = {.function = f->name};
     PROPANE_TRY(propane_program_compile(s->device, s->model->module, &options, &u->program, err));
     u->inputs = propane_program_input_count(u->program);
@@ -125,11 +125,11 @@ static void unit_close(unit *u) {
 }
 
 /* Inputs from the staging arrays, weights where they are copied. */
-static propane_status fill(tune_step *s, unit *u, propane_error *err) {
+static propane_status fill(imported_step *s, unit *u, propane_error *err) {
     static const float one = 1;
     for (int i = 0; i < u->inputs; i++) {
         const role r = u->roles[i];
-        const void *from = r.kind == ROLE_WEIGHT   ? tune_step_weight(s, r.index)
+        const void *from = r.kind == ROLE_WEIGHT   ? imported_step_weight(s, r.index)
                            : r.kind == ROLE_TARGET ? s->target
                            : r.kind == ROLE_INPUT  ? s->stage[r.index]
                                                    : (const void *)&one;
@@ -142,7 +142,7 @@ static propane_status fill(tune_step *s, unit *u, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status run(tune_step *s, unit *u, int64_t *device_ns, propane_error *err) {
+static propane_status run(imported_step *s, unit *u, int64_t *device_ns, propane_error *err) {
     propane_completion done = {0};
     PROPANE_TRY(fill(s, u, err));
     PROPANE_TRY(propane_submit(&u->request, 1, err));
@@ -153,15 +153,15 @@ static propane_status run(tune_step *s, unit *u, int64_t *device_ns, propane_err
 
 /* ---- samples ---------------------------------------------------------------------------------------------------------------- */
 
-propane_status tune_step_put(tune_step *s, const tune_source *source, int part, int64_t index, int64_t at,
-                             propane_error *err) {
+propane_status imported_step_put(imported_step *s, const sample_source *source, int part, int64_t index, int64_t at,
+                                 propane_error *err) {
     void *inputs[64];
     const int count = s->model->base->param_count;
     for (int i = 0; i < count; i++) inputs[i] = (char *)s->stage[i] + at * s->stage_count[i] * 4;
     int32_t *labels = s->labels + at * s->positions;
-    const tune_sample out = {inputs, labels, s->target + at * s->outputs};
+    const sample_room out = {inputs, labels, s->target + at * s->outputs};
     PROPANE_TRY(source->get(source->context, part, index, &out, err));
-    if (s->model->loss == TUNE_MSE) return PROPANE_OK;
+    if (s->model->loss == IMPORTED_MSE) return PROPANE_OK;
     for (int64_t i = 0; i < s->positions; i++)
         if (labels[i] < -1 || labels[i] >= s->model->classes)
             return propane_fail(
@@ -171,7 +171,7 @@ propane_status tune_step_put(tune_step *s, const tune_source *source, int part, 
 }
 
 /* Elements behind the class axis: position p is (p / inner, p % inner). */
-static int64_t inner_of(const tune_step *s) {
+static int64_t inner_of(const imported_step *s) {
     const mil_type *type = &s->model->base->results[0]->type;
     int64_t inner = 1;
     for (int d = s->model->class_axis + 1; d < type->rank; d++) inner *= type->dim[d];
@@ -179,7 +179,7 @@ static int64_t inner_of(const tune_step *s) {
 }
 
 /* One-hot targets; returns how many positions count. */
-static int64_t spread_labels(tune_step *s) {
+static int64_t spread_labels(imported_step *s) {
     const int64_t inner = inner_of(s), classes = s->model->classes, all = s->samples * s->positions;
     int64_t count = 0;
     memset(s->target, 0, (size_t)(s->samples * s->outputs) * sizeof *s->target);
@@ -191,18 +191,18 @@ static int64_t spread_labels(tune_step *s) {
     return count;
 }
 
-static void add_up(tune_step *s, bool first) {
+static void add_up(imported_step *s, bool first) {
     if (first)
         memcpy(s->sums, s->fresh, (size_t)s->floats * sizeof *s->sums);
     else
         for (int64_t i = 0; i < s->floats; i++) s->sums[i] += s->fresh[i];
 }
 
-propane_status tune_step_run(tune_step *s, bool first, double *loss, int64_t *count, int64_t *device_ns,
-                             propane_error *err) {
+propane_status imported_step_run(imported_step *s, bool first, double *loss, int64_t *count, int64_t *device_ns,
+                                 propane_error *err) {
     unit *u = &s->train;
     float sum = 0;
-    *count = s->model->loss == TUNE_MSE ? s->samples * s->outputs : spread_labels(s);
+    *count = s->model->loss == IMPORTED_MSE ? s->samples * s->outputs : spread_labels(s);
     PROPANE_TRY(run(s, u, device_ns, err));
     for (int i = u->inputs; i < u->count; i++) {
         const propane_io *io = io_at(u, i);
@@ -216,12 +216,12 @@ propane_status tune_step_run(tune_step *s, bool first, double *loss, int64_t *co
     return PROPANE_OK;
 }
 
-static propane_status read_output(tune_step *s, unit *u, float *out, propane_error *err) {
+static propane_status read_output(imported_step *s, unit *u, float *out, propane_error *err) {
     const propane_io *io = io_at(u, u->inputs);
     return propane_buffer_read(u->bindings[u->inputs].buffer, io, PROPANE_FP32, out, propane_io_count(io), err);
 }
 
-static void judge_position(const tune_step *s, int64_t p, int64_t inner, double *loss, int64_t *right) {
+static void judge_position(const imported_step *s, int64_t p, int64_t inner, double *loss, int64_t *right) {
     const float *z = s->output + p / inner * s->model->classes * inner + p % inner;
     double sum = 0;
     int64_t top = 0;
@@ -232,13 +232,13 @@ static void judge_position(const tune_step *s, int64_t p, int64_t inner, double 
     *right += top == s->labels[p];
 }
 
-propane_status tune_step_evaluate(tune_step *s, int64_t samples, double *loss, int64_t *count, int64_t *right,
-                                  propane_error *err) {
+propane_status imported_step_evaluate(imported_step *s, int64_t samples, double *loss, int64_t *count, int64_t *right,
+                                      propane_error *err) {
     const int64_t inner = inner_of(s);
     *loss = 0, *count = *right = 0;
     PROPANE_TRY(run(s, &s->forward, NULL, err));
     PROPANE_TRY(read_output(s, &s->forward, s->output, err));
-    if (s->model->loss == TUNE_MSE) {
+    if (s->model->loss == IMPORTED_MSE) {
         *count = samples * s->outputs;
         for (int64_t i = 0; i < *count; i++) {
             const double d = (double)s->output[i] - (double)s->target[i];
@@ -256,8 +256,8 @@ propane_status tune_step_evaluate(tune_step *s, int64_t samples, double *loss, i
 
 /* ---- making ----------------------------------------------------------------------------------------------------------------- */
 
-static propane_status take_memory(tune_step *s, propane_error *err) {
-    const tune_model *m = s->model;
+static propane_status take_memory(imported_step *s, propane_error *err) {
+    const imported_model *m = s->model;
     s->place = mem_array((size_t)m->weight_count + 1, sizeof *s->place);
     if (!s->place) return propane_fail_memory(err, 0);
     for (int i = 0; i < m->weight_count; i++) {
@@ -274,7 +274,7 @@ static propane_status take_memory(tune_step *s, propane_error *err) {
     return PROPANE_OK;
 }
 
-static propane_status take_stage(tune_step *s, int64_t samples, propane_error *err) {
+static propane_status take_stage(imported_step *s, int64_t samples, propane_error *err) {
     const mil_function *f = s->model->base;
     const int count = f->param_count;
     s->stage = mem_array((size_t)count + 1, sizeof *s->stage);
@@ -295,20 +295,20 @@ static propane_status take_stage(tune_step *s, int64_t samples, propane_error *e
                                                : propane_fail_memory(err, (size_t)(samples * s->outputs) * 8);
 }
 
-static propane_status open_forward(tune_step *s, int64_t samples, unit *u, propane_error *err) {
+static propane_status open_forward(imported_step *s, int64_t samples, unit *u, propane_error *err) {
     char name[60];
     mil_function *f;
     snprintf(name, sizeof name, "propane.forward.%lld", (long long)samples);
-    PROPANE_TRY(tune_model_forward(s->model, samples, name, &f, err));
+    PROPANE_TRY(imported_model_forward(s->model, samples, name, &f, err));
     propane_status status = unit_open(s, f, u, err);
     mil_module_drop(s->model->module, f);
     return status;
 }
 
 /* Sample `at` alone: into place 0, through `single`, and against what the many gave. */
-static propane_status compare_one(tune_step *s, const tune_source *source, unit *single, int64_t at, double largest,
-                                  float *alone, bool *same, propane_error *err) {
-    PROPANE_TRY(tune_step_put(s, source, 0, at % source->count[0], 0, err));
+static propane_status compare_one(imported_step *s, const sample_source *source, unit *single, int64_t at,
+                                  double largest, float *alone, bool *same, propane_error *err) {
+    PROPANE_TRY(imported_step_put(s, source, 0, at % source->count[0], 0, err));
     PROPANE_TRY(run(s, single, NULL, err));
     PROPANE_TRY(read_output(s, single, alone, err));
     for (int64_t i = 0; i < s->outputs; i++) {
@@ -319,14 +319,14 @@ static propane_status compare_one(tune_step *s, const tune_source *source, unit 
 }
 
 /* Samples first, last and between, alone and among the others. */
-static propane_status prove(tune_step *s, const tune_source *source, bool *same, propane_error *err) {
+static propane_status prove(imported_step *s, const sample_source *source, bool *same, propane_error *err) {
     unit single = {0};
     double largest = 1e-6;
     float *alone = mem_array((size_t)s->outputs, sizeof *alone);
     propane_status status = alone ? PROPANE_OK : propane_fail_memory(err, (size_t)s->outputs * sizeof *alone);
     *same = true;
     for (int64_t i = 0; i < s->samples && !status; i++)
-        status = tune_step_put(s, source, 0, i % source->count[0], i, err);
+        status = imported_step_put(s, source, 0, i % source->count[0], i, err);
     if (!status) status = run(s, &s->forward, NULL, err);
     if (!status) status = read_output(s, &s->forward, s->output, err);
     for (int64_t i = 0; i < s->samples * s->outputs; i++) largest = fmax(largest, fabs((double)s->output[i]));
@@ -339,7 +339,7 @@ static propane_status prove(tune_step *s, const tune_source *source, bool *same,
 }
 
 /* False: not for that many; s->why tells. */
-static propane_status try_batch(tune_step *s, int64_t batch, const tune_source *source, bool *works,
+static propane_status try_batch(imported_step *s, int64_t batch, const sample_source *source, bool *works,
                                 propane_error *err) {
     propane_error why = {0};
     bool same;
@@ -357,7 +357,7 @@ static propane_status try_batch(tune_step *s, int64_t batch, const tune_source *
     return PROPANE_OK;
 }
 
-static propane_status make(tune_step *s, const char *device, int64_t batch, const tune_source *source,
+static propane_status make(imported_step *s, const char *device, int64_t batch, const sample_source *source,
                            propane_error *err) {
     bool works = false;
     mil_function *f;
@@ -371,32 +371,32 @@ static propane_status make(tune_step *s, const char *device, int64_t batch, cons
         s->samples = 1;
         PROPANE_TRY(open_forward(s, 1, &s->forward, err));
     }
-    PROPANE_TRY(tune_model_train(s->model, s->samples, "propane.train", &f, err));
+    PROPANE_TRY(imported_model_train(s->model, s->samples, "propane.train", &f, err));
     propane_status status = unit_open(s, f, &s->train, err);
     mil_module_drop(s->model->module, f);
     return status;
 }
 
-propane_status tune_step_create(tune_model *m, const char *device, int64_t batch, const tune_source *source,
-                                tune_step **out, propane_error *err) {
-    tune_step *s = mem_alloc(sizeof *s);
+propane_status imported_step_create(imported_model *m, const char *device, int64_t batch, const sample_source *source,
+                                    imported_step **out, propane_error *err) {
+    imported_step *s = mem_alloc(sizeof *s);
     *out = NULL;
     if (!s) return propane_fail_memory(err, sizeof *s);
     s->model = m;
     propane_status status = make(s, device, batch, source, err);
     if (status)
-        tune_step_free(s);
+        imported_step_free(s);
     else
         *out = s;
     return status;
 }
 
-propane_status tune_step_sum(tune_step *s, propane_error *err) {
+propane_status imported_step_sum(imported_step *s, propane_error *err) {
     if (!s->sums) s->sums = mem_pages_alloc((size_t)s->floats * sizeof *s->sums);
     return s->sums ? PROPANE_OK : propane_fail_memory(err, (size_t)s->floats * sizeof *s->sums);
 }
 
-void tune_step_free(tune_step *s) {
+void imported_step_free(imported_step *s) {
     if (!s) return;
     unit_close(&s->train);
     unit_close(&s->forward);

@@ -10,14 +10,14 @@
 #include "base/memory.h"
 #include "base/offset_planner.h"
 
-int wiring_layer(const wiring *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
+int dataflow_layer(const dataflow *w, int instance) { return instance >= w->head ? -1 : instance / 2; }
 
-const plan_block *wiring_block(const wiring *w, int instance) {
+const partition_block *dataflow_block(const dataflow *w, int instance) {
     return &w->plan->blocks[instance >= w->head ? 2 : instance % 2];
 }
 
 /* Follows a name to the block that makes the value. */
-static void follow(const wiring *w, int *instance, const char **name) {
+static void follow(const dataflow *w, int *instance, const char **name) {
     if (strcmp(*name, "x") == 0) {
         *instance = *instance > w->head ? w->head - 1 : *instance - 1;
         *name = *instance < 0 ? "x" : "out";
@@ -29,14 +29,14 @@ static void follow(const wiring *w, int *instance, const char **name) {
     }
 }
 
-static int find_value(const wiring *w, int instance, const char *name, bool again) {
+static int find_value(const dataflow *w, int instance, const char *name, bool again) {
     for (int i = 0; i < w->value_count; i++)
         if (w->values[i].instance == instance && w->values[i].again == again && strcmp(w->values[i].name, name) == 0)
             return i;
     return -1;
 }
 
-int wiring_value(const wiring *w, int instance, const char *name) {
+int dataflow_find(const dataflow *w, int instance, const char *name) {
     follow(w, &instance, &name);
     return find_value(w, instance, name, false);
 }
@@ -44,18 +44,18 @@ int wiring_value(const wiring *w, int instance, const char *name) {
 /* Recomputing, a block's forward values exist twice: those of the forward pass, of which only the result lives on, and
  * those that its backward pass reads. Adjoints exist once, and so does the block's input. The head's backward pass follows
  * at once: nothing is computed again for it. */
-static bool is_again(const wiring *w, const wire_call *c, const char *name) {
+static bool is_again(const dataflow *w, const dataflow_call *c, const char *name) {
     bool late = c->again || w->plan->kernels[c->kernel].backward;
     return w->recompute && late && c->instance < w->head && strcmp(name, "x") != 0 && strncmp(name, "d_", 2) != 0 &&
-           !plan_is_dropout(name);
+           !partition_is_dropout(name);
 }
 
-static int call_value(const wiring *w, const wire_call *c, const char *name) {
-    return is_again(w, c, name) ? find_value(w, c->instance, name, true) : wiring_value(w, c->instance, name);
+static int call_value(const dataflow *w, const dataflow_call *c, const char *name) {
+    return is_again(w, c, name) ? find_value(w, c->instance, name, true) : dataflow_find(w, c->instance, name);
 }
 
 /* "d_P" of one of the call's results; a kernel that adds also has a parameter "sum_P". */
-static const char *gradient_name(const wiring *w, const wire_call *call, const char *weight) {
+static const char *gradient_name(const dataflow *w, const dataflow_call *call, const char *weight) {
     const mil_function *f = w->plan->kernels[call->kernel].function;
     int i = 0;
     while (i < f->result_count &&
@@ -65,60 +65,60 @@ static const char *gradient_name(const wiring *w, const wire_call *call, const c
     return f->results[i]->name;
 }
 
-wire_ref wiring_resolve(const wiring *w, const wire_call *call, const char *name) {
-    const plan_block *b = wiring_block(w, call->instance);
+dataflow_ref dataflow_resolve(const dataflow *w, const dataflow_call *call, const char *name) {
+    const partition_block *b = dataflow_block(w, call->instance);
     const char *weight = strncmp(name, "sum_", 4) == 0 ? name + 4 : strncmp(name, "d_", 2) == 0 ? name + 2 : name;
-    if (plan_is_weight(b, weight)) {
-        const model_tensor *t = model_weights_param(w->weights, b->part, wiring_layer(w, call->instance), weight);
+    if (partition_is_weight(b, weight)) {
+        const model_tensor *t = model_weights_param(w->weights, b->part, dataflow_layer(w, call->instance), weight);
         assert(t);
         if (call->instance > w->head && t->rank == 2) t += call->instance - w->head; /* the head's pieces follow */
         int tensor = (int)(t - w->weights->tensors);
-        if (weight == name) return (wire_ref){WIRE_WEIGHT, tensor};
-        if (w->gradients[tensor].wanted) return (wire_ref){WIRE_GRADIENT, tensor};
+        if (weight == name) return (dataflow_ref){DATAFLOW_WEIGHT, tensor};
+        if (w->gradients[tensor].wanted) return (dataflow_ref){DATAFLOW_GRADIENT, tensor};
         name = gradient_name(w, call, weight);
     }
-    return (wire_ref){WIRE_VALUE, call_value(w, call, name)};
+    return (dataflow_ref){DATAFLOW_VALUE, call_value(w, call, name)};
 }
 
 /* ---- calls and values -------------------------------------------------------------------------------------------------- */
 
-static void touch(wiring *w, int call, const char *name) {
-    const wire_call *c = &w->calls[call];
-    wire_ref ref = wiring_resolve(w, c, name);
+static void touch(dataflow *w, int call, const char *name) {
+    const dataflow_call *c = &w->calls[call];
+    dataflow_ref ref = dataflow_resolve(w, c, name);
     int i = ref.index;
-    if (ref.kind != WIRE_VALUE) return;
+    if (ref.kind != DATAFLOW_VALUE) return;
     if (i < 0) {
         assert(w->value_count < w->value_room);
         i = w->value_count++;
-        wire_value *v = &w->values[i];
+        dataflow_value *v = &w->values[i];
         /* the host fills dropout in before the pass */
-        *v = (wire_value){
-            .instance = c->instance, .name = name, .first = plan_is_dropout(name) ? -1 : call, .buffer = -1};
+        *v = (dataflow_value){
+            .instance = c->instance, .name = name, .first = partition_is_dropout(name) ? -1 : call, .buffer = -1};
         v->again = is_again(w, c, name);
         if (!v->again) follow(w, &v->instance, &v->name);
     }
     w->values[i].last = call;
 }
 
-static void touch_all(wiring *w, int call) {
+static void touch_all(dataflow *w, int call) {
     const mil_function *f = w->plan->kernels[w->calls[call].kernel].function;
     for (int i = 0; i < f->param_count; i++) touch(w, call, f->params[i]->name);
     for (int i = 0; i < f->result_count; i++) touch(w, call, f->results[i]->name);
 }
 
-bool wiring_trains_embedding(const wiring *w) {
+bool dataflow_trains_embedding(const dataflow *w) {
     for (int i = 0; i < w->weights->count; i++)
         if (w->weights->tensors[i].part == MODEL_EMBED && (!w->trained || w->trained[i])) return true;
     return false;
 }
 
 /* Is anything learnt in this instance, or (`kernel` not NULL) does the kernel make a gradient that is wanted in it? */
-static bool learns(const wiring *w, int instance, const plan_kernel *kernel) {
-    const plan_block *b = wiring_block(w, instance);
+static bool learns(const dataflow *w, int instance, const partition_kernel *kernel) {
+    const partition_block *b = dataflow_block(w, instance);
     for (int i = 1; i < b->forward->param_count; i++) {
         const char *param = b->forward->params[i]->name;
-        if (!plan_is_weight(b, param)) continue;
-        const model_tensor *t = model_weights_param(w->weights, b->part, wiring_layer(w, instance), param);
+        if (!partition_is_weight(b, param)) continue;
+        const model_tensor *t = model_weights_param(w->weights, b->part, dataflow_layer(w, instance), param);
         if (instance > w->head && t->rank == 2) t += instance - w->head;
         if (w->trained && !w->trained[t - w->weights->tensors]) continue;
         if (!kernel) return true;
@@ -128,16 +128,16 @@ static bool learns(const wiring *w, int instance, const plan_kernel *kernel) {
     return false;
 }
 
-static void add_calls(wiring *w, int instance, bool backward) {
-    const plan_block *b = wiring_block(w, instance);
+static void add_calls(dataflow *w, int instance, bool backward) {
+    const partition_block *b = dataflow_block(w, instance);
     for (int k = b->first; k < b->first + b->count; k++)
         if (w->plan->kernels[k].backward == backward &&
             !(w->plan->kernels[k].weights && !learns(w, instance, &w->plan->kernels[k])))
             w->calls[w->call_count++] =
-                (wire_call){.kernel = k, .instance = instance, .host = w->plan->kernels[k].place == PLAN_HOST};
+                (dataflow_call){.kernel = k, .instance = instance, .host = w->plan->kernels[k].place == PARTITION_HOST};
 }
 
-static int count_names(const plan *p) {
+static int count_names(const partition *p) {
     int n = 0;
     for (int k = 0; k < p->kernel_count; k++)
         n += p->kernels[k].function->param_count + p->kernels[k].function->result_count;
@@ -146,17 +146,17 @@ static int count_names(const plan *p) {
 
 /* Which calls make each gradient. The host adds the embedding's part at the end, and clears those of a head in pieces before
  * the first of these. */
-static void find_makers(wiring *w) {
+static void find_makers(dataflow *w) {
     int pieces = w->instance_count - w->head;
     for (int c = 0; c < w->call_count; c++) {
         const mil_function *f = w->plan->kernels[w->calls[c].kernel].function;
         for (int i = 0; i < f->result_count; i++) {
-            const char *name = f->results[i]->name, *of = plan_squares_of(name);
-            wire_ref ref = wiring_resolve(w, &w->calls[c], of ? gradient_name(w, &w->calls[c], of) : name);
-            if (ref.kind != WIRE_GRADIENT) continue;
-            wire_gradient *g = &w->gradients[ref.index];
+            const char *name = f->results[i]->name, *of = partition_squares_of(name);
+            dataflow_ref ref = dataflow_resolve(w, &w->calls[c], of ? gradient_name(w, &w->calls[c], of) : name);
+            if (ref.kind != DATAFLOW_GRADIENT) continue;
+            dataflow_gradient *g = &w->gradients[ref.index];
             if (of) {
-                g->squares = wiring_resolve(w, &w->calls[c], name).index;
+                g->squares = dataflow_resolve(w, &w->calls[c], name).index;
                 continue;
             }
             if (g->first < 0) g->first = pieces > 1 && c < w->pieces[pieces - 1].end ? w->pieces[0].begin : c;
@@ -164,46 +164,46 @@ static void find_makers(wiring *w) {
         }
     }
     for (int i = 0; i < model_weights_total(w->weights); i++) {
-        wire_gradient *g = &w->gradients[i];
+        dataflow_gradient *g = &w->gradients[i];
         if (g->first < 0) g->first = w->call_count;
         if (g->made < 0 || (i < w->weights->count && w->weights->tensors[i].part == MODEL_EMBED))
             g->made = w->call_count;
     }
 }
 
-propane_status wiring_create(const plan *p, const model_weights *weights, const bool *trained, bool recompute,
-                             wiring **out, propane_error *err) {
+propane_status dataflow_create(const partition *p, const model_weights *weights, const bool *trained, bool recompute,
+                               dataflow **out, propane_error *err) {
     *out = NULL;
     arena *a = arena_create();
-    wiring *w = a ? ARENA_NEW(a, wiring) : NULL;
+    dataflow *w = a ? ARENA_NEW(a, dataflow) : NULL;
     int pieces = (int)model_weights_pieces(&p->config), head = 2 * (int)p->config.num_hidden_layers;
     int instances = head + pieces, room = 2 * instances * count_names(p) + 1, tensors = model_weights_total(weights);
     if (w) {
-        *w = (wiring){.arena = a,
-                      .plan = p,
-                      .weights = weights,
-                      .trained = trained,
-                      .recompute = recompute,
-                      .instance_count = instances,
-                      .head = head,
-                      .pieces = ARENA_ARRAY(a, pieces, wire_piece),
-                      .value_room = room,
-                      .calls = ARENA_ARRAY(a, 2 * instances * p->kernel_count, wire_call),
-                      .values = ARENA_ARRAY(a, room, wire_value),
-                      .gradients = ARENA_ARRAY(a, tensors, wire_gradient)};
+        *w = (dataflow){.arena = a,
+                        .plan = p,
+                        .weights = weights,
+                        .trained = trained,
+                        .recompute = recompute,
+                        .instance_count = instances,
+                        .head = head,
+                        .pieces = ARENA_ARRAY(a, pieces, dataflow_piece),
+                        .value_room = room,
+                        .calls = ARENA_ARRAY(a, 2 * instances * p->kernel_count, dataflow_call),
+                        .values = ARENA_ARRAY(a, room, dataflow_value),
+                        .gradients = ARENA_ARRAY(a, tensors, dataflow_gradient)};
     }
     if (!w || !w->calls || !w->values || !w->pieces || !w->gradients) {
         arena_free(a);
-        return propane_fail_memory(err, (size_t)room * sizeof(wire_value));
+        return propane_fail_memory(err, (size_t)room * sizeof(dataflow_value));
     }
     for (int i = 0; i < tensors; i++)
-        w->gradients[i] = (wire_gradient){.wanted = !trained || trained[i],
-                                          .first = -1,
-                                          .made = -1,
-                                          .squares = -1,
-                                          .bytes = (size_t)weights->tensors[i].count * sizeof(float),
-                                          .buffer = -1};
-    while (!wiring_trains_embedding(w) && w->lowest < head && !learns(w, w->lowest, NULL)) w->lowest++;
+        w->gradients[i] = (dataflow_gradient){.wanted = !trained || trained[i],
+                                              .first = -1,
+                                              .made = -1,
+                                              .squares = -1,
+                                              .bytes = (size_t)weights->tensors[i].count * sizeof(float),
+                                              .buffer = -1};
+    while (!dataflow_trains_embedding(w) && w->lowest < head && !learns(w, w->lowest, NULL)) w->lowest++;
     for (int i = 0; i < head; i++) add_calls(w, i, false);
     for (int i = 0; i < pieces; i++) {
         w->pieces[i].begin = w->call_count;
@@ -218,14 +218,15 @@ propane_status wiring_create(const plan *p, const model_weights *weights, const 
         for (int c = begin; c < w->call_count; c++) w->calls[c].again = true;
         add_calls(w, i, true);
     }
-    w->values[w->value_count++] = (wire_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
+    w->values[w->value_count++] = (dataflow_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
     for (int c = 0; c < w->call_count; c++) touch_all(w, c);
     for (int i = 1; i < pieces; i++) /* added to the first one's by the host */
-        w->values[wiring_value(w, head + i, "d_x")].last = w->pieces[i].end - 1;
+        w->values[dataflow_find(w, head + i, "d_x")].last = w->pieces[i].end - 1;
     for (int i = 0; i < w->value_count; i++) /* nothing takes its memory: the same dropout may serve several passes */
-        if (plan_is_dropout(w->values[i].name) || plan_squares_of(w->values[i].name)) w->values[i].last = w->call_count;
-    int last = wiring_value(w, 0, "d_x");
-    if (wiring_trains_embedding(w)) {
+        if (partition_is_dropout(w->values[i].name) || partition_squares_of(w->values[i].name))
+            w->values[i].last = w->call_count;
+    int last = dataflow_find(w, 0, "d_x");
+    if (dataflow_trains_embedding(w)) {
         assert(last >= 0);
         w->values[last].last = w->call_count;
     }
@@ -234,16 +235,16 @@ propane_status wiring_create(const plan *p, const model_weights *weights, const 
     return PROPANE_OK;
 }
 
-void wiring_free(wiring *w) {
+void dataflow_free(dataflow *w) {
     if (w) arena_free(w->arena);
 }
 
-propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io *io, propane_error *err) {
-    wire_ref ref = wiring_resolve(w, call, io->name);
-    if (ref.kind == WIRE_GRADIENT && io->bytes > w->gradients[ref.index].bytes)
+propane_status dataflow_layout(dataflow *w, const dataflow_call *call, const propane_io *io, propane_error *err) {
+    dataflow_ref ref = dataflow_resolve(w, call, io->name);
+    if (ref.kind == DATAFLOW_GRADIENT && io->bytes > w->gradients[ref.index].bytes)
         w->gradients[ref.index].bytes = io->bytes;
-    if (ref.kind != WIRE_VALUE) return PROPANE_OK;
-    wire_value *v = &w->values[ref.index];
+    if (ref.kind != DATAFLOW_VALUE) return PROPANE_OK;
+    dataflow_value *v = &w->values[ref.index];
     if (v->bytes == 0) {
         v->io = *io;
     } else {
@@ -268,26 +269,26 @@ propane_status wiring_layout(wiring *w, const wire_call *call, const propane_io 
 
 #define ALIGN 64 /* as propane_buffer_wrap asks */
 
-static propane_status make_buffers(wiring *w, propane_error *err) {
+static propane_status make_buffers(dataflow *w, propane_error *err) {
     int most = w->value_count + model_weights_total(w->weights);
     w->buffer_bytes = ARENA_ARRAY(w->arena, most, size_t);
     return w->buffer_bytes ? PROPANE_OK : propane_fail_memory(err, (size_t)most * sizeof(size_t));
 }
 
-static void add_span(wiring *w, fit_span *spans, int first, int last, size_t bytes, int *buffer) {
+static void add_span(dataflow *w, fit_span *spans, int first, int last, size_t bytes, int *buffer) {
     *buffer = w->buffer_count++;
     w->buffer_bytes[*buffer] = bytes;
     spans[*buffer] = (fit_span){.first = first, .last = last, .bytes = (int64_t)bytes};
 }
 
-static propane_status place_spans(wiring *w, bool accumulate, fit_span *spans, propane_error *err) {
+static propane_status place_spans(dataflow *w, bool accumulate, fit_span *spans, propane_error *err) {
     int64_t bytes = 0;
     for (int i = 0; i < w->value_count; i++) {
-        wire_value *v = &w->values[i];
+        dataflow_value *v = &w->values[i];
         add_span(w, spans, v->first, v->last, v->bytes, &v->buffer);
     }
     for (int i = 0; i < model_weights_total(w->weights); i++) {
-        wire_gradient *g = &w->gradients[i];
+        dataflow_gradient *g = &w->gradients[i];
         if (g->wanted) add_span(w, spans, accumulate ? -1 : g->first, w->call_count, g->bytes, &g->buffer);
     }
     PROPANE_TRY(fit_spans(spans, w->buffer_count, ALIGN, &bytes, err));
@@ -296,7 +297,7 @@ static propane_status place_spans(wiring *w, bool accumulate, fit_span *spans, p
     return PROPANE_OK;
 }
 
-static propane_status place_in_block(wiring *w, bool accumulate, propane_error *err) {
+static propane_status place_in_block(dataflow *w, bool accumulate, propane_error *err) {
     size_t most = (size_t)(w->value_count + model_weights_total(w->weights));
     fit_span *spans = mem_array(most, sizeof *spans);
     w->buffer_offset = ARENA_ARRAY(w->arena, most, size_t);
@@ -309,7 +310,7 @@ static propane_status place_in_block(wiring *w, bool accumulate, propane_error *
 /* ---- two queues: a value takes a free buffer of its size -------------------------------------------------------------- */
 
 /* `free_at[b]`: the call after which buffer b became free; call_count+1: in use. The one that is free for longest. */
-static int take_buffer(wiring *w, size_t bytes, int *free_at) {
+static int take_buffer(dataflow *w, size_t bytes, int *free_at) {
     int found = -1;
     for (int b = 0; b < w->buffer_count; b++) {
         if (w->buffer_bytes[b] != bytes || free_at[b] > w->call_count) continue;
@@ -323,7 +324,7 @@ static int take_buffer(wiring *w, size_t bytes, int *free_at) {
     return found;
 }
 
-static void place_values(wiring *w, int *free_at) {
+static void place_values(dataflow *w, int *free_at) {
     for (int c = -1; c < w->call_count; c++) {
         for (int i = 0; i < w->value_count; i++)
             if (w->values[i].first == c) w->values[i].buffer = take_buffer(w, w->values[i].bytes, free_at);
@@ -332,7 +333,7 @@ static void place_values(wiring *w, int *free_at) {
     }
 }
 
-static propane_status place_apart(wiring *w, propane_error *err) {
+static propane_status place_apart(dataflow *w, propane_error *err) {
     int *free_at = mem_array((size_t)w->value_count, sizeof *free_at);
     if (!free_at) return propane_fail_memory(err, (size_t)w->value_count * sizeof *free_at);
     place_values(w, free_at);
@@ -350,10 +351,10 @@ typedef struct traffic {
     int touched[2], written[2];
 } traffic;
 
-static void pass_name(const wiring *w, traffic *t, wire_call *c, const char *name, bool writes, bool record) {
-    wire_ref ref = wiring_resolve(w, c, name);
-    if (ref.kind == WIRE_WEIGHT) return; /* nobody writes them during a pass */
-    traffic *b = &t[ref.kind == WIRE_VALUE ? w->values[ref.index].buffer : w->gradients[ref.index].buffer];
+static void pass_name(const dataflow *w, traffic *t, dataflow_call *c, const char *name, bool writes, bool record) {
+    dataflow_ref ref = dataflow_resolve(w, c, name);
+    if (ref.kind == DATAFLOW_WEIGHT) return; /* nobody writes them during a pass */
+    traffic *b = &t[ref.kind == DATAFLOW_VALUE ? w->values[ref.index].buffer : w->gradients[ref.index].buffer];
     int own = c->host, other = !c->host;
     if (record) {
         b->touched[own] = c->ordinal;
@@ -364,10 +365,10 @@ static void pass_name(const wiring *w, traffic *t, wire_call *c, const char *nam
     }
 }
 
-static void find_waits(wiring *w, traffic *t) {
+static void find_waits(dataflow *w, traffic *t) {
     int ordinal[2] = {0, 0}, waited[2] = {0, 0};
     for (int i = 0; i < w->call_count; i++) {
-        wire_call *c = &w->calls[i];
+        dataflow_call *c = &w->calls[i];
         const mil_function *f = w->plan->kernels[c->kernel].function;
         c->ordinal = ++ordinal[c->host];
         for (int record = 0; record < 2; record++) {
@@ -381,7 +382,7 @@ static void find_waits(wiring *w, traffic *t) {
     }
 }
 
-propane_status wiring_place(wiring *w, bool two_queues, bool accumulate, propane_error *err) {
+propane_status dataflow_place(dataflow *w, bool two_queues, bool accumulate, propane_error *err) {
     PROPANE_TRY(make_buffers(w, err));
     if (!two_queues) return place_in_block(w, accumulate, err);
     PROPANE_TRY(place_apart(w, err));
@@ -392,7 +393,7 @@ propane_status wiring_place(wiring *w, bool two_queues, bool accumulate, propane
     return PROPANE_OK;
 }
 
-size_t wiring_value_bytes(const wiring *w) {
+size_t dataflow_value_bytes(const dataflow *w) {
     size_t bytes = w->block_bytes;
     for (int b = 0; b < w->buffer_count && !w->buffer_offset; b++) bytes += w->buffer_bytes[b];
     for (int i = 0; i < model_weights_total(w->weights); i++)

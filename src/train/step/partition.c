@@ -18,15 +18,15 @@ typedef struct plan_row {
     const char *plan;
     model_part part;
     const char *kernel;
-    plan_place place;
+    partition_place place;
     const char *forward, *backward, *again;
 } plan_row;
 
 #define ATTN    MODEL_ATTN
 #define FFN     MODEL_FFN
 #define HEAD    MODEL_HEAD
-#define DEVICE  PLAN_DEVICE
-#define HOST    PLAN_HOST
+#define DEVICE  PARTITION_DEVICE
+#define HOST    PARTITION_HOST
 #define WEIGHTS "*" /* in `backward`: whatever serves weight gradients only */
 
 static const plan_row rows[] = {
@@ -96,18 +96,8 @@ static const plan_row rows[] = {
 
 static const char *const names[] = {"layer", "six", "ten"};
 
-static const char *const weights_names[PLAN_WEIGHTS_COUNT] = {"inputs", "packed", "baked", "reload"};
-
-const char *plan_weights_name(plan_weights weights) { return weights_names[weights]; }
-
-plan_weights plan_weights_find(const char *name) {
-    int i = 0;
-    while (i < PLAN_WEIGHTS_COUNT && strcmp(weights_names[i], name) != 0) i++;
-    return (plan_weights)i;
-}
-
-int plan_name_count(void) { return (int)(sizeof names / sizeof names[0]); }
-const char *plan_name(int index) { return names[index]; }
+int partition_name_count(void) { return (int)(sizeof names / sizeof names[0]); }
+const char *partition_name(int index) { return names[index]; }
 
 #define MAX_ROWS    24 /* of a block */
 #define WEIGHTS_MAX 32 /* of a block */
@@ -177,13 +167,14 @@ static void note_use(cutter *c, const mil_op *op) {
     for (int i = 0; i < op->result_count; i++) c->moves[op->results[i]->id] = moves;
 }
 
-static propane_status assign_homes(cutter *c, const plan_block *b, const char *plan_title, const bool *weights_only,
-                                   propane_error *err) {
+static propane_status assign_homes(cutter *c, const partition_block *b, const char *plan_title,
+                                   const bool *weights_only, propane_error *err) {
     int index = 0, weights_row = -1;
     for (int r = 0; r < c->count; r++)
         if (strcmp(c->rows[r]->backward, WEIGHTS) == 0) weights_row = r;
     for (int i = 0; i < b->joint->param_count; i++)
-        if (plan_is_weight(b, b->joint->params[i]->name)) c->root[b->joint->params[i]->id] = b->joint->params[i]->name;
+        if (partition_is_weight(b, b->joint->params[i]->name))
+            c->root[b->joint->params[i]->id] = b->joint->params[i]->name;
     c->moves[b->joint->params[0]->id] = true;
     for (const mil_op *op = b->joint->first; op; op = op->next, index++) {
         if (op->info->code == MIL_OP_const || op->result_count == 0) continue;
@@ -220,33 +211,33 @@ static bool cut_again(void *context, const mil_op *op, int kernel) {
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------------ */
 
-bool plan_is_dropout(const char *param) { return strncmp(param, "drop_", 5) == 0; }
+bool partition_is_dropout(const char *param) { return strncmp(param, "drop_", 5) == 0; }
 
-const char *plan_squares_of(const char *result) {
+const char *partition_squares_of(const char *result) {
     return strncmp(result, TRAIN_SQUARES, strlen(TRAIN_SQUARES)) == 0 ? result + strlen(TRAIN_SQUARES) : NULL;
 }
 
-bool plan_is_weight(const plan_block *b, const char *param) {
-    if (plan_is_dropout(param)) return false;
+bool partition_is_weight(const partition_block *b, const char *param) {
+    if (partition_is_dropout(param)) return false;
     for (int i = 1; i < b->forward->param_count; i++)
         if (strcmp(b->forward->params[i]->name, param) == 0) return true;
     return false;
 }
 
-static bool is_trained(const plan *p, const plan_block *b, const char *param) {
-    if (!plan_is_weight(b, param)) return false;
+static bool is_trained(const partition *p, const partition_block *b, const char *param) {
+    if (!partition_is_weight(b, param)) return false;
     return !p->options.trained || p->options.trained(p->options.trained_context, b->part, param);
 }
 
-static propane_status build_block(plan *p, int index, propane_error *err) {
+static propane_status build_block(partition *p, int index, propane_error *err) {
     static const struct {
         model_part part;
         const char *name, *half, *joint, *result;
-    } kinds[PLAN_BLOCKS] = {{MODEL_ATTN, "attn", "attn_half", "attn_joint", "out"},
-                            {MODEL_FFN, "ffn", "ffn_half", "ffn_joint", "out"},
-                            {MODEL_HEAD, "head", "head_half", "head_joint", "logits"}};
-    plan_block *b = &p->blocks[index];
-    *b = (plan_block){.part = kinds[index].part, .name = kinds[index].name, .result = kinds[index].result};
+    } kinds[PARTITION_BLOCKS] = {{MODEL_ATTN, "attn", "attn_half", "attn_joint", "out"},
+                                 {MODEL_FFN, "ffn", "ffn_half", "ffn_joint", "out"},
+                                 {MODEL_HEAD, "head", "head_half", "head_joint", "logits"}};
+    partition_block *b = &p->blocks[index];
+    *b = (partition_block){.part = kinds[index].part, .name = kinds[index].name, .result = kinds[index].result};
     const char *half_name = kinds[index].half;
     model_build_options o = {.batch = p->options.batch,
                              .sequence = p->options.context,
@@ -273,7 +264,7 @@ static propane_status build_block(plan *p, int index, propane_error *err) {
     return grad_function(b->forward, kinds[index].joint, wanted, count, &b->joint, err);
 }
 
-static void measure(plan_kernel *k) {
+static void measure(partition_kernel *k) {
     const mil_function *f = k->function;
     for (const mil_op *op = f->first; op; op = op->next) {
         mil_cost cost = {0};
@@ -284,13 +275,13 @@ static void measure(plan_kernel *k) {
     for (int i = 0; i < f->result_count; i++) k->bytes += (double)mil_type_bytes(&f->results[i]->type);
 }
 
-static bool is_squared(const plan *p, const plan_block *b, const mil_value *param) {
+static bool is_squared(const partition *p, const partition_block *b, const mil_value *param) {
     const int64_t least = p->options.squares;
     return least > 0 && mil_type_count(&param->type) >= least && is_trained(p, b, param->name);
 }
 
 /* The function that is compiled: the host computes in fp32, and sums weight gradients. */
-static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k, propane_error *err) {
+static propane_status finish_kernel(partition *p, const partition_block *b, partition_kernel *k, propane_error *err) {
     const char *sums[WEIGHTS_MAX], *squares[WEIGHTS_MAX];
     int count = 0, squared = 0;
     for (int i = 1; i < b->forward->param_count && count < WEIGHTS_MAX; i++) {
@@ -298,7 +289,7 @@ static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k
         if (is_squared(p, b, b->forward->params[i])) squares[squared++] = sums[count - 1];
     }
     mil_function *cut = k->function;
-    if (k->place == PLAN_HOST && (k->weights || p->options.precision != MIL_fp32)) {
+    if (k->place == PARTITION_HOST && (k->weights || p->options.precision != MIL_fp32)) {
         const char *name = arena_printf(p->arena, "%s_host", k->name),
                    *more = arena_printf(p->arena, "%s_add", k->name);
         if (!name || !more) return propane_fail_memory(err, 0);
@@ -313,7 +304,7 @@ static propane_status finish_kernel(plan *p, const plan_block *b, plan_kernel *k
     return PROPANE_OK;
 }
 
-static propane_status cut_with(plan *p, plan_block *b, cutter *c, bool *weights_only, propane_error *err) {
+static propane_status cut_with(partition *p, partition_block *b, cutter *c, bool *weights_only, propane_error *err) {
     const char *results[WEIGHTS_MAX], *kernel_names[MAX_ROWS];
     mil_function *functions[MAX_ROWS] = {NULL};
     int count = 0;
@@ -331,20 +322,20 @@ static propane_status cut_with(plan *p, plan_block *b, cutter *c, bool *weights_
     b->first = p->kernel_count;
     for (int r = 0; r < c->count; r++) {
         if (!functions[r]) continue;
-        plan_kernel *k = &p->kernels[p->kernel_count++];
-        *k = (plan_kernel){.name = c->rows[r]->kernel,
-                           .part = b->part,
-                           .place = c->rows[r]->place,
-                           .backward = *c->rows[r]->backward != 0,
-                           .function = functions[r],
-                           .weights = strcmp(c->rows[r]->backward, WEIGHTS) == 0};
+        partition_kernel *k = &p->kernels[p->kernel_count++];
+        *k = (partition_kernel){.name = c->rows[r]->kernel,
+                                .part = b->part,
+                                .place = c->rows[r]->place,
+                                .backward = *c->rows[r]->backward != 0,
+                                .function = functions[r],
+                                .weights = strcmp(c->rows[r]->backward, WEIGHTS) == 0};
         PROPANE_TRY(finish_kernel(p, b, k, err));
         b->count++;
     }
     return PROPANE_OK;
 }
 
-static propane_status cut_block(plan *p, plan_block *b, propane_error *err) {
+static propane_status cut_block(partition *p, partition_block *b, propane_error *err) {
     cutter c = {.joint = b->joint, .keep_norms = p->options.keep_norms};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].plan, p->options.name) == 0 && rows[i].part == b->part && c.count < MAX_ROWS)
@@ -369,7 +360,7 @@ static propane_status cut_block(plan *p, plan_block *b, propane_error *err) {
 
 static propane_status check_name(const char *name, propane_error *err) {
     char known[100] = "";
-    for (int i = 0; i < plan_name_count(); i++) {
+    for (int i = 0; i < partition_name_count(); i++) {
         if (strcmp(names[i], name) == 0) return PROPANE_OK;
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", names[i]);
@@ -377,42 +368,45 @@ static propane_status check_name(const char *name, propane_error *err) {
     return propane_fail(err, PROPANE_ERR_NOT_FOUND, "there is no plan '%.40s'; plans are %s", name, known);
 }
 
-propane_status plan_create(const model_config *config, const plan_options *options, plan **out, propane_error *err) {
+propane_status partition_create(const model_config *config, const partition_options *options, partition **out,
+                                propane_error *err) {
     *out = NULL;
     PROPANE_TRY(check_name(options->name, err));
     arena *a = arena_create();
-    plan *p = a ? ARENA_NEW(a, plan) : NULL;
+    partition *p = a ? ARENA_NEW(a, partition) : NULL;
     if (!p) {
         arena_free(a);
         return propane_fail_memory(err, sizeof *p);
     }
-    *p = (plan){.arena = a,
-                .options = *options,
-                .config = *config,
-                .module = mil_module_create("plan"),
-                .kernels = ARENA_ARRAY(a, PLAN_BLOCKS * MAX_ROWS, plan_kernel)};
+    *p = (partition){.arena = a,
+                     .options = *options,
+                     .config = *config,
+                     .module = mil_module_create("plan"),
+                     .kernels = ARENA_ARRAY(a, PARTITION_BLOCKS * MAX_ROWS, partition_kernel)};
     p->options.name = arena_string(a, options->name);
     propane_status status = p->module && p->kernels && p->options.name ? PROPANE_OK : propane_fail_memory(err, 0);
-    for (int i = 0; i < PLAN_BLOCKS && status == PROPANE_OK; i++) status = build_block(p, i, err);
-    for (int i = 0; i < PLAN_BLOCKS && status == PROPANE_OK; i++) status = cut_block(p, &p->blocks[i], err);
+    for (int i = 0; i < PARTITION_BLOCKS && status == PROPANE_OK; i++) status = build_block(p, i, err);
+    for (int i = 0; i < PARTITION_BLOCKS && status == PROPANE_OK; i++) status = cut_block(p, &p->blocks[i], err);
     if (status != PROPANE_OK)
-        plan_free(p);
+        partition_free(p);
     else
         *out = p;
     return status;
 }
 
-int64_t plan_calls(const plan *p, const plan_kernel *k) {
+int64_t partition_calls(const partition *p, const partition_kernel *k) {
     int64_t pieces = model_weights_pieces(&p->config);
     if (k->part != MODEL_HEAD) return p->config.num_hidden_layers;
     return pieces > 1 && !k->backward ? 2 * pieces : pieces;
 }
 
-void plan_split_head(model_config *c, int64_t batch, int64_t context) {
+void partition_split_head(model_config *c, int64_t batch, int64_t context) {
     double logits = (double)batch * (double)context * (double)c->vocab_size * 4;
     c->vocab_piece = 0;
-    if (c->vocab_size <= PLAN_HEAD_ROWS || (c->vocab_size <= PLAN_HEAD_MOST && logits <= PLAN_LOGITS_BYTES)) return;
-    int64_t least = (c->vocab_size + PLAN_HEAD_ROWS - 1) / PLAN_HEAD_ROWS;
+    if (c->vocab_size <= PARTITION_HEAD_ROWS ||
+        (c->vocab_size <= PARTITION_HEAD_MOST && logits <= PARTITION_LOGITS_BYTES))
+        return;
+    int64_t least = (c->vocab_size + PARTITION_HEAD_ROWS - 1) / PARTITION_HEAD_ROWS;
     for (int64_t n = least; n <= 8 * least; n++)
         if (c->vocab_size % n == 0 && c->vocab_size / n * c->hidden_size % 16 == 0) {
             c->vocab_piece = c->vocab_size / n;
@@ -420,7 +414,7 @@ void plan_split_head(model_config *c, int64_t batch, int64_t context) {
         }
 }
 
-void plan_free(plan *p) {
+void partition_free(partition *p) {
     if (!p) return;
     mil_module_free(p->module);
     arena_free(p->arena);
@@ -437,7 +431,7 @@ static void print_values(text *out, const char *title, mil_value *const *values,
     text_append(out, "\n");
 }
 
-void plan_print(const plan *p, text *out) {
+void partition_print(const partition *p, text *out) {
     double flops = 0, bytes = 0;
     text_printf(out, "plan %s: %s, batch %lld, context %lld; %lld layers share the kernels of attn and ffn\n",
                 p->options.name, p->options.precision == MIL_fp16 ? "fp16" : "fp32", (long long)p->options.batch,
@@ -447,19 +441,19 @@ void plan_print(const plan *p, text *out) {
                     "the head is computed in %lld pieces of %lld rows, each twice: for the loss and for its gradient\n",
                     (long long)model_weights_pieces(&p->config), (long long)p->config.vocab_piece);
     text_printf(out, "%-5s %-12s %-6s %-8s %10s %10s %5s\n", "block", "kernel", "place", "pass", "MFLOP", "MB", "taps");
-    for (int i = 0; i < PLAN_BLOCKS; i++)
+    for (int i = 0; i < PARTITION_BLOCKS; i++)
         for (int n = 0; n < p->blocks[i].count; n++) {
-            const plan_block *b = &p->blocks[i];
-            const plan_kernel *k = &p->kernels[b->first + n];
+            const partition_block *b = &p->blocks[i];
+            const partition_kernel *k = &p->kernels[b->first + n];
             int taps = 0;
             for (int r = 0; r < k->function->result_count && !k->backward; r++)
                 taps += strcmp(k->function->results[r]->name, b->result) != 0;
-            double times = (double)plan_calls(p, k);
+            double times = (double)partition_calls(p, k);
             flops += times * k->flops;
             bytes += times * k->bytes;
             text_printf(out, "%-5s %-12s %-6s %-8s %10.2f %10.3f %5d\n", b->name, k->name,
-                        k->place == PLAN_HOST ? "host" : "device", k->backward ? "backward" : "forward", k->flops / 1e6,
-                        k->bytes / 1e6, taps);
+                        k->place == PARTITION_HOST ? "host" : "device", k->backward ? "backward" : "forward",
+                        k->flops / 1e6, k->bytes / 1e6, taps);
             print_values(out, "in ", k->function->params, k->function->param_count);
             print_values(out, "out", k->function->results, k->function->result_count);
         }

@@ -18,7 +18,7 @@ static const struct {
     {"layer", "h15 h16 h17 h18"},
 };
 
-const char *plan_chips(const char *name, mil_dtype precision) {
+const char *partition_chips(const char *name, mil_dtype precision) {
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++)
         if (strcmp(claims[i].plan, name) == 0 && precision == MIL_fp16) return claims[i].fp16;
     return "";
@@ -43,9 +43,10 @@ static propane_status find_packed_rule(const mil_function *f, const chip *c, int
     return status;
 }
 
-static propane_status kernel_supported(const plan *p, const plan_kernel *k, const chip *c, int os, plan_weights weights,
-                                       propane_error *why) {
-    if (weights != PLAN_PACKED || k->function->param_count < 2) return chip_check_refusal(k->function, c, os, why);
+static propane_status kernel_supported(const partition *p, const partition_kernel *k, const chip *c, int os,
+                                       weight_mode weights, propane_error *why) {
+    if (weights != WEIGHT_MODE_PACKED || k->function->param_count < 2)
+        return chip_check_refusal(k->function, c, os, why);
     packing *packed = NULL;
     PROPANE_TRY(packing_create(k->function, p->options.batch, &packed, why));
     propane_status status = chip_check_refusal(packed->function, c, os, why);
@@ -54,15 +55,15 @@ static propane_status kernel_supported(const plan *p, const plan_kernel *k, cons
     return status;
 }
 
-propane_status plan_supports(const plan *p, const chip *c, int os, plan_weights weights, propane_error *why) {
+propane_status partition_supports(const partition *p, const chip *c, int os, weight_mode weights, propane_error *why) {
     for (int i = 0; i < p->kernel_count; i++) {
-        const plan_kernel *k = &p->kernels[i];
-        if (k->place != PLAN_DEVICE) continue;
+        const partition_kernel *k = &p->kernels[i];
+        if (k->place != PARTITION_DEVICE) continue;
         propane_status status = kernel_supported(p, k, c, os, weights, why);
         if (status != PROPANE_OK)
             return propane_fail_prefix(why, status, "plan %s, kernel %s", p->options.name, k->name);
     }
-    if (chip_listed(plan_chips(p->options.name, p->options.precision), c)) return PROPANE_OK;
+    if (chip_listed(partition_chips(p->options.name, p->options.precision), c)) return PROPANE_OK;
     if (p->options.precision == MIL_fp32)
         return propane_fail(
             why, PROPANE_ERR_UNSUPPORTED,
@@ -70,5 +71,5 @@ propane_status plan_supports(const plan *p, const chip *c, int os, plan_weights 
             "precision fp16",
             p->options.name, c->title);
     return propane_fail(why, PROPANE_ERR_UNSUPPORTED, "plan %s is not made for the %s; it is made for %s",
-                        p->options.name, c->title, plan_chips(p->options.name, p->options.precision));
+                        p->options.name, c->title, partition_chips(p->options.name, p->options.precision));
 }

@@ -15,21 +15,21 @@
 
 #define BUDGET 119
 
-static bool reads_weights(const plan *p, const plan_kernel *k) {
-    for (int b = 0; b < PLAN_BLOCKS; b++)
+static bool reads_weights(const partition *p, const partition_kernel *k) {
+    for (int b = 0; b < PARTITION_BLOCKS; b++)
         if (p->blocks[b].part == k->part)
             for (int i = 0; i < k->function->param_count; i++)
-                if (plan_is_weight(&p->blocks[b], k->function->params[i]->name)) return true;
+                if (partition_is_weight(&p->blocks[b], k->function->params[i]->name)) return true;
     return false;
 }
 
-static propane_status cost_device(const plan *p, const chip *c, plan_weights weights, plan_kernel_cost *k, arena *a,
-                                  plan_cost *out, propane_error *err) {
+static propane_status cost_device(const partition *p, const chip *c, weight_mode weights, partition_kernel_cost *k,
+                                  arena *a, partition_cost *out, propane_error *err) {
     cost_program cost;
     PROPANE_TRY(cost_function(c, COST_DIRECT, k->kernel->function, a, &cost, err));
     double ms = cost.ms;
     /* Weights beside the activation are cut out and used at a rate that published packed steps tell, all else included. */
-    if (weights == PLAN_PACKED) ms = fmax(ms, cost.weight_bytes / (cost_packed_gbs(c) * 1e6));
+    if (weights == WEIGHT_MODE_PACKED) ms = fmax(ms, cost.weight_bytes / (cost_packed_gbs(c) * 1e6));
     k->ms = ms * k->calls;
     k->energy_mj = cost.energy_mj * k->calls;
     k->bytes = (cost.io_bytes + cost.weight_bytes) * k->calls;
@@ -37,9 +37,9 @@ static propane_status cost_device(const plan *p, const chip *c, plan_weights wei
     out->engine_ms += k->ms;
     out->energy_j += k->energy_mj * 1e-3;
     out->utilisation += cost.flops * k->calls; /* FLOPs until the end */
-    bool own =
-        reads_weights(p, k->kernel) && (weights == PLAN_BAKED || weights == PLAN_RELOAD); /* each layer its own */
-    bool again = own && weights == PLAN_BAKED;
+    bool own = reads_weights(p, k->kernel) &&
+               (weights == WEIGHT_MODE_BAKED || weights == WEIGHT_MODE_RELOAD); /* each layer its own */
+    bool again = own && weights == WEIGHT_MODE_BAKED;
     out->programs += !own ? 1 : again ? 0 : k->calls;
     out->compiles += again ? k->calls : 0;
     out->reloads += own && !again ? k->calls : 0;
@@ -49,8 +49,8 @@ static propane_status cost_device(const plan *p, const chip *c, plan_weights wei
     return PROPANE_OK;
 }
 
-static void cost_on_host(const cost_host *h, plan_kernel_cost *k, plan_cost *out) {
-    const plan_kernel *kernel = k->kernel;
+static void cost_on_host(const cost_host *h, partition_kernel_cost *k, partition_cost *out) {
+    const partition_kernel *kernel = k->kernel;
     double products = kernel->flops / (h->gemm_tflops * 1e9), stream = kernel->bytes / (h->stream_gbs * 1e6);
     bool moves = kernel->flops < 4 * kernel->bytes; /* casts, sums, norms: less than a few operations a byte */
     k->ms = (moves ? stream : fmax(products, stream)) * k->calls;
@@ -63,7 +63,7 @@ static void cost_on_host(const cost_host *h, plan_kernel_cost *k, plan_cost *out
         out->host_ms += k->ms;
 }
 
-static void add_up(const plan *p, const chip *c, const cost_host *h, int64_t accumulate, plan_cost *out) {
+static void add_up(const partition *p, const chip *c, const cost_host *h, int64_t accumulate, partition_cost *out) {
     double positions = (double)(p->options.batch * p->options.context),
            parameters = (double)model_arch_parameters(&p->config);
     double flops = out->utilisation, per = 1 / (double)accumulate;
@@ -85,17 +85,17 @@ static void add_up(const plan *p, const chip *c, const cost_host *h, int64_t acc
     out->restarts_per_100 = out->compiles ? (int)ceil(100.0 * out->compiles / BUDGET) : 0;
 }
 
-propane_status plan_cost_on(const plan *p, const chip *c, plan_weights weights, int64_t accumulate, arena *a,
-                            plan_cost *out, propane_error *err) {
+propane_status partition_cost_on(const partition *p, const chip *c, weight_mode weights, int64_t accumulate, arena *a,
+                                 partition_cost *out, propane_error *err) {
     cost_host h = cost_host_of(c);
-    *out = (plan_cost){.chip = c, .weights = weights};
-    out->kernels = ARENA_ARRAY(a, p->kernel_count, plan_kernel_cost);
+    *out = (partition_cost){.chip = c, .weights = weights};
+    out->kernels = ARENA_ARRAY(a, p->kernel_count, partition_kernel_cost);
     if (!out->kernels) return propane_fail_memory(err, 0);
     for (int i = 0; i < p->kernel_count; i++) {
-        plan_kernel_cost *k = &out->kernels[out->kernel_count++];
-        *k = (plan_kernel_cost){.kernel = &p->kernels[i]};
-        k->calls = (int)plan_calls(p, k->kernel);
-        if (k->kernel->place == PLAN_DEVICE)
+        partition_kernel_cost *k = &out->kernels[out->kernel_count++];
+        *k = (partition_kernel_cost){.kernel = &p->kernels[i]};
+        k->calls = (int)partition_calls(p, k->kernel);
+        if (k->kernel->place == PARTITION_DEVICE)
             PROPANE_TRY(cost_device(p, c, weights, k, a, out, err));
         else
             cost_on_host(&h, k, out);

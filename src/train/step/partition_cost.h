@@ -9,15 +9,15 @@
 #include "train/step/partition.h"
 
 /* One kernel, all its calls in a step. */
-typedef struct plan_kernel_cost {
-    const plan_kernel *kernel;
+typedef struct partition_kernel_cost {
+    const partition_kernel *kernel;
     int calls;
     double ms, energy_mj, utilisation, bytes; /* host kernels: energy and utilisation 0 */
-} plan_kernel_cost;
+} partition_kernel_cost;
 
-typedef struct plan_cost {
+typedef struct partition_cost {
     const chip *chip;
-    plan_weights weights;
+    weight_mode weights;
     double engine_ms;  /* device kernels, one after the other */
     double staging_ms; /* host kernels that only convert and add the residual stream */
     double host_ms;    /* other host kernels in the chain: norms, and the head where the plan leaves it there */
@@ -35,11 +35,11 @@ typedef struct plan_cost {
     int programs, compiles, reloads; /* compiled once; compiled again, loaded again after each update */
     int restarts_per_100;            /* exec() restarts in 100 updates with a budget of 119 compiles */
     int kernel_count;
-    plan_kernel_cost *kernels;
-} plan_cost;
+    partition_kernel_cost *kernels;
+} partition_cost;
 
 /* `accumulate`: batches to an update. */
-PROPANE_CHECK propane_status plan_cost_on(const plan *p, const chip *c, plan_weights weights, int64_t accumulate,
-                                          arena *a, plan_cost *out, propane_error *err);
+PROPANE_CHECK propane_status partition_cost_on(const partition *p, const chip *c, weight_mode weights,
+                                               int64_t accumulate, arena *a, partition_cost *out, propane_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * Owns the machine that runs a step: it makes and frees devices, programs, buffers and requests, one of these for each call.
- * The wiring says what is bound where.
+ * The dataflow says what is bound where.
  */
 #include "train/step/step_internal.h"
 
@@ -13,7 +13,7 @@
 #include "train/step/embed.h"
 #include "train/step/weight_mode_check.h"
 
-const plan *train_step_plan(const train_step *s) { return s->plan; }
+const partition *train_step_partition(const train_step *s) { return s->partition; }
 int train_step_compiles(const train_step *s) { return s->compiles; }
 const char *train_step_sharing(const train_step *s) { return s->sharing; }
 const char *train_step_device_note(const train_step *s) {
@@ -40,12 +40,12 @@ void train_step_times(train_step *s, int64_t *device_ns, int64_t *host_ns) {
     s->queues[0].busy_ns = s->queues[1].busy_ns = s->own_ns = 0;
 }
 
-int train_step_kernel_count(const train_step *s) { return s->plan->kernel_count; }
+int train_step_kernel_count(const train_step *s) { return s->partition->kernel_count; }
 
 train_kernel_time train_step_kernel_time(const train_step *s, int kernel) {
-    const plan_kernel *k = &s->plan->kernels[kernel];
+    const partition_kernel *k = &s->partition->kernels[kernel];
     return (train_kernel_time){.name = k->name,
-                               .host = k->place == PLAN_HOST,
+                               .host = k->place == PARTITION_HOST,
                                .calls = s->kernels[kernel].calls,
                                .ns = s->kernels[kernel].ns,
                                .engine_ns = s->kernels[kernel].counted ? s->kernels[kernel].engine_ns : -1,
@@ -65,10 +65,10 @@ propane_status train_step_dropout(train_step *s, uint64_t key, propane_error *er
     double dropout = s->weights->lora.dropout;
     if (s->weights->lora.rank == 0 || dropout <= 0 || (s->dropout_filled && s->dropout == key)) return PROPANE_OK;
     int64_t start = clock_ns();
-    for (int i = 0; i < s->wiring->value_count; i++) {
-        const wire_value *v = &s->wiring->values[i];
+    for (int i = 0; i < s->dataflow->value_count; i++) {
+        const dataflow_value *v = &s->dataflow->values[i];
         void *data = NULL;
-        if (!plan_is_dropout(v->name)) continue;
+        if (!partition_is_dropout(v->name)) continue;
         PROPANE_TRY(step_lock_value(s, i, true, &data, err));
         train_dropout_fill(data, &v->io, key, train_dropout_mask(v->instance, v->name), dropout);
         step_unlock_value(s, i);
@@ -88,7 +88,7 @@ static propane_status open_device(train_step *s, const char *uri, propane_error 
     if (!propane_device_describe(s->queues[0].device)->unproven) return PROPANE_OK;
     propane_device_close(s->queues[0].device);
     s->queues[0].device = NULL;
-    PROPANE_TRY(train_prove(uri, plan_weights_name(s->options.weights), err));
+    PROPANE_TRY(weight_mode_check(uri, weight_mode_name(s->options.weights), err));
     return propane_device_open(uri, &s->queues[0].device, err);
 }
 
@@ -105,7 +105,7 @@ static propane_status open_devices(train_step *s, propane_error *err) {
         s->queues[1].device = s->queues[0].device;
     for (int i = 0; i < 2; i++) {
         s->queues[i].depth = propane_device_describe(s->queues[i].device)->queue_depth;
-        s->queues[i].calls = mem_array((size_t)s->wiring->call_count, sizeof(int));
+        s->queues[i].calls = mem_array((size_t)s->dataflow->call_count, sizeof(int));
         if (!s->queues[i].calls) return propane_fail_memory(err, 0);
         if (s->two_queues) PROPANE_TRY(propane_event_create(s->queues[i].device, &s->queues[i].event, err));
     }
@@ -114,8 +114,8 @@ static propane_status open_devices(train_step *s, propane_error *err) {
 
 static propane_status make_arrays(train_step *s, propane_error *err) {
     size_t tensors = (size_t)step_total(s), block = (size_t)s->moment_floats * sizeof(float);
-    s->kernels = mem_array((size_t)s->plan->kernel_count, sizeof *s->kernels);
-    s->calls = mem_array((size_t)s->wiring->call_count, sizeof *s->calls);
+    s->kernels = mem_array((size_t)s->partition->kernel_count, sizeof *s->kernels);
+    s->calls = mem_array((size_t)s->dataflow->call_count, sizeof *s->calls);
     s->copies = mem_array(tensors, sizeof(propane_buffer *));
     s->copy_layout = mem_array(tensors, sizeof *s->copy_layout);
     s->others = mem_array(tensors, sizeof(propane_buffer *));
@@ -125,8 +125,8 @@ static propane_status make_arrays(train_step *s, propane_error *err) {
     s->handed = mem_array(tensors, sizeof *s->handed);
     s->scattered = mem_array(tensors, sizeof *s->scattered);
     s->grown = mem_array(TRAIN_EMBED_TASKS((size_t)s->weights->config.hidden_size), sizeof *s->grown);
-    s->nats = mem_array((size_t)(s->plan->options.batch * s->plan->options.context), sizeof(double));
-    size_t positions = (size_t)(s->plan->options.batch * s->plan->options.context);
+    s->nats = mem_array((size_t)(s->partition->options.batch * s->partition->options.context), sizeof(double));
+    size_t positions = (size_t)(s->partition->options.batch * s->partition->options.context);
     s->sums = (train_loss_sums){.top = mem_array(positions, sizeof(float)),
                                 .goal = mem_array(positions, sizeof(float)),
                                 .sum = mem_array(positions, sizeof(double)),
@@ -172,13 +172,13 @@ static bool trained_anywhere(const void *context, model_part part, const char *p
 
 static propane_status make_all(train_step *s, propane_error *err) {
     PROPANE_TRY(choose_learnt(s, err));
-    plan_options o = s->options.plan;
+    partition_options o = s->options.partition;
     o.lora = s->weights->lora.rank > 0 ? &s->weights->lora : NULL;
     o.keep_norms = on_cpu(s) && !o.lora; /* adapters are taken to save memory */
     o.trained = trained_anywhere;
     o.trained_context = s;
-    PROPANE_TRY(plan_create(&s->weights->config, &o, &s->plan, err));
-    PROPANE_TRY(wiring_create(s->plan, s->weights, s->trained, s->options.recompute, &s->wiring, err));
+    PROPANE_TRY(partition_create(&s->weights->config, &o, &s->partition, err));
+    PROPANE_TRY(dataflow_create(s->partition, s->weights, s->trained, s->options.recompute, &s->dataflow, err));
     PROPANE_TRY(open_devices(s, err));
     PROPANE_TRY(make_arrays(s, err));
     PROPANE_TRY(step_compile(s, err));
@@ -214,19 +214,19 @@ static void free_buffers(propane_buffer **list, int count) {
 void train_step_free(train_step *s) {
     if (!s) return;
     size_t block = (size_t)s->moment_floats * sizeof(float);
-    for (int c = 0; s->calls && c < s->wiring->call_count; c++) {
+    for (int c = 0; s->calls && c < s->dataflow->call_count; c++) {
         for (int form = 0; form < 2; form++) propane_request_free(s->calls[c].request[form]);
         propane_program_free(s->calls[c].own);
         propane_buffer_free(s->calls[c].packed);
     }
-    for (int k = 0; s->kernels && k < s->plan->kernel_count; k++) packing_free(s->kernels[k].packing);
-    for (int k = 0; s->kernels && k < s->plan->kernel_count; k++)
+    for (int k = 0; s->kernels && k < s->partition->kernel_count; k++) packing_free(s->kernels[k].packing);
+    for (int k = 0; s->kernels && k < s->partition->kernel_count; k++)
         for (int form = 0; form < 2; form++) propane_program_free(s->kernels[k].program[form]);
-    free_buffers(s->buffers, s->wiring ? s->wiring->buffer_count : 0);
+    free_buffers(s->buffers, s->dataflow ? s->dataflow->buffer_count : 0);
     free_buffers(s->copies, step_total(s));
     free_buffers(s->others, step_total(s));
     mem_free(s->gradients);
-    if (s->block) mem_pages_free(s->block, s->wiring->block_bytes);
+    if (s->block) mem_pages_free(s->block, s->dataflow->block_bytes);
     mem_free(s->trained);
     mem_free(s->moment_at);
     mem_free(s->learnt);
@@ -253,7 +253,7 @@ void train_step_free(train_step *s) {
     mem_free(s->is_master);
     mem_free(s->calls);
     mem_free(s->kernels);
-    wiring_free(s->wiring);
-    plan_free(s->plan);
+    dataflow_free(s->dataflow);
+    partition_free(s->partition);
     mem_free(s);
 }

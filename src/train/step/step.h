@@ -9,10 +9,10 @@
 #include "train/step/partition.h"
 
 typedef struct train_step_options {
-    plan_options plan;
+    partition_options partition;
     const char *device; /* uri; the host's kernels run on a cpu device, which is this one if it is a cpu */
     bool two_queues;    /* the host's kernels have a queue of their own even on a cpu */
-    plan_weights weights;
+    weight_mode weights;
     bool accumulate; /* several batches a step will be wanted */
     bool bf16; /* products may round their operands to bfloat16 (PROPANE_PRECISION_BF16); sums and the rest stay fp32 */
     bool recompute; /* keep the inputs of the layers' halves alone, compute the rest again for the backward pass */
@@ -26,7 +26,7 @@ typedef struct train_step train_step;
 PROPANE_CHECK propane_status train_step_create(const train_step_options *options, model_weights *weights,
                                                train_step **out, propane_error *err);
 void train_step_free(train_step *s);
-const plan *train_step_plan(const train_step *s);
+const partition *train_step_partition(const train_step *s);
 
 /* Forward, loss and backward of one batch, [B][S] each. `first`: gradients start anew, otherwise they are added to. They
  * are those of loss_scale times the mean loss. */

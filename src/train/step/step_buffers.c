@@ -57,14 +57,14 @@ static propane_status find_weight(train_step *s, int tensor, const propane_io *i
 }
 
 /* The buffer behind a name; weights' are made when they are first asked for. */
-static propane_status find_buffer(train_step *s, const wire_call *c, const propane_io *io, propane_buffer **out,
+static propane_status find_buffer(train_step *s, const dataflow_call *c, const propane_io *io, propane_buffer **out,
                                   propane_error *err) {
-    wire_ref ref = wiring_resolve(s->wiring, c, io->name);
-    if (ref.kind == WIRE_VALUE) {
-        *out = s->buffers[s->wiring->values[ref.index].buffer];
+    dataflow_ref ref = dataflow_resolve(s->dataflow, c, io->name);
+    if (ref.kind == DATAFLOW_VALUE) {
+        *out = s->buffers[s->dataflow->values[ref.index].buffer];
         return PROPANE_OK;
     }
-    if (ref.kind == WIRE_WEIGHT) return find_weight(s, ref.index, io, out, err);
+    if (ref.kind == DATAFLOW_WEIGHT) return find_weight(s, ref.index, io, out, err);
     *out = s->gradients[ref.index];
     return PROPANE_OK;
 }
@@ -72,7 +72,7 @@ static propane_status find_buffer(train_step *s, const wire_call *c, const propa
 #define MAX_BINDINGS 64
 
 propane_status step_make_request(train_step *s, int call, int form, propane_error *err) {
-    const wire_call *c = &s->wiring->calls[call];
+    const dataflow_call *c = &s->dataflow->calls[call];
     propane_program *p = step_program(s, call, form);
     propane_binding bindings[MAX_BINDINGS];
     if (!p) return PROPANE_OK;
@@ -80,7 +80,7 @@ propane_status step_make_request(train_step *s, int call, int form, propane_erro
     if (count > MAX_BINDINGS)
         return propane_fail(err, PROPANE_ERR_LIMIT,
                             "kernel '%s' has %d inputs and results; at most %d are provided for",
-                            s->plan->kernels[c->kernel].name, count, MAX_BINDINGS);
+                            s->partition->kernels[c->kernel].name, count, MAX_BINDINGS);
     for (int i = 0; i < count; i++) {
         const propane_io *io = io_at(p, i);
         bindings[i].name = io->name;
@@ -95,25 +95,26 @@ propane_status step_make_request(train_step *s, int call, int form, propane_erro
     propane_request_free(s->calls[call].request[form]);
     s->calls[call].request[form] = NULL;
     propane_status status = propane_request_create(p, bindings, count, &s->calls[call].request[form], err);
-    return status == PROPANE_OK ? status
-                                : propane_fail_prefix(err, status, "kernel '%s'", s->plan->kernels[c->kernel].name);
+    return status == PROPANE_OK
+               ? status
+               : propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[c->kernel].name);
 }
 
 /* What only packed kernels read and no device wrote (the embedded batch, perhaps) lies dense. */
 static propane_status lay_out_packed(train_step *s, int call, propane_error *err) {
     const packing *p = step_packing(s, call);
     for (int i = 0; p && i < p->count; i++) {
-        wire_ref ref = wiring_resolve(s->wiring, &s->wiring->calls[call], p->parts[i].name);
-        if (ref.kind != WIRE_VALUE || s->wiring->values[ref.index].bytes > 0) continue;
+        dataflow_ref ref = dataflow_resolve(s->dataflow, &s->dataflow->calls[call], p->parts[i].name);
+        if (ref.kind != DATAFLOW_VALUE || s->dataflow->values[ref.index].bytes > 0) continue;
         propane_io io = packing_dense_io(&p->parts[i]);
-        PROPANE_TRY(wiring_layout(s->wiring, &s->wiring->calls[call], &io, err));
+        PROPANE_TRY(dataflow_layout(s->dataflow, &s->dataflow->calls[call], &io, err));
     }
     return PROPANE_OK;
 }
 
 /* One queue means a cpu device, whose memory the host's is. */
 static propane_status make_buffers(train_step *s, propane_error *err) {
-    const wiring *w = s->wiring;
+    const dataflow *w = s->dataflow;
     s->buffers = mem_array((size_t)w->buffer_count, sizeof(propane_buffer *));
     if (w->buffer_offset) s->block = mem_pages_alloc(w->block_bytes);
     if (!s->buffers || (w->buffer_offset && !s->block)) return propane_fail_memory(err, w->block_bytes);
@@ -128,23 +129,23 @@ static propane_status make_buffers(train_step *s, propane_error *err) {
 }
 
 propane_status step_lay_out(train_step *s, propane_error *err) {
-    wiring *w = s->wiring;
+    dataflow *w = s->dataflow;
     for (int c = 0; c < w->call_count; c++)
         for (int form = 0; form < 2; form++) {
             const propane_program *p = step_program(s, c, form);
             int begin = p && step_packing(s, c) ? propane_program_input_count(p) : 0;
             for (int i = begin; p && i < io_count(p); i++)
-                PROPANE_TRY(wiring_layout(w, &w->calls[c], io_at(p, i), err));
+                PROPANE_TRY(dataflow_layout(w, &w->calls[c], io_at(p, i), err));
         }
     for (int c = 0; c < w->call_count; c++) PROPANE_TRY(lay_out_packed(s, c, err));
-    PROPANE_TRY(wiring_place(w, s->two_queues, s->options.accumulate, err));
+    PROPANE_TRY(dataflow_place(w, s->two_queues, s->options.accumulate, err));
     PROPANE_TRY(make_buffers(s, err));
     for (int c = 0; c < w->call_count; c++)
         for (int form = 0; form < 2; form++) PROPANE_TRY(step_make_request(s, c, form, err));
     return PROPANE_OK;
 }
 
-size_t train_step_activation_bytes(const train_step *s) { return wiring_value_bytes(s->wiring); }
+size_t train_step_activation_bytes(const train_step *s) { return dataflow_value_bytes(s->dataflow); }
 
 /* ---- forms of the weights ---------------------------------------------------------------------------------------------- */
 
@@ -163,14 +164,14 @@ propane_status step_pack(train_step *s, int call, bool weights, propane_error *e
     PROPANE_TRY(propane_buffer_lock(s->calls[call].packed, true, &target, err));
     propane_status status = PROPANE_OK;
     for (int i = 0; i < p->count && status == PROPANE_OK; i++) {
-        wire_ref ref = wiring_resolve(s->wiring, &s->wiring->calls[call], p->parts[i].name);
-        if (weights != (ref.kind == WIRE_WEIGHT)) continue;
+        dataflow_ref ref = dataflow_resolve(s->dataflow, &s->dataflow->calls[call], p->parts[i].name);
+        if (weights != (ref.kind == DATAFLOW_WEIGHT)) continue;
         if (weights) {
             packing_put_f32(&p->parts[i], target, packed,
                             model_weights_data(s->weights, &s->weights->tensors[ref.index]));
             continue;
         }
-        const wire_value *v = &s->wiring->values[ref.index];
+        const dataflow_value *v = &s->dataflow->values[ref.index];
         void *source = NULL;
         status = propane_buffer_lock(s->buffers[v->buffer], false, &source, err);
         if (status != PROPANE_OK) break;
@@ -182,7 +183,7 @@ propane_status step_pack(train_step *s, int call, bool weights, propane_error *e
 }
 
 static propane_status pack_weights(train_step *s, propane_error *err) {
-    for (int c = 0; c < s->wiring->call_count; c++)
+    for (int c = 0; c < s->dataflow->call_count; c++)
         if (step_packing(s, c)) PROPANE_TRY(step_pack(s, c, true, err));
     return PROPANE_OK;
 }

@@ -17,9 +17,9 @@ void train_step_reduce(train_step *s, const train_reduce *reduce) { s->reduce = 
 
 void train_step_gradient_order(const train_step *s, int *order) {
     int n = 0;
-    for (int c = 0; c <= s->wiring->call_count; c++)
+    for (int c = 0; c <= s->dataflow->call_count; c++)
         for (int i = 0; i < s->learnt_count; i++)
-            if (s->wiring->gradients[s->learnt[i]].made == c) order[n++] = i;
+            if (s->dataflow->gradients[s->learnt[i]].made == c) order[n++] = i;
 }
 
 /* What `call` was the last to write. */
@@ -27,7 +27,7 @@ static propane_status hand_over(train_step *s, int call, propane_error *err) {
     for (int i = 0; s->reduce && i < s->learnt_count; i++) {
         void *gradient = NULL;
         int tensor = s->learnt[i];
-        if (s->wiring->gradients[tensor].made != call) continue;
+        if (s->dataflow->gradients[tensor].made != call) continue;
         PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], true, &gradient, err));
         s->handed[tensor] = true;
         PROPANE_TRY(s->reduce->ready(s->reduce->context, i, gradient, err));
@@ -50,23 +50,23 @@ static propane_status retire_oldest(train_step *s, step_queue *q, int form_hint,
     if (!r) r = s->calls[call].request[0];
     propane_completion done = {0};
     propane_status status = propane_wait(r, &done, err);
-    s->queues[s->wiring->calls[call].host].busy_ns += done.device_ns;
-    s->kernels[s->wiring->calls[call].kernel].calls++;
-    s->kernels[s->wiring->calls[call].kernel].ns += done.device_ns;
+    s->queues[s->dataflow->calls[call].host].busy_ns += done.device_ns;
+    s->kernels[s->dataflow->calls[call].kernel].calls++;
+    s->kernels[s->dataflow->calls[call].kernel].ns += done.device_ns;
     if (done.engine_ns >= 0) {
-        s->kernels[s->wiring->calls[call].kernel].engine_ns += done.engine_ns;
-        s->kernels[s->wiring->calls[call].kernel].counted = true;
+        s->kernels[s->dataflow->calls[call].kernel].engine_ns += done.engine_ns;
+        s->kernels[s->dataflow->calls[call].kernel].counted = true;
     }
     if (done.simulated) {
         s->simulated.simulated = true;
         s->simulated.energy_j += done.energy_j;
-        s->simulated.flops += s->plan->kernels[s->wiring->calls[call].kernel].flops;
+        s->simulated.flops += s->partition->kernels[s->dataflow->calls[call].kernel].flops;
     }
     if (status == PROPANE_OK) return hand_over(s, call, err);
-    return propane_fail_prefix(err, status, "kernel '%s'", s->plan->kernels[s->wiring->calls[call].kernel].name);
+    return propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
-static propane_status set_events(train_step *s, const wire_call *c, propane_request *r, propane_error *err) {
+static propane_status set_events(train_step *s, const dataflow_call *c, propane_request *r, propane_error *err) {
     if (!s->two_queues) return PROPANE_OK;
     step_queue *own = &s->queues[c->host], *other = &s->queues[!c->host];
     propane_event_point wait = {other->event, other->base + (uint64_t)(c->wait - other->before)};
@@ -76,10 +76,11 @@ static propane_status set_events(train_step *s, const wire_call *c, propane_requ
 
 /* A packed call's input is filled by the host, so all that it needs must be there before it is queued. */
 static propane_status stage(train_step *s, int call, int form, propane_error *err) {
-    const wire_call *c = &s->wiring->calls[call];
+    const dataflow_call *c = &s->dataflow->calls[call];
     step_queue *own = &s->queues[s->two_queues && c->host], *other = &s->queues[1];
     while (own->head < own->tail) PROPANE_TRY(retire_oldest(s, own, form, err));
-    while (s->two_queues && other->head < other->tail && s->wiring->calls[other->calls[other->head]].ordinal <= c->wait)
+    while (s->two_queues && other->head < other->tail &&
+           s->dataflow->calls[other->calls[other->head]].ordinal <= c->wait)
         PROPANE_TRY(retire_oldest(s, other, form, err));
     int64_t start = clock_ns();
     propane_status status = step_pack(s, call, false, err);
@@ -90,8 +91,8 @@ static propane_status stage(train_step *s, int call, int form, propane_error *er
 static void begin_run(train_step *s, int begin) {
     for (int i = 0; i < 2; i++) s->queues[i].head = s->queues[i].tail = s->queues[i].before = 0;
     for (int c = 0; s->two_queues && c < begin; c++) {
-        step_queue *q = &s->queues[s->wiring->calls[c].host];
-        if (s->wiring->calls[c].ordinal > q->before) q->before = s->wiring->calls[c].ordinal;
+        step_queue *q = &s->queues[s->dataflow->calls[c].host];
+        if (s->dataflow->calls[c].ordinal > q->before) q->before = s->dataflow->calls[c].ordinal;
     }
 }
 
@@ -101,7 +102,7 @@ static propane_status run_calls(train_step *s, int begin, int end, int form, pro
     propane_status status = PROPANE_OK;
     begin_run(s, begin);
     for (int call = begin; call < end && status == PROPANE_OK; call++) {
-        const wire_call *c = &s->wiring->calls[call];
+        const dataflow_call *c = &s->dataflow->calls[call];
         step_queue *q = &s->queues[s->two_queues && c->host];
         propane_request *r = s->calls[call].request[form] ? s->calls[call].request[form] : s->calls[call].request[0];
         if (step_packing(s, call)) status = stage(s, call, form, err);
@@ -121,7 +122,7 @@ static propane_status run_calls(train_step *s, int begin, int end, int form, pro
 }
 
 static train_embed embed_layout(const train_step *s, const propane_io *io) {
-    const plan_options *o = &s->plan->options;
+    const partition_options *o = &s->partition->options;
     return (train_embed){.batch = (int)o->batch,
                          .context = (int)o->context,
                          .width = (int)s->weights->config.hidden_size,
@@ -133,8 +134,8 @@ static train_embed embed_layout(const train_step *s, const propane_io *io) {
 static propane_status forward(train_step *s, const int32_t *inputs, propane_error *err) {
     const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens");
     const model_tensor *positions = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_positions");
-    const wire_value *x = &s->wiring->values[0];
-    int64_t start = clock_ns(), count = s->plan->options.batch * s->plan->options.context;
+    const dataflow_value *x = &s->dataflow->values[0];
+    int64_t start = clock_ns(), count = s->partition->options.batch * s->partition->options.context;
     void *stream = NULL;
     assert(table);
     if (s->stale && step_baked_calls(s) > 0)
@@ -150,7 +151,7 @@ static propane_status forward(train_step *s, const int32_t *inputs, propane_erro
     train_embed_gather(&e, model_weights_data(s->weights, table), learned, inputs, stream);
     step_unlock_value(s, 0);
     s->own_ns += clock_ns() - start;
-    const wire_piece *first = s->wiring->pieces; /* a head in one piece belongs to the pass */
+    const dataflow_piece *first = s->dataflow->pieces; /* a head in one piece belongs to the pass */
     return run_calls(s, 0, step_head_pieces(s) == 1 ? first->middle : first->begin, 0, err);
 }
 
@@ -160,8 +161,8 @@ static propane_status forward(train_step *s, const int32_t *inputs, propane_erro
 static propane_status take_loss(train_step *s, int piece, const int32_t *targets, double gradient_scale, double *nats,
                                 double *loss, propane_error *err) {
     int64_t start = clock_ns();
-    int value = wiring_value(s->wiring, s->wiring->head + piece, "logits");
-    const propane_io *io = &s->wiring->values[value].io;
+    int value = dataflow_find(s->dataflow, s->dataflow->head + piece, "logits");
+    const propane_io *io = &s->dataflow->values[value].io;
     int first = piece * (int)s->weights->config.vocab_piece;
     void *data = NULL;
     PROPANE_TRY(step_lock_value(s, value, gradient_scale != 0, &data, err));
@@ -187,11 +188,11 @@ static propane_status add_up(train_step *s, const int32_t *targets, double gradi
                              propane_error *err) {
     for (int i = 0; i < step_head_pieces(s); i++) {
         if (step_head_pieces(s) > 1)
-            PROPANE_TRY(run_calls(s, s->wiring->pieces[i].begin, s->wiring->pieces[i].middle, 0, err));
+            PROPANE_TRY(run_calls(s, s->dataflow->pieces[i].begin, s->dataflow->pieces[i].middle, 0, err));
         PROPANE_TRY(take_loss(s, i, targets, gradient_scale, nats, loss, err));
     }
     if (step_head_pieces(s) > 1)
-        train_loss_mean(&s->sums, targets, s->plan->options.batch * s->plan->options.context, nats, loss);
+        train_loss_mean(&s->sums, targets, s->partition->options.batch * s->partition->options.context, nats, loss);
     return PROPANE_OK;
 }
 
@@ -200,7 +201,7 @@ static propane_status clear_head(train_step *s, propane_error *err) {
     for (int i = 0; i < s->weights->count; i++) {
         const model_tensor *t = &s->weights->tensors[i];
         void *gradient = NULL;
-        if (!s->gradients[i] || s->wiring->gradients[i].first != s->wiring->pieces[0].begin) continue;
+        if (!s->gradients[i] || s->dataflow->gradients[i].first != s->dataflow->pieces[0].begin) continue;
         PROPANE_TRY(propane_buffer_lock(s->gradients[i], true, &gradient, err));
         memset(gradient, 0, (size_t)t->count * sizeof(float));
         propane_buffer_unlock(s->gradients[i]);
@@ -210,15 +211,15 @@ static propane_status clear_head(train_step *s, propane_error *err) {
 
 /* What the piece's programs say of the residual stream's gradient goes to the first piece's. */
 static propane_status add_stream(train_step *s, int piece, propane_error *err) {
-    int from = wiring_value(s->wiring, s->wiring->head + piece, "d_x");
-    int to = wiring_value(s->wiring, s->wiring->head, "d_x");
+    int from = dataflow_find(s->dataflow, s->dataflow->head + piece, "d_x");
+    int to = dataflow_find(s->dataflow, s->dataflow->head, "d_x");
     void *source = NULL, *target = NULL;
     PROPANE_TRY(step_lock_value(s, from, false, &source, err));
     propane_status status = step_lock_value(s, to, true, &target, err);
     if (status == PROPANE_OK) {
         float *sum = target;
         const float *more = source;
-        for (size_t i = 0; i < s->wiring->values[to].bytes / sizeof *sum; i++) sum[i] += more[i];
+        for (size_t i = 0; i < s->dataflow->values[to].bytes / sizeof *sum; i++) sum[i] += more[i];
         step_unlock_value(s, to);
     }
     step_unlock_value(s, from);
@@ -228,7 +229,7 @@ static propane_status add_stream(train_step *s, int piece, propane_error *err) {
 /* Forward again, loss and backward, piece by piece; their weight gradients are added up. */
 static propane_status run_pieces(train_step *s, const int32_t *targets, bool first, double loss_scale,
                                  propane_error *err) {
-    const wire_piece *piece = s->wiring->pieces;
+    const dataflow_piece *piece = s->dataflow->pieces;
     if (first) PROPANE_TRY(clear_head(s, err));
     for (int i = 0; i < step_head_pieces(s); i++) {
         PROPANE_TRY(run_calls(s, piece[i].begin, piece[i].middle, 0, err));
@@ -250,7 +251,7 @@ static propane_status scatter_table(train_step *s, const model_tensor *table, co
     PROPANE_TRY(propane_buffer_lock(s->gradients[tensor], true, &gradient, err));
     if (clear) memset(gradient, 0, (size_t)table->count * sizeof(float));
     if (table->dim[0] != table->stored_rows) part.first = table->first_row, part.rows = table->dim[0];
-    if (clear || s->wiring->gradients[tensor].squares >= 0) s->scattered[tensor] = 0;
+    if (clear || s->dataflow->gradients[tensor].squares >= 0) s->scattered[tensor] = 0;
     s->scattered[tensor] += train_embed_scatter(&part, gradient, inputs, stream);
     propane_buffer_unlock(s->gradients[tensor]);
     return PROPANE_OK;
@@ -260,10 +261,10 @@ static propane_status scatter(train_step *s, const int32_t *inputs, bool first, 
     const model_tensor *table = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_tokens"), *piece;
     const model_tensor *positions = model_weights_param(s->weights, MODEL_EMBED, -1, "embed_positions");
     int64_t start = clock_ns();
-    int value = wiring_value(s->wiring, 0, "d_x");
+    int value = dataflow_find(s->dataflow, 0, "d_x");
     void *stream = NULL;
     PROPANE_TRY(step_lock_value(s, value, false, &stream, err));
-    train_embed e = embed_layout(s, &s->wiring->values[value].io);
+    train_embed e = embed_layout(s, &s->dataflow->values[value].io);
     bool clear = first && !s->weights->config.tie_word_embeddings;
     propane_status status = PROPANE_OK;
     for (int k = 0; !status && (piece = model_weights_piece(s->weights, table, k)); k++)
@@ -278,7 +279,7 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
                                 double loss_scale, double *loss, propane_error *err) {
     if (!first && !s->options.accumulate)
         return propane_fail(err, PROPANE_ERR_INVALID, "this step was made for one batch; ask for accumulation");
-    const wire_piece *piece = s->wiring->pieces;
+    const dataflow_piece *piece = s->dataflow->pieces;
     int backward = piece[0].middle;
     PROPANE_TRY(forward(s, inputs, err));
     PROPANE_TRY(add_up(s, targets, step_head_pieces(s) == 1 ? loss_scale : 0, s->nats, loss, err));
@@ -286,9 +287,9 @@ propane_status train_step_batch(train_step *s, const int32_t *inputs, const int3
         PROPANE_TRY(run_pieces(s, targets, first, loss_scale, err));
         backward = piece[step_head_pieces(s) - 1].end;
     }
-    PROPANE_TRY(run_calls(s, backward, s->wiring->call_count, !first, err));
-    if (wiring_trains_embedding(s->wiring)) PROPANE_TRY(scatter(s, inputs, first, err));
-    propane_status status = hand_over(s, s->wiring->call_count, err);
+    PROPANE_TRY(run_calls(s, backward, s->dataflow->call_count, !first, err));
+    if (dataflow_trains_embedding(s->dataflow)) PROPANE_TRY(scatter(s, inputs, first, err));
+    propane_status status = hand_over(s, s->dataflow->call_count, err);
     s->summed = s->reduce != NULL;
     if (s->reduce && status == PROPANE_OK) status = s->reduce->finish(s->reduce->context, err);
     take_back(s);

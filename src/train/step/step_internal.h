@@ -39,13 +39,13 @@ typedef struct step_queue {
 struct train_step {
     train_step_options options;
     model_weights *weights;
-    plan *plan;
-    wiring *wiring;
+    partition *partition;
+    dataflow *dataflow;
     step_queue queues[2]; /* device, host: the same device twice if there is one queue */
     bool two_queues;
     step_kernel *kernels;
     step_call *calls;
-    propane_buffer **buffers; /* [wiring.buffer_count] */
+    propane_buffer **buffers; /* [dataflow.buffer_count] */
     void *block;              /* on one queue they lie in it */
     propane_buffer **copies;  /* [tensor]: weights that programs read as inputs; NULL: none does */
     propane_io *copy_layout;  /* [tensor] */
@@ -83,29 +83,29 @@ struct train_step {
 };
 
 /* Of the head. */
-static inline int step_head_pieces(const train_step *s) { return s->wiring->instance_count - s->wiring->head; }
+static inline int step_head_pieces(const train_step *s) { return s->dataflow->instance_count - s->dataflow->head; }
 static inline int step_total(const train_step *s) { return model_weights_total(s->weights); }
 static inline propane_device *step_device(const train_step *s, bool host) { return s->queues[host].device; }
 
 static inline bool step_is_baked(const train_step *s, int call) {
-    return s->kernels[s->wiring->calls[call].kernel].baked;
+    return s->kernels[s->dataflow->calls[call].kernel].baked;
 }
 
 static inline propane_program *step_program(const train_step *s, int call, int form) {
-    const step_kernel *k = &s->kernels[s->wiring->calls[call].kernel];
+    const step_kernel *k = &s->kernels[s->dataflow->calls[call].kernel];
     return k->baked ? form == 0 ? s->calls[call].own : NULL : k->program[form];
 }
 
 static inline const packing *step_packing(const train_step *s, int call) {
-    return s->kernels[s->wiring->calls[call].kernel].packing;
+    return s->kernels[s->dataflow->calls[call].kernel].packing;
 }
 
 static inline propane_status step_lock_value(train_step *s, int value, bool write, void **out, propane_error *err) {
-    return propane_buffer_lock(s->buffers[s->wiring->values[value].buffer], write, out, err);
+    return propane_buffer_lock(s->buffers[s->dataflow->values[value].buffer], write, out, err);
 }
 
 static inline void step_unlock_value(train_step *s, int value) {
-    propane_buffer_unlock(s->buffers[s->wiring->values[value].buffer]);
+    propane_buffer_unlock(s->buffers[s->dataflow->values[value].buffer]);
 }
 
 /* ---- step_programs.c ---------------------------------------------------------------------------------------------------- */

@@ -88,15 +88,15 @@ static propane_status check_gradients(const train_step *s, propane_error *err) {
  * is less than the rounding. Nor where the share has taken most of it away again. */
 static propane_status read_squares(train_step *s, int index, propane_error *err) {
     const int tensor = s->learnt[index];
-    const wire_gradient *g = &s->wiring->gradients[tensor];
-    const bool scattered = g->made == s->wiring->call_count, all = scattered && g->first == g->made;
+    const dataflow_gradient *g = &s->dataflow->gradients[tensor];
+    const bool scattered = g->made == s->dataflow->call_count, all = scattered && g->first == g->made;
     adamw_tensor *t = adamw_tensor_at(s->optimiser, index);
     void *data = NULL;
     double said = 0;
     t->squared = false;
-    if ((g->squares < 0 && !all) || s->plan->options.squares <= 0 || s->summed || s->own) return PROPANE_OK;
+    if ((g->squares < 0 && !all) || s->partition->options.squares <= 0 || s->summed || s->own) return PROPANE_OK;
     if (g->squares >= 0) {
-        propane_buffer *buffer = s->buffers[s->wiring->values[g->squares].buffer];
+        propane_buffer *buffer = s->buffers[s->dataflow->values[g->squares].buffer];
         PROPANE_TRY(propane_buffer_lock(buffer, false, &data, err));
         said = (double)*(const float *)data;
         propane_buffer_unlock(buffer);

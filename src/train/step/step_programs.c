@@ -59,33 +59,34 @@ static propane_status batch_compile(train_step *s, batch *b, int *compiles, prop
     return PROPANE_OK;
 }
 
-static propane_status compile_on_host(train_step *s, const plan_kernel *k, const mil_function *f, propane_program **out,
-                                      propane_error *err) {
+static propane_status compile_on_host(train_step *s, const partition_kernel *k, const mil_function *f,
+                                      propane_program **out, propane_error *err) {
     propane_compile_options options = {.function = f->name};
     if (s->options.bf16) options.precision = PROPANE_PRECISION_BF16;
     propane_status status = propane_program_compile(step_device(s, true), f->module, &options, out, err);
     return status == PROPANE_OK ? status : propane_fail_prefix(err, status, "kernel '%s'", k->name);
 }
 
-static bool reads_weights(const plan_block *b, const plan_kernel *k) {
+static bool reads_weights(const partition_block *b, const partition_kernel *k) {
     for (int i = 0; i < k->function->param_count; i++)
-        if (plan_is_weight(b, k->function->params[i]->name)) return true;
+        if (partition_is_weight(b, k->function->params[i]->name)) return true;
     return false;
 }
 
 static bool constant_weights(const train_step *s) {
-    return s->options.weights == PLAN_BAKED || s->options.weights == PLAN_RELOAD;
+    return s->options.weights == WEIGHT_MODE_BAKED || s->options.weights == WEIGHT_MODE_RELOAD;
 }
 
 /* A kernel's programs: on the device they wait in `b`. */
-static propane_status gather_kernel(train_step *s, const plan_block *block, int index, batch *b, propane_error *err) {
-    const plan_kernel *k = &s->plan->kernels[index];
+static propane_status gather_kernel(train_step *s, const partition_block *block, int index, batch *b,
+                                    propane_error *err) {
+    const partition_kernel *k = &s->partition->kernels[index];
     step_kernel *own = &s->kernels[index];
-    bool on_device = k->place == PLAN_DEVICE;
+    bool on_device = k->place == PARTITION_DEVICE;
     own->baked = constant_weights(s) && on_device && reads_weights(block, k);
     if (own->baked) return PROPANE_OK;
-    if (s->options.weights == PLAN_PACKED && on_device && k->function->param_count > 1)
-        PROPANE_TRY(packing_create(k->function, s->plan->options.batch, &own->packing, err));
+    if (s->options.weights == WEIGHT_MODE_PACKED && on_device && k->function->param_count > 1)
+        PROPANE_TRY(packing_create(k->function, s->partition->options.batch, &own->packing, err));
     const mil_function *forms[2] = {own->packing ? own->packing->function : k->function, NULL};
     if (s->options.accumulate || (k->part == MODEL_HEAD && step_head_pieces(s) > 1)) forms[1] = k->accumulate;
     for (int form = 0; form < 2 && forms[form]; form++) {
@@ -100,11 +101,11 @@ static propane_status gather_kernel(train_step *s, const plan_block *block, int 
 propane_status step_compile(train_step *s, propane_error *err) {
     batch b;
     int compiles;
-    propane_status status = batch_init(&b, 2 * s->plan->kernel_count, err);
+    propane_status status = batch_init(&b, 2 * s->partition->kernel_count, err);
     if (status != PROPANE_OK) return status;
-    for (int i = 0; i < PLAN_BLOCKS; i++)
-        for (int n = 0; n < s->plan->blocks[i].count && status == PROPANE_OK; n++)
-            status = gather_kernel(s, &s->plan->blocks[i], s->plan->blocks[i].first + n, &b, err);
+    for (int i = 0; i < PARTITION_BLOCKS; i++)
+        for (int n = 0; n < s->partition->blocks[i].count && status == PROPANE_OK; n++)
+            status = gather_kernel(s, &s->partition->blocks[i], s->partition->blocks[i].first + n, &b, err);
     if (status == PROPANE_OK) status = batch_compile(s, &b, &compiles, err);
     batch_deinit(&b);
     return status;
@@ -112,15 +113,15 @@ propane_status step_compile(train_step *s, propane_error *err) {
 
 typedef struct bake_context {
     const train_step *s;
-    const wire_call *call;
+    const dataflow_call *call;
     void *scratch; /* fp16 form of the weight at hand */
 } bake_context;
 
 static propane_status bake_weight(void *context, const mil_value *param, const void **data, propane_error *err) {
     bake_context *b = context;
     const model_weights *w = b->s->weights;
-    wire_ref ref = wiring_resolve(b->s->wiring, b->call, param->name);
-    if (ref.kind != WIRE_WEIGHT || ref.index >= w->count) return PROPANE_OK; /* adapters are inputs always */
+    dataflow_ref ref = dataflow_resolve(b->s->dataflow, b->call, param->name);
+    if (ref.kind != DATAFLOW_WEIGHT || ref.index >= w->count) return PROPANE_OK; /* adapters are inputs always */
     const model_tensor *t = &w->tensors[ref.index];
     *data = model_weights_data(w, t);
     if (param->type.dtype == MIL_fp32) return PROPANE_OK;
@@ -135,14 +136,14 @@ static propane_status bake_weight(void *context, const mil_value *param, const v
 /* A program of the same kernel that can be loaded with other weights; NULL: there is none yet. */
 static const propane_program *find_donor(const train_step *s, int call) {
     for (int c = call; c >= 0; c--)
-        if (s->calls[c].own && s->wiring->calls[c].kernel == s->wiring->calls[call].kernel) return s->calls[c].own;
+        if (s->calls[c].own && s->dataflow->calls[c].kernel == s->dataflow->calls[call].kernel) return s->calls[c].own;
     return NULL;
 }
 
 static propane_status compile_baked(train_step *s, int call, const mil_function *f, propane_error *err) {
-    const plan_kernel *k = &s->plan->kernels[s->wiring->calls[call].kernel];
+    const partition_kernel *k = &s->partition->kernels[s->dataflow->calls[call].kernel];
     propane_program *old = s->calls[call].own;
-    propane_compile_options options = {.function = f->name, .reloadable = s->options.weights == PLAN_RELOAD};
+    propane_compile_options options = {.function = f->name, .reloadable = s->options.weights == WEIGHT_MODE_RELOAD};
     if (options.reloadable) options.donor = find_donor(s, call);
     if (!options.donor) s->compiles++;
     propane_status status =
@@ -153,8 +154,8 @@ static propane_status compile_baked(train_step *s, int call, const mil_function 
 
 /* The kernel with this call's weights as constants, in a module of its own. */
 static propane_status bake_module(train_step *s, int call, mil_module **out, mil_function **f, propane_error *err) {
-    const wire_call *c = &s->wiring->calls[call];
-    const plan_kernel *k = &s->plan->kernels[c->kernel];
+    const dataflow_call *c = &s->dataflow->calls[call];
+    const partition_kernel *k = &s->partition->kernels[c->kernel];
     bake_context context = {.s = s, .call = c};
     *out = mil_module_create(k->name);
     if (!*out) return propane_fail_memory(err, 0);
@@ -174,7 +175,7 @@ static propane_status bake_call(train_step *s, int call, propane_error *err) {
 
 int step_baked_calls(const train_step *s) {
     int n = 0;
-    for (int c = 0; c < s->wiring->call_count; c++) n += step_is_baked(s, c);
+    for (int c = 0; c < s->dataflow->call_count; c++) n += step_is_baked(s, c);
     return n;
 }
 
@@ -185,13 +186,14 @@ static propane_status bake_together(train_step *s, propane_error *err) {
     mil_module **modules = mem_array((size_t)count + 1, sizeof *modules);
     if (!modules) return propane_fail_memory(err, (size_t)count * sizeof *modules);
     propane_status status = batch_init(&b, count, err);
-    for (int c = 0; c < s->wiring->call_count && status == PROPANE_OK; c++) {
+    for (int c = 0; c < s->dataflow->call_count && status == PROPANE_OK; c++) {
         mil_function *f = NULL;
         if (!step_is_baked(s, c)) continue;
         propane_program_free(s->calls[c].own); /* nothing is bound to it any more */
         s->calls[c].own = NULL;
         status = bake_module(s, c, &modules[made++], &f, err);
-        if (status == PROPANE_OK) batch_add(&b, s->plan->kernels[s->wiring->calls[c].kernel].name, f, &s->calls[c].own);
+        if (status == PROPANE_OK)
+            batch_add(&b, s->partition->kernels[s->dataflow->calls[c].kernel].name, f, &s->calls[c].own);
     }
     if (status == PROPANE_OK) status = batch_compile(s, &b, &s->refresh_compiles, err);
     for (int i = 0; i < made; i++) mil_module_free(modules[i]);
@@ -203,9 +205,9 @@ static propane_status bake_together(train_step *s, propane_error *err) {
 propane_status step_bake(train_step *s, propane_error *err) {
     int before = s->compiles;
     if (step_baked_calls(s) == 0) return PROPANE_OK;
-    if (s->options.weights == PLAN_BAKED && propane_device_describe(step_device(s, false))->shares_compiles)
+    if (s->options.weights == WEIGHT_MODE_BAKED && propane_device_describe(step_device(s, false))->shares_compiles)
         return bake_together(s, err);
-    for (int c = 0; c < s->wiring->call_count; c++)
+    for (int c = 0; c < s->dataflow->call_count; c++)
         if (step_is_baked(s, c)) PROPANE_TRY(bake_call(s, c, err));
     s->refresh_compiles = s->compiles - before;
     return PROPANE_OK;
@@ -214,18 +216,18 @@ propane_status step_bake(train_step *s, propane_error *err) {
 /* ---- after an update --------------------------------------------------------------------------------------------------- */
 
 int train_step_refresh_cost(const train_step *s) {
-    return s->stale && s->options.weights == PLAN_BAKED ? s->refresh_compiles : 0;
+    return s->stale && s->options.weights == WEIGHT_MODE_BAKED ? s->refresh_compiles : 0;
 }
 
 propane_status train_step_refresh(train_step *s, propane_error *err) {
     if (!s->stale) return PROPANE_OK;
-    for (int c = 0; c < s->wiring->call_count; c++) {
+    for (int c = 0; c < s->dataflow->call_count; c++) {
         if (!step_is_baked(s, c)) continue;
         propane_request_free(s->calls[c].request[0]);
         s->calls[c].request[0] = NULL;
     }
     PROPANE_TRY(step_bake(s, err));
-    for (int c = 0; c < s->wiring->call_count; c++)
+    for (int c = 0; c < s->dataflow->call_count; c++)
         if (step_is_baked(s, c)) PROPANE_TRY(step_make_request(s, c, 0, err));
     s->stale = false;
     return PROPANE_OK;

@@ -14,15 +14,9 @@
 #include "base/float16.h"
 #include "mil/build.h"
 #include "mil/ops.h"
-#include "train/step/partition.h"
+#include "train/step/weight_mode.h"
 
 enum { WIDTH = 32, SPAN = 64, WEIGHTS = WIDTH * WIDTH, ACTS = WIDTH * SPAN };
-
-typedef enum proof { INPUTS, PACKED, BAKED, RELOAD, MODES } proof;
-
-static const char *const names[] = {"inputs", "packed", "baked", "reload", NULL};
-
-const char *train_prove_mode(int index) { return names[index]; }
 
 /* ---- the numbers -------------------------------------------------------------------------------------------------------- */
 
@@ -68,14 +62,14 @@ static mil_value *build_baked(mil_builder *b, int set, bool second) {
     return second ? mil_build_binary(b, MIL_OP_mul, y, mil_build_const(b, "ones", &wide, ones)) : y;
 }
 
-static propane_status build(proof how, int set, mil_module **out, propane_error *err) {
+static propane_status build(weight_mode how, int set, mil_module **out, propane_error *err) {
     mil_builder b = {0};
     *out = mil_module_create("weight mode");
     if (!*out) return propane_fail_memory(err, 0);
     mil_build_begin(&b, *out, "prove", MIL_IOS18);
-    mil_value *y = how == INPUTS   ? build_inputs(&b)
-                   : how == PACKED ? build_packed(&b)
-                                   : build_baked(&b, set, how == RELOAD);
+    mil_value *y = how == WEIGHT_MODE_INPUTS   ? build_inputs(&b)
+                   : how == WEIGHT_MODE_PACKED ? build_packed(&b)
+                                               : build_baked(&b, set, how == WEIGHT_MODE_RELOAD);
     mil_build_result(&b, y);
     return mil_build_end(&b, err);
 }
@@ -89,17 +83,17 @@ typedef struct rig {
     propane_request *request;
 } rig;
 
-static propane_status compile(rig *r, proof how, int set, propane_error *err) {
+static propane_status compile(rig *r, weight_mode how, int set, propane_error *err) {
     mil_module *m = NULL;
-    propane_compile_options options = {.donor = how == RELOAD && set ? r->programs[0] : NULL,
-                                       .reloadable = how == RELOAD};
+    propane_compile_options options = {.donor = how == WEIGHT_MODE_RELOAD && set ? r->programs[0] : NULL,
+                                       .reloadable = how == WEIGHT_MODE_RELOAD};
     propane_status status = build(how, set, &m, err);
     if (status == PROPANE_OK) status = propane_program_compile(r->device, m, &options, &r->programs[set], err);
     mil_module_free(m);
     return status;
 }
 
-static propane_status write(propane_buffer *b, const propane_io *io, proof how, int set, propane_error *err) {
+static propane_status write(propane_buffer *b, const propane_io *io, weight_mode how, int set, propane_error *err) {
     float values[WIDTH * (SPAN + WIDTH)];
     int count = 0;
     if (strcmp(io->name, "w") == 0) {
@@ -107,7 +101,7 @@ static propane_status write(propane_buffer *b, const propane_io *io, proof how, 
     } else {
         for (int i = 0; i < WIDTH; i++) {
             for (int s = 0; s < SPAN; s++) values[count++] = act(i, s);
-            for (int o = 0; o < WIDTH && how == PACKED; o++) values[count++] = weight(set, o, i);
+            for (int o = 0; o < WIDTH && how == WEIGHT_MODE_PACKED; o++) values[count++] = weight(set, o, i);
         }
     }
     return propane_buffer_write(b, io, PROPANE_FP32, values, count, err);
@@ -143,9 +137,9 @@ static propane_status make_request(rig *r, const propane_program *p, propane_err
     return propane_request_create((propane_program *)(uintptr_t)p, bindings, in + 1, &r->request, err);
 }
 
-static propane_status prove(rig *r, proof how, propane_error *err) {
+static propane_status prove(rig *r, weight_mode how, propane_error *err) {
     for (int set = 0; set < 2; set++) {
-        bool again = how == BAKED || how == RELOAD;
+        bool again = how == WEIGHT_MODE_BAKED || how == WEIGHT_MODE_RELOAD;
         if (set == 0 || again) PROPANE_TRY(compile(r, how, set, err));
         const propane_program *p = r->programs[again ? set : 0];
         if (set == 0 || again) PROPANE_TRY(make_request(r, p, err));
@@ -153,20 +147,18 @@ static propane_status prove(rig *r, proof how, propane_error *err) {
             PROPANE_TRY(write(r->buffers[i], propane_program_input(p, i), how, set, err));
         PROPANE_TRY(propane_submit(&r->request, 1, err));
         PROPANE_TRY(propane_wait(r->request, NULL, err));
-        PROPANE_TRY(compare(r, p, names[how], set, err));
+        PROPANE_TRY(compare(r, p, weight_mode_name(how), set, err));
     }
     return PROPANE_OK;
 }
 
-propane_status train_prove(const char *device, const char *name, propane_error *err) {
-    int how = 0;
-    while (how < MODES && strcmp(names[how], name) != 0) how++;
-    if (how == MODES)
-        return propane_fail(err, PROPANE_ERR_INVALID, "weights '%s': the modes are inputs, packed, baked and reload",
-                            name);
+propane_status weight_mode_check(const char *device, const char *name, propane_error *err) {
+    const weight_mode how = weight_mode_find(name);
+    if (how == WEIGHT_MODE_COUNT)
+        return propane_fail(err, PROPANE_ERR_INVALID, "weights '%s': the modes are %s", name, WEIGHT_MODE_WORDS);
     rig r = {0};
     propane_status status = propane_device_open(device, &r.device, err);
-    if (status == PROPANE_OK) status = prove(&r, (proof)how, err);
+    if (status == PROPANE_OK) status = prove(&r, how, err);
     propane_request_free(r.request);
     for (int i = 0; i < 3; i++) propane_buffer_free(r.buffers[i]);
     for (int i = 0; i < 2; i++) propane_program_free(r.programs[i]);
@@ -174,15 +166,15 @@ propane_status train_prove(const char *device, const char *name, propane_error *
     return status;
 }
 
-propane_status train_prove_choose(const char *device, const char **mode, text *tried, propane_error *err) {
+propane_status weight_mode_choose(const char *device, const char **mode, text *tried, propane_error *err) {
     propane_device *d = NULL;
     PROPANE_TRY(propane_device_open(device, &d, err));
     bool unproven = propane_device_describe(d)->unproven;
     propane_device_close(d);
-    for (int k = 0; k < PLAN_WEIGHTS_COUNT; k++) {
+    for (int k = 0; k < WEIGHT_MODE_COUNT; k++) {
         propane_error why = {0};
-        *mode = plan_weights_name((plan_weights)k);
-        if (!unproven || train_prove(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
+        *mode = weight_mode_name((weight_mode)k);
+        if (!unproven || weight_mode_check(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
         text_printf(tried, "%s\n", why.text);
     }
     return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': no weight mode holds there:\n%s", device,

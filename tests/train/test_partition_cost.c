@@ -51,8 +51,8 @@ TEST(what_is_no_step_is_told) {
     EXPECT_TEXT(p.reason, "chip not known");
 }
 
-static void expect_sound(const plan_cost *c) {
-    bool baked = c->weights == PLAN_BAKED, reload = c->weights == PLAN_RELOAD;
+static void expect_sound(const partition_cost *c) {
+    bool baked = c->weights == WEIGHT_MODE_BAKED, reload = c->weights == WEIGHT_MODE_RELOAD;
     double chain = c->engine_ms + c->staging_ms + c->host_ms + c->loss_ms;
     EXPECT(fabs(chain + c->exposed_ms - c->pass_ms) < 1e-9);
     EXPECT(fabs(c->pass_ms + c->update_ms + c->recompile_ms - c->step_ms) < 1e-9);
@@ -67,25 +67,26 @@ TEST(parts_of_our_plans_add_up) {
     propane_error err = {0};
     model_config config;
     model_config_default(&config);
-    for (int n = 0; n < plan_name_count(); n++) {
-        plan *p = NULL;
-        plan_options options = {plan_name(n), MIL_fp16, 2, 64};
-        EXPECT_OK(plan_create(&config, &options, &p, &err));
+    for (int n = 0; n < partition_name_count(); n++) {
+        partition *p = NULL;
+        partition_options options = {partition_name(n), MIL_fp16, 2, 64};
+        EXPECT_OK(partition_create(&config, &options, &p, &err));
         arena *a = arena_create();
-        plan_cost cost[PLAN_WEIGHTS_COUNT], ten;
-        for (int w = 0; w < PLAN_WEIGHTS_COUNT; w++) {
-            EXPECT_OK(plan_cost_on(p, chip_get(CHIP_m4), (plan_weights)w, 1, a, &cost[w], &err));
+        partition_cost cost[WEIGHT_MODE_COUNT], ten;
+        for (int w = 0; w < WEIGHT_MODE_COUNT; w++) {
+            EXPECT_OK(partition_cost_on(p, chip_get(CHIP_m4), (weight_mode)w, 1, a, &cost[w], &err));
             expect_sound(&cost[w]);
         }
-        EXPECT(cost[PLAN_PACKED].engine_ms >= cost[PLAN_INPUTS].engine_ms);
-        EXPECT(cost[PLAN_BAKED].step_ms > cost[PLAN_RELOAD].step_ms);
-        EXPECT(cost[PLAN_RELOAD].step_ms > cost[PLAN_INPUTS].step_ms);
-        EXPECT(cost[PLAN_RELOAD].reloads == cost[PLAN_BAKED].compiles);
-        EXPECT(cost[PLAN_RELOAD].programs == cost[PLAN_BAKED].programs + cost[PLAN_RELOAD].reloads);
-        EXPECT_OK(plan_cost_on(p, chip_get(CHIP_m4), PLAN_INPUTS, 10, a, &ten, &err));
-        EXPECT(fabs(ten.update_ms * 10 - cost[PLAN_INPUTS].update_ms) < 1e-9);
+        EXPECT(cost[WEIGHT_MODE_PACKED].engine_ms >= cost[WEIGHT_MODE_INPUTS].engine_ms);
+        EXPECT(cost[WEIGHT_MODE_BAKED].step_ms > cost[WEIGHT_MODE_RELOAD].step_ms);
+        EXPECT(cost[WEIGHT_MODE_RELOAD].step_ms > cost[WEIGHT_MODE_INPUTS].step_ms);
+        EXPECT(cost[WEIGHT_MODE_RELOAD].reloads == cost[WEIGHT_MODE_BAKED].compiles);
+        EXPECT(cost[WEIGHT_MODE_RELOAD].programs ==
+               cost[WEIGHT_MODE_BAKED].programs + cost[WEIGHT_MODE_RELOAD].reloads);
+        EXPECT_OK(partition_cost_on(p, chip_get(CHIP_m4), WEIGHT_MODE_INPUTS, 10, a, &ten, &err));
+        EXPECT(fabs(ten.update_ms * 10 - cost[WEIGHT_MODE_INPUTS].update_ms) < 1e-9);
         arena_free(a);
-        plan_free(p);
+        partition_free(p);
     }
 }
 

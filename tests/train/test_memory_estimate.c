@@ -49,7 +49,7 @@ static void check(const shape *h) {
     o.plan = h->plan_title;
     o.precision = h->precision ? h->precision : "fp32", o.two_queues = h->two_queues, o.recompute = h->recompute;
     o.device = "cpu", o.lora_rank = h->rank, o.lora_targets = "q_proj,v_proj", o.lora_alpha = 8;
-    plan_split_head(&c, o.batch, o.context);
+    partition_split_head(&c, o.batch, o.context);
     EXPECT_OK(model_weights_create(&c, &w, &err));
     if (h->rank) {
         model_lora l = {.rank = h->rank, .alpha = o.lora_alpha};
@@ -57,13 +57,14 @@ static void check(const shape *h) {
         EXPECT_OK(model_weights_add_lora(w, &l, &err));
     }
     mil_dtype precision = h->precision ? MIL_fp16 : MIL_fp32;
-    train_step_options how = {.plan = {.name = o.plan, .precision = precision, .batch = o.batch, .context = o.context},
-                              .device = o.device,
-                              .two_queues = o.two_queues,
-                              .accumulate = o.accumulate > 1,
-                              .recompute = o.recompute != 0};
+    train_step_options how = {
+        .partition = {.name = o.plan, .precision = precision, .batch = o.batch, .context = o.context},
+        .device = o.device,
+        .two_queues = o.two_queues,
+        .accumulate = o.accumulate > 1,
+        .recompute = o.recompute != 0};
     EXPECT_OK(train_step_create(&how, w, &s, &err));
-    train_footprint f = train_footprint_of(&c, &o, 1);
+    memory_estimate f = memory_estimate_of(&c, &o, 1);
     double taken = 4 * (double)w->parameters + (double)train_step_state_bytes(s) +
                    (double)train_step_activation_bytes(s) + (h->precision ? 2 * (double)w->parameters : 0);
     double part = (f.state + f.batch) / taken;
@@ -84,11 +85,11 @@ TEST(ranks_share_out_a_batch) {
     model_config_default(&c);
     train_options_default(&o);
     o.batch = 8, o.device = "cpu";
-    const train_footprint alone = train_footprint_of(&c, &o, 1), rank = train_footprint_of(&c, &o, 4);
+    const memory_estimate alone = memory_estimate_of(&c, &o, 1), rank = memory_estimate_of(&c, &o, 4);
     o.shard = true;
-    const train_footprint piece = train_footprint_of(&c, &o, 4);
+    const memory_estimate piece = memory_estimate_of(&c, &o, 4);
     o.batch = 2, o.shard = false;
-    const train_footprint small = train_footprint_of(&c, &o, 1);
+    const memory_estimate small = memory_estimate_of(&c, &o, 1);
     EXPECT(rank.state == alone.state && rank.batch == small.batch && rank.batch < alone.batch);
     EXPECT(piece.batch == rank.batch && piece.state == rank.state - (double)model_arch_parameters(&c) * 8 * 3 / 4);
 }

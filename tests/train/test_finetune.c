@@ -91,8 +91,9 @@ static void begin(bool mixes) {
 
 static void end(void) { mem_free(folder); }
 
-static tune_model_options choose(const char *trainable, const char *freeze) {
-    return (tune_model_options){.path = package, .trainable = trainable, .freeze = freeze, .loss = TUNE_CROSS_ENTROPY};
+static imported_model_options choose(const char *trainable, const char *freeze) {
+    return (imported_model_options){
+        .path = package, .trainable = trainable, .freeze = freeze, .loss = IMPORTED_CROSS_ENTROPY};
 }
 
 /* ---- samples ---------------------------------------------------------------------------------------------------------------- */
@@ -102,7 +103,7 @@ typedef struct set {
     int label[SAMPLES];
 } set;
 
-static propane_status get(void *context, int part, int64_t index, const tune_sample *out, propane_error *err) {
+static propane_status get(void *context, int part, int64_t index, const sample_room *out, propane_error *err) {
     const set *s = context;
     (void)part, (void)err;
     memcpy(out->inputs[0], s->x[index], sizeof s->x[index]);
@@ -121,37 +122,37 @@ static void fill_set(set *s) {
     }
 }
 
-static tune_source source_of(set *s) { return (tune_source){s, {SAMPLES, SAMPLES}, 77, get}; }
+static sample_source source_of(set *s) { return (sample_source){s, {SAMPLES, SAMPLES}, 77, get}; }
 
 /* ---- what is learnt --------------------------------------------------------------------------------------------------------- */
 
 TEST(weights_are_found_by_name) {
     propane_error err = {0};
-    tune_model m;
+    imported_model m;
     begin(false);
-    tune_model_options o = choose("*", "");
-    EXPECT_OK(tune_model_open(&o, &m, &err));
+    imported_model_options o = choose("*", "");
+    EXPECT_OK(imported_model_open(&o, &m, &err));
     EXPECT_MSG(m.weight_count == 8 && m.candidates == 9 && m.masks == 1, "%d of %d, %d masks", m.weight_count,
                m.candidates, m.masks);
     EXPECT(m.classes == CLASSES && m.class_axis == 1 && m.softmax && m.ops == m.learnt_ops);
-    tune_model_close(&m);
+    imported_model_close(&m);
     o = choose("head,norm_", "bias");
-    EXPECT_OK(tune_model_open(&o, &m, &err));
+    EXPECT_OK(imported_model_open(&o, &m, &err));
     EXPECT(m.weight_count == 3);
-    tune_model_close(&m);
+    imported_model_close(&m);
     o = choose("head", "");
-    EXPECT_OK(tune_model_open(&o, &m, &err));
+    EXPECT_OK(imported_model_open(&o, &m, &err));
     mil_function *train;
-    EXPECT_OK(tune_model_train(&m, 1, "t", &train, &err));
+    EXPECT_OK(imported_model_train(&m, 1, "t", &train, &err));
     EXPECT_MSG(m.learnt_ops == 1 && m.gradient_ops < 12, "%d operations are differentiated, %d compute gradients",
                m.learnt_ops, m.gradient_ops);
-    tune_model_close(&m);
+    imported_model_close(&m);
     o = choose("haed_weight", "");
-    EXPECT_FAIL(tune_model_open(&o, &m, &err), PROPANE_ERR_INVALID,
+    EXPECT_FAIL(imported_model_open(&o, &m, &err), PROPANE_ERR_INVALID,
                 "--trainable 'haed_weight' leaves nothing to train; of its 9 weights the nearest are: "
                 "head_weight, conv_weight");
     o = choose("mask", "");
-    EXPECT_FAIL(tune_model_open(&o, &m, &err), PROPANE_ERR_INVALID, "matches masks alone");
+    EXPECT_FAIL(imported_model_open(&o, &m, &err), PROPANE_ERR_INVALID, "matches masks alone");
     end();
 }
 
@@ -164,7 +165,7 @@ static double *copy_f64(arena *a, const mil_type *type, const void *data) {
 }
 
 /* Inputs of a train function for the first `batch` samples. */
-static mil_tensor *inputs_of(const tune_model *m, const mil_function *f, const set *s, int64_t batch, arena *a) {
+static mil_tensor *inputs_of(const imported_model *m, const mil_function *f, const set *s, int64_t batch, arena *a) {
     mil_tensor *in = ARENA_ARRAY(a, f->param_count, mil_tensor);
     for (int i = 0; i < f->param_count; i++) {
         const mil_value *p = f->params[i];
@@ -172,9 +173,9 @@ static mil_tensor *inputs_of(const tune_model *m, const mil_function *f, const s
         in[i] = (mil_tensor){p->type, ARENA_ARRAY(a, count, double)};
         if (strcmp(p->name, "x") == 0)
             for (int64_t k = 0; k < count; k++) in[i].data[k] = (double)s->x[k / PIXELS][k % PIXELS];
-        else if (strcmp(p->name, TUNE_TARGET) == 0)
+        else if (strcmp(p->name, IMPORTED_TARGET) == 0)
             for (int64_t k = 0; k < batch; k++) in[i].data[k * CLASSES + s->label[k]] = 1;
-        else if (strcmp(p->name, TUNE_SEED) == 0)
+        else if (strcmp(p->name, IMPORTED_SEED) == 0)
             in[i].data[0] = 1;
         for (int k = 0; k < m->weight_count; k++)
             if (strcmp(m->names[k], p->name) == 0) in[i].data = copy_f64(a, &p->type, m->weights[k].begin->data);
@@ -192,7 +193,7 @@ static double loss_of(const mil_function *f, const mil_tensor *in) {
     return loss;
 }
 
-static void compare_differences(const tune_model *m, const mil_function *f, mil_tensor *in, const mil_tensor *out) {
+static void compare_differences(const imported_model *m, const mil_function *f, mil_tensor *in, const mil_tensor *out) {
     for (int w = 0; w < m->weight_count; w++) {
         mil_tensor *p = &in[1 + w];
         const int64_t count = mil_type_count(&p->type);
@@ -213,52 +214,52 @@ static void compare_differences(const tune_model *m, const mil_function *f, mil_
 
 TEST(gradients_are_those_of_finite_differences) {
     propane_error err = {0};
-    tune_model m;
+    imported_model m;
     mil_function *f;
     mil_tensor *out;
     static set s;
     begin(false);
     fill_set(&s);
-    const tune_model_options o = choose("*", "");
-    EXPECT_OK(tune_model_open(&o, &m, &err));
-    EXPECT_OK(tune_model_train(&m, 3, "t", &f, &err));
+    const imported_model_options o = choose("*", "");
+    EXPECT_OK(imported_model_open(&o, &m, &err));
+    EXPECT_OK(imported_model_train(&m, 3, "t", &f, &err));
     arena *a = arena_create();
     mil_tensor *in = inputs_of(&m, f, &s, 3, a);
     EXPECT_OK(mil_eval_function(f, in, false, a, &out, &err));
     compare_differences(&m, f, in, out);
     arena_free(a);
-    tune_model_close(&m);
+    imported_model_close(&m);
     end();
 }
 
 /* The cpu's gradients in fp32, of a batch at once and of single samples added up, against the reference in double. */
 TEST(the_machine_computes_the_same_at_once_and_one_by_one) {
     propane_error err = {0};
-    tune_model m;
-    tune_step *many, *one;
+    imported_model m;
+    imported_step *many, *one;
     static set s;
     begin(false);
     fill_set(&s);
-    const tune_source source = source_of(&s);
-    const tune_model_options o = choose("*", "");
-    EXPECT_OK(tune_model_open(&o, &m, &err));
-    EXPECT_OK(tune_step_create(&m, "cpu", 4, &source, &many, &err));
-    EXPECT_MSG(tune_step_samples(many) == 4 && !tune_step_why(many), "%s", tune_step_why(many));
-    EXPECT_OK(tune_step_create(&m, "cpu", 1, &source, &one, &err));
-    EXPECT_OK(tune_step_sum(one, &err));
+    const sample_source source = source_of(&s);
+    const imported_model_options o = choose("*", "");
+    EXPECT_OK(imported_model_open(&o, &m, &err));
+    EXPECT_OK(imported_step_create(&m, "cpu", 4, &source, &many, &err));
+    EXPECT_MSG(imported_step_samples(many) == 4 && !imported_step_why(many), "%s", imported_step_why(many));
+    EXPECT_OK(imported_step_create(&m, "cpu", 1, &source, &one, &err));
+    EXPECT_OK(imported_step_sum(one, &err));
     double loss, part, sum = 0;
     int64_t count, ns = 0;
-    for (int64_t i = 0; i < 4; i++) EXPECT_OK(tune_step_put(many, &source, 0, i, i, &err));
-    EXPECT_OK(tune_step_run(many, true, &loss, &count, &ns, &err));
+    for (int64_t i = 0; i < 4; i++) EXPECT_OK(imported_step_put(many, &source, 0, i, i, &err));
+    EXPECT_OK(imported_step_run(many, true, &loss, &count, &ns, &err));
     EXPECT(count == 4);
     for (int64_t i = 0; i < 4; i++) {
-        EXPECT_OK(tune_step_put(one, &source, 0, i, 0, &err));
-        EXPECT_OK(tune_step_run(one, i == 0, &part, &count, &ns, &err));
+        EXPECT_OK(imported_step_put(one, &source, 0, i, 0, &err));
+        EXPECT_OK(imported_step_run(one, i == 0, &part, &count, &ns, &err));
         sum += part;
     }
     EXPECT_MSG(fabs(sum - loss) < 1e-5 * loss, "loss %g and %g", sum, loss);
     for (int w = 0; w < m.weight_count; w++) {
-        const float *a = tune_step_gradient(many, w), *b = tune_step_gradient(one, w);
+        const float *a = imported_step_gradient(many, w), *b = imported_step_gradient(one, w);
         double largest = 0, wrong = 0;
         for (int64_t i = 0; i < mil_type_count(&m.weights[w].type); i++) {
             largest = fmax(largest, fabs((double)a[i]));
@@ -267,28 +268,28 @@ TEST(the_machine_computes_the_same_at_once_and_one_by_one) {
         EXPECT_MSG(largest > 0 && wrong < 1e-5 * largest, "%s: %g of %g", m.names[w], wrong,
                    largest); /* 6e-7 was seen */
     }
-    tune_step_free(many);
-    tune_step_free(one);
-    tune_model_close(&m);
+    imported_step_free(many);
+    imported_step_free(one);
+    imported_model_close(&m);
     end();
 }
 
 /* A mean over the samples fits every shape: only trying it shows. */
 TEST(a_program_that_mixes_samples_gets_one_at_a_time) {
     propane_error err = {0};
-    tune_model m;
-    tune_step *step;
+    imported_model m;
+    imported_step *step;
     static set s;
     begin(true);
     fill_set(&s);
-    const tune_source source = source_of(&s);
-    const tune_model_options o = choose("*", "");
-    EXPECT_OK(tune_model_open(&o, &m, &err));
-    EXPECT_OK(tune_step_create(&m, "cpu", 4, &source, &step, &err));
-    EXPECT(tune_step_samples(step) == 1);
-    EXPECT_TEXT(tune_step_why(step), "an operation mixes the samples of a batch");
-    tune_step_free(step);
-    tune_model_close(&m);
+    const sample_source source = source_of(&s);
+    const imported_model_options o = choose("*", "");
+    EXPECT_OK(imported_model_open(&o, &m, &err));
+    EXPECT_OK(imported_step_create(&m, "cpu", 4, &source, &step, &err));
+    EXPECT(imported_step_samples(step) == 1);
+    EXPECT_TEXT(imported_step_why(step), "an operation mixes the samples of a batch");
+    imported_step_free(step);
+    imported_model_close(&m);
     end();
 }
 
@@ -320,15 +321,15 @@ static tune_options options_of(const char *run) {
     return o;
 }
 
-static propane_status go(const tune_options *o, const tune_source *source, book *b, propane_error *err) {
-    tune_model m;
+static propane_status go(const tune_options *o, const sample_source *source, book *b, propane_error *err) {
+    imported_model m;
     tune *t = NULL;
     const tune_callbacks callbacks = {b, on_step, on_evaluation, NULL};
-    PROPANE_TRY(tune_model_open(&o->model, &m, err));
+    PROPANE_TRY(imported_model_open(&o->model, &m, err));
     propane_status status = tune_create(o, &m, source, &t, err);
     if (!status) status = tune_run(t, &callbacks, &b->cancel, err);
     tune_free(t);
-    tune_model_close(&m);
+    imported_model_close(&m);
     return status;
 }
 
@@ -355,7 +356,7 @@ TEST(a_resumed_run_is_the_same_run) {
     char a[300], b[300], c[300], d[300];
     begin(false);
     fill_set(&s);
-    const tune_source source = source_of(&s);
+    const sample_source source = source_of(&s);
     EXPECT_OK(file_make_dir(at(a, "a"), &err));
     EXPECT_OK(file_make_dir(at(b, "b"), &err));
     tune_options o = options_of(a);
@@ -375,7 +376,7 @@ TEST(a_resumed_run_is_the_same_run) {
                at(d, "b/model.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
     o.lr = 1e-3;
     EXPECT_FAIL(go(&o, &source, &second, &err), PROPANE_ERR_INVALID, "--lr is not what the run was begun with");
-    tune_source other = source;
+    sample_source other = source;
     other.sum = 78;
     o.lr = 2e-2;
     EXPECT_FAIL(go(&o, &other, &second, &err), PROPANE_ERR_INVALID, "the run was begun with other data");
@@ -387,19 +388,19 @@ TEST(the_package_holds_what_was_learnt) {
     propane_error err = {0};
     static book b;
     static set s;
-    tune_model old, tuned;
+    imported_model old, tuned;
     char run[300], path[300];
     begin(false);
     fill_set(&s);
-    const tune_source source = source_of(&s);
+    const sample_source source = source_of(&s);
     EXPECT_OK(file_make_dir(at(run, "run"), &err));
     tune_options o = options_of(run);
     o.model = choose("*", "conv");
     EXPECT_OK(go(&o, &source, &b, &err));
-    tune_model_options all = choose("*", "");
-    EXPECT_OK(tune_model_open(&all, &old, &err));
+    imported_model_options all = choose("*", "");
+    EXPECT_OK(imported_model_open(&all, &old, &err));
     all.path = at(path, "run/model.mlpackage");
-    EXPECT_OK(tune_model_open(&all, &tuned, &err));
+    EXPECT_OK(imported_model_open(&all, &tuned, &err));
     EXPECT(old.weight_count == tuned.weight_count && old.ops == tuned.ops);
     for (int i = 0; i < old.weight_count; i++) {
         const mil_const *x = old.weights[i].begin, *y = tuned.weights[i].begin;
@@ -407,7 +408,7 @@ TEST(the_package_holds_what_was_learnt) {
         EXPECT_MSG((memcmp(x->data, y->data, (size_t)x->bytes) == 0) == (strncmp(old.names[i], "conv", 4) == 0), "%s",
                    old.names[i]);
     }
-    tune_model_close(&tuned);
+    imported_model_close(&tuned);
     book again = {.accuracy = -1};
     o.model = all;
     o.run_dir = NULL;
@@ -415,7 +416,7 @@ TEST(the_package_holds_what_was_learnt) {
     o.lr = 0;
     EXPECT_OK(go(&o, &source, &again, &err));
     EXPECT_MSG(fabs(again.accuracy - b.accuracy) < 0.05, "%g, then %g", b.accuracy, again.accuracy);
-    tune_model_close(&old);
+    imported_model_close(&old);
     end();
 }
 
@@ -426,7 +427,7 @@ TEST(a_loss_that_is_no_number_ends_the_run) {
     begin(false);
     fill_set(&s);
     s.x[5][7] = NAN;
-    const tune_source source = source_of(&s);
+    const sample_source source = source_of(&s);
     tune_options o = options_of(NULL);
     o.batch = 1;
     o.accumulate = 1;
@@ -464,30 +465,30 @@ static void write_compressed(void) {
 
 TEST(compressed_weights_become_dense) {
     propane_error err = {0};
-    tune_model m, again;
+    imported_model m, again;
     char path[300];
     float values[CLASSES * 4];
     const float *list[] = {values};
     begin(false);
     snprintf(package, sizeof package, "%s/small.mlpackage", folder);
     write_compressed();
-    tune_model_options o = choose("small", "");
-    EXPECT_OK(tune_model_open(&o, &m, &err));
+    imported_model_options o = choose("small", "");
+    EXPECT_OK(imported_model_open(&o, &m, &err));
     EXPECT(m.decompressed == 1 && m.weight_count == 1 && !m.softmax);
     for (int i = 0; i < CLASSES * 4; i++) {
         EXPECT(mil_const_f64(m.weights[0].begin, i) == 0.25 * (i + 3 - 8));
         values[i] = (float)i / 8;
     }
-    EXPECT_OK(tune_model_write(&m, &o, list, at(path, "dense.mlpackage"), &err));
-    tune_model_close(&m);
+    EXPECT_OK(imported_model_write(&m, &o, list, at(path, "dense.mlpackage"), &err));
+    imported_model_close(&m);
     o.path = path;
-    EXPECT_OK(tune_model_open(&o, &again, &err));
+    EXPECT_OK(imported_model_open(&o, &again, &err));
     EXPECT(again.decompressed == 0 && again.weight_count == 1);
     for (int i = 0; i < CLASSES * 4; i++) EXPECT(mil_const_f64(again.weights[0].begin, i) == (double)values[i]);
     values[3] = 1e30f;
-    EXPECT_FAIL(tune_model_write(&again, &o, list, path, &err), PROPANE_ERR_INVALID,
+    EXPECT_FAIL(imported_model_write(&again, &o, list, path, &err), PROPANE_ERR_INVALID,
                 "weight 'small_weight' has become 1e+30, which fp16 cannot hold");
-    tune_model_close(&again);
+    imported_model_close(&again);
     end();
 }
 

@@ -22,20 +22,20 @@ static model_config config_of(int64_t heads, int64_t kv, int64_t vocab) {
     return c;
 }
 
-static plan *make(const model_config *c, const char *name, mil_dtype precision, int64_t batch) {
+static partition *make(const model_config *c, const char *name, mil_dtype precision, int64_t batch) {
     propane_error err = {0};
-    plan *p = NULL;
-    EXPECT_OK(plan_create(c, &(plan_options){name, precision, batch, 64}, &p, &err));
+    partition *p = NULL;
+    EXPECT_OK(partition_create(c, &(partition_options){name, precision, batch, 64}, &p, &err));
     return p;
 }
 
 /* The first rule that refuses a device kernel, found by the checker alone; NULL: none does. */
-static const char *refusing_rule(const plan *p, const chip *c) {
+static const char *refusing_rule(const partition *p, const chip *c) {
     propane_error err = {0};
     chip_report *r = chip_report_create(&(chip_check_options){&c, 1, 0, 1});
     EXPECT(r != NULL);
     for (int i = 0; i < p->kernel_count; i++)
-        if (p->kernels[i].place == PLAN_DEVICE) EXPECT_OK(chip_check_function(r, p->kernels[i].function, &err));
+        if (p->kernels[i].place == PARTITION_DEVICE) EXPECT_OK(chip_check_function(r, p->kernels[i].function, &err));
     const char *id = NULL;
     for (int i = 0; i < chip_report_count(r) && !id; i++)
         if (chip_report_get(r, i)->severity == CHIP_REFUSE) id = chip_report_get(r, i)->limit->id;
@@ -44,84 +44,86 @@ static const char *refusing_rule(const plan *p, const chip *c) {
 }
 
 static void expect_claims(const model_config *config, const char *name, mil_dtype precision, int64_t batch) {
-    plan *p = make(config, name, precision, batch);
+    partition *p = make(config, name, precision, batch);
     for (int i = 0; i < CHIP_COUNT; i++) {
         const chip *c = chip_get((chip_id)i);
         if (c->is_phone) continue;
         propane_error why = {0};
         const char *rule = refusing_rule(p, c);
-        bool claimed = chip_listed(plan_chips(name, precision), c);
+        bool claimed = chip_listed(partition_chips(name, precision), c);
         EXPECT_MSG(!claimed || !rule, "plan %s claims the %s, and rule %s refuses it", name, c->title,
                    rule ? rule : "");
-        propane_status status = plan_supports(p, c, 0, PLAN_INPUTS, &why);
+        propane_status status = partition_supports(p, c, 0, WEIGHT_MODE_INPUTS, &why);
         EXPECT_MSG((status == PROPANE_OK) == claimed, "plan %s on %s: %s", name, c->title, why.text);
         EXPECT(status == PROPANE_OK || status == PROPANE_ERR_UNSUPPORTED);
         EXPECT_MSG(!rule || strstr(why.text, rule), "the rule %s is not named: %s", rule ? rule : "", why.text);
     }
-    plan_free(p);
+    partition_free(p);
 }
 
 TEST(plans_keep_their_claims) {
     const model_config configs[] = {config_of(4, 4, 512), config_of(4, 2, 512), config_of(4, 1, 512)};
-    for (int i = 0; i < plan_name_count(); i++)
+    for (int i = 0; i < partition_name_count(); i++)
         for (int c = 0; c < 3; c++)
             for (int half = 0; half < 2; half++)
-                expect_claims(&configs[c], plan_name(i), half ? MIL_fp16 : MIL_fp32, 1 + (c == 1));
+                expect_claims(&configs[c], partition_name(i), half ? MIL_fp16 : MIL_fp32, 1 + (c == 1));
 }
 
 TEST(plans_refuse_with_the_rule) {
     propane_error err = {0};
     model_config c = config_of(4, 4, 512), words = config_of(4, 4, 70000);
-    plan *p = make(&c, "layer", MIL_fp16, 1);
-    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m1), 0, PLAN_INPUTS, &err), PROPANE_ERR_UNSUPPORTED,
+    partition *p = make(&c, "layer", MIL_fp16, 1);
+    EXPECT_FAIL(partition_supports(p, chip_get(CHIP_m1), 0, WEIGHT_MODE_INPUTS, &err), PROPANE_ERR_UNSUPPORTED,
                 "plan layer, kernel fwdAttn");
     EXPECT(strstr(err.text, "rule C18a") && strstr(err.text, "M1"));
-    plan_free(p);
+    partition_free(p);
     p = make(&c, "six", MIL_fp32, 1);
-    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, PLAN_INPUTS, &err), PROPANE_ERR_UNSUPPORTED, "rule C18c");
-    plan_free(p);
+    EXPECT_FAIL(partition_supports(p, chip_get(CHIP_m4), 0, WEIGHT_MODE_INPUTS, &err), PROPANE_ERR_UNSUPPORTED,
+                "rule C18c");
+    partition_free(p);
     p = make(&words, "layer", MIL_fp16, 1); /* a head of more channels than there can be */
-    EXPECT_FAIL(plan_supports(p, chip_get(CHIP_m4), 0, PLAN_INPUTS, &err), PROPANE_ERR_UNSUPPORTED, "rule C27d");
+    EXPECT_FAIL(partition_supports(p, chip_get(CHIP_m4), 0, WEIGHT_MODE_INPUTS, &err), PROPANE_ERR_UNSUPPORTED,
+                "rule C27d");
     EXPECT(strstr(err.text, "headFwd"));
-    plan_free(p);
-    plan_split_head(&words, 1, 64);
+    partition_free(p);
+    partition_split_head(&words, 1, 64);
     EXPECT(words.vocab_piece > 0);
     p = make(&words, "layer", MIL_fp16, 1); /* the same in pieces */
-    EXPECT_OK(plan_supports(p, chip_get(CHIP_m4), 0, PLAN_INPUTS, &err));
-    plan_free(p);
+    EXPECT_OK(partition_supports(p, chip_get(CHIP_m4), 0, WEIGHT_MODE_INPUTS, &err));
+    partition_free(p);
     words.vocab_piece = 0;
     p = make(&words, "six", MIL_fp16, 1); /* its head is the host's */
-    EXPECT_OK(plan_supports(p, chip_get(CHIP_m1), 0, PLAN_INPUTS, &err));
-    plan_free(p);
-    EXPECT_TEXT(plan_chips("six", MIL_fp32), "");
-    EXPECT_TEXT(plan_chips("none", MIL_fp16), "");
+    EXPECT_OK(partition_supports(p, chip_get(CHIP_m1), 0, WEIGHT_MODE_INPUTS, &err));
+    partition_free(p);
+    EXPECT_TEXT(partition_chips("six", MIL_fp32), "");
+    EXPECT_TEXT(partition_chips("none", MIL_fp16), "");
 }
 
 /* All ones, in fp16, for whatever is a weight of the block. */
 typedef struct bake_context {
-    const plan_block *block;
+    const partition_block *block;
     const uint16_t *ones;
 } bake_context;
 
 static propane_status one_of(void *context, const mil_value *param, const void **data, propane_error *err) {
     const bake_context *b = context;
-    *data = plan_is_weight(b->block, param->name) ? b->ones : NULL;
+    *data = partition_is_weight(b->block, param->name) ? b->ones : NULL;
     return PROPANE_OK;
 }
 
-static int check_baked_kernels(const plan *p, const plan_block *b, const uint16_t *ones) {
+static int check_baked_kernels(const partition *p, const partition_block *b, const uint16_t *ones) {
     int baked = 0;
     for (int i = b->first; i < b->first + b->count; i++) {
-        const plan_kernel *k = &p->kernels[i];
+        const partition_kernel *k = &p->kernels[i];
         propane_error err = {0};
-        if (k->place != PLAN_DEVICE) continue;
+        if (k->place != PARTITION_DEVICE) continue;
         mil_module *m = mil_module_create("baked");
         mil_function *f;
         EXPECT(m != NULL);
         EXPECT_OK(train_bake(k->function, m, k->name, one_of, &(bake_context){b, ones}, &f, &err));
         baked += f->param_count < k->function->param_count;
         for (int c = 0; c < CHIP_COUNT; c++)
-            if (chip_listed(plan_chips(p->options.name, MIL_fp16), chip_get((chip_id)c)))
+            if (chip_listed(partition_chips(p->options.name, MIL_fp16), chip_get((chip_id)c)))
                 EXPECT_OK(chip_check_refusal(f, chip_get((chip_id)c), 2603, &err));
         mil_module_free(m);
     }
@@ -134,12 +136,12 @@ TEST(kernels_with_baked_weights_are_taken_too) {
     uint16_t *ones = mem_array(MOST, sizeof *ones);
     EXPECT(ones != NULL);
     for (int i = 0; i < MOST; i++) ones[i] = 0x3c00;
-    for (int i = 0; i < plan_name_count(); i++) {
-        plan *p = make(&c, plan_name(i), MIL_fp16, 1);
+    for (int i = 0; i < partition_name_count(); i++) {
+        partition *p = make(&c, partition_name(i), MIL_fp16, 1);
         int baked = 0;
-        for (int b = 0; b < PLAN_BLOCKS; b++) baked += check_baked_kernels(p, &p->blocks[b], ones);
-        EXPECT_MSG(baked >= 4, "plan %s: %d kernels have weights", plan_name(i), baked);
-        plan_free(p);
+        for (int b = 0; b < PARTITION_BLOCKS; b++) baked += check_baked_kernels(p, &p->blocks[b], ones);
+        EXPECT_MSG(baked >= 4, "plan %s: %d kernels have weights", partition_name(i), baked);
+        partition_free(p);
     }
     mem_free(ones);
 }
@@ -148,21 +150,21 @@ TEST(kernels_with_baked_weights_are_taken_too) {
  * along the last axis, which is that of the M1 and its elders. */
 TEST(packed_kernels_are_taken_or_refused_by_their_rule) {
     model_config c = config_of(4, 2, 512);
-    for (int i = 0; i < plan_name_count(); i++) {
-        plan *p = make(&c, plan_name(i), MIL_fp16, 1 + i % 2);
+    for (int i = 0; i < partition_name_count(); i++) {
+        partition *p = make(&c, partition_name(i), MIL_fp16, 1 + i % 2);
         for (int n = 0; n < CHIP_COUNT; n++) {
             const chip *at = chip_get((chip_id)n);
             propane_error err = {0};
-            if (!chip_listed(plan_chips(plan_name(i), MIL_fp16), at)) continue;
-            propane_status status = plan_supports(p, at, 0, PLAN_PACKED, &err);
-            if (strcmp(plan_name(i), "layer") == 0)
+            if (!chip_listed(partition_chips(partition_name(i), MIL_fp16), at)) continue;
+            propane_status status = partition_supports(p, at, 0, WEIGHT_MODE_PACKED, &err);
+            if (strcmp(partition_name(i), "layer") == 0)
                 EXPECT_MSG(status == PROPANE_ERR_UNSUPPORTED && strstr(err.text, "one type"), "%s", err.text);
             else if (at->generation <= CHIP_H13)
                 EXPECT_MSG(status == PROPANE_ERR_UNSUPPORTED && strstr(err.text, "rule C29a"), "%s", err.text);
             else
-                EXPECT_MSG(status == PROPANE_OK, "plan %s on the %s: %s", plan_name(i), at->title, err.text);
+                EXPECT_MSG(status == PROPANE_OK, "plan %s on the %s: %s", partition_name(i), at->title, err.text);
         }
-        plan_free(p);
+        partition_free(p);
     }
 }
 

@@ -87,7 +87,7 @@ static bool *choose(const shape *h, const model_weights *w) {
 
 typedef struct play {
     const shape *how;
-    wiring *w;
+    dataflow *w;
     int *owner; /* of each word of the block: a buffer's number + 1 */
     int call;
 } play;
@@ -117,12 +117,12 @@ static propane_io dense(const mil_value *v) {
     return io;
 }
 
-static void lay_out(wiring *w) {
+static void lay_out(dataflow *w) {
     for (int c = 0; c < w->call_count; c++) {
         const mil_function *f = w->plan->kernels[w->calls[c].kernel].function;
         for (int i = 0; i < f->param_count + f->result_count; i++) {
             propane_io io = dense(i < f->param_count ? f->params[i] : f->results[i - f->param_count]);
-            EXPECT_OK(wiring_layout(w, &w->calls[c], &io, &err));
+            EXPECT_OK(dataflow_layout(w, &w->calls[c], &io, &err));
         }
     }
 }
@@ -140,26 +140,26 @@ static void need(play *p, int buffer, const char *what) {
                (int)(p->how - shapes), p->call, p->w->call_count, what, i, p->owner[begin + i] - 1, buffer);
 }
 
-static int buffer_of(const play *p, const wire_call *c, const char *name) {
-    wire_ref ref = wiring_resolve(p->w, c, name);
-    return ref.kind == WIRE_VALUE      ? p->w->values[ref.index].buffer
-           : ref.kind == WIRE_GRADIENT ? p->w->gradients[ref.index].buffer
-                                       : -1;
+static int buffer_of(const play *p, const dataflow_call *c, const char *name) {
+    dataflow_ref ref = dataflow_resolve(p->w, c, name);
+    return ref.kind == DATAFLOW_VALUE      ? p->w->values[ref.index].buffer
+           : ref.kind == DATAFLOW_GRADIENT ? p->w->gradients[ref.index].buffer
+                                           : -1;
 }
 
-static void need_inputs(play *p, const wire_call *c, const mil_function *f) {
+static void need_inputs(play *p, const dataflow_call *c, const mil_function *f) {
     for (int i = 0; i < f->param_count; i++) {
         const char *name = f->params[i]->name;
         int b = buffer_of(p, c, name);
-        bool unwanted = strncmp(name, "sum_", 4) == 0 && wiring_resolve(p->w, c, name).kind == WIRE_VALUE;
+        bool unwanted = strncmp(name, "sum_", 4) == 0 && dataflow_resolve(p->w, c, name).kind == DATAFLOW_VALUE;
         if (b >= 0 && !unwanted) need(p, b, name);
     }
 }
 
 static void run(play *p, int begin, int end, bool add) {
     for (p->call = begin; p->call < end; p->call++) {
-        const wire_call *c = &p->w->calls[p->call];
-        const plan_kernel *k = &p->w->plan->kernels[c->kernel];
+        const dataflow_call *c = &p->w->calls[p->call];
+        const partition_kernel *k = &p->w->plan->kernels[c->kernel];
         const mil_function *f = add && k->accumulate ? k->accumulate : k->function;
         need_inputs(p, c, f);
         for (int i = 0; i < f->result_count; i++) {
@@ -172,7 +172,7 @@ static void run(play *p, int begin, int end, bool add) {
 }
 
 static int value_buffer(const play *p, int instance, const char *name) {
-    return p->w->values[wiring_value(p->w, instance, name)].buffer;
+    return p->w->values[dataflow_find(p->w, instance, name)].buffer;
 }
 
 /* The host's part between a piece's passes: logits become their gradient. */
@@ -183,7 +183,7 @@ static void take_loss(play *p, int piece) {
 }
 
 static void run_head_in_pieces(play *p, bool first) {
-    const wiring *w = p->w;
+    const dataflow *w = p->w;
     int pieces = w->instance_count - w->head;
     for (int i = 0; i < pieces; i++) {
         run(p, w->pieces[i].begin, w->pieces[i].middle, false);
@@ -202,7 +202,7 @@ static void run_head_in_pieces(play *p, bool first) {
 
 /* As train_step_batch runs it. */
 static void run_batch(play *p, bool first) {
-    const wiring *w = p->w;
+    const dataflow *w = p->w;
     int pieces = w->instance_count - w->head, tensors = model_weights_total(w->weights);
     take(p, w->values[0].buffer);
     run(p, 0, pieces == 1 ? w->pieces[0].middle : w->pieces[0].begin, false);
@@ -211,7 +211,7 @@ static void run_batch(play *p, bool first) {
     else
         run_head_in_pieces(p, first);
     run(p, pieces == 1 ? w->pieces[0].middle : w->pieces[pieces - 1].end, w->call_count, !first);
-    if (wiring_trains_embedding(w)) need(p, value_buffer(p, 0, "d_x"), "d_x at the end");
+    if (dataflow_trains_embedding(w)) need(p, value_buffer(p, 0, "d_x"), "d_x at the end");
     for (int i = 0; i < tensors; i++) {
         if (!w->gradients[i].wanted) continue;
         EXPECT(w->gradients[i].first <= w->gradients[i].made);
@@ -222,11 +222,11 @@ static void run_batch(play *p, bool first) {
     for (int i = 0; i < tensors; i++)
         if (w->gradients[i].wanted) need(p, w->gradients[i].buffer, w->weights->tensors[i].name);
     for (int i = 0; i < w->value_count; i++)
-        if (plan_is_dropout(w->values[i].name)) need(p, w->values[i].buffer, "dropout");
+        if (partition_is_dropout(w->values[i].name)) need(p, w->values[i].buffer, "dropout");
 }
 
 /* Of values and gradients together, in the call that needs most. */
-static size_t needed_at_once(const wiring *w, bool accumulate) {
+static size_t needed_at_once(const dataflow *w, bool accumulate) {
     size_t most = 0;
     for (int c = -1; c <= w->call_count; c++) {
         size_t sum = 0;
@@ -243,23 +243,23 @@ static void check_shape(const shape *h) {
     model_weights *weights = make_weights(h);
     bool *trained = choose(h, weights);
     const chosen which = {weights, trained};
-    plan *cut = NULL;
-    plan_options o = {.name = h->plan_title,
-                      .precision = MIL_fp32,
-                      .batch = BATCH,
-                      .context = CONTEXT,
-                      .lora = weights->lora.rank > 0 ? &weights->lora : NULL,
-                      .trained = trained_anywhere,
-                      .trained_context = &which};
+    partition *cut = NULL;
+    partition_options o = {.name = h->plan_title,
+                           .precision = MIL_fp32,
+                           .batch = BATCH,
+                           .context = CONTEXT,
+                           .lora = weights->lora.rank > 0 ? &weights->lora : NULL,
+                           .trained = trained_anywhere,
+                           .trained_context = &which};
     play p = {.how = h};
-    EXPECT_OK(plan_create(&weights->config, &o, &cut, &err));
-    EXPECT_OK(wiring_create(cut, weights, trained, h->recompute, &p.w, &err));
+    EXPECT_OK(partition_create(&weights->config, &o, &cut, &err));
+    EXPECT_OK(dataflow_create(cut, weights, trained, h->recompute, &p.w, &err));
     lay_out(p.w);
-    EXPECT_OK(wiring_place(p.w, false, h->accumulate, &err));
+    EXPECT_OK(dataflow_place(p.w, false, h->accumulate, &err));
     p.owner = mem_array(p.w->block_bytes / 4 + 1, sizeof *p.owner);
     EXPECT(p.owner);
     for (int i = 0; i < p.w->value_count; i++)
-        if (plan_is_dropout(p.w->values[i].name)) take(&p, p.w->values[i].buffer);
+        if (partition_is_dropout(p.w->values[i].name)) take(&p, p.w->values[i].buffer);
     run_batch(&p, true);
     run_batch(&p, !h->accumulate);
     size_t least = needed_at_once(p.w, h->accumulate);
@@ -269,8 +269,8 @@ static void check_shape(const shape *h) {
     EXPECT_MSG((double)p.w->block_bytes <= 1.15 * (double)least, "shape %d: %zu bytes for %zu", (int)(h - shapes),
                p.w->block_bytes, least); /* observed 1.103 */
     mem_free(p.owner);
-    wiring_free(p.w);
-    plan_free(cut);
+    dataflow_free(p.w);
+    partition_free(cut);
     mem_free(trained);
     model_weights_free(weights);
 }
@@ -285,12 +285,13 @@ static int32_t tokens[2 * COUNT + 1];
 
 static train_step *make_step(const shape *h, model_weights *w, const bool *trained, bool two_queues) {
     train_step *s = NULL;
-    train_step_options o = {.plan = {.name = h->plan_title, .precision = MIL_fp32, .batch = BATCH, .context = CONTEXT},
-                            .device = "cpu",
-                            .two_queues = two_queues,
-                            .accumulate = h->accumulate,
-                            .recompute = h->recompute,
-                            .trained = trained};
+    train_step_options o = {
+        .partition = {.name = h->plan_title, .precision = MIL_fp32, .batch = BATCH, .context = CONTEXT},
+        .device = "cpu",
+        .two_queues = two_queues,
+        .accumulate = h->accumulate,
+        .recompute = h->recompute,
+        .trained = trained};
     EXPECT_OK(train_step_create(&o, w, &s, &err));
     EXPECT_OK(train_step_dropout(s, 3, &err));
     return s;

@@ -79,32 +79,32 @@ static propane_status run(train_options o, const train_input *in, bool resume, l
 TEST(rows_go_there_and_back) {
     for (int tied = 0; tied < 2; tied++) {
         uint8_t used[VOCAB] = {0};
-        train_compact *c = NULL;
+        vocab_map *c = NULL;
         model_weights *small = NULL, *back = NULL;
         (void)input(tied, false);
         for (int i = 0; i < VOCAB; i += STEP) used[i] = 1;
         model_weights *whole = model();
-        EXPECT_OK(train_compact_create(used, &config, &c, &err));
+        EXPECT_OK(compact_vocab_create(used, &config, &c, &err));
         EXPECT(c->count == 64 && c->ids[0] == 0 && c->map[VOCAB - 1] == -1); /* 43, filled up */
-        model_config fewer = train_compact_config(c, &config);
+        model_config fewer = compact_vocab_config(c, &config);
         fewer.vocab_piece = 16;
         EXPECT_OK(model_weights_create(&fewer, &small, &err));
-        EXPECT_OK(train_compact_take(c, whole, small, &err));
+        EXPECT_OK(compact_vocab_take(c, whole, small, &err));
         int32_t ids[] = {0, 7, 294, -1};
-        EXPECT_OK(train_compact_map(c, ids, 4, &err));
+        EXPECT_OK(compact_vocab_map(c, ids, 4, &err));
         EXPECT(ids[3] == -1 && c->ids[ids[1]] == 7);
         const float *row =
             model_weights_data(small, model_weights_param(small, MODEL_HEAD, -1, "lm_head")) + ids[2] * 16;
         const float *want = model_weights_data(whole, model_weights_param(whole, MODEL_HEAD, -1, "lm_head")) + 294 * 16;
         EXPECT(memcmp(row, want, 16 * sizeof *row) == 0);
-        EXPECT_OK(train_compact_restore(c, &config, small, &back, &err));
+        EXPECT_OK(compact_vocab_restore(c, &config, small, &back, &err));
         EXPECT(memcmp(back->data, whole->data, (size_t)whole->floats * sizeof(float)) == 0);
         int32_t other = VOCAB - 1;
-        EXPECT_FAIL(train_compact_map(c, &other, 1, &err), PROPANE_ERR_INVALID, "token 299 is not one of the 64");
+        EXPECT_FAIL(compact_vocab_map(c, &other, 1, &err), PROPANE_ERR_INVALID, "token 299 is not one of the 64");
         model_weights_free(whole);
         model_weights_free(small);
         model_weights_free(back);
-        train_compact_free(c);
+        compact_vocab_free(c);
     }
 }
 
@@ -112,14 +112,14 @@ TEST(rows_go_there_and_back) {
 static double loss_among(const train_input *in, const bool *among) {
     int32_t inputs[CONTEXT], targets[CONTEXT];
     float logits[VOCAB];
-    train_data data;
+    token_windows data;
     propane_device *device = NULL;
     infer *m = NULL;
     double sum = 0;
     model_weights *w = model();
     infer_options o = {.dtype = MIL_fp32};
-    EXPECT_OK(train_data_init(&data, in->tokens, 2, COUNT, VOCAB, CONTEXT, 0, 1, "text", &err));
-    EXPECT_OK(train_data_batch(&data, 0, 1, inputs, targets, &err));
+    EXPECT_OK(token_windows_init(&data, in->tokens, 2, COUNT, VOCAB, CONTEXT, 0, 1, "text", &err));
+    EXPECT_OK(token_windows_batch(&data, 0, 1, inputs, targets, &err));
     EXPECT_OK(propane_device_open("cpu", &device, &err));
     EXPECT_OK(infer_create(device, w, &o, &m, &err));
     for (int s = 0; s < CONTEXT; s++) {
@@ -132,7 +132,7 @@ static double loss_among(const train_input *in, const bool *among) {
     infer_free(m);
     propane_device_close(device);
     model_weights_free(w);
-    train_data_deinit(&data);
+    token_windows_deinit(&data);
     return sum / CONTEXT;
 }
 
