@@ -9,6 +9,8 @@
 #include "base/pool.h"
 #include "base/rng.h"
 #include "drivers/cpu/plan/plan.h"
+#include "mil/build.h"
+#include "mil/ops.h"
 #include "support/test.h"
 
 typedef enum act { NONE, RELU, RELU6, CLIP, HARD_SWISH, THRESHOLD, SWISH, SILU, GELU, TANH } act;
@@ -228,7 +230,7 @@ static void run(const mil_function *f, cpu_isa isa, int threads, const mil_tenso
     arena *a = arena_create();
     cpu_program *program = NULL;
     EXPECT_OK(cpu_plan_compile(f, &options, a, &program, &err));
-    EXPECT_OK(cpu_plan_memory_check(program, &err));
+    EXPECT_OK(cpu_program_memory_check(program, &err));
     program->poison = true;
     void *input = mem_alloc(program->inputs[0].bytes), *outputs[2] = {0};
     mil_pack_f64(input, MIL_fp32, in->data, mil_type_count(&in->type));

@@ -9,6 +9,8 @@
 #include "base/pool.h"
 #include "base/rng.h"
 #include "drivers/cpu/plan/plan.h"
+#include "mil/build.h"
+#include "mil/ops.h"
 #include "support/test.h"
 
 #define MAX_IO 16
@@ -43,7 +45,7 @@ static void compile(plan_test *t, bool fuse) {
     cpu_plan_options o = {.isa = cpu_isa_best(), .fuse = fuse};
     if (t->b.function && !t->program) EXPECT_OK(mil_build_end(&t->b, &err));
     EXPECT_OK(cpu_plan_compile(p->b.function, &o, t->arena, &t->program, &err));
-    EXPECT_OK(cpu_plan_memory_check(t->program, &err));
+    EXPECT_OK(cpu_program_memory_check(t->program, &err));
     t->program->poison = true;
     t->block = mem_pages_alloc((size_t)t->program->block_bytes + 64);
     EXPECT(t->block != NULL);

@@ -7,6 +7,8 @@
 
 #include "base/memory.h"
 #include "drivers/cpu/plan/plan.h"
+#include "mil/build.h"
+#include "mil/ops.h"
 #include "support/reference.h"
 #include "support/test.h"
 
@@ -54,7 +56,7 @@ static void check(const reference_case *c, void *context) {
     }
     const cpu_plan_options options = {.isa = cpu_isa_best(), .fuse = true};
     if (cpu_plan_compile(c->function, &options, a, &program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
-    if (cpu_plan_memory_check(program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
+    if (cpu_program_memory_check(program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     program->poison = true;
     if (mil_op_blocks(mil_op_get(c->rows[0])) || c->rows[0] == MIL_OP_make_list) {
         int by_reference = program->reference_count;

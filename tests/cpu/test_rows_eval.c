@@ -12,6 +12,8 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "drivers/cpu/plan/plan.h"
+#include "mil/build.h"
+#include "mil/ops.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 
@@ -96,7 +98,7 @@ static void run_case(const op_case *c, void *context) {
     program->poison = true;
     s->cases[c->code]++;
     s->reference[c->code] += program->reference_count > 0;
-    if (cpu_plan_memory_check(program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
+    if (cpu_program_memory_check(program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     for (int i = 0; i < c->input_count; i++) {
         inputs[i] = mem_alloc(program->inputs[i].bytes + 1);
         mil_pack_f64(inputs[i], c->inputs[i].type.dtype, c->inputs[i].data, mil_type_count(&c->inputs[i].type));

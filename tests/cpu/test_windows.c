@@ -6,6 +6,8 @@
 
 #include "base/memory.h"
 #include "drivers/cpu/plan/plan.h"
+#include "mil/build.h"
+#include "mil/ops.h"
 #include "support/op_cases.h"
 #include "support/test.h"
 
@@ -69,7 +71,7 @@ static void check(const window_case *w, mil_dtype dtype, cpu_isa isa, double *wo
     void *inputs[OP_CASE_INPUTS] = {0}, *outputs[4] = {0};
     if (cpu_plan_compile(c->function, &options, a, &program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     program->poison = true;
-    EXPECT_OK(cpu_plan_memory_check(program, &err));
+    EXPECT_OK(cpu_program_memory_check(program, &err));
     for (int i = 0; i < c->input_count; i++) {
         inputs[i] = mem_alloc(program->inputs[i].bytes + 1);
         mil_pack_f64(inputs[i], c->inputs[i].type.dtype, c->inputs[i].data, mil_type_count(&c->inputs[i].type));

@@ -71,12 +71,12 @@ static void print_program(const cpu_program *p, const char *in, text *out) {
                 p->gemm_count, p->attention_count, p->copy_count, p->reference_count, p->gemv_count, p->shared_count,
                 p->squares_count, p->banded_count);
     for (int i = 0; i < p->step_count; i++) {
-        const cpu_plan_step *s = &p->steps[i];
+        const cpu_step *s = &p->steps[i];
         text_printf(out, "step\t%s%d %s %s stage %s flops %.17g bytes %.17g\n", in, i, s->kind, s->name,
                     s->stage ? s->stage : "-", s->flops, s->bytes);
     }
     for (int i = 0; i < p->buffer_count; i++) {
-        const cpu_plan_buffer *b = &p->buffers[i];
+        const cpu_buffer *b = &p->buffers[i];
         text_printf(out, "buffer\t%s%d %s %d bytes %lld at %lld steps %d-%d alias %d\n", in, i, places[b->place],
                     b->index, (long long)b->bytes, (long long)b->offset, b->first, b->last, b->alias);
     }

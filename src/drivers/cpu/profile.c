@@ -4,7 +4,7 @@
 #include "drivers/cpu/profile.h"
 
 #include "base/text.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/cpu_program.h"
 
 static cpu_program *program_of(const driver_program *program) { return program->impl; }
 
@@ -18,7 +18,7 @@ void cpu_profile_reset(driver_program *program) {
 int cpu_profile_count(const driver_program *program) { return program_of(program)->step_count; }
 
 void cpu_profile_get(const driver_program *program, int step, cpu_profile_row *out) {
-    const cpu_plan_step *s = &program_of(program)->steps[step];
+    const cpu_step *s = &program_of(program)->steps[step];
     *out = (cpu_profile_row){s->kind, s->name, s->stage, s->flops, s->bytes, s->runs, s->ns};
 }
 
@@ -35,7 +35,7 @@ void cpu_profile_print(const driver_program *program, text *out) {
     text_printf(out, "%4s %-9s %-32s %-12s %9s %6s %9s %8s\n", "step", "kind", "value", "stage", "us", "share",
                 "GFLOP/s", "GB/s");
     for (int i = 0; i < p->step_count; i++) {
-        const cpu_plan_step *s = &p->steps[i];
+        const cpu_step *s = &p->steps[i];
         double ns = s->runs ? (double)s->ns / (double)s->runs : 0;
         text_printf(out, "%4d %-9s %-32.32s %-12.12s %9.1f %5.1f%% %9.2f %8.2f\n", i, s->kind, s->name,
                     s->stage ? s->stage : "", ns / 1e3, total > 0 ? 100 * (double)s->ns / total : 0,

@@ -8,15 +8,19 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "drivers/cpu/cpu_view.h"
+#include "drivers/cpu/plan/facts.h"
 #include "drivers/sim/sim.h"
+#include "mil/build.h"
 #include "mil/coreml/blob.h"
+#include "mil/ops.h"
 
 static propane_status steps_no_memory(propane_error *err) {
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for a simulated program");
 }
 
 static int64_t steps_padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_plan_dtype_bytes(type->dtype); }
+static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type) * cpu_view_dtype_bytes(type->dtype); }
 
 /* ---- the program's own copy -------------------------------------------------------------------------------------------- */
 

@@ -33,7 +33,7 @@ typedef struct bottleneck_args {
     int64_t mid_col, mid_before, mid_line, out_line; /* between the layers */
     int64_t plane_floats, mid_floats, out_floats;    /* of a thread */
     float count;                                     /* mean: points of an image */
-    cpu_plan_ref x, y, scratch, sums, mean;
+    cpu_ref x, y, scratch, sums, mean;
 } bottleneck_args;
 
 typedef struct bottleneck_call {
@@ -129,16 +129,16 @@ static propane_status bottleneck_run(const cpu_run *run, const void *args, propa
     bottleneck_call call = {.a = a,
                             .first = cpu_conv_direct_at(run, &a->first),
                             .window = cpu_conv_window_at(run, &a->window),
-                            .scratch = cpu_plan_at(run, a->scratch),
-                            .y = cpu_plan_at(run, a->y)};
+                            .scratch = cpu_ref_at(run, a->scratch),
+                            .y = cpu_ref_at(run, a->y)};
     (void)err;
-    call.first.x = call.first.points = cpu_plan_at(run, a->x);
+    call.first.x = call.first.points = cpu_ref_at(run, a->x);
     if (a->has_last) call.last = cpu_conv_direct_at(run, &a->last);
     if (a->has_mean) {
-        call.sums = cpu_plan_at(run, a->sums);
-        call.mean = cpu_plan_at(run, a->mean);
+        call.sums = cpu_ref_at(run, a->sums);
+        call.mean = cpu_ref_at(run, a->mean);
     }
-    cpu_plan_parallel(run, task_band, &call, (int)(c->n * a->bands * a->chunks));
+    cpu_run_parallel(run, task_band, &call, (int)(c->n * a->bands * a->chunks));
     for (int64_t i = 0; a->has_mean && i < c->n; i++)
         add_points(a->window.k, call.sums + i * c->out[0] * a->channels, a->channels, c->out[0], 0, 1, a->channels,
                    &a->count, call.mean + i * a->channels);
@@ -178,11 +178,11 @@ static bool divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_c
     return (out->bands - 1) * overlap * MOST_TWICE <= c->in[0];
 }
 
-bool cpu_conv_bottleneck_pays(const planner *p, const mil_conv *first, const mil_conv *window, bool last) {
+bool cpu_conv_bottleneck_pays(cpu_isa isa, int threads, const mil_conv *first, const mil_conv *window, bool last) {
     division d;
     const int64_t bytes = window->c_in * window->in[0] * window->in[1] * (int64_t)sizeof(float);
     if (last && bytes < LARGE_BYTES) return false;
-    return divide(cpu_conv_kernels_of(p->options.isa), first, window, last, p->threads, &d);
+    return divide(cpu_conv_kernels_of(isa), first, window, last, threads, &d);
 }
 
 /* An image of the thread's memory: strides alone. */
@@ -195,7 +195,7 @@ static cpu_view lines_of(int64_t line, int64_t col, const mil_type *type) {
     return v;
 }
 
-static propane_status plan_last(planner *p, const cpu_plan_layer *l, const cpu_view *mid, const cpu_view *y,
+static propane_status plan_last(planner *p, const cpu_fused_conv *l, const cpu_view *mid, const cpu_view *y,
                                 bottleneck_args *a, propane_error *err) {
     cpu_view other;
     mil_conv c;
@@ -205,8 +205,8 @@ static propane_status plan_last(planner *p, const cpu_plan_layer *l, const cpu_v
     if (a->last_adds_first) {
         other = *mid;
     } else if (l->last->other) {
-        PROPANE_TRY(cpu_plan_operand(p, l->last->other, &other, err));
-        PROPANE_TRY(cpu_plan_as_channels(p, l->last->result, &l->last->other->type, &other, err));
+        PROPANE_TRY(cpu_emit_operand(p, l->last->other, &other, err));
+        PROPANE_TRY(cpu_emit_channels(p, l->last->result, &l->last->other->type, &other, err));
     }
     PROPANE_TRY(cpu_conv_plan_direct(p, l->last, &c, &x, l->last->other ? &other : NULL, y, &a->last, err));
     a->last.a_image = 0;
@@ -214,21 +214,21 @@ static propane_status plan_last(planner *p, const cpu_plan_layer *l, const cpu_v
     if (a->last_adds_first) a->last.has_other = false;
     if (!a->last.has_other) return PROPANE_OK;
     a->last.other = cpu_view_ref(&other);
-    cpu_plan_touch(p, other.buffer);
+    cpu_emit_touch(p, other.buffer);
     return PROPANE_OK;
 }
 
-propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_plan_layer *l, propane_error *err) {
+propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_fused_conv *l, propane_error *err) {
     bottleneck_args *a = ARENA_NEW(p->arena, bottleneck_args);
-    const cpu_conv_kernels *k = cpu_conv_kernels_of(p->options.isa);
+    const cpu_conv_kernels *k = cpu_conv_kernels_of(p->g.options.isa);
     const mil_value *result = l->last ? l->last->result : l->result;
     cpu_view x, y, at, mean, mean_at;
     mil_conv first;
     division d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_conv_read(l->first->op, &first, err));
-    PROPANE_TRY(cpu_plan_operand(p, l->first->x, &x, err));
-    PROPANE_TRY(cpu_plan_channels_result(p, result, &y, &at, err));
+    PROPANE_TRY(cpu_emit_operand(p, l->first->x, &x, err));
+    PROPANE_TRY(cpu_emit_result_channels(p, result, &y, &at, err));
     PROPANE_TRY(cpu_conv_plan_depthwise(p, l, &a->window, err));
     mil_conv *c = &a->window.c;
     a->channels = c->c_out;
@@ -254,26 +254,26 @@ propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_plan_layer *l, pro
     a->window.y_line = l->last ? a->out_line : at.stride[2];
     a->window.y_col = l->last ? a->channels : at.stride[3];
     if (l->mean) {
-        PROPANE_TRY(cpu_plan_result_dense(p, l->mean, &mean, &mean_at, err));
+        PROPANE_TRY(cpu_emit_result_dense(p, l->mean, &mean, &mean_at, err));
         a->has_mean = true;
         a->count = (float)(c->out[0] * c->out[1]);
         a->mean = cpu_view_ref(&mean_at);
-        cpu_plan_touch(p, mean_at.buffer);
-        PROPANE_TRY(cpu_plan_scratch(p, c->n * c->out[0] * a->channels * (int64_t)sizeof(float), &a->sums, err));
+        cpu_emit_touch(p, mean_at.buffer);
+        PROPANE_TRY(cpu_emit_scratch(p, c->n * c->out[0] * a->channels * (int64_t)sizeof(float), &a->sums, err));
     }
     a->x = cpu_view_ref(&x);
     a->y = cpu_view_ref(&at);
-    cpu_plan_touch(p, x.buffer);
-    cpu_plan_touch(p, at.buffer);
-    PROPANE_TRY(cpu_plan_scratch(
+    cpu_emit_touch(p, x.buffer);
+    cpu_emit_touch(p, at.buffer);
+    PROPANE_TRY(cpu_emit_scratch(
         p, p->threads * (a->plane_floats + a->mid_floats + a->out_floats) * (int64_t)sizeof(float), &a->scratch, err));
     double flops = cpu_conv_flops(&first) + cpu_conv_flops(c);
     if (l->last) flops += 2.0 * (double)mil_type_count(&result->type) * (double)a->channels;
-    PROPANE_TRY(cpu_plan_emit(p, bottleneck_run, a,
+    PROPANE_TRY(cpu_emit_step(p, bottleneck_run, a,
                               l->last   ? "conv+depthwise+conv"
                               : l->mean ? "conv+depthwise+mean"
                                         : "conv+depthwise",
                               result, flops, 0, err));
-    if (l->mean && !cpu_view_equal(&mean, &mean_at)) PROPANE_TRY(cpu_plan_copy(p, l->mean, &mean_at, &mean, err));
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, result, &at, &y, err);
+    if (l->mean && !cpu_view_equal(&mean, &mean_at)) PROPANE_TRY(cpu_emit_copy(p, l->mean, &mean_at, &mean, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, result, &at, &y, err);
 }

@@ -57,7 +57,7 @@ static void task_lines(void *context, int task, int worker) {
 
 cpu_conv_window_call cpu_conv_window_at(const cpu_run *run, const cpu_conv_window *a) {
     return (cpu_conv_window_call){.a = a,
-                                  .w = a->kind == CPU_CONV_WEIGHTS ? cpu_plan_at(run, a->w) : NULL,
+                                  .w = a->kind == CPU_CONV_WEIGHTS ? cpu_ref_at(run, a->w) : NULL,
                                   .bias = cpu_conv_bias(run, &a->end),
                                   .channels = a->c.c_out};
 }
@@ -66,9 +66,9 @@ static propane_status window_run(const cpu_run *run, const void *args, propane_e
     const window_args *a = args;
     window_call call = {a, cpu_conv_window_at(run, &a->w)};
     (void)err;
-    call.w.x = cpu_plan_at(run, a->w.x);
-    call.w.y = cpu_plan_at(run, a->w.y);
-    cpu_plan_parallel(run, task_lines, &call, (int)((a->lines + a->task_lines - 1) / a->task_lines));
+    call.w.x = cpu_ref_at(run, a->w.x);
+    call.w.y = cpu_ref_at(run, a->w.y);
+    cpu_run_parallel(run, task_lines, &call, (int)((a->lines + a->task_lines - 1) / a->task_lines));
     return PROPANE_OK;
 }
 
@@ -77,49 +77,44 @@ static propane_status emit(planner *p, window_args *b, const mil_value *x, const
     cpu_conv_window *a = &b->w;
     cpu_view from, y, at;
     const mil_conv *c = &a->c;
-    PROPANE_TRY(cpu_plan_operand(p, x, &from, err));
-    PROPANE_TRY(cpu_plan_as_channels(p, result, &x->type, &from, err));
-    PROPANE_TRY(cpu_plan_channels_result(p, result, &y, &at, err));
+    PROPANE_TRY(cpu_emit_operand(p, x, &from, err));
+    PROPANE_TRY(cpu_emit_channels(p, result, &x->type, &from, err));
+    PROPANE_TRY(cpu_emit_result_channels(p, result, &y, &at, err));
     a->x_image = from.stride[0], a->x_line = from.stride[2], a->x_col = from.stride[3];
     a->y_image = at.stride[0], a->y_line = at.stride[2], a->y_col = at.stride[3];
     b->lines = c->n * c->out[0];
     b->task_lines = (b->lines + TASKS_A_THREAD * p->threads - 1) / (TASKS_A_THREAD * p->threads);
     a->x = cpu_view_ref(&from);
     a->y = cpu_view_ref(&at);
-    cpu_plan_touch(p, from.buffer);
-    cpu_plan_touch(p, at.buffer);
-    if (a->kind == CPU_CONV_WEIGHTS) cpu_plan_touch(p, a->w.buffer);
-    if (a->end.has_bias) cpu_plan_touch(p, a->end.bias.buffer);
+    cpu_emit_touch(p, from.buffer);
+    cpu_emit_touch(p, at.buffer);
+    if (a->kind == CPU_CONV_WEIGHTS) cpu_emit_touch(p, a->w.buffer);
+    if (a->end.has_bias) cpu_emit_touch(p, a->end.bias.buffer);
     const double taps = (double)(c->kernel[0] * c->kernel[1]);
-    PROPANE_TRY(cpu_plan_emit(p, window_run, b, a->kind == CPU_CONV_WEIGHTS ? "depthwise" : "pool", result,
+    PROPANE_TRY(cpu_emit_step(p, window_run, b, a->kind == CPU_CONV_WEIGHTS ? "depthwise" : "pool", result,
                               2 * taps * (double)mil_type_count(&result->type), 0, err));
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, result, &at, &y, err);
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, result, &at, &y, err);
 }
 
-propane_status cpu_conv_plan_depthwise(planner *p, const cpu_plan_layer *l, cpu_conv_window *a, propane_error *err) {
+propane_status cpu_conv_plan_depthwise(planner *p, const cpu_fused_conv *l, cpu_conv_window *a, propane_error *err) {
     PROPANE_TRY(mil_conv_read(l->op, &a->c, err));
-    a->k = cpu_conv_kernels_of(p->options.isa);
+    a->k = cpu_conv_kernels_of(p->g.options.isa);
     a->kind = CPU_CONV_WEIGHTS;
     const int64_t channels = a->c.c_out, taps = a->c.kernel[0] * a->c.kernel[1];
     const float *w = mil_in(l->op, "weight")->konst->data;
     float *to;
     a->w_row = (channels + a->k->lanes - 1) / a->k->lanes * a->k->lanes;
-    PROPANE_TRY(cpu_plan_channels_constant(p, taps * a->w_row, &to, &a->w, err));
+    PROPANE_TRY(cpu_emit_constant(p, taps * a->w_row, &to, &a->w, err));
     for (int64_t c = 0; c < channels; c++)
         for (int64_t t = 0; t < taps; t++) to[t * a->w_row + c] = w[c * taps + t];
     return cpu_conv_plan_end(p, l, channels, a->k->lanes, &a->end, err);
 }
 
-propane_status cpu_conv_emit_depthwise(planner *p, const cpu_plan_layer *l, propane_error *err) {
+propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, propane_error *err) {
     window_args *a = ARENA_NEW(p->arena, window_args);
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(cpu_conv_plan_depthwise(p, l, &a->w, err));
     return emit(p, a, l->x, l->result, err);
-}
-
-bool cpu_plan_is_image_pool(const mil_op *op, mil_conv *c) {
-    if (op->info->code != MIL_OP_max_pool && op->info->code != MIL_OP_avg_pool) return false;
-    return op->results[0]->type.dtype == MIL_fp32 && !mil_pool_read(op, c, NULL) && c->spatial == 2;
 }
 
 /* How many elements of a window along dimension d count. */
@@ -131,19 +126,19 @@ static int64_t counted(const mil_conv *c, bool exclude, int d, int64_t at) {
 
 propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *err) {
     window_args *b = ARENA_NEW(p->arena, window_args);
-    if (!b) return cpu_plan_no_memory(p, err);
+    if (!b) return cpu_program_no_memory(err);
     cpu_conv_window *a = &b->w;
     PROPANE_TRY(mil_pool_read(op, &a->c, err));
     const mil_conv *c = &a->c;
-    const cpu_plan_layer plain = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY, .map = -1};
-    a->k = cpu_conv_kernels_of(p->options.isa);
+    const cpu_fused_conv plain = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY, .map = -1};
+    a->k = cpu_conv_kernels_of(p->g.options.isa);
     a->kind = op->info->code == MIL_OP_max_pool ? CPU_CONV_MAX : CPU_CONV_SUM;
     a->end.finish = cpu_plan_finish_of(&plain);
     if (a->kind == CPU_CONV_SUM) {
         bool exclude = false;
         PROPANE_TRY(mil_attr_bool(op, "exclude_padding_from_average", &exclude, err));
         float *parts = ARENA_ARRAY(p->arena, c->out[0] * c->out[1], float);
-        if (!parts) return cpu_plan_no_memory(p, err);
+        if (!parts) return cpu_program_no_memory(err);
         a->parts = parts;
         for (int64_t i = 0; i < c->out[0]; i++)
             for (int64_t j = 0; j < c->out[1]; j++)

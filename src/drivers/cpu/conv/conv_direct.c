@@ -25,7 +25,7 @@ enum {
 typedef struct direct_args {
     cpu_conv_direct d;
     int64_t block_runs, blocks, chunk_panels, chunks;
-    cpu_plan_ref plane;
+    cpu_ref plane;
 } direct_args;
 
 typedef struct direct_call {
@@ -157,10 +157,10 @@ static void task_block(void *context, int task, int worker) {
 
 cpu_conv_direct_call cpu_conv_direct_at(const cpu_run *run, const cpu_conv_direct *a) {
     cpu_conv_direct_call call = {.a = a,
-                                 .weights = cpu_plan_at(run, a->weights),
+                                 .weights = cpu_ref_at(run, a->weights),
                                  .bias = cpu_conv_bias(run, &a->end),
-                                 .other = a->has_other ? cpu_plan_at(run, a->other) : NULL,
-                                 .gate = a->has_gate ? cpu_plan_at(run, a->gate) : NULL};
+                                 .other = a->has_other ? cpu_ref_at(run, a->other) : NULL,
+                                 .gate = a->has_gate ? cpu_ref_at(run, a->gate) : NULL};
     return call;
 }
 
@@ -168,13 +168,13 @@ static propane_status direct_run(const cpu_run *run, const void *args, propane_e
     const direct_args *a = args;
     direct_call call = {a, cpu_conv_direct_at(run, &a->d)};
     (void)err;
-    call.d.x = call.d.points = cpu_plan_at(run, a->d.x);
-    call.d.y = cpu_plan_at(run, a->d.y);
+    call.d.x = call.d.points = cpu_ref_at(run, a->d.x);
+    call.d.y = cpu_ref_at(run, a->d.y);
     if (a->d.copied) {
-        call.d.points = call.d.plane = cpu_plan_at(run, a->plane);
-        cpu_plan_parallel(run, task_line, &call, (int)(a->d.images * a->d.plane_h));
+        call.d.points = call.d.plane = cpu_ref_at(run, a->plane);
+        cpu_run_parallel(run, task_line, &call, (int)(a->d.images * a->d.plane_h));
     }
-    cpu_plan_parallel(run, task_block, &call, (int)(a->blocks * a->chunks));
+    cpu_run_parallel(run, task_block, &call, (int)(a->blocks * a->chunks));
     return PROPANE_OK;
 }
 
@@ -195,7 +195,7 @@ static void join_lines(cpu_conv_direct *a) {
 static propane_status channels_apart(planner *p, cpu_conv_direct *a, const mil_conv *c, int64_t channel, int64_t line,
                                      propane_error *err) {
     int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * a->c_in, int64_t);
-    if (!tap) return cpu_plan_no_memory(p, err);
+    if (!tap) return cpu_program_no_memory(err);
     for (int64_t i = 0; i < c->kernel[0]; i++)
         for (int64_t k = 0; k < a->c_in; k++) tap[a->taps++] = i * c->dilation[0] * line + k * channel;
     a->tap = tap;
@@ -232,7 +232,7 @@ static propane_status choose_points(planner *p, cpu_conv_direct *a, const mil_co
     const bool joined = col == a->c_in && c->dilation[1] == 1; /* a row of taps is one run of elements */
     const int64_t across = joined ? 1 : c->kernel[1];
     int64_t *tap = ARENA_ARRAY(p->arena, c->kernel[0] * across, int64_t);
-    if (!tap) return cpu_plan_no_memory(p, err);
+    if (!tap) return cpu_program_no_memory(err);
     for (int64_t i = 0; i < c->kernel[0]; i++)
         for (int64_t j = 0; j < across; j++) tap[a->taps++] = i * c->dilation[0] * line + j * c->dilation[1] * col;
     a->tap = tap;
@@ -249,7 +249,7 @@ static propane_status pack_weights(planner *p, cpu_conv_direct *a, const mil_op 
     if (!a->apart) across = 1;
     a->panels = div_up(a->c_out, width);
     a->panel_floats = taps * a->c_in * width;
-    PROPANE_TRY(cpu_plan_channels_constant(p, a->panels * a->panel_floats + 64 * width, &to, &a->weights, err));
+    PROPANE_TRY(cpu_emit_constant(p, a->panels * a->panel_floats + 64 * width, &to, &a->weights, err));
     for (int64_t o = 0; o < a->c_out; o++) {
         float *column = to + o / width * a->panel_floats + o % width;
         for (int64_t c = 0; c < a->c_in; c++)
@@ -319,9 +319,9 @@ double cpu_conv_flops(const mil_conv *c) {
            (double)(c->kernel[0] * c->kernel[1]);
 }
 
-propane_status cpu_conv_plan_direct(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
+propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const mil_conv *c, const cpu_view *x,
                                     const cpu_view *other, const cpu_view *y, cpu_conv_direct *a, propane_error *err) {
-    *a = (cpu_conv_direct){.k = cpu_conv_kernels_of(p->options.isa)};
+    *a = (cpu_conv_direct){.k = cpu_conv_kernels_of(p->g.options.isa)};
     a->images = c->n, a->c_in = c->c_in, a->c_out = c->c_out;
     a->in_h = c->in[0], a->in_w = c->in[1], a->out_h = c->out[0], a->out_w = c->out[1];
     a->stride_h = c->stride[0], a->stride_w = c->stride[1];
@@ -337,65 +337,65 @@ propane_status cpu_conv_plan_direct(planner *p, const cpu_plan_layer *l, const m
     p->program->gemm_count++;
     if (!l->gate) return PROPANE_OK;
     cpu_view gate;
-    PROPANE_TRY(cpu_plan_operand(p, l->gate, &gate, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, l->result, &gate, &gate, err));
+    PROPANE_TRY(cpu_emit_operand(p, l->gate, &gate, err));
+    PROPANE_TRY(cpu_emit_dense(p, l->result, &gate, &gate, err));
     a->has_gate = true;
     a->gate_image = gate.dim[0] == 1 ? 0 : a->c_in;
     a->gate = cpu_view_ref(&gate);
-    cpu_plan_touch(p, gate.buffer);
+    cpu_emit_touch(p, gate.buffer);
     return PROPANE_OK;
 }
 
-static propane_status emit(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
+static propane_status emit(planner *p, const cpu_fused_conv *l, const mil_conv *c, const cpu_view *x,
                            const cpu_view *other, const cpu_view *y, propane_error *err) {
     direct_args *b = ARENA_NEW(p->arena, direct_args);
-    if (!b) return cpu_plan_no_memory(p, err);
+    if (!b) return cpu_program_no_memory(err);
     cpu_conv_direct *a = &b->d;
     PROPANE_TRY(cpu_conv_plan_direct(p, l, c, x, other, y, a, err));
-    if (a->copied) PROPANE_TRY(cpu_plan_scratch(p, a->images * a->a_image * (int64_t)sizeof(float), &b->plane, err));
+    if (a->copied) PROPANE_TRY(cpu_emit_scratch(p, a->images * a->a_image * (int64_t)sizeof(float), &b->plane, err));
     if (!a->has_gate || a->images == 1) join_lines(a);
     divide_runs(a);
     divide_work(b, p->threads);
     a->x = cpu_view_ref(x);
     a->y = cpu_view_ref(y);
-    cpu_plan_touch(p, x->buffer);
-    cpu_plan_touch(p, y->buffer);
+    cpu_emit_touch(p, x->buffer);
+    cpu_emit_touch(p, y->buffer);
     if (other) {
         a->other = cpu_view_ref(other);
-        cpu_plan_touch(p, other->buffer);
+        cpu_emit_touch(p, other->buffer);
         bool same = a->pass == a->depth && other->buffer != x->buffer && /* else the sums of a pass lie there */
                     !other->offset && !y->offset && other->rank == y->rank;
         for (int d = 0; d < y->rank; d++) same &= y->dim[d] == 1 || other->stride[d] == y->stride[d];
-        if (same) PROPANE_TRY(cpu_plan_may_share(p, other, y, err));
+        if (same) PROPANE_TRY(cpu_emit_may_share(p, other, y, err));
     }
-    return cpu_plan_emit(p, direct_run, b,
+    return cpu_emit_step(p, direct_run, b,
                          l->op->info->code != MIL_OP_conv ? "linear"
                          : l->gate                        ? "gate+conv"
                                                           : "conv",
                          l->result, cpu_conv_flops(c), 0, err);
 }
 
-static propane_status emit_linear(planner *p, const cpu_plan_layer *l, propane_error *err) {
+static propane_status emit_linear(planner *p, const cpu_fused_conv *l, propane_error *err) {
     cpu_view x, y, other, target, rows;
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(l->op, "x"), &x, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(l->op, "x"), &x, err));
     if (!as_rows(&x, &rows)) {
-        PROPANE_TRY(cpu_plan_make_dense(p, l->result, &x, &x, err));
+        PROPANE_TRY(cpu_emit_dense(p, l->result, &x, &x, err));
         (void)as_rows(&x, &rows);
     }
     if (l->other) {
-        PROPANE_TRY(cpu_plan_operand(p, l->other, &other, err));
+        PROPANE_TRY(cpu_emit_operand(p, l->other, &other, err));
         if (!as_rows(&other, &other) || (other.stride[1] != 1 && other.dim[1] > 1)) {
-            PROPANE_TRY(cpu_plan_operand(p, l->other, &other, err));
-            PROPANE_TRY(cpu_plan_make_dense(p, l->result, &other, &other, err));
+            PROPANE_TRY(cpu_emit_operand(p, l->other, &other, err));
+            PROPANE_TRY(cpu_emit_dense(p, l->result, &other, &other, err));
             (void)as_rows(&other, &other);
         }
     }
-    PROPANE_TRY(cpu_plan_result(p, l->result, &target, err));
+    PROPANE_TRY(cpu_emit_result(p, l->result, &target, err));
     cpu_view at = target;
     const bool direct = as_rows(&target, &y) && (y.stride[1] == 1 || y.dim[1] == 1);
     if (!direct) {
-        const int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(&target) * (int64_t)sizeof(float));
-        if (b < 0) return cpu_plan_no_memory(p, err);
+        const int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_count(&target) * (int64_t)sizeof(float));
+        if (b < 0) return cpu_program_no_memory(err);
         at = cpu_view_dense(&l->result->type, b);
         (void)as_rows(&at, &y);
     }
@@ -410,25 +410,25 @@ static propane_status emit_linear(planner *p, const cpu_plan_layer *l, propane_e
                         .stride = {1, 1, 1},
                         .dilation = {1, 1, 1}};
     PROPANE_TRY(emit(p, l, &c, &rows, l->other ? &other : NULL, &y, err));
-    return direct ? PROPANE_OK : cpu_plan_copy(p, l->result, &at, &target, err);
+    return direct ? PROPANE_OK : cpu_emit_copy(p, l->result, &at, &target, err);
 }
 
-propane_status cpu_conv_emit_direct(planner *p, const cpu_plan_layer *l, propane_error *err) {
+propane_status cpu_conv_emit_direct(planner *p, const cpu_fused_conv *l, propane_error *err) {
     cpu_view x, y, at, other;
     mil_conv c;
     if (l->op->info->code == MIL_OP_linear) return emit_linear(p, l, err);
     PROPANE_TRY(mil_conv_read(l->op, &c, err));
-    PROPANE_TRY(cpu_plan_operand(p, l->x, &x, err));
+    PROPANE_TRY(cpu_emit_operand(p, l->x, &x, err));
     if (l->other) {
-        PROPANE_TRY(cpu_plan_operand(p, l->other, &other, err));
-        PROPANE_TRY(cpu_plan_as_channels(p, l->result, &l->other->type, &other, err));
+        PROPANE_TRY(cpu_emit_operand(p, l->other, &other, err));
+        PROPANE_TRY(cpu_emit_channels(p, l->result, &l->other->type, &other, err));
     }
-    PROPANE_TRY(cpu_plan_channels_result(p, l->result, &y, &at, err));
+    PROPANE_TRY(cpu_emit_result_channels(p, l->result, &y, &at, err));
     if (cpu_conv_winograd_pays(&c)) {
-        PROPANE_TRY(cpu_plan_as_channels(p, l->result, &l->x->type, &x, err));
+        PROPANE_TRY(cpu_emit_channels(p, l->result, &l->x->type, &x, err));
         PROPANE_TRY(cpu_conv_emit_winograd(p, l, &c, &x, l->other ? &other : NULL, &at, err));
     } else {
         PROPANE_TRY(emit(p, l, &c, &x, l->other ? &other : NULL, &at, err));
     }
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, l->result, &at, &y, err);
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, l->result, &at, &y, err);
 }

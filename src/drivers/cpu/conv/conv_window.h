@@ -4,7 +4,7 @@
 #ifndef CPU_CONV_CONV_WINDOW_H
 #define CPU_CONV_CONV_WINDOW_H
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 /* The same geometry with three dimensions, the missing ones first. */

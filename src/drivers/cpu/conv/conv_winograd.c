@@ -21,7 +21,7 @@ typedef struct winograd_args {
     int64_t panels, task_tiles;
     cpu_conv_end end;
     bool has_other;
-    cpu_plan_ref x, y, other, weights, v, m;
+    cpu_ref x, y, other, weights, v, m;
 } winograd_args;
 
 typedef struct winograd_call {
@@ -114,18 +114,18 @@ static void task_out(void *context, int task, int worker) {
 static propane_status winograd_run(const cpu_run *run, const void *args, propane_error *err) {
     const winograd_args *a = args;
     winograd_call call = {.a = a,
-                          .x = cpu_plan_at(run, a->x),
-                          .y = cpu_plan_at(run, a->y),
-                          .weights = cpu_plan_at(run, a->weights),
+                          .x = cpu_ref_at(run, a->x),
+                          .y = cpu_ref_at(run, a->y),
+                          .weights = cpu_ref_at(run, a->weights),
                           .bias = cpu_conv_bias(run, &a->end),
-                          .other = a->has_other ? cpu_plan_at(run, a->other) : NULL,
-                          .v = cpu_plan_at(run, a->v),
-                          .m = cpu_plan_at(run, a->m)};
+                          .other = a->has_other ? cpu_ref_at(run, a->other) : NULL,
+                          .v = cpu_ref_at(run, a->v),
+                          .m = cpu_ref_at(run, a->m)};
     const int tasks = (int)((a->tiles + a->task_tiles - 1) / a->task_tiles);
     (void)err;
-    cpu_plan_parallel(run, task_in, &call, tasks);
-    cpu_plan_parallel(run, task_product, &call, (int)(SQUARE * a->panels));
-    cpu_plan_parallel(run, task_out, &call, tasks);
+    cpu_run_parallel(run, task_in, &call, tasks);
+    cpu_run_parallel(run, task_product, &call, (int)(SQUARE * a->panels));
+    cpu_run_parallel(run, task_out, &call, tasks);
     return PROPANE_OK;
 }
 
@@ -165,7 +165,7 @@ static propane_status pack(planner *p, winograd_args *a, const mil_op *op, propa
     const float *w = mil_in(op, "weight")->konst->data;
     float *to;
     a->panels = (co + width - 1) / width;
-    PROPANE_TRY(cpu_plan_channels_constant(p, (SQUARE * a->panels * ci + 64) * width, &to, &a->weights, err));
+    PROPANE_TRY(cpu_emit_constant(p, (SQUARE * a->panels * ci + 64) * width, &to, &a->weights, err));
     for (int64_t o = 0; o < co; o++)
         for (int64_t c = 0; c < ci; c++) {
             double values[SQUARE];
@@ -176,12 +176,12 @@ static propane_status pack(planner *p, winograd_args *a, const mil_op *op, propa
     return PROPANE_OK;
 }
 
-propane_status cpu_conv_emit_winograd(planner *p, const cpu_plan_layer *l, const mil_conv *c, const cpu_view *x,
+propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const mil_conv *c, const cpu_view *x,
                                       const cpu_view *other, const cpu_view *y, propane_error *err) {
     winograd_args *a = ARENA_NEW(p->arena, winograd_args);
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     a->c = *c;
-    a->k = cpu_conv_kernels_of(p->options.isa);
+    a->k = cpu_conv_kernels_of(p->g.options.isa);
     a->tall = (c->out[0] + STEP - 1) / STEP;
     a->wide = (c->out[1] + STEP - 1) / STEP;
     a->tiles = tiles_of(c);
@@ -192,16 +192,16 @@ propane_status cpu_conv_emit_winograd(planner *p, const cpu_plan_layer *l, const
     PROPANE_TRY(pack(p, a, l->op, err));
     a->x = cpu_view_ref(x);
     a->y = cpu_view_ref(y);
-    cpu_plan_touch(p, x->buffer);
-    cpu_plan_touch(p, y->buffer);
+    cpu_emit_touch(p, x->buffer);
+    cpu_emit_touch(p, y->buffer);
     if (other) {
         a->has_other = true;
         a->other_image = other->stride[0], a->other_line = other->stride[2], a->other_col = other->stride[3];
         a->other = cpu_view_ref(other);
-        cpu_plan_touch(p, other->buffer);
+        cpu_emit_touch(p, other->buffer);
     }
-    PROPANE_TRY(cpu_plan_scratch(p, SQUARE * a->tiles * c->c_in * (int64_t)sizeof(float), &a->v, err));
-    PROPANE_TRY(cpu_plan_scratch(p, SQUARE * a->tiles * c->c_out * (int64_t)sizeof(float), &a->m, err));
+    PROPANE_TRY(cpu_emit_scratch(p, SQUARE * a->tiles * c->c_in * (int64_t)sizeof(float), &a->v, err));
+    PROPANE_TRY(cpu_emit_scratch(p, SQUARE * a->tiles * c->c_out * (int64_t)sizeof(float), &a->m, err));
     p->program->gemm_count++;
-    return cpu_plan_emit(p, winograd_run, a, "conv", l->result, cpu_conv_flops(c), 0, err);
+    return cpu_emit_step(p, winograd_run, a, "conv", l->result, cpu_conv_flops(c), 0, err);
 }

@@ -5,21 +5,24 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/cpu_program.h"
+#include "drivers/cpu/fuse/fuse.h"
+#include "drivers/cpu/plan/facts.h"
+#include "drivers/cpu/plan/table.h"
 #include "mil/ops/shape_util.h"
 
 enum { MOST_OPS = 32, MOST_USERS = 4, MOST_WIDTH = 512, MOST_MASK_ROWS = 16, LEAST_OPEN = 16 };
 
 typedef struct match {
-    planner *p;
+    cpu_graph *g;
     mil_op *ops[MOST_OPS];
     int count;
-    cpu_plan_attention found;
+    cpu_fused_attention found;
 } match;
 
 static bool add_op(match *m, const mil_op *op) {
     if (m->count == MOST_OPS) return false;
-    m->ops[m->count++] = m->p->ops[m->p->op_of[op->results[0]->id]];
+    m->ops[m->count++] = m->g->ops[m->g->op_of[op->results[0]->id]];
     return true;
 }
 
@@ -27,8 +30,8 @@ static bool add_op(match *m, const mil_op *op) {
  * reshapes between belong to the match. */
 static int users_of(match *m, const mil_value *v, const mil_op **users, const mil_value **as, int count) {
     int found = 0;
-    for (int i = m->p->op_of[v->id] + 1; i < m->p->op_count; i++) {
-        const mil_op *op = m->p->ops[i];
+    for (int i = m->g->op_of[v->id] + 1; i < m->g->op_count; i++) {
+        const mil_op *op = m->g->ops[i];
         for (int k = 0; k < op->info->param_count; k++)
             for (int j = 0; j < op->operands[k].count; j++) {
                 if (op->operands[k].values[j] != v) continue;
@@ -44,14 +47,14 @@ static int users_of(match *m, const mil_value *v, const mil_op **users, const mi
                 if (count < 0) return -1;
             }
     }
-    return found == m->p->uses[v->id] ? count : -1;
+    return found == m->g->uses[v->id] ? count : -1;
 }
 
 /* The product that `v`, which `uses` operations read, is the result of, through reshapes and factors of one number. */
 static const mil_op *product_before(match *m, const mil_value *v, int uses, double *scale) {
     for (;; uses = 1) {
         const mil_op *op = v->konst ? NULL : v->def;
-        if (!op || m->p->op_of[v->id] < 0 || m->p->uses[v->id] != uses || !add_op(m, op)) return NULL;
+        if (!op || m->g->op_of[v->id] < 0 || m->g->uses[v->id] != uses || !add_op(m, op)) return NULL;
         if (op->info->code == MIL_OP_matmul) return cpu_plan_is_product(op) ? op : NULL;
         if (cpu_plan_keeps_order(op)) {
             v = op->operands[0].values[0];
@@ -150,7 +153,7 @@ static bool match_scores(match *m, const mil_op *softmax) {
     const mil_op *add = x->konst ? NULL : x->def;
     if (add && add->info->code != MIL_OP_add) return match_open(m, softmax);
     int64_t rows = add ? cpu_plan_adds_mask(add, true) : 0;
-    if (!add || m->p->op_of[x->id] < 0 || m->p->uses[x->id] != 1) return false;
+    if (!add || m->g->op_of[x->id] < 0 || m->g->uses[x->id] != 1) return false;
     const mil_value *mask = rows ? NULL : mask_of(add);
     if (mask) return match_masked(m, softmax, add, mask);
     if (!rows) return false;
@@ -189,7 +192,7 @@ static const mil_value *other_of(const mil_op *op, const mil_value *v) {
 }
 
 static bool sums_rows(const mil_op *op, int rank) {
-    return cpu_plan_binding_of(op) == &cpu_bind_reduce && cpu_plan_tile_axes(op) == 1u << (rank - 1) &&
+    return cpu_family_of(op) == CPU_FAMILY_reduce && cpu_plan_tile_axes(op) == 1u << (rank - 1) &&
            op->results[0]->type.rank == rank;
 }
 
@@ -202,7 +205,7 @@ static const mil_value *match_gradient(match *m, const mil_op *first, const mil_
     const mil_op *sub = only_reader(m, sum->results[0], MIL_OP_sub);
     if (!sub || sub->results[0] != inner || mil_in(sub, "x") != d_probs || mil_in(sub, "y") != sum->results[0])
         return NULL;
-    if (m->p->uses[inner->id] != 1 || !mil_shape_equal(&d_probs->type, &probs->type)) return NULL;
+    if (m->g->uses[inner->id] != 1 || !mil_shape_equal(&d_probs->type, &probs->type)) return NULL;
     m->found.d_probs = product_before(m, d_probs, 2, NULL);
     return m->found.d_probs ? second->results[0] : NULL;
 }
@@ -261,18 +264,18 @@ static bool inside(const match *m, const mil_op *op) {
 
 /* Whether something else needs a result of the match and makes an operand of it. */
 static bool is_cyclic(const match *m, bool *after) {
-    const planner *p = m->p;
-    memset(after, 0, (size_t)p->op_count * sizeof *after);
-    for (int i = 0; i < p->op_count; i++) {
-        const mil_op *op = p->ops[i];
+    const cpu_graph *g = m->g;
+    memset(after, 0, (size_t)g->op_count * sizeof *after);
+    for (int i = 0; i < g->op_count; i++) {
+        const mil_op *op = g->ops[i];
         bool own = inside(m, op);
         for (int k = 0; k < op->info->param_count; k++)
             for (int j = 0; j < op->operands[k].count; j++) {
                 const mil_value *v = op->operands[k].values[j];
-                int maker = v->konst ? -1 : p->op_of[v->id];
+                int maker = v->konst ? -1 : g->op_of[v->id];
                 if (maker < 0) continue;
                 if (own && after[maker]) return true;
-                after[i] |= !own && (after[maker] || inside(m, p->ops[maker]));
+                after[i] |= !own && (after[maker] || inside(m, g->ops[maker]));
             }
     }
     return false;
@@ -282,40 +285,40 @@ static void sort_ops(match *m) {
     for (int i = 1; i < m->count; i++)
         for (int j = i; j > 0; j--) {
             mil_op *a = m->ops[j - 1], *b = m->ops[j];
-            if (m->p->op_of[a->results[0]->id] <= m->p->op_of[b->results[0]->id]) break;
+            if (m->g->op_of[a->results[0]->id] <= m->g->op_of[b->results[0]->id]) break;
             m->ops[j - 1] = b;
             m->ops[j] = a;
         }
 }
 
 static propane_status take_match(match *m, propane_error *err) {
-    planner *p = m->p;
+    cpu_graph *g = m->g;
     sort_ops(m);
-    cpu_plan_attention *found = arena_copy(p->work, &m->found, sizeof m->found);
-    mil_op **ops = arena_copy(p->work, m->ops, (size_t)m->count * sizeof *m->ops);
-    if (!found || !ops) return cpu_plan_no_memory(p, err);
-    int into = p->op_of[ops[0]->results[0]->id];
+    cpu_fused_attention *found = arena_copy(g->work, &m->found, sizeof m->found);
+    mil_op **ops = arena_copy(g->work, m->ops, (size_t)m->count * sizeof *m->ops);
+    if (!found || !ops) return cpu_program_no_memory(err);
+    int into = g->op_of[ops[0]->results[0]->id];
     for (int i = 0; i < m->count; i++) {
-        int at = p->op_of[ops[i]->results[0]->id];
-        p->nodes[at].dead = at != into;
-        if (at != into) p->nodes[at].op_count = 0;
-        p->node_of[at] = into;
+        int at = g->op_of[ops[i]->results[0]->id];
+        g->nodes[at].dead = at != into;
+        if (at != into) g->nodes[at].op_count = 0;
+        g->node_of[at] = into;
     }
-    p->nodes[into] = (cpu_plan_node){.kind = CPU_PLAN_NODE_ATTENTION,
-                                     .op_count = m->count,
-                                     .ops = ops,
-                                     .last = p->op_of[ops[m->count - 1]->results[0]->id],
-                                     .attention = found};
+    g->nodes[into] = (cpu_node){.kind = CPU_NODE_ATTENTION,
+                                .op_count = m->count,
+                                .ops = ops,
+                                .last = g->op_of[ops[m->count - 1]->results[0]->id],
+                                .attention = found};
     return PROPANE_OK;
 }
 
-propane_status cpu_plan_find_attention(planner *p, propane_error *err) {
+propane_status cpu_fuse_attention(cpu_graph *g, propane_error *err) {
     bool *after = NULL;
-    for (int i = 0; i < p->op_count; i++) {
-        if (!cpu_plan_is_row_softmax(p->ops[i])) continue;
-        match m = {.p = p};
-        if (!match_all(&m, p->ops[i])) continue;
-        if (!after && !(after = ARENA_ARRAY(p->work, p->op_count + 1, bool))) return cpu_plan_no_memory(p, err);
+    for (int i = 0; i < g->op_count; i++) {
+        if (!cpu_plan_is_row_softmax(g->ops[i])) continue;
+        match m = {.g = g};
+        if (!match_all(&m, g->ops[i])) continue;
+        if (!after && !(after = ARENA_ARRAY(g->work, g->op_count + 1, bool))) return cpu_program_no_memory(err);
         if (!is_cyclic(&m, after)) PROPANE_TRY(take_match(&m, err));
     }
     return PROPANE_OK;

@@ -9,45 +9,14 @@
  */
 #include <math.h>
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/cpu_program.h"
+#include "drivers/cpu/fuse/fuse.h"
+#include "drivers/cpu/plan/facts.h"
+#include "drivers/cpu/plan/table.h"
 #include "mil/ops/shape_util.h"
-
-#define MASKED (-9000.0) /* or less */
-#define SEEN   100.0     /* largest magnitude of what the mask adds elsewhere */
 
 static int64_t last_dim(const mil_type *t, int from_end) {
     return t->rank >= from_end ? t->dim[t->rank - from_end] : 1;
-}
-
-/* Rows of a causal mask that is square in its last two dimensions and the same for all others; 0: it is none. */
-static int64_t mask_rows(const mil_value *v, double seen) {
-    if (!v->konst || !mil_dtype_is_float(v->type.dtype) || v->type.rank < 2) return 0;
-    int64_t n = last_dim(&v->type, 1);
-    if (n < 2 || last_dim(&v->type, 2) != n || mil_type_count(&v->type) != n * n) return 0;
-    if (mil_const_f64(v->konst, 1) > MASKED) return 0;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) {
-            double x = mil_const_f64(v->konst, i * n + j);
-            if (j > i ? !(x <= MASKED) : !(fabs(x) <= seen)) return 0;
-        }
-    return n;
-}
-
-int64_t cpu_plan_adds_mask(const mil_op *op, bool exact) {
-    if (op->info->code != MIL_OP_add) return 0;
-    const mil_type *t = &op->results[0]->type;
-    for (int k = 0; k < 2; k++) {
-        int64_t n = mask_rows(mil_in(op, k ? "x" : "y"), exact ? 0 : SEEN);
-        if (n && last_dim(t, 1) == n && last_dim(t, 2) == n) return n;
-    }
-    return 0;
-}
-
-bool cpu_plan_is_row_softmax(const mil_op *op) {
-    int axis;
-    if (op->info->code != MIL_OP_softmax) return false;
-    const mil_type *t = &op->results[0]->type;
-    return !mil_attr_axis(op, "axis", t->rank, &axis, NULL) && axis == t->rank - 1;
 }
 
 /* The same elements in rows of the same length, and rows keep their place modulo `rows`. */
@@ -57,7 +26,7 @@ static bool keeps_rows(const mil_op *op, int64_t rows) {
     return last_dim(from, 1) == last_dim(to, 1) && last_dim(from, 2) % rows == 0 && last_dim(to, 2) % rows == 0;
 }
 
-static int64_t zeros_of(const planner *p, const mil_op *op) {
+static int64_t zeros_of(const cpu_graph *g, const mil_op *op) {
     const mil_value *v = op->results[0];
     if (cpu_plan_is_row_softmax(op)) {
         const mil_op *add = mil_in(op, "x")->def;
@@ -66,71 +35,71 @@ static int64_t zeros_of(const planner *p, const mil_op *op) {
     if (op->info->code == MIL_OP_mul) {
         for (int k = 0; k < 2; k++) {
             const mil_value *x = mil_in(op, k ? "x" : "y");
-            if (p->zeros[x->id] && mil_shape_equal(&x->type, &v->type)) return p->zeros[x->id];
+            if (g->zeros[x->id] && mil_shape_equal(&x->type, &v->type)) return g->zeros[x->id];
         }
         return 0;
     }
     if (op->info->param_count == 0 || op->operands[0].count != 1) return 0;
-    int64_t rows = p->zeros[op->operands[0].values[0]->id];
+    int64_t rows = g->zeros[op->operands[0].values[0]->id];
     return rows && keeps_rows(op, rows) ? rows : 0;
 }
 
-static bool only_softmaxes_read(const planner *p, const mil_value *v) {
+static bool only_softmaxes_read(const cpu_graph *g, const mil_value *v) {
     int found = 0;
-    for (int i = p->op_of[v->id] + 1; i < p->op_count; i++)
-        if (cpu_plan_is_row_softmax(p->ops[i]) && mil_in(p->ops[i], "x") == v) found++;
-    return found == p->uses[v->id];
+    for (int i = g->op_of[v->id] + 1; i < g->op_count; i++)
+        if (cpu_plan_is_row_softmax(g->ops[i]) && mil_in(g->ops[i], "x") == v) found++;
+    return found == g->uses[v->id];
 }
 
 /* Behind which diagonal `op` does not care what `v`, its only such operand, holds; 0: it does. */
-static int64_t unasked_by(const planner *p, const mil_op *op, const mil_value *v) {
+static int64_t unasked_by(const cpu_graph *g, const mil_op *op, const mil_value *v) {
     const mil_value *y = op->results[0];
     mil_opcode code = op->info->code;
     if (code == MIL_OP_add || code == MIL_OP_sub || code == MIL_OP_mul) {
         const mil_value *other = mil_in(op, mil_in(op, "x") == v ? "y" : "x");
         if (other == v || !mil_shape_equal(&v->type, &y->type)) return 0;
-        if (code == MIL_OP_mul && p->zeros[other->id] && mil_shape_equal(&other->type, &y->type))
-            return p->zeros[other->id];
+        if (code == MIL_OP_mul && g->zeros[other->id] && mil_shape_equal(&other->type, &y->type))
+            return g->zeros[other->id];
         int64_t rows = cpu_plan_adds_mask(op, false);
-        if (rows && only_softmaxes_read(p, y)) return rows;
-        return p->unasked[y->id];
+        if (rows && only_softmaxes_read(g, y)) return rows;
+        return g->unasked[y->id];
     }
-    int64_t rows = p->unasked[y->id];
+    int64_t rows = g->unasked[y->id];
     return rows && op->operands[0].count == 1 && op->operands[0].values[0] == v && keeps_rows(op, rows) ? rows : 0;
 }
 
-static int64_t unasked(const planner *p, const mil_value *v) {
+static int64_t unasked(const cpu_graph *g, const mil_value *v) {
     int64_t rows = 0;
     int found = 0;
-    for (int i = p->op_of[v->id] + 1; i < p->op_count; i++) {
-        const mil_op *op = p->ops[i];
+    for (int i = g->op_of[v->id] + 1; i < g->op_count; i++) {
+        const mil_op *op = g->ops[i];
         for (int k = 0; k < op->info->param_count; k++)
             for (int j = 0; j < op->operands[k].count; j++) {
                 if (op->operands[k].values[j] != v) continue;
-                int64_t own = unasked_by(p, op, v);
+                int64_t own = unasked_by(g, op, v);
                 if (!own || (rows && own != rows)) return 0;
                 rows = own;
                 found++;
             }
     }
-    return found == p->uses[v->id] ? rows : 0; /* else it is a result of the function, too */
+    return found == g->uses[v->id] ? rows : 0; /* else it is a result of the function, too */
 }
 
-propane_status cpu_plan_causal(planner *p, propane_error *err) {
+propane_status cpu_fuse_causal_bands(cpu_graph *g, propane_error *err) {
     int masks = 0;
-    p->zeros = ARENA_ARRAY(p->work, p->f->value_count + 1, int64_t);
-    p->unasked = ARENA_ARRAY(p->work, p->f->value_count + 1, int64_t);
-    if (!p->zeros || !p->unasked) return cpu_plan_no_memory(p, err);
-    for (int i = 0; i < p->op_count; i++) {
-        const mil_op *op = p->ops[i];
+    g->zeros = ARENA_ARRAY(g->work, g->f->value_count + 1, int64_t);
+    g->unasked = ARENA_ARRAY(g->work, g->f->value_count + 1, int64_t);
+    if (!g->zeros || !g->unasked) return cpu_program_no_memory(err);
+    for (int i = 0; i < g->op_count; i++) {
+        const mil_op *op = g->ops[i];
         if (op->result_count != 1) continue;
-        p->zeros[op->results[0]->id] = zeros_of(p, op);
-        masks += p->zeros[op->results[0]->id] != 0;
+        g->zeros[op->results[0]->id] = zeros_of(g, op);
+        masks += g->zeros[op->results[0]->id] != 0;
     }
-    for (int i = p->op_count - 1; i >= 0 && masks; i--) {
-        if (p->ops[i]->result_count != 1) continue;
-        const mil_value *v = p->ops[i]->results[0];
-        if (v->type.rank >= 2) p->unasked[v->id] = unasked(p, v);
+    for (int i = g->op_count - 1; i >= 0 && masks; i--) {
+        if (g->ops[i]->result_count != 1) continue;
+        const mil_value *v = g->ops[i]->results[0];
+        if (v->type.rank >= 2) g->unasked[v->id] = unasked(g, v);
     }
     return PROPANE_OK;
 }

@@ -13,23 +13,26 @@
 #include <math.h>
 #include <string.h>
 
+#include "drivers/cpu/cpu_program.h"
+#include "drivers/cpu/fuse/fuse.h"
 #include "drivers/cpu/gemv/gemv.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/facts.h"
+#include "drivers/cpu/plan/table.h"
 
 enum { MOST_OPS = 24 };
 
 typedef struct chain {
-    planner *p;
+    cpu_graph *g;
     const mil_op *ops[MOST_OPS];
     int count;
     bool good;
-    cpu_plan_weights found;
+    cpu_stored_weights found;
 } chain;
 
 /* The operation that makes `v`, if it is this one and `readers` read it; it becomes part of the chain. */
 static const mil_op *made_by(chain *c, const mil_value *v, mil_opcode code, int readers) {
     const mil_op *op = v && !v->konst ? v->def : NULL;
-    if (!op || op->info->code != code || c->p->uses[v->id] != readers || c->count == MOST_OPS) {
+    if (!op || op->info->code != code || c->g->uses[v->id] != readers || c->count == MOST_OPS) {
         c->good = false;
         return NULL;
     }
@@ -107,13 +110,13 @@ static void match_quantised(chain *c, const mil_value *v, int64_t out, int64_t b
 
 static void match(chain *c, const mil_value *v, int64_t out, int64_t in) {
     c->good = true;
-    while (v && v->def && !v->konst && cpu_plan_keeps_order(v->def) && c->p->uses[v->id] == 1 && c->count < MOST_OPS) {
+    while (v && v->def && !v->konst && cpu_plan_keeps_order(v->def) && c->g->uses[v->id] == 1 && c->count < MOST_OPS) {
         c->ops[c->count++] = v->def;
         v = v->def->operands[0].values[0];
     }
     const mil_op *last = v && v->def && !v->konst ? v->def : NULL;
     if (last && last->info->code == MIL_OP_cast) {
-        c->found = (cpu_plan_weights){.data = without_cast(c, v), .format = CPU_WEIGHTS_F16};
+        c->found = (cpu_stored_weights){.data = without_cast(c, v), .format = CPU_WEIGHTS_F16};
         if (is_stored(c->found.data, MIL_bf16, out, 0, 0))
             c->found.format = CPU_WEIGHTS_BF16;
         else
@@ -143,22 +146,22 @@ static bool is_plain(const mil_op *op) {
     return true;
 }
 
-propane_status cpu_plan_take_weights(planner *p, propane_error *err) {
-    p->weights = ARENA_ARRAY(p->work, p->f->value_count + 1, cpu_plan_weights);
-    if (!p->weights) return cpu_plan_no_memory(p, err);
-    if (!p->options.fuse || p->options.round_each || p->options.bf16) return PROPANE_OK;
-    for (int i = 0; i < p->op_count; i++) {
-        const mil_op *op = p->ops[i];
+propane_status cpu_fuse_quantized_weights(cpu_graph *g, propane_error *err) {
+    g->weights = ARENA_ARRAY(g->work, g->f->value_count + 1, cpu_stored_weights);
+    if (!g->weights) return cpu_program_no_memory(err);
+    if (!g->options.fuse || g->options.round_each || g->options.bf16) return PROPANE_OK;
+    for (int i = 0; i < g->op_count; i++) {
+        const mil_op *op = g->ops[i];
         if (!cpu_plan_is_product(op) || !is_plain(op)) continue;
         const mil_value *w = mil_in(op, "x");
         int64_t out = w->type.dim[w->type.rank - 2], in = w->type.dim[w->type.rank - 1];
-        chain c = {.p = p};
-        if (w->konst || !w->def || p->uses[w->id] != 1) continue;
+        chain c = {.g = g};
+        if (w->konst || !w->def || g->uses[w->id] != 1) continue;
         match(&c, w, out, in);
         if (!c.good) continue;
-        p->weights[w->id] = c.found;
+        g->weights[w->id] = c.found;
         for (int k = 0; k < c.count; k++)
-            p->nodes[p->node_of[p->op_of[c.ops[k]->results[0]->id]]].kind = CPU_PLAN_NODE_ABSORBED;
+            g->nodes[g->node_of[g->op_of[c.ops[k]->results[0]->id]]].kind = CPU_NODE_ABSORBED;
     }
     return PROPANE_OK;
 }

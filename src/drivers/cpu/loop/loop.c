@@ -73,7 +73,7 @@ static void load_picked(loop_state *s, const loop_instr *i) {
     const int last = s->t->outer_rank - 1;
     const cpu_elementwise_kernels *map = s->t->map;
     float *to = s->out[i->dst];
-    const cpu_plan_pick *first = &v->pick[s->outer[last]];
+    const cpu_signed_row *first = &v->pick[s->outer[last]];
     bool as_they_lie = v->dtype == MIL_fp32 && v->inner == 1;
     for (int64_t r = 0; r < s->rows && as_they_lie; r++)
         as_they_lie = first[r].line == first->line + r && first[r].sign > 0;
@@ -83,7 +83,7 @@ static void load_picked(loop_state *s, const loop_instr *i) {
         return;
     }
     for (int64_t r = 0; r < s->rows; r++, to += s->length) {
-        const cpu_plan_pick *p = &v->pick[s->outer[last] + r];
+        const cpu_signed_row *p = &v->pick[s->outer[last] + r];
         const unsigned char *from = s->view[i->view].at + p->line * v->outer[last] * v->element;
         cpu_elementwise_unary sign = map->unary[p->sign < 0 ? CPU_ELEMENTWISE_neg : CPU_ELEMENTWISE_copy];
         if (v->dtype == MIL_fp32 && v->inner == 1) {
@@ -361,7 +361,7 @@ static void find_views(loop_state *s) {
         const loop_view *v = &t->views[i];
         int64_t offset = s->inner_at * v->inner;
         for (int d = 0; d < t->outer_rank - (v->pick != NULL); d++) offset += s->outer[d] * v->outer[d];
-        s->view[i].at = (unsigned char *)cpu_plan_at(s->run, v->at) + offset * v->element;
+        s->view[i].at = (unsigned char *)cpu_ref_at(s->run, v->at) + offset * v->element;
         if (!known) s->view[i].serves = view_serves(s, v, &s->view[i].step);
     }
     s->known_rows = s->rows;
@@ -404,7 +404,7 @@ static void begin_task(loop_state *s, const loop_context *c, int worker) {
     s->t = t;
     s->run = c->run;
     s->known_rows = s->known_width = -1;
-    s->scratch = (float *)(void *)((unsigned char *)cpu_plan_at(c->run, t->scratch) + worker * t->scratch_bytes);
+    s->scratch = (float *)(void *)((unsigned char *)cpu_ref_at(c->run, t->scratch) + worker * t->scratch_bytes);
     for (int r = 0; r < t->register_count; r++)
         if (t->registers[r].slot < 0) {
             s->in[r] = &t->registers[r].value;
@@ -427,7 +427,7 @@ static void loop_task(void *context, int task, int worker) {
 
 static float *partial_of(const loop_state *s, const loop_instr *i, int64_t part) {
     const loop_program *t = s->t;
-    return (float *)cpu_plan_at(s->run, t->partial) + (part * t->reductions + i->place) * t->width;
+    return (float *)cpu_ref_at(s->run, t->partial) + (part * t->reductions + i->place) * t->width;
 }
 
 /* What the parts have reduced in a pass before this one. */
@@ -467,9 +467,9 @@ static void run_parts(loop_context *c) {
         for (c->pass = 0; c->pass < t->pass_count; c->pass++) {
             const loop_pass *pass = &t->passes[c->pass];
             if (pass->chunk < pass->end)
-                cpu_plan_parallel(c->run, part_task, c, (int)t->parts);
+                cpu_run_parallel(c->run, part_task, c, (int)t->parts);
             else if (pass->once < pass->chunk) /* stores of what was reduced */
-                cpu_plan_parallel(c->run, part_task, c, 1);
+                cpu_run_parallel(c->run, part_task, c, 1);
         }
 }
 
@@ -481,6 +481,6 @@ propane_status cpu_loop_run(const cpu_run *run, const void *args, propane_error 
         return PROPANE_OK;
     }
     int64_t tasks = div_up(c.t->tiles, c.t->tiles_a_task);
-    cpu_plan_parallel(run, loop_task, &c, (int)tasks);
+    cpu_run_parallel(run, loop_task, &c, (int)tasks);
     return PROPANE_OK;
 }

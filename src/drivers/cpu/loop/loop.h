@@ -15,7 +15,8 @@
 #ifndef CPU_LOOP_LOOP_H
 #define CPU_LOOP_LOOP_H
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/cpu_view.h"
+#include "drivers/cpu/signed_rows.h"
 #include "drivers/cpu/simd/elementwise.h"
 #include "drivers/cpu/simd/reduce.h"
 
@@ -50,11 +51,11 @@ typedef struct loop_instr {
 } loop_instr;
 
 typedef struct loop_view {
-    cpu_plan_ref at;
+    cpu_ref at;
     mil_dtype dtype;
-    unsigned char klass;       /* of what is loaded or stored */
-    int element;               /* bytes */
-    const cpu_plan_pick *pick; /* not NULL: index i of the last outer dimension is line pick[i].line, with that sign */
+    unsigned char klass;        /* of what is loaded or stored */
+    int element;                /* bytes */
+    const cpu_signed_row *pick; /* not NULL: index i of the last outer dimension is line pick[i].line, with that sign */
     int64_t outer[LOOP_MAX_RANK], fold[LOOP_MAX_RANK], inner; /* strides in elements */
 } loop_view;
 
@@ -83,14 +84,14 @@ typedef struct loop_program {
     loop_view *views;
     loop_instr *instrs;
     loop_register *registers;
-    cpu_plan_ref scratch;
+    cpu_ref scratch;
     int64_t scratch_bytes; /* of one worker */
     int64_t row_chunks, width_chunks, tiles, tiles_a_task;
     /* More than one: a pass goes over a tile's fold in parts of that many of fold[0], which are tasks. What each has
      * reduced lies in `partial` until the next pass joins it, in the parts' order. */
     int64_t parts, part_length;
     int reductions;
-    cpu_plan_ref partial;
+    cpu_ref partial;
 } loop_program;
 
 propane_status cpu_loop_run(const cpu_run *run, const void *args, propane_error *err);

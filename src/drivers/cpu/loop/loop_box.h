@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/cpu_view.h"
 
 typedef struct loop_box {
     int rank;

@@ -141,7 +141,7 @@ static bool reduce_product(loop_builder *t, int index) {
 }
 
 void cpu_loop_combine(loop_builder *t) {
-    if (!t->p->options.fuse || t->p->options.round_each) return;
+    if (!t->p->g.options.fuse || t->p->g.options.round_each) return;
     static bool (*const rules[])(loop_builder *, int) = {move_constant, reduce_product, take_product};
     for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
         for (int i = 0; i < t->instr_count;) i = rules[r](t, i) ? 0 : i + 1;

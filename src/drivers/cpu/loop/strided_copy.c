@@ -39,7 +39,7 @@ static void collapse(cpu_copy *c, const cpu_view *from, const cpu_view *to) {
 void cpu_copy_plan(cpu_copy *c, const cpu_view *from, const cpu_view *to) {
     c->from = cpu_view_ref(from);
     c->to = cpu_view_ref(to);
-    c->element = cpu_plan_dtype_bytes(from->dtype);
+    c->element = cpu_view_dtype_bytes(from->dtype);
     collapse(c, from, to);
     c->lines = 1;
     for (int d = 0; d + 2 < c->rank; d++) c->lines *= c->dim[d];
@@ -109,7 +109,7 @@ static void copy_task(void *context, int task, int worker) {
 propane_status cpu_copy_run(const cpu_run *run, const void *args, propane_error *err) {
     const cpu_copy *c = args;
     (void)err;
-    copy_context x = {c, cpu_plan_at(run, c->to), cpu_plan_at(run, c->from)};
-    cpu_plan_parallel(run, copy_task, &x, c->tasks);
+    copy_context x = {c, cpu_ref_at(run, c->to), cpu_ref_at(run, c->from)};
+    cpu_run_parallel(run, copy_task, &x, c->tasks);
     return PROPANE_OK;
 }

@@ -4,10 +4,10 @@
 #ifndef CPU_LOOP_STRIDED_COPY_H
 #define CPU_LOOP_STRIDED_COPY_H
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/cpu_view.h"
 
 typedef struct cpu_copy {
-    cpu_plan_ref from, to;
+    cpu_ref from, to;
     int element;                                                                   /* bytes: 1, 2, 4 or 8 */
     int rank;                                                                      /* at least 1 */
     int64_t dim[MIL_MAX_RANK], from_stride[MIL_MAX_RANK], to_stride[MIL_MAX_RANK]; /* in elements */

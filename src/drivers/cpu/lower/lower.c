@@ -5,7 +5,8 @@
  */
 #include <math.h>
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/cpu_family.h"
+#include "drivers/cpu/lower/lower.h"
 #include "mil/ops/shape_util.h"
 
 static mil_value *widened(mil_builder *b, mil_value *x) {
@@ -48,7 +49,7 @@ static propane_status replace(mil_builder *b, mil_op *op, mil_value *y) {
     return PROPANE_OK;
 }
 
-static propane_status lower_layer_norm(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_layer_norm(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x"), *gamma = widened(b, mil_in(op, "gamma")), *beta = widened(b, mil_in(op, "beta"));
     bool member[MIL_MAX_RANK];
     int64_t axes[MIL_MAX_RANK], dim[MIL_MAX_RANK];
@@ -65,7 +66,7 @@ static propane_status lower_layer_norm(mil_builder *b, mil_op *op, propane_error
     return replace(b, op, scaled(b, normalised(b, widened(b, x), axes, count, epsilon), gamma, beta));
 }
 
-static propane_status lower_instance_norm(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_instance_norm(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
     int64_t axes[MIL_MAX_RANK];
     int count = 0;
@@ -77,7 +78,7 @@ static propane_status lower_instance_norm(mil_builder *b, mil_op *op, propane_er
                    scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
 }
 
-static propane_status lower_batch_norm(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_batch_norm(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x"), *wide = widened(b, x);
     double epsilon;
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
@@ -88,7 +89,7 @@ static propane_status lower_batch_norm(mil_builder *b, mil_op *op, propane_error
                    scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
 }
 
-static propane_status lower_l2_norm(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_l2_norm(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *x = widened(b, mil_in(op, "x"));
     double epsilon;
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
@@ -99,7 +100,7 @@ static propane_status lower_l2_norm(mil_builder *b, mil_op *op, propane_error *e
 }
 
 /* The scores are fp32 between the products, which read fp16 as it is. */
-static propane_status lower_sdpa(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_sdpa(mil_builder *b, mil_op *op, propane_error *err) {
     mil_sdpa shape;
     PROPANE_TRY(mil_sdpa_read(op, &shape, err));
     mil_value *q = widened(b, mil_in(op, "query")), *k = widened(b, mil_in(op, "key"));
@@ -119,26 +120,30 @@ static propane_status lower_sdpa(mil_builder *b, mil_op *op, propane_error *err)
     return replace(b, op, mil_build_matmul(b, p, v, false, false));
 }
 
-const cpu_plan_binding cpu_bind_lower_layer_norm = {.lower = lower_layer_norm};
-const cpu_plan_binding cpu_bind_lower_instance_norm = {.lower = lower_instance_norm};
-const cpu_plan_binding cpu_bind_lower_batch_norm = {.lower = lower_batch_norm};
-const cpu_plan_binding cpu_bind_lower_l2_norm = {.lower = lower_l2_norm};
-const cpu_plan_binding cpu_bind_lower_sdpa = {.lower = lower_sdpa};
+/* ---- the stage ---------------------------------------------------------------------------------------------------------- */
+
+typedef propane_status (*lowering)(mil_builder *b, mil_op *op, propane_error *err);
+
+static const lowering lowerings[CPU_FAMILY_COUNT] = {
+#define FAMILY(name)
+#define LOWERING(name) [CPU_FAMILY_lower_##name] = cpu_lower_##name,
+#include "drivers/cpu/families.def"
+};
 
 static bool has_constant_result(const mil_op *op) { return op->result_count && op->results[0]->konst; }
 
-propane_status cpu_plan_lower(mil_function *f, propane_error *err) {
+propane_status cpu_lower_function(mil_function *f, propane_error *err) {
     mil_op *next;
     for (mil_op *op = f->first; op; op = next) {
-        const cpu_plan_binding *binding = cpu_plan_lowering_of(op);
+        const lowering lower = lowerings[cpu_family_named(op)];
         next = op->next;
-        if (!binding || has_constant_result(op)) continue;
+        if (!lower || has_constant_result(op)) continue;
         mil_builder b = {0};
         mil_build_resume(&b, f);
         b.before = op;
         b.stage = op->stage;
         b.backward = op->backward;
-        if (binding->lower(&b, op, err) != PROPANE_OK) {
+        if (lower(&b, op, err) != PROPANE_OK) {
             if (b.err.status && err) *err = b.err;
             return b.err.status ? b.err.status : err ? err->status : PROPANE_ERR_INVALID;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Elementwise rows with parameters written out in simpler elementwise rows, which fuse with what stands around them.
  */
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/lower/lower.h"
 #include "mil/ops/shape_util.h"
 
 static mil_value *binary(mil_builder *b, mil_opcode code, mil_value *x, mil_value *y) {
@@ -53,7 +53,7 @@ static propane_status number(const mil_op *op, const char *param, double *out, p
                                                                       : PROPANE_OK;
 }
 
-static propane_status lower_activation(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_activation(mil_builder *b, mil_op *op, propane_error *err) {
     double alpha, beta;
     PROPANE_TRY(number(op, "alpha", &alpha, err));
     PROPANE_TRY(number(op, "beta", &beta, err));
@@ -63,5 +63,3 @@ static propane_status lower_activation(mil_builder *b, mil_op *op, propane_error
     mil_op_remove(op);
     return PROPANE_OK;
 }
-
-const cpu_plan_binding cpu_bind_lower_activation = {.lower = lower_activation};

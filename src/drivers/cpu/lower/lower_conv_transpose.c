@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/lower/lower.h"
 #include "mil/ops/shape_util.h"
 
 /* The weight [c_in, c_out/g, *kernel] as [c_out, c_in/g, *kernel turned]. */
@@ -128,7 +128,7 @@ static bool is_plain(const mil_conv *c) {
     return true;
 }
 
-static propane_status lower_transposed(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_transposed(mil_builder *b, mil_op *op, propane_error *err) {
     mil_conv c;
     PROPANE_TRY(mil_conv_transpose_read(op, &c, err));
     if (!is_plain(&c)) return PROPANE_OK;
@@ -138,5 +138,3 @@ static propane_status lower_transposed(mil_builder *b, mil_op *op, propane_error
     mil_op_remove(op);
     return PROPANE_OK;
 }
-
-const cpu_plan_binding cpu_bind_lower_transposed = {.emit = cpu_plan_emit_reference, .lower = lower_transposed};

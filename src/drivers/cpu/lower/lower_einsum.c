@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/lower/lower.h"
 #include "mil/ops/shape_util.h"
 
 typedef struct term {
@@ -193,7 +193,7 @@ static mil_value *write_out(mil_builder *b, const mil_einsum *e, term *terms, in
     return finish(b, &terms[0], result, type);
 }
 
-static propane_status lower_einsum(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_einsum(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *const *values = NULL;
     const char *equation = NULL;
     term terms[MIL_MAX_EINSUM] = {{.count = 0}}, result = {0};
@@ -211,5 +211,3 @@ static propane_status lower_einsum(mil_builder *b, mil_op *op, propane_error *er
     mil_op_remove(op);
     return PROPANE_OK;
 }
-
-const cpu_plan_binding cpu_bind_lower_einsum = {.emit = cpu_plan_emit_reference, .lower = lower_einsum};

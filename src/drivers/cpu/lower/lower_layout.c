@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/lower/lower.h"
 #include "mil/ops/shape_util.h"
 
 static mil_value *reshaped(mil_builder *b, mil_value *x, int rank, const int64_t *dim) {
@@ -77,7 +77,7 @@ static propane_status write_out(mil_builder *b, const mil_op *op, mil_value **ou
     }
 }
 
-static propane_status lower_layout(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_layout(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *y = NULL;
     if (op->results[0]->type.rank == 0) return PROPANE_OK; /* no list of no dimensions: the reference copies it */
     PROPANE_TRY(write_out(b, op, &y, err));
@@ -86,5 +86,3 @@ static propane_status lower_layout(mil_builder *b, mil_op *op, propane_error *er
     mil_op_remove(op);
     return PROPANE_OK;
 }
-
-const cpu_plan_binding cpu_bind_lower_layout = {.emit = cpu_plan_emit_reference, .lower = lower_layout};

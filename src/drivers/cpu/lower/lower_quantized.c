@@ -2,7 +2,7 @@
  * conv_quantized written out: the weights come to quant_scale * weight + quant_bias, in fp32, and a convolution of those. What
  * is constant is worked out when the program is planned.
  */
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/lower/lower.h"
 #include "mil/ops/shape_util.h"
 
 /* A number, or one for each output channel, beside the weights. */
@@ -18,7 +18,7 @@ static mil_value *as_fp32(mil_builder *b, mil_value *v) {
     return v && v->type.dtype != MIL_fp32 ? mil_build_cast(b, v, MIL_fp32) : v;
 }
 
-static propane_status lower_quantized(mil_builder *b, mil_op *op, propane_error *err) {
+propane_status cpu_lower_quantized(mil_builder *b, mil_op *op, propane_error *err) {
     static const char *const same[] = {"strides", "pad_type", "pad", "dilations", "groups"};
     mil_value *weight = mil_in(op, "weight"), *bias = as_fp32(b, mil_in(op, "bias")), *x = as_fp32(b, mil_in(op, "x"));
     mil_value *scale = beside(b, mil_in(op, "quant_scale"), &weight->type);
@@ -41,5 +41,3 @@ static propane_status lower_quantized(mil_builder *b, mil_op *op, propane_error 
     mil_op_remove(op);
     return PROPANE_OK;
 }
-
-const cpu_plan_binding cpu_bind_lower_quantized = {.emit = cpu_plan_emit_reference, .lower = lower_quantized};

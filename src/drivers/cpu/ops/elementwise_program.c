@@ -8,9 +8,9 @@
 
 #include "base/int_math.h"
 #include "drivers/cpu/ops/elementwise_program.h"
+#include "drivers/cpu/ops/emitters.h"
+#include "drivers/cpu/plan/facts.h"
 
-#define ROWS_LIMIT     32768 /* folded elements that one tile holds whole */
-#define COLUMNS_LIMIT  4096
 #define COLUMN_FLOATS  24576 /* of one register of a column tile: it lives in the second-level cache */
 #define COLUMN_CHUNK   4096  /* of one register of a column tile that goes over the fold in passes: first-level cache */
 #define COLUMN_TILES   4     /* wide tiles read memory in long lines, but every core wants one */
@@ -21,25 +21,6 @@
 #define STRIP          2048  /* floats of an elementwise tile */
 #define TASK_WORK      16384.0 /* element operations that are worth a task */
 #define TASKS_A_THREAD 8
-
-/* ---- what fits -------------------------------------------------------------------------------------------------------- */
-
-static bool last_is_folded(const mil_type *shape, unsigned axes) {
-    for (int d = shape->rank - 1; d >= 0; d--)
-        if (shape->dim[d] != 1) return axes >> d & 1;
-    return false;
-}
-
-static int64_t fold_count(const mil_type *shape, unsigned axes) {
-    int64_t n = 1;
-    for (int d = 0; d < shape->rank; d++)
-        if (axes >> d & 1) n *= shape->dim[d];
-    return n;
-}
-
-bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes) {
-    return fold_count(shape, axes) <= (last_is_folded(shape, axes) ? ROWS_LIMIT : COLUMNS_LIMIT);
-}
 
 /* ---- instructions ------------------------------------------------------------------------------------------------------- */
 
@@ -113,7 +94,7 @@ static bool repeats_along_lines(const loop_builder *t, const int64_t *stride) {
 static int load(loop_builder *t, const mil_value *v) {
     raw_view *raw = &t->views[t->view_count];
     if (t->view_count == LOOP_MAX_REGISTERS ||
-        (!t->status && (t->status = cpu_plan_operand(t->p, v, &raw->view, t->err))))
+        (!t->status && (t->status = cpu_emit_operand(t->p, v, &raw->view, t->err))))
         return new_register(t, LOOP_FULL);
     if (t->status) return 0;
     const mil_type *shape = &t->node->shape;
@@ -136,8 +117,8 @@ static int load(loop_builder *t, const mil_value *v) {
 static int build_pick(loop_builder *t, const mil_op *op) {
     int view = t->view_count, reg = load(t, mil_in(op, "y"));
     if (t->status) return reg;
-    t->views[view].pick = cpu_plan_read_picks(t->p->arena, op);
-    if (!t->views[view].pick) t->status = cpu_plan_no_memory(t->p, t->err);
+    t->views[view].pick = cpu_signed_rows_read(t->p->arena, op);
+    if (!t->views[view].pick) t->status = cpu_program_no_memory(t->err);
     return reg;
 }
 
@@ -202,7 +183,7 @@ static int build_silu(loop_builder *t, const mil_op *op, loop_class klass) {
         if (other->info->code != MIL_OP_sigmoid || mil_in(other, "x") != v) continue;
         for (int k = 0; k < t->value_count; k++)
             if (t->values[k] == other->results[0]) sigmoid = t->registers_of[k];
-        if (sigmoid >= 0 || t->p->options.round_each) continue;
+        if (sigmoid >= 0 || t->p->g.options.round_each) continue;
         sigmoid = unary(t, CPU_ELEMENTWISE_sigmoid, klass, x, 0, 0);
         remember(t, other->results[0], sigmoid);
     }
@@ -255,7 +236,7 @@ static int build_reduce(loop_builder *t, const mil_op *op, int fold) {
     read_register(i, 0, x);
     int dst = new_register(t, LOOP_REDUCED);
     i->dst = (short)dst;
-    double n = (double)fold_count(&t->node->shape, t->node->axes);
+    double n = (double)cpu_plan_reduced_count(&t->node->shape, t->node->axes);
     if (fold == CPU_FOLD_mean) return unary(t, CPU_ELEMENTWISE_affine, LOOP_REDUCED, dst, 1 / n, 0);
     if (fold == CPU_FOLD_l2) return unary(t, CPU_ELEMENTWISE_sqrt, LOOP_REDUCED, dst, 0, 0);
     if (fold == CPU_FOLD_log_sum) return unary(t, CPU_ELEMENTWISE_log, LOOP_REDUCED, dst, 0, 0);
@@ -272,27 +253,27 @@ static int build_softmax(loop_builder *t, const mil_op *op) {
 }
 
 static void build_op(loop_builder *t, const mil_op *op) {
-    const cpu_plan_binding *b = cpu_plan_binding_of(op);
+    const cpu_family family = cpu_family_of(op);
     const mil_value *v = op->results[0];
     loop_class klass = class_of(t, v);
     int reg;
     for (int i = 0; i < t->value_count; i++)
         if (t->values[i] == v) return; /* made with another one */
-    if (b == &cpu_bind_softmax)
+    if (family == CPU_FAMILY_softmax)
         reg = build_softmax(t, op);
-    else if (b == &cpu_bind_reduce)
-        reg = build_reduce(t, op, cpu_plan_code_of(op));
-    else if (b == &cpu_bind_select)
+    else if (family == CPU_FAMILY_reduce)
+        reg = build_reduce(t, op, cpu_code_of(op));
+    else if (family == CPU_FAMILY_select)
         reg = build_select(t, op, klass);
-    else if (b == &cpu_bind_gelu)
+    else if (family == CPU_FAMILY_gelu)
         reg = build_gelu(t, op, klass);
-    else if (b == &cpu_bind_cast)
+    else if (family == CPU_FAMILY_cast)
         reg = build_cast(t, op, klass);
-    else if (b == &cpu_bind_pick)
+    else if (family == CPU_FAMILY_pick)
         reg = build_pick(t, op);
     else
-        reg = build_map(t, op, cpu_plan_code_of(op), klass);
-    if (t->p->options.round_each && v->type.dtype == MIL_fp16)
+        reg = build_map(t, op, cpu_code_of(op), klass);
+    if (t->p->g.options.round_each && v->type.dtype == MIL_fp16)
         reg = unary(t, CPU_ELEMENTWISE_round_f16, t->registers[reg].klass, reg, 0, 0);
     t->work += op->info->flops_per_element > 0 ? op->info->flops_per_element : 2;
     remember(t, v, reg);
@@ -306,7 +287,7 @@ static bool read_outside(const loop_builder *t, const mil_value *v) {
         for (int k = 0; k < t->node->ops[i]->info->param_count; k++)
             for (int j = 0; j < t->node->ops[i]->operands[k].count; j++)
                 inside += t->node->ops[i]->operands[k].values[j] == v;
-    return t->p->uses[v->id] > inside;
+    return t->p->g.uses[v->id] > inside;
 }
 
 /* The strides of a result over the node's shape; a reduction may have dropped its axes. */
@@ -331,7 +312,7 @@ static void store(loop_builder *t, const mil_value *v) {
                                 LOOP_MAX_REGISTERS);
         return;
     }
-    if ((t->status = cpu_plan_result(t->p, v, &raw->view, t->err))) return;
+    if ((t->status = cpu_emit_result(t->p, v, &raw->view, t->err))) return;
     result_strides(t, &raw->view, raw->stride);
     raw->store = true;
     int reg = register_of(t, v);
@@ -386,7 +367,7 @@ static void make_space(const loop_builder *t, space *s) {
             kept[kept_count++] = d;
     }
     int outer_count = kept_count;
-    if (!last_is_folded(shape, axes) && kept_count) {
+    if (!cpu_plan_reduces_last(shape, axes) && kept_count) {
         outer_count--;
         while (outer_count > 0 && kept[outer_count - 1] + 1 == kept[outer_count] &&
                mergeable(t, kept[outer_count - 1], kept[outer_count], shape->dim[kept[outer_count]]))
@@ -471,13 +452,13 @@ static propane_status fill_space(loop_builder *t, loop_program *out, propane_err
     out->columns = t->has_axes && (s.rank[2] || !s.rank[1]);
     out->view_count = t->view_count;
     out->views = ARENA_ARRAY(t->p->arena, t->view_count + 1, loop_view);
-    if (!out->views) return cpu_plan_no_memory(t->p, err);
+    if (!out->views) return cpu_program_no_memory(err);
     for (int v = 0; v < t->view_count; v++) {
         loop_view *to = &out->views[v];
         const raw_view *from = &t->views[v];
         to->at = cpu_view_ref(&from->view);
         to->dtype = from->view.dtype;
-        to->element = cpu_plan_dtype_bytes(from->view.dtype);
+        to->element = cpu_view_dtype_bytes(from->view.dtype);
         to->pick = from->pick;
         for (int d = 0; d < s.rank[0]; d++) to->outer[d] = from->stride[s.axis[0][d]];
         for (int d = 0; d < s.rank[1]; d++) to->fold[d] = from->stride[s.axis[1][d]];
@@ -507,7 +488,7 @@ static propane_status tell_sharing(loop_builder *t) {
                 if (t->views[o].view.buffer == from->buffer &&
                     (t->views[o].pick || !cpu_view_equal(&t->views[o].view, from)))
                     only = false;
-            if (only) PROPANE_TRY(cpu_plan_may_share(t->p, from, &t->views[s].view, t->err));
+            if (only) PROPANE_TRY(cpu_emit_may_share(t->p, from, &t->views[s].view, t->err));
         }
     }
     return PROPANE_OK;
@@ -527,9 +508,9 @@ static void split_tasks(const loop_builder *t, loop_program *out, int64_t count)
 static propane_status finish(loop_builder *t, propane_error *err) {
     planner *p = t->p;
     loop_program *out = ARENA_NEW(p->arena, loop_program);
-    if (!out) return cpu_plan_no_memory(p, err);
-    out->map = cpu_elementwise_kernels_of(p->options.isa);
-    out->table = cpu_reduce_kernels_of(p->options.isa);
+    if (!out) return cpu_program_no_memory(err);
+    out->map = cpu_elementwise_kernels_of(p->g.options.isa);
+    out->table = cpu_reduce_kernels_of(p->g.options.isa);
     PROPANE_TRY(fill_space(t, out, err));
     check_lines(t, out);
     cpu_loop_combine(t);
@@ -544,28 +525,28 @@ static propane_status finish(loop_builder *t, propane_error *err) {
     out->register_count = t->register_count;
     out->instrs = arena_copy(p->arena, t->instrs, (size_t)t->instr_count * sizeof *t->instrs);
     out->registers = arena_copy(p->arena, t->registers, (size_t)t->register_count * sizeof *t->registers);
-    if (!out->instrs || !out->registers) return cpu_plan_no_memory(p, err);
-    PROPANE_TRY(cpu_plan_scratch(p, out->scratch_bytes * p->threads, &out->scratch, err));
+    if (!out->instrs || !out->registers) return cpu_program_no_memory(err);
+    PROPANE_TRY(cpu_emit_scratch(p, out->scratch_bytes * p->threads, &out->scratch, err));
     int64_t partial = out->parts > 1 ? out->parts * out->reductions * out->width * (int64_t)sizeof(float) : 0;
-    if (partial) PROPANE_TRY(cpu_plan_scratch(p, partial, &out->partial, err));
+    if (partial) PROPANE_TRY(cpu_emit_scratch(p, partial, &out->partial, err));
     double bytes = 0;
     for (int v = 0; v < t->view_count; v++) {
-        cpu_plan_touch(p, t->views[v].view.buffer);
-        bytes += (double)cpu_view_count(&t->views[v].view) * cpu_plan_dtype_bytes(t->views[v].view.dtype);
+        cpu_emit_touch(p, t->views[v].view.buffer);
+        bytes += (double)cpu_view_count(&t->views[v].view) * cpu_view_dtype_bytes(t->views[v].view.dtype);
     }
     PROPANE_TRY(tell_sharing(t));
     const mil_op *last = t->node->ops[t->node->op_count - 1];
     p->program->tile_count++;
     p->program->fused_ops += t->node->op_count;
-    return cpu_plan_emit(p, cpu_loop_run, out, "tile", last->results[0], t->work * (double)count, bytes, err);
+    return cpu_emit_step(p, cpu_loop_run, out, "tile", last->results[0], t->work * (double)count, bytes, err);
 }
 
 /* Images whose channels lie innermost: the iteration space is walked in that order, too. */
 static propane_status turn_channels(loop_builder *t) {
     static const int order[4] = {0, 2, 3, 1};
-    cpu_plan_node *turned = arena_copy(t->p->work, t->node, sizeof *t->node);
+    cpu_node *turned = arena_copy(t->p->work, t->node, sizeof *t->node);
     int so = 0, other = 0;
-    if (!turned) return cpu_plan_no_memory(t->p, t->err);
+    if (!turned) return cpu_program_no_memory(t->err);
     for (int v = 0; v < t->view_count && t->node->shape.rank == 4; v++) {
         const int64_t *s = t->views[v].stride;
         if (!s[1] || !s[3]) continue;
@@ -574,7 +555,7 @@ static propane_status turn_channels(loop_builder *t) {
         else
             other++;
     }
-    if (so <= other || cpu_plan_node_picks(t->node)) return PROPANE_OK;
+    if (so <= other || cpu_graph_takes_rows(t->node)) return PROPANE_OK;
     turned->axes = 0;
     for (int d = 0; d < 4; d++) {
         turned->shape.dim[d] = t->node->shape.dim[order[d]];
@@ -588,9 +569,9 @@ static propane_status turn_channels(loop_builder *t) {
     return PROPANE_OK;
 }
 
-propane_status cpu_plan_emit_tile(planner *p, const cpu_plan_node *node, propane_error *err) {
+propane_status cpu_emit_elementwise(planner *p, const cpu_node *node, propane_error *err) {
     loop_builder *t = ARENA_NEW(p->work, loop_builder);
-    if (!t) return cpu_plan_no_memory(p, err);
+    if (!t) return cpu_program_no_memory(err);
     t->p = p;
     t->node = node;
     t->err = err;

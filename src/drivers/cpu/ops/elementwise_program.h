@@ -6,19 +6,20 @@
 #define CPU_OPS_ELEMENTWISE_PROGRAM_H
 
 #include "drivers/cpu/loop/loop.h"
+#include "drivers/cpu/plan/emit.h"
 
 #define LOOP_MAX_INSTRS 320
 
 typedef struct raw_view {
     cpu_view view;
     int64_t stride[LOOP_MAX_RANK]; /* over the node's shape */
-    const cpu_plan_pick *pick;     /* lines of the last dimension but one; NULL: as they lie */
+    const cpu_signed_row *pick;    /* lines of the last dimension but one; NULL: as they lie */
     bool store;
 } raw_view;
 
 typedef struct loop_builder {
     planner *p;
-    const cpu_plan_node *node;
+    const cpu_node *node;
     propane_error *err;
     propane_status status;
     bool has_axes;

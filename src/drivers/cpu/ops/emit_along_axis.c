@@ -33,7 +33,7 @@ struct along_args {
     mil_scatter_mode mode;
     bool flag, reverse; /* argmin, exclusive */
     double on, off;
-    cpu_plan_ref x, indices, updates, y, wide;
+    cpu_ref x, indices, updates, y, wide;
     const cpu_reduce_kernels *rows;
     const char *where;
 };
@@ -73,7 +73,7 @@ static void take(const along_call *c, int64_t at, int64_t n, int64_t base, int64
     const along_args *a = c->a;
     int64_t line[COLUMNS];
     load_indices(c, line, at, n);
-    switch (cpu_plan_dtype_bytes(a->dtype)) {
+    switch (cpu_view_dtype_bytes(a->dtype)) {
     case 1: TAKE(uint8_t);
     case 2: TAKE(uint16_t);
     case 4: TAKE(uint32_t);
@@ -254,12 +254,12 @@ static propane_status along_run(const cpu_run *run, const void *args, propane_er
     const along_args *a = args;
     atomic_llong wrong;
     atomic_init(&wrong, INT64_MAX);
-    along_call c = {.a = a, .y = cpu_plan_at(run, a->y), .wrong = &wrong};
-    if (a->x.buffer >= 0) c.x = cpu_plan_at(run, a->x);
-    if (a->indices.buffer >= 0) c.indices = cpu_plan_at(run, a->indices);
+    along_call c = {.a = a, .y = cpu_ref_at(run, a->y), .wrong = &wrong};
+    if (a->x.buffer >= 0) c.x = cpu_ref_at(run, a->x);
+    if (a->indices.buffer >= 0) c.indices = cpu_ref_at(run, a->indices);
     if (a->updates.buffer >= 0) {
-        c.updates = cpu_plan_at(run, a->updates);
-        c.wide = cpu_plan_at(run, a->wide);
+        c.updates = cpu_ref_at(run, a->updates);
+        c.wide = cpu_ref_at(run, a->wide);
     }
     const int64_t tasks = a->outer * ((a->inner + a->columns - 1) / a->columns);
     const int64_t longest = a->size > a->picks ? a->size : a->picks;
@@ -328,10 +328,10 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
                                                          : 0;
     along_args *a = ARENA_NEW(p->arena, along_args);
     cpu_dense d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(read_args(op, a, err));
     PROPANE_TRY(cpu_dense_begin(p, op, names[form], &d, err));
-    a->rows = cpu_reduce_kernels_of(p->options.isa);
+    a->rows = cpu_reduce_kernels_of(p->g.options.isa);
     a->columns = a->inner < COLUMNS ? a->inner : COLUMNS;
     if (a->columns < 1) a->columns = 1;
     a->x.buffer = a->indices.buffer = a->updates.buffer = -1;
@@ -343,8 +343,8 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
     a->out_type = d.out[0].dtype;
     a->y = cpu_view_ref(&d.out[0]);
     a->where = cpu_dense_where(p, op);
-    if (!a->where) return cpu_plan_no_memory(p, err);
-    if (form == 3) PROPANE_TRY(cpu_plan_scratch(p, cpu_view_count(&d.in[0]) * (int64_t)sizeof(double), &a->wide, err));
+    if (!a->where) return cpu_program_no_memory(err);
+    if (form == 3) PROPANE_TRY(cpu_emit_scratch(p, cpu_view_count(&d.in[0]) * (int64_t)sizeof(double), &a->wide, err));
     return cpu_dense_end(p, op, &d, along_run, a, op->info->name, 0, err);
 }
 
@@ -352,4 +352,4 @@ static bool takes_along(const mil_op *op) {
     return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8 && op->operands[0].values[0]->type.rank > 0;
 }
 
-const cpu_plan_binding cpu_bind_along = {.emit = emit_along, .takes = takes_along};
+const cpu_emitter cpu_emitter_along = {.emit = emit_along, .takes = takes_along};

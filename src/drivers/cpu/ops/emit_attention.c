@@ -4,14 +4,15 @@
 #include <string.h>
 
 #include "drivers/cpu/attention/attention.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/ops/emitters.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 typedef struct attention_args {
     cpu_attention a;
-    cpu_plan_ref at[CPU_ATTENTION_ROLES];
+    cpu_ref at[CPU_ATTENTION_ROLES];
     bool used[CPU_ATTENTION_ROLES];
-    cpu_plan_ref scratch;
+    cpu_ref scratch;
 } attention_args;
 
 static propane_status attention_run(const cpu_run *run, const void *args, propane_error *err) {
@@ -19,8 +20,8 @@ static propane_status attention_run(const cpu_run *run, const void *args, propan
     cpu_attention a = x->a;
     (void)err;
     for (int r = 0; r < CPU_ATTENTION_ROLES; r++)
-        if (x->used[r]) a.at[r].data = cpu_plan_at(run, x->at[r]);
-    cpu_attention_run(&a, cpu_plan_at(run, x->scratch));
+        if (x->used[r]) a.at[r].data = cpu_ref_at(run, x->at[r]);
+    cpu_attention_run(&a, cpu_ref_at(run, x->scratch));
     return PROPANE_OK;
 }
 
@@ -33,7 +34,7 @@ static int64_t *item_offsets(planner *p, const cpu_view *v, const mil_type *scor
     for (int64_t i = 0; out && i < items; i++) {
         int64_t rest = i;
         for (int d = scores->rank - 3; d >= 0; d--) {
-            out[i] += rest % scores->dim[d] * stride[d] * cpu_plan_dtype_bytes(v->dtype);
+            out[i] += rest % scores->dim[d] * stride[d] * cpu_view_dtype_bytes(v->dtype);
             rest /= scores->dim[d];
         }
     }
@@ -45,14 +46,14 @@ static propane_status set_role(planner *p, attention_args *x, cpu_attention_role
                                const mil_type *scores, propane_error *err) {
     int row = v->rank - (turned ? 1 : 2), col = v->rank - (turned ? 2 : 1);
     int64_t *offset = item_offsets(p, v, scores, x->a.items);
-    if (!offset) return cpu_plan_no_memory(p, err);
+    if (!offset) return cpu_program_no_memory(err);
     x->a.at[role] = (cpu_attention_operand){.dtype = v->dtype == MIL_fp16 ? CPU_F16 : CPU_F32,
                                             .row = v->stride[row],
                                             .col = v->stride[col],
                                             .offset = offset};
     x->at[role] = cpu_view_ref(v);
     x->used[role] = true;
-    cpu_plan_touch(p, v->buffer);
+    cpu_emit_touch(p, v->buffer);
     return PROPANE_OK;
 }
 
@@ -62,7 +63,7 @@ static propane_status read_role(planner *p, attention_args *x, cpu_attention_rol
     const mil_value *v = mil_in(op, param);
     cpu_view view;
     PROPANE_TRY(mil_attr_bool(op, is_x ? "transpose_x" : "transpose_y", &transposed, err));
-    PROPANE_TRY(cpu_plan_operand(p, p->absorbed[v->id] ? mil_in(v->def, "x") : v, &view, err));
+    PROPANE_TRY(cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, &view, err));
     /* as first operand rows are positions, as second one they are what is summed over */
     bool turned = is_x ? transposed : !transposed;
     return set_role(p, x, role, &view, turned, scores, err);
@@ -72,7 +73,7 @@ static propane_status read_role(planner *p, attention_args *x, cpu_attention_rol
 static propane_status write_role(planner *p, attention_args *x, cpu_attention_role role, const mil_op *op,
                                  bool scores_first, const mil_type *scores, propane_error *err) {
     cpu_view view;
-    PROPANE_TRY(cpu_plan_result(p, op->results[0], &view, err));
+    PROPANE_TRY(cpu_emit_result(p, op->results[0], &view, err));
     return set_role(p, x, role, &view, !scores_first, scores, err);
 }
 
@@ -84,12 +85,12 @@ static propane_status read_values(planner *p, attention_args *x, const mil_op *m
     const mil_value *v = mil_in(mix, scores_first ? "y" : "x");
     cpu_view view;
     PROPANE_TRY(mil_attr_bool(mix, scores_first ? "transpose_y" : "transpose_x", &transposed, err));
-    PROPANE_TRY(cpu_plan_operand(p, p->absorbed[v->id] ? mil_in(v->def, "x") : v, &view, err));
+    PROPANE_TRY(cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, &view, err));
     return set_role(p, x, CPU_ATTENTION_V, &view, scores_first == transposed, scores, err);
 }
 
 /* Whether the operation's first operand is one that the node makes, and so the scores. */
-static bool scores_are_first(const cpu_plan_node *node, const mil_op *op) {
+static bool scores_are_first(const cpu_node *node, const mil_op *op) {
     for (int i = 0; i < node->op_count; i++)
         if (node->ops[i]->results[0] == mil_in(op, "x")) return true;
     return false;
@@ -100,15 +101,15 @@ static int64_t depth_of(const mil_op *op, bool transposed) {
     return x->dim[x->rank - (transposed ? 2 : 1)];
 }
 
-propane_status cpu_plan_emit_attention(planner *p, const cpu_plan_node *node, propane_error *err) {
-    const cpu_plan_attention *f = node->attention;
+propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_error *err) {
+    const cpu_fused_attention *f = node->attention;
     const mil_type *s = &f->scores->results[0]->type;
     attention_args *x = ARENA_NEW(p->arena, attention_args);
     bool transposed = false;
-    if (f->mask) return cpu_plan_emit_masked(p, node, scores_are_first(node, f->mix), err);
-    if (!x) return cpu_plan_no_memory(p, err);
+    if (f->mask) return cpu_emit_attention_decode(p, node, scores_are_first(node, f->mix), err);
+    if (!x) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_bool(f->scores, "transpose_x", &transposed, err));
-    x->a = (cpu_attention){.isa = p->options.isa,
+    x->a = (cpu_attention){.isa = p->g.options.isa,
                            .backward = !f->mix,
                            .causal = f->causal,
                            .items = 1,
@@ -131,11 +132,11 @@ propane_status cpu_plan_emit_attention(planner *p, const cpu_plan_node *node, pr
         PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DK, f->d_keys, scores_are_first(node, f->d_keys), s, err));
         PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DV, f->d_values, scores_are_first(node, f->d_values), s, err));
     }
-    PROPANE_TRY(cpu_plan_scratch(p, (int64_t)cpu_attention_scratch_bytes(&x->a, p->threads), &x->scratch, err));
+    PROPANE_TRY(cpu_emit_scratch(p, (int64_t)cpu_attention_scratch_bytes(&x->a, p->threads), &x->scratch, err));
     double scores = (double)x->a.items * (double)x->a.rows * (double)(x->a.keys + 1) / 2;
     double elements = (double)x->a.items * (double)(x->a.rows + x->a.keys) * (double)x->a.width;
     p->program->attention_count++;
     const mil_op *makes = f->mix ? f->mix : f->d_query;
-    return cpu_plan_emit(p, attention_run, x, "attention", makes->results[0],
+    return cpu_emit_step(p, attention_run, x, "attention", makes->results[0],
                          (f->mix ? 4 : 10) * scores * (double)x->a.width, (f->mix ? 8 : 16) * elements, err);
 }

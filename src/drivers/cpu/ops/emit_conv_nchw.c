@@ -11,7 +11,7 @@
 #include "base/float16.h"
 #include "base/int_math.h"
 #include "drivers/cpu/conv/conv_window.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/emit.h"
 #include "drivers/cpu/simd/gemm_ukernel.h"
 #include "mil/ops/shape_util.h"
 
@@ -43,7 +43,7 @@ struct conv_args {
     int64_t chunk_panels, row_tasks;
     int64_t bias_stride;
     bool has_bias, shared, packed;
-    cpu_plan_ref x, w, y, bias, weights, image, columns, scratch;
+    cpu_ref x, w, y, bias, weights, image, columns, scratch;
     int64_t worker_floats, block_floats; /* block_floats: where the result's part begins in a worker's memory */
 };
 
@@ -231,20 +231,20 @@ static propane_status conv_run(const cpu_run *run, const void *args, propane_err
     const conv_args *a = args;
     const int64_t groups = a->c.groups, x_step = a->c.c_in * a->pixels, y_step = a->c.c_out * a->points;
     conv_call call = {.a = a,
-                      .raw = a->packed ? NULL : cpu_plan_at(run, a->w),
-                      .bias = a->has_bias ? cpu_plan_at(run, a->bias) : NULL,
-                      .weights = cpu_plan_at(run, a->weights),
-                      .planes = cpu_plan_at(run, a->image),
-                      .scratch = cpu_plan_at(run, a->scratch)};
+                      .raw = a->packed ? NULL : cpu_ref_at(run, a->w),
+                      .bias = a->has_bias ? cpu_ref_at(run, a->bias) : NULL,
+                      .weights = cpu_ref_at(run, a->weights),
+                      .planes = cpu_ref_at(run, a->image),
+                      .scratch = cpu_ref_at(run, a->scratch)};
     (void)err;
-    if (a->shared) call.columns = cpu_plan_at(run, a->columns);
-    if (!a->packed) cpu_plan_parallel(run, task_weights, &call, (int)groups);
+    if (a->shared) call.columns = cpu_ref_at(run, a->columns);
+    if (!a->packed) cpu_run_parallel(run, task_weights, &call, (int)groups);
     for (int64_t n = 0; n < a->c.n; n++) {
-        call.given = cpu_element(cpu_plan_at(run, a->x), a->x_type, n * x_step);
-        call.y = (unsigned char *)cpu_plan_at(run, a->y) + n * y_step * cpu_dtype_bytes(a->y_type);
-        cpu_plan_parallel(run, task_plane, &call, (int)a->c.c_in);
-        if (a->shared) cpu_plan_parallel(run, task_columns, &call, (int)(groups * a->b_panels));
-        cpu_plan_parallel(run, task_block, &call, (int)(groups * a->column_tasks * a->row_tasks));
+        call.given = cpu_element(cpu_ref_at(run, a->x), a->x_type, n * x_step);
+        call.y = (unsigned char *)cpu_ref_at(run, a->y) + n * y_step * cpu_dtype_bytes(a->y_type);
+        cpu_run_parallel(run, task_plane, &call, (int)a->c.c_in);
+        if (a->shared) cpu_run_parallel(run, task_columns, &call, (int)(groups * a->b_panels));
+        cpu_run_parallel(run, task_block, &call, (int)(groups * a->column_tasks * a->row_tasks));
     }
     return PROPANE_OK;
 }
@@ -272,35 +272,35 @@ static void divide_work(conv_args *a, int threads) {
 
 static propane_status plan_taps(planner *p, conv_args *a, propane_error *err) {
     int64_t *taps = ARENA_ARRAY(p->arena, a->taps, int64_t), t = 0;
-    if (!taps) return cpu_plan_no_memory(p, err);
+    if (!taps) return cpu_program_no_memory(err);
     cpu_window_plane_plan(&a->plane, &a->c);
     for (int64_t i = 0; i < a->c.kernel[0]; i++)
         for (int64_t j = 0; j < a->c.kernel[1]; j++)
             for (int64_t k = 0; k < a->c.kernel[2]; k++) taps[t++] = cpu_window_tap(&a->plane, i, j, k);
     a->tap_at = taps;
-    a->pack = packer_of(p->options.isa);
+    a->pack = packer_of(p->g.options.isa);
     return PROPANE_OK;
 }
 
 /* Weights that are constants are packed now. */
 static propane_status take_weights(planner *p, conv_args *a, const cpu_view *w, propane_error *err) {
-    const cpu_plan_buffer *source = &p->buffers[w->buffer];
+    const cpu_buffer *source = &p->buffers[w->buffer];
     const int64_t floats = a->a_floats * a->c.groups;
-    if (source->place != CPU_PLAN_CONST) {
+    if (source->place != CPU_PLACE_CONST) {
         a->w = cpu_view_ref(w);
-        cpu_plan_touch(p, w->buffer);
-        return cpu_plan_scratch(p, floats * (int64_t)sizeof(float), &a->weights, err);
+        cpu_emit_touch(p, w->buffer);
+        return cpu_emit_scratch(p, floats * (int64_t)sizeof(float), &a->weights, err);
     }
     unsigned char *memory = arena_alloc(p->work, (size_t)floats * sizeof(float) + 64);
-    if (!memory) return cpu_plan_no_memory(p, err);
+    if (!memory) return cpu_program_no_memory(err);
     memory += (64 - (uintptr_t)memory % 64) % 64;
     for (int64_t g = 0; g < a->c.groups; g++)
         pack_weights(a, (const unsigned char *)source->data + cpu_view_ref(w).byte, g, (float *)(void *)memory);
-    const int b = cpu_plan_buffer_add(p, CPU_PLAN_CONST, floats * (int64_t)sizeof(float));
-    if (b < 0) return cpu_plan_no_memory(p, err);
+    const int b = cpu_emit_buffer(p, CPU_PLACE_CONST, floats * (int64_t)sizeof(float));
+    if (b < 0) return cpu_program_no_memory(err);
     p->buffers[b].data = memory;
-    cpu_plan_touch(p, b);
-    a->weights = (cpu_plan_ref){b, 0};
+    cpu_emit_touch(p, b);
+    a->weights = (cpu_ref){b, 0};
     a->packed = true;
     return PROPANE_OK;
 }
@@ -308,8 +308,8 @@ static propane_status take_weights(planner *p, conv_args *a, const cpu_view *w, 
 static propane_status take_bias(planner *p, const mil_op *op, conv_args *a, propane_error *err) {
     cpu_view bias;
     if (!mil_in(op, "bias")) return PROPANE_OK;
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "bias"), &bias, err));
-    cpu_plan_touch(p, bias.buffer);
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "bias"), &bias, err));
+    cpu_emit_touch(p, bias.buffer);
     a->has_bias = true;
     a->bias = cpu_view_ref(&bias);
     a->bias_type = type_of(&bias);
@@ -321,16 +321,16 @@ static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err
     if (cpu_window_takes_conv(op)) return cpu_window_emit_conv(p, op, err);
     conv_args *a = ARENA_NEW(p->arena, conv_args);
     cpu_view x, w, y, at;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_conv_read(op, &a->c, err));
     cpu_window_three(&a->c);
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "weight"), &w, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &w, &w, err));
-    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "weight"), &w, err));
+    PROPANE_TRY(cpu_emit_dense(p, op->results[0], &x, &x, err));
+    PROPANE_TRY(cpu_emit_dense(p, op->results[0], &w, &w, err));
+    PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     const mil_conv *c = &a->c;
-    a->k = gemm_kernels_of(p->options.isa);
+    a->k = gemm_kernels_of(p->g.options.isa);
     a->x_type = type_of(&x), a->w_type = type_of(&w), a->y_type = type_of(&at);
     a->taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     a->points = c->out[0] * c->out[1] * c->out[2];
@@ -343,19 +343,19 @@ static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err
     PROPANE_TRY(plan_taps(p, a, err));
     a->x = cpu_view_ref(&x);
     a->y = cpu_view_ref(&at);
-    cpu_plan_touch(p, x.buffer);
-    cpu_plan_touch(p, at.buffer);
+    cpu_emit_touch(p, x.buffer);
+    cpu_emit_touch(p, at.buffer);
     PROPANE_TRY(take_bias(p, op, a, err));
     PROPANE_TRY(take_weights(p, a, &w, err));
-    PROPANE_TRY(cpu_plan_scratch(p, c->c_in * a->plane.floats * (int64_t)sizeof(float), &a->image, err));
+    PROPANE_TRY(cpu_emit_scratch(p, c->c_in * a->plane.floats * (int64_t)sizeof(float), &a->image, err));
     if (a->shared)
         PROPANE_TRY(
-            cpu_plan_scratch(p, c->groups * a->b_panels * shared_floats(a) * (int64_t)sizeof(float), &a->columns, err));
-    PROPANE_TRY(cpu_plan_scratch(p, a->worker_floats * p->threads * (int64_t)sizeof(float), &a->scratch, err));
+            cpu_emit_scratch(p, c->groups * a->b_panels * shared_floats(a) * (int64_t)sizeof(float), &a->columns, err));
+    PROPANE_TRY(cpu_emit_scratch(p, a->worker_floats * p->threads * (int64_t)sizeof(float), &a->scratch, err));
     const double flops = 2.0 * (double)c->n * (double)c->c_out * (double)a->points * (double)a->depth;
     p->program->gemm_count++;
-    PROPANE_TRY(cpu_plan_emit(p, conv_run, a, "conv", op->results[0], flops, 0, err));
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
+    PROPANE_TRY(cpu_emit_step(p, conv_run, a, "conv", op->results[0], flops, 0, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
 static bool takes_conv(const mil_op *op) {
@@ -363,4 +363,4 @@ static bool takes_conv(const mil_op *op) {
     return !mil_conv_read(op, &c, NULL) && c.spatial <= 3;
 }
 
-const cpu_plan_binding cpu_bind_conv = {.emit = emit_conv, .takes = takes_conv};
+const cpu_emitter cpu_emitter_conv = {.emit = emit_conv, .takes = takes_conv};

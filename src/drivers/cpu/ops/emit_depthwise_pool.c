@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/float16.h"
-#include "drivers/cpu/fuse/fuse_conv.h"
+#include "drivers/cpu/conv/conv_layers.h"
 
 enum { LANES = CPU_WINDOW_LANES, MAX_TAPS = 1024 };
 
@@ -153,7 +153,7 @@ typedef struct window_args {
     int64_t taps, pixels, points;
     int64_t blocks, bias_stride;
     int64_t worker_floats;
-    cpu_plan_ref x, w, y, bias, scratch;
+    cpu_ref x, w, y, bias, scratch;
 } window_args;
 
 typedef struct window_call {
@@ -229,13 +229,13 @@ static void task_plane(void *context, int task, int worker) {
 static propane_status window_run(const cpu_run *run, const void *args, propane_error *err) {
     const window_args *a = args;
     window_call call = {a,
-                        cpu_plan_at(run, a->x),
-                        a->kind == WINDOW_WEIGHTS ? cpu_plan_at(run, a->w) : NULL,
-                        a->has_bias ? cpu_plan_at(run, a->bias) : NULL,
-                        cpu_plan_at(run, a->y),
-                        cpu_plan_at(run, a->scratch)};
+                        cpu_ref_at(run, a->x),
+                        a->kind == WINDOW_WEIGHTS ? cpu_ref_at(run, a->w) : NULL,
+                        a->has_bias ? cpu_ref_at(run, a->bias) : NULL,
+                        cpu_ref_at(run, a->y),
+                        cpu_ref_at(run, a->scratch)};
     (void)err;
-    cpu_plan_parallel(run, task_plane, &call, (int)(a->c.n * a->c.c_in));
+    cpu_run_parallel(run, task_plane, &call, (int)(a->c.n * a->c.c_in));
     return PROPANE_OK;
 }
 
@@ -261,52 +261,52 @@ bool cpu_window_takes_conv(const mil_op *op) {
 static propane_status emit_window(planner *p, const mil_op *op, window_args *a, const cpu_view *w, const cpu_view *bias,
                                   propane_error *err) {
     cpu_view x, y, at;
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
-    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_emit_dense(p, op->results[0], &x, &x, err));
+    PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     cpu_window_three(&a->c);
     const mil_conv *c = &a->c;
     a->half = x.dtype == MIL_fp16;
     a->taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     a->pixels = c->in[0] * c->in[1] * c->in[2];
     a->points = c->out[0] * c->out[1] * c->out[2];
-    a->line = line_of(p->options.isa, a->kind);
+    a->line = line_of(p->g.options.isa, a->kind);
     cpu_window_plane_plan(&a->plane, c);
     a->blocks = (c->out[2] + LANES - 1) / LANES;
     a->worker_floats = (a->plane.floats + a->blocks * LANES + a->taps + 15) / 16 * 16;
     a->x = cpu_view_ref(&x);
     a->y = cpu_view_ref(&at);
-    cpu_plan_touch(p, x.buffer);
-    cpu_plan_touch(p, at.buffer);
+    cpu_emit_touch(p, x.buffer);
+    cpu_emit_touch(p, at.buffer);
     if (w) {
         a->w = cpu_view_ref(w);
         a->w_type = w->dtype;
-        cpu_plan_touch(p, w->buffer);
+        cpu_emit_touch(p, w->buffer);
     }
     if (bias) {
         a->has_bias = true;
         a->half_bias = bias->dtype == MIL_fp16;
         a->bias = cpu_view_ref(bias);
         a->bias_stride = bias->stride[0];
-        cpu_plan_touch(p, bias->buffer);
+        cpu_emit_touch(p, bias->buffer);
     }
-    PROPANE_TRY(cpu_plan_scratch(p, a->worker_floats * p->threads * (int64_t)sizeof(float), &a->scratch, err));
+    PROPANE_TRY(cpu_emit_scratch(p, a->worker_floats * p->threads * (int64_t)sizeof(float), &a->scratch, err));
     const double flops = 2.0 * (double)c->n * (double)c->c_out * (double)a->points * (double)a->taps;
-    PROPANE_TRY(cpu_plan_emit(p, window_run, a, a->kind == WINDOW_WEIGHTS ? "depthwise" : "pool", op->results[0], flops,
+    PROPANE_TRY(cpu_emit_step(p, window_run, a, a->kind == WINDOW_WEIGHTS ? "depthwise" : "pool", op->results[0], flops,
                               0, err));
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
 propane_status cpu_window_emit_conv(planner *p, const mil_op *op, propane_error *err) {
     window_args *a = ARENA_NEW(p->arena, window_args);
     cpu_view w, bias;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     a->kind = WINDOW_WEIGHTS;
     PROPANE_TRY(mil_conv_read(op, &a->c, err));
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "weight"), &w, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &w, &w, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "weight"), &w, err));
+    PROPANE_TRY(cpu_emit_dense(p, op->results[0], &w, &w, err));
     const bool has_bias = mil_in(op, "bias") != NULL;
-    if (has_bias) PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "bias"), &bias, err));
+    if (has_bias) PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "bias"), &bias, err));
     return emit_window(p, op, a, &w, has_bias ? &bias : NULL, err);
 }
 
@@ -314,7 +314,7 @@ static propane_status emit_pool(planner *p, const mil_op *op, propane_error *err
     if (p->is_placed[op->results[0]->id] && cpu_view_is_channels_last(&p->placed[op->results[0]->id]))
         return cpu_conv_emit_pool(p, op, err);
     window_args *a = ARENA_NEW(p->arena, window_args);
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_pool_read(op, &a->c, err));
     a->kind = op->info->code == MIL_OP_max_pool  ? WINDOW_MAX
               : op->info->code == MIL_OP_l2_pool ? WINDOW_SQUARES
@@ -331,4 +331,4 @@ static bool takes_pool(const mil_op *op) {
     return !mil_pool_read(op, &c, NULL) && small_enough(&c);
 }
 
-const cpu_plan_binding cpu_bind_pool = {.emit = emit_pool, .takes = takes_pool};
+const cpu_emitter cpu_emitter_pool = {.emit = emit_pool, .takes = takes_pool};

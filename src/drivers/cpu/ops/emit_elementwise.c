@@ -3,6 +3,8 @@
  * elementwise_program.c; here is which of them the tiles take. Arithmetic on integers goes to the reference: tiles are fp32.
  */
 #include "drivers/cpu/loop/loop_box.h"
+#include "drivers/cpu/plan/table.h"
+#include "drivers/cpu/signed_rows.h"
 #include "mil/ops/shape_util.h"
 
 static bool loop_float(const mil_value *v) {
@@ -27,27 +29,13 @@ static bool takes_cast(const mil_op *op) {
     return mil_dtype_is_float(from) || mil_dtype_is_float(to) || from == MIL_bool || to == MIL_bool;
 }
 
-unsigned cpu_plan_tile_axes(const mil_op *op) {
-    const cpu_plan_binding *b = cpu_plan_binding_of(op);
-    if (b != &cpu_bind_softmax && b != &cpu_bind_reduce) return 0;
-    int rank = mil_in(op, "x")->type.rank;
-    if (b == &cpu_bind_softmax) {
-        int axis = 0;
-        return mil_attr_axis(op, "axis", rank, &axis, NULL) ? 0 : 1u << axis;
-    }
-    bool member[MIL_MAX_RANK] = {false};
-    unsigned axes = 0;
-    if (mil_attr_axes(op, "axes", rank, member, NULL)) return 0;
-    for (int d = 0; d < rank; d++) axes |= (unsigned)member[d] << d;
-    return axes;
-}
-
 /* A reduction over no axis at all (a scalar's) has no place in a tile. */
 static bool takes_reduce(const mil_op *op) { return takes_floats(op) && mil_in(op, "x")->type.rank > 0; }
 
-const cpu_plan_binding cpu_bind_map = {.tile = takes_floats};
-const cpu_plan_binding cpu_bind_select = {.tile = takes_floats};
-const cpu_plan_binding cpu_bind_gelu = {.tile = takes_floats};
-const cpu_plan_binding cpu_bind_cast = {.tile = takes_cast};
-const cpu_plan_binding cpu_bind_reduce = {.tile = takes_reduce};
-const cpu_plan_binding cpu_bind_softmax = {.tile = takes_reduce};
+const cpu_emitter cpu_emitter_map = {.tile = takes_floats};
+const cpu_emitter cpu_emitter_select = {.tile = takes_floats};
+const cpu_emitter cpu_emitter_gelu = {.tile = takes_floats};
+const cpu_emitter cpu_emitter_cast = {.tile = takes_cast};
+const cpu_emitter cpu_emitter_reduce = {.tile = takes_reduce};
+const cpu_emitter cpu_emitter_softmax = {.tile = takes_reduce};
+const cpu_emitter cpu_emitter_pick = {.tile = cpu_signed_rows_is};

@@ -21,7 +21,7 @@ struct scalar_args {
     mil_dtype dtype[OPERANDS], out_type;
     int64_t inner, size;
     double *scale, *zero; /* quantize: one, or one for each element of the axis */
-    cpu_plan_ref x[OPERANDS], y;
+    cpu_ref x[OPERANDS], y;
 };
 
 #define EACH(name, expression)                                                                                         \
@@ -65,7 +65,7 @@ EACH(map_lt, x[0][i] < x[1][i])
 EACH(map_le, x[0][i] <= x[1][i])
 EACH(map_gt, x[0][i] > x[1][i])
 EACH(map_ge, x[0][i] >= x[1][i])
-EACH(map_select, x[0][i] != 0.0 ? x[1][i] : x[2][i])
+EACH(elementwise_select, x[0][i] != 0.0 ? x[1][i] : x[2][i])
 EACH(map_abs, fabs(x[0][i]))
 EACH(map_sign, (double)((x[0][i] > 0.0) - (x[0][i] < 0.0)))
 EACH(map_square, x[0][i] * x[0][i])
@@ -116,7 +116,7 @@ static const struct {
     {MIL_OP_less_equal, map_le, {"x", "y"}},
     {MIL_OP_greater, map_gt, {"x", "y"}},
     {MIL_OP_greater_equal, map_ge, {"x", "y"}},
-    {MIL_OP_select, map_select, {"cond", "a", "b"}},
+    {MIL_OP_select, elementwise_select, {"cond", "a", "b"}},
     {MIL_OP_abs, map_abs, {"x"}},
     {MIL_OP_sign, map_sign, {"x"}},
     {MIL_OP_square, map_square, {"x"}},
@@ -163,9 +163,9 @@ static void map_stretch(const void *context, int64_t first, int64_t last, int wo
 
 static propane_status scalar_run(const cpu_run *run, const void *args, propane_error *err) {
     const scalar_args *a = args;
-    scalar_call c = {.a = a, .y = cpu_plan_at(run, a->y)};
+    scalar_call c = {.a = a, .y = cpu_ref_at(run, a->y)};
     (void)err;
-    for (int k = 0; k < a->operands; k++) c.x[k] = cpu_plan_at(run, a->x[k]);
+    for (int k = 0; k < a->operands; k++) c.x[k] = cpu_ref_at(run, a->x[k]);
     cpu_dense_each(run, a->count, 8192, map_stretch, &c);
     return PROPANE_OK;
 }
@@ -190,7 +190,7 @@ static propane_status read_numbers(planner *p, const mil_op *op, const char *par
                                    double **out, propane_error *err) {
     const mil_value *v = mil_in(op, param);
     *out = ARENA_ARRAY(p->arena, size, double);
-    if (!*out) return cpu_plan_no_memory(p, err);
+    if (!*out) return cpu_program_no_memory(err);
     for (int64_t i = 0; i < size; i++) (*out)[i] = v ? mil_const_f64(v->konst, v->type.rank ? i : 0) : standard;
     return PROPANE_OK;
 }
@@ -214,7 +214,7 @@ static propane_status emit_scalar(planner *p, const mil_op *op, propane_error *e
     const int k = kernel_of(op);
     const char *names[OPERANDS + 1] = {NULL};
     cpu_dense d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     a->kernel = kernels[k].kernel;
     while (a->operands < OPERANDS && kernels[k].operands[a->operands]) {
         names[a->operands] = kernels[k].operands[a->operands];
@@ -243,7 +243,7 @@ static bool has_numbers(const mil_op *op, const char *param) {
     return !v || (v->konst && v->konst->data);
 }
 
-bool cpu_plan_takes_scalar(const mil_op *op) {
+static bool takes_scalar(const mil_op *op) {
     const int k = kernel_of(op);
     if (k < 0 || op->result_count != 1 || mil_dtype_get(op->results[0]->type.dtype)->bits < 8) return false;
     for (int i = 0; i < OPERANDS && kernels[k].operands[i]; i++)
@@ -253,4 +253,4 @@ bool cpu_plan_takes_scalar(const mil_op *op) {
                : has_numbers(op, "scale") && has_numbers(op, "zero_point");
 }
 
-const cpu_plan_binding cpu_bind_scalar = {.emit = emit_scalar, .takes = cpu_plan_takes_scalar};
+const cpu_emitter cpu_emitter_scalar = {.emit = emit_scalar, .takes = takes_scalar};

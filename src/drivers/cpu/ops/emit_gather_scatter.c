@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "drivers/cpu/ops/emitters.h"
 #include "drivers/cpu/plan/dense.h"
 #include "mil/ops/shape_util.h"
 
@@ -23,14 +24,14 @@ typedef struct index_args {
     mil_dtype index_type, dtype;
     mil_scatter_mode mode;
     int element;
-    cpu_plan_ref x, indices, updates, y, places, wide;
+    cpu_ref x, indices, updates, y, places, wide;
     const char *where;
 } index_args;
 
 /* The places of all picks, in elements from the beginning of their image. */
 static propane_status find_places(const cpu_run *run, const index_args *a, int64_t *places, propane_error *err) {
     const slices *s = &a->s;
-    const void *indices = cpu_plan_at(run, a->indices);
+    const void *indices = cpu_ref_at(run, a->indices);
     for (int64_t p = 0; p < s->batch * s->picks; p++) {
         double at[MIL_MAX_RANK];
         cpu_dense_load(at, a->index_type, indices, p * s->depth, 1, s->depth);
@@ -78,8 +79,8 @@ static void take_slices(const void *context, int64_t first, int64_t last, int wo
 
 static propane_status gather_run(const cpu_run *run, const void *args, propane_error *err) {
     const index_args *a = args;
-    index_call c = {a, cpu_plan_at(run, a->places), cpu_plan_at(run, a->x), NULL, cpu_plan_at(run, a->y), NULL, 0, 0};
-    PROPANE_TRY(find_places(run, a, cpu_plan_at(run, a->places), err));
+    index_call c = {a, cpu_ref_at(run, a->places), cpu_ref_at(run, a->x), NULL, cpu_ref_at(run, a->y), NULL, 0, 0};
+    PROPANE_TRY(find_places(run, a, cpu_ref_at(run, a->places), err));
     cpu_dense_each(run, a->s.batch * a->s.outer_each * a->s.picks, cpu_dense_part(a->s.inner), take_slices, &c);
     return PROPANE_OK;
 }
@@ -175,14 +176,14 @@ static propane_status scatter_run(const cpu_run *run, const void *args, propane_
     const slices *s = &a->s;
     const int64_t images = s->batch * s->outer_each, count = images * s->image;
     index_call c = {a,
-                    cpu_plan_at(run, a->places),
-                    cpu_plan_at(run, a->x),
-                    cpu_plan_at(run, a->updates),
-                    cpu_plan_at(run, a->y),
-                    cpu_plan_at(run, a->y)};
-    PROPANE_TRY(find_places(run, a, cpu_plan_at(run, a->places), err));
+                    cpu_ref_at(run, a->places),
+                    cpu_ref_at(run, a->x),
+                    cpu_ref_at(run, a->updates),
+                    cpu_ref_at(run, a->y),
+                    cpu_ref_at(run, a->y)};
+    PROPANE_TRY(find_places(run, a, cpu_ref_at(run, a->places), err));
     const bool apart = a->dtype != MIL_fp32;
-    if (apart) c.wide = cpu_plan_at(run, a->wide);
+    if (apart) c.wide = cpu_ref_at(run, a->wide);
     if (apart)
         cpu_dense_each(run, count, 32768, widen, &c);
     else if (c.y != c.x)
@@ -232,32 +233,34 @@ static propane_status emit_index(planner *p, const mil_op *op, propane_error *er
     const bool scatter = op->info->code == MIL_OP_scatter || op->info->code == MIL_OP_scatter_nd;
     index_args *a = ARENA_NEW(p->arena, index_args);
     cpu_dense d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(read_slices(op, scatter ? "data" : "x", &a->s, err));
     if (scatter) PROPANE_TRY(mil_scatter_mode_read(op, &a->mode, err));
     PROPANE_TRY(cpu_dense_begin(p, op, scatter ? scatters : gathers, &d, err));
     a->dtype = d.in[0].dtype, a->index_type = d.in[1].dtype;
-    a->element = cpu_plan_dtype_bytes(a->dtype);
+    a->element = cpu_view_dtype_bytes(a->dtype);
     a->x = cpu_view_ref(&d.in[0]);
     a->indices = cpu_view_ref(&d.in[1]);
     a->y = cpu_view_ref(&d.out[0]);
     a->where = cpu_dense_where(p, op);
-    if (!a->where) return cpu_plan_no_memory(p, err);
-    PROPANE_TRY(cpu_plan_scratch(p, a->s.batch * a->s.picks * (int64_t)sizeof(int64_t), &a->places, err));
+    if (!a->where) return cpu_program_no_memory(err);
+    PROPANE_TRY(cpu_emit_scratch(p, a->s.batch * a->s.picks * (int64_t)sizeof(int64_t), &a->places, err));
     if (!scatter) return cpu_dense_end(p, op, &d, gather_run, a, "gather", 0, err);
     a->updates = cpu_view_ref(&d.in[2]);
     const int64_t count = mil_type_count(&op->results[0]->type);
-    if (a->dtype != MIL_fp32) PROPANE_TRY(cpu_plan_scratch(p, count * (a->dtype == MIL_int32 ? 8 : 4), &a->wide, err));
+    if (a->dtype != MIL_fp32) PROPANE_TRY(cpu_emit_scratch(p, count * (a->dtype == MIL_int32 ? 8 : 4), &a->wide, err));
     if (a->dtype == MIL_fp32 && d.in[0].buffer != d.in[1].buffer && d.in[0].buffer != d.in[2].buffer)
-        PROPANE_TRY(cpu_plan_may_share(p, &d.in[0], &d.out[0], err));
+        PROPANE_TRY(cpu_emit_may_share(p, &d.in[0], &d.out[0], err));
     return cpu_dense_end(p, op, &d, scatter_run, a, "scatter", (double)cpu_view_count(&d.in[2]), err);
 }
 
 static bool takes_gather(const mil_op *op) { return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8; }
-static bool takes_scatter(const mil_op *op) {
+bool cpu_emit_takes_scatter(const mil_op *op) {
     const mil_dtype dtype = op->results[0]->type.dtype;
     return dtype == MIL_fp32 || dtype == MIL_fp16 || dtype == MIL_int32;
 }
 
-const cpu_plan_binding cpu_bind_gather = {.emit = emit_index, .takes = takes_gather};
-const cpu_plan_binding cpu_bind_scatter = {.emit = emit_index, .takes = takes_scatter};
+const cpu_emitter cpu_emitter_gather = {.emit = emit_index, .takes = takes_gather};
+propane_status cpu_emit_scatter(planner *p, const mil_op *op, propane_error *err) { return emit_index(p, op, err); }
+
+const cpu_emitter cpu_emitter_scatter = {.emit = emit_index, .takes = cpu_emit_takes_scatter};

@@ -5,9 +5,9 @@
 #define CPU_OPS_EMIT_GEMV_H
 
 #include "drivers/cpu/gemv/gemv.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/emit.h"
 
-typedef struct cpu_plan_gemv {
+typedef struct cpu_emit_vectors {
     cpu_weights format;
     int64_t m, k, n;
     cpu_view w, x, c, residual; /* for buffers and offsets */
@@ -15,10 +15,10 @@ typedef struct cpu_plan_gemv {
     const mil_value *scales;
     cpu_matrix x_matrix, c_matrix, residual_matrix;
     bool has_residual;
-} cpu_plan_gemv;
+} cpu_emit_vectors;
 
-bool cpu_plan_gemv_takes(const planner *p, const cpu_plan_gemv *v);
-PROPANE_CHECK propane_status cpu_plan_emit_gemv(planner *p, const cpu_plan_gemv *v, const mil_value *makes,
-                                                propane_error *err);
+bool cpu_emit_takes_gemv(const planner *p, const cpu_emit_vectors *v);
+PROPANE_CHECK propane_status cpu_emit_gemv(planner *p, const cpu_emit_vectors *v, const mil_value *makes,
+                                           propane_error *err);
 
 #endif

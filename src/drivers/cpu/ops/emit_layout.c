@@ -7,14 +7,11 @@
 #include "base/pool.h"
 #include "drivers/cpu/loop/loop_box.h"
 #include "drivers/cpu/loop/strided_copy.h"
+#include "drivers/cpu/ops/emitters.h"
+#include "drivers/cpu/plan/facts.h"
 #include "mil/ops/shape_util.h"
 
 /* ---- views ---------------------------------------------------------------------------------------------------------------- */
-
-bool cpu_plan_keeps_order(const mil_op *op) {
-    mil_opcode c = op->info->code;
-    return c == MIL_OP_identity || c == MIL_OP_reshape || c == MIL_OP_expand_dims || c == MIL_OP_squeeze;
-}
 
 static bool view_of(const mil_op *op, int result, const cpu_view *source, cpu_view *out) {
     const mil_type *type = &op->results[result]->type;
@@ -55,24 +52,13 @@ static bool view_back(const mil_op *op, const cpu_view *target, cpu_view *out) {
     return true;
 }
 
-const cpu_plan_binding cpu_bind_view = {.view = view_of, .unview = view_back};
+const cpu_emitter cpu_emitter_view = {.view = view_of, .unview = view_back};
 
 /* ---- copies --------------------------------------------------------------------------------------------------------------- */
 
-propane_status cpu_plan_copy(planner *p, const mil_value *makes, const cpu_view *from, const cpu_view *to,
-                             propane_error *err) {
-    cpu_copy *c = ARENA_NEW(p->arena, cpu_copy);
-    if (!c) return cpu_plan_no_memory(p, err);
-    cpu_copy_plan(c, from, to);
-    cpu_plan_touch(p, from->buffer);
-    cpu_plan_touch(p, to->buffer);
-    p->program->copy_count++;
-    return cpu_plan_emit(p, cpu_copy_run, c, "copy", makes, 0, 2.0 * (double)cpu_view_count(from) * c->element, err);
-}
-
 static bool takes_concat(const mil_op *op) {
     bool interleave = false;
-    if (cpu_plan_dtype_bytes(op->results[0]->type.dtype) < 1 || mil_dtype_get(op->results[0]->type.dtype)->bits < 8)
+    if (cpu_view_dtype_bytes(op->results[0]->type.dtype) < 1 || mil_dtype_get(op->results[0]->type.dtype)->bits < 8)
         return false;
     if (op->info->code == MIL_OP_stack) return true;
     return !mil_attr_bool(op, "interleave", &interleave, NULL) && !interleave;
@@ -88,25 +74,25 @@ static propane_status emit_concat(planner *p, const mil_op *op, propane_error *e
     cpu_view target;
     PROPANE_TRY(mil_attr_int(op, "axis", &axis, err));
     if (axis < 0) axis += whole->type.rank;
-    PROPANE_TRY(cpu_plan_result(p, whole, &target, err));
+    PROPANE_TRY(cpu_emit_result(p, whole, &target, err));
     for (int i = 0; i < count; i++) {
         int64_t size = stacked ? 1 : parts[i]->type.dim[axis];
         cpu_view part = cpu_view_part(&target, (int)axis, at, size), have;
         if (stacked) part = cpu_view_drop(&part, (int)axis);
-        PROPANE_TRY(cpu_plan_operand(p, parts[i], &have, err));
-        if (!cpu_view_equal(&have, &part)) PROPANE_TRY(cpu_plan_copy(p, whole, &have, &part, err));
+        PROPANE_TRY(cpu_emit_operand(p, parts[i], &have, err));
+        if (!cpu_view_equal(&have, &part)) PROPANE_TRY(cpu_emit_copy(p, whole, &have, &part, err));
         at += size;
     }
     return PROPANE_OK;
 }
 
-const cpu_plan_binding cpu_bind_concat = {.emit = emit_concat, .takes = takes_concat};
+const cpu_emitter cpu_emitter_concat = {.emit = emit_concat, .takes = takes_concat};
 
 /* tile: [d, e] becomes [r, d, s, e] with stride 0 along the repetitions. */
 static propane_status emit_repeat(planner *p, const mil_op *op, propane_error *err) {
     cpu_view x, y, from = {0}, to = {0};
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_emit_result(p, op->results[0], &y, err));
     from = x;
     to = y;
     from.rank = to.rank = 0;
@@ -119,21 +105,21 @@ static propane_status emit_repeat(planner *p, const mil_op *op, propane_error *e
         from.stride[from.rank++] = x.stride[d];
         to.stride[to.rank++] = y.stride[d];
     }
-    return cpu_plan_copy(p, op->results[0], &from, &to, err);
+    return cpu_emit_copy(p, op->results[0], &from, &to, err);
 }
 
 static propane_status emit_reverse(planner *p, const mil_op *op, propane_error *err) {
     cpu_view x, y;
     bool member[MIL_MAX_RANK];
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_emit_result(p, op->results[0], &y, err));
     PROPANE_TRY(mil_attr_axes(op, "axes", x.rank, member, err));
     for (int d = 0; d < x.rank; d++)
         if (member[d] && x.dim[d]) {
             x.offset += (x.dim[d] - 1) * x.stride[d];
             x.stride[d] = -x.stride[d];
         }
-    return cpu_plan_copy(p, op->results[0], &x, &y, err);
+    return cpu_emit_copy(p, op->results[0], &x, &y, err);
 }
 
 /* The frame is copied from one element, the inside from x. */
@@ -141,20 +127,20 @@ static propane_status emit_pad(planner *p, const mil_op *op, propane_error *err)
     mil_pad pad;
     cpu_view x, y, one;
     PROPANE_TRY(mil_pad_read(op, &pad, err));
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_emit_result(p, op->results[0], &y, err));
     void *value = arena_alloc(p->work, 16);
-    int b = cpu_plan_buffer_add(p, CPU_PLAN_CONST, cpu_plan_dtype_bytes(x.dtype));
-    if (!value || b < 0) return cpu_plan_no_memory(p, err);
+    int b = cpu_emit_buffer(p, CPU_PLACE_CONST, cpu_view_dtype_bytes(x.dtype));
+    if (!value || b < 0) return cpu_program_no_memory(err);
     mil_pack_f64(value, x.dtype, &pad.value, 1);
     p->buffers[b].data = value;
     one = y;
     one.buffer = b;
     one.offset = 0;
     memset(one.stride, 0, sizeof one.stride);
-    PROPANE_TRY(cpu_plan_copy(p, op->results[0], &one, &y, err));
+    PROPANE_TRY(cpu_emit_copy(p, op->results[0], &one, &y, err));
     for (int d = 0; d < y.rank; d++) y = cpu_view_part(&y, d, pad.before[d], x.dim[d]);
-    return cpu_plan_copy(p, op->results[0], &x, &y, err);
+    return cpu_emit_copy(p, op->results[0], &x, &y, err);
 }
 
 /* The inside is one box, and the frame one value: two copies do. */
@@ -169,7 +155,7 @@ static bool is_framed(const mil_op *op) {
 static propane_status emit_copy(planner *p, const mil_op *op, propane_error *err) {
     if (op->info->code == MIL_OP_tile) return emit_repeat(p, op, err);
     if (op->info->code == MIL_OP_reverse) return emit_reverse(p, op, err);
-    return is_framed(op) ? emit_pad(p, op, err) : cpu_bind_spread.emit(p, op, err);
+    return is_framed(op) ? emit_pad(p, op, err) : cpu_emit_spread(p, op, err);
 }
 
 static bool takes_copy(const mil_op *op) {
@@ -178,4 +164,4 @@ static bool takes_copy(const mil_op *op) {
     return true;
 }
 
-const cpu_plan_binding cpu_bind_copy = {.emit = emit_copy, .takes = takes_copy};
+const cpu_emitter cpu_emitter_copy = {.emit = emit_copy, .takes = takes_copy};

@@ -16,7 +16,7 @@ typedef struct response_args {
     int64_t images, channels, inner, size;
     double alpha, beta, k;
     mil_dtype dtype;
-    cpu_plan_ref x, y;
+    cpu_ref x, y;
 } response_args;
 
 typedef struct response_call {
@@ -62,7 +62,7 @@ static void response_part(const void *context, int64_t first, int64_t last, int 
 
 static propane_status response_run(const cpu_run *run, const void *args, propane_error *err) {
     const response_args *a = args;
-    const response_call c = {a, cpu_plan_at(run, a->x), cpu_plan_at(run, a->y)};
+    const response_call c = {a, cpu_ref_at(run, a->x), cpu_ref_at(run, a->y)};
     (void)err;
     cpu_dense_each(run, a->images * ((a->inner + STRETCH - 1) / STRETCH),
                    cpu_dense_part(STRETCH * a->channels * a->size), response_part, &c);
@@ -74,7 +74,7 @@ static propane_status emit_response(planner *p, const mil_op *op, propane_error 
     const mil_type *x = &mil_in(op, "x")->type;
     response_args *a = ARENA_NEW(p->arena, response_args);
     cpu_dense d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_int(op, "size", &a->size, err));
     PROPANE_TRY(mil_attr_float(op, "alpha", &a->alpha, err));
     PROPANE_TRY(mil_attr_float(op, "beta", &a->beta, err));
@@ -88,7 +88,7 @@ static propane_status emit_response(planner *p, const mil_op *op, propane_error 
     return cpu_dense_end(p, op, &d, response_run, a, op->info->name, 20.0 * (double)mil_type_count(x), err);
 }
 
-const cpu_plan_binding cpu_bind_response = {.emit = emit_response};
+const cpu_emitter cpu_emitter_response = {.emit = emit_response};
 
 /* ---- random_categorical --------------------------------------------------------------------------------------------------- */
 
@@ -96,7 +96,7 @@ typedef struct draw_args {
     int64_t rows, classes, size, seed;
     bool logits;
     mil_dtype dtype, out_type;
-    cpu_plan_ref x, y, numbers, sums; /* sums: the cumulated row of each worker */
+    cpu_ref x, y, numbers, sums; /* sums: the cumulated row of each worker */
 } draw_args;
 
 typedef struct draw_call {
@@ -138,8 +138,8 @@ static void draw_rows(const void *context, int64_t first, int64_t last, int work
 
 static propane_status draw_run(const cpu_run *run, const void *args, propane_error *err) {
     const draw_args *a = args;
-    double *numbers = cpu_plan_at(run, a->numbers);
-    const draw_call c = {a, cpu_plan_at(run, a->x), cpu_plan_at(run, a->y), numbers, cpu_plan_at(run, a->sums)};
+    double *numbers = cpu_ref_at(run, a->numbers);
+    const draw_call c = {a, cpu_ref_at(run, a->x), cpu_ref_at(run, a->y), numbers, cpu_ref_at(run, a->sums)};
     rng r;
     (void)err;
     rng_init(&r, (uint64_t)a->seed);
@@ -154,7 +154,7 @@ static propane_status emit_draw(planner *p, const mil_op *op, propane_error *err
     draw_args *a = ARENA_NEW(p->arena, draw_args);
     const char *mode = NULL;
     cpu_dense d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_int(op, "seed", &a->seed, err));
     PROPANE_TRY(mil_attr_text(op, "mode", &mode, err));
     PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
@@ -165,9 +165,9 @@ static propane_status emit_draw(planner *p, const mil_op *op, propane_error *err
     a->dtype = x->dtype, a->out_type = y->dtype;
     a->x = cpu_view_ref(&d.in[0]);
     a->y = cpu_view_ref(&d.out[0]);
-    PROPANE_TRY(cpu_plan_scratch(p, a->rows * a->size * (int64_t)sizeof(double), &a->numbers, err));
-    PROPANE_TRY(cpu_plan_scratch(p, a->classes * p->threads * (int64_t)sizeof(double), &a->sums, err));
+    PROPANE_TRY(cpu_emit_scratch(p, a->rows * a->size * (int64_t)sizeof(double), &a->numbers, err));
+    PROPANE_TRY(cpu_emit_scratch(p, a->classes * p->threads * (int64_t)sizeof(double), &a->sums, err));
     return cpu_dense_end(p, op, &d, draw_run, a, op->info->name, 0, err);
 }
 
-const cpu_plan_binding cpu_bind_draw = {.emit = emit_draw};
+const cpu_emitter cpu_emitter_draw = {.emit = emit_draw};

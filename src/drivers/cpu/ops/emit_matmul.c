@@ -7,7 +7,9 @@
 
 #include "drivers/cpu/gemm/gemm.h"
 #include "drivers/cpu/ops/emit_gemv.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/ops/emitters.h"
+#include "drivers/cpu/plan/emit.h"
+#include "drivers/cpu/plan/facts.h"
 #include "mil/ops/shape_util.h"
 
 /* A product as views: element (i, j) of batch item (b0, b1, ...). */
@@ -24,17 +26,17 @@ typedef struct product {
 
 typedef struct gemm_args {
     cpu_gemm g;
-    cpu_plan_ref at[4];
+    cpu_ref at[4];
     cpu_matrix residual;
     bool has_residual, packed_a, packed_b, has_stored;
     bool packs_b, reads_b; /* packed_at[1] is made by this product; is what one before has made */
     int step;
     cpu_stored stored; /* weights that A is made of */
-    cpu_plan_ref scales;
-    cpu_plan_ref packed_at[2];
-    cpu_plan_ref scratch, table;
+    cpu_ref scales;
+    cpu_ref packed_at[2];
+    cpu_ref scratch, table;
     int64_t *offset[4]; /* bytes of each batch item; NULL: strides */
-    cpu_plan_ref squares_at;
+    cpu_ref squares_at;
     bool has_squares;
     int64_t rounds;           /* of a sum over the batch, one product after the other */
     int64_t *round_offset[2]; /* A, B */
@@ -43,8 +45,8 @@ typedef struct gemm_args {
 /* ---- running -------------------------------------------------------------------------------------------------------------- */
 
 static void fill_table(const cpu_run *run, const gemm_args *a, int which, cpu_matrix *m) {
-    const void **table = (const void **)cpu_plan_at(run, a->table) + which * a->g.batch;
-    const unsigned char *base = cpu_plan_at(run, a->at[which]);
+    const void **table = (const void **)cpu_ref_at(run, a->table) + which * a->g.batch;
+    const unsigned char *base = cpu_ref_at(run, a->at[which]);
     for (int64_t b = 0; b < a->g.batch; b++) table[b] = base + a->offset[which][b];
     m->batch = table;
 }
@@ -57,8 +59,8 @@ static bool next_product(const cpu_run *run, cpu_gemm *out) {
     const gemm_args *a = run->next->args;
     if (a->rounds > 1 || a->has_stored || a->packed_a || a->offset[0] || a->offset[1]) return false;
     *out = a->g;
-    out->a.data = cpu_plan_at(run, a->at[0]);
-    if (a->packed_b) out->b.packed = cpu_plan_at(run, a->packed_at[1]);
+    out->a.data = cpu_ref_at(run, a->at[0]);
+    if (a->packed_b) out->b.packed = cpu_ref_at(run, a->packed_at[1]);
     return true;
 }
 
@@ -71,20 +73,20 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
     cpu_matrix *all[4] = {&g.a, &g.b, &g.c, &residual};
     (void)err;
     for (int w = 0; w < 3 + a->has_residual; w++) {
-        all[w]->data = cpu_plan_at(run, a->at[w]);
+        all[w]->data = cpu_ref_at(run, a->at[w]);
         if (a->offset[w]) fill_table(run, a, w, all[w]);
     }
-    if (a->packed_a) g.a.packed = cpu_plan_at(run, a->packed_at[0]);
-    if (a->packed_b) g.b.packed = cpu_plan_at(run, a->packed_at[1]);
+    if (a->packed_a) g.a.packed = cpu_ref_at(run, a->packed_at[0]);
+    if (a->packed_b) g.b.packed = cpu_ref_at(run, a->packed_at[1]);
     if (a->packs_b) {
         g.b.packed = NULL;
-        cpu_gemm_pack(&g, CPU_GEMM_B, cpu_plan_at(run, a->packed_at[1]));
-        g.b.packed = cpu_plan_at(run, a->packed_at[1]);
+        cpu_gemm_pack(&g, CPU_GEMM_B, cpu_ref_at(run, a->packed_at[1]));
+        g.b.packed = cpu_ref_at(run, a->packed_at[1]);
     }
     if (a->has_residual) g.epilogue.residual = &residual;
     if (a->has_stored) {
         stored.data = g.a.data;
-        if (a->scales.buffer >= 0) stored.scales = cpu_plan_at(run, a->scales);
+        if (a->scales.buffer >= 0) stored.scales = cpu_ref_at(run, a->scales);
         g.a.stored = &stored;
     }
     const unsigned char *x = g.a.data, *y = g.b.data;
@@ -95,46 +97,33 @@ static propane_status gemm_run(const cpu_run *run, const void *args, propane_err
         }
         if (a->has_squares && r == a->rounds - 1) g.squares = &squares;
         if (r == a->rounds - 1 && next_product(run, &next)) g.next = &next;
-        cpu_gemm_run(&g, cpu_plan_at(run, a->scratch));
+        cpu_gemm_run(&g, cpu_ref_at(run, a->scratch));
         g.accumulate = true;
         g.epilogue.residual = NULL;
     }
-    if (a->has_squares) *(float *)cpu_plan_at(run, a->squares_at) = (float)squares;
+    if (a->has_squares) *(float *)cpu_ref_at(run, a->squares_at) = (float)squares;
     return PROPANE_OK;
 }
 
 /* ---- describing ----------------------------------------------------------------------------------------------------------- */
-
-static bool is_pointwise(const mil_op *op) {
-    mil_conv c;
-    if (mil_conv_read(op, &c, NULL)) return false;
-    for (int d = 0; d < c.spatial; d++)
-        if (c.kernel[d] != 1 || c.stride[d] != 1 || c.before[d] || c.after[d]) return false;
-    return true;
-}
 
 static bool float_operands(const mil_op *op) {
     mil_dtype t = op->results[0]->type.dtype;
     return t == MIL_fp32 || t == MIL_fp16;
 }
 
-bool cpu_plan_is_product(const mil_op *op) {
-    const cpu_plan_binding *b = cpu_plan_binding_of(op);
-    return b == &cpu_bind_matmul || b == &cpu_bind_linear || (b == &cpu_bind_conv && is_pointwise(op));
-}
-
 /* The operand, read as it is stored where only a cast, or what makes weights of a few bits, stands between. */
 static propane_status operand(planner *p, const mil_value *v, cpu_view *out, propane_error *err) {
-    const mil_value *stored = p->weights[v->id].data;
+    const mil_value *stored = p->g.weights[v->id].data;
     if (stored) {
         cpu_view whole;
-        PROPANE_TRY(cpu_plan_operand(p, stored, &whole, err));
+        PROPANE_TRY(cpu_emit_operand(p, stored, &whole, err));
         *out = cpu_view_dense(&v->type, whole.buffer);
         out->dtype = whole.dtype;
         out->offset = whole.offset;
         return PROPANE_OK;
     }
-    return cpu_plan_operand(p, p->absorbed[v->id] ? mil_in(v->def, "x") : v, out, err);
+    return cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, out, err);
 }
 
 /* Strides of the leading dimensions of `v` over the batch. */
@@ -157,7 +146,7 @@ static void set_matrix(product *r, int which, const cpu_view *v, bool transposed
 static void take_bands(const planner *p, const mil_op *op, bool tx, bool ty, product *r) {
     const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *z = op->results[0];
     if (x->type.rank < 2 || y->type.rank < 2) return;
-    int64_t rows[3] = {p->zeros[x->id], p->zeros[y->id], p->unasked[z->id]};
+    int64_t rows[3] = {p->g.zeros[x->id], p->g.zeros[y->id], p->g.unasked[z->id]};
     bool along_k[3] = {!tx, ty, true};
     for (int w = 0; w < 3; w++) {
         if (!rows[w] || (r->period && r->period != rows[w]) || (!along_k[w] && rows[w] != r->k)) continue;
@@ -207,7 +196,7 @@ static propane_status describe_linear(planner *p, const mil_op *op, const cpu_vi
     r->n = z.dim[z.rank - 1];
     r->k = x.dim[x.rank - 1];
     if (!mil_in(op, "bias")) return PROPANE_OK;
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "bias"), &bias, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "bias"), &bias, err));
     r->residual = true;
     r->view[3] = bias;
     r->row[3] = 0;
@@ -226,11 +215,11 @@ static propane_status describe_conv(planner *p, const mil_op *op, const cpu_view
     for (int d = 0; d < conv.spatial; d++) points *= conv.out[d];
     int64_t g = conv.groups, ci = conv.c_in / g, co = conv.c_out / g;
     if (!cpu_view_reshape(&x, 4, (int64_t[]){conv.n, g, ci, points}, &x)) {
-        PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
+        PROPANE_TRY(cpu_emit_dense(p, op->results[0], &x, &x, err));
         (void)cpu_view_reshape(&x, 4, (int64_t[]){conv.n, g, ci, points}, &x);
     }
     if (!cpu_view_reshape(&w, 3, (int64_t[]){g, co, ci}, &w)) {
-        PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &w, &w, err));
+        PROPANE_TRY(cpu_emit_dense(p, op->results[0], &w, &w, err));
         (void)cpu_view_reshape(&w, 3, (int64_t[]){g, co, ci}, &w);
     }
     if (!cpu_view_reshape(c, 4, (int64_t[]){conv.n, g, co, points}, &z))
@@ -245,7 +234,7 @@ static propane_status describe_conv(planner *p, const mil_op *op, const cpu_view
     r->n = points;
     r->k = ci;
     if (!mil_in(op, "bias")) return PROPANE_OK;
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "bias"), &bias, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "bias"), &bias, err));
     r->residual = true;
     r->view[3] = bias;
     r->row[3] = bias.stride[0];
@@ -304,7 +293,7 @@ static void fold_batch(product *r) {
 /* Bytes from the first item to each of the others. */
 static int64_t *item_offsets(planner *p, const product *r, int which, int64_t count) {
     int64_t *out = ARENA_ARRAY(p->arena, count + 1, int64_t);
-    int element = cpu_plan_dtype_bytes(r->view[which].dtype);
+    int element = cpu_view_dtype_bytes(r->view[which].dtype);
     for (int64_t b = 0; out && b < count; b++) {
         int64_t rest = b;
         for (int d = r->rank - 1; d >= 0; d--) {
@@ -329,23 +318,23 @@ static propane_status pack_constant(planner *p, const product *r, gemm_args *a, 
                                     propane_error *err) {
     cpu_matrix *m = which ? &a->g.b : &a->g.a;
     cpu_gemm_side side = which ? CPU_GEMM_B : CPU_GEMM_A;
-    const cpu_plan_buffer *source = &p->buffers[r->view[which].buffer];
+    const cpu_buffer *source = &p->buffers[r->view[which].buffer];
     *packed = false;
-    if (source->place != CPU_PLAN_CONST || a->offset[which] || a->rounds > 1 || m->pieces) return PROPANE_OK;
+    if (source->place != CPU_PLACE_CONST || a->offset[which] || a->rounds > 1 || m->pieces) return PROPANE_OK;
     if (a->g.batch > 1 && m->batch_stride) return PROPANE_OK;
     size_t bytes = cpu_gemm_pack_bytes(&a->g, side);
     if (!bytes) return PROPANE_OK;
     unsigned char *memory = arena_alloc(p->work, bytes + 64);
-    if (!memory) return cpu_plan_no_memory(p, err);
+    if (!memory) return cpu_program_no_memory(err);
     memory += (64 - (uintptr_t)memory % 64) % 64;
     m->data = (const unsigned char *)source->data + cpu_view_ref(&r->view[which]).byte;
     cpu_gemm_pack(&a->g, side, memory);
     m->data = NULL;
-    int b = cpu_plan_buffer_add(p, CPU_PLAN_CONST, (int64_t)bytes);
-    if (b < 0) return cpu_plan_no_memory(p, err);
+    int b = cpu_emit_buffer(p, CPU_PLACE_CONST, (int64_t)bytes);
+    if (b < 0) return cpu_program_no_memory(err);
     p->buffers[b].data = memory;
-    cpu_plan_touch(p, b);
-    a->packed_at[which] = (cpu_plan_ref){b, 0};
+    cpu_emit_touch(p, b);
+    a->packed_at[which] = (cpu_ref){b, 0};
     *packed = true;
     return PROPANE_OK;
 }
@@ -386,26 +375,26 @@ static propane_status share_packed(planner *p, gemm_args *a, propane_error *err)
     size_t bytes = cpu_gemm_pack_bytes(&a->g, CPU_GEMM_B);
     if (!bytes) return PROPANE_OK;
     if (!before->packed_b) {
-        cpu_plan_ref at;
-        PROPANE_TRY(cpu_plan_scratch(p, (int64_t)bytes, &at, err));
+        cpu_ref at;
+        PROPANE_TRY(cpu_emit_scratch(p, (int64_t)bytes, &at, err));
         p->buffers[at.buffer].first = before->step;
         before->packed_at[1] = at;
         before->packed_b = before->packs_b = true;
         const int64_t scratch = scratch_bytes(p, before);
-        cpu_plan_buffer *room = &p->buffers[before->scratch.buffer];
+        cpu_buffer *room = &p->buffers[before->scratch.buffer];
         if (room->bytes < scratch) room->bytes = scratch;
     }
     a->packed_at[1] = before->packed_at[1];
     a->packed_b = a->reads_b = true;
-    cpu_plan_touch(p, a->packed_at[1].buffer);
+    cpu_emit_touch(p, a->packed_at[1].buffer);
     p->program->shared_count++;
     return PROPANE_OK;
 }
 
 static propane_status make_tables(planner *p, const product *r, gemm_args *a, propane_error *err) {
     for (int w = 0; w < 3 + r->residual; w++)
-        if (!(a->offset[w] = item_offsets(p, r, w, a->g.batch))) return cpu_plan_no_memory(p, err);
-    return cpu_plan_scratch(p, 4 * a->g.batch * (int64_t)sizeof(void *), &a->table, err);
+        if (!(a->offset[w] = item_offsets(p, r, w, a->g.batch))) return cpu_program_no_memory(err);
+    return cpu_emit_scratch(p, 4 * a->g.batch * (int64_t)sizeof(void *), &a->table, err);
 }
 
 static propane_status share_residual(planner *p, const product *r, propane_error *err) {
@@ -415,55 +404,55 @@ static propane_status share_residual(planner *p, const product *r, propane_error
     for (int d = 0; d < r->rank; d++)
         if (r->step[2][d] != r->step[3][d]) return PROPANE_OK;
     if (s->buffer == r->view[0].buffer || s->buffer == r->view[1].buffer) return PROPANE_OK;
-    return cpu_plan_may_share(p, s, c, err);
+    return cpu_emit_may_share(p, s, c, err);
 }
 
 /* Weights and a few vectors. *done: that is what it was. */
-static propane_status emit_vectors(planner *p, const product *r, const cpu_plan_weights *w, const mil_value *makes,
+static propane_status emit_vectors(planner *p, const product *r, const cpu_stored_weights *w, const mil_value *makes,
                                    bool *done, propane_error *err) {
-    cpu_plan_gemv v = {.format = r->view[0].dtype == MIL_fp16 ? CPU_WEIGHTS_F16 : CPU_WEIGHTS_F32,
-                       .m = r->m,
-                       .k = r->k,
-                       .n = r->n,
-                       .w = r->view[0],
-                       .x = r->view[1],
-                       .c = r->view[2],
-                       .residual = r->view[3],
-                       .w_row = r->row[0],
-                       .w_col = r->col[0],
-                       .x_matrix = matrix_of(r, 1),
-                       .c_matrix = matrix_of(r, 2),
-                       .residual_matrix = matrix_of(r, 3),
-                       .has_residual = r->residual};
+    cpu_emit_vectors v = {.format = r->view[0].dtype == MIL_fp16 ? CPU_WEIGHTS_F16 : CPU_WEIGHTS_F32,
+                          .m = r->m,
+                          .k = r->k,
+                          .n = r->n,
+                          .w = r->view[0],
+                          .x = r->view[1],
+                          .c = r->view[2],
+                          .residual = r->view[3],
+                          .w_row = r->row[0],
+                          .w_col = r->col[0],
+                          .x_matrix = matrix_of(r, 1),
+                          .c_matrix = matrix_of(r, 2),
+                          .residual_matrix = matrix_of(r, 3),
+                          .has_residual = r->residual};
     if (w->data) {
         v.format = (cpu_weights)w->format;
         v.scales = w->scales;
     }
-    *done = r->rank == 0 && cpu_plan_gemv_takes(p, &v);
+    *done = r->rank == 0 && cpu_emit_takes_gemv(p, &v);
     if (!*done) return PROPANE_OK;
     if (r->residual) PROPANE_TRY(share_residual(p, r, err));
-    return cpu_plan_emit_gemv(p, &v, makes, err);
+    return cpu_emit_gemv(p, &v, makes, err);
 }
 
 /* A comes from weights in a form that products do not read as it is. */
-static propane_status take_stored(planner *p, const cpu_plan_weights *w, gemm_args *a, propane_error *err) {
+static propane_status take_stored(planner *p, const cpu_stored_weights *w, gemm_args *a, propane_error *err) {
     if (!w || !w->data || w->format == CPU_WEIGHTS_F16) return PROPANE_OK;
     a->has_stored = true;
-    a->stored = cpu_weights_stored(p->options.isa, (cpu_weights)w->format, a->g.k);
+    a->stored = cpu_weights_stored(p->g.options.isa, (cpu_weights)w->format, a->g.k);
     a->scales.buffer = -1;
     a->g.a.stored = &a->stored; /* while the product is planned */
     if (!w->scales) return PROPANE_OK;
     cpu_view scales;
-    PROPANE_TRY(cpu_plan_operand(p, w->scales, &scales, err));
+    PROPANE_TRY(cpu_emit_operand(p, w->scales, &scales, err));
     a->scales = cpu_view_ref(&scales);
-    cpu_plan_touch(p, scales.buffer);
+    cpu_emit_touch(p, scales.buffer);
     return PROPANE_OK;
 }
 
 static propane_status take_squares(planner *p, const mil_op *op, gemm_args *a, propane_error *err) {
     cpu_view view;
-    PROPANE_TRY(cpu_plan_result(p, op->results[0], &view, err));
-    cpu_plan_touch(p, view.buffer);
+    PROPANE_TRY(cpu_emit_result(p, op->results[0], &view, err));
+    cpu_emit_touch(p, view.buffer);
     a->squares_at = cpu_view_ref(&view);
     a->has_squares = true;
     p->program->squares_count++;
@@ -471,11 +460,11 @@ static propane_status take_squares(planner *p, const mil_op *op, gemm_args *a, p
 }
 
 /* `weights`: what A is made of; NULL, or without data: A is an operand as others. */
-static propane_status emit_product(planner *p, product *r, const cpu_plan_node *node, const cpu_plan_weights *weights,
+static propane_status emit_product(planner *p, product *r, const cpu_node *node, const cpu_stored_weights *weights,
                                    const mil_value *makes, propane_error *err) {
     const bool folded = node->folded != NULL;
     gemm_args *a = ARENA_NEW(p->arena, gemm_args);
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     int64_t items = 1;
     for (int d = 0; d < r->rank; d++) items *= r->dim[d];
     /* Large enough: one product whose k goes over all items. */
@@ -483,9 +472,10 @@ static propane_status emit_product(planner *p, product *r, const cpu_plan_node *
     a->rounds = folded && !whole ? items : 1;
     if (folded) {
         for (int w = 0; w < 2; w++)
-            if (!(a->round_offset[w] = item_offsets(p, r, w, items))) return cpu_plan_no_memory(p, err);
+            if (!(a->round_offset[w] = item_offsets(p, r, w, items))) return cpu_program_no_memory(err);
     }
-    a->g = (cpu_gemm){.isa = p->options.isa, .m = r->m, .n = r->n, .k = r->k, .batch = folded ? 1 : items, .alpha = 1};
+    a->g =
+        (cpu_gemm){.isa = p->g.options.isa, .m = r->m, .n = r->n, .k = r->k, .batch = folded ? 1 : items, .alpha = 1};
     if (whole) a->g.k = r->k * items;
     if (whole) a->g.piece = r->k;
     if (folded) r->rank = 0;
@@ -499,27 +489,27 @@ static propane_status emit_product(planner *p, product *r, const cpu_plan_node *
     if (whole) a->g.a.pieces = a->round_offset[0], a->g.b.pieces = a->round_offset[1];
     a->residual = matrix_of(r, 3);
     a->has_residual = r->residual;
-    a->g.bf16 = p->options.bf16 && a->g.a.dtype == CPU_F32 && a->g.b.dtype == CPU_F32;
+    a->g.bf16 = p->g.options.bf16 && a->g.a.dtype == CPU_F32 && a->g.b.dtype == CPU_F32;
     PROPANE_TRY(take_stored(p, weights, a, err));
     if (r->rank > 1) PROPANE_TRY(make_tables(p, r, a, err));
     PROPANE_TRY(pack_constant(p, r, a, 0, &a->packed_a, err));
     PROPANE_TRY(pack_constant(p, r, a, 1, &a->packed_b, err));
     for (int w = 0; w < 3 + r->residual; w++) {
         a->at[w] = cpu_view_ref(&r->view[w]);
-        if (!(w == 0 && a->packed_a) && !(w == 1 && a->packed_b)) cpu_plan_touch(p, r->view[w].buffer);
+        if (!(w == 0 && a->packed_a) && !(w == 1 && a->packed_b)) cpu_emit_touch(p, r->view[w].buffer);
     }
     if (node->squares) PROPANE_TRY(take_squares(p, node->squares, a, err));
     a->g.a.stored = NULL;
     a->step = p->step_count;
     PROPANE_TRY(share_packed(p, a, err));
-    PROPANE_TRY(cpu_plan_scratch(p, scratch_bytes(p, a), &a->scratch, err));
+    PROPANE_TRY(cpu_emit_scratch(p, scratch_bytes(p, a), &a->scratch, err));
     if (r->residual) PROPANE_TRY(share_residual(p, r, err));
     double flops = 2.0 * (double)r->m * (double)r->n * (double)r->k * (double)items, bytes = 0;
     for (int w = 0; w < 3 + r->residual; w++)
-        bytes += (double)cpu_view_count(&r->view[w]) * cpu_plan_dtype_bytes(r->view[w].dtype);
+        bytes += (double)cpu_view_count(&r->view[w]) * cpu_view_dtype_bytes(r->view[w].dtype);
     p->program->gemm_count++;
     p->program->banded_count += a->g.a_band || a->g.b_band || a->g.c_band;
-    return cpu_plan_emit(p, gemm_run, a, "gemm", makes, flops, bytes, err);
+    return cpu_emit_step(p, gemm_run, a, "gemm", makes, flops, bytes, err);
 }
 
 /* The result of a sum over the batch as the product sees it: the batch's strides are 0. */
@@ -538,44 +528,43 @@ static cpu_view unfolded(const mil_type *shape, const cpu_view *sum) {
 }
 
 /* The sum behind the product, seen in the product's shape. */
-static propane_status take_added(planner *p, const cpu_plan_node *node, const mil_op *op, const mil_value *inner,
-                                 product *r, propane_error *err) {
+static propane_status take_added(planner *p, const cpu_node *node, const mil_op *op, const mil_value *inner, product *r,
+                                 propane_error *err) {
     const mil_value *x = mil_in(node->added, "x"), *other = x;
     const mil_type *shape = &inner->type;
     cpu_view view;
     for (int i = 0; i < node->op_count; i++) /* the term that the node makes itself is not it */
         if (node->ops[i]->results[0] == x) other = mil_in(node->added, "y");
-    PROPANE_TRY(cpu_plan_operand(p, other, &view, err));
+    PROPANE_TRY(cpu_emit_operand(p, other, &view, err));
     if (!cpu_view_reshape(&view, shape->rank, shape->dim, &view)) {
-        PROPANE_TRY(cpu_plan_make_dense(p, other, &view, &view, err));
+        PROPANE_TRY(cpu_emit_dense(p, other, &view, &view, err));
         (void)cpu_view_reshape(&view, shape->rank, shape->dim, &view);
     }
     if (node->folded) view = unfolded(&op->results[0]->type, &view);
-    if (cpu_plan_binding_of(op) == &cpu_bind_conv)
-        (void)cpu_view_reshape(&view, r->view[2].rank, r->view[2].dim, &view);
+    if (cpu_family_of(op) == CPU_FAMILY_conv) (void)cpu_view_reshape(&view, r->view[2].rank, r->view[2].dim, &view);
     add_residual(r, &view);
     return PROPANE_OK;
 }
 
-propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane_error *err) {
+propane_status cpu_emit_matmul(planner *p, const cpu_node *node, propane_error *err) {
     const mil_op *op = NULL, *last = node->ops[node->op_count - 1];
     product r = {0};
     cpu_view target, c, product_c;
     for (int i = 0; i < node->op_count; i++)
         if (cpu_plan_is_product(node->ops[i])) op = node->ops[i];
     const mil_value *inner = node->folded ? node->folded->results[0] : op->results[0];
-    PROPANE_TRY(cpu_plan_result(p, last->results[0], &target, err));
+    PROPANE_TRY(cpu_emit_result(p, last->results[0], &target, err));
     bool direct = cpu_view_reshape(&target, inner->type.rank, inner->type.dim, &c);
     if (!direct) {
-        int b = cpu_plan_buffer_add(p, CPU_PLAN_TEMP, cpu_view_count(&target) * cpu_plan_dtype_bytes(target.dtype));
-        if (b < 0) return cpu_plan_no_memory(p, err);
+        int b = cpu_emit_buffer(p, CPU_PLACE_TEMP, cpu_view_count(&target) * cpu_view_dtype_bytes(target.dtype));
+        if (b < 0) return cpu_program_no_memory(err);
         c = cpu_view_dense(&inner->type, b);
     }
-    const cpu_plan_binding *b = cpu_plan_binding_of(op);
+    const cpu_family family = cpu_family_of(op);
     product_c = node->folded ? unfolded(&op->results[0]->type, &c) : c;
-    if (b == &cpu_bind_matmul)
+    if (family == CPU_FAMILY_matmul)
         PROPANE_TRY(describe_matmul(p, op, &product_c, &r, err));
-    else if (b == &cpu_bind_linear)
+    else if (family == CPU_FAMILY_linear)
         PROPANE_TRY(describe_linear(p, op, &product_c, &r, err));
     else
         PROPANE_TRY(describe_conv(p, op, &product_c, &r, err));
@@ -585,18 +574,18 @@ propane_status cpu_plan_emit_gemm(planner *p, const cpu_plan_node *node, propane
         fold_batch(&r);
     }
     bool done = false;
-    const cpu_plan_weights *weights = b == &cpu_bind_matmul ? &p->weights[mil_in(op, "x")->id] : NULL;
+    const cpu_stored_weights *weights = family == CPU_FAMILY_matmul ? &p->g.weights[mil_in(op, "x")->id] : NULL;
     if (weights && !node->folded && !node->squares)
         PROPANE_TRY(emit_vectors(p, &r, weights, last->results[0], &done, err));
     if (!done) PROPANE_TRY(emit_product(p, &r, node, weights, last->results[0], err));
     if (direct) return PROPANE_OK;
     cpu_view dense = cpu_view_dense(&last->results[0]->type, c.buffer);
-    return cpu_plan_copy(p, last->results[0], &dense, &target, err);
+    return cpu_emit_copy(p, last->results[0], &dense, &target, err);
 }
 
 static propane_status emit_alone(planner *p, const mil_op *op, propane_error *err) {
     return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "a product outside of its node");
 }
 
-const cpu_plan_binding cpu_bind_matmul = {.emit = emit_alone, .takes = float_operands};
-const cpu_plan_binding cpu_bind_linear = {.emit = emit_alone, .takes = float_operands};
+const cpu_emitter cpu_emitter_matmul = {.emit = emit_alone, .takes = float_operands};
+const cpu_emitter cpu_emitter_linear = {.emit = emit_alone, .takes = float_operands};

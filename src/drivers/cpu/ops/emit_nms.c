@@ -15,8 +15,8 @@ enum { SIDE_BY_SIDE = 8 };
 typedef struct nms_args {
     mil_nms n;
     mil_dtype dtype, index_type, count_type;
-    cpu_plan_ref boxes, scores, out[4], scratch; /* out: buffer -1 where there is none */
-    int64_t image_bytes;                         /* scratch of one worker */
+    cpu_ref boxes, scores, out[4], scratch; /* out: buffer -1 where there is none */
+    int64_t image_bytes;                    /* scratch of one worker */
 } nms_args;
 
 typedef struct nms_ranked {
@@ -148,26 +148,26 @@ static void task_image(const void *context, int64_t first, int64_t last, int wor
     const nms_call *c = context;
     const nms_args *a = c->a;
     const mil_nms *n = &a->n;
-    const void *boxes = cpu_plan_at(c->run, a->boxes), *scores = cpu_plan_at(c->run, a->scores);
+    const void *boxes = cpu_ref_at(c->run, a->boxes), *scores = cpu_ref_at(c->run, a->scores);
     nms_memory m;
     divide(n, c->scratch + worker * a->image_bytes, &m);
     for (int64_t image = first; image < last; image++) {
         read_image(a, boxes, scores, image, &m);
         const int64_t count = detect(n, &m);
-        put_boxes(a, boxes, cpu_plan_at(c->run, a->out[0]), image, 4, m.kept, count);
-        put_boxes(a, scores, cpu_plan_at(c->run, a->out[1]), image, n->classes, m.kept, count);
+        put_boxes(a, boxes, cpu_ref_at(c->run, a->out[0]), image, 4, m.kept, count);
+        put_boxes(a, scores, cpu_ref_at(c->run, a->out[1]), image, n->classes, m.kept, count);
         for (int64_t k = 0; k < n->most; k++) {
             const double index = k < count ? (double)m.kept[k] : -1.0;
-            cpu_dense_store(cpu_plan_at(c->run, a->out[2]), a->index_type, image * n->most + k, 1, &index, 1);
+            cpu_dense_store(cpu_ref_at(c->run, a->out[2]), a->index_type, image * n->most + k, 1, &index, 1);
         }
         const double found = (double)count;
-        if (a->out[3].buffer >= 0) cpu_dense_store(cpu_plan_at(c->run, a->out[3]), a->count_type, image, 1, &found, 1);
+        if (a->out[3].buffer >= 0) cpu_dense_store(cpu_ref_at(c->run, a->out[3]), a->count_type, image, 1, &found, 1);
     }
 }
 
 static propane_status nms_run(const cpu_run *run, const void *args, propane_error *err) {
     const nms_args *a = args;
-    const nms_call c = {a, run, cpu_plan_at(run, a->scratch)};
+    const nms_call c = {a, run, cpu_ref_at(run, a->scratch)};
     (void)err;
     cpu_dense_each(run, a->n.batch, 1, task_image, &c);
     return PROPANE_OK;
@@ -177,7 +177,7 @@ static propane_status emit_nms(planner *p, const mil_op *op, propane_error *err)
     static const char *const names[] = {"boxes", "scores", NULL};
     nms_args *a = ARENA_NEW(p->arena, nms_args);
     cpu_dense d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_nms_read(op, &a->n, err));
     PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
     a->dtype = d.in[0].dtype;
@@ -188,7 +188,7 @@ static propane_status emit_nms(planner *p, const mil_op *op, propane_error *err)
     for (int r = 0; r < d.out_count; r++) a->out[r] = cpu_view_ref(&d.out[r]);
     if (d.out_count > 3) a->count_type = d.out[3].dtype;
     a->image_bytes = (scratch_of(&a->n) + 63) / 64 * 64;
-    PROPANE_TRY(cpu_plan_scratch(p, a->image_bytes * p->threads, &a->scratch, err));
+    PROPANE_TRY(cpu_emit_scratch(p, a->image_bytes * p->threads, &a->scratch, err));
     return cpu_dense_end(p, op, &d, nms_run, a, "nms", 0, err);
 }
 
@@ -196,4 +196,4 @@ static bool takes_nms(const mil_op *op) {
     return mil_in(op, "boxes")->type.dtype == mil_in(op, "scores")->type.dtype && op->result_count <= CPU_DENSE_OUT;
 }
 
-const cpu_plan_binding cpu_bind_nms = {.emit = emit_nms, .takes = takes_nms};
+const cpu_emitter cpu_emitter_nms = {.emit = emit_nms, .takes = takes_nms};

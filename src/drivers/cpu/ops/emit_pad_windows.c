@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "drivers/cpu/ops/emitters.h"
 #include "drivers/cpu/plan/dense.h"
 #include "mil/ops/shape_util.h"
 
@@ -23,7 +24,7 @@ struct spread_args {
     bool has_x;
     unsigned char value[8]; /* of what lies outside */
     mil_dtype lengths_type;
-    cpu_plan_ref x, lengths, y, scratch;
+    cpu_ref x, lengths, y, scratch;
     const char *where;
 };
 
@@ -116,7 +117,7 @@ static void spread_lines(const void *context, int64_t first, int64_t last, int w
 }
 
 static propane_status read_lengths(const cpu_run *run, const spread_args *a, double *lengths, propane_error *err) {
-    cpu_dense_load(lengths, a->lengths_type, cpu_plan_at(run, a->lengths), 0, 1, a->dim[a->batch]);
+    cpu_dense_load(lengths, a->lengths_type, cpu_ref_at(run, a->lengths), 0, 1, a->dim[a->batch]);
     for (int64_t b = 0; b < a->dim[a->batch]; b++)
         if (lengths[b] < 0 || lengths[b] > (double)a->dim[a->seq])
             return propane_fail(err, PROPANE_ERR_INVALID,
@@ -127,10 +128,10 @@ static propane_status read_lengths(const cpu_run *run, const spread_args *a, dou
 
 static propane_status spread_run(const cpu_run *run, const void *args, propane_error *err) {
     const spread_args *a = args;
-    spread_call c = {.a = a, .y = cpu_plan_at(run, a->y)};
-    if (a->has_x) c.x = cpu_plan_at(run, a->x);
+    spread_call c = {.a = a, .y = cpu_ref_at(run, a->y)};
+    if (a->has_x) c.x = cpu_ref_at(run, a->x);
     if (a->kernel == sequence_line) {
-        double *lengths = cpu_plan_at(run, a->scratch);
+        double *lengths = cpu_ref_at(run, a->scratch);
         PROPANE_TRY(read_lengths(run, a, lengths, err));
         c.lengths = lengths;
     }
@@ -153,7 +154,7 @@ static propane_status plan_pad(planner *p, const mil_op *op, spread_args *a, pro
     PROPANE_TRY(mil_pad_read(op, &pad, err));
     for (int d = 0; d < a->rank; d++) {
         a->from[d] = ARENA_ARRAY(p->arena, a->dim[d], int64_t);
-        if (!a->from[d]) return cpu_plan_no_memory(p, err);
+        if (!a->from[d]) return cpu_program_no_memory(err);
         for (int64_t i = 0; i < a->dim[d]; i++) a->from[d][i] = padded_index(&pad, i - pad.before[d], x->dim[d]);
     }
     mil_pack_f64(a->value, x->dtype, &pad.value, 1);
@@ -185,14 +186,14 @@ static propane_status plan_kernel(planner *p, const mil_op *op, spread_args *a, 
     }
 }
 
-static propane_status emit_spread(planner *p, const mil_op *op, propane_error *err) {
+propane_status cpu_emit_spread(planner *p, const mil_op *op, propane_error *err) {
     static const char *const x_alone[] = {"x", NULL}, *const sequences[] = {"x", "lengths", NULL},
                              *const none[] = {NULL};
     const mil_type *y = &op->results[0]->type;
     const mil_opcode code = op->info->code;
     spread_args *a = ARENA_NEW(p->arena, spread_args);
     cpu_dense d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     a->has_x = code != MIL_OP_fill_like;
     PROPANE_TRY(cpu_dense_begin(p, op,
                                 code == MIL_OP_reverse_sequence ? sequences
@@ -200,7 +201,7 @@ static propane_status emit_spread(planner *p, const mil_op *op, propane_error *e
                                                                 : none,
                                 &d, err));
     a->rank = y->rank;
-    a->element = cpu_plan_dtype_bytes(y->dtype);
+    a->element = cpu_view_dtype_bytes(y->dtype);
     memcpy(a->dim, y->dim, sizeof a->dim);
     a->width = y->rank ? y->dim[y->rank - 1] : 1;
     if (a->has_x) {
@@ -211,11 +212,11 @@ static propane_status emit_spread(planner *p, const mil_op *op, propane_error *e
     PROPANE_TRY(plan_kernel(p, op, a, err));
     a->lines = a->width ? mil_type_count(y) / a->width : 0;
     a->where = cpu_dense_where(p, op);
-    if (!a->where) return cpu_plan_no_memory(p, err);
+    if (!a->where) return cpu_program_no_memory(err);
     if (code == MIL_OP_reverse_sequence) {
         a->lengths = cpu_view_ref(&d.in[1]);
         a->lengths_type = d.in[1].dtype;
-        PROPANE_TRY(cpu_plan_scratch(p, a->dim[a->batch] * (int64_t)sizeof(double), &a->scratch, err));
+        PROPANE_TRY(cpu_emit_scratch(p, a->dim[a->batch] * (int64_t)sizeof(double), &a->scratch, err));
     }
     return cpu_dense_end(p, op, &d, spread_run, a, op->info->name, 0, err);
 }
@@ -226,7 +227,7 @@ static bool takes_spread(const mil_op *op) {
     return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8;
 }
 
-const cpu_plan_binding cpu_bind_spread = {.emit = emit_spread, .takes = takes_spread};
+const cpu_emitter cpu_emitter_spread = {.emit = cpu_emit_spread, .takes = takes_spread};
 
 /* ---- sliding_windows: x read with strides that overlap ---------------------------------------------------------------- */
 
@@ -234,18 +235,18 @@ static propane_status emit_windows(planner *p, const mil_op *op, propane_error *
     cpu_view x, from, y;
     mil_windows w;
     PROPANE_TRY(mil_windows_read(op, &w, err));
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(cpu_plan_result(p, op->results[0], &y, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_emit_result(p, op->results[0], &y, err));
     from = cpu_view_insert(&x, w.axis + 1);
     from.dim[w.axis] = w.count;
     from.stride[w.axis] = x.stride[w.axis] * w.stride;
     from.dim[w.axis + 1] = w.size;
     from.stride[w.axis + 1] = x.stride[w.axis];
-    return cpu_plan_copy(p, op->results[0], &from, &y, err);
+    return cpu_emit_copy(p, op->results[0], &from, &y, err);
 }
 
 static bool takes_windows(const mil_op *op) {
     return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8 && mil_in(op, "x")->type.rank < MIL_MAX_RANK;
 }
 
-const cpu_plan_binding cpu_bind_windows = {.emit = emit_windows, .takes = takes_windows};
+const cpu_emitter cpu_emitter_windows = {.emit = emit_windows, .takes = takes_windows};

@@ -7,13 +7,13 @@
 
 #include "base/float16.h"
 #include "drivers/cpu/gemm/gemm.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 /* A tensor that may be missing. */
 typedef struct cell_operand {
     bool there, half;
-    cpu_plan_ref at;
+    cpu_ref at;
 } cell_operand;
 
 typedef struct cell_side {
@@ -26,7 +26,7 @@ typedef struct cell_args {
     cell_operand x, h, c;
     cell_side side[2];
     cpu_gemm inputs, step, candidate; /* candidate: the rows of a gru's o alone */
-    cpu_plan_ref y[3], scratch, gemm_scratch;
+    cpu_ref y[3], scratch, gemm_scratch;
 } cell_args;
 
 /* fp32 memory of one run: all steps' inputs, one step's gates, states. */
@@ -39,11 +39,11 @@ static float number(const void *data, bool half, int64_t i) {
 }
 
 static float at(const cpu_run *run, const cell_operand *o, int64_t i) {
-    return o->there ? number(cpu_plan_at(run, o->at), o->half, i) : 0.0f;
+    return o->there ? number(cpu_ref_at(run, o->at), o->half, i) : 0.0f;
 }
 
 static void put(const cpu_run *run, const cell_args *a, int which, int64_t i, float value) {
-    void *y = cpu_plan_at(run, a->y[which]);
+    void *y = cpu_ref_at(run, a->y[which]);
     if (a->half)
         ((uint16_t *)y)[i] = fp16_from_f32(value);
     else
@@ -67,7 +67,7 @@ static void product(const cpu_run *run, const cell_args *a, const cpu_gemm *plan
     g.a.data = x;
     g.b.data = weight;
     g.c.data = to;
-    cpu_gemm_run(&g, cpu_plan_at(run, a->gemm_scratch));
+    cpu_gemm_run(&g, cpu_ref_at(run, a->gemm_scratch));
 }
 
 /* ---- one step of one sequence: `g` are its sums without the biases ------------------------------------------------------- */
@@ -117,7 +117,7 @@ static void gru_step(const cpu_run *run, const cell_args *a, const cell_side *s,
         }
     if (!r->reset_after) {
         for (int64_t i = 0; i < r->batch * n; i++) m->c[i] = m->reset[i] * m->h[i];
-        const char *weight = cpu_plan_at(run, s->hh.at);
+        const char *weight = cpu_ref_at(run, s->hh.at);
         product(run, a, &a->candidate, m->c, weight + n * n * (s->hh.half ? 2 : 4), m->candidate);
     }
     for (int64_t b = 0; b < r->batch; b++)
@@ -127,7 +127,7 @@ static void gru_step(const cpu_run *run, const cell_args *a, const cell_side *s,
 static void one_step(const cpu_run *run, const cell_args *a, const cell_side *s, const cell_memory *m, float *x) {
     const mil_recurrent *r = &a->r;
     const int64_t n = r->hidden, width = r->gates * n;
-    product(run, a, &a->step, m->h, cpu_plan_at(run, s->hh.at), m->gates);
+    product(run, a, &a->step, m->h, cpu_ref_at(run, s->hh.at), m->gates);
     if (r->gates == 3) {
         gru_step(run, a, s, m, x);
         return;
@@ -145,7 +145,7 @@ static void run_side(const cpu_run *run, const cell_args *a, int which, const ce
     const cell_side *s = &a->side[which];
     const int64_t n = r->hidden, offset = which * n, all = r->directions * n, width = r->gates * n;
     const bool backward = which ? true : r->reverse;
-    product(run, a, &a->inputs, cpu_plan_at(run, a->x.at), cpu_plan_at(run, s->ih.at), m->inputs);
+    product(run, a, &a->inputs, cpu_ref_at(run, a->x.at), cpu_ref_at(run, s->ih.at), m->inputs);
     for (int64_t b = 0; b < r->batch; b++)
         for (int64_t j = 0; j < n; j++) {
             m->h[b * n + j] = at(run, &a->h, b * all + offset + j);
@@ -170,7 +170,7 @@ static propane_status cell_run(const cpu_run *run, const void *args, propane_err
     const cell_args *a = args;
     const mil_recurrent *r = &a->r;
     const int64_t state = r->batch * r->hidden, width = r->gates * r->hidden;
-    cell_memory m = {.inputs = cpu_plan_at(run, a->scratch)};
+    cell_memory m = {.inputs = cpu_ref_at(run, a->scratch)};
     (void)err;
     m.gates = m.inputs + r->steps * r->batch * width;
     m.h = m.gates + r->batch * width;
@@ -192,15 +192,15 @@ static propane_status take(planner *p, const mil_op *op, const char *param, cell
     const mil_value *v = mil_op_param(op->info, param) >= 0 ? mil_in(op, param) : NULL;
     cpu_view view;
     if (!v) return PROPANE_OK;
-    PROPANE_TRY(cpu_plan_operand(p, v, &view, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &view, &view, err));
+    PROPANE_TRY(cpu_emit_operand(p, v, &view, err));
+    PROPANE_TRY(cpu_emit_dense(p, op->results[0], &view, &view, err));
     *out = (cell_operand){true, view.dtype == MIL_fp16, cpu_view_ref(&view)};
     uses->buffer[uses->count++] = view.buffer;
     return PROPANE_OK;
 }
 
 static cpu_gemm product_of(planner *p, int64_t m, int64_t n, int64_t k, bool half_x, bool half_w) {
-    return (cpu_gemm){.isa = p->options.isa,
+    return (cpu_gemm){.isa = p->g.options.isa,
                       .m = m,
                       .n = n,
                       .k = k,
@@ -224,9 +224,9 @@ static propane_status plan_products(planner *p, cell_args *a, propane_error *err
         const size_t need = cpu_gemm_scratch_bytes(all[k], p->threads);
         if (need > bytes) bytes = need;
     }
-    PROPANE_TRY(cpu_plan_scratch(p, (int64_t)bytes, &a->gemm_scratch, err));
+    PROPANE_TRY(cpu_emit_scratch(p, (int64_t)bytes, &a->gemm_scratch, err));
     const int64_t floats = (r->steps + 1) * r->batch * width + 4 * r->batch * n;
-    return cpu_plan_scratch(p, floats * (int64_t)sizeof(float), &a->scratch, err);
+    return cpu_emit_scratch(p, floats * (int64_t)sizeof(float), &a->scratch, err);
 }
 
 static propane_status take_operands(planner *p, const mil_op *op, cell_args *a, cell_uses *uses, propane_error *err) {
@@ -250,23 +250,23 @@ static propane_status emit_cell(planner *p, const mil_op *op, propane_error *err
     cell_args *a = ARENA_NEW(p->arena, cell_args);
     cpu_view y[3], have[3];
     cell_uses uses = {.count = 0};
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_recurrent_read(op, &a->r, err));
     PROPANE_TRY(take_operands(p, op, a, &uses, err));
     a->half = op->results[0]->type.dtype == MIL_fp16;
     for (int k = 0; k < op->result_count; k++) {
-        PROPANE_TRY(cpu_plan_result_dense(p, op->results[k], &y[k], &have[k], err));
+        PROPANE_TRY(cpu_emit_result_dense(p, op->results[k], &y[k], &have[k], err));
         a->y[k] = cpu_view_ref(&have[k]);
-        cpu_plan_touch(p, have[k].buffer);
+        cpu_emit_touch(p, have[k].buffer);
     }
-    for (int k = 0; k < uses.count; k++) cpu_plan_touch(p, uses.buffer[k]);
+    for (int k = 0; k < uses.count; k++) cpu_emit_touch(p, uses.buffer[k]);
     PROPANE_TRY(plan_products(p, a, err));
     const mil_recurrent *r = &a->r;
     const double flops = 2.0 * (double)(r->steps * r->batch * r->directions) * (double)(r->gates * r->hidden) *
                          (double)(r->inputs + r->hidden);
-    PROPANE_TRY(cpu_plan_emit(p, cell_run, a, "recurrent", op->results[0], flops, 0, err));
+    PROPANE_TRY(cpu_emit_step(p, cell_run, a, "recurrent", op->results[0], flops, 0, err));
     for (int k = 0; k < op->result_count; k++)
-        if (!cpu_view_equal(&have[k], &y[k])) PROPANE_TRY(cpu_plan_copy(p, op->results[k], &have[k], &y[k], err));
+        if (!cpu_view_equal(&have[k], &y[k])) PROPANE_TRY(cpu_emit_copy(p, op->results[k], &have[k], &y[k], err));
     return PROPANE_OK;
 }
 
@@ -278,4 +278,4 @@ static bool takes_cell(const mil_op *op) {
     return mil_in(op, "weight_ih_back")->type.dtype == weights && mil_in(op, "weight_hh_back")->type.dtype == weights;
 }
 
-const cpu_plan_binding cpu_bind_recurrent = {.emit = emit_cell, .takes = takes_cell};
+const cpu_emitter cpu_emitter_recurrent = {.emit = emit_cell, .takes = takes_cell};

@@ -21,8 +21,7 @@ typedef struct sample_args {
     mil_sampling s;
     mil_crop_resize c;
     bool crop, affine, one_matrix;
-    cpu_plan_ref x, numbers, image,
-        y; /* numbers: boxes, coordinates, matrices; image: of each box, buffer -1: not given */
+    cpu_ref x, numbers, image, y; /* numbers: boxes, coordinates, matrices; image: of each box, buffer -1: not given */
     const char *where;
 } sample_args;
 
@@ -178,8 +177,8 @@ static propane_status check_images(const sample_call *c, propane_error *err) {
 
 static propane_status sample_run(const cpu_run *run, const void *args, propane_error *err) {
     const sample_args *a = args;
-    sample_call c = {a, cpu_plan_at(run, a->x), cpu_plan_at(run, a->numbers),
-                     a->image.buffer >= 0 ? cpu_plan_at(run, a->image) : NULL, cpu_plan_at(run, a->y)};
+    sample_call c = {a, cpu_ref_at(run, a->x), cpu_ref_at(run, a->numbers),
+                     a->image.buffer >= 0 ? cpu_ref_at(run, a->image) : NULL, cpu_ref_at(run, a->y)};
     PROPANE_TRY(check_images(&c, err));
     cpu_dense_each(run, a->results * ((a->points + STRETCH - 1) / STRETCH),
                    cpu_dense_part(STRETCH * 4 * (a->channels + 4)), sample_part, &c);
@@ -195,7 +194,7 @@ static propane_status emit_sample(planner *p, const mil_op *op, propane_error *e
     const mil_type *x = &mil_in(op, "x")->type, *y = &op->results[0]->type;
     sample_args *a = ARENA_NEW(p->arena, sample_args);
     cpu_dense d;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     a->crop = op->info->code == MIL_OP_crop_resize;
     a->affine = op->info->code == MIL_OP_affine;
     if (a->crop)
@@ -223,7 +222,7 @@ static propane_status emit_sample(planner *p, const mil_op *op, propane_error *e
     }
     a->y = cpu_view_ref(&d.out[0]);
     a->where = cpu_dense_where(p, op);
-    if (!a->where) return cpu_plan_no_memory(p, err);
+    if (!a->where) return cpu_program_no_memory(err);
     return cpu_dense_end(p, op, &d, sample_run, a, op->info->name, 8.0 * (double)mil_type_count(y), err);
 }
 
@@ -231,4 +230,4 @@ static bool takes_sample(const mil_op *op) {
     return mil_dtype_is_float(mil_in(op, "x")->type.dtype) && op->results[0]->type.dtype == mil_in(op, "x")->type.dtype;
 }
 
-const cpu_plan_binding cpu_bind_sample = {.emit = emit_sample, .takes = takes_sample};
+const cpu_emitter cpu_emitter_sample = {.emit = emit_sample, .takes = takes_sample};

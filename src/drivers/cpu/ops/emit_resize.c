@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/float16.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 /* Element i of the result lies between low[i] and high[i], `part` of the way. */
@@ -21,7 +21,7 @@ typedef struct resize_args {
     resize_axis rows, columns;
     int64_t planes;
     bool nearest, half;
-    cpu_plan_ref x, y, scratch;
+    cpu_ref x, y, scratch;
 } resize_args;
 
 typedef struct resize_call {
@@ -103,9 +103,9 @@ static void task_plane(void *context, int task, int worker) {
 
 static propane_status resize_run(const cpu_run *run, const void *args, propane_error *err) {
     const resize_args *a = args;
-    resize_call call = {a, cpu_plan_at(run, a->x), cpu_plan_at(run, a->y), cpu_plan_at(run, a->scratch)};
+    resize_call call = {a, cpu_ref_at(run, a->x), cpu_ref_at(run, a->y), cpu_ref_at(run, a->scratch)};
     (void)err;
-    cpu_plan_parallel(run, task_plane, &call, (int)a->planes);
+    cpu_run_parallel(run, task_plane, &call, (int)a->planes);
     return PROPANE_OK;
 }
 
@@ -115,7 +115,7 @@ static propane_status plan_axis(planner *p, const mil_resize *r, int d, int64_t 
     out->low = ARENA_ARRAY(p->arena, out->out, int32_t);
     out->high = ARENA_ARRAY(p->arena, out->out, int32_t);
     out->part = ARENA_ARRAY(p->arena, out->out, float);
-    if (!out->low || !out->high || !out->part) return cpu_plan_no_memory(p, err);
+    if (!out->low || !out->high || !out->part) return cpu_program_no_memory(err);
     for (int64_t i = 0; i < out->out; i++) {
         const double at = d < r->first ? (double)i : mil_grid_point(r->grid, (double)in, out->out, i);
         int64_t low = (int64_t)floor(r->nearest && r->grid != MIL_GRID_DEFAULT ? at + 0.5 : at);
@@ -132,11 +132,11 @@ static propane_status emit_resize(planner *p, const mil_op *op, propane_error *e
     const mil_type *type = &mil_in(op, "x")->type;
     cpu_view x, y, at;
     mil_resize r;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_resize_read(op, &r, err));
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, "x"), &x, err));
-    PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], &x, &x, err));
-    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(cpu_emit_dense(p, op->results[0], &x, &x, err));
+    PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     const int last = type->rank - 1;
     PROPANE_TRY(plan_axis(p, &r, last - 1, type->dim[last - 1], &a->rows, err));
     PROPANE_TRY(plan_axis(p, &r, last, type->dim[last], &a->columns, err));
@@ -145,12 +145,12 @@ static propane_status emit_resize(planner *p, const mil_op *op, propane_error *e
     a->half = x.dtype == MIL_fp16;
     a->x = cpu_view_ref(&x);
     a->y = cpu_view_ref(&at);
-    cpu_plan_touch(p, x.buffer);
-    cpu_plan_touch(p, at.buffer);
-    PROPANE_TRY(cpu_plan_scratch(p, 2 * a->columns.out * p->threads * (int64_t)sizeof(float), &a->scratch, err));
+    cpu_emit_touch(p, x.buffer);
+    cpu_emit_touch(p, at.buffer);
+    PROPANE_TRY(cpu_emit_scratch(p, 2 * a->columns.out * p->threads * (int64_t)sizeof(float), &a->scratch, err));
     const double elements = (double)mil_type_count(&r.result);
-    PROPANE_TRY(cpu_plan_emit(p, resize_run, a, "resize", op->results[0], a->nearest ? 0 : 6 * elements, 0, err));
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
+    PROPANE_TRY(cpu_emit_step(p, resize_run, a, "resize", op->results[0], a->nearest ? 0 : 6 * elements, 0, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
 static bool takes_resize(const mil_op *op) {
@@ -162,4 +162,4 @@ static bool takes_resize(const mil_op *op) {
     return mil_type_count(x) / (x->dim[x->rank - 1] * x->dim[x->rank - 2]) <= INT32_MAX;
 }
 
-const cpu_plan_binding cpu_bind_resize = {.emit = emit_resize, .takes = takes_resize};
+const cpu_emitter cpu_emitter_resize = {.emit = emit_resize, .takes = takes_resize};

@@ -5,7 +5,8 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/ops/emitters.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/eval/eval.h"
 #include "mil/ops/shape_util.h"
 
@@ -15,7 +16,7 @@ typedef struct update_args {
     int64_t bytes;
     mil_dtype begin_type, end_type;
     mil_type update;
-    cpu_plan_ref x, update_at, begin, end, y;
+    cpu_ref x, update_at, begin, end, y;
 } update_args;
 
 static propane_status read_slice(const cpu_run *run, const update_args *a, mil_slice *s, propane_error *err) {
@@ -23,8 +24,8 @@ static propane_status read_slice(const cpu_run *run, const update_args *a, mil_s
     int64_t end[MIL_MAX_RANK];
     char have[160], wanted[160];
     *s = (mil_slice){.rank = a->rank};
-    mil_unpack_f64(first, a->begin_type, cpu_plan_at(run, a->begin), a->rank);
-    mil_unpack_f64(last, a->end_type, cpu_plan_at(run, a->end), a->rank);
+    mil_unpack_f64(first, a->begin_type, cpu_ref_at(run, a->begin), a->rank);
+    mil_unpack_f64(last, a->end_type, cpu_ref_at(run, a->end), a->rank);
     for (int d = 0; d < a->rank; d++) s->begin[d] = (int64_t)first[d], end[d] = (int64_t)last[d];
     PROPANE_TRY(mil_slice_resolve(a->op, end, s, err));
     mil_type want = {.dtype = a->update.dtype};
@@ -37,13 +38,13 @@ static propane_status read_slice(const cpu_run *run, const update_args *a, mil_s
 
 static propane_status update_run(const cpu_run *run, const void *args, propane_error *err) {
     const update_args *a = args;
-    unsigned char *y = cpu_plan_at(run, a->y);
-    const unsigned char *from = cpu_plan_at(run, a->update_at);
+    unsigned char *y = cpu_ref_at(run, a->y);
+    const unsigned char *from = cpu_ref_at(run, a->update_at);
     int64_t step[MIL_MAX_RANK], lines = 1, length = 1;
     mil_slice s;
     mil_walk w;
     PROPANE_TRY(read_slice(run, a, &s, err));
-    if (y != cpu_plan_at(run, a->x)) memcpy(y, cpu_plan_at(run, a->x), (size_t)a->bytes);
+    if (y != cpu_ref_at(run, a->x)) memcpy(y, cpu_ref_at(run, a->x), (size_t)a->bytes);
     const mil_type *x = &mil_in(a->op, "x")->type;
     mil_strides(x, step);
     for (int d = 0; d < s.rank; d++) {
@@ -67,22 +68,22 @@ static propane_status update_run(const cpu_run *run, const void *args, propane_e
 
 static propane_status dense_operand(planner *p, const mil_op *op, const char *param, cpu_view *out,
                                     propane_error *err) {
-    PROPANE_TRY(cpu_plan_operand(p, mil_in(op, param), out, err));
-    return cpu_plan_make_dense(p, op->results[0], out, out, err);
+    PROPANE_TRY(cpu_emit_operand(p, mil_in(op, param), out, err));
+    return cpu_emit_dense(p, op->results[0], out, out, err);
 }
 
 static propane_status emit_update(planner *p, const mil_op *op, propane_error *err) {
     update_args *a = ARENA_NEW(p->arena, update_args);
     cpu_view x, update, begin, end, y, at;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(dense_operand(p, op, "x", &x, err));
     PROPANE_TRY(dense_operand(p, op, "update", &update, err));
     PROPANE_TRY(dense_operand(p, op, "begin", &begin, err));
     PROPANE_TRY(dense_operand(p, op, "end", &end, err));
-    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
+    PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     a->op = op;
     a->rank = x.rank;
-    a->element = cpu_plan_dtype_bytes(x.dtype);
+    a->element = cpu_view_dtype_bytes(x.dtype);
     a->bytes = cpu_view_count(&x) * a->element;
     a->begin_type = begin.dtype, a->end_type = end.dtype;
     a->update = mil_in(op, "update")->type;
@@ -92,17 +93,17 @@ static propane_status emit_update(planner *p, const mil_op *op, propane_error *e
     a->end = cpu_view_ref(&end);
     a->y = cpu_view_ref(&at);
     const cpu_view *all[] = {&x, &update, &begin, &end, &at};
-    for (int k = 0; k < 5; k++) cpu_plan_touch(p, all[k]->buffer);
+    for (int k = 0; k < 5; k++) cpu_emit_touch(p, all[k]->buffer);
     if (x.buffer != update.buffer && x.buffer != begin.buffer && x.buffer != end.buffer)
-        PROPANE_TRY(cpu_plan_may_share(p, &x, &at, err));
+        PROPANE_TRY(cpu_emit_may_share(p, &x, &at, err));
     p->program->reference_count++; /* reads its operation when it runs: the planner's module must stay */
-    PROPANE_TRY(cpu_plan_emit(p, update_run, a, "update", op->results[0], 0, 2.0 * (double)a->bytes, err));
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
+    PROPANE_TRY(cpu_emit_step(p, update_run, a, "update", op->results[0], 0, 2.0 * (double)a->bytes, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
 static bool takes_update(const mil_op *op) { return mil_dtype_get(mil_in(op, "x")->type.dtype)->bits >= 8; }
 
-const cpu_plan_binding cpu_bind_update = {.emit = emit_update, .takes = takes_update};
+const cpu_emitter cpu_emitter_update = {.emit = emit_update, .takes = takes_update};
 
 /* ---- rows ----------------------------------------------------------------------------------------------------------- */
 
@@ -110,17 +111,17 @@ typedef struct rows_args {
     const mil_op *op;
     int64_t bytes, outer, size, picks, row; /* bytes of all, of a row */
     mil_dtype index_type;
-    cpu_plan_ref x, indices, updates, y;
+    cpu_ref x, indices, updates, y;
 } rows_args;
 
 static propane_status rows_run(const cpu_run *run, const void *args, propane_error *err) {
     const rows_args *a = args;
-    unsigned char *y = cpu_plan_at(run, a->y);
-    const unsigned char *from = cpu_plan_at(run, a->updates), *indices = cpu_plan_at(run, a->indices);
-    if (y != cpu_plan_at(run, a->x)) memcpy(y, cpu_plan_at(run, a->x), (size_t)a->bytes);
+    unsigned char *y = cpu_ref_at(run, a->y);
+    const unsigned char *from = cpu_ref_at(run, a->updates), *indices = cpu_ref_at(run, a->indices);
+    if (y != cpu_ref_at(run, a->x)) memcpy(y, cpu_ref_at(run, a->x), (size_t)a->bytes);
     for (int64_t p = 0; p < a->picks; p++) {
         double given;
-        mil_unpack_f64(&given, a->index_type, indices + p * cpu_plan_dtype_bytes(a->index_type), 1);
+        mil_unpack_f64(&given, a->index_type, indices + p * cpu_view_dtype_bytes(a->index_type), 1);
         int64_t at = (int64_t)given < 0 ? (int64_t)given + a->size : (int64_t)given;
         if (at < 0 || at >= a->size)
             return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "indices[%lld] is %lld, the axis has %lld",
@@ -143,18 +144,18 @@ static propane_status emit_rows(planner *p, const mil_op *op, propane_error *err
     rows_args *a = ARENA_NEW(p->arena, rows_args);
     cpu_view x, indices, updates, y, at;
     int axis = 0;
-    if (!is_rows(op)) return cpu_bind_scatter.emit(p, op, err);
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!is_rows(op)) return cpu_emit_scatter(p, op, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(dense_operand(p, op, "data", &x, err));
     PROPANE_TRY(dense_operand(p, op, "indices", &indices, err));
     PROPANE_TRY(dense_operand(p, op, "updates", &updates, err));
-    PROPANE_TRY(cpu_plan_result_dense(p, op->results[0], &y, &at, err));
+    PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     PROPANE_TRY(mil_attr_axis(op, "axis", x.rank, &axis, err));
     *a = (rows_args){.op = op,
                      .outer = 1,
                      .size = x.dim[axis],
                      .picks = cpu_view_count(&indices),
-                     .row = cpu_plan_dtype_bytes(x.dtype),
+                     .row = cpu_view_dtype_bytes(x.dtype),
                      .index_type = indices.dtype};
     a->bytes = cpu_view_count(&x) * a->row;
     for (int d = 0; d < axis; d++) a->outer *= x.dim[d];
@@ -164,14 +165,14 @@ static propane_status emit_rows(planner *p, const mil_op *op, propane_error *err
     a->updates = cpu_view_ref(&updates);
     a->y = cpu_view_ref(&at);
     const cpu_view *all[] = {&x, &indices, &updates, &at};
-    for (int k = 0; k < 4; k++) cpu_plan_touch(p, all[k]->buffer);
-    if (x.buffer != updates.buffer && x.buffer != indices.buffer) PROPANE_TRY(cpu_plan_may_share(p, &x, &at, err));
+    for (int k = 0; k < 4; k++) cpu_emit_touch(p, all[k]->buffer);
+    if (x.buffer != updates.buffer && x.buffer != indices.buffer) PROPANE_TRY(cpu_emit_may_share(p, &x, &at, err));
     p->program->reference_count++; /* names its operation in messages: the planner's module must stay */
     PROPANE_TRY(
-        cpu_plan_emit(p, rows_run, a, "update", op->results[0], 0, 2.0 * (double)a->picks * (double)a->row, err));
-    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_plan_copy(p, op->results[0], &at, &y, err);
+        cpu_emit_step(p, rows_run, a, "update", op->results[0], 0, 2.0 * (double)a->picks * (double)a->row, err));
+    return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
-static bool takes_rows(const mil_op *op) { return is_rows(op) || cpu_bind_scatter.takes(op); }
+static bool takes_rows(const mil_op *op) { return is_rows(op) || cpu_emit_takes_scatter(op); }
 
-const cpu_plan_binding cpu_bind_rows = {.emit = emit_rows, .takes = takes_rows};
+const cpu_emitter cpu_emitter_rows = {.emit = emit_rows, .takes = takes_rows};

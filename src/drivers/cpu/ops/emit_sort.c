@@ -13,7 +13,7 @@ typedef struct sort_args {
     int64_t outer, size, inner, k;
     bool ascending;
     mil_dtype dtype, index_type;
-    cpu_plan_ref x, values, places, scratch; /* values, places: buffer -1 where they are not asked for */
+    cpu_ref x, values, places, scratch; /* values, places: buffer -1 where they are not asked for */
 } sort_args;
 
 typedef struct sort_call {
@@ -103,7 +103,7 @@ static void put_place(const sort_call *c, int64_t at, int64_t index) {
 static void sort_lines(const void *context, int64_t first, int64_t last, int worker) {
     const sort_call *c = context;
     const sort_args *a = c->a;
-    const size_t element = (size_t)cpu_plan_dtype_bytes(a->dtype);
+    const size_t element = (size_t)cpu_view_dtype_bytes(a->dtype);
     uint64_t *keys = c->scratch + worker * 2 * a->size, *other = keys + a->size, *sorted;
     for (int64_t l = first; l < last; l++) {
         const int64_t base = l / a->inner * a->size * a->inner + l % a->inner;
@@ -129,10 +129,10 @@ static void sort_lines(const void *context, int64_t first, int64_t last, int wor
 
 static propane_status sort_run(const cpu_run *run, const void *args, propane_error *err) {
     const sort_args *a = args;
-    sort_call c = {a, cpu_plan_at(run, a->x), NULL, NULL, cpu_plan_at(run, a->scratch)};
+    sort_call c = {a, cpu_ref_at(run, a->x), NULL, NULL, cpu_ref_at(run, a->scratch)};
     (void)err;
-    if (a->values.buffer >= 0) c.values = cpu_plan_at(run, a->values);
-    if (a->places.buffer >= 0) c.places = cpu_plan_at(run, a->places);
+    if (a->values.buffer >= 0) c.values = cpu_ref_at(run, a->values);
+    if (a->places.buffer >= 0) c.places = cpu_ref_at(run, a->places);
     cpu_dense_each(run, a->outer * a->inner, cpu_dense_part(4 * a->size), sort_lines, &c);
     return PROPANE_OK;
 }
@@ -144,7 +144,7 @@ static propane_status emit_sort(planner *p, const mil_op *op, propane_error *err
     sort_args *a = ARENA_NEW(p->arena, sort_args);
     cpu_dense d;
     int axis = 0;
-    if (!a) return cpu_plan_no_memory(p, err);
+    if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_axis(op, "axis", x->rank, &axis, err));
     PROPANE_TRY(mil_attr_bool(op, "ascending", &a->ascending, err));
     PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
@@ -162,7 +162,7 @@ static propane_status emit_sort(planner *p, const mil_op *op, propane_error *err
         a->places = cpu_view_ref(&d.out[places]);
         a->index_type = d.out[places].dtype;
     }
-    PROPANE_TRY(cpu_plan_scratch(p, 2 * a->size * p->threads * (int64_t)sizeof(uint64_t), &a->scratch, err));
+    PROPANE_TRY(cpu_emit_scratch(p, 2 * a->size * p->threads * (int64_t)sizeof(uint64_t), &a->scratch, err));
     return cpu_dense_end(p, op, &d, sort_run, a, top ? "topk" : "argsort", 0, err);
 }
 
@@ -173,4 +173,4 @@ static bool takes_sort(const mil_op *op) {
            !mil_attr_axis(op, "axis", x->rank, &axis, NULL) && x->dim[axis] <= UINT32_MAX;
 }
 
-const cpu_plan_binding cpu_bind_sort = {.emit = emit_sort, .takes = takes_sort};
+const cpu_emitter cpu_emitter_sort = {.emit = emit_sort, .takes = takes_sort};

@@ -15,30 +15,30 @@ propane_status cpu_dense_begin(planner *p, const mil_op *op, const char *const *
         cpu_view *in = &d->in[d->in_count];
         in->buffer = -1;
         if (!v) continue;
-        PROPANE_TRY(cpu_plan_operand(p, v, in, err));
-        PROPANE_TRY(cpu_plan_make_dense(p, op->results[0], in, in, err));
+        PROPANE_TRY(cpu_emit_operand(p, v, in, err));
+        PROPANE_TRY(cpu_emit_dense(p, op->results[0], in, in, err));
     }
     for (int r = 0; r < op->result_count; r++)
-        PROPANE_TRY(cpu_plan_result_dense(p, op->results[r], &d->want[r], &d->out[r], err));
+        PROPANE_TRY(cpu_emit_result_dense(p, op->results[r], &d->want[r], &d->out[r], err));
     return PROPANE_OK;
 }
 
-propane_status cpu_dense_end(planner *p, const mil_op *op, const cpu_dense *d, cpu_plan_step_run run, const void *args,
+propane_status cpu_dense_end(planner *p, const mil_op *op, const cpu_dense *d, cpu_step_run run, const void *args,
                              const char *kind, double flops, propane_error *err) {
     double bytes = 0;
     for (int i = 0; i < d->in_count; i++) {
         if (d->in[i].buffer < 0) continue;
-        cpu_plan_touch(p, d->in[i].buffer);
-        bytes += (double)cpu_view_count(&d->in[i]) * cpu_plan_dtype_bytes(d->in[i].dtype);
+        cpu_emit_touch(p, d->in[i].buffer);
+        bytes += (double)cpu_view_count(&d->in[i]) * cpu_view_dtype_bytes(d->in[i].dtype);
     }
     for (int r = 0; r < d->out_count; r++) {
-        cpu_plan_touch(p, d->out[r].buffer);
-        bytes += (double)cpu_view_count(&d->out[r]) * cpu_plan_dtype_bytes(d->out[r].dtype);
+        cpu_emit_touch(p, d->out[r].buffer);
+        bytes += (double)cpu_view_count(&d->out[r]) * cpu_view_dtype_bytes(d->out[r].dtype);
     }
-    PROPANE_TRY(cpu_plan_emit(p, run, args, kind, op->results[0], flops, bytes, err));
+    PROPANE_TRY(cpu_emit_step(p, run, args, kind, op->results[0], flops, bytes, err));
     for (int r = 0; r < d->out_count; r++)
         if (!cpu_view_equal(&d->out[r], &d->want[r]))
-            PROPANE_TRY(cpu_plan_copy(p, op->results[r], &d->out[r], &d->want[r], err));
+            PROPANE_TRY(cpu_emit_copy(p, op->results[r], &d->out[r], &d->want[r], err));
     return PROPANE_OK;
 }
 
@@ -66,7 +66,7 @@ void cpu_dense_load(double *to, mil_dtype dtype, const void *from, int64_t at, i
     default: /* types of few models: one element after the other */
         for (int64_t i = 0; i < count; i++)
             mil_unpack_f64(&to[i], dtype,
-                           (const unsigned char *)from + (size_t)(at + i * step) * (size_t)cpu_plan_dtype_bytes(dtype),
+                           (const unsigned char *)from + (size_t)(at + i * step) * (size_t)cpu_view_dtype_bytes(dtype),
                            1);
     }
 }
@@ -99,7 +99,7 @@ void cpu_dense_store(void *to, mil_dtype dtype, int64_t at, int64_t step, const 
         return;
     default:
         for (int64_t i = 0; i < count; i++)
-            mil_pack_f64((unsigned char *)to + (size_t)(at + i * step) * (size_t)cpu_plan_dtype_bytes(dtype), dtype,
+            mil_pack_f64((unsigned char *)to + (size_t)(at + i * step) * (size_t)cpu_view_dtype_bytes(dtype), dtype,
                          &from[i], 1);
     }
 }
@@ -128,5 +128,5 @@ void cpu_dense_each(const cpu_run *run, int64_t count, int64_t part, cpu_dense_w
     if (count <= part)
         work(context, 0, count, 0);
     else
-        cpu_plan_parallel(run, task_part, &p, (int)((count + part - 1) / part));
+        cpu_run_parallel(run, task_part, &p, (int)((count + part - 1) / part));
 }

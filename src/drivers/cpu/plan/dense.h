@@ -6,7 +6,7 @@
 #ifndef CPU_PLAN_DENSE_H
 #define CPU_PLAN_DENSE_H
 
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/emit.h"
 
 enum { CPU_DENSE_IN = 4, CPU_DENSE_OUT = 4 };
 
@@ -20,7 +20,7 @@ typedef struct cpu_dense {
 PROPANE_CHECK propane_status cpu_dense_begin(planner *p, const mil_op *op, const char *const *params, cpu_dense *d,
                                              propane_error *err);
 /* Adds the step, and copies of the results that belong elsewhere. Scratch is asked for between the two. */
-PROPANE_CHECK propane_status cpu_dense_end(planner *p, const mil_op *op, const cpu_dense *d, cpu_plan_step_run run,
+PROPANE_CHECK propane_status cpu_dense_end(planner *p, const mil_op *op, const cpu_dense *d, cpu_step_run run,
                                            const void *args, const char *kind, double flops, propane_error *err);
 /* Where the operation stands, for messages of the run; NULL: no memory. */
 const char *cpu_dense_where(planner *p, const mil_op *op);

@@ -2,21 +2,21 @@
  * Memory of a plan: which buffers may take over another's (in place), and where in one block each lies (base/offset_planner.h).
  */
 #include "base/offset_planner.h"
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/plan_stages.h"
 
 #define ALIGN 64
 
-static int root_of(const cpu_plan_buffer *buffers, int b) {
+static int root_of(const cpu_buffer *buffers, int b) {
     while (buffers[b].alias >= 0) b = buffers[b].alias;
     return b;
 }
 
 /* The same for an output: what is computed first is computed there. Its memory is in use from then on, so that nothing
  * else that the program reads may be bound to it. */
-static void share_output(planner *p, const cpu_plan_pair *pair) {
+static void share_output(planner *p, const cpu_emit_pair *pair) {
     int from = root_of(p->buffers, pair->from);
-    cpu_plan_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
-    if (f->place != CPU_PLAN_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes) return;
+    cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
+    if (f->place != CPU_PLACE_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes) return;
     f->alias = pair->to;
     t->first = f->first;
 }
@@ -24,14 +24,14 @@ static void share_output(planner *p, const cpu_plan_pair *pair) {
 /* `to` is first written in the step that reads `from` for the last time: then it may have its memory. */
 static void share(planner *p) {
     for (int i = 0; i < p->pair_count; i++) {
-        const cpu_plan_pair *pair = &p->pairs[i];
-        if (p->buffers[pair->from].place != CPU_PLAN_TEMP) continue;
-        if (p->buffers[pair->to].place == CPU_PLAN_OUTPUT) share_output(p, pair);
-        if (p->buffers[pair->to].place != CPU_PLAN_TEMP) continue;
+        const cpu_emit_pair *pair = &p->pairs[i];
+        if (p->buffers[pair->from].place != CPU_PLACE_TEMP) continue;
+        if (p->buffers[pair->to].place == CPU_PLACE_OUTPUT) share_output(p, pair);
+        if (p->buffers[pair->to].place != CPU_PLACE_TEMP) continue;
         if (p->buffers[pair->to].alias >= 0) continue;
         int from = root_of(p->buffers, pair->from);
-        cpu_plan_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
-        if (f->place != CPU_PLAN_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes)
+        cpu_buffer *f = &p->buffers[from], *t = &p->buffers[pair->to];
+        if (f->place != CPU_PLACE_TEMP || f->last != pair->step || t->first != pair->step || f->bytes != t->bytes)
             continue;
         t->alias = from;
         f->last = t->last;
@@ -42,27 +42,23 @@ static void share(planner *p) {
 static propane_status in_place(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     out->in_place = ARENA_ARRAY(p->arena, out->input_count * out->output_count + 1, bool);
-    if (!out->in_place) return cpu_plan_no_memory(p, err);
+    if (!out->in_place) return cpu_program_no_memory(err);
     for (int i = 0; i < p->pair_count; i++) {
-        const cpu_plan_buffer *from = &p->buffers[p->pairs[i].from], *to = &p->buffers[p->pairs[i].to];
-        if (from->place != CPU_PLAN_INPUT || to->place != CPU_PLAN_OUTPUT) continue;
+        const cpu_buffer *from = &p->buffers[p->pairs[i].from], *to = &p->buffers[p->pairs[i].to];
+        if (from->place != CPU_PLACE_INPUT || to->place != CPU_PLACE_OUTPUT) continue;
         if (from->last == p->pairs[i].step && to->first == p->pairs[i].step)
             out->in_place[to->index * out->input_count + from->index] = true;
     }
     return PROPANE_OK;
 }
 
-static bool together(const cpu_plan_buffer *a, const cpu_plan_buffer *b) {
-    return a->first <= b->last && b->first <= a->last;
-}
-
 static propane_status lay_out(planner *p, propane_error *err) {
     fit_span *spans = ARENA_ARRAY(p->work, p->buffer_count + 1, fit_span);
     int *of = ARENA_ARRAY(p->work, p->buffer_count + 1, int), count = 0;
-    if (!spans || !of) return cpu_plan_no_memory(p, err);
+    if (!spans || !of) return cpu_program_no_memory(err);
     for (int b = 0; b < p->buffer_count; b++) {
-        const cpu_plan_buffer *o = &p->buffers[b];
-        if (o->place != CPU_PLAN_TEMP || o->alias >= 0 || o->first > o->last) continue;
+        const cpu_buffer *o = &p->buffers[b];
+        if (o->place != CPU_PLACE_TEMP || o->alias >= 0 || o->first > o->last) continue;
         of[count] = b;
         spans[count++] = (fit_span){.first = o->first, .last = o->last, .bytes = o->bytes};
     }
@@ -77,23 +73,4 @@ propane_status cpu_plan_memory(planner *p, propane_error *err) {
     share(p);
     PROPANE_TRY(in_place(p, err));
     return lay_out(p, err);
-}
-
-propane_status cpu_plan_memory_check(const cpu_program *program, propane_error *err) {
-    for (int i = 0; i < program->buffer_count; i++) {
-        const cpu_plan_buffer *a = &program->buffers[i];
-        if (a->place != CPU_PLAN_TEMP || a->alias >= 0 || a->first > a->last) continue;
-        if (a->offset % ALIGN || a->offset + a->bytes > program->block_bytes)
-            return propane_fail(err, PROPANE_ERR_INVALID, "buffer %d lies at %lld, outside of the block or unaligned",
-                                i, (long long)a->offset);
-        for (int j = i + 1; j < program->buffer_count; j++) {
-            const cpu_plan_buffer *b = &program->buffers[j];
-            if (b->place != CPU_PLAN_TEMP || b->alias >= 0 || b->first > b->last || !together(a, b)) continue;
-            if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
-                return propane_fail(err, PROPANE_ERR_INVALID,
-                                    "buffers %d (steps %d-%d) and %d (steps %d-%d) share memory", i, a->first, a->last,
-                                    j, b->first, b->last);
-        }
-    }
-    return PROPANE_OK;
 }

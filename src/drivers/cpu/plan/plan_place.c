@@ -4,19 +4,20 @@
  * carried backwards through reshapes and transposes to the operation that does the work. Where it cannot be carried
  * (constants, inputs, a value wanted in two places), the later stages copy.
  */
-#include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/plan/plan_stages.h"
+#include "drivers/cpu/plan/table.h"
 
 /* Whether `op` computes its result into memory of the planner's choice. */
 static bool computes(const mil_op *op) {
-    const cpu_plan_binding *b = cpu_plan_binding_of(op);
+    const cpu_emitter *b = cpu_emitter_of(op);
     return b->tile || b->emit;
 }
 
 static void place(planner *p, const mil_value *v, const cpu_view *target) {
     cpu_view at = *target;
-    while (v->def && !v->konst && !p->is_placed[v->id] && p->op_of[v->id] >= 0) {
+    while (v->def && !v->konst && !p->is_placed[v->id] && p->g.op_of[v->id] >= 0) {
         const mil_op *op = v->def;
-        const cpu_plan_binding *b = cpu_plan_binding_of(op);
+        const cpu_emitter *b = cpu_emitter_of(op);
         if (!b->view) {
             if (!computes(op)) return;
             p->placed[v->id] = at;
@@ -33,11 +34,11 @@ static void place(planner *p, const mil_value *v, const cpu_view *target) {
 }
 
 static propane_status place_results(planner *p, propane_error *err) {
-    for (int i = 0; i < p->f->result_count; i++) {
-        const mil_value *v = p->f->results[i];
+    for (int i = 0; i < p->g.f->result_count; i++) {
+        const mil_value *v = p->g.f->results[i];
         int buffer =
-            cpu_plan_buffer_add(p, CPU_PLAN_OUTPUT, mil_type_count(&v->type) * cpu_plan_dtype_bytes(v->type.dtype));
-        if (buffer < 0) return cpu_plan_no_memory(p, err);
+            cpu_emit_buffer(p, CPU_PLACE_OUTPUT, mil_type_count(&v->type) * cpu_view_dtype_bytes(v->type.dtype));
+        if (buffer < 0) return cpu_program_no_memory(err);
         p->buffers[buffer].index = i;
         cpu_view dense = cpu_view_dense(&v->type, buffer);
         place(p, v, &dense);
@@ -54,9 +55,9 @@ static propane_status place_parts(planner *p, const mil_op *op, propane_error *e
     PROPANE_TRY(mil_attr_int(op, "axis", &axis, err));
     if (axis < 0) axis += whole->type.rank;
     if (!p->is_placed[whole->id]) {
-        int buffer = cpu_plan_buffer_add(p, CPU_PLAN_TEMP,
-                                         mil_type_count(&whole->type) * cpu_plan_dtype_bytes(whole->type.dtype));
-        if (buffer < 0) return cpu_plan_no_memory(p, err);
+        int buffer =
+            cpu_emit_buffer(p, CPU_PLACE_TEMP, mil_type_count(&whole->type) * cpu_view_dtype_bytes(whole->type.dtype));
+        if (buffer < 0) return cpu_program_no_memory(err);
         p->placed[whole->id] = cpu_view_dense(&whole->type, buffer);
         p->is_placed[whole->id] = true;
     }
@@ -72,8 +73,7 @@ static propane_status place_parts(planner *p, const mil_op *op, propane_error *e
 
 propane_status cpu_plan_place_values(planner *p, propane_error *err) {
     PROPANE_TRY(place_results(p, err));
-    for (int i = p->op_count - 1; i >= 0; i--)
-        if (cpu_plan_binding_of(p->ops[i]) == &cpu_bind_concat && cpu_bind_concat.takes(p->ops[i]))
-            PROPANE_TRY(place_parts(p, p->ops[i], err));
+    for (int i = p->g.op_count - 1; i >= 0; i--)
+        if (cpu_family_of(p->g.ops[i]) == CPU_FAMILY_concat) PROPANE_TRY(place_parts(p, p->g.ops[i], err));
     return PROPANE_OK;
 }

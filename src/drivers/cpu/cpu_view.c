@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Views: where the elements of a value lie in a buffer. All layout operations of MIL that need no work are arithmetic on
- * them.
+ * Owns the arithmetic of views. All layout operations of MIL that need no work are that.
  */
+#include "drivers/cpu/cpu_view.h"
+
 #include <assert.h>
-#include <string.h>
 
-#include "drivers/cpu/plan/plan.h"
-
-int cpu_plan_dtype_bytes(mil_dtype dtype) { return (mil_dtype_get(dtype)->bits + 7) / 8; }
+int cpu_view_dtype_bytes(mil_dtype dtype) { return (mil_dtype_get(dtype)->bits + 7) / 8; }
 
 cpu_view cpu_view_dense(const mil_type *type, int buffer) {
     cpu_view v = {.buffer = buffer, .dtype = type->dtype, .rank = type->rank};
@@ -140,6 +138,18 @@ void cpu_view_spread(const cpu_view *v, int rank, const int64_t *dim, int64_t *s
     }
 }
 
-cpu_plan_ref cpu_view_ref(const cpu_view *v) {
-    return (cpu_plan_ref){v->buffer, v->offset * cpu_plan_dtype_bytes(v->dtype)};
+cpu_ref cpu_view_ref(const cpu_view *v) { return (cpu_ref){v->buffer, v->offset * cpu_view_dtype_bytes(v->dtype)}; }
+
+/* ---- images ------------------------------------------------------------------------------------------------------------- */
+
+cpu_view cpu_view_channels_last(const mil_type *type, int buffer) {
+    cpu_view v = cpu_view_dense(type, buffer);
+    v.stride[1] = 1;
+    v.stride[3] = type->dim[1];
+    v.stride[2] = type->dim[3] * v.stride[3];
+    return v;
+}
+
+bool cpu_view_is_channels_last(const cpu_view *v) {
+    return v->rank == 4 && v->stride[1] == 1 && v->dim[1] > 1 && v->dim[2] * v->dim[3] > 1 && v->stride[3] >= v->dim[1];
 }

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT
+ * Owns running a program: steps in order, their time, at most as many threads as were asked for, NaN in dead memory for tests.
+ */
+#include "drivers/cpu/cpu_program.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/pool.h"
+
+propane_status cpu_program_no_memory(propane_error *err) {
+    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for the plan of a program");
+}
+
+void cpu_program_deinit(cpu_program *program) {
+    if (!program) return;
+    for (cpu_program *block = program->inside; block; block = block->outside) cpu_program_deinit(block);
+    program->inside = NULL;
+    mem_pages_free(program->constants, program->constant_bytes);
+    mil_module_free(program->module);
+    program->constants = NULL;
+    program->module = NULL;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct limited {
+    void (*task)(void *context, int task, int worker);
+    void *context;
+    int count;
+    atomic_int next;
+} limited;
+
+static void limited_task(void *context, int index, int worker) {
+    limited *l = context;
+    (void)index;
+    for (int i = atomic_fetch_add(&l->next, 1); i < l->count; i = atomic_fetch_add(&l->next, 1))
+        l->task(l->context, i, worker);
+}
+
+void cpu_run_parallel(const cpu_run *run, void (*task)(void *context, int task, int worker), void *context, int count) {
+    if (run->threads <= 0 || run->threads >= count || run->threads >= pool_threads()) {
+        pool_run(task, context, count);
+        return;
+    }
+    limited l = {.task = task, .context = context, .count = count};
+    atomic_init(&l.next, 0);
+    pool_run(limited_task, &l, run->threads);
+}
+
+/* Fills the memory of buffers that are not alive behind step `at` with NaN. */
+static void poison(cpu_program *program, int at) {
+    for (int b = 0; b < program->buffer_count; b++) {
+        const cpu_buffer *o = &program->buffers[b];
+        if (o->place != CPU_PLACE_TEMP || o->first > o->last || o->last != at || o->alias >= 0) continue;
+        bool taken_over = false;
+        for (int c = 0; c < program->buffer_count; c++) {
+            const cpu_buffer *n = &program->buffers[c];
+            taken_over |= n->place == CPU_PLACE_TEMP && n->first <= at && n->last > at &&
+                          n->offset < o->offset + o->bytes && o->offset < n->offset + n->bytes;
+        }
+        if (!taken_over) memset(program->base[b], 0xff, (size_t)o->bytes);
+    }
+}
+
+static propane_status run_steps(cpu_program *program, propane_error *err) {
+    cpu_run run = {program->base, program->threads, NULL};
+    for (int i = 0; i < program->step_count; i++) {
+        cpu_step *s = &program->steps[i];
+        int64_t start = program->profile ? clock_ns() : 0;
+        run.next = i + 1 < program->step_count ? s + 1 : NULL;
+        PROPANE_TRY(s->run(&run, s->args, err));
+        if (program->profile) {
+            s->ns += clock_ns() - start;
+            s->runs++;
+        }
+        if (program->poison) poison(program, i);
+    }
+    return PROPANE_OK;
+}
+
+/* One thread: loops inside of a loop run on their caller, so the whole program is a task. */
+typedef struct alone {
+    cpu_program *program;
+    propane_error *err;
+    propane_status status;
+} alone;
+
+static void alone_task(void *context, int task, int worker) {
+    alone *a = context;
+    if (task == 0) a->status = run_steps(a->program, a->err);
+}
+
+propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs, void *const *outputs,
+                               propane_error *err) {
+    if (pool_threads() > program->planned_threads)
+        return propane_fail(err, PROPANE_ERR_DEVICE, "the program was compiled for %d threads, but the pool has %d now",
+                            program->planned_threads, pool_threads());
+    for (int b = 0; b < program->buffer_count; b++) {
+        const cpu_buffer *o = &program->buffers[b];
+        if (o->place == CPU_PLACE_INPUT)
+            program->base[b] = inputs[o->index];
+        else if (o->place == CPU_PLACE_OUTPUT)
+            program->base[b] = outputs[o->index];
+        else if (o->place == CPU_PLACE_TEMP)
+            program->base[b] = (unsigned char *)block + o->offset;
+    }
+    for (int b = 0; b < program->buffer_count; b++) {
+        int root = b;
+        while (program->buffers[root].alias >= 0) root = program->buffers[root].alias;
+        program->base[b] = program->base[root];
+    }
+    if (program->poison) memset(block, 0xff, (size_t)program->block_bytes);
+    if (program->threads != 1 || pool_threads() == 1) return run_steps(program, err);
+    alone a = {program, err, PROPANE_OK};
+    pool_run(alone_task, &a, 2);
+    return a.status;
+}
+
+/* ---- checking ------------------------------------------------------------------------------------------------------------- */
+
+static bool together(const cpu_buffer *a, const cpu_buffer *b) { return a->first <= b->last && b->first <= a->last; }
+
+propane_status cpu_program_memory_check(const cpu_program *program, propane_error *err) {
+    for (int i = 0; i < program->buffer_count; i++) {
+        const cpu_buffer *a = &program->buffers[i];
+        if (a->place != CPU_PLACE_TEMP || a->alias >= 0 || a->first > a->last) continue;
+        if (a->offset % 64 || a->offset + a->bytes > program->block_bytes)
+            return propane_fail(err, PROPANE_ERR_INVALID, "buffer %d lies at %lld, outside of the block or unaligned",
+                                i, (long long)a->offset);
+        for (int j = i + 1; j < program->buffer_count; j++) {
+            const cpu_buffer *b = &program->buffers[j];
+            if (b->place != CPU_PLACE_TEMP || b->alias >= 0 || b->first > b->last || !together(a, b)) continue;
+            if (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)
+                return propane_fail(err, PROPANE_ERR_INVALID,
+                                    "buffers %d (steps %d-%d) and %d (steps %d-%d) share memory", i, a->first, a->last,
+                                    j, b->first, b->last);
+        }
+    }
+    return PROPANE_OK;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT
+ * What an operation is, as fusions and emitters ask: predicates on the operation alone.
+ */
+#ifndef CPU_PLAN_FACTS_H
+#define CPU_PLAN_FACTS_H
+
+#include "mil/mil.h"
+#include "mil/ops/shape_util.h"
+
+/* matmul, linear, and convolutions that are one product. */
+bool cpu_plan_is_product(const mil_op *op);
+/* identity, reshape, expand_dims, squeeze: the same elements in the same order. */
+bool cpu_plan_keeps_order(const mil_op *op);
+
+/* Bit per axis of a reduction or softmax that fused loops take; 0: elementwise, or something else. */
+unsigned cpu_plan_tile_axes(const mil_op *op);
+/* Elements of a reduction that one tile can hold when what follows needs all of them at once. */
+bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes);
+/* Whether the last dimension that is not 1 is a reduced one. */
+bool cpu_plan_reduces_last(const mil_type *shape, unsigned axes);
+int64_t cpu_plan_reduced_count(const mil_type *shape, unsigned axes);
+
+/* A softmax along the last dimension. */
+bool cpu_plan_is_row_softmax(const mil_op *op);
+/* Rows of the causal mask that the sum adds; 0: it adds none. `exact`: what it adds where it does not mask is 0. */
+int64_t cpu_plan_adds_mask(const mil_op *op, bool exact);
+
+/* A convolution of images with constant weights that the channels-last kernels take, a pool that they take. */
+bool cpu_plan_is_image_conv(const mil_op *op, mil_conv *c);
+bool cpu_plan_is_image_pool(const mil_op *op, mil_conv *c);
+/* A constant of fp32 that is there. */
+bool cpu_plan_is_known(const mil_value *v);
+
+#endif

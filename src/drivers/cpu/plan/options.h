@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT
+ * What a plan is made for.
+ */
+#ifndef CPU_PLAN_OPTIONS_H
+#define CPU_PLAN_OPTIONS_H
+
+#include <stdbool.h>
+
+#include "drivers/cpu/simd/isa.h"
+
+typedef struct cpu_plan_options {
+    cpu_isa isa;
+    int threads;     /* at most that many at once; 0: all of the pool */
+    bool bf16;       /* products of fp32 may round their operands to bf16 */
+    bool fuse;       /* false: one step an operation, to compare with */
+    bool round_each; /* round after every operation, as a device does that stores each result */
+} cpu_plan_options;
+
+#endif
