@@ -103,14 +103,14 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT_OBJ) $$(call shared,$$(*D)) $(LIB
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(CHECK_LIBS) $(LDLIBS) -o $@
 
 # Tests of the ane driver load this in place of Apple's libraries. It has a copy of Propane's library inside, hidden by the
-# list of exports; the thread pool has thread-local memory and so must be compiled for a shared library again. (Sanitizers
+# list of exports; what has thread-local memory must be compiled for a shared library again. (Sanitizers
 # have data of their own: with them everything is compiled for a shared library.)
 # Not on a Mac, which has the real thing.
 STANDIN     := $(if $(filter Darwin,$(shell uname)),,$(BUILD)/tests/standin/libstandin.so)
-STANDIN_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/standin/*.c)) $(BUILD)/tests/standin/pool.o
+STANDIN_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/standin/*.c)) $(BUILD)/tests/standin/pool.o $(BUILD)/tests/standin/memory.o $(BUILD)/tests/standin/json_memory.o
 $(STANDIN_OBJ): override CFLAGS += -fPIC -Wno-missing-prototypes \
     $(if $(and $(SANITIZE),$(findstring clang,$(CC))),-fno-sanitize=function)
-$(BUILD)/tests/standin/pool.o: src/base/pool.c
+$(BUILD)/tests/standin/pool.o $(BUILD)/tests/standin/memory.o $(BUILD)/tests/standin/json_memory.o: $(BUILD)/tests/standin/%.o: src/base/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CFLAGS) -c $< -o $@
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
- * Owns the bridge to jansson. Every message begins with the source and says which key and what was wanted.
+ * Owns the bridge to jansson. Every message begins with the source and says which key and what was wanted. jansson does
+ * not tell all that fails: json_dumps leaves out a key for which there was no memory. So text is written into memory that was
+ * measured, and a request that failed (base/json_memory.h) makes an error of whatever is told or printed next.
  */
 #include "base/json.h"
 
@@ -8,6 +10,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_memory.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -40,11 +43,11 @@ static void widen_numbers(const char *data, size_t length, text *out) {
 
 json_t *json_load(const char *data, size_t length, json_error_t *e) {
     if (length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) data += 3, length -= 3;
-    json_t *v = json_loadb(length ? data : "", length, JSON_REJECT_DUPLICATES, e);
+    json_t *v = json_memory_load(length ? data : "", length, JSON_REJECT_DUPLICATES, e);
     if (v || json_error_code(e) != json_error_numeric_overflow) return v;
     text wide = {0};
     widen_numbers(data, length, &wide);
-    if (!wide.failed && wide.length) v = json_loadb(wide.data, wide.length, JSON_REJECT_DUPLICATES, e);
+    if (!wide.failed && wide.length) v = json_memory_load(wide.data, wide.length, JSON_REJECT_DUPLICATES, e);
     text_deinit(&wide);
     return v;
 }
@@ -53,7 +56,7 @@ propane_status json_parse(const char *data, size_t length, const char *source, j
     json_error_t e;
     *out = json_load(data, length, &e);
     if (*out) return PROPANE_OK;
-    if (json_error_code(&e) == json_error_out_of_memory) return propane_fail_memory(err, length);
+    if (json_error_code(&e) == json_error_out_of_memory) return propane_fail_memory(err, 0);
     if (*file_disguise(data, length))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: not JSON%s", source, file_disguise(data, length));
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: line %d, column %d: not valid JSON: %s", source, e.line,
@@ -69,6 +72,55 @@ propane_status json_read(const char *path, size_t limit, json_t **out, propane_e
     mem_free(data);
     return status;
 }
+
+/* ---- writing ------------------------------------------------------------------------------------------------------------ */
+
+void json_put(json_t *object, const char *key, json_t *value) {
+    (void)json_object_set_new(object, key, value ? value : json_null());
+}
+
+void json_add(json_t *list, json_t *value) { (void)json_array_append_new(list, value ? value : json_null()); }
+
+propane_status json_print(const json_t *value, size_t flags, char **out, size_t *length, propane_error *err) {
+    *out = NULL;
+    const size_t bytes = value && !mem_failed(NULL) ? json_dumpb(value, NULL, 0, flags) : 0;
+    if (!bytes) return propane_fail(err, PROPANE_ERR_INVALID, "a value that JSON cannot say was to be written");
+    char *line = mem_alloc(bytes + 1);
+    if (!line) return propane_fail_memory(err, bytes + 1);
+    if (json_dumpb(value, line, bytes, flags) != bytes || mem_failed(NULL)) {
+        mem_free(line);
+        return propane_fail_memory(err, 0);
+    }
+    *out = line;
+    if (length) *length = bytes;
+    return PROPANE_OK;
+}
+
+propane_status json_print_checked(const json_t *value, size_t flags, char **out, size_t *length, propane_error *err) {
+    size_t bytes;
+    PROPANE_TRY(json_print(value, flags, out, &bytes, err));
+    json_t *again = NULL;
+    propane_status status = json_parse(*out, bytes, "what was printed", &again, err);
+    if (!status && json_is_object(value) && json_object_size(again) != json_object_size(value))
+        status = propane_fail_memory(err, 0);
+    json_decref(again);
+    if (length) *length = bytes;
+    if (!status) return PROPANE_OK;
+    mem_free(*out);
+    *out = NULL;
+    return status;
+}
+
+propane_status json_write(const char *path, const json_t *value, size_t flags, propane_error *err) {
+    char *line;
+    size_t bytes;
+    PROPANE_TRY(json_print_checked(value, flags, &line, &bytes, err));
+    propane_status status = file_write(path, line, bytes, err);
+    mem_free(line);
+    return status;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------------------ */
 
 static const char *kind_name(const json_t *v) {
     switch (json_typeof(v)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns every request to the system allocator. One counter, one switch that makes the n-th request fail.
+ * Owns every request to the system allocator. One counter, one switch that makes the n-th request fail, and for each thread
+ * the size of the last request that failed and was not told.
  */
 #include "base/memory.h"
 
@@ -16,26 +17,46 @@
 static atomic_uint_fast64_t requests;
 static atomic_uint_fast64_t fail_at;
 
+static atomic_int_fast64_t memory_live;
+static atomic_bool memory_fail_on;              /* also what comes after fail_at */
+static _Thread_local size_t memory_failed_size; /* of the failed request, plus one; 0: none */
+
 /* False where the test asked for this request to fail. */
-static int count_request(void) {
+static bool memory_count(void) {
     uint64_t n = atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed) + 1;
     uint64_t at = atomic_load_explicit(&fail_at, memory_order_relaxed);
-    return at == 0 || n != at;
+    if (at == 0 || n < at) return true;
+    return n > at && !atomic_load_explicit(&memory_fail_on, memory_order_relaxed);
 }
 
-void *mem_alloc(size_t bytes) {
-    if (!count_request()) return NULL;
-    return calloc(1, bytes ? bytes : 1);
+static void *memory_checked(void *memory, size_t bytes) {
+    if (!memory)
+        memory_failed_size = bytes < SIZE_MAX ? bytes + 1 : bytes;
+    else
+        atomic_fetch_add_explicit(&memory_live, 1, memory_order_relaxed);
+    return memory;
 }
+
+static void memory_drop(void) { atomic_fetch_sub_explicit(&memory_live, 1, memory_order_relaxed); }
+
+bool mem_failed(size_t *bytes) {
+    if (bytes) *bytes = memory_failed_size ? memory_failed_size - 1 : 0;
+    return memory_failed_size > 0;
+}
+
+void mem_forget(void) { memory_failed_size = 0; }
+
+void *mem_alloc(size_t bytes) { return memory_checked(memory_count() ? calloc(1, bytes ? bytes : 1) : NULL, bytes); }
 
 void *mem_array(size_t count, size_t size) {
-    if (size && count > SIZE_MAX / size) return NULL;
+    if (size && count > SIZE_MAX / size) return memory_checked(NULL, SIZE_MAX);
     return mem_alloc(count * size);
 }
 
 void *mem_resize(void *memory, size_t bytes) {
-    if (!count_request()) return NULL;
-    return realloc(memory, bytes ? bytes : 1);
+    void *larger = memory_checked(memory_count() ? realloc(memory, bytes ? bytes : 1) : NULL, bytes);
+    if (larger && memory) memory_drop();
+    return larger;
 }
 
 char *mem_copy_string(const char *text) {
@@ -45,23 +66,28 @@ char *mem_copy_string(const char *text) {
     return copy;
 }
 
-void mem_free(void *memory) { free(memory); }
+void mem_free(void *memory) {
+    if (memory) memory_drop();
+    free(memory);
+}
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
 void *mem_pages_alloc(size_t bytes) {
-    if (!count_request() || bytes > SIZE_MAX - HUGE_PAGE) return NULL;
+    if (!memory_count() || bytes > SIZE_MAX - HUGE_PAGE) return memory_checked(NULL, bytes);
     if (bytes == 0) bytes = 1;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
-    if (memory == MAP_FAILED) return NULL;
+    if (memory == MAP_FAILED) return memory_checked(NULL, bytes);
 #ifdef MADV_HUGEPAGE
     if (bytes >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE);
 #endif
-    return memory;
+    return memory_checked(memory, bytes);
 }
 
 void mem_pages_free(void *memory, size_t bytes) {
-    if (memory) munmap(memory, bytes ? bytes : 1);
+    if (!memory) return;
+    memory_drop();
+    munmap(memory, bytes ? bytes : 1);
 }
 
 void mem_pages_discard(void *memory, size_t bytes) {
@@ -90,7 +116,7 @@ static int reserve(int file, size_t bytes) {
 }
 
 void *mem_shared_make(const char *name, size_t bytes) {
-    int file = count_request() ? shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600) : -1;
+    int file = memory_count() ? shm_open(name, O_CREAT | O_EXCL | O_RDWR, 0600) : -1;
     if (file < 0) return NULL;
     void *memory = reserve(file, bytes) == 0 ? map_shared(file, bytes) : NULL;
     close(file);
@@ -99,7 +125,7 @@ void *mem_shared_make(const char *name, size_t bytes) {
 }
 
 void *mem_shared_open(const char *name, size_t bytes) {
-    int file = count_request() ? shm_open(name, O_RDWR, 0600) : -1;
+    int file = memory_count() ? shm_open(name, O_RDWR, 0600) : -1;
     if (file < 0) return NULL;
     void *memory = map_shared(file, bytes);
     close(file);
@@ -142,6 +168,14 @@ int64_t mem_second_cache(int64_t bytes) {
 
 void mem_second_cache_pin(int64_t bytes) { atomic_store(&second_cache_bytes, bytes); }
 
+int64_t mem_live_count(void) { return atomic_load(&memory_live); }
 uint64_t mem_alloc_count(void) { return atomic_load_explicit(&requests, memory_order_relaxed); }
 
-void mem_fail_at(uint64_t n) { atomic_store(&fail_at, n ? atomic_load(&requests) + n : 0); }
+static void memory_fail(uint64_t n, bool on) {
+    atomic_store(&memory_fail_on, on);
+    atomic_store(&fail_at, n ? atomic_load(&requests) + n : 0);
+    mem_forget();
+}
+
+void mem_fail_at(uint64_t n) { memory_fail(n, false); }
+void mem_fail_from(uint64_t n) { memory_fail(n, true); }

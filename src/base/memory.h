@@ -4,6 +4,7 @@
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,9 +36,19 @@ int64_t mem_second_cache(int64_t bytes);
 /* From now on as if the second cache had `bytes` (0: ask the system). For tests that compare plans of several machines. */
 void mem_second_cache_pin(int64_t bytes);
 
+/* A request that failed is remembered by its thread until an error is told (propane_fail tells it as a lack of memory, whatever
+ * the caller took it for) or it is forgotten. So a NULL that a library of others turned into "not found" or dropped is told for
+ * what it is. True: one failed; *bytes, which may be NULL: how many were asked for. */
+bool mem_failed(size_t *bytes);
+/* For who can do without: a cache, a faster way. */
+void mem_forget(void);
+
 /* How many blocks were asked for since the process began: a step that allocates shows here. */
 uint64_t mem_alloc_count(void);
-/* The n-th request from now on fails (0: none does). For tests; per process. */
+/* How many are there now: what does not come down again leaks. */
+int64_t mem_live_count(void);
+/* The n-th request from now on fails (0: none does), or it and all after it. For tests; per process. */
 void mem_fail_at(uint64_t n);
+void mem_fail_from(uint64_t n);
 
 #endif

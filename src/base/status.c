@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 const char *propane_version(void) { return PROPANE_VERSION; }
 
 const char *propane_status_name(propane_status status) {
@@ -24,7 +26,17 @@ const char *propane_status_name(propane_status status) {
     return names[status];
 }
 
+/* What follows from a request that failed is told as that: a library of others may have made "no such key" of it. */
 propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args) {
+    size_t bytes;
+    if (mem_failed(&bytes)) {
+        mem_forget();
+        if (status != PROPANE_ERR_MEMORY) {
+            if (err) snprintf(err->text, sizeof err->text, "no memory for %zu bytes", bytes);
+            if (err) err->status = PROPANE_ERR_MEMORY;
+            return PROPANE_ERR_MEMORY;
+        }
+    }
     if (err) {
         err->status = status;
         vsnprintf(err->text, sizeof err->text, format, args);
@@ -35,7 +47,7 @@ propane_status propane_vfail(propane_error *err, propane_status status, const ch
 propane_status propane_fail(propane_error *err, propane_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    propane_vfail(err, status, format, args);
+    status = propane_vfail(err, status, format, args);
     va_end(args);
     return status;
 }
@@ -54,6 +66,8 @@ propane_status propane_fail_prefix(propane_error *err, propane_status status, co
     return status;
 }
 
+/* A caller that does not know how much it was that failed says 0. */
 propane_status propane_fail_memory(propane_error *err, size_t bytes) {
+    if (!bytes && !mem_failed(&bytes)) return propane_fail(err, PROPANE_ERR_MEMORY, "no memory");
     return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %zu bytes", bytes);
 }

@@ -160,13 +160,13 @@ void chip_report_print(const chip_report *r, text *out) {
 /* ---- JSON --------------------------------------------------------------------------------------------------------------- */
 
 static void check_report_set_text(json_t *object, const char *key, const char *value) {
-    if (value) (void)json_object_set_new(object, key, json_stringn_nocheck(value, strlen(value)));
+    if (value) json_put(object, key, json_stringn_nocheck(value, strlen(value)));
 }
 
 static json_t *check_report_chips_json(const chip_report *r, uint64_t bits) {
     json_t *list = json_array();
     for (int t = 0; t < r->target_count; t++)
-        if (bits >> r->targets[t]->id & 1) (void)json_array_append_new(list, json_string(r->targets[t]->name));
+        if (bits >> r->targets[t]->id & 1) json_add(list, json_string(r->targets[t]->name));
     return list;
 }
 
@@ -175,8 +175,8 @@ static json_t *check_report_finding_json(const chip_report *r, const chip_findin
     check_report_set_text(o, "rule", f->limit->id);
     check_report_set_text(o, "severity", chip_severity_name(f->severity));
     check_report_set_text(o, "file", f->source);
-    (void)json_object_set_new(o, "line", json_integer(f->line));
-    (void)json_object_set_new(o, "column", json_integer(f->column));
+    json_put(o, "line", json_integer(f->line));
+    json_put(o, "column", json_integer(f->column));
     check_report_set_text(o, "function", f->function);
     check_report_set_text(o, "op", f->op);
     check_report_set_text(o, "name", f->name);
@@ -185,9 +185,9 @@ static json_t *check_report_finding_json(const chip_report *r, const chip_findin
     check_report_set_text(o, "evidence", chip_evidence_name(f->limit->evidence));
     check_report_set_text(o, "source", f->limit->source);
     check_report_set_text(o, "fix", f->limit->fix);
-    (void)json_object_set_new(o, "refused", check_report_chips_json(r, f->refused));
-    (void)json_object_set_new(o, "warned", check_report_chips_json(r, f->warned));
-    (void)json_object_set_new(o, "noted", check_report_chips_json(r, f->noted));
+    json_put(o, "refused", check_report_chips_json(r, f->refused));
+    json_put(o, "warned", check_report_chips_json(r, f->warned));
+    json_put(o, "noted", check_report_chips_json(r, f->noted));
     return o;
 }
 
@@ -198,17 +198,16 @@ json_t *chip_report_json(const chip_report *r) {
         json_t *c = json_object();
         check_report_set_text(c, "chip", r->targets[t]->name);
         check_report_set_text(c, "verdict", n[CHIP_REFUSE] ? "refused" : "no known rule refuses it");
-        (void)json_object_set_new(c, "refusals", json_integer(n[CHIP_REFUSE]));
-        (void)json_object_set_new(c, "warnings", json_integer(n[CHIP_WARN]));
-        (void)json_object_set_new(c, "notes", json_integer(n[CHIP_NOTE]));
-        (void)json_array_append_new(chips, c);
+        json_put(c, "refusals", json_integer(n[CHIP_REFUSE]));
+        json_put(c, "warnings", json_integer(n[CHIP_WARN]));
+        json_put(c, "notes", json_integer(n[CHIP_NOTE]));
+        json_add(chips, c);
     }
-    for (int i = 0; i < r->count; i++)
-        (void)json_array_append_new(findings, check_report_finding_json(r, &r->findings[i]));
+    for (int i = 0; i < r->count; i++) json_add(findings, check_report_finding_json(r, &r->findings[i]));
     if (root) {
-        (void)json_object_set_new(root, "chips", chips);
-        (void)json_object_set_new(root, "findings", findings);
-        (void)json_object_set_new(root, "not_shown", json_integer(r->suppressed));
+        json_put(root, "chips", chips);
+        json_put(root, "findings", findings);
+        json_put(root, "not_shown", json_integer(r->suppressed));
     }
     return root;
 }
@@ -295,14 +294,14 @@ json_t *chip_limits_json(void) {
         check_report_set_text(o, "severity", chip_severity_name(l->severity));
         check_report_set_text(o, "chips", l->chips);
         check_report_set_text(o, "warns_also", l->also);
-        (void)json_object_set_new(o, "os_min", json_integer(l->os_min));
-        (void)json_object_set_new(o, "os_max", json_integer(l->os_max));
-        (void)json_object_set_new(o, "value", json_real(l->value));
+        json_put(o, "os_min", json_integer(l->os_min));
+        json_put(o, "os_max", json_integer(l->os_max));
+        json_put(o, "value", json_real(l->value));
         check_report_set_text(o, "evidence", chip_evidence_name(l->evidence));
         check_report_set_text(o, "sentence", l->sentence);
         check_report_set_text(o, "source", l->source);
         check_report_set_text(o, "fix", l->fix);
-        (void)json_array_append_new(list, o);
+        json_add(list, o);
     }
     return list;
 }

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "cli/cli.h"
 
 volatile bool cli_interrupted;
@@ -78,6 +79,11 @@ bool cli_flush(void) {
 }
 
 int cli_finish(const char *command, int code) {
+    size_t bytes;
+    if (code == CLI_OK && mem_failed(&bytes)) { /* the last guard: something may be missing from what was shown */
+        fprintf(stderr, "propane %s: no memory for %zu bytes: its results are not whole\n", command, bytes);
+        code = CLI_FAILED;
+    }
     if (cli_flush()) return code;
     if (output_errno != EPIPE)
         fprintf(stderr, "propane %s: standard output cannot be written: %s\n", command, strerror(output_errno));

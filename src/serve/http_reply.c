@@ -6,16 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 static void print(text *out, const char *before, json_t *o, const char *after) {
-    char *dump = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    if (dump) {
+    char *dump = NULL;
+    if (json_print(o, JSON_COMPACT, &dump, NULL, NULL) == PROPANE_OK) {
         text_append(out, before);
         text_append(out, dump);
         text_append(out, after);
     } else {
         out->failed = true;
     }
-    free(dump);
+    mem_free(dump);
     json_decref(o);
 }
 
@@ -77,7 +79,7 @@ static json_t *usage_object(const serve_usage *u) {
 
 void serve_print_answer(text *out, const serve_head *h, json_t *choices, const serve_usage *usage) {
     json_t *o = envelope(h, choices, false);
-    if (o) json_object_set_new(o, "usage", usage_object(usage));
+    if (o) json_put(o, "usage", usage_object(usage));
     print(out, "", o, "\n");
 }
 
@@ -85,7 +87,7 @@ void serve_print_answer(text *out, const serve_head *h, json_t *choices, const s
 
 static void stream(text *out, const serve_head *h, json_t *choices, json_t *usage) {
     json_t *o = envelope(h, choices, true);
-    if (o && h->usage_in_stream) json_object_set_new(o, "usage", usage);
+    if (o && h->usage_in_stream) json_put(o, "usage", usage);
     print(out, "data: ", o, "\n\n");
 }
 
@@ -105,7 +107,7 @@ void serve_stream_part(text *out, const serve_head *h, int index, const char *co
     json_t *choice;
     if (h->chat) {
         json_t *delta = json_object();
-        if (length || !finish) json_object_set_new(delta, "content", json_stringn(content, length));
+        if (length || !finish) json_put(delta, "content", json_stringn(content, length));
         choice = part_of_chat(index, delta, logprobs, finish);
     } else {
         choice = serve_choice(h, index, content, length, logprobs, finish);
@@ -139,26 +141,26 @@ static json_t *chat_token(const tokenizer *t, infer_logprob p) {
     size_t length;
     const char *piece = tokenizer_piece(t, p.id, &length);
     json_t *bytes = json_array();
-    for (size_t i = 0; i < length; i++) json_array_append_new(bytes, json_integer((unsigned char)piece[i]));
+    for (size_t i = 0; i < length; i++) json_add(bytes, json_integer((unsigned char)piece[i]));
     return json_pack("{s:o,s:f,s:o}", "token", token_text(t, p.id), "logprob", p.logprob, "bytes", bytes);
 }
 
 void serve_logprobs_add(json_t *logprobs, bool chat, const tokenizer *t, const infer_step *step, size_t offset) {
     if (chat) {
         json_t *token = chat_token(t, step->chosen), *top = json_array();
-        for (int i = 0; i < step->top_count; i++) json_array_append_new(top, chat_token(t, step->top[i]));
-        json_object_set_new(token, "top_logprobs", top);
-        json_array_append_new(json_object_get(logprobs, "content"), token);
+        for (int i = 0; i < step->top_count; i++) json_add(top, chat_token(t, step->top[i]));
+        json_put(token, "top_logprobs", top);
+        json_add(json_object_get(logprobs, "content"), token);
         return;
     }
     json_t *top = json_object();
     for (int i = 0; i < step->top_count; i++) {
         json_t *key = token_text(t, step->top[i].id);
-        json_object_set_new(top, json_string_value(key), json_real(step->top[i].logprob));
+        json_put(top, json_string_value(key), json_real(step->top[i].logprob));
         json_decref(key);
     }
-    json_array_append_new(json_object_get(logprobs, "tokens"), token_text(t, step->id));
-    json_array_append_new(json_object_get(logprobs, "token_logprobs"), json_real(step->chosen.logprob));
-    json_array_append_new(json_object_get(logprobs, "top_logprobs"), top);
-    json_array_append_new(json_object_get(logprobs, "text_offset"), json_integer((json_int_t)offset));
+    json_add(json_object_get(logprobs, "tokens"), token_text(t, step->id));
+    json_add(json_object_get(logprobs, "token_logprobs"), json_real(step->chosen.logprob));
+    json_add(json_object_get(logprobs, "top_logprobs"), top);
+    json_add(json_object_get(logprobs, "text_offset"), json_integer((json_int_t)offset));
 }

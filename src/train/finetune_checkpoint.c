@@ -88,14 +88,14 @@ static json_t *describe(const tune_options *o, const sample_source *source, cons
     json_t *r = json_object(), *given = json_object();
     char sum[30];
     snprintf(sum, sizeof sum, "%016llx", (unsigned long long)source->sum);
-    for (int i = 0; i < FIELDS; i++) json_object_set_new(given, fields[i].key, field_get(&fields[i], o));
-    json_object_set_new(r, "format", json_string(FORMAT));
-    json_object_set_new(r, "loss", json_string(loss_name(o->model.loss)));
-    json_object_set_new(r, "options", given);
-    json_object_set_new(r, "step", json_integer(state->step));
-    json_object_set_new(r, "evaluated", json_integer(state->evaluated));
-    json_object_set_new(r, "samples", json_integer(source->count[0]));
-    json_object_set_new(r, "data", json_string(sum));
+    for (int i = 0; i < FIELDS; i++) json_put(given, fields[i].key, field_get(&fields[i], o));
+    json_put(r, "format", json_string(FORMAT));
+    json_put(r, "loss", json_string(loss_name(o->model.loss)));
+    json_put(r, "options", given);
+    json_put(r, "step", json_integer(state->step));
+    json_put(r, "evaluated", json_integer(state->evaluated));
+    json_put(r, "samples", json_integer(source->count[0]));
+    json_put(r, "data", json_string(sum));
     return r;
 }
 
@@ -131,11 +131,12 @@ propane_status tune_checkpoint_write(const char *path, const tune_options *o, co
                                      float *const *moments, propane_error *err) {
     safetensors_writer *w = NULL;
     json_t *meta = describe(o, source, state);
-    char *line = meta ? json_dumps(meta, JSON_COMPACT) : NULL;
-    propane_status status = line ? safetensors_writer_open(path, &w, err) : propane_fail_memory(err, 0);
+    char *line = NULL;
+    propane_status status = json_print(meta, JSON_COMPACT, &line, NULL, err);
+    if (!status) status = safetensors_writer_open(path, &w, err);
     if (!status) status = safetensors_writer_metadata(w, KEY, line, err);
     if (!status) status = put_tensors(w, m, step, moments, err);
-    free(line); /* jansson's own */
+    mem_free(line);
     json_decref(meta);
     if (!status) return safetensors_writer_commit(w, err);
     if (w) safetensors_writer_abort(w);

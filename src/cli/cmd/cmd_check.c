@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "chip/check.h"
 #include "cli/cli.h"
@@ -13,15 +14,13 @@
 #include "model/files/store.h"
 
 static int cmd_check_print_json(json_t *root) {
-    char *line = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+    char *line = NULL;
+    propane_error err = {0};
+    propane_status status = json_print(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER, &line, NULL, &err);
     json_decref(root);
-    if (!line) {
-        propane_error err = {0};
-        (void)propane_fail_memory(&err, 0);
-        return cli_error("check", &err);
-    }
+    if (status) return cli_error("check", &err);
     puts(line);
-    free(line); /* jansson's own */
+    mem_free(line);
     return CLI_OK;
 }
 

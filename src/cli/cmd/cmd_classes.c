@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * propane classes: the Objective-C classes of a Mach-O file or of an image in a shared cache, as text or JSON lines.
  */
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+#include "base/memory.h"
 #include "cli/cli.h"
 #include "cli/device_lab/classes_driver.h"
 #include "macho/macho.h"
@@ -36,29 +37,31 @@ static void cmd_classes_print_text(const macho_entry *e) {
 
 static json_t *cmd_classes_text_or_null(const char *text) { return text ? json_string(text) : json_null(); }
 
-static void cmd_classes_print_json(const macho_listing *l, const macho_entry *e) {
+static propane_status cmd_classes_print_json(const macho_listing *l, const macho_entry *e, propane_error *err) {
     json_t *o = json_object(), *methods = json_array(), *protocols = json_array();
-    json_object_set_new(o, "image", json_string(l->image));
-    json_object_set_new(o, "arch", json_string(l->arch));
-    json_object_set_new(o, "kind", json_string(kind_names[e->kind]));
-    json_object_set_new(o, "name", json_string(e->name));
-    json_object_set_new(o, e->kind == MACHO_CATEGORY ? "of" : "super", cmd_classes_text_or_null(e->super));
-    for (int i = 0; i < e->protocol_count; i++) json_array_append_new(protocols, json_string(e->protocols[i]));
+    json_put(o, "image", json_string(l->image));
+    json_put(o, "arch", json_string(l->arch));
+    json_put(o, "kind", json_string(kind_names[e->kind]));
+    json_put(o, "name", json_string(e->name));
+    json_put(o, e->kind == MACHO_CATEGORY ? "of" : "super", cmd_classes_text_or_null(e->super));
+    for (int i = 0; i < e->protocol_count; i++) json_add(protocols, json_string(e->protocols[i]));
     for (int i = 0; i < e->method_count; i++) {
         const macho_method *m = &e->methods[i];
         json_t *row = json_object();
-        json_object_set_new(row, "name", json_string(m->name));
-        json_object_set_new(row, "class_method", json_boolean(m->of_class));
-        json_object_set_new(row, "types", cmd_classes_text_or_null(m->types));
-        if (m->optional) json_object_set_new(row, "optional", json_true());
-        json_array_append_new(methods, row);
+        json_put(row, "name", json_string(m->name));
+        json_put(row, "class_method", json_boolean(m->of_class));
+        json_put(row, "types", cmd_classes_text_or_null(m->types));
+        if (m->optional) json_put(row, "optional", json_true());
+        json_add(methods, row);
     }
-    json_object_set_new(o, "protocols", protocols);
-    json_object_set_new(o, "methods", methods);
-    char *line = json_dumps(o, JSON_COMPACT);
-    printf("%s\n", line ? line : "null");
-    free(line);
+    json_put(o, "protocols", protocols);
+    json_put(o, "methods", methods);
+    char *line = NULL;
+    propane_status status = json_print(o, JSON_COMPACT, &line, NULL, err);
+    if (line) printf("%s\n", line);
+    mem_free(line);
     json_decref(o);
+    return status;
 }
 
 static propane_status cmd_classes_choose(const macho_file *f, const char *path, const char *asked, int *out,
@@ -92,7 +95,7 @@ static propane_status cmd_classes_show(const macho_listing *l, const request *q,
         bool of_it = e->kind == MACHO_CATEGORY && e->super && q->class_name && strcmp(e->super, q->class_name) == 0;
         if (q->class_name && strcmp(e->name, q->class_name) != 0 && !of_it) continue;
         if (q->json)
-            cmd_classes_print_json(l, e);
+            PROPANE_TRY(cmd_classes_print_json(l, e, err));
         else
             cmd_classes_print_text(e);
         shown++;

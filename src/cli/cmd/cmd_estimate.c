@@ -88,10 +88,14 @@ static json_t *cmd_estimate_json_group(const tally *t) {
                      "p90", cmd_estimate_quantile(t->errors, t->count, 0.9));
 }
 
-static void cmd_estimate_print_json(json_t *root) {
-    json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-    printf("\n");
+/* Takes the value. */
+static propane_status cmd_estimate_print_json(json_t *root, propane_error *err) {
+    char *line = NULL;
+    propane_status status = json_print(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6), &line, NULL, err);
+    if (line) printf("%s\n", line);
+    mem_free(line);
     json_decref(root);
+    return status;
 }
 
 /* ---- published training steps ------------------------------------------------------------------------------------------ */
@@ -107,12 +111,11 @@ static json_t *cmd_estimate_steps_json(const cost_point *points, int count) {
         const cost_point *p = &points[i];
         cost_step_point s;
         if (!cost_step_point_read(p->id, p->chip, p->workload, p->shape, p->note, p->published_ms, &s)) continue;
-        json_array_append_new(list, s.covered ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip",
-                                                          s.chip, "style", cost_style_name(s.style), "predicted_ms",
-                                                          s.step.ms, "published_ms", s.published_ms, "relative_error",
-                                                          fabs(s.step.ms / s.published_ms - 1), "parts",
-                                                          cmd_estimate_json_parts(&s.step))
-                                              : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
+        json_add(list, s.covered ? json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:o}", "id", s.id, "chip", s.chip, "style",
+                                             cost_style_name(s.style), "predicted_ms", s.step.ms, "published_ms",
+                                             s.published_ms, "relative_error", fabs(s.step.ms / s.published_ms - 1),
+                                             "parts", cmd_estimate_json_parts(&s.step))
+                                 : json_pack("{s:s, s:s}", "id", s.id, "reason", s.reason));
     }
     return list;
 }
@@ -138,34 +141,33 @@ static void cmd_estimate_print_steps(const cost_point *points, int count) {
         printf("%d of %d published steps are covered, %d of them are off by more than 25 %%\n", covered, rows, far);
 }
 
-static void cmd_estimate_points_json(const char *path, const cost_point *points, int count, const judged *j) {
+static propane_status cmd_estimate_points_json(const char *path, const cost_point *points, int count, const judged *j,
+                                               propane_error *err) {
     json_t *list = json_array(), *missing = json_array(), *chips = json_object(), *kinds = json_object(),
            *reasons = json_object();
     for (int i = 0; i < count; i++) {
         const cost_point *p = &points[i];
         if (p->covered)
-            json_array_append_new(
-                list, json_pack("{s:s%, s:s%, s:s%, s:s%, s:f, s:f, s:f, s:f, s:f, s:f}", "id", p->id, strlen(p->id),
-                                "chip", p->chip, strlen(p->chip), "path", p->path, strlen(p->path), "workload",
-                                p->workload, strlen(p->workload), "predicted_ms", p->time.ms, "published_ms",
-                                p->published_ms, "relative_error", fabs(p->time.ms / p->published_ms - 1), "low_ms",
-                                p->time.low_ms, "high_ms", p->time.high_ms, "similarity", p->time.similarity));
+            json_add(list,
+                     json_pack("{s:s%, s:s%, s:s%, s:s%, s:f, s:f, s:f, s:f, s:f, s:f}", "id", p->id, strlen(p->id),
+                               "chip", p->chip, strlen(p->chip), "path", p->path, strlen(p->path), "workload",
+                               p->workload, strlen(p->workload), "predicted_ms", p->time.ms, "published_ms",
+                               p->published_ms, "relative_error", fabs(p->time.ms / p->published_ms - 1), "low_ms",
+                               p->time.low_ms, "high_ms", p->time.high_ms, "similarity", p->time.similarity));
         else
-            json_array_append_new(missing, json_pack("{s:s, s:s}", "id", p->id, "reason", p->reason));
+            json_add(missing, json_pack("{s:s, s:s}", "id", p->id, "reason", p->reason));
     }
-    for (int i = 0; i < j->chip_count; i++)
-        json_object_set_new(chips, j->chips[i].name, cmd_estimate_json_group(&j->chips[i]));
-    for (int i = 0; i < j->kind_count; i++)
-        json_object_set_new(kinds, j->kinds[i].name, cmd_estimate_json_group(&j->kinds[i]));
-    for (int i = 0; i < j->reason_count; i++)
-        json_object_set_new(reasons, j->reasons[i].name, json_integer(j->reasons[i].count));
-    cmd_estimate_print_json(json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file",
-                                      path, "kind", "estimated", "rows", count, "covered", j->all.count, "not_covered",
-                                      j->uncovered, "fitted", j->fitted, "median_relative_error",
-                                      cmd_estimate_quantile(j->all.errors, j->all.count, 0.5), "p90_relative_error",
-                                      cmd_estimate_quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips,
-                                      "by_workload", kinds, "not_covered_reasons", reasons, "points", list, "uncovered",
-                                      missing, "training_steps", cmd_estimate_steps_json(points, count)));
+    for (int i = 0; i < j->chip_count; i++) json_put(chips, j->chips[i].name, cmd_estimate_json_group(&j->chips[i]));
+    for (int i = 0; i < j->kind_count; i++) json_put(kinds, j->kinds[i].name, cmd_estimate_json_group(&j->kinds[i]));
+    for (int i = 0; i < j->reason_count; i++) json_put(reasons, j->reasons[i].name, json_integer(j->reasons[i].count));
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "file", path, "kind",
+                  "estimated", "rows", count, "covered", j->all.count, "not_covered", j->uncovered, "fitted", j->fitted,
+                  "median_relative_error", cmd_estimate_quantile(j->all.errors, j->all.count, 0.5),
+                  "p90_relative_error", cmd_estimate_quantile(j->all.errors, j->all.count, 0.9), "by_chip", chips,
+                  "by_workload", kinds, "not_covered_reasons", reasons, "points", list, "uncovered", missing,
+                  "training_steps", cmd_estimate_steps_json(points, count));
+    return cmd_estimate_print_json(root, err);
 }
 
 static void cmd_estimate_print_group(const char *title, const tally *groups, int count) {
@@ -209,7 +211,7 @@ static propane_status cmd_estimate_points(const char *path, bool json, propane_e
     propane_status status =
         a ? cost_points_read(table, length, path, a, &points, &count, err) : propane_fail_memory(err, 0);
     if (status == PROPANE_OK) status = cmd_estimate_judge(points, count, a, &j, err);
-    if (status == PROPANE_OK && json) cmd_estimate_points_json(path, points, count, &j);
+    if (status == PROPANE_OK && json) status = cmd_estimate_points_json(path, points, count, &j, err);
     if (status == PROPANE_OK && !json) cmd_estimate_print_points(path, points, count, &j);
     arena_free(a);
     mem_free(table);
@@ -242,9 +244,9 @@ static json_t *cmd_estimate_function_json(const chip *c, const cost_program *p) 
     json_t *ops = json_array();
     for (int i = 0; i < p->op_count; i++) {
         const cost_op *o = &p->ops[i];
-        json_array_append_new(ops, json_pack("{s:s?, s:s, s:f, s:f, s:f, s:f, s:s}", "value", mil_op_result_name(o->op),
-                                             "op", o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes,
-                                             "energy_mj", o->energy_mj, "bound_by", cost_bound_name(o->bound)));
+        json_add(ops, json_pack("{s:s?, s:s, s:f, s:f, s:f, s:f, s:s}", "value", mil_op_result_name(o->op), "op",
+                                o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes, "energy_mj",
+                                o->energy_mj, "bound_by", cost_bound_name(o->bound)));
     }
     return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:o}", "kind",
                      "estimated", "chip", c->name, "function", p->function->name, "ms", p->ms, "low_ms", p->low_ms,
@@ -267,12 +269,12 @@ static propane_status cmd_estimate_program(const char *path, const chip *const *
             status = cost_function(chips[i], through, f, a, &p, err);
             if (status != PROPANE_OK) break;
             if (json)
-                json_array_append_new(list, cmd_estimate_function_json(chips[i], &p));
+                json_add(list, cmd_estimate_function_json(chips[i], &p));
             else
                 cmd_estimate_print_function(chips[i], &p, per_op);
         }
     if (json && status == PROPANE_OK)
-        cmd_estimate_print_json(list);
+        status = cmd_estimate_print_json(list, err);
     else
         json_decref(list);
     arena_free(a);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_memory.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
@@ -79,10 +80,10 @@ static json_t *cmd_generate_logprob_of(const generate_job *j, infer_logprob p) {
         tokenizer_stream s = {.begun = true};
         tokenizer_decode(j->m.tokenizer, &s, p.id, &shown);
         tokenizer_decode_end(&s, &shown);
-        json_object_set_new(o, "text", json_stringn(shown.data ? shown.data : "", shown.length));
+        json_put(o, "text", json_stringn(shown.data ? shown.data : "", shown.length));
         text_deinit(&shown);
     }
-    if (o && j->logprobs >= 0) json_object_set_new(o, "logprob", json_real(p.logprob));
+    if (o && j->logprobs >= 0) json_put(o, "logprob", json_real(p.logprob));
     return o;
 }
 
@@ -91,10 +92,10 @@ static void cmd_generate_add_token(item *it, const infer_step *step) {
     json_t *o = cmd_generate_logprob_of(j, step->chosen);
     if (o && j->logprobs > 0) {
         json_t *top = json_array();
-        for (int i = 0; i < step->top_count; i++) json_array_append_new(top, cmd_generate_logprob_of(j, step->top[i]));
-        json_object_set_new(o, "top", top);
+        for (int i = 0; i < step->top_count; i++) json_add(top, cmd_generate_logprob_of(j, step->top[i]));
+        json_put(o, "top", top);
     }
-    json_array_append_new(it->tokens, o);
+    json_add(it->tokens, o);
 }
 
 static void cmd_generate_show_logprobs(item *it, const infer_step *step) {
@@ -148,12 +149,12 @@ static propane_status cmd_generate_add_json(item *it, propane_error *err) {
                           "text", json_stringn(it->completion.data ? it->completion.data : "", it->completion.length),
                           "finish", infer_finish_name(it->result.finish), "prompt_tokens", (json_int_t)it->ids.count,
                           "completion_tokens", (json_int_t)it->result.made, "tokens", it->tokens);
-    char *line = o ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *line = NULL;
+    propane_status status = json_print(o, JSON_COMPACT | JSON_REAL_PRECISION(9), &line, NULL, err);
     json_decref(o);
-    if (!line) return propane_fail_memory(err, it->completion.length);
-    text_printf(&it->out, "%s\n", line);
-    free(line);
-    return PROPANE_OK;
+    if (line) text_printf(&it->out, "%s\n", line);
+    mem_free(line);
+    return status;
 }
 
 /* ---- an item -------------------------------------------------------------------------------------------------------- */
@@ -239,7 +240,7 @@ typedef struct prompt_file {
 static propane_status cmd_generate_item_of_json(prompt_file *f, const char *line, size_t n, const char *source,
                                                 item **out, propane_error *err) {
     json_error_t why;
-    json_t *o = json_loadb(line, n, JSON_DECODE_ANY, &why);
+    json_t *o = json_memory_load(line, n, JSON_DECODE_ANY, &why);
     json_t *prompt = json_is_object(o) ? json_object_get(o, "prompt") : o;
     propane_status status = PROPANE_OK;
     if (!json_is_string(prompt))

@@ -78,10 +78,10 @@ static json_t *cost_json(const partition *p, const partition_cost *c, const char
     json_t *kernels = json_array();
     for (int i = 0; i < c->kernel_count; i++) {
         const partition_kernel_cost *k = &c->kernels[i];
-        json_array_append_new(kernels, json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f}", "kernel", k->kernel->name,
-                                                 "place", k->kernel->place == PARTITION_DEVICE ? "device" : "host",
-                                                 "calls", k->calls, "ms", k->ms, "bytes", k->bytes, "energy_mj",
-                                                 k->energy_mj, "utilisation", k->utilisation));
+        json_add(kernels,
+                 json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:f}", "kernel", k->kernel->name, "place",
+                           k->kernel->place == PARTITION_DEVICE ? "device" : "host", "calls", k->calls, "ms", k->ms,
+                           "bytes", k->bytes, "energy_mj", k->energy_mj, "utilisation", k->utilisation));
     }
     json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f}", "kind", "estimated", "chip", c->chip->name,
                             "plan", p->options.name, "weights", weight_mode_name(c->weights), "batch",
@@ -106,9 +106,9 @@ static json_t *cost_json(const partition *p, const partition_cost *c, const char
                    {"compiles_per_update", c->compiles},
                    {"reloads_per_update", c->reloads}};
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
-        json_object_set_new(out, figures[i].name, json_real(figures[i].value));
-    if (refused) json_object_set_new(out, "refused", json_string(refused));
-    json_object_set_new(out, "kernels", kernels);
+        json_put(out, figures[i].name, json_real(figures[i].value));
+    if (refused) json_put(out, "refused", json_string(refused));
+    json_put(out, "kernels", kernels);
     return out;
 }
 
@@ -186,8 +186,7 @@ static propane_status fill(const model_config *config, const estimate_model_opti
 
 static void show(const candidate *list, int count, const estimate_model_options *o, json_t *json) {
     for (int i = 0; json && i < count; i++)
-        json_array_append_new(json,
-                              cost_json(list[i].plan, &list[i].cost, list[i].refused[0] ? list[i].refused : NULL));
+        json_add(json, cost_json(list[i].plan, &list[i].cost, list[i].refused[0] ? list[i].refused : NULL));
     if (json) return;
     if (o->compare) {
         print_table(list, count);
@@ -226,8 +225,10 @@ propane_status estimate_model(const char *path, const chip *const *chips, int ch
         arena_free(a);
     }
     if (json && status == PROPANE_OK) {
-        json_dumpf(json, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-        printf("\n");
+        char *line = NULL;
+        status = json_print(json, JSON_INDENT(1) | JSON_REAL_PRECISION(6), &line, NULL, err);
+        if (line) printf("%s\n", line);
+        mem_free(line);
     }
     json_decref(json);
     mem_free(list);

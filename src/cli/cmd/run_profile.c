@@ -116,18 +116,16 @@ propane_status run_profile_trace(const session *s, const char *model, const char
     json_t *events = json_array();
     double at = 0;
     if (events) /* what the row of events is called */
-        json_array_append_new(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "name", "process_name", "ph", "M", "pid", 1,
-                                                "args", "name", model));
+        json_add(events, json_pack("{s:s, s:s, s:i, s:{s:s}}", "name", "process_name", "ph", "M", "pid", 1, "args",
+                                   "name", model));
     for (int i = 0; events && i < cpu_profile_count(p); i++) {
         cpu_profile_row r;
         cpu_profile_get(p, i, &r);
-        json_array_append_new(events, run_profile_event_of(s, &r, at));
+        json_add(events, run_profile_event_of(s, &r, at));
         at += run_profile_us_of(&r);
     }
     json_t *root = events ? json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ns") : NULL;
-    char *line = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
-    propane_status status = line ? file_write(path, line, strlen(line), err) : propane_fail_memory(err, 0);
-    free(line); /* jansson's own */
+    propane_status status = json_write(path, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9), err);
     json_decref(root);
     return status;
 }

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_memory.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -36,13 +37,13 @@ void probe_say(json_t *out, const char *key, const char *format, ...) {
     vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
     json_t *value = json_string(words);
-    json_object_set_new(out, key, value ? value : json_string("(not text)"));
+    json_put(out, key, value ? value : json_string("(not text)"));
 }
 
 /* JSON has no infinities. */
 void probe_value(json_t *out, const char *key, double value) {
     if (value - value == 0)
-        json_object_set_new(out, key, json_real(value));
+        json_put(out, key, json_real(value));
     else
         probe_say(out, key, "%g", value);
 }
@@ -108,12 +109,13 @@ int probe_ask(const char *uri, const char *id) {
     else if (q->ask(&t, out, &err) != PROPANE_OK)
         probe_say(out, "answer", "failed: %s", err.text);
     probe_value(out, "seconds", (double)(clock_ns() - begin) / 1e9);
-    if (t.refused) json_object_set_new(out, "refused", json_true());
-    char *line = json_dumps(out, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    if (t.refused) json_put(out, "refused", json_true());
+    char *line = NULL;
+    propane_status status = json_print(out, JSON_COMPACT | JSON_REAL_PRECISION(9), &line, NULL, &err);
     if (line) printf("%s\n", line);
-    free(line);
+    mem_free(line);
     json_decref(out);
-    return CLI_OK;
+    return status ? cli_error("devices", &err) : CLI_OK;
 }
 
 /* ---- one question in a process of its own ------------------------------------------------------------------------------------ */
@@ -165,7 +167,7 @@ static json_t *selftest_last_line(const text *t) {
     for (char *line = t->data; line && *line;) {
         size_t length = strcspn(line, "\n");
         if (line[length] != '\n') break;
-        json_t *now = json_loadb(line, length, 0, NULL);
+        json_t *now = json_memory_load(line, length, 0, NULL);
         if (now) {
             json_decref(found);
             found = now;
@@ -195,7 +197,7 @@ static json_t *selftest_ask_elsewhere(const char *uri, const char *id, int secon
     text_deinit(&t);
     if (json_object_get(answer, "answer")) return answer;
     long long progress = json_integer_value(json_object_get(answer, "progress"));
-    json_object_set_new(answer, "refused", json_true());
+    json_put(answer, "refused", json_true());
     if (!in_time)
         probe_say(answer, "answer", "no answer in %d s (after %lld)", seconds, progress);
     else if (WIFSIGNALED(how))
@@ -224,8 +226,8 @@ static propane_status selftest_describe(const char *uri, json_t *report, propane
     probe_say(report, "propane", "%s", propane_version());
     probe_say(report, "device", "%s", uri);
     probe_say(report, "summary", "%s", info->summary);
-    json_object_set_new(report, "simulated", json_boolean(info->simulated));
-    json_object_set_new(report, "stand_in", json_boolean(selftest_make_target(uri).is_ane && library && *library));
+    json_put(report, "simulated", json_boolean(info->simulated));
+    json_put(report, "stand_in", json_boolean(selftest_make_target(uri).is_ane && library && *library));
     propane_device_close(d);
     if (uname(&system) == 0) probe_say(report, "system", "%s %s %s", system.sysname, system.release, system.machine);
     return PROPANE_OK;
@@ -248,7 +250,7 @@ static void selftest_ask_list(const probe_target *t, json_t *answers) {
             (void)cli_flush();
             selftest_pause_for_compiler(t, answer);
             probe_say(answer, "question", "%s", q->text);
-            json_object_set_new(answers, q->id, answer);
+            json_put(answers, q->id, answer);
         }
 }
 
@@ -265,10 +267,8 @@ int probe_all(const char *uri, const char *path) {
                                                                                : "";
         printf("%s%s\n\n", uri, what);
         selftest_ask_list(&t, answers);
-        json_object_set(report, "answers", answers);
-        char *data = json_dumps(report, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
-        status = data ? file_write(path, data, strlen(data), &err) : propane_fail_memory(&err, 0);
-        free(data);
+        json_put(report, "answers", json_incref(answers));
+        status = json_write(path, report, JSON_INDENT(2) | JSON_REAL_PRECISION(9), &err);
         if (status == PROPANE_OK) printf("\nreport in %s: see docs/apple.md for where to send it\n", path);
     }
     json_decref(answers);

@@ -251,7 +251,7 @@ static propane_status selftest_engine_ask_machine(probe_target *t, json_t *out, 
     json_t *missing = json_array();
     for (char *line = list.data; line && *line;) {
         size_t length = strcspn(line, "\n");
-        if (strncmp(line, "there", 5) != 0) json_array_append_new(missing, json_stringn(line, length));
+        if (strncmp(line, "there", 5) != 0) json_add(missing, json_stringn(line, length));
         line += length + (line[length] == '\n');
     }
     probe_say(out, "architecture", "%s", architecture);
@@ -260,7 +260,7 @@ static propane_status selftest_engine_ask_machine(probe_target *t, json_t *out, 
     probe_say(out, "answer",
               "%s, %d cores, system build %s; %d of the names that the driver knows are missing or differ",
               architecture, (int)cores, build, (int)json_array_size(missing));
-    json_object_set_new(out, "missing", missing);
+    json_put(out, "missing", missing);
     text_deinit(&list);
     return PROPANE_OK;
 }

@@ -301,10 +301,10 @@ static propane_status selftest_numbers_ask_depth(probe_target *t, json_t *out, p
                 t->refused = true;
                 break;
             }
-            json_array_append_new(list, json_real(sweep_gflops(&p)));
+            json_add(list, json_real(sweep_gflops(&p)));
             if (sweep_gflops(&p) > best[kind]) best[kind] = sweep_gflops(&p), at[kind] = depth;
         }
-        json_object_set_new(out, kind ? "matmul_gflops" : "conv_gflops", list);
+        json_put(out, kind ? "matmul_gflops" : "conv_gflops", list);
     }
     probe_say(out, "answer", "conv %.0f GFLOP/s at depth %d, matmul %.0f at depth %d (256 wide)", best[0], at[0],
               best[1], at[1]);
@@ -323,10 +323,10 @@ static propane_status selftest_numbers_ask_stream(probe_target *t, json_t *out, 
             t->refused = true;
             break;
         }
-        json_array_append_new(list, json_real(sweep_gbs(&p)));
+        json_add(list, json_real(sweep_gbs(&p)));
         if (sweep_gbs(&p) > best) best = sweep_gbs(&p), at = n;
     }
-    json_object_set_new(out, "gb_per_s", list);
+    json_put(out, "gb_per_s", list);
     probe_say(out, "answer", "%.1f GB/s at %lld by %lld", best, (long long)at, (long long)at);
     return PROPANE_OK;
 }

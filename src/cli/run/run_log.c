@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/json_memory.h"
 #include "base/memory.h"
 #include "cli/run/run_folder.h"
 
@@ -25,10 +26,16 @@ double run_peak_memory(void) {
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
 
+static void run_log_lose(run_log *l, int code) {
+    if (!l->told) fprintf(stderr, "propane train: the log, " RUN_LOG ", has gaps: %s\n", strerror(code));
+    l->told = true;
+}
+
 void run_log_open(run_log *l, const char *dir, bool resume) {
     char *path = run_path(dir, RUN_LOG);
     *l = (run_log){0};
-    if (path) l->file = fopen(path, resume ? "a" : "w");
+    if (path) l->file = fopen(path, resume ? "ae" : "we");
+    if (!l->file) run_log_lose(l, errno);
     mem_free(path);
 }
 
@@ -40,20 +47,24 @@ void run_log_close(run_log *l) {
 
 static void run_log_put_line(run_log *l) {
     text_append(&l->line, "\n");
-    if (l->file && !l->line.failed) {
-        fwrite(l->line.data, 1, l->line.length, l->file);
-        fflush(l->file);
-    }
+    errno = l->line.failed ? ENOMEM : errno;
+    if (l->line.failed ||
+        (l->file && (fwrite(l->line.data, 1, l->line.length, l->file) != l->line.length || fflush(l->file) != 0)))
+        run_log_lose(l, errno);
+    if (l->line.failed) text_deinit(&l->line);
     l->line.length = 0;
+    mem_forget(); /* told */
 }
 
 void run_log_write(run_log *l, json_t *object) {
-    char *data = l->file && object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *data = NULL;
+    propane_error err = {0};
+    if (l->file && json_print(object, JSON_COMPACT, &data, NULL, &err) != PROPANE_OK) run_log_lose(l, ENOMEM);
     if (data) {
         text_append(&l->line, data);
         run_log_put_line(l);
     }
-    free(data);
+    mem_free(data);
     json_decref(object);
 }
 
@@ -211,7 +222,7 @@ propane_status run_history_feed(run_history *h, const char *data, size_t length,
     size_t at = 0;
     for (const char *end; at < h->rest.length && (end = memchr(h->rest.data + at, '\n', h->rest.length - at));) {
         size_t n = (size_t)(end - (h->rest.data + at));
-        json_t *o = json_loadb(h->rest.data + at, n, 0, NULL);
+        json_t *o = json_memory_load(h->rest.data + at, n, 0, NULL);
         propane_status status = json_is_object(o) ? run_log_take(h, o, err) : PROPANE_OK;
         h->damaged += n > 0 && !json_is_object(o);
         json_decref(o);

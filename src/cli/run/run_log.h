@@ -21,10 +21,11 @@
 
 typedef struct run_log {
     FILE *file; /* NULL: nothing is written */
+    bool told;  /* it was said that the log has gaps */
     text line;
 } run_log;
 
-/* A fresh run's log begins anew. A folder that cannot be written to is the checkpoint's trouble, not the log's. */
+/* A fresh run's log begins anew. A log that cannot be written does not end the run, but is told once, on standard error. */
 void run_log_open(run_log *l, const char *dir, bool resume);
 void run_log_close(run_log *l);
 /* Takes the object over. */

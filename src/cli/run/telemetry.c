@@ -47,35 +47,35 @@ static void put_machine(json_t *o) {
         char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) != 0 || !colon) continue;
         line[strcspn(line, "\n")] = 0;
-        json_object_set_new(o, "machine_processor", json_string(colon + 2));
+        json_put(o, "machine_processor", json_string(colon + 2));
         break;
     }
     if (file) fclose(file);
     if (uname(&u) == 0) {
         snprintf(line, sizeof line, "%.60s %.80s, %.60s", u.sysname, u.release, u.machine);
-        json_object_set_new(o, "machine_system", json_string(line));
+        json_put(o, "machine_system", json_string(line));
     }
-    json_object_set_new(o, "machine_cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-    json_object_set_new(o, "machine_threads", json_integer(pool_threads()));
-    if (mem_physical()) json_object_set_new(o, "machine_memory_gb", json_real((double)mem_physical() / 1e9));
+    json_put(o, "machine_cores", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+    json_put(o, "machine_threads", json_integer(pool_threads()));
+    if (mem_physical()) json_put(o, "machine_memory_gb", json_real((double)mem_physical() / 1e9));
 }
 
 static void put_model(json_t *o, const train_options *options, const trainer *t) {
     const model_weights *w = trainer_weights((trainer *)(uintptr_t)t);
     const model_config *c = &w->config;
-    json_object_set_new(o, "architecture", json_string(c->model_type));
-    json_object_set_new(o, "parameters", json_integer(w->parameters));
-    json_object_set_new(o, "learnt", json_integer(trainer_learnt(t)));
-    json_object_set_new(o, "layers", json_integer(c->num_hidden_layers));
-    json_object_set_new(o, "width", json_integer(c->hidden_size));
-    json_object_set_new(o, "heads", json_integer(c->num_attention_heads));
-    json_object_set_new(o, "kv_heads", json_integer(c->num_key_value_heads));
-    json_object_set_new(o, "vocabulary", json_integer(c->vocab_size));
+    json_put(o, "architecture", json_string(c->model_type));
+    json_put(o, "parameters", json_integer(w->parameters));
+    json_put(o, "learnt", json_integer(trainer_learnt(t)));
+    json_put(o, "layers", json_integer(c->num_hidden_layers));
+    json_put(o, "width", json_integer(c->hidden_size));
+    json_put(o, "heads", json_integer(c->num_attention_heads));
+    json_put(o, "kv_heads", json_integer(c->num_key_value_heads));
+    json_put(o, "vocabulary", json_integer(c->vocab_size));
     if (options->lora_rank == 0) return;
-    json_object_set_new(o, "lora_rank", json_integer(options->lora_rank));
-    json_object_set_new(o, "lora_alpha", json_real(options->lora_alpha));
-    json_object_set_new(o, "lora_dropout", json_real(options->lora_dropout));
-    json_object_set_new(o, "lora_targets", json_string(w->lora.modules));
+    json_put(o, "lora_rank", json_integer(options->lora_rank));
+    json_put(o, "lora_alpha", json_real(options->lora_alpha));
+    json_put(o, "lora_dropout", json_real(options->lora_dropout));
+    json_put(o, "lora_targets", json_string(w->lora.modules));
 }
 
 json_t *telemetry_record(void) {
@@ -94,14 +94,14 @@ json_t *telemetry_record(void) {
 static json_t *start_record(const train_options *o, const trainer *t, const corpus *data) {
     json_t *r = telemetry_record();
     if (!r) return NULL;
-    json_object_set_new(r, "steps", json_integer(o->steps));
-    json_object_set_new(r, "batch", json_integer(o->batch));
-    json_object_set_new(r, "accumulate", json_integer(o->accumulate));
-    json_object_set_new(r, "context", json_integer(o->context));
-    json_object_set_new(r, "tokens_per_step", json_integer(o->batch * o->context * o->accumulate));
+    json_put(r, "steps", json_integer(o->steps));
+    json_put(r, "batch", json_integer(o->batch));
+    json_put(r, "accumulate", json_integer(o->accumulate));
+    json_put(r, "context", json_integer(o->context));
+    json_put(r, "tokens_per_step", json_integer(o->batch * o->context * o->accumulate));
     put_model(r, o, t);
-    json_object_set_new(r, "tokens", json_integer(data->count));
-    if (data->instructions) json_object_set_new(r, "examples", json_integer(data->examples.count));
+    json_put(r, "tokens", json_integer(data->count));
+    if (data->instructions) json_put(r, "examples", json_integer(data->examples.count));
     static const struct {
         const char *name;
         size_t offset;
@@ -111,18 +111,18 @@ static json_t *start_record(const train_options *o, const trainer *t, const corp
     for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
         double value;
         memcpy(&value, (const char *)o + reals[i].offset, sizeof value);
-        json_object_set_new(r, reals[i].name, json_real(value));
+        json_put(r, reals[i].name, json_real(value));
     }
-    json_object_set_new(r, "warmup", json_integer(o->warmup));
-    json_object_set_new(r, "seed", json_integer(o->seed));
-    json_object_set_new(r, "device", json_string(o->device));
-    json_object_set_new(r, "precision", json_string(o->precision));
-    json_object_set_new(r, "plan", json_string(o->plan));
-    json_object_set_new(r, "weights", json_string(o->weights));
+    json_put(r, "warmup", json_integer(o->warmup));
+    json_put(r, "seed", json_integer(o->seed));
+    json_put(r, "device", json_string(o->device));
+    json_put(r, "precision", json_string(o->precision));
+    json_put(r, "plan", json_string(o->plan));
+    json_put(r, "weights", json_string(o->weights));
     const train_step *machine = trainer_machine((trainer *)(uintptr_t)t);
     if (*train_step_device_note(machine)) {
-        json_object_set_new(r, "programs", json_string(train_step_sharing(machine)));
-        json_object_set_new(r, "device_note", json_string(train_step_device_note(machine)));
+        json_put(r, "programs", json_string(train_step_sharing(machine)));
+        json_put(r, "device_note", json_string(train_step_device_note(machine)));
     }
     return r;
 }
@@ -204,7 +204,7 @@ void telemetry_evaluation(telemetry *t, const train_evaluation *e) {
 
 void telemetry_judgement(telemetry *t, int64_t step, double loss, double accuracy) {
     json_t *r = json_pack("{s:I, s:f}", "step", (json_int_t)step, "val_loss", loss);
-    if (r && accuracy >= 0) json_object_set_new(r, "val_accuracy", json_real(accuracy));
+    if (r && accuracy >= 0) json_put(r, "val_accuracy", json_real(accuracy));
     run_log_write(&t->log, r);
     tensorboard_scalar(t->board, step, "validation/loss", loss);
     if (accuracy >= 0) tensorboard_scalar(t->board, step, "validation/accuracy", accuracy);

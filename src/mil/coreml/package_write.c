@@ -402,9 +402,7 @@ static propane_status package_write_manifest(const char *path, const uint8_t *mo
     json_t *root = json_pack("{s:s, s:{s:o, s:o}, s:s}", "fileFormatVersion", "1.0.0", "itemInfoEntries", first,
                              package_write_item("model.mlmodel", "CoreML Model Specification"), second,
                              package_write_item("weights", "CoreML Model Weights"), "rootModelIdentifier", first);
-    char *line = root ? json_dumps(root, JSON_INDENT(4) | JSON_SORT_KEYS) : NULL;
-    propane_status status = line ? file_write(path, line, strlen(line), err) : propane_fail_memory(err, 0);
-    free(line); /* jansson's own */
+    propane_status status = json_write(path, root, JSON_INDENT(4) | JSON_SORT_KEYS, err);
     json_decref(root);
     return status;
 }

@@ -337,33 +337,26 @@ static json_t *config_rope_to_json(const model_config *c) {
 json_t *model_config_to_json(const model_config *c) {
     const model_arch *a = model_arch_of(c);
     json_t *o = json_object();
-    int bad_sets = 0;
-    bad_sets += json_object_set_new(o, "architectures", json_pack("[s]", a->class_name));
-    bad_sets += json_object_set_new(o, "model_type", json_string(c->model_type));
-    bad_sets += json_object_set_new(o, a->act_key, json_string(a->act));
+    json_put(o, "architectures", json_pack("[s]", a->class_name));
+    json_put(o, "model_type", json_string(c->model_type));
+    json_put(o, a->act_key, json_string(a->act));
     for (int i = 0; i < INT_KEYS; i++)
         if (config_name_in(a, int_keys[i].name))
-            bad_sets += json_object_set_new(o, config_name_in(a, int_keys[i].name),
-                                            json_integer(config_value_of(c, &int_keys[i])));
-    bad_sets += json_object_set_new(o, config_name_in(a, "rms_norm_eps"), json_real(c->rms_norm_eps));
-    if (a->position == ARCH_ROPE) bad_sets += json_object_set_new(o, "rope_theta", json_real(c->rope_theta));
-    if (c->rope_scaling != MODEL_ROPE_PLAIN) bad_sets += json_object_set_new(o, "rope_scaling", config_rope_to_json(c));
-    if (config_uses(a, ARCH_IF_ATTENTION_BIAS))
-        bad_sets += json_object_set_new(o, "attention_bias", json_boolean(c->attention_bias));
-    if (config_uses(a, ARCH_IF_MLP_BIAS)) bad_sets += json_object_set_new(o, "mlp_bias", json_boolean(c->mlp_bias));
-    bad_sets += json_object_set_new(o, "tie_word_embeddings", json_boolean(c->tie_word_embeddings));
-    bad_sets += json_object_set_new(o, "bos_token_id", config_id_to_json(c->bos_token_id));
-    bad_sets += json_object_set_new(o, "eos_token_id", config_id_to_json(c->eos_token_id));
-    if (bad_sets == 0) return o;
-    json_decref(o);
-    return NULL;
+            json_put(o, config_name_in(a, int_keys[i].name), json_integer(config_value_of(c, &int_keys[i])));
+    json_put(o, config_name_in(a, "rms_norm_eps"), json_real(c->rms_norm_eps));
+    if (a->position == ARCH_ROPE) json_put(o, "rope_theta", json_real(c->rope_theta));
+    if (c->rope_scaling != MODEL_ROPE_PLAIN) json_put(o, "rope_scaling", config_rope_to_json(c));
+    if (config_uses(a, ARCH_IF_ATTENTION_BIAS)) json_put(o, "attention_bias", json_boolean(c->attention_bias));
+    if (config_uses(a, ARCH_IF_MLP_BIAS)) json_put(o, "mlp_bias", json_boolean(c->mlp_bias));
+    json_put(o, "tie_word_embeddings", json_boolean(c->tie_word_embeddings));
+    json_put(o, "bos_token_id", config_id_to_json(c->bos_token_id));
+    json_put(o, "eos_token_id", config_id_to_json(c->eos_token_id));
+    return o;
 }
 
 propane_status model_config_write(const model_config *c, const char *path, propane_error *err) {
     json_t *o = model_config_to_json(c);
-    char *text = o ? json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
-    propane_status status = text ? file_write(path, text, strlen(text), err) : propane_fail_memory(err, 1000);
-    free(text); /* jansson's own allocation */
+    propane_status status = json_write(path, o, JSON_INDENT(2) | JSON_REAL_PRECISION(17), err);
     json_decref(o);
     return status;
 }

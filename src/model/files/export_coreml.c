@@ -252,7 +252,8 @@ static bool export_describe_interface(const exporter *e, mil_module *m, mil_inte
 static propane_status export_describe_package(const exporter *e, mil_module *m, propane_error *err) {
     struct mil_package *p = m->package = ARENA_NEW(m->arena, struct mil_package);
     json_t *json = model_config_to_json(e->c);
-    char *line = json ? json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *line = NULL;
+    propane_status status = json_print(json, JSON_COMPACT | JSON_SORT_KEYS, &line, NULL, err);
     json_decref(json);
     bool ok = p && line;
     if (ok) {
@@ -268,8 +269,8 @@ static propane_status export_describe_package(const exporter *e, mil_module *m, 
         p->user[0] = (mil_pair){"propane.config", arena_string(m->arena, line)};
         ok = p->user[0].value != NULL;
     }
-    free(line); /* jansson's own */
-    return ok ? PROPANE_OK : propane_fail_memory(err, 0);
+    mem_free(line);
+    return ok || status ? status : propane_fail_memory(err, 0);
 }
 
 /* ---- options ---------------------------------------------------------------------------------------------------------------- */

@@ -179,7 +179,7 @@ static propane_status gguf_tokenizer_add_ends(const gguf *g, int64_t count, cons
     PROPANE_TRY(gguf_get_int(g, KEY("bos_token_id"), false, 0, count - 1, &bos, err));
     PROPANE_TRY(gguf_get_int(g, KEY("eos_token_id"), false, 0, count - 1, &eos, err));
     PROPANE_TRY(gguf_get_bool(g, KEY("add_bos_token"), &add_bos, err));
-    json_object_set_new(file, "propane", json_pack("{s:I}", "eos", (json_int_t)eos));
+    json_put(file, "propane", json_pack("{s:I}", "eos", (json_int_t)eos));
     if (!add_bos || bos < 0) return PROPANE_OK;
     json_t *post = json_pack("{s:s, s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}], s:[], s:{s:{s:s, s:[I], s:[s]}}}", "type",
                              "TemplateProcessing", "single", "SpecialToken", "id", "<bos>", "type_id", 0, "Sequence",

@@ -184,9 +184,7 @@ static propane_status peft_write_config(const model_lora *l, bool transposed, co
                   "CAUSAL_LM", "base_model_name_or_path", base, "r", (json_int_t)l->rank, "lora_alpha", l->alpha,
                   "lora_dropout", l->dropout, "use_rslora", (int)l->rank_root, "bias", "none", "fan_in_fan_out",
                   (int)transposed, "inference_mode", 1, "init_lora_weights", 1, "target_modules", peft_targets_of(l));
-    char *data = o ? json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
-    propane_status status = data ? file_write(path, data, strlen(data), err) : propane_fail_memory(err, 0);
-    free(data);
+    propane_status status = json_write(path, o, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15), err);
     json_decref(o);
     return status;
 }

@@ -360,33 +360,33 @@ propane_status safetensors_writer_declare(safetensors_writer *w, const char *nam
                             w->begun ? "after the first data" : "twice");
     json_t *shape = json_array();
     uint64_t bytes = (uint64_t)dtypes[dtype].bytes;
-    int failed = shape == NULL;
     for (int i = 0; i < rank; i++) {
-        failed |= json_array_append_new(shape, json_integer(dim[i]));
+        json_add(shape, json_integer(dim[i]));
         bytes *= (uint64_t)dim[i];
     }
     json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[dtype].name, "shape", shape, "data_offsets",
                               (json_int_t)w->declared, (json_int_t)(w->declared + bytes));
-    failed |= json_object_set_new(w->header, name, entry);
+    const bool failed = !entry || json_object_set_new(w->header, name, entry) != 0 || mem_failed(NULL);
     w->declared += bytes;
-    return failed ? propane_fail_memory(err, strlen(name)) : PROPANE_OK;
+    return failed ? propane_fail(err, PROPANE_ERR_INVALID, "the name of tensor '%s' is not valid UTF-8", name)
+                  : PROPANE_OK;
 }
 
 /* The header, padded with spaces so that the data begins at a multiple of 64. */
 static propane_status safetensors_write_header(safetensors_writer *w, propane_error *err) {
     w->begun = true;
-    if (json_object_size(w->metadata) && json_object_set(w->header, "__metadata__", w->metadata))
-        return propane_fail_memory(err, sizeof(json_t));
-    char *dump = json_dumps(w->header, JSON_COMPACT);
-    if (!dump) return propane_fail_memory(err, json_object_size(w->header) * 100);
-    size_t length = strlen(dump), padded = (length + 8 + 63) / 64 * 64 - 8;
+    char *dump;
+    size_t length;
+    if (json_object_size(w->metadata)) json_put(w->header, "__metadata__", json_incref(w->metadata));
+    PROPANE_TRY(json_print_checked(w->header, JSON_COMPACT, &dump, &length, err));
+    size_t padded = (length + 8 + 63) / 64 * 64 - 8;
     uint8_t prefix[8];
     for (int i = 0; i < 8; i++) prefix[i] = (uint8_t)((uint64_t)padded >> (8 * i));
     static const char spaces[65] = "                                                                ";
     propane_status status = file_writer_write(w->file, prefix, 8, err);
     if (!status) status = file_writer_write(w->file, dump, length, err);
     if (!status) status = file_writer_write(w->file, spaces, padded - length, err);
-    free(dump); /* jansson's own allocation */
+    mem_free(dump);
     return status;
 }
 

@@ -286,11 +286,11 @@ propane_status model_store_config(const char *path, model_config *out, propane_e
 
 propane_status model_store_describe(const model_config *c, safetensors_writer *writer, propane_error *err) {
     json_t *object = model_config_to_json(c);
-    char *printed = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *printed = NULL;
+    propane_status status = json_print(object, JSON_COMPACT, &printed, NULL, err);
     json_decref(object);
-    if (!printed) return propane_fail_memory(err, 0);
-    propane_status status = safetensors_writer_metadata(writer, MODEL_STORE_CONFIG, printed, err);
-    free(printed);
+    if (!status) status = safetensors_writer_metadata(writer, MODEL_STORE_CONFIG, printed, err);
+    mem_free(printed);
     return status;
 }
 
@@ -377,11 +377,9 @@ static propane_status store_write_file(const model_weights *w, const char *path,
 /* generation_config.json: where a text ends; transformers' generate asks for it. */
 static propane_status store_write_generation(const model_config *c, const char *path, propane_error *err) {
     json_t *o = json_pack("{s:b}", "_from_model_config", 1);
-    if (o && c->bos_token_id >= 0) json_object_set_new(o, "bos_token_id", json_integer(c->bos_token_id));
-    if (o && c->eos_token_id >= 0) json_object_set_new(o, "eos_token_id", json_integer(c->eos_token_id));
-    char *printed = o ? json_dumps(o, JSON_INDENT(2)) : NULL;
-    propane_status status = printed ? file_write(path, printed, strlen(printed), err) : propane_fail_memory(err, 100);
-    free(printed); /* jansson's own allocation */
+    if (o && c->bos_token_id >= 0) json_put(o, "bos_token_id", json_integer(c->bos_token_id));
+    if (o && c->eos_token_id >= 0) json_put(o, "eos_token_id", json_integer(c->eos_token_id));
+    propane_status status = json_write(path, o, JSON_INDENT(2), err);
     json_decref(o);
     return status;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_memory.h"
 #include "base/memory.h"
 #include "model/text/tokenizer_hf.h"
 
@@ -133,7 +134,7 @@ static json_t *tokenizer_export_object_of(const char *quoted) {
     char *copy = mem_copy_string(quoted);
     for (char *c = copy; c && *c; c++)
         if (*c == '\'') *c = '"';
-    json_t *object = copy ? json_loads(copy, 0, NULL) : NULL;
+    json_t *object = copy ? json_memory_load(copy, strlen(copy), 0, NULL) : NULL;
     mem_free(copy);
     return object;
 }
@@ -190,19 +191,18 @@ static propane_status tokenizer_export_build(const tokenizer *t, json_t *file, p
     if (json_object_set_new(model, "merges", merges) != 0) merges = NULL;
     PROPANE_TRY(tokenizer_export_make_vocab(t, vocab, err));
     PROPANE_TRY(tokenizer_export_make_merges(t, merges, err));
-    if (t->kind == TOKENIZER_BYTES)
-        json_object_set_new(json_object_get(file, "pre_tokenizer"), "use_regex", json_false());
+    if (t->kind == TOKENIZER_BYTES) json_put(json_object_get(file, "pre_tokenizer"), "use_regex", json_false());
     return tokenizer_export_add_specials(t, file) ? PROPANE_OK : propane_fail_memory(err, 0);
 }
 
 /* Appends an object's text; takes the object. */
 static propane_status tokenizer_export_print_object(json_t *object, text *out, propane_error *err) {
-    char *printed = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+    char *printed = NULL;
+    propane_status status = json_print_checked(object, JSON_INDENT(2), &printed, NULL, err);
     json_decref(object);
     if (printed) text_append(out, printed);
-    bool good = printed && !out->failed;
-    free(printed); /* jansson's own allocation */
-    return good ? PROPANE_OK : propane_fail_memory(err, 0);
+    mem_free(printed);
+    return !status && out->failed ? propane_fail_memory(err, 0) : status;
 }
 
 propane_status tokenizer_print_hf(const tokenizer *t, text *out, propane_error *err) {
@@ -234,9 +234,9 @@ static propane_status tokenizer_export_print_config(const tokenizer *t, int64_t 
     json_t *o = json_pack("{s:s, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast",
                           "clean_up_tokenization_spaces", 0, "model_max_length", (json_int_t)longest);
     const char *bos = tokenizer_export_special_name(t, t->bos), *eos = tokenizer_export_special_name(t, t->eos);
-    if (o && bos) json_object_set_new(o, "bos_token", json_string(bos));
-    if (o && eos) json_object_set_new(o, "eos_token", json_string(eos));
-    if (o && t->kind == TOKENIZER_LLAMA) json_object_set_new(o, "unk_token", json_string("<unk>"));
+    if (o && bos) json_put(o, "bos_token", json_string(bos));
+    if (o && eos) json_put(o, "eos_token", json_string(eos));
+    if (o && t->kind == TOKENIZER_LLAMA) json_put(o, "unk_token", json_string("<unk>"));
     return tokenizer_export_print_object(o, out, err);
 }
 

@@ -404,26 +404,27 @@ static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, 
     json_t *copy = json_copy((json_t *)(uintptr_t)object);
     const char *const idle[] = {OWN_KEY, "version", "truncation", "padding"};
     for (int i = 0; copy && i < 4; i++) (void)json_object_del(copy, idle[i]);
-    char *sorted = copy ? json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+    char *sorted = NULL, *kept = NULL;
+    size_t sorted_length = 0;
+    propane_status status = json_print(copy, JSON_COMPACT | JSON_SORT_KEYS, &sorted, &sorted_length, err);
     json_decref(copy);
     copy = json_copy((json_t *)(uintptr_t)object);
-    int bad = copy ? json_object_set_new(copy, OWN_KEY, json_pack("{s:i}", "eos", t->eos)) : 1;
-    char *kept = bad == 0 ? json_dumps(copy, JSON_COMPACT) : NULL;
+    json_put(copy, OWN_KEY, json_pack("{s:i}", "eos", t->eos));
+    if (!status) status = json_print(copy, JSON_COMPACT, &kept, &t->hf->json_length, err);
     json_decref(copy);
-    if (sorted && kept) {
+    if (!status) {
         sha256 h;
         uint8_t digest[32];
         sha256_init(&h);
         sha256_update(&h, "propane-tokenizer-hf-1", 22);
-        sha256_update(&h, sorted, strlen(sorted));
+        sha256_update(&h, sorted, sorted_length);
         sha256_final(&h, digest);
         sha256_hex(digest, t->hash);
-        t->hf->json_length = strlen(kept);
         t->hf->json = arena_string_n(t->arena, kept, t->hf->json_length);
     }
-    free(sorted); /* jansson's own allocations */
-    free(kept);
-    return t->hf->json ? PROPANE_OK : propane_fail_memory(err, 0);
+    mem_free(sorted);
+    mem_free(kept);
+    return status || t->hf->json ? status : propane_fail_memory(err, 0);
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------------------- */

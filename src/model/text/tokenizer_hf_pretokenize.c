@@ -141,6 +141,23 @@ static propane_status pretokenize_translate(const char *pattern, text *out, cons
     return out->failed ? propane_fail_memory(err, out->capacity) : PROPANE_OK;
 }
 
+/* PCRE2 has its memory from Propane's, so that a lack of it is told as that; its matcher has none but what it is given. */
+static void *pretokenize_take(size_t bytes, void *context) { return mem_alloc(bytes); }
+static void pretokenize_give(void *memory, void *context) { mem_free(memory); }
+
+static pcre2_code *pretokenize_compile_pattern(const text *pattern, int *code) {
+    PCRE2_SIZE offset;
+    pcre2_general_context *memory = pcre2_general_context_create(pretokenize_take, pretokenize_give, NULL);
+    pcre2_compile_context *context = memory ? pcre2_compile_context_create(memory) : NULL;
+    pcre2_code *out = context ? pcre2_compile((PCRE2_SPTR)pattern->data, pattern->length,
+                                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, code,
+                                              &offset, context)
+                              : NULL;
+    pcre2_compile_context_free(context);
+    pcre2_general_context_free(memory);
+    return out;
+}
+
 static propane_status pretokenize_compile(const char *pattern, const char *source, pcre2_code **out,
                                           propane_error *err) {
     text translated = {0};
@@ -149,12 +166,11 @@ static propane_status pretokenize_compile(const char *pattern, const char *sourc
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: a pattern of %zu bytes; 1 to 20000 are possible", source,
                               translated.length);
     if (status == PROPANE_OK) {
-        int code;
-        PCRE2_SIZE offset;
-        *out = pcre2_compile((PCRE2_SPTR)translated.data, translated.length,
-                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &code, &offset, NULL);
+        int code = PCRE2_ERROR_NOMEMORY;
+        *out = pretokenize_compile_pattern(&translated, &code);
         if (*out) {
             pcre2_jit_compile(*out, PCRE2_JIT_COMPLETE); /* without it matching is slower, not different */
+            mem_forget();
         } else {
             char why[160] = "";
             pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
@@ -482,7 +498,7 @@ propane_status hf_normalize(const hf_step *steps, int count, const char *data, s
 propane_status hf_cutter_init(hf_cutter *c, const hf_step *steps, int count, hf_sink sink, void *context,
                               propane_error *err) {
     *c = (hf_cutter){.steps = steps, .count = count, .sink = sink, .context = context};
-    c->match = pcre2_match_data_create(64, NULL);
+    c->match = pcre2_match_data_create(64, NULL); /* PCRE2's own allocation */
     return c->match ? PROPANE_OK : propane_fail_memory(err, 1024);
 }
 
