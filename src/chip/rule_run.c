@@ -6,15 +6,6 @@
 #include "chip/check.h"
 #include "chip/rule.h"
 
-static size_t rule_run_round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
-
-size_t chip_surface_bytes(const mil_type *type) {
-    size_t bits = (size_t)mil_dtype_get(type->dtype)->bits, rows = 1;
-    for (int i = 0; i + 1 < type->rank; i++) rows *= (size_t)type->dim[i];
-    size_t width = type->rank ? (size_t)type->dim[type->rank - 1] : 1;
-    return rows * rule_run_round_up((width * bits + 7) / 8, 64);
-}
-
 /* ---- requests ----------------------------------------------------------------------------------------------------------- */
 
 static bool rule_run_unequal(const char *what, const chip_surface *s, int count, char out[CHIP_TEXT_BYTES]) {

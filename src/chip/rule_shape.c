@@ -8,16 +8,6 @@
 #include "chip/rule.h"
 #include "mil/ops.h"
 
-bool chip_found(char out[CHIP_TEXT_BYTES], const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(out, CHIP_TEXT_BYTES, format, args);
-    va_end(args);
-    return true;
-}
-
-const char *chip_value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
-
 bool chip_rule_none(const chip_view *view, char out[CHIP_TEXT_BYTES]) { return false; }
 bool chip_rule_text(const chip_view *view, char out[CHIP_TEXT_BYTES]) { return chip_found(out, "%s", view->text); }
 

@@ -48,15 +48,6 @@ propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t 
     return PROPANE_OK;
 }
 
-void buffer_retain(propane_buffer *b) { atomic_fetch_add(&b->refs, 1); }
-
-void buffer_release(propane_buffer *b) {
-    if (!b || atomic_fetch_sub(&b->refs, 1) != 1) return;
-    if (!b->borrowed) b->device->driver->buffer_free(b->device->impl, &b->b);
-    device_release(b->device);
-    mem_free(b);
-}
-
 void propane_buffer_free(propane_buffer *buffer) { buffer_release(buffer); }
 
 size_t propane_buffer_bytes(const propane_buffer *buffer) { return buffer->b.bytes; }

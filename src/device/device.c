@@ -61,16 +61,6 @@ static propane_status device_find_driver(const char *uri, const propane_driver *
     return device_fail_unknown(uri, err);
 }
 
-void device_retain(propane_device *d) { atomic_fetch_add(&d->refs, 1); }
-
-void device_release(propane_device *d) {
-    if (!d || atomic_fetch_sub(&d->refs, 1) != 1) return;
-    queue_deinit(&d->queue);
-    d->driver->close(d->impl);
-    mem_free(d->uri);
-    mem_free(d);
-}
-
 static propane_status device_describe(propane_device *d, propane_error *err) {
     d->info = (propane_device_info){.uri = d->uri, .summary = d->driver->summary, .queue_depth = STANDARD_DEPTH};
     d->driver->describe(d->impl, &d->info);

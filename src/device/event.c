@@ -56,16 +56,6 @@ propane_status propane_event_create(propane_device *device, propane_event **out,
     return PROPANE_OK;
 }
 
-void event_retain(propane_event *e) { atomic_fetch_add(&e->refs, 1); }
-
-void event_release(propane_event *e) {
-    if (!e || atomic_fetch_sub(&e->refs, 1) != 1) return;
-    pthread_cond_destroy(&e->grown);
-    pthread_mutex_destroy(&e->mutex);
-    device_release(e->device);
-    mem_free(e);
-}
-
 void propane_event_free(propane_event *event) { event_release(event); }
 
 uint64_t propane_event_value(const propane_event *event) { return atomic_load(&event->value); }

@@ -191,16 +191,6 @@ const driver_program *driver_program_of(const propane_program *p, const propane_
     return p->device->driver == driver ? &p->p : NULL;
 }
 
-void program_retain(propane_program *p) { atomic_fetch_add(&p->refs, 1); }
-
-void program_release(propane_program *p) {
-    if (!p || atomic_fetch_sub(&p->refs, 1) != 1) return;
-    p->device->driver->program_free(p->device->impl, &p->p);
-    arena_free(p->p.arena);
-    device_release(p->device);
-    mem_free(p);
-}
-
 void propane_program_free(propane_program *program) { program_release(program); }
 
 int propane_program_input_count(const propane_program *program) { return program->p.input_count; }

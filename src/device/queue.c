@@ -50,13 +50,6 @@ void queue_drain(device_queue *q) {
     if (started) pthread_join(q->thread, NULL);
 }
 
-void queue_deinit(device_queue *q) {
-    pthread_cond_destroy(&q->done);
-    pthread_cond_destroy(&q->work);
-    pthread_mutex_destroy(&q->mutex);
-    mem_free(q->ring);
-}
-
 /* ---- executing ----------------------------------------------------------------------------------------------------------- */
 
 /* Buffers of another device are memory of the host only while they are locked. */

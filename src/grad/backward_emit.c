@@ -65,19 +65,6 @@ mil_value *grad_with_float(grad_context *g, mil_opcode code, mil_value *x, const
 
 /* ---- layout ------------------------------------------------------------------------------------------------------ */
 
-mil_value *grad_sum(grad_context *g, mil_value *x, const int64_t *axes, int count) {
-    return count ? mil_build_reduce(grad_build(g), MIL_OP_reduce_sum, x, axes, count, true) : x;
-}
-
-mil_value *grad_reshape(grad_context *g, mil_value *x, int rank, const int64_t *dim) {
-    if (!x) return NULL;
-    mil_type to = mil_type_tensor(x->type.dtype, rank, dim);
-    int64_t all[MIL_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    if (rank == 0 && x->type.rank > 0) /* no list of no dimensions: a sum of the single element */
-        return mil_build_reduce(grad_build(g), MIL_OP_reduce_sum, x, all, x->type.rank, false);
-    return mil_shape_equal(&x->type, &to) ? x : mil_build_reshape(grad_build(g), x, dim, rank);
-}
-
 mil_value *grad_reshape_as(grad_context *g, mil_value *x, const mil_type *type) {
     return grad_reshape(g, x, type->rank, type->dim);
 }

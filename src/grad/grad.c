@@ -14,16 +14,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "grad/grad_context.h"
 #include "grad/rules.h"
-
-struct grad_context {
-    const mil_function *forward;
-    mil_builder build;
-    mil_value **map;     /* forward value id -> value in the joint function */
-    mil_value **adjoint; /* forward value id -> adjoint, possibly thin */
-    const char **stage;  /* forward value id -> stage of the op that gave to its adjoint last */
-    bool *varied;        /* forward value id -> depends on a wanted parameter, and is a float */
-};
 
 #define GRAD(rule)                                             grad_rule_##rule
 #define OP(name, since, in, rule, eval, cost, draw, grad, cpu) [MIL_OP_##name] = grad,
@@ -42,73 +34,6 @@ propane_status grad_rule_none(grad_context *g, const mil_op *op, propane_error *
 propane_status grad_rule_zero(grad_context *g, const mil_op *op, propane_error *err) {
     (void)g, (void)op, (void)err;
     return PROPANE_OK;
-}
-
-/* ---- what rules see ---------------------------------------------------------------------------------------------- */
-
-mil_builder *grad_build(grad_context *g) { return &g->build; }
-
-bool grad_wanted(const grad_context *g, const mil_value *forward) { return g->varied[forward->id]; }
-
-mil_value *grad_value(grad_context *g, const mil_value *forward) {
-    mil_value **slot = &g->map[forward->id];
-    if (!*slot && forward->konst) *slot = mil_build_const(&g->build, NULL, &forward->type, forward->konst->data);
-    return *slot;
-}
-
-mil_value *grad_fit(grad_context *g, const mil_type *type, mil_value *adjoint) {
-    if (!adjoint) return NULL;
-    const mil_type from = adjoint->type;
-    int64_t axes[MIL_MAX_RANK], dim[MIL_MAX_RANK];
-    int count = 0, lead = from.rank - type->rank;
-    for (int i = 0; i < from.rank; i++) {
-        bool extra = i < lead;
-        if (from.dim[i] > 1 && (extra || type->dim[i - lead] == 1)) axes[count++] = i;
-    }
-    if (count) adjoint = grad_sum(g, adjoint, axes, count);
-    if (lead == 0) return adjoint;
-    for (int i = 0; i < type->rank; i++) {
-        int at = i + lead;
-        dim[i] = at < 0 || type->dim[i] == 1 ? 1 : from.dim[at];
-    }
-    return grad_reshape(g, adjoint, type->rank, dim);
-}
-
-/* Tiles a thin adjoint to the forward value's shape. */
-static mil_value *grad_fill_out(grad_context *g, const mil_type *type, mil_value *adjoint) {
-    if (!adjoint || mil_shape_equal(&adjoint->type, type)) return adjoint;
-    assert(adjoint->type.rank == type->rank);
-    int64_t reps[MIL_MAX_RANK];
-    for (int i = 0; i < type->rank; i++) reps[i] = type->dim[i] / adjoint->type.dim[i];
-    mil_value *list = mil_build_ints(&g->build, reps, type->rank);
-    mil_op *op =
-        mil_build_op(&g->build, MIL_OP_tile, NULL, (mil_argument[]){{"x", 1, &adjoint}, {"reps", 1, &list}}, 2);
-    return op ? op->results[0] : NULL;
-}
-
-void grad_add(grad_context *g, const mil_value *forward, mil_value *adjoint) {
-    if (!adjoint || !g->varied[forward->id]) return;
-    adjoint = grad_fit(g, &forward->type, adjoint);
-    mil_value **sum = &g->adjoint[forward->id];
-    *sum = *sum ? mil_build_binary(&g->build, MIL_OP_add, *sum, adjoint) : adjoint;
-    g->stage[forward->id] = g->build.stage;
-}
-
-mil_value *grad_of(grad_context *g, const mil_op *op, int index) {
-    const mil_value *result = op->results[index];
-    mil_value **adjoint = &g->adjoint[result->id];
-    if (*adjoint) *adjoint = grad_fill_out(g, &result->type, *adjoint);
-    return *adjoint;
-}
-
-mil_value *grad_thin(grad_context *g, const mil_op *op) {
-    const mil_type *type = &op->results[0]->type;
-    for (int p = 0; p < op->info->param_count; p++)
-        for (int i = 0; i < op->operands[p].count; i++) {
-            const mil_value *v = op->operands[p].values[i];
-            if (grad_wanted(g, v) && !mil_shape_equal(&v->type, type)) return grad_of(g, op, 0);
-        }
-    return g->adjoint[op->results[0]->id];
 }
 
 /* ---- the joint function ------------------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "infer/generate.h"
 
 enum { SHORTEST_REACH = 64, CHUNK = 512 };
 

@@ -14,8 +14,10 @@
 #ifndef INFER_DECODER_H
 #define INFER_DECODER_H
 
-#include "infer/generate.h"
 #include "model/arch/forward.h"
+#include "model/arch/quantize.h"
+
+typedef struct infer infer; /* infer/generate.h */
 
 enum {
     INFER_ATTN,

@@ -13,6 +13,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 #include "infer/decoder.h"
+#include "infer/generate.h"
 
 static int64_t generate_column_row(const infer_column *c) { return c->sequence->rows[c->position]; }
 

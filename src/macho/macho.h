@@ -10,33 +10,9 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "macho/listing.h"
 
 typedef struct macho_file macho_file;
-
-typedef struct macho_method {
-    const char *name;  /* the selector */
-    const char *types; /* its encoding, "B36@0:8I16@20^@28"; NULL: there is none */
-    bool of_class;     /* +name, not -name */
-    bool optional;     /* in protocols */
-} macho_method;
-
-typedef enum macho_kind { MACHO_CLASS, MACHO_CATEGORY, MACHO_PROTOCOL } macho_kind;
-
-typedef struct macho_entry {
-    macho_kind kind;
-    const char *name;
-    const char *super; /* a class's superclass, the class of a category; NULL: none, or not known */
-    int method_count, protocol_count;
-    const macho_method *methods;
-    const char *const *protocols; /* adopted */
-} macho_entry;
-
-typedef struct macho_listing {
-    const char *image; /* the path as given, or the path within the cache */
-    const char *arch;
-    int count;
-    const macho_entry *entries; /* in the file's order */
-} macho_listing;
 
 /* Opens a Mach-O file, a fat one, or the main file of a shared cache (its further files lie beside it). */
 PROPANE_CHECK propane_status macho_open(const char *path, macho_file **out, propane_error *err);

@@ -4,7 +4,7 @@
 #ifndef MACHO_OBJC_H
 #define MACHO_OBJC_H
 
-#include "macho/macho.h"
+#include "macho/listing.h"
 #include "macho/macho_image.h"
 
 /* Fills count and entries of `out`. */

@@ -182,18 +182,6 @@ static propane_status package_read_metadata(mil_module *m, const Coreml__Metadat
     return PROPANE_OK;
 }
 
-const mil_interface *mil_interface_of(const mil_module *m, const char *function) {
-    for (int i = 0; m->package && i < m->package->interface_count; i++)
-        if (strcmp(m->package->interfaces[i].function, function) == 0) return &m->package->interfaces[i];
-    return NULL;
-}
-
-const mil_feature *mil_feature_find(const mil_feature *features, int count, const char *name) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(features[i].name, name) == 0) return &features[i];
-    return NULL;
-}
-
 /* ---- the model file --------------------------------------------------------------------------------------------------------- */
 
 static propane_status package_read_model(mil_module *m, const Coreml__Model *model, const mil_read_options *options,

@@ -22,18 +22,6 @@
 #include "mil/ir_edit.h"
 #include "mil/text/mil_text.h"
 
-void *package_write_take(package_writer *w, size_t bytes) {
-    void *out = arena_alloc(w->arena, bytes ? bytes : 1);
-    if (!out) w->failed = true;
-    return out;
-}
-
-char *package_write_copy_text(package_writer *w, const char *s) {
-    char *out = arena_string(w->arena, s ? s : "");
-    if (!out) w->failed = true;
-    return out;
-}
-
 /* ---- types ------------------------------------------------------------------------------------------------------------------ */
 
 static Coreml__Dimension *package_write_dimension(package_writer *w, int64_t size) {
@@ -284,13 +272,6 @@ static Coreml__Block *package_write_block_of(package_writer *w, const mil_functi
     for (int i = 0; i < f->result_count; i++)
         b->outputs[b->n_outputs++] = package_write_copy_text(w, mil_written(f->results[i])->name);
     return b;
-}
-
-/* NULL: the function has one shape. */
-const mil_function *package_write_copy_of(const package_writer *w, const mil_function *f) {
-    int i = 0;
-    for (const mil_function *g = w->module->functions; g && g != f; g = g->next) i++;
-    return f ? w->open[i] : NULL;
 }
 
 static Coreml__FunctionPair *package_write_function_of(package_writer *w, const mil_function *f) {

@@ -15,43 +15,6 @@ const float *model_weight_from(void *weights, model_part part, int layer, const 
     return t ? model_weights_data(weights, t) : NULL;
 }
 
-void forward_stage(forward_context *x, const char *name) {
-    x->b.stage = *x->prefix ? arena_printf(x->b.module->arena, "%s%s", x->prefix, name) : name;
-}
-
-mil_type forward_tensor4(const forward_context *x, int64_t a, int64_t b, int64_t c, int64_t d) {
-    const int64_t dim[] = {a, b, c, d};
-    return mil_type_tensor(x->o->dtype, 4, dim);
-}
-
-mil_value *forward_reshape4(forward_context *x, mil_value *v, int64_t a, int64_t b, int64_t c, int64_t d) {
-    const int64_t dim[] = {a, b, c, d};
-    return mil_build_reshape(&x->b, v, dim, 4);
-}
-
-/* A number of rows that a reshape shall give; where positions are open, what is left over. */
-int64_t forward_rows_of(const forward_context *x, int64_t rows) { return x->cached && x->cached->open ? -1 : rows; }
-
-mil_value *forward_swap_last_two(forward_context *x, mil_value *v) {
-    const int64_t perm[] = {0, 1, 3, 2};
-    return mil_build_transpose(&x->b, v, perm, 4);
-}
-
-/* ---- weights ------------------------------------------------------------------------------------------------------------- */
-
-/* v / sqrt(mean of squares along `axis` + epsilon); v / sqrt(n) is squared, so that fp16 does not overflow. */
-mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, const char *factor) {
-    mil_builder *b = &x->b;
-    double eps = x->c->rms_norm_eps;
-    if (x->o->dtype == MIL_fp16) eps = fmax(eps, 0x1p-24); /* the smallest number there is */
-    mil_value *small = mil_build_binary_scalar(b, MIL_OP_mul, v, 1 / sqrt((double)n));
-    mil_value *mean = mil_build_reduce(b, MIL_OP_reduce_sum, mil_build_unary(b, MIL_OP_square, small), &axis, 1, true);
-    mil_value *epsilon = mil_build_scalar(b, x->o->dtype, eps);
-    const mil_argument arguments[] = {{"x", 1, &mean}, {"epsilon", 1, &epsilon}};
-    mil_op *op = mil_build_op(b, MIL_OP_rsqrt, factor, arguments, 2);
-    return op ? mil_build_binary(b, MIL_OP_mul, v, op->results[0]) : NULL;
-}
-
 /* The mean over the channels goes first in a LayerNorm; sums of numbers divided by sqrt(D) stay in fp16's range. */
 static mil_value *forward_centre(forward_context *x, mil_value *v) {
     mil_builder *b = &x->b;
@@ -75,11 +38,6 @@ mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights 
 }
 
 /* ---- the halves of a layer, the head ------------------------------------------------------------------------------------------ */
-
-mil_value *forward_named(forward_context *x, mil_value *v, const char *name) {
-    if (v && !x->b.err.status && mil_rename(x->b.function, v, name, &x->b.err)) return NULL;
-    return v;
-}
 
 static mil_value *forward_attn_body(forward_context *x, mil_value *in, const forward_weights *w, const forward_rope *r,
                                     mil_value *mask) {

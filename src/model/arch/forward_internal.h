@@ -41,11 +41,13 @@ typedef struct forward_span {
     int64_t length;
 } forward_span;
 
-/* The pieces (forward.c). */
+/* The pieces (forward_parts.c); forward_norm and forward_with_residual in forward.c. */
 void forward_stage(forward_context *x, const char *name); /* the stage that the next operations belong to */
 mil_type forward_tensor4(const forward_context *x, int64_t a, int64_t b, int64_t c, int64_t d);
 mil_value *forward_reshape4(forward_context *x, mil_value *v, int64_t a, int64_t b, int64_t c, int64_t d);
 mil_value *forward_swap_last_two(forward_context *x, mil_value *v);
+/* What the value is called in programs and plans: label leaves it where the name is taken, named fails. */
+mil_value *forward_label(forward_context *x, mil_value *v, const char *name);
 mil_value *forward_named(forward_context *x, mil_value *v, const char *name);
 mil_value *forward_divide_by_rms(forward_context *x, mil_value *v, int64_t axis, int64_t n, const char *factor);
 mil_value *forward_norm(forward_context *x, mil_value *v, const forward_weights *w); /* [B,D,1,S] -> the same */
@@ -66,8 +68,6 @@ forward_weights forward_declare(forward_context *x);
 mil_value *forward_weight(const forward_weights *w, const char *param); /* NULL: the architecture has none */
 mil_value *forward_linear(forward_context *x, const forward_weights *w, const char *param, const char *bias_param,
                           mil_value *v, const char *name); /* with its adapter */
-mil_value *forward_label(forward_context *x, mil_value *v,
-                         const char *name); /* names v where it has no name; returns v */
 
 /* Attention (forward_attention.c). */
 mil_value *forward_rope_turn(forward_context *x);

@@ -40,13 +40,6 @@ static mil_value *forward_constant_weight(forward_context *x, const char *name, 
     return v;
 }
 
-/* What the value is called in programs and plans, unless another layer's has the name already. */
-mil_value *forward_label(forward_context *x, mil_value *v, const char *name) {
-    propane_status taken = v ? mil_rename(x->b.function, v, name, NULL) : PROPANE_OK;
-    (void)taken; /* a name that is taken is no error */
-    return v;
-}
-
 /* A matrix [out, in]: a parameter of that shape, or the constant [out, in, 1, 1] that a convolution takes. */
 static mil_value *forward_matrix(forward_context *x, const char *param, int64_t out, int64_t in) {
     const char *name = forward_weight_name(x, param);

@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/sha256.h"
+#include "model/text/pair_merger.h"
 #include "model/text/tokenizer_hf.h"
 #include "model/text/tokenizer_internal.h"
 
@@ -22,34 +23,6 @@ int tokenizer_vocab_size(const tokenizer *t) { return t->vocab; }
 int tokenizer_bos(const tokenizer *t) { return t->bos; }
 int tokenizer_eos(const tokenizer *t) { return t->eos; }
 const char *tokenizer_hash(const tokenizer *t) { return t->hash; }
-
-void tokenizer_free(tokenizer *t) {
-    if (!t) return;
-    hf_free(t->hf);
-    id_map_deinit(&t->pairs);
-    piece_map_deinit(&t->lookup);
-    arena_free(t->arena);
-    mem_free(t);
-}
-
-propane_status tokenizer_begin(tokenizer_kind kind, int vocab, tokenizer **out, propane_error *err) {
-    tokenizer *t = mem_alloc(sizeof *t);
-    *out = NULL;
-    if (!t) return propane_fail_memory(err, sizeof *t);
-    *t = (tokenizer){.kind = kind, .vocab = vocab, .bos = -1, .eos = -1};
-    t->arena = arena_create();
-    if (t->arena) {
-        t->pieces = ARENA_ARRAY(t->arena, vocab, const char *);
-        t->lengths = ARENA_ARRAY(t->arena, vocab, uint32_t);
-        if (kind == TOKENIZER_LLAMA) t->scores = ARENA_ARRAY(t->arena, vocab, float);
-    }
-    if (!t->pieces || !t->lengths || (kind == TOKENIZER_LLAMA && !t->scores)) {
-        tokenizer_free(t);
-        return propane_fail_memory(err, (size_t)vocab * 16);
-    }
-    *out = t;
-    return PROPANE_OK;
-}
 
 static void tokenizer_hash_u32(sha256 *h, uint32_t v) {
     const uint8_t bytes[] = {(uint8_t)v, (uint8_t)(v >> 8), (uint8_t)(v >> 16), (uint8_t)(v >> 24)};
@@ -254,156 +227,36 @@ done:
     return status;
 }
 
-/* ---- lists of ids -------------------------------------------------------------------------------------------------------------- */
+/* ---- pair encoding ------------------------------------------------------------------------------------------------------------- */
 
-void token_list_deinit(token_list *list) {
-    mem_free(list->ids);
-    *list = (token_list){0};
+/* bpe: the earlier merge first; what a pair becomes is its rank, too. */
+static int32_t tokenizer_join_by_merge(const void *context, int32_t left, int32_t right, uint32_t *rank) {
+    const tokenizer *t = context;
+    const int32_t *id = id_map_find(&t->pairs, tokenizer_pair_key(left, right));
+    if (!id) return -1;
+    *rank = (uint32_t)*id;
+    return *id;
 }
 
-static propane_status tokenizer_reserve(token_list *list, size_t more, propane_error *err) {
-    if (more <= list->capacity - list->count) return PROPANE_OK;
-    size_t capacity = list->capacity ? list->capacity : 64;
-    while (capacity - list->count < more) capacity *= 2;
-    int32_t *ids = mem_resize(list->ids, capacity * sizeof *ids);
-    if (!ids) return propane_fail_memory(err, capacity * sizeof *ids);
-    list->ids = ids;
-    list->capacity = capacity;
-    return PROPANE_OK;
+/* Numbers in the order of the scores, the highest first. */
+static uint32_t tokenizer_score_rank(float score) {
+    uint32_t bits;
+    score += 0.0f; /* -0 */
+    memcpy(&bits, &score, sizeof bits);
+    return bits & 0x80000000u ? bits : 0x7fffffffu - bits;
 }
 
-propane_status token_list_add(token_list *list, int32_t id, propane_error *err) {
-    PROPANE_TRY(tokenizer_reserve(list, 1, err));
-    list->ids[list->count++] = id;
-    return PROPANE_OK;
-}
-
-static propane_status tokenizer_add_ids(token_list *list, const int32_t *ids, size_t count, propane_error *err) {
-    PROPANE_TRY(tokenizer_reserve(list, count, err));
-    if (count) memcpy(list->ids + list->count, ids, count * sizeof *ids);
-    list->count += count;
-    return PROPANE_OK;
-}
-
-/* ---- pair encoding -------------------------------------------------------------------------------------------------------------- */
-
-typedef struct symbol {
-    int32_t id; /* -1: merged into the one before it */
-    int32_t prev, next;
-} symbol;
-
-typedef struct candidate {
-    double rank;                                /* smaller first */
-    int32_t left, right, left_id, right_id, id; /* symbols, and what they were: a candidate may be out of date */
-} candidate;
-
-typedef struct merger {
-    const tokenizer *t;
-    symbol *symbols;
-    candidate *heap;
-    size_t heap_count, room; /* room: in symbols; the heap has twice as much */
+/* llama: two pieces whose texts together are a piece; the highest score first. */
+static int32_t tokenizer_join_by_score(const void *context, int32_t left, int32_t right, uint32_t *rank) {
+    const tokenizer *t = context;
     char joined[2 * TOKENIZER_PIECE_MAX];
-} merger;
-
-static void tokenizer_merger_deinit(merger *m) {
-    mem_free(m->symbols);
-    mem_free(m->heap);
-}
-
-static propane_status tokenizer_merger_reserve(merger *m, size_t symbols, propane_error *err) {
-    if (symbols <= m->room) return PROPANE_OK;
-    if (symbols > INT32_MAX / 4)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "a text of %zu characters is too long to be encoded at once",
-                            symbols);
-    tokenizer_merger_deinit(m);
-    m->room = symbols + symbols / 2;
-    m->symbols = mem_array(m->room, sizeof *m->symbols);
-    m->heap = mem_array(3 * m->room, sizeof *m->heap);
-    if (m->symbols && m->heap) return PROPANE_OK;
-    tokenizer_merger_deinit(m);
-    m->symbols = NULL, m->heap = NULL, m->room = 0;
-    return propane_fail_memory(err, symbols * 100);
-}
-
-static bool tokenizer_before(const candidate *a, const candidate *b) {
-    return a->rank < b->rank || (a->rank <= b->rank && a->left < b->left);
-}
-
-static void tokenizer_heap_push(merger *m, candidate c) {
-    size_t i = m->heap_count++;
-    while (i > 0 && tokenizer_before(&c, &m->heap[(i - 1) / 2])) {
-        m->heap[i] = m->heap[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    m->heap[i] = c;
-}
-
-static candidate tokenizer_heap_pop(merger *m) {
-    candidate top = m->heap[0], last = m->heap[--m->heap_count];
-    size_t i = 0;
-    for (;;) {
-        size_t child = 2 * i + 1;
-        if (child >= m->heap_count) break;
-        if (child + 1 < m->heap_count && tokenizer_before(&m->heap[child + 1], &m->heap[child])) child++;
-        if (!tokenizer_before(&m->heap[child], &last)) break;
-        m->heap[i] = m->heap[child];
-        i = child;
-    }
-    m->heap[i] = last;
-    return top;
-}
-
-/* What a pair becomes: id, or -1. */
-static int32_t tokenizer_joined_id(merger *m, int32_t left, int32_t right, double *rank) {
-    const tokenizer *t = m->t;
-    if (t->kind == TOKENIZER_BPE) {
-        const int32_t *id = id_map_find(&t->pairs, tokenizer_pair_key(left, right));
-        *rank = id ? *id : 0;
-        return id ? *id : -1;
-    }
-    size_t a = t->lengths[left], b = t->lengths[right];
-    *rank = 0;
     if (tokenizer_is_byte(t, left) || tokenizer_is_byte(t, right)) return -1;
-    memcpy(m->joined, t->pieces[left], a);
-    memcpy(m->joined + a, t->pieces[right], b);
-    const int32_t *id = piece_map_find(&t->lookup, m->joined, a + b);
-    *rank = id ? -(double)t->scores[*id] : 0;
-    return id ? *id : -1;
-}
-
-static void tokenizer_consider(merger *m, int32_t left) {
-    if (left < 0 || m->symbols[left].next < 0) return;
-    int32_t right = m->symbols[left].next;
-    candidate c = {.left = left, .right = right, .left_id = m->symbols[left].id, .right_id = m->symbols[right].id};
-    c.id = tokenizer_joined_id(m, c.left_id, c.right_id, &c.rank);
-    if (c.id >= 0) tokenizer_heap_push(m, c);
-}
-
-/* Each merge takes one symbol away and brings at most two candidates, so the heap never holds more than 3 n. */
-static void tokenizer_merge_all(merger *m, int32_t count) {
-    m->heap_count = 0;
-    for (int32_t i = 0; i < count; i++) {
-        m->symbols[i].prev = i - 1;
-        m->symbols[i].next = i + 1 < count ? i + 1 : -1;
-    }
-    for (int32_t i = 0; i + 1 < count; i++) tokenizer_consider(m, i);
-    while (m->heap_count) {
-        candidate c = tokenizer_heap_pop(m);
-        symbol *left = &m->symbols[c.left], *right = &m->symbols[c.right];
-        if (left->id != c.left_id || right->id != c.right_id || left->next != c.right) continue;
-        left->id = c.id;
-        left->next = right->next;
-        if (right->next >= 0) m->symbols[right->next].prev = c.left;
-        right->id = -1;
-        tokenizer_consider(m, left->prev);
-        tokenizer_consider(m, c.left);
-    }
-}
-
-static propane_status tokenizer_add_symbols(merger *m, int32_t count, token_list *out, propane_error *err) {
-    for (int32_t i = 0; i >= 0 && i < count; i = m->symbols[i].next)
-        PROPANE_TRY(token_list_add(out, m->symbols[i].id, err));
-    return PROPANE_OK;
+    memcpy(joined, t->pieces[left], t->lengths[left]);
+    memcpy(joined + t->lengths[left], t->pieces[right], t->lengths[right]);
+    const int32_t *id = piece_map_find(&t->lookup, joined, t->lengths[left] + t->lengths[right]);
+    if (!id) return -1;
+    *rank = tokenizer_score_rank(t->scores[*id]);
+    return *id;
 }
 
 /* ---- encoding, by kind ----------------------------------------------------------------------------------------------------------- */
@@ -432,8 +285,8 @@ typedef struct known_words {
     size_t count, capacity;
 } known_words;
 
-static propane_status tokenizer_encode_word(merger *m, known_words *k, const char *word, size_t length, token_list *out,
-                                            propane_error *err) {
+static propane_status tokenizer_encode_word(const tokenizer *t, pair_merger *m, known_words *k, const char *word,
+                                            size_t length, token_list *out, propane_error *err) {
     int32_t *index = piece_map_enter(&k->map, word, length, (int32_t)k->count);
     if (!index) return propane_fail_memory(err, k->map.capacity * 40);
     if ((size_t)*index == k->count) {
@@ -445,27 +298,27 @@ static propane_status tokenizer_encode_word(merger *m, known_words *k, const cha
             k->capacity = capacity;
         }
         k->begins[k->count++] = k->ids.count;
-        for (size_t i = 0; i < length; i++) m->symbols[i].id = (unsigned char)word[i];
-        tokenizer_merge_all(m, (int32_t)length);
-        PROPANE_TRY(tokenizer_add_symbols(m, (int32_t)length, &k->ids, err));
+        for (size_t i = 0; i < length; i++) m->ids[i] = (unsigned char)word[i];
+        pair_merger_run(m, (int32_t)length, tokenizer_join_by_merge, t);
+        PROPANE_TRY(pair_merger_append(m, (int32_t)length, &k->ids, err));
         k->begins[k->count] = k->ids.count;
     }
     size_t begin = k->begins[*index];
-    return tokenizer_add_ids(out, k->ids.ids + begin, k->begins[*index + 1] - begin, err);
+    return token_list_append(out, k->ids.ids + begin, k->begins[*index + 1] - begin, err);
 }
 
 static propane_status tokenizer_encode_bpe(const tokenizer *t, const char *data, size_t length, token_list *out,
                                            propane_error *err) {
     known_words known = {0};
-    merger m = {.t = t};
+    pair_merger m = {0};
     splitter s;
     const char *word;
     size_t word_length;
-    propane_status status = tokenizer_merger_reserve(&m, TOKENIZER_WORD_MAX, err);
+    propane_status status = pair_merger_reserve(&m, TOKENIZER_WORD_MAX, err);
     splitter_init(&s, data, length);
     while (!status && splitter_next(&s, &word, &word_length))
-        status = tokenizer_encode_word(&m, &known, word, word_length, out, err);
-    tokenizer_merger_deinit(&m);
+        status = tokenizer_encode_word(t, &m, &known, word, word_length, out, err);
+    pair_merger_deinit(&m);
     piece_map_deinit(&known.map);
     token_list_deinit(&known.ids);
     mem_free(known.begins);
@@ -482,11 +335,11 @@ static size_t tokenizer_loose_character(const char *p, size_t left) {
 static propane_status tokenizer_encode_llama(const tokenizer *t, const char *data, size_t length, token_list *out,
                                              propane_error *err) {
     if (length == 0) return PROPANE_OK;
-    merger m = {.t = t};
+    pair_merger m = {0};
     int32_t count = 0;
-    propane_status status = tokenizer_merger_reserve(&m, length + 1, err);
+    propane_status status = pair_merger_reserve(&m, length + 1, err);
     const int32_t *space = piece_map_find(&t->lookup, " ", 1);
-    if (!status && space) m.symbols[count++].id = *space;
+    if (!status && space) m.ids[count++] = *space;
     for (size_t i = 0; !status && i < length;) {
         size_t n = tokenizer_loose_character(data + i, length - i);
         const int32_t *id = piece_map_find(&t->lookup, data + i, n);
@@ -497,14 +350,14 @@ static propane_status tokenizer_encode_llama(const tokenizer *t, const char *dat
                                       "the vocabulary has no piece for the byte 0x%02x at offset %zu",
                                       (unsigned char)data[i + k], i + k);
             else
-                m.symbols[count++].id = byte;
+                m.ids[count++] = byte;
         }
-        if (id) m.symbols[count++].id = *id;
+        if (id) m.ids[count++] = *id;
         i += n;
     }
-    if (!status) tokenizer_merge_all(&m, count);
-    if (!status) status = tokenizer_add_symbols(&m, count, out, err);
-    tokenizer_merger_deinit(&m);
+    if (!status) pair_merger_run(&m, count, tokenizer_join_by_score, t);
+    if (!status) status = pair_merger_append(&m, count, out, err);
+    pair_merger_deinit(&m);
     return status;
 }
 
@@ -517,7 +370,7 @@ propane_status tokenizer_encode(const tokenizer *t, const char *data, size_t len
     case TOKENIZER_HF: return hf_encode(t, data, length, out, err);
     case TOKENIZER_BYTES: break;
     }
-    PROPANE_TRY(tokenizer_reserve(out, length, err));
+    PROPANE_TRY(token_list_reserve(out, length, err));
     for (size_t i = 0; i < length; i++) out->ids[out->count++] = (unsigned char)data[i];
     return PROPANE_OK;
 }

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/text.h"
+#include "model/text/token_list.h"
 
 typedef enum tokenizer_kind {
     TOKENIZER_BYTES,
@@ -56,14 +57,6 @@ int tokenizer_bos(
     const tokenizer *t); /* what stands in front of a text; -1: nothing (hf: what its post-processor adds) */
 int tokenizer_eos(const tokenizer *t);
 const char *tokenizer_hash(const tokenizer *t); /* 64 hex digits */
-
-/* A growing list of ids. */
-typedef struct token_list {
-    int32_t *ids;
-    size_t count, capacity;
-} token_list;
-void token_list_deinit(token_list *list);
-PROPANE_CHECK propane_status token_list_add(token_list *list, int32_t id, propane_error *err);
 
 /* Appends the ids of a text; no bos is added. Any bytes can be encoded, except by `chars`: a character that is not in its
  * vocabulary is an error that shows it and its offset. The llama kind puts its dummy space in front, as run.c does; the hf

@@ -18,11 +18,6 @@ static propane_status tokenizer_hf_refuse(const char *source, const char *key, c
 
 /* ---- added tokens ---------------------------------------------------------------------------------------------------- */
 
-static void tokenizer_hf_trie_deinit(hf_trie *t) {
-    id_map_deinit(&t->edges);
-    mem_free(t->terminal);
-}
-
 static bool tokenizer_hf_trie_node(hf_trie *t) {
     if (t->nodes == t->capacity) {
         int capacity = t->capacity ? 2 * t->capacity : 256;
@@ -428,14 +423,6 @@ static propane_status tokenizer_hf_identify(tokenizer *t, const json_t *object, 
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------------------- */
-
-void hf_free(struct hf_tokenizer *h) {
-    if (!h) return;
-    hf_steps_deinit(h->normalizers, h->normalizer_count);
-    hf_steps_deinit(h->splits, h->split_count);
-    tokenizer_hf_trie_deinit(&h->raw);
-    tokenizer_hf_trie_deinit(&h->normal);
-}
 
 static propane_status tokenizer_hf_read_model_flags(struct hf_tokenizer *h, const json_t *model, const char *source,
                                                     propane_error *err) {

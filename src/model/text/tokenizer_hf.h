@@ -81,7 +81,6 @@ struct hf_tokenizer {
 /* Reads a tokenizer.json; `config` is tokenizer_config.json beside it, or NULL. */
 PROPANE_CHECK propane_status hf_parse(const json_t *object, const json_t *config, const char *source, tokenizer **out,
                                       propane_error *err);
-void hf_free(struct hf_tokenizer *h);
 PROPANE_CHECK propane_status hf_encode(const tokenizer *t, const char *data, size_t length, token_list *out,
                                        propane_error *err);
 
@@ -90,7 +89,6 @@ PROPANE_CHECK propane_status hf_read_normalizers(arena *a, const json_t *value, 
                                                  int *count, propane_error *err);
 PROPANE_CHECK propane_status hf_read_splits(arena *a, const json_t *value, const char *source, hf_step *steps,
                                             int *count, propane_error *err);
-void hf_steps_deinit(hf_step *steps, int count);
 
 /* Normalises; the result is `data` itself or lies in one of the two buffers. */
 PROPANE_CHECK propane_status hf_normalize(const hf_step *steps, int count, const char *data, size_t length,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  * Owns encoding with a tokenizer.json. Added tokens are cut out first, what lies between them becomes words, a word is
- * merged with a heap of (rank, position) over a linked list of symbols, so that a word of n characters costs n log n; words
- * that were seen before are remembered.
+ * merged (pair_merger.h); words that were seen before are remembered.
  */
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/text/pair_merger.h"
 #include "model/text/tokenizer_hf.h"
 
 enum { KNOWN_LENGTH = 64, KNOWN_WORDS = 1 << 18 };
@@ -25,80 +25,18 @@ typedef struct encoder {
     known_word *words;
     size_t word_capacity;
     token_list known_ids;
-    int32_t *ids, *previous, *next; /* symbols */
-    uint64_t *heap;                 /* rank << 32 | position */
-    size_t room, heap_count;
+    pair_merger merger;
 } encoder;
 
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
-static propane_status hf_encode_reserve(encoder *e, size_t symbols, propane_error *err) {
-    if (symbols <= e->room) return PROPANE_OK;
-    if (symbols > INT32_MAX / 4)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "a word of %zu characters is too long to be encoded", symbols);
-    size_t room = symbols + symbols / 2 + 64;
-    mem_free(e->ids);
-    mem_free(e->heap);
-    e->room = 0;
-    e->ids = mem_array(3 * room, sizeof *e->ids);
-    e->heap = mem_array(3 * room, sizeof *e->heap); /* each merge takes a symbol and brings at most two candidates */
-    if (!e->ids || !e->heap) return propane_fail_memory(err, room * 36);
-    e->previous = e->ids + room;
-    e->next = e->previous + room;
-    e->room = room;
-    return PROPANE_OK;
-}
-
-static void hf_encode_push(encoder *e, uint64_t key) {
-    size_t i = e->heap_count++;
-    for (; i > 0 && key < e->heap[(i - 1) / 2]; i = (i - 1) / 2) e->heap[i] = e->heap[(i - 1) / 2];
-    e->heap[i] = key;
-}
-
-static uint64_t hf_encode_pop(encoder *e) {
-    uint64_t top = e->heap[0], last = e->heap[--e->heap_count];
-    size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < e->heap_count; i = child) {
-        if (child + 1 < e->heap_count && e->heap[child + 1] < e->heap[child]) child++;
-        if (last <= e->heap[child]) break;
-        e->heap[i] = e->heap[child];
-    }
-    e->heap[i] = last;
-    return top;
-}
-
-/* The number of the merge of a symbol and the one behind it; -1: there is none. */
-static int32_t hf_encode_rank_at(const encoder *e, int32_t at) {
-    if (at < 0 || e->next[at] < 0) return -1;
-    const int32_t *rank =
-        id_map_find(&e->t->pairs, (uint64_t)(uint32_t)e->ids[at] << 32 | (uint32_t)e->ids[e->next[at]]);
-    return rank ? *rank : -1;
-}
-
-static void hf_encode_consider(encoder *e, int32_t at) {
-    int32_t rank = hf_encode_rank_at(e, at);
-    if (rank >= 0) hf_encode_push(e, (uint64_t)(uint32_t)rank << 32 | (uint32_t)at);
-}
-
-static void hf_encode_merge_all(encoder *e, int32_t count) {
-    e->heap_count = 0;
-    for (int32_t i = 0; i < count; i++) {
-        e->previous[i] = i - 1;
-        e->next[i] = i + 1 < count ? i + 1 : -1;
-    }
-    for (int32_t i = 0; i + 1 < count; i++) hf_encode_consider(e, i);
-    while (e->heap_count) {
-        uint64_t key = hf_encode_pop(e);
-        int32_t at = (int32_t)(uint32_t)key;
-        if (e->ids[at] < 0 || hf_encode_rank_at(e, at) != (int32_t)(key >> 32)) continue; /* out of date */
-        int32_t right = e->next[at];
-        e->ids[at] = e->h->merged[key >> 32];
-        e->next[at] = e->next[right];
-        if (e->next[right] >= 0) e->previous[e->next[right]] = at;
-        e->ids[right] = -1;
-        hf_encode_consider(e, e->previous[at]);
-        hf_encode_consider(e, at);
-    }
+/* The number of the merge is its rank. */
+static int32_t hf_encode_join(const void *context, int32_t left, int32_t right, uint32_t *rank) {
+    const encoder *e = context;
+    const int32_t *merge = id_map_find(&e->t->pairs, (uint64_t)(uint32_t)left << 32 | (uint32_t)right);
+    if (!merge) return -1;
+    *rank = (uint32_t)*merge;
+    return e->h->merged[*merge];
 }
 
 /* Characters as symbols. One that has none becomes its bytes, else the unknown token (a run of them one, if the file says
@@ -114,16 +52,16 @@ static int32_t hf_encode_spell(encoder *e, const char *word, size_t length) {
         if (id < 0 && h->byte_fallback && !h->byte_level) {
             bool all = true;
             for (size_t k = 0; k < n; k++) all = all && e->t->byte_id[(unsigned char)word[i + k]] >= 0;
-            for (size_t k = 0; all && k < n; k++) e->ids[count++] = e->t->byte_id[(unsigned char)word[i + k]];
+            for (size_t k = 0; all && k < n; k++) e->merger.ids[count++] = e->t->byte_id[(unsigned char)word[i + k]];
             if (all) continue;
         }
         if (id < 0) {
-            if (h->unk >= 0 && !(unknown && h->fuse_unk)) e->ids[count++] = h->unk;
+            if (h->unk >= 0 && !(unknown && h->fuse_unk)) e->merger.ids[count++] = h->unk;
             unknown = true;
             continue;
         }
         unknown = false;
-        e->ids[count++] = id;
+        e->merger.ids[count++] = id;
     }
     return count;
 }
@@ -132,11 +70,10 @@ static int32_t hf_encode_spell(encoder *e, const char *word, size_t length) {
 
 static propane_status hf_encode_piece(encoder *e, const char *word, size_t length, token_list *out,
                                       propane_error *err) {
-    PROPANE_TRY(hf_encode_reserve(e, length, err));
+    PROPANE_TRY(pair_merger_reserve(&e->merger, length, err));
     int32_t count = hf_encode_spell(e, word, length);
-    hf_encode_merge_all(e, count);
-    for (int32_t i = 0; i >= 0 && i < count; i = e->next[i]) PROPANE_TRY(token_list_add(out, e->ids[i], err));
-    return PROPANE_OK;
+    pair_merger_run(&e->merger, count, hf_encode_join, e);
+    return pair_merger_append(&e->merger, count, out, err);
 }
 
 static propane_status hf_encode_remember(encoder *e, const char *word, size_t length, known_word **out,
@@ -310,8 +247,7 @@ propane_status hf_encode(const tokenizer *t, const char *data, size_t length, to
     piece_map_deinit(&e.known);
     token_list_deinit(&e.known_ids);
     mem_free(e.words);
-    mem_free(e.ids);
-    mem_free(e.heap);
+    pair_merger_deinit(&e.merger);
     arena_free(e.arena);
     return status;
 }

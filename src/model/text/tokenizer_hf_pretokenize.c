@@ -341,10 +341,6 @@ propane_status hf_read_splits(arena *a, const json_t *value, const char *source,
     return pretokenize_read_steps(a, value, "pretokenizers", source, pretokenize_read_split, steps, count, 0, err);
 }
 
-void hf_steps_deinit(hf_step *steps, int count) {
-    for (int i = 0; i < count; i++) pcre2_code_free(steps[i].regex);
-}
-
 /* ---- finding ----------------------------------------------------------------------------------------------------------- */
 
 /* The next match at or behind `from`; *start = length: there is none. */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what several checks of limits.def need: writing what was found, and the bytes of a surface.
+ */
+#include "chip/rule.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "chip/check.h"
+
+bool chip_found(char out[CHIP_TEXT_BYTES], const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(out, CHIP_TEXT_BYTES, format, args);
+    va_end(args);
+    return true;
+}
+
+const char *chip_value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
+
+static size_t rule_round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+
+size_t chip_surface_bytes(const mil_type *type) {
+    size_t bits = (size_t)mil_dtype_get(type->dtype)->bits, rows = 1;
+    for (int i = 0; i + 1 < type->rank; i++) rows *= (size_t)type->dim[i];
+    size_t width = type->rank ? (size_t)type->dim[type->rank - 1] : 1;
+    return rows * rule_round_up((width * bits + 7) / 8, 64);
+}
