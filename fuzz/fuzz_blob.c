@@ -35,7 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     propane_error err = {0};
     mil_blob_file *file;
     mil_blob blob;
-    char path[] = "/tmp/fuzz-blob-XXXXXX";
+    const char *temporary = getenv("TMPDIR");
+    char path[200];
+    snprintf(path, sizeof path, "%.150s/fuzz-blob-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     int fd = mkstemp(path);
     if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
     close(fd);

@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[100];
+static char folder[140];
 
 static void put(const char *path, const void *data, size_t size) {
     FILE *file = fopen(path, "wb");
@@ -34,7 +34,8 @@ static void set_up(void) {
     char path[200];
     uint8_t file[64 + 64 + 128] = {1, 0, 0, 0, 2};
     const uint64_t record[] = {0x1deadbeefU, 128, 128};
-    snprintf(folder, sizeof folder, "/tmp/fuzz-package-XXXXXX");
+    const char *temporary = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%.100s/fuzz-package-XXXXXX", temporary && *temporary ? temporary : "/tmp");
     if (!mkdtemp(folder)) abort();
     atexit(clean_up);
     memcpy(file + 64, record, sizeof record);

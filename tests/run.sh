@@ -1,15 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Runs test programs and the command's cases, two at a time, and adds up: "N passed, N failed, N skipped".
-# Usage: tests/run.sh BUILD [NAME...]   (a NAME is part of a test program's path; "cli" is the command's cases)
-# TEST_RUNNER: words before each test program (an emulator). Exits 1 if a test failed, 2 if none ran. What was skipped is listed with its reason.
+# Usage: tests/run.sh BUILD [NAME...]   (a NAME is part of a test program's path; "cli" is the command's cases, "cli/cases/show" some)
+# TEST_ALL=1: also the long tests. TEST_TIMEOUT: seconds of processor time that a test may use (120). TEST_RUNNER: words before
+# each test program (an emulator). Exits 1 if a test failed, 2 if none ran. What was skipped is listed with its reason, and the
+# ten slowest by processor time, which does not depend on what else the machine does. Everything temporary lies in one folder,
+# which is removed at the end; what a test leaves there is a failure.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 build=$1
 shift
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-run.XXXXXX") || exit 2
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+# Killed tests may still write for a moment.
+trap 'rm -rf "$work" 2> /dev/null || { sleep 1; rm -rf "$work"; }' EXIT
+trap 'exit 130' INT TERM HUP
+mkdir "$work/tmp"
+export TMPDIR="$work/tmp"
 
 wanted() { # is "$1" asked for?
     name=$1
@@ -28,40 +34,58 @@ for source in fuzz/fuzz_*.c; do # replays fuzz/corpus/NAME
     program=$build/${source%.c}
     [ -f "$source" ] && wanted "$program" "$@" && echo "$program" >> "$work/list"
 done
-wanted cli "$@" && [ -d tests/cli/cases ] && for file in tests/cli/cases/*.t; do [ -f "$file" ] && echo "$file" >> "$work/list"; done
+for file in tests/cli/cases/*.t; do # only by a NAME with cli in it: a sanitizer's run of "train" wants no commands
+    [ $# = 0 ] || case " $* " in *cli*) wanted "$file" "$@" ;; *) false ;; esac && echo "$file" >> "$work/list"
+done
 
 cat > "$work/one" <<'INNER'
 item=$1 work=$2 build=$3
 id=$(printf '%s' "$item" | tr '/' '_')
-start=$(date +%s)
+export TEST_SKIPS="$work/$id.skips"
 case "$item" in
-*.t) TEST_SKIPS="$work/$id.skips" sh tests/cli/run.sh "$build/propane" "$item" > "$work/$id.out" 2>&1 ;;
-*) TEST_SKIPS="$work/$id.skips" ${TEST_RUNNER:-} "$item" > "$work/$id.out" 2>&1 ;;
+*.t) sh tests/cli/run.sh "$build/propane" "$item" > "$work/$id.out" 2>&1 ;;
+fuzz/* | */fuzz/*) (ulimit -t "${TEST_TIMEOUT:-120}"; exec ${TEST_RUNNER:-} "$item") > "$work/$id.out" 2>&1 ;;
+*) ${TEST_RUNNER:-} "$item" > "$work/$id.out" 2>&1 ;;
 esac
 code=$?
-spent=$(( $(date +%s) - start ))
+times > "$work/$id.times"
+spent=$(tail -1 "$work/$id.times" | tr 'ms' '  ' | awk '{printf "%.1f", $1 * 60 + $2 + $3 * 60 + $4}')
+name=${item#"$build/"}
+echo "$spent $name" > "$work/$id.spent"
 line=$(grep -E '^[0-9]+%: Checks: ' "$work/$id.out" | tail -1)
 ran=$(printf '%s' "$line" | sed -nE 's/.*Checks: ([0-9]+).*/\1/p')
 bad=$(printf '%s' "$line" | sed -nE 's/.*Failures: ([0-9]+), Errors: ([0-9]+).*/\1 \2/p' | awk '{print $1 + $2}')
 skipped=0
 [ -f "$work/$id.skips" ] && skipped=$(wc -l < "$work/$id.skips")
 if [ -z "$ran" ]; then ran=1 bad=1; echo "it ended with code $code and without a result" >> "$work/$id.out"; fi
+if [ "$bad" = 0 ] && [ $code != 0 ]; then bad=1; echo "it ended with code $code" >> "$work/$id.out"; fi
 echo "$ran $bad $skipped" > "$work/$id.sum"
 if [ "$bad" != 0 ]; then
-    echo "FAILED  $item (${spent}s)"
+    echo "FAILED  $name (${spent} s)"
     grep -vE '^[0-9]+%: Checks|^Running suite' "$work/$id.out" | tail -${TEST_LINES:-40} | sed 's/^/        /'
 else
-    printf 'ok      %s: %s%s (%ss)\n' "$item" "$ran" "$([ "$skipped" != 0 ] && echo ", $skipped skipped")" "$spent"
+    printf 'ok      %s: %s%s (%s s)\n' "$name" "$ran" "$([ "$skipped" != 0 ] && echo ", $skipped skipped")" "$spent"
 fi
 INNER
 xargs -P 2 -I '{}' sh "$work/one" '{}' "$work" "$build" < "$work/list"
 
+left=$(ls -A "$work/tmp")
+if [ -n "$left" ]; then
+    echo "FAILED  temporary files are left behind:"
+    printf '        %s\n' $left
+    echo "1 1 0" > "$work/left.sum"
+fi
 cat "$work"/*.skips > "$work/skips" 2>/dev/null
 total=$(cat "$work"/*.sum 2>/dev/null | awk '{ran += $1; bad += $2; skip += $3} END {print ran - bad - skip, bad + 0, skip + 0}')
 set -- $total
 if [ -s "$work/skips" ]; then
     echo
     sort "$work/skips"
+fi
+if [ "$(wc -l < "$work/list")" -gt 10 ]; then
+    echo
+    echo "the ten slowest of $(cat "$work"/*.spent | awk '{sum += $1} END {printf "%.0f", sum}') s of processor time:"
+    cat "$work"/*.spent | sort -rn | head -10 | awk '{printf "%8.1f s  %s\n", $1, $2}'
 fi
 if [ "$((${1:-0} + ${2:-0}))" = 0 ]; then
     echo "no test ran"

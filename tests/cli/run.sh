@@ -22,6 +22,8 @@ DATA=${PROPANE_DATA:-$REPO/../shared/data}
 export REPO DATA
 work=$(mktemp -d "${TMPDIR:-/tmp}/propane-cli.XXXXXX") || exit 2
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
+limit=${TEST_TIMEOUT:-120} # seconds of processor time of each program; ten times as many by the clock
 mkdir "$work/bin" "$work/here"
 ln -s "$program" "$work/bin/propane"
 PATH=$work/bin:$PATH
@@ -61,8 +63,12 @@ compare_err() {
 
 run_case() { # $1 expected code, $2 name of the file
     ran=$((ran + 1)) bad=0
-    timeout "${TEST_TIMEOUT:-120}" sh -c "$command" > ../out.got 2> ../err.got < /dev/null
+    (ulimit -t "$limit"; timeout $((limit * 10)) sh -c "$command") > ../out.got 2> ../err.got < /dev/null
     code=$?
+    case $code in
+    124) fail "it ran for $((limit * 10)) s" "$2" ;;
+    152) fail "it used up its $limit s of processor time (TEST_TIMEOUT)" "$2" ;;
+    esac
     [ "$code" = "$1" ] || fail "exit code $code, want $1" "$2"
     [ ! -s ../out.want ] || cmp -s ../out.want ../out.got || fail "standard output: got '$(head -c 300 ../out.got)'" "$2"
     while IFS= read -r pattern; do

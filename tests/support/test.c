@@ -1,24 +1,105 @@
 /* SPDX-License-Identifier: MIT
- * Owns the bridge to Check. Skips are told through a file that tests/run.sh names in TEST_SKIPS, since each test is a
- * process of its own.
+ * Owns the bridge to Check, the limit of a test's processor time, and the folder of a program's temporary files. Skips are
+ * told through a file that tests/run.sh names in TEST_SKIPS, since each test is a process of its own.
  */
 #include "support/test.h"
 
+#include <dirent.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
+
+/* A machine that does much else gives a test a small part of its time: only a test that hangs reaches this. */
+enum { SECONDS = 120, CLOCK_FACTOR = 10 };
 
 static const test_case *all_cases;
 static const char *suite_title;
+static bool named; /* the tests to run were given by name */
 static const char *current_name = "?";
+static pid_t program_pid;
+static char program_dir[1000]; /* holds every temporary file of this program's tests */
+
+/* ---- limits ------------------------------------------------------------------------------------------------------------ */
+
+static double seconds_allowed(void) {
+    const char *given = getenv("TEST_TIMEOUT");
+    return given && atof(given) > 0 ? atof(given) : SECONDS;
+}
+
+static char out_of_time_text[300];
+
+static void out_of_time(int number) {
+    ssize_t written = write(STDERR_FILENO, out_of_time_text, strlen(out_of_time_text));
+    (void)written;
+    (void)number;
+    _exit(1);
+}
+
+/* All threads count; programs that the test starts have as much each. Not in a debugger (CK_FORK=no), where all tests are
+ * one process. */
+static void limit_processor_time(void) {
+    struct rlimit limit;
+    if (getpid() == program_pid || getrlimit(RLIMIT_CPU, &limit) != 0) return;
+    limit.rlim_cur = (rlim_t)seconds_allowed() + 1;
+    snprintf(out_of_time_text, sizeof out_of_time_text, "%s: %s: used up its %g s of processor time (TEST_TIMEOUT)\n",
+             suite_title, current_name, seconds_allowed());
+    signal(SIGXCPU, out_of_time);
+    setrlimit(RLIMIT_CPU, &limit);
+}
 
 static void run_case(int index) {
     current_name = all_cases[index].name;
-    all_cases[index].body();
+    limit_processor_time();
+    if (all_cases[index].is_long && !named && !test_all())
+        test_skip("long: make check-all runs it");
+    else
+        all_cases[index].body();
 }
+
+/* ---- temporary files --------------------------------------------------------------------------------------------------- */
+
+static bool make_program_dir(void) {
+    const char *given = getenv("TMPDIR");
+    snprintf(program_dir, sizeof program_dir, "%.900s/propane-test-XXXXXX", given && *given ? given : "/tmp");
+    if (!mkdtemp(program_dir) || setenv("TMPDIR", program_dir, 1) != 0) {
+        perror(program_dir);
+        return false;
+    }
+    return true;
+}
+
+/* What no test asked test_temp_dir for is the library's, which removes what it made, unless it was killed. */
+static int strays(void) {
+    int count = 0;
+    DIR *d = opendir(program_dir);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        if (e->d_name[0] == '.' || strncmp(e->d_name, "test-", 5) == 0) continue;
+        fprintf(stderr, "%s: a temporary file is left behind: %s\n", suite_title, e->d_name);
+        count++;
+    }
+    if (d) closedir(d);
+    return count;
+}
+
+static void remove_program_dir(void) {
+    propane_error err = {0};
+    if (file_remove_tree(program_dir, &err) != PROPANE_OK) fprintf(stderr, "%s\n", err.text);
+}
+
+char *test_temp_dir(void) {
+    char path[1100];
+    snprintf(path, sizeof path, "%s/test-XXXXXX", program_dir);
+    ck_assert_msg(mkdtemp(path) != NULL, "mkdtemp %s failed", path);
+    return mem_copy_string(path);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------------- */
 
 static bool selected(const char *name, int argc, char **argv) {
     if (argc < 2) return true;
@@ -30,13 +111,15 @@ static bool selected(const char *name, int argc, char **argv) {
 int test_main(const char *title, const test_case *cases, int count, int argc, char **argv) {
     all_cases = cases;
     suite_title = title;
+    program_pid = getpid();
+    named = argc > 1;
+    if (!make_program_dir()) return 2;
     Suite *suite = suite_create(title);
-    const char *seconds = getenv("TEST_TIMEOUT");
     TTest *entries = calloc((size_t)count, sizeof *entries);
     for (int i = 0; i < count; i++) {
         if (!selected(cases[i].name, argc, argv)) continue;
         TCase *tcase = tcase_create(cases[i].name);
-        tcase_set_timeout(tcase, seconds ? atof(seconds) : 120.0);
+        tcase_set_timeout(tcase, seconds_allowed() * CLOCK_FACTOR);
         entries[i] = (TTest){cases[i].name, run_case, title, 0};
         tcase_add_loop_test(tcase, &entries[i], i, i + 1);
         suite_add_tcase(suite, tcase);
@@ -46,11 +129,18 @@ int test_main(const char *title, const test_case *cases, int count, int argc, ch
     int failed = srunner_ntests_failed(runner), ran = srunner_ntests_run(runner);
     srunner_free(runner);
     free(entries);
+    const int left = failed ? 0 : strays();
+    remove_program_dir();
     if (ran == 0) {
         fprintf(stderr, "%s: no test of that name\n", title);
         return 2;
     }
-    return failed ? 1 : 0;
+    return failed || left ? 1 : 0;
+}
+
+bool test_all(void) {
+    const char *all = getenv("TEST_ALL");
+    return all && *all && strcmp(all, "0") != 0;
 }
 
 void test_skip(const char *format, ...) {
@@ -90,22 +180,4 @@ long test_resident_pages(void) {
     if (fscanf(f, "%ld %ld", &size, &resident) != 2) resident = -1;
     fclose(f);
     return resident;
-}
-
-static char temp_dir[200];
-static pid_t temp_owner;
-
-static void remove_temp_dir(void) {
-    if (getpid() != temp_owner) return;
-    char command[300];
-    snprintf(command, sizeof command, "rm -rf '%s'", temp_dir);
-    if (system(command) != 0) fprintf(stderr, "could not remove %s\n", temp_dir);
-}
-
-char *test_temp_dir(void) {
-    snprintf(temp_dir, sizeof temp_dir, "%s/propane-test-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    ck_assert_msg(mkdtemp(temp_dir) != NULL, "mkdtemp %s failed", temp_dir);
-    temp_owner = getpid();
-    atexit(remove_temp_dir);
-    return mem_copy_string(temp_dir);
 }

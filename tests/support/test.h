@@ -19,17 +19,21 @@
 typedef struct test_case {
     const char *name;
     void (*body)(void);
+    bool is_long;
 } test_case;
 
 #define TEST(name) static void test_##name(void)
-#define T(name)    {#name, test_##name}
+#define T(name)    {#name, test_##name, false}
+/* A sweep whose processor time `make check` cannot afford: skipped there, run by `make check-all`. */
+#define T_LONG(name) {#name, test_##name, true}
 #define SUITE(title, ...)                                                                                              \
     int main(int argc, char **argv) {                                                                                  \
         static const test_case cases[] = {__VA_ARGS__};                                                                \
         return test_main(title, cases, (int)(sizeof cases / sizeof cases[0]), argc, argv);                             \
     }
 
-/* Runs all cases, or those whose names are given as arguments. TEST_TIMEOUT (seconds, 120) bounds each. */
+/* Runs all cases, or those whose names are given as arguments. Each may use TEST_TIMEOUT (120) seconds of processor time,
+ * all threads together, and ten times as much by the clock. */
 int test_main(const char *title, const test_case *cases, int count, int argc, char **argv);
 
 #define EXPECT(condition) ck_assert_msg(condition, "%s", #condition)
@@ -65,7 +69,10 @@ void test_skip(const char *format, ...) BASE_PRINTF(1, 2);
 const char *test_data(const char *name);
 /* Pages of memory that this process holds; -1: not known here, or a sanitizer's own memory would be counted. */
 long test_resident_pages(void);
-/* A fresh folder that is removed when the test program ends; the result is the caller's to mem_free. */
+/* Is this `make check-all` (TEST_ALL=1)? */
+bool test_all(void);
+/* A fresh folder below the program's own, which is TMPDIR for its tests and is removed when the program ends, however they
+ * did; the result is the caller's to mem_free. */
 char *test_temp_dir(void);
 
 #endif

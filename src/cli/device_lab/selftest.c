@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/json_memory.h"
 #include "base/memory.h"
+#include "base/temporary.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "device/uri.h"
@@ -135,7 +136,23 @@ static bool selftest_collect(int fd, int seconds, text *out) {
     return false;
 }
 
-static propane_status selftest_start(const char *uri, const char *id, pid_t *child, int *fd, propane_error *err) {
+/* This process's environment with another TMPDIR; mem_free both. */
+static propane_status selftest_make_environment(const char *folder, char ***out, char **setting, propane_error *err) {
+    size_t count = 0, length = strlen(folder) + sizeof "TMPDIR=", kept = 1;
+    while (environ[count]) count++;
+    *out = mem_alloc((count + 2) * sizeof **out);
+    *setting = mem_alloc(length);
+    if (!*out || !*setting) return propane_fail_memory(err, length);
+    snprintf(*setting, length, "TMPDIR=%s", folder);
+    (*out)[0] = *setting;
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(environ[i], "TMPDIR=", 7) != 0) (*out)[kept++] = environ[i];
+    (*out)[kept] = NULL;
+    return PROPANE_OK;
+}
+
+static propane_status selftest_start(const char *uri, const char *id, char **environment, pid_t *child, int *fd,
+                                     propane_error *err) {
     int ends[2];
     char *const arguments[] = {cli_argv[0],
                                (char *)"devices",
@@ -152,7 +169,7 @@ static propane_status selftest_start(const char *uri, const char *id, pid_t *chi
     if (!code) code = posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     if (!code) code = posix_spawn_file_actions_addclose(&actions, ends[1]);
     if (!code) code = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    if (!code) code = posix_spawnp(child, arguments[0], &actions, NULL, arguments, environ);
+    if (!code) code = posix_spawnp(child, arguments[0], &actions, NULL, arguments, environment);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     *fd = ends[0];
@@ -177,13 +194,22 @@ static json_t *selftest_last_line(const text *t) {
     return found ? found : json_object();
 }
 
+/* The process has a TMPDIR of its own: one that crashes does not remove its files, so they are removed here. */
 static json_t *selftest_ask_elsewhere(const char *uri, const char *id, int seconds) {
-    propane_error err = {0};
+    propane_error err = {0}, unremoved = {0};
     text t = {0};
     pid_t child = 0;
     int fd = -1, how = 0;
+    char *folder = NULL, **environment = NULL, *setting = NULL;
     json_t *answer;
-    if (selftest_start(uri, id, &child, &fd, &err) != PROPANE_OK) {
+    propane_status status = temporary_scratch("propane-probe", &folder, &err);
+    if (!status) status = selftest_make_environment(folder, &environment, &setting, &err);
+    if (!status) status = selftest_start(uri, id, environment, &child, &fd, &err);
+    mem_free(environment);
+    mem_free(setting);
+    if (status) {
+        if (folder) status = file_remove_tree(folder, &unremoved);
+        mem_free(folder);
         answer = json_object();
         probe_say(answer, "answer", "failed: %s", err.text);
         return answer;
@@ -193,6 +219,8 @@ static json_t *selftest_ask_elsewhere(const char *uri, const char *id, int secon
     if (!in_time) kill(child, SIGKILL);
     while (waitpid(child, &how, 0) < 0 && errno == EINTR) {
     }
+    status = file_remove_tree(folder, &unremoved); /* an answer is worth more than an empty TMPDIR */
+    mem_free(folder);
     answer = selftest_last_line(&t);
     text_deinit(&t);
     if (json_object_get(answer, "answer")) return answer;
