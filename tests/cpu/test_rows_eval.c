@@ -123,7 +123,7 @@ static void run_case(const op_case *c, void *context) {
 static sweep *sweep_create(cpu_isa isa) {
     sweep *s = mem_alloc(sizeof *s);
     EXPECT(s != NULL);
-    s->options = (cpu_plan_options){.isa = isa, .fuse = true};
+    s->options = (cpu_plan_options){.isa = isa, .guard = true, .fuse = true};
     return s;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns running a program: steps in order, their time, at most as many threads as were asked for, NaN in dead memory for tests.
+ * Owns running a program: steps in order, their time, at most as many threads as were asked for, and
+ * for tests NaN in dead memory and guards behind buffers.
  */
 #include "drivers/cpu/cpu_program.h"
 
@@ -65,17 +66,42 @@ static void poison(cpu_program *program, int at) {
     }
 }
 
+static bool is_guarded(const cpu_buffer *b) {
+    return b->place == CPU_PLACE_TEMP && b->alias < 0 && b->first <= b->last;
+}
+
+/* Marks what lies behind the buffers that step `at` is the first to touch. */
+static void lay_guards(cpu_program *program, int at) {
+    for (int b = 0; program->guard && b < program->buffer_count; b++) {
+        const cpu_buffer *o = &program->buffers[b];
+        if (is_guarded(o) && o->first == at) memset(program->base[b] + o->bytes, 0xff, CPU_PROGRAM_GUARD);
+    }
+}
+
+static propane_status check_guards(const cpu_program *program, int at, propane_error *err) {
+    for (int b = 0; program->guard && b < program->buffer_count; b++) {
+        const cpu_buffer *o = &program->buffers[b];
+        for (int i = 0; is_guarded(o) && o->first <= at && at <= o->last && i < CPU_PROGRAM_GUARD; i++)
+            if (program->base[b][o->bytes + i] != 0xff)
+                return propane_fail(err, PROPANE_ERR_INVALID, "step %d (%s) wrote %d bytes behind buffer %d", at,
+                                    program->steps[at].kind, i, b);
+    }
+    return PROPANE_OK;
+}
+
 static propane_status run_steps(cpu_program *program, propane_error *err) {
     cpu_run run = {program->base, program->threads, NULL};
     for (int i = 0; i < program->step_count; i++) {
         cpu_step *s = &program->steps[i];
         int64_t start = program->profile ? clock_ns() : 0;
         run.next = i + 1 < program->step_count ? s + 1 : NULL;
+        lay_guards(program, i);
         PROPANE_TRY(s->run(&run, s->args, err));
         if (program->profile) {
             s->ns += clock_ns() - start;
             s->runs++;
         }
+        PROPANE_TRY(check_guards(program, i, err));
         if (program->poison) poison(program, i);
     }
     return PROPANE_OK;
@@ -95,7 +121,7 @@ static void alone_task(void *context, int task, int worker) {
 
 propane_status cpu_program_run(cpu_program *program, void *block, void *const *inputs, void *const *outputs,
                                propane_error *err) {
-    if (pool_threads() > program->planned_threads)
+    if (pool_threads() != program->planned_threads) /* there is scratch for that many: fewer may need more of it */
         return propane_fail(err, PROPANE_ERR_DEVICE, "the program was compiled for %d threads, but the pool has %d now",
                             program->planned_threads, pool_threads());
     for (int b = 0; b < program->buffer_count; b++) {

@@ -65,6 +65,7 @@ typedef struct cpu_program {
     int planned_threads; /* for which there is scratch */
     bool profile;
     bool poison; /* tests: fill dead memory with NaN before the run and after each step */
+    bool guard;  /* tests: as in the options */
     int tile_count, gemm_count, attention_count, copy_count, reference_count, fused_ops; /* what the plan came to */
     int gemv_count;    /* products of weights and a few vectors */
     int shared_count;  /* products that read B as one before has packed it */
@@ -76,6 +77,8 @@ typedef struct cpu_program {
     void **in, **out;                     /* room for the addresses of one run */
     struct cpu_program *inside, *outside; /* programs of blocks that it runs; the next of those that `outside` runs */
 } cpu_program;
+
+#define CPU_PROGRAM_GUARD 8192 /* bytes behind each buffer of the block, where the options ask for guards */
 
 /* Everything but the arena. */
 void cpu_program_deinit(cpu_program *program);

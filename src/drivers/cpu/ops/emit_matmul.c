@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/gemm/gemm.h"
 #include "drivers/cpu/ops/emit_gemv.h"
 #include "drivers/cpu/ops/emitters.h"
+#include "drivers/cpu/ops/matmul_step.h"
 #include "drivers/cpu/plan/emit.h"
 #include "drivers/cpu/plan/facts.h"
 #include "mil/ops/shape_util.h"
@@ -23,87 +23,6 @@ typedef struct product {
     cpu_band band[3];
     int64_t period;
 } product;
-
-typedef struct gemm_args {
-    cpu_gemm g;
-    cpu_ref at[4];
-    cpu_matrix residual;
-    bool has_residual, packed_a, packed_b, has_stored;
-    bool packs_b, reads_b; /* packed_at[1] is made by this product; is what one before has made */
-    int step;
-    cpu_stored stored; /* weights that A is made of */
-    cpu_ref scales;
-    cpu_ref packed_at[2];
-    cpu_ref scratch, table;
-    int64_t *offset[4]; /* bytes of each batch item; NULL: strides */
-    cpu_ref squares_at;
-    bool has_squares;
-    int64_t rounds;           /* of a sum over the batch, one product after the other */
-    int64_t *round_offset[2]; /* A, B */
-} gemm_args;
-
-/* ---- running -------------------------------------------------------------------------------------------------------------- */
-
-static void fill_table(const cpu_run *run, const gemm_args *a, int which, cpu_matrix *m) {
-    const void **table = (const void **)cpu_ref_at(run, a->table) + which * a->g.batch;
-    const unsigned char *base = cpu_ref_at(run, a->at[which]);
-    for (int64_t b = 0; b < a->g.batch; b++) table[b] = base + a->offset[which][b];
-    m->batch = table;
-}
-
-static propane_status gemm_run(const cpu_run *run, const void *args, propane_error *err);
-
-/* The product of the next step, as far as its plan and the place of A go; false: there is none that can be told so simply. */
-static bool next_product(const cpu_run *run, cpu_gemm *out) {
-    if (!run->next || run->next->run != gemm_run) return false;
-    const gemm_args *a = run->next->args;
-    if (a->rounds > 1 || a->has_stored || a->packed_a || a->offset[0] || a->offset[1]) return false;
-    *out = a->g;
-    out->a.data = cpu_ref_at(run, a->at[0]);
-    if (a->packed_b) out->b.packed = cpu_ref_at(run, a->packed_at[1]);
-    return true;
-}
-
-static propane_status gemm_run(const cpu_run *run, const void *args, propane_error *err) {
-    const gemm_args *a = args;
-    cpu_gemm g = a->g, next;
-    cpu_matrix residual = a->residual;
-    cpu_stored stored = a->stored;
-    double squares = 0;
-    cpu_matrix *all[4] = {&g.a, &g.b, &g.c, &residual};
-    (void)err;
-    for (int w = 0; w < 3 + a->has_residual; w++) {
-        all[w]->data = cpu_ref_at(run, a->at[w]);
-        if (a->offset[w]) fill_table(run, a, w, all[w]);
-    }
-    if (a->packed_a) g.a.packed = cpu_ref_at(run, a->packed_at[0]);
-    if (a->packed_b) g.b.packed = cpu_ref_at(run, a->packed_at[1]);
-    if (a->packs_b) {
-        g.b.packed = NULL;
-        cpu_gemm_pack(&g, CPU_GEMM_B, cpu_ref_at(run, a->packed_at[1]));
-        g.b.packed = cpu_ref_at(run, a->packed_at[1]);
-    }
-    if (a->has_residual) g.epilogue.residual = &residual;
-    if (a->has_stored) {
-        stored.data = g.a.data;
-        if (a->scales.buffer >= 0) stored.scales = cpu_ref_at(run, a->scales);
-        g.a.stored = &stored;
-    }
-    const unsigned char *x = g.a.data, *y = g.b.data;
-    for (int64_t r = 0; r < a->rounds; r++) {
-        if (a->rounds > 1) {
-            g.a.data = x + a->round_offset[0][r];
-            g.b.data = y + a->round_offset[1][r];
-        }
-        if (a->has_squares && r == a->rounds - 1) g.squares = &squares;
-        if (r == a->rounds - 1 && next_product(run, &next)) g.next = &next;
-        cpu_gemm_run(&g, cpu_ref_at(run, a->scratch));
-        g.accumulate = true;
-        g.epilogue.residual = NULL;
-    }
-    if (a->has_squares) *(float *)cpu_ref_at(run, a->squares_at) = (float)squares;
-    return PROPANE_OK;
-}
 
 /* ---- describing ----------------------------------------------------------------------------------------------------------- */
 
@@ -314,7 +233,7 @@ static cpu_matrix matrix_of(const product *r, int which) {
 }
 
 /* A constant that all items share is packed now. */
-static propane_status pack_constant(planner *p, const product *r, gemm_args *a, int which, bool *packed,
+static propane_status pack_constant(planner *p, const product *r, matmul_step *a, int which, bool *packed,
                                     propane_error *err) {
     cpu_matrix *m = which ? &a->g.b : &a->g.a;
     cpu_gemm_side side = which ? CPU_GEMM_B : CPU_GEMM_A;
@@ -339,24 +258,15 @@ static propane_status pack_constant(planner *p, const product *r, gemm_args *a, 
     return PROPANE_OK;
 }
 
-static int64_t scratch_bytes(const planner *p, const gemm_args *a) {
-    cpu_gemm g = a->g;
-    if (a->has_stored) g.a.stored = &a->stored;
-    if (a->has_residual) g.epilogue.residual = &a->residual;
-    if (a->packed_a) g.a.packed = a; /* that it is, not where */
-    if (a->packed_b) g.b.packed = a;
-    double squares; /* the same */
-    if (a->has_squares) g.squares = &squares;
-    return (int64_t)cpu_gemm_scratch_bytes(&g, p->threads);
-}
-
-/* Two products whose B is the same and the smaller operand. */
-static bool same_b(const gemm_args *x, const gemm_args *y) {
+/* Two products whose B is the same and the smaller operand, and packed alike: how k is cut depends on which side of C is
+ * the longer. */
+static bool same_b(const matmul_step *x, const matmul_step *y) {
     const cpu_matrix *b = &x->g.b, *c = &y->g.b;
     const bool whole = x->g.batch == 1 && y->g.batch == 1 && x->rounds == 1 && y->rounds == 1;
     const bool same = x->at[1].buffer == y->at[1].buffer && x->at[1].byte == y->at[1].byte && b->dtype == c->dtype &&
                       b->row_stride == c->row_stride && b->col_stride == c->col_stride;
-    const bool shape = x->g.n == y->g.n && x->g.k == y->g.k && x->g.bf16 == y->g.bf16 && x->g.piece == y->g.piece;
+    const bool shape = x->g.n == y->g.n && x->g.k == y->g.k && x->g.bf16 == y->g.bf16 && x->g.piece == y->g.piece &&
+                       (x->g.m > x->g.n) == (y->g.m > y->g.n);
     if (!whole || !same || !shape || x->g.period || y->g.period) return false;
     for (int64_t k = 0; x->g.piece && k < x->g.k / x->g.piece; k++)
         if (b->pieces[k] != c->pieces[k]) return false;
@@ -365,8 +275,8 @@ static bool same_b(const gemm_args *x, const gemm_args *y) {
 
 /* B as the product before has packed it: X of q, k and v, of gate and up, and of their weights' gradients. The product
  * before did not know when it was planned; now it packs B for both. */
-static propane_status share_packed(planner *p, gemm_args *a, propane_error *err) {
-    gemm_args *before = p->last_product;
+static propane_status share_packed(planner *p, matmul_step *a, propane_error *err) {
+    matmul_step *before = p->last_product;
     p->last_product = a;
     if (!before || a->packed_b || !same_b(before, a) || (before->packed_b && !before->packs_b && !before->reads_b))
         return PROPANE_OK;
@@ -380,7 +290,7 @@ static propane_status share_packed(planner *p, gemm_args *a, propane_error *err)
         p->buffers[at.buffer].first = before->step;
         before->packed_at[1] = at;
         before->packed_b = before->packs_b = true;
-        const int64_t scratch = scratch_bytes(p, before);
+        const int64_t scratch = matmul_step_scratch(before, p->threads);
         cpu_buffer *room = &p->buffers[before->scratch.buffer];
         if (room->bytes < scratch) room->bytes = scratch;
     }
@@ -391,9 +301,18 @@ static propane_status share_packed(planner *p, gemm_args *a, propane_error *err)
     return PROPANE_OK;
 }
 
-static propane_status make_tables(planner *p, const product *r, gemm_args *a, propane_error *err) {
+/* One stride leads from each item to the next. */
+static bool has_one_stride(const product *r, int which) {
+    for (int d = 0; d + 1 < r->rank; d++)
+        if (r->step[which][d] != r->step[which][d + 1] * r->dim[d + 1]) return false;
+    return true;
+}
+
+/* For the operands that need one: an operand that all items share stays one that they share. */
+static propane_status make_tables(planner *p, const product *r, matmul_step *a, propane_error *err) {
     for (int w = 0; w < 3 + r->residual; w++)
-        if (!(a->offset[w] = item_offsets(p, r, w, a->g.batch))) return cpu_program_no_memory(err);
+        if (!has_one_stride(r, w) && !(a->offset[w] = item_offsets(p, r, w, a->g.batch)))
+            return cpu_program_no_memory(err);
     return cpu_emit_scratch(p, 4 * a->g.batch * (int64_t)sizeof(void *), &a->table, err);
 }
 
@@ -435,7 +354,7 @@ static propane_status emit_vectors(planner *p, const product *r, const cpu_store
 }
 
 /* A comes from weights in a form that products do not read as it is. */
-static propane_status take_stored(planner *p, const cpu_stored_weights *w, gemm_args *a, propane_error *err) {
+static propane_status take_stored(planner *p, const cpu_stored_weights *w, matmul_step *a, propane_error *err) {
     if (!w || !w->data || w->format == CPU_WEIGHTS_F16) return PROPANE_OK;
     a->has_stored = true;
     a->stored = cpu_weights_stored(p->g.options.isa, (cpu_weights)w->format, a->g.k);
@@ -449,7 +368,7 @@ static propane_status take_stored(planner *p, const cpu_stored_weights *w, gemm_
     return PROPANE_OK;
 }
 
-static propane_status take_squares(planner *p, const mil_op *op, gemm_args *a, propane_error *err) {
+static propane_status take_squares(planner *p, const mil_op *op, matmul_step *a, propane_error *err) {
     cpu_view view;
     PROPANE_TRY(cpu_emit_result(p, op->results[0], &view, err));
     cpu_emit_touch(p, view.buffer);
@@ -463,7 +382,7 @@ static propane_status take_squares(planner *p, const mil_op *op, gemm_args *a, p
 static propane_status emit_product(planner *p, product *r, const cpu_node *node, const cpu_stored_weights *weights,
                                    const mil_value *makes, propane_error *err) {
     const bool folded = node->folded != NULL;
-    gemm_args *a = ARENA_NEW(p->arena, gemm_args);
+    matmul_step *a = ARENA_NEW(p->arena, matmul_step);
     if (!a) return cpu_program_no_memory(err);
     int64_t items = 1;
     for (int d = 0; d < r->rank; d++) items *= r->dim[d];
@@ -502,14 +421,14 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     a->g.a.stored = NULL;
     a->step = p->step_count;
     PROPANE_TRY(share_packed(p, a, err));
-    PROPANE_TRY(cpu_emit_scratch(p, scratch_bytes(p, a), &a->scratch, err));
+    PROPANE_TRY(cpu_emit_scratch(p, matmul_step_scratch(a, p->threads), &a->scratch, err));
     if (r->residual) PROPANE_TRY(share_residual(p, r, err));
     double flops = 2.0 * (double)r->m * (double)r->n * (double)r->k * (double)items, bytes = 0;
     for (int w = 0; w < 3 + r->residual; w++)
         bytes += (double)cpu_view_count(&r->view[w]) * cpu_view_dtype_bytes(r->view[w].dtype);
     p->program->gemm_count++;
     p->program->banded_count += a->g.a_band || a->g.b_band || a->g.c_band;
-    return cpu_emit_step(p, gemm_run, a, "gemm", makes, flops, bytes, err);
+    return cpu_emit_step(p, matmul_step_run, a, "gemm", makes, flops, bytes, err);
 }
 
 /* The result of a sum over the batch as the product sees it: the batch's strides are 0. */

@@ -212,6 +212,7 @@ propane_status cpu_plan_compile(const mil_function *f, const cpu_plan_options *o
     if (p.program) {
         p.program->arena = a;
         p.program->threads = options->threads;
+        p.program->guard = options->guard;
         p.program->planned_threads = p.threads;
         status = cpu_plan_function(&p, f, err);
     } else {

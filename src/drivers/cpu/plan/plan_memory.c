@@ -55,12 +55,13 @@ static propane_status in_place(planner *p, propane_error *err) {
 static propane_status lay_out(planner *p, propane_error *err) {
     fit_span *spans = ARENA_ARRAY(p->work, p->buffer_count + 1, fit_span);
     int *of = ARENA_ARRAY(p->work, p->buffer_count + 1, int), count = 0;
+    const int64_t guard = p->g.options.guard ? CPU_PROGRAM_GUARD : 0;
     if (!spans || !of) return cpu_program_no_memory(err);
     for (int b = 0; b < p->buffer_count; b++) {
         const cpu_buffer *o = &p->buffers[b];
         if (o->place != CPU_PLACE_TEMP || o->alias >= 0 || o->first > o->last) continue;
         of[count] = b;
-        spans[count++] = (fit_span){.first = o->first, .last = o->last, .bytes = o->bytes};
+        spans[count++] = (fit_span){.first = o->first, .last = o->last, .bytes = o->bytes + guard};
     }
     PROPANE_TRY(fit_spans(spans, count, ALIGN, &p->program->block_bytes, err));
     for (int i = 0; i < count; i++) p->buffers[of[i]].offset = spans[i].offset;
