@@ -119,6 +119,7 @@ PROPANE_CHECK propane_status ane_layout(const ane_api *a, ane_id attributes, con
 
 typedef struct ane_device {
     const ane_api *api;
+    const propane_driver *driver; /* whose programs can be donors; NULL: none */
     ane_options options;
     pthread_mutex_t mutex;        /* the requests, the sizes of surfaces, the way; held while the engine works */
     struct ane_request *requests; /* all there are */
@@ -187,7 +188,7 @@ void ane_rig_close(ane_rig *r);
 /* Writes the inputs (`round` changes them), runs function k and looks at every number. */
 PROPANE_CHECK propane_status ane_rig_run(ane_rig *r, int k, int round, propane_completion *out, propane_error *err);
 
-/* ---- dispatch_select.c --------------------------------------------------------------------------------------------------------------- */
+/* ---- dispatch.c, dispatch_select.c --------------------------------------------------------------------------------------------------------------- */
 
 /* Whether this process may evaluate like that at all. */
 bool ane_way_offered(const ane_api *a, const ane_model *m, ane_dispatch way);
@@ -197,6 +198,14 @@ PROPANE_CHECK propane_status ane_ways_choose(ane_device *d, propane_error *err);
 /* Begins what `way` needs; false: `why` says why it cannot be used. */
 bool ane_way_begin(ane_device *d, ane_dispatch way, char why[200]);
 void ane_way_end(ane_device *d);
+/* What this process knows of each way [ANE_DISPATCH_COUNT]; held until ane_way_results_unlock. */
+typedef struct ane_way_result {
+    bool known, right;
+    int64_t best_ns;
+    char why[200]; /* not right: the reason */
+} ane_way_result;
+ane_way_result *ane_way_results_lock(int route);
+void ane_way_results_unlock(void);
 /* The devices that this process opens from now on do not choose it. */
 void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why);
 
