@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Fails on an #include that looks upward. One line a folder of src: what it may see besides itself. A name allows the
-# folder's own files; NAME/* also those of all its subfolders. The longest folder with a line speaks for a file.
+# folder's own files; NAME/* also those of all its subfolders. The longest line speaks for a file. A file may have a line of its
+# own, without its ending: then it sees more than its folder, and only those see it whose line names it.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 cat > "${TMPDIR:-/tmp}/layers.$$" <<'RULES'
@@ -14,8 +15,20 @@ pass: base mil/* chip
 device: base mil/* pass
 drivers: base mil/* chip pass device
 drivers/null: base mil/* device
-drivers/cpu: base mil/* pass device drivers/cpu/*
-drivers/sim: base mil/* chip pass device drivers/cpu/*
+drivers/cpu: base mil/* device drivers/cpu/simd
+drivers/cpu/cpu_driver: base mil/* device drivers/cpu drivers/cpu/simd drivers/cpu/plan/plan
+drivers/cpu/simd: base drivers/cpu/simd/* drivers/cpu/gemm drivers/cpu/gemv drivers/cpu/attention drivers/cpu/conv
+drivers/cpu/gemm: base drivers/cpu drivers/cpu/simd
+drivers/cpu/gemv: base drivers/cpu drivers/cpu/simd drivers/cpu/gemm
+drivers/cpu/loop: base mil/* drivers/cpu drivers/cpu/simd
+drivers/cpu/attention: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm drivers/cpu/loop
+drivers/cpu/conv: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/plan
+drivers/cpu/lower: base mil/* drivers/cpu
+drivers/cpu/plan: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/loop
+drivers/cpu/fuse: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/conv drivers/cpu/gemv drivers/cpu/loop drivers/cpu/plan
+drivers/cpu/ops: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm drivers/cpu/gemv drivers/cpu/loop drivers/cpu/attention drivers/cpu/conv drivers/cpu/plan
+drivers/cpu/plan/plan: base mil/* pass drivers/cpu drivers/cpu/lower drivers/cpu/plan drivers/cpu/fuse drivers/cpu/ops
+drivers/sim: base mil/* chip pass device drivers/cpu drivers/cpu/simd drivers/cpu/plan drivers/cpu/plan/plan
 drivers/ane: base mil/* chip pass device
 run: base mil/* pass device
 model: base mil/* model/*
@@ -26,14 +39,17 @@ trace: drivers/ane
 cli: base macho mil/* chip grad pass device drivers/cpu drivers/ane drivers/sim run model/* train/* infer serve cli/*
 RULES
 trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT
-find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^ *# *include "[a-z_0-9/]+/' /dev/null | awk '
+find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^ *# *include "[a-z_0-9/]+/[a-z_0-9]+' /dev/null | awk '
     FNR == NR { name = $1; sub(/:$/, "", name); rule[name] = $0; sub(/^[^:]*: */, "", rule[name]); next }
     {
-        split($0, part, ":"); file = part[1]; used = $0; sub(/^[^"]*"/, "", used); sub(/\/$/, "", used)
-        own = file; sub(/^src\//, "", own); sub(/\/[^\/]*$/, "", own)
+        split($0, part, ":"); file = part[1]; used = $0; sub(/^[^"]*"/, "", used)
+        if (!(used in rule)) sub(/\/[^\/]*$/, "", used)
+        own = file; sub(/^src\//, "", own); sub(/\.[a-z]+$/, "", own)
         for (folder = own; !(folder in rule); ) if (!sub(/\/[^\/]*$/, "", folder)) break
+        same = used == own
+        sub(/\/[^\/]*$/, "", own)
         if (!(folder in rule)) { print "layers: src/" own " has no rule"; bad = 1; next }
-        if (file == "src/drivers/list.c" || used == own) next
+        if (file == "src/drivers/list.c" || used == own || same) next
         ok = used == folder
         count = split(rule[folder], allowed, " ")
         for (i = 1; i <= count; i++) {

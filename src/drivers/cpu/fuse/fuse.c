@@ -9,6 +9,7 @@
 
 #include "drivers/cpu/cpu_program.h"
 #include "drivers/cpu/fuse/fuse.h"
+#include "drivers/cpu/loop/loop_draft.h"
 #include "drivers/cpu/plan/facts.h"
 #include "drivers/cpu/plan/table.h"
 #include "drivers/cpu/signed_rows.h"
@@ -156,7 +157,7 @@ static propane_status try_merge(cpu_graph *g, search *s, int into, int from, pro
     unsigned axes;
     if (a->kind != CPU_NODE_TILE || b->kind != CPU_NODE_TILE) return PROPANE_OK;
     if (a->op_count + b->op_count > MAX_OPS_A_NODE || !joint_space(a, b, &shape, &axes)) return PROPANE_OK;
-    if (axes && !cpu_plan_tile_fits(&shape, axes) && two_phases(g, a, b, &shape)) return PROPANE_OK;
+    if (axes && !cpu_loop_fits(&shape, axes) && two_phases(g, a, b, &shape)) return PROPANE_OK;
     if (axes && (cpu_graph_takes_rows(a) || cpu_graph_takes_rows(b))) return PROPANE_OK;
     if (!operands_fit(g, into, from, &shape, axes) || path_outside(s, into, from)) return PROPANE_OK;
     return merge(g, into, from, &shape, axes, err);

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/ops/elementwise_program.h"
+#include "drivers/cpu/loop/loop_draft.h"
 
 /* Cheaper to compute again than to keep. */
 static bool is_cheap(const loop_instr *i) {
@@ -27,7 +27,7 @@ static bool is_wide(const loop_instr *i) { return i->klass == LOOP_FULL || i->kl
 /* ---- one pass ---------------------------------------------------------------------------------------------------------- */
 
 /* Stores behind all that reads, so that a value may be stored over an operand. */
-static void order_whole(loop_builder *t, loop_program *out) {
+static void order_whole(loop_draft *t, loop_program *out) {
     loop_instr sorted[LOOP_MAX_INSTRS];
     int n = 0;
     for (int stores = 0; stores < 2; stores++)
@@ -41,7 +41,7 @@ static void order_whole(loop_builder *t, loop_program *out) {
 /* ---- several passes ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sorter {
-    loop_builder *t;
+    loop_draft *t;
     int level[LOOP_MAX_REGISTERS];
     int last; /* the last pass that goes over the fold: all stores of FULL values are there */
     bool needed[LOOP_MAX_REGISTERS];
@@ -65,7 +65,7 @@ static int pass_of(const sorter *s, const loop_instr *i) {
 }
 
 static bool find_levels(sorter *s) {
-    const loop_builder *t = s->t;
+    const loop_draft *t = s->t;
     for (int i = 0; i < t->instr_count; i++) {
         const loop_instr *in = &t->instrs[i];
         int level = source_level(s, in);
@@ -79,7 +79,7 @@ static bool find_levels(sorter *s) {
 
 /* What `pass` computes for each chunk. */
 static void find_needed(sorter *s, int pass) {
-    const loop_builder *t = s->t;
+    const loop_draft *t = s->t;
     memset(s->needed, 0, sizeof s->needed);
     for (int i = t->instr_count - 1; i >= 0; i--) {
         const loop_instr *in = &t->instrs[i];
@@ -91,7 +91,7 @@ static void find_needed(sorter *s, int pass) {
 }
 
 static bool append(sorter *s, const loop_instr *in, bool again) {
-    loop_builder *t = s->t;
+    loop_draft *t = s->t;
     if (s->count == LOOP_MAX_INSTRS || (again && t->register_count == LOOP_MAX_REGISTERS)) return false;
     loop_instr *to = &s->sorted[s->count++];
     *to = *in;
@@ -108,7 +108,7 @@ static bool append(sorter *s, const loop_instr *in, bool again) {
 
 /* For each chunk of this pass: first what is computed, then the stores. */
 static bool sort_chunk(sorter *s, int pass) {
-    const loop_builder *t = s->t;
+    const loop_draft *t = s->t;
     find_needed(s, pass);
     for (int stores = 0; stores < 2; stores++)
         for (int i = 0; i < t->instr_count; i++) {
@@ -126,7 +126,7 @@ static bool sort_chunk(sorter *s, int pass) {
 
 /* Once before the chunks of a pass: what the reductions before it allow; behind the last one the stores of it, too. */
 static bool sort_once(sorter *s, int pass) {
-    const loop_builder *t = s->t;
+    const loop_draft *t = s->t;
     for (int stores = 0; stores < 2; stores++)
         for (int i = 0; i < t->instr_count; i++) {
             const loop_instr *in = &t->instrs[i];
@@ -137,8 +137,8 @@ static bool sort_once(sorter *s, int pass) {
     return true;
 }
 
-static bool order_passes(loop_builder *t, loop_program *out) {
-    sorter *s = ARENA_NEW(t->p->work, sorter);
+static bool order_passes(loop_draft *t, loop_program *out) {
+    sorter *s = ARENA_NEW(t->work, sorter);
     const int registers = t->register_count;
     if (!s) return false;
     s->t = t;
@@ -163,13 +163,13 @@ static bool order_passes(loop_builder *t, loop_program *out) {
 }
 
 /* Rows of a last axis lie in a tile one behind another, and the tile is in the nearest cache anyway. */
-static bool holds_rows(const loop_builder *t, const loop_program *out) {
+static bool holds_rows(const loop_draft *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];
     return !t->has_axes || (!out->columns && fold <= LOOP_CHUNK_FLOATS);
 }
 
-bool cpu_loop_order(loop_builder *t, loop_program *out) {
+bool cpu_loop_order(loop_draft *t, loop_program *out) {
     if (!holds_rows(t, out) && order_passes(t, out)) return true;
     order_whole(t, out);
     return false;
@@ -179,7 +179,7 @@ bool cpu_loop_order(loop_builder *t, loop_program *out) {
 
 /* Registers that may be computed straight in the memory they are stored to: nothing that runs later may read a load, whose
  * memory could be the same. What every part of a fold computes for itself is stored once. */
-static void find_direct(loop_builder *t, bool parts) {
+static void find_direct(loop_draft *t, bool parts) {
     bool is_load[LOOP_MAX_REGISTERS] = {false};
     int last_read_of_load = -1;
     for (int i = 0; i < t->instr_count; i++) {
@@ -201,7 +201,7 @@ static void find_direct(loop_builder *t, bool parts) {
 
 /* Slots are handed on from a register that is read for the last time to the next one of its class. What a chunked
  * reduction has gathered keeps its slot through all chunks. */
-int64_t cpu_loop_registers(loop_builder *t, const loop_program *out) {
+int64_t cpu_loop_registers(loop_draft *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= d ? out->fold[d] : out->chunk;
     int64_t size[4];

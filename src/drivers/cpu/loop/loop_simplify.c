@@ -6,45 +6,45 @@
  */
 #include <string.h>
 
-#include "drivers/cpu/ops/elementwise_program.h"
+#include "drivers/cpu/loop/loop_draft.h"
 
-static int uses(const loop_builder *t, int reg) {
+static int uses(const loop_draft *t, int reg) {
     int n = 0;
     for (int i = 0; i < t->instr_count; i++)
         for (int k = 0; k < 3; k++) n += t->instrs[i].src[k] == reg;
     return n;
 }
 
-static bool is_class(const loop_builder *t, int reg, loop_class klass) { return t->registers[reg].klass == klass; }
+static bool is_class(const loop_draft *t, int reg, loop_class klass) { return t->registers[reg].klass == klass; }
 
-static bool is_constant(const loop_builder *t, int reg) {
+static bool is_constant(const loop_draft *t, int reg) {
     return is_class(t, reg, LOOP_SCALAR) && t->registers[reg].slot < 0;
 }
 
 static bool is_binary(const loop_instr *i, int code) { return i->kind == LOOP_BINARY && i->code == code; }
 
 /* The instruction that makes `reg`, if it is a product of that form that only one operand reads; -1: it is not. */
-static int only_product(const loop_builder *t, int reg) {
+static int only_product(const loop_draft *t, int reg) {
     if (reg < 0 || !is_class(t, reg, LOOP_FULL) || uses(t, reg) != 1) return -1;
     for (int i = 0; i < t->instr_count; i++)
         if (t->instrs[i].dst == reg) return is_binary(&t->instrs[i], CPU_ELEMENTWISE_mul) ? i : -1;
     return -1;
 }
 
-static void drop(loop_builder *t, int index) {
+static void drop(loop_draft *t, int index) {
     t->instr_count--;
     memmove(&t->instrs[index], &t->instrs[index + 1], (size_t)(t->instr_count - index) * sizeof t->instrs[0]);
 }
 
 /* Which operand of a product is of the class; -1: none. */
-static int operand_in(const loop_builder *t, const loop_instr *i, loop_class klass) {
+static int operand_in(const loop_draft *t, const loop_instr *i, loop_class klass) {
     for (int k = 0; k < 2; k++)
         if (is_class(t, i->src[k], klass) && (klass != LOOP_SCALAR || is_constant(t, i->src[k]))) return k;
     return -1;
 }
 
 /* Multiplies the reduced operand `slot` of the product at `index` by a constant, once a position. */
-static bool scale_reduced(loop_builder *t, int index, int slot, int constant) {
+static bool scale_reduced(loop_draft *t, int index, int slot, int constant) {
     if (t->instr_count == LOOP_MAX_INSTRS || t->register_count == LOOP_MAX_REGISTERS) return false;
     const int reg = t->register_count++;
     t->registers[reg] = (loop_register){.klass = LOOP_REDUCED, .direct = -1};
@@ -62,7 +62,7 @@ static bool scale_reduced(loop_builder *t, int index, int slot, int constant) {
 }
 
 /* (x c) r and (x r) c, with c a constant and r reduced, become x (r c). */
-static bool move_constant(loop_builder *t, int index) {
+static bool move_constant(loop_draft *t, int index) {
     const loop_instr *outer = &t->instrs[index];
     if (!is_binary(outer, CPU_ELEMENTWISE_mul) || outer->klass != LOOP_FULL) return false;
     for (int k = 0; k < 2; k++) {
@@ -94,7 +94,7 @@ static bool move_constant(loop_builder *t, int index) {
 }
 
 /* a b + c and c - a b. */
-static bool take_product(loop_builder *t, int index) {
+static bool take_product(loop_draft *t, int index) {
     loop_instr *sum = &t->instrs[index];
     const bool adds = is_binary(sum, CPU_ELEMENTWISE_add), subtracts = is_binary(sum, CPU_ELEMENTWISE_sub);
     if ((!adds && !subtracts) || sum->klass != LOOP_FULL) return false;
@@ -114,7 +114,7 @@ static bool take_product(loop_builder *t, int index) {
 }
 
 /* The sum of squares or of products. */
-static bool reduce_product(loop_builder *t, int index) {
+static bool reduce_product(loop_draft *t, int index) {
     loop_instr *reduce = &t->instrs[index];
     if (reduce->kind != LOOP_REDUCE || reduce->code != CPU_REDUCE_SUM || reduce->src[1] >= 0) return false;
     const int reg = reduce->src[0];
@@ -140,9 +140,8 @@ static bool reduce_product(loop_builder *t, int index) {
     return false;
 }
 
-void cpu_loop_combine(loop_builder *t) {
-    if (!t->p->g.options.fuse || t->p->g.options.round_each) return;
-    static bool (*const rules[])(loop_builder *, int) = {move_constant, reduce_product, take_product};
+void cpu_loop_combine(loop_draft *t) {
+    static bool (*const rules[])(loop_draft *, int) = {move_constant, reduce_product, take_product};
     for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
         for (int i = 0; i < t->instr_count;) i = rules[r](t, i) ? 0 : i + 1;
 }

@@ -7,7 +7,8 @@
 #include <stdatomic.h>
 
 #include "base/float16.h"
-#include "drivers/cpu/plan/dense.h"
+#include "drivers/cpu/loop/dense.h"
+#include "drivers/cpu/plan/emit.h"
 #include "drivers/cpu/simd/reduce.h"
 #include "mil/ops/shape_util.h"
 
@@ -327,10 +328,10 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
                      : code == MIL_OP_scatter_along_axis ? 3
                                                          : 0;
     along_args *a = ARENA_NEW(p->arena, along_args);
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(read_args(op, a, err));
-    PROPANE_TRY(cpu_dense_begin(p, op, names[form], &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op, names[form], &d, err));
     a->rows = cpu_reduce_kernels_of(p->g.options.isa);
     a->columns = a->inner < COLUMNS ? a->inner : COLUMNS;
     if (a->columns < 1) a->columns = 1;
@@ -342,10 +343,10 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
     a->index_type = d.in[form > 1].dtype;
     a->out_type = d.out[0].dtype;
     a->y = cpu_view_ref(&d.out[0]);
-    a->where = cpu_dense_where(p, op);
+    a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
     if (form == 3) PROPANE_TRY(cpu_emit_scratch(p, cpu_view_count(&d.in[0]) * (int64_t)sizeof(double), &a->wide, err));
-    return cpu_dense_end(p, op, &d, along_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, along_run, a, op->info->name, 0, err);
 }
 
 static bool takes_along(const mil_op *op) {

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
+#include "drivers/cpu/loop/dense.h"
 #include "drivers/cpu/ops/emitters.h"
-#include "drivers/cpu/plan/dense.h"
 
 enum { MAX_ROUNDS = 10000000 }; /* of a loop: more is taken for one that does not end */
 
@@ -104,7 +104,7 @@ static propane_status emit_blocks(planner *p, const mil_op *op, control_args *a,
     a->bytes = ARENA_ARRAY(p->arena, results + 1, int64_t);
     a->in_place = ARENA_ARRAY(p->arena, results + 1, bool);
     a->in = ARENA_ARRAY(p->arena, operands + results + 1, void *);
-    a->where = cpu_dense_where(p, op);
+    a->where = cpu_emit_where(p, op);
     cpu_view *views = ARENA_ARRAY(p->work, operands + 2 * results + 1, cpu_view);
     if (!a->from || !a->out || !a->bytes || !a->in_place || !a->in || !a->where || !views)
         return cpu_program_no_memory(err);
@@ -217,9 +217,9 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
     const mil_type *list = code == MIL_OP_make_list ? &op->results[0]->type : &mil_in(op, "ls")->type;
     const mil_type bare = mil_type_bare(list);
     list_args *a = ARENA_NEW(p->arena, list_args);
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
-    PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     a->code = code;
     a->length = list->length;
     a->element = mil_type_count(&bare) * cpu_view_dtype_bytes(bare.dtype);
@@ -235,9 +235,9 @@ static propane_status emit_list(planner *p, const mil_op *op, propane_error *err
             PROPANE_TRY(cpu_emit_may_share(p, &d.in[0], &d.out[0], err));
     }
     a->y = cpu_view_ref(&d.out[0]);
-    a->where = cpu_dense_where(p, op);
+    a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
-    return cpu_dense_end(p, op, &d, list_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, list_run, a, op->info->name, 0, err);
 }
 
 const cpu_emitter cpu_emitter_list = {.emit = emit_list};

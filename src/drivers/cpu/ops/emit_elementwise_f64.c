@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "drivers/cpu/plan/dense.h"
+#include "drivers/cpu/loop/dense.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 enum { STRETCH = 256, OPERANDS = 3 };
@@ -213,7 +214,7 @@ static propane_status emit_scalar(planner *p, const mil_op *op, propane_error *e
     const mil_type *type = &op->results[0]->type;
     const int k = kernel_of(op);
     const char *names[OPERANDS + 1] = {NULL};
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     a->kernel = kernels[k].kernel;
     while (a->operands < OPERANDS && kernels[k].operands[a->operands]) {
@@ -222,7 +223,7 @@ static propane_status emit_scalar(planner *p, const mil_op *op, propane_error *e
     }
     if (op->info->code == MIL_OP_quantize || op->info->code == MIL_OP_dequantize)
         PROPANE_TRY(read_quantisation(p, op, a, err));
-    PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     a->rank = type->rank;
     memcpy(a->dim, type->dim, sizeof a->dim);
     a->count = mil_type_count(type);
@@ -235,7 +236,7 @@ static propane_status emit_scalar(planner *p, const mil_op *op, propane_error *e
     a->y = cpu_view_ref(&d.out[0]);
     collapse(a);
     if (!a->rank) a->rank = 1, a->dim[0] = 1; /* a scalar */
-    return cpu_dense_end(p, op, &d, scalar_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, scalar_run, a, op->info->name, 0, err);
 }
 
 static bool has_numbers(const mil_op *op, const char *param) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "drivers/cpu/loop/dense.h"
 #include "drivers/cpu/ops/emitters.h"
-#include "drivers/cpu/plan/dense.h"
 #include "mil/ops/shape_util.h"
 
 /* Image o of x has image / inner slices; pick p of its batch (o / outer_each) is the slice at the sum of index * step. */
@@ -232,26 +232,26 @@ static propane_status emit_index(planner *p, const mil_op *op, propane_error *er
                                                                                       NULL};
     const bool scatter = op->info->code == MIL_OP_scatter || op->info->code == MIL_OP_scatter_nd;
     index_args *a = ARENA_NEW(p->arena, index_args);
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(read_slices(op, scatter ? "data" : "x", &a->s, err));
     if (scatter) PROPANE_TRY(mil_scatter_mode_read(op, &a->mode, err));
-    PROPANE_TRY(cpu_dense_begin(p, op, scatter ? scatters : gathers, &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op, scatter ? scatters : gathers, &d, err));
     a->dtype = d.in[0].dtype, a->index_type = d.in[1].dtype;
     a->element = cpu_view_dtype_bytes(a->dtype);
     a->x = cpu_view_ref(&d.in[0]);
     a->indices = cpu_view_ref(&d.in[1]);
     a->y = cpu_view_ref(&d.out[0]);
-    a->where = cpu_dense_where(p, op);
+    a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
     PROPANE_TRY(cpu_emit_scratch(p, a->s.batch * a->s.picks * (int64_t)sizeof(int64_t), &a->places, err));
-    if (!scatter) return cpu_dense_end(p, op, &d, gather_run, a, "gather", 0, err);
+    if (!scatter) return cpu_emit_end(p, op, &d, gather_run, a, "gather", 0, err);
     a->updates = cpu_view_ref(&d.in[2]);
     const int64_t count = mil_type_count(&op->results[0]->type);
     if (a->dtype != MIL_fp32) PROPANE_TRY(cpu_emit_scratch(p, count * (a->dtype == MIL_int32 ? 8 : 4), &a->wide, err));
     if (a->dtype == MIL_fp32 && d.in[0].buffer != d.in[1].buffer && d.in[0].buffer != d.in[2].buffer)
         PROPANE_TRY(cpu_emit_may_share(p, &d.in[0], &d.out[0], err));
-    return cpu_dense_end(p, op, &d, scatter_run, a, "scatter", (double)cpu_view_count(&d.in[2]), err);
+    return cpu_emit_end(p, op, &d, scatter_run, a, "scatter", (double)cpu_view_count(&d.in[2]), err);
 }
 
 static bool takes_gather(const mil_op *op) { return mil_dtype_get(op->results[0]->type.dtype)->bits >= 8; }

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "drivers/cpu/plan/dense.h"
+#include "drivers/cpu/loop/dense.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 enum { STRETCH = 64 };
@@ -73,19 +74,19 @@ static propane_status emit_response(planner *p, const mil_op *op, propane_error 
     static const char *const names[] = {"x", NULL};
     const mil_type *x = &mil_in(op, "x")->type;
     response_args *a = ARENA_NEW(p->arena, response_args);
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_int(op, "size", &a->size, err));
     PROPANE_TRY(mil_attr_float(op, "alpha", &a->alpha, err));
     PROPANE_TRY(mil_attr_float(op, "beta", &a->beta, err));
     PROPANE_TRY(mil_attr_float(op, "k", &a->k, err));
-    PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     a->images = x->dim[0], a->channels = x->dim[1], a->inner = 1;
     for (int i = 2; i < x->rank; i++) a->inner *= x->dim[i];
     a->dtype = x->dtype;
     a->x = cpu_view_ref(&d.in[0]);
     a->y = cpu_view_ref(&d.out[0]);
-    return cpu_dense_end(p, op, &d, response_run, a, op->info->name, 20.0 * (double)mil_type_count(x), err);
+    return cpu_emit_end(p, op, &d, response_run, a, op->info->name, 20.0 * (double)mil_type_count(x), err);
 }
 
 const cpu_emitter cpu_emitter_response = {.emit = emit_response};
@@ -153,11 +154,11 @@ static propane_status emit_draw(planner *p, const mil_op *op, propane_error *err
     const mil_type *x = &mil_in(op, "x")->type, *y = &op->results[0]->type;
     draw_args *a = ARENA_NEW(p->arena, draw_args);
     const char *mode = NULL;
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_int(op, "seed", &a->seed, err));
     PROPANE_TRY(mil_attr_text(op, "mode", &mode, err));
-    PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     a->logits = !strcmp(mode, "logits");
     a->size = y->dim[y->rank - 1];
     a->classes = x->dim[x->rank - 1];
@@ -167,7 +168,7 @@ static propane_status emit_draw(planner *p, const mil_op *op, propane_error *err
     a->y = cpu_view_ref(&d.out[0]);
     PROPANE_TRY(cpu_emit_scratch(p, a->rows * a->size * (int64_t)sizeof(double), &a->numbers, err));
     PROPANE_TRY(cpu_emit_scratch(p, a->classes * p->threads * (int64_t)sizeof(double), &a->sums, err));
-    return cpu_dense_end(p, op, &d, draw_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, draw_run, a, op->info->name, 0, err);
 }
 
 const cpu_emitter cpu_emitter_draw = {.emit = emit_draw};

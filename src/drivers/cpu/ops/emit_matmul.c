@@ -10,6 +10,7 @@
 #include "drivers/cpu/ops/matmul_step.h"
 #include "drivers/cpu/plan/emit.h"
 #include "drivers/cpu/plan/facts.h"
+#include "drivers/cpu/signed_rows.h"
 #include "mil/ops/shape_util.h"
 
 /* A product as views: element (i, j) of batch item (b0, b1, ...). */
@@ -506,5 +507,7 @@ static propane_status emit_alone(planner *p, const mil_op *op, propane_error *er
     return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "a product outside of its node");
 }
 
-const cpu_emitter cpu_emitter_matmul = {.emit = emit_alone, .takes = float_operands};
+static bool takes_matmul(const mil_op *op) { return float_operands(op) && !cpu_signed_rows_is(op); }
+
+const cpu_emitter cpu_emitter_matmul = {.emit = emit_alone, .takes = takes_matmul, .otherwise = CPU_FAMILY_pick};
 const cpu_emitter cpu_emitter_linear = {.emit = emit_alone, .takes = float_operands};

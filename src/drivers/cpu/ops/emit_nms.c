@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "drivers/cpu/plan/dense.h"
+#include "drivers/cpu/loop/dense.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 enum { SIDE_BY_SIDE = 8 };
@@ -176,10 +177,10 @@ static propane_status nms_run(const cpu_run *run, const void *args, propane_erro
 static propane_status emit_nms(planner *p, const mil_op *op, propane_error *err) {
     static const char *const names[] = {"boxes", "scores", NULL};
     nms_args *a = ARENA_NEW(p->arena, nms_args);
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_nms_read(op, &a->n, err));
-    PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     a->dtype = d.in[0].dtype;
     a->boxes = cpu_view_ref(&d.in[0]);
     a->scores = cpu_view_ref(&d.in[1]);
@@ -189,11 +190,11 @@ static propane_status emit_nms(planner *p, const mil_op *op, propane_error *err)
     if (d.out_count > 3) a->count_type = d.out[3].dtype;
     a->image_bytes = (scratch_of(&a->n) + 63) / 64 * 64;
     PROPANE_TRY(cpu_emit_scratch(p, a->image_bytes * p->threads, &a->scratch, err));
-    return cpu_dense_end(p, op, &d, nms_run, a, "nms", 0, err);
+    return cpu_emit_end(p, op, &d, nms_run, a, "nms", 0, err);
 }
 
 static bool takes_nms(const mil_op *op) {
-    return mil_in(op, "boxes")->type.dtype == mil_in(op, "scores")->type.dtype && op->result_count <= CPU_DENSE_OUT;
+    return mil_in(op, "boxes")->type.dtype == mil_in(op, "scores")->type.dtype && op->result_count <= CPU_EMIT_OUT;
 }
 
 const cpu_emitter cpu_emitter_nms = {.emit = emit_nms, .takes = takes_nms};

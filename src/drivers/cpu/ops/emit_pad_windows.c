@@ -4,8 +4,8 @@
  */
 #include <string.h>
 
+#include "drivers/cpu/loop/dense.h"
 #include "drivers/cpu/ops/emitters.h"
-#include "drivers/cpu/plan/dense.h"
 #include "mil/ops/shape_util.h"
 
 typedef struct spread_args spread_args;
@@ -192,14 +192,14 @@ propane_status cpu_emit_spread(planner *p, const mil_op *op, propane_error *err)
     const mil_type *y = &op->results[0]->type;
     const mil_opcode code = op->info->code;
     spread_args *a = ARENA_NEW(p->arena, spread_args);
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     a->has_x = code != MIL_OP_fill_like;
-    PROPANE_TRY(cpu_dense_begin(p, op,
-                                code == MIL_OP_reverse_sequence ? sequences
-                                : a->has_x                      ? x_alone
-                                                                : none,
-                                &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op,
+                               code == MIL_OP_reverse_sequence ? sequences
+                               : a->has_x                      ? x_alone
+                                                               : none,
+                               &d, err));
     a->rank = y->rank;
     a->element = cpu_view_dtype_bytes(y->dtype);
     memcpy(a->dim, y->dim, sizeof a->dim);
@@ -211,14 +211,14 @@ propane_status cpu_emit_spread(planner *p, const mil_op *op, propane_error *err)
     a->y = cpu_view_ref(&d.out[0]);
     PROPANE_TRY(plan_kernel(p, op, a, err));
     a->lines = a->width ? mil_type_count(y) / a->width : 0;
-    a->where = cpu_dense_where(p, op);
+    a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
     if (code == MIL_OP_reverse_sequence) {
         a->lengths = cpu_view_ref(&d.in[1]);
         a->lengths_type = d.in[1].dtype;
         PROPANE_TRY(cpu_emit_scratch(p, a->dim[a->batch] * (int64_t)sizeof(double), &a->scratch, err));
     }
-    return cpu_dense_end(p, op, &d, spread_run, a, op->info->name, 0, err);
+    return cpu_emit_end(p, op, &d, spread_run, a, op->info->name, 0, err);
 }
 
 static bool takes_spread(const mil_op *op) {

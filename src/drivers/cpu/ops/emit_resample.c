@@ -5,7 +5,8 @@
 #include <math.h>
 
 #include "base/float16.h"
-#include "drivers/cpu/plan/dense.h"
+#include "drivers/cpu/loop/dense.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 enum { STRETCH = 64 };
@@ -193,7 +194,7 @@ static propane_status emit_sample(planner *p, const mil_op *op, propane_error *e
                              *const matrix[] = {"x", "transform_matrix", NULL};
     const mil_type *x = &mil_in(op, "x")->type, *y = &op->results[0]->type;
     sample_args *a = ARENA_NEW(p->arena, sample_args);
-    cpu_dense d;
+    cpu_emit_io d;
     if (!a) return cpu_program_no_memory(err);
     a->crop = op->info->code == MIL_OP_crop_resize;
     a->affine = op->info->code == MIL_OP_affine;
@@ -201,11 +202,11 @@ static propane_status emit_sample(planner *p, const mil_op *op, propane_error *e
         PROPANE_TRY(mil_crop_resize_read(op, &a->c, err));
     else
         PROPANE_TRY(mil_sampling_read(op, &a->s, err));
-    PROPANE_TRY(cpu_dense_begin(p, op,
-                                !a->crop    ? (a->affine ? matrix : coordinates)
-                                : a->c.flat ? boxes
-                                            : roi,
-                                &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op,
+                               !a->crop    ? (a->affine ? matrix : coordinates)
+                               : a->c.flat ? boxes
+                                           : roi,
+                               &d, err));
     a->channels = x->dim[1], a->images = x->dim[0];
     a->size[0] = x->dim[2], a->size[1] = x->dim[3];
     a->points = y->dim[y->rank - 1] * y->dim[y->rank - 2];
@@ -221,9 +222,9 @@ static propane_status emit_sample(planner *p, const mil_op *op, propane_error *e
         a->image_type = d.in[2].dtype;
     }
     a->y = cpu_view_ref(&d.out[0]);
-    a->where = cpu_dense_where(p, op);
+    a->where = cpu_emit_where(p, op);
     if (!a->where) return cpu_program_no_memory(err);
-    return cpu_dense_end(p, op, &d, sample_run, a, op->info->name, 8.0 * (double)mil_type_count(y), err);
+    return cpu_emit_end(p, op, &d, sample_run, a, op->info->name, 8.0 * (double)mil_type_count(y), err);
 }
 
 static bool takes_sample(const mil_op *op) {

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/float16.h"
-#include "drivers/cpu/plan/dense.h"
+#include "drivers/cpu/loop/dense.h"
+#include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 
 typedef struct sort_args {
@@ -142,12 +143,12 @@ static propane_status emit_sort(planner *p, const mil_op *op, propane_error *err
     const mil_type *x = &mil_in(op, "x")->type;
     const bool top = op->info->code == MIL_OP_topk;
     sort_args *a = ARENA_NEW(p->arena, sort_args);
-    cpu_dense d;
+    cpu_emit_io d;
     int axis = 0;
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_axis(op, "axis", x->rank, &axis, err));
     PROPANE_TRY(mil_attr_bool(op, "ascending", &a->ascending, err));
-    PROPANE_TRY(cpu_dense_begin(p, op, names, &d, err));
+    PROPANE_TRY(cpu_emit_begin(p, op, names, &d, err));
     a->outer = a->inner = 1;
     for (int i = 0; i < axis; i++) a->outer *= x->dim[i];
     for (int i = axis + 1; i < x->rank; i++) a->inner *= x->dim[i];
@@ -163,7 +164,7 @@ static propane_status emit_sort(planner *p, const mil_op *op, propane_error *err
         a->index_type = d.out[places].dtype;
     }
     PROPANE_TRY(cpu_emit_scratch(p, 2 * a->size * p->threads * (int64_t)sizeof(uint64_t), &a->scratch, err));
-    return cpu_dense_end(p, op, &d, sort_run, a, top ? "topk" : "argsort", 0, err);
+    return cpu_emit_end(p, op, &d, sort_run, a, top ? "topk" : "argsort", 0, err);
 }
 
 static bool takes_sort(const mil_op *op) {

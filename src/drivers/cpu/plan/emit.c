@@ -162,3 +162,45 @@ propane_status cpu_emit_channels(planner *p, const mil_value *makes, const mil_t
     *v = cpu_view_channels_last(type, b);
     return cpu_emit_copy(p, makes, &from, v, err);
 }
+
+/* ---- operations whose operands and results lie densely ------------------------------------------------------------------ */
+
+propane_status cpu_emit_begin(planner *p, const mil_op *op, const char *const *params, cpu_emit_io *d,
+                              propane_error *err) {
+    *d = (cpu_emit_io){.out_count = op->result_count};
+    for (; params[d->in_count]; d->in_count++) {
+        const mil_value *v = mil_in(op, params[d->in_count]);
+        cpu_view *in = &d->in[d->in_count];
+        in->buffer = -1;
+        if (!v) continue;
+        PROPANE_TRY(cpu_emit_operand(p, v, in, err));
+        PROPANE_TRY(cpu_emit_dense(p, op->results[0], in, in, err));
+    }
+    for (int r = 0; r < op->result_count; r++)
+        PROPANE_TRY(cpu_emit_result_dense(p, op->results[r], &d->want[r], &d->out[r], err));
+    return PROPANE_OK;
+}
+
+propane_status cpu_emit_end(planner *p, const mil_op *op, const cpu_emit_io *d, cpu_step_run run, const void *args,
+                            const char *kind, double flops, propane_error *err) {
+    double bytes = 0;
+    for (int i = 0; i < d->in_count; i++) {
+        if (d->in[i].buffer < 0) continue;
+        cpu_emit_touch(p, d->in[i].buffer);
+        bytes += (double)cpu_view_count(&d->in[i]) * cpu_view_dtype_bytes(d->in[i].dtype);
+    }
+    for (int r = 0; r < d->out_count; r++) {
+        cpu_emit_touch(p, d->out[r].buffer);
+        bytes += (double)cpu_view_count(&d->out[r]) * cpu_view_dtype_bytes(d->out[r].dtype);
+    }
+    PROPANE_TRY(cpu_emit_step(p, run, args, kind, op->results[0], flops, bytes, err));
+    for (int r = 0; r < d->out_count; r++)
+        if (!cpu_view_equal(&d->out[r], &d->want[r]))
+            PROPANE_TRY(cpu_emit_copy(p, op->results[r], &d->out[r], &d->want[r], err));
+    return PROPANE_OK;
+}
+
+const char *cpu_emit_where(planner *p, const mil_op *op) {
+    char where[300];
+    return arena_string(p->arena, mil_op_where(where, op));
+}

@@ -85,4 +85,23 @@ PROPANE_CHECK propane_status cpu_emit_dense(planner *p, const mil_value *makes, 
 PROPANE_CHECK propane_status cpu_emit_channels(planner *p, const mil_value *makes, const mil_type *type, cpu_view *v,
                                                propane_error *err);
 
+/* ---- operations whose operands and results lie densely ------------------------------------------------------------------ */
+
+enum { CPU_EMIT_IN = 4, CPU_EMIT_OUT = 4 };
+
+/* Used while the operation is planned; `in` of a parameter that was left out has buffer -1. */
+typedef struct cpu_emit_io {
+    int in_count, out_count;
+    cpu_view in[CPU_EMIT_IN], out[CPU_EMIT_OUT], want[CPU_EMIT_OUT];
+} cpu_emit_io;
+
+/* Finds or makes dense operands (names, NULL behind the last) and dense room for the results. */
+PROPANE_CHECK propane_status cpu_emit_begin(planner *p, const mil_op *op, const char *const *params, cpu_emit_io *d,
+                                            propane_error *err);
+/* Adds the step, and copies of the results that belong elsewhere. Scratch is asked for between the two. */
+PROPANE_CHECK propane_status cpu_emit_end(planner *p, const mil_op *op, const cpu_emit_io *d, cpu_step_run run,
+                                          const void *args, const char *kind, double flops, propane_error *err);
+/* Where the operation stands, for messages of the run; NULL: no memory. */
+const char *cpu_emit_where(planner *p, const mil_op *op);
+
 #endif

@@ -42,26 +42,6 @@ unsigned cpu_plan_tile_axes(const mil_op *op) {
     return axes;
 }
 
-#define ROWS_LIMIT    32768 /* reduced elements that one tile holds whole: of rows, */
-#define COLUMNS_LIMIT 4096  /* of columns side by side */
-
-bool cpu_plan_reduces_last(const mil_type *shape, unsigned axes) {
-    for (int d = shape->rank - 1; d >= 0; d--)
-        if (shape->dim[d] != 1) return axes >> d & 1;
-    return false;
-}
-
-int64_t cpu_plan_reduced_count(const mil_type *shape, unsigned axes) {
-    int64_t n = 1;
-    for (int d = 0; d < shape->rank; d++)
-        if (axes >> d & 1) n *= shape->dim[d];
-    return n;
-}
-
-bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes) {
-    return cpu_plan_reduced_count(shape, axes) <= (cpu_plan_reduces_last(shape, axes) ? ROWS_LIMIT : COLUMNS_LIMIT);
-}
-
 /* ---- causal masks ----------------------------------------------------------------------------------------------------- */
 
 #define MASKED (-9000.0) /* or less */

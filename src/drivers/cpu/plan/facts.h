@@ -14,11 +14,6 @@ bool cpu_plan_keeps_order(const mil_op *op);
 
 /* Bit per axis of a reduction or softmax that fused loops take; 0: elementwise, or something else. */
 unsigned cpu_plan_tile_axes(const mil_op *op);
-/* Elements of a reduction that one tile can hold when what follows needs all of them at once. */
-bool cpu_plan_tile_fits(const mil_type *shape, unsigned axes);
-/* Whether the last dimension that is not 1 is a reduced one. */
-bool cpu_plan_reduces_last(const mil_type *shape, unsigned axes);
-int64_t cpu_plan_reduced_count(const mil_type *shape, unsigned axes);
 
 /* A softmax along the last dimension. */
 bool cpu_plan_is_row_softmax(const mil_op *op);

@@ -19,8 +19,10 @@ typedef struct cpu_emitter {
     bool (*unview)(const mil_op *op, const cpu_view *target, cpu_view *out);
     /* Adds the steps. */
     propane_status (*emit)(planner *p, const mil_op *op, propane_error *err);
-    /* Whether emit takes this very operation; NULL: always. A no goes to the reference. */
+    /* Whether emit takes this very operation; NULL: always. */
     bool (*takes)(const mil_op *op);
+    /* The family that is asked next where this one says no; the slow meaning, unless it is another one. */
+    cpu_family otherwise;
 } cpu_emitter;
 
 #define FAMILY(name) extern const cpu_emitter cpu_emitter_##name;

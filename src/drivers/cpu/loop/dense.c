@@ -1,51 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * Owns dense operands and lines of doubles; see dense.h.
+ * Owns lines of doubles and ranges of work; see dense.h.
  */
-#include "drivers/cpu/plan/dense.h"
+#include "drivers/cpu/loop/dense.h"
 
 #include <string.h>
 
 #include "base/float16.h"
-
-propane_status cpu_dense_begin(planner *p, const mil_op *op, const char *const *params, cpu_dense *d,
-                               propane_error *err) {
-    *d = (cpu_dense){.out_count = op->result_count};
-    for (; params[d->in_count]; d->in_count++) {
-        const mil_value *v = mil_in(op, params[d->in_count]);
-        cpu_view *in = &d->in[d->in_count];
-        in->buffer = -1;
-        if (!v) continue;
-        PROPANE_TRY(cpu_emit_operand(p, v, in, err));
-        PROPANE_TRY(cpu_emit_dense(p, op->results[0], in, in, err));
-    }
-    for (int r = 0; r < op->result_count; r++)
-        PROPANE_TRY(cpu_emit_result_dense(p, op->results[r], &d->want[r], &d->out[r], err));
-    return PROPANE_OK;
-}
-
-propane_status cpu_dense_end(planner *p, const mil_op *op, const cpu_dense *d, cpu_step_run run, const void *args,
-                             const char *kind, double flops, propane_error *err) {
-    double bytes = 0;
-    for (int i = 0; i < d->in_count; i++) {
-        if (d->in[i].buffer < 0) continue;
-        cpu_emit_touch(p, d->in[i].buffer);
-        bytes += (double)cpu_view_count(&d->in[i]) * cpu_view_dtype_bytes(d->in[i].dtype);
-    }
-    for (int r = 0; r < d->out_count; r++) {
-        cpu_emit_touch(p, d->out[r].buffer);
-        bytes += (double)cpu_view_count(&d->out[r]) * cpu_view_dtype_bytes(d->out[r].dtype);
-    }
-    PROPANE_TRY(cpu_emit_step(p, run, args, kind, op->results[0], flops, bytes, err));
-    for (int r = 0; r < d->out_count; r++)
-        if (!cpu_view_equal(&d->out[r], &d->want[r]))
-            PROPANE_TRY(cpu_emit_copy(p, op->results[r], &d->out[r], &d->want[r], err));
-    return PROPANE_OK;
-}
-
-const char *cpu_dense_where(planner *p, const mil_op *op) {
-    char where[300];
-    return arena_string(p->arena, mil_op_where(where, op));
-}
+#include "mil/ops.h"
 
 #define LOAD(type)                                                                                                     \
     for (int64_t i = 0; i < count; i++) to[i] = (double)((const type *)from)[at + i * step];                           \
