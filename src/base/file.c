@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,6 +22,48 @@ propane_status file_fail(propane_error *err, const char *what, const char *path,
     return propane_fail(err, status, "cannot %s %s: %s", what, path, strerror(code));
 }
 
+/* ---- what was read ---------------------------------------------------------------------------------------------------------- */
+
+enum { FILE_INPUTS = 1000 };
+
+/* The first files that this process has read. */
+static struct {
+    pthread_mutex_t mutex;
+    int count;
+    struct {
+        dev_t device;
+        ino_t number;
+    } file[FILE_INPUTS];
+} file_inputs = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static bool file_is_input(const struct stat *st) {
+    bool found = false;
+    for (int i = 0; !found && i < file_inputs.count; i++)
+        found = file_inputs.file[i].device == st->st_dev && file_inputs.file[i].number == st->st_ino;
+    return found;
+}
+
+static void file_note_input(const struct stat *st) {
+    pthread_mutex_lock(&file_inputs.mutex);
+    if (file_inputs.count < FILE_INPUTS && !file_is_input(st)) {
+        file_inputs.file[file_inputs.count].device = st->st_dev;
+        file_inputs.file[file_inputs.count++].number = st->st_ino;
+    }
+    pthread_mutex_unlock(&file_inputs.mutex);
+}
+
+propane_status file_check_output(const char *path, propane_error *err) {
+    struct stat st;
+    if (stat(path, &st) != 0) return PROPANE_OK;
+    pthread_mutex_lock(&file_inputs.mutex);
+    const bool input = file_is_input(&st);
+    pthread_mutex_unlock(&file_inputs.mutex);
+    if (!input) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s was read for this: give the output another name", path);
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------------------- */
+
 /* Opens for reading; refuses what is not a regular file, unless `pipes` allows anything that can be read to its end. */
 static propane_status open_for_reading(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
@@ -30,18 +73,22 @@ static propane_status open_for_reading(const char *path, bool pipes, int *fd, st
         close(*fd);
         return file_fail(err, "open", path, code);
     }
-    if (S_ISREG(st->st_mode) || (pipes && !S_ISDIR(st->st_mode))) return PROPANE_OK;
+    if (S_ISREG(st->st_mode) || (pipes && !S_ISDIR(st->st_mode))) {
+        file_note_input(st);
+        return PROPANE_OK;
+    }
     close(*fd);
     return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is %s, not a file", path,
                         S_ISDIR(st->st_mode) ? "a folder" : "a device or pipe");
 }
 
-propane_status file_read(const char *path, size_t limit, char **data, size_t *length, propane_error *err) {
+static propane_status file_read_all(const char *path, bool pipes, size_t limit, char **data, size_t *length,
+                                    propane_error *err) {
     int fd;
     struct stat st;
     *data = NULL;
     *length = 0;
-    PROPANE_TRY(open_for_reading(path, true, &fd, &st, err));
+    PROPANE_TRY(open_for_reading(path, pipes, &fd, &st, err));
     propane_status status = PROPANE_OK;
     char *buffer = NULL;
     size_t capacity = 0, used = 0;
@@ -84,6 +131,14 @@ done:
     mem_free(buffer);
     close(fd);
     return status;
+}
+
+propane_status file_read(const char *path, size_t limit, char **data, size_t *length, propane_error *err) {
+    return file_read_all(path, false, limit, data, length, err);
+}
+
+propane_status file_read_stream(const char *path, size_t limit, char **data, size_t *length, propane_error *err) {
+    return file_read_all(path, true, limit, data, length, err);
 }
 
 propane_status file_map_open(const char *path, file_map *out, propane_error *err) {

@@ -16,8 +16,13 @@ typedef struct file_map {
     size_t bytes;
 } file_map;
 
-/* Terminated (data[length] == 0); mem_free it. Refuses directories and files of more than `limit` bytes. */
+/* Terminated (data[length] == 0); mem_free it. Refuses what is no regular file, and files of more than `limit` bytes. */
 PROPANE_CHECK propane_status file_read(const char *path, size_t limit, char **data, size_t *length, propane_error *err);
+/* The same also of a pipe or device, to its end: for texts that people give by hand. */
+PROPANE_CHECK propane_status file_read_stream(const char *path, size_t limit, char **data, size_t *length,
+                                              propane_error *err);
+/* Refuses a place at which a file stands that this process has read: an output is none of its inputs. */
+PROPANE_CHECK propane_status file_check_output(const char *path, propane_error *err);
 /* What the first bytes are of, where they are not of the file that was meant: "a web page: ...". "": nothing that is known. */
 const char *file_disguise(const void *data, size_t bytes);
 PROPANE_CHECK propane_status file_map_open(const char *path, file_map *out, propane_error *err);

@@ -56,7 +56,7 @@ static propane_status corpus_check_text(const char *path, const char *data, size
 static propane_status corpus_open_text(const corpus_options *o, corpus *c, propane_error *err) {
     char *data = NULL;
     size_t length = 0;
-    PROPANE_TRY(file_read(o->text, TEXT_LIMIT, &data, &length, err));
+    PROPANE_TRY(file_read_stream(o->text, TEXT_LIMIT, &data, &length, err));
     propane_status status = corpus_check_text(o->text, data, length, err);
     if (status == PROPANE_OK) status = corpus_learn(o, data, length, c, err);
     if (status == PROPANE_OK && tokenizer_encode(c->tokenizer, data, length, &c->list, err) != PROPANE_OK)

@@ -91,7 +91,9 @@ TEST(refusals_name_path_and_reason) {
     EXPECT_FAIL(file_writer_open(dir, &w, &err), PROPANE_ERR_INVALID, "it is a folder");
     EXPECT_FAIL(file_writer_open("", &w, &err), PROPANE_ERR_INVALID, "empty name");
     EXPECT_FAIL(file_write(in_dir(dir, "no/such/x"), "a", 1, &err), PROPANE_ERR_NOT_FOUND, "no/such/x: No such file");
-    EXPECT_FAIL(file_read("/dev/zero", 1000, &data, &length, &err), PROPANE_ERR_LIMIT, "more than the 1000 bytes");
+    EXPECT_FAIL(file_read("/dev/zero", 1000, &data, &length, &err), PROPANE_ERR_INVALID, "a device or pipe");
+    EXPECT_FAIL(file_read_stream("/dev/zero", 1000, &data, &length, &err), PROPANE_ERR_LIMIT,
+                "more than the 1000 bytes");
     mem_free(dir);
 }
 

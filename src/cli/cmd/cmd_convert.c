@@ -3,6 +3,7 @@
  * form holds one; MIL text between its two dialects. OUT's name says what it becomes.
  */
 #include <ctype.h>
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,45 @@ static propane_status cmd_convert_write_model(const model_weights *w, const toke
     return PROPANE_OK;
 }
 
+/* What a model's folder is made of: another one may take its place. */
+static propane_status cmd_convert_check_folder(const char *to, propane_error *err) {
+    static const char *const own[] = {".",
+                                      "..",
+                                      "config.json",
+                                      "generation_config.json",
+                                      "model.safetensors",
+                                      "tokenizer.json",
+                                      "tokenizer_config.json",
+                                      "special_tokens_map.json",
+                                      "chat_template.jinja",
+                                      RUN_TOKENIZER};
+    DIR *folder = file_is_empty_dir(to) ? NULL : opendir(to);
+    char foreign[300] = "";
+    if (folder && !run_holds(to, "model.safetensors")) snprintf(foreign, sizeof foreign, "something else than a model");
+    for (struct dirent *e; folder && !*foreign && (e = readdir(folder));) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) known |= strcmp(own[i], e->d_name) == 0;
+        if (!known) snprintf(foreign, sizeof foreign, "%.200s, which is no part of a model", e->d_name);
+    }
+    if (folder) closedir(folder);
+    if (!*foreign) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "cannot write %s: a folder of that name holds %s; give another name",
+                        to, foreign);
+}
+
+/* All of it or nothing: a model with the weights of one and the vocabulary of another would be read without a word. */
+static propane_status cmd_convert_write_folder(const model_weights *w, const tokenizer *t, const char *from,
+                                               const char *to, const char *given, const char *dtype,
+                                               propane_error *err) {
+    folder_writer *f = NULL;
+    PROPANE_TRY(cmd_convert_check_folder(to, err));
+    PROPANE_TRY(folder_writer_open(to, &f, err));
+    propane_status status = cmd_convert_write_model(w, t, from, folder_writer_path(f), given, dtype, err);
+    if (status == PROPANE_OK) return folder_writer_commit(f, err);
+    folder_writer_abort(f);
+    return status;
+}
+
 static propane_status cmd_convert_model(const char *from, const char *adapter, const char *to, const char *given,
                                         const char *dtype, propane_error *err) {
     static const char *const told[] = {"config.json and model.safetensors", "one safetensors file",
@@ -175,11 +215,15 @@ static propane_status cmd_convert_model(const char *from, const char *adapter, c
     if (run_tokenizer(given, from, &t, given ? err : &none) != PROPANE_OK) {
         if (given)
             status = err->status;
+        else if (none.status == PROPANE_ERR_MEMORY)
+            status = propane_fail(err, none.status, "%s", none.text);
         else if (none.status != PROPANE_ERR_NOT_FOUND)
             fprintf(stderr, "propane convert: the vocabulary is left out: %s\n", none.text);
     }
     if (status == PROPANE_OK && given) status = run_vocabulary(from, w->config.vocab_size, t, err);
-    if (status == PROPANE_OK) status = cmd_convert_write_model(w, t, from, to, given, dtype, err);
+    if (status == PROPANE_OK)
+        status = (cmd_convert_form_of(to) == MODEL_FORM_DIR ? cmd_convert_write_folder : cmd_convert_write_model)(
+            w, t, from, to, given, dtype, err);
     if (status == PROPANE_OK) {
         char name[8] = {0};
         for (int i = 0; dtype[i] && i < 7; i++) name[i] = (char)toupper((unsigned char)dtype[i]);

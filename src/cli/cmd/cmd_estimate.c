@@ -206,7 +206,7 @@ static propane_status cmd_estimate_points(const char *path, bool json, propane_e
     cost_point *points = NULL;
     int count = 0;
     judged j = {0};
-    PROPANE_TRY(file_read(path, (size_t)256 << 20, &table, &length, err));
+    PROPANE_TRY(file_read_stream(path, (size_t)256 << 20, &table, &length, err));
     arena *a = arena_create();
     propane_status status =
         a ? cost_points_read(table, length, path, a, &points, &count, err) : propane_fail_memory(err, 0);

@@ -46,7 +46,7 @@ static propane_status cmd_eval_read_ids(eval_job *j, propane_error *err) {
     char *data = NULL;
     size_t length = 0;
     if (!j->ids_path) PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
-    PROPANE_TRY(file_read(path, (size_t)1 << 30, &data, &length, err));
+    PROPANE_TRY(file_read_stream(path, (size_t)1 << 30, &data, &length, err));
     propane_status status;
     if (j->ids_path) {
         status = ids_parse(data, length, path, j->weights->config.vocab_size, &j->ids, err);

@@ -343,7 +343,7 @@ static propane_status cmd_generate_run_queue(generate_job *j, prompt_file *f, qu
 static propane_status cmd_generate_run_file(generate_job *j, propane_error *err) {
     prompt_file f = {.j = j};
     size_t n = strlen(j->prompts);
-    PROPANE_TRY(file_read(j->prompts, (size_t)1 << 30, &f.data, &f.length, err));
+    PROPANE_TRY(file_read_stream(j->prompts, (size_t)1 << 30, &f.data, &f.length, err));
     f.jsonl = n > 6 && strcmp(j->prompts + n - 6, ".jsonl") == 0;
     queue *q = mem_alloc(sizeof *q);
     if (q) *q = (queue){.count = 0};

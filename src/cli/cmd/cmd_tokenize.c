@@ -17,7 +17,7 @@ static propane_status cmd_tokenize_print_ids(const tokenizer *t, const char *pat
     char *data = NULL;
     size_t length = 0;
     token_list list = {0};
-    PROPANE_TRY(file_read(path, (size_t)1 << 30, &data, &length, err));
+    PROPANE_TRY(file_read_stream(path, (size_t)1 << 30, &data, &length, err));
     propane_status status = PROPANE_OK;
     for (size_t i = 0; status == PROPANE_OK && i < length;) {
         const char *end = lines ? memchr(data + i, '\n', length - i) : NULL;

@@ -48,7 +48,7 @@ typedef struct train_job {
     int64_t start_ns, first_step;
     train_evaluation last_evaluation;
     arena *arena; /* texts of the resumed run's options */
-    int lock;     /* on the run's folder */
+    run_hold hold;
 } train_job;
 
 /* ---- what the run begins with ---------------------------------------------------------------------------------------------- */
@@ -125,9 +125,7 @@ static propane_status count_bytes(train_job *j, propane_error *err) {
 
 static propane_status prepare_folder(train_job *j, propane_error *err) {
     const char *dir = j->options.run_dir;
-    /* A configuration beside a tokenizer is a run that ended before its first checkpoint. */
-    bool holds_model = run_holds(dir, TRAIN_MODEL) || (run_holds(dir, TRAIN_CONFIG) && !run_holds(dir, RUN_TOKENIZER));
-    return run_begin(dir, j->options.resume, holds_model, &j->lock, err);
+    return run_begin(dir, j->options.resume, run_holds(dir, TRAIN_MODEL), &j->hold, err);
 }
 
 /* A model that is trained further brings its tokenizer and its way to talk. */
@@ -403,7 +401,7 @@ static void job_deinit(train_job *j) {
     model_weights_free(j->initial);
     mem_free(j->bytes_of_token);
     arena_free(j->arena);
-    run_unlock(j->options.run_dir, j->lock);
+    run_end(j->options.run_dir, &j->hold);
 }
 
 /* A resumed run takes up the options that it was begun with, as far as there is a run. */
@@ -440,7 +438,7 @@ static void end_ranks(mpi *m, propane_error *err) {
 
 int cmd_train(int argc, char **argv) {
     if (tune_asked(argc, argv)) return tune_command(argc, argv);
-    train_job j = {.report = true, .corpus_options = {.kind = "bpe"}, .lock = -1};
+    train_job j = {.report = true, .corpus_options = {.kind = "bpe"}, .hold = {.lock = -1}};
     train_options *o = &j.options;
     train_options_default(o);
     o->weights = "auto";

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "infer/generate.h"
 #include "model/files/store.h"
@@ -14,6 +15,7 @@
 
 propane_status eval_logits(infer *m, const model_weights *w, const int32_t *ids, int64_t count, const char *path,
                            propane_error *err) {
+    PROPANE_TRY(file_check_output(path, err));
     int64_t vocab = w->config.vocab_size;
     const int64_t dim[] = {count, vocab};
     safetensors_writer *writer = NULL;
@@ -58,6 +60,7 @@ propane_status eval_gradients(model_weights *w, const int32_t *ids, int64_t coun
     if (!status) status = train_step_batch(s, ids, ids + 1, true, scale, loss, err);
     if (!status) status = model_weights_create(&w->config, &gradients, err);
     if (!status) status = eval_gradients_collect(s, gradients, scale, err);
+    if (!status) status = file_check_output(path, err);
     if (!status) status = model_store_write(gradients, path, MODEL_FORM_SAFETENSORS, ST_F32, err);
     model_weights_free(gradients);
     train_step_free(s);

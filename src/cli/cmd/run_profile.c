@@ -125,7 +125,8 @@ propane_status run_profile_trace(const session *s, const char *model, const char
         at += run_profile_us_of(&r);
     }
     json_t *root = events ? json_pack("{s:o, s:s}", "traceEvents", events, "displayTimeUnit", "ns") : NULL;
-    propane_status status = json_write(path, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9), err);
+    propane_status status = file_check_output(path, err);
+    if (!status) status = json_write(path, root, JSON_INDENT(1) | JSON_REAL_PRECISION(9), err);
     json_decref(root);
     return status;
 }

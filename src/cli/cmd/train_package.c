@@ -45,7 +45,7 @@ typedef struct tune_job {
     int64_t start_ns, first_step;
     tune_evaluation first, last;
     arena *arena; /* texts of the resumed run's options */
-    int lock;     /* on the run's folder */
+    run_hold hold;
 } tune_job;
 
 bool tune_asked(int argc, char **argv) {
@@ -58,7 +58,7 @@ bool tune_asked(int argc, char **argv) {
 
 static propane_status prepare_folder(tune_job *j, propane_error *err) {
     const char *dir = j->options.run_dir;
-    return run_begin(dir, j->options.resume, run_holds(dir, IMPORTED_PACKAGE) || run_holds(dir, TRAIN_MODEL), &j->lock,
+    return run_begin(dir, j->options.resume, run_holds(dir, IMPORTED_PACKAGE) || run_holds(dir, TRAIN_MODEL), &j->hold,
                      err);
 }
 
@@ -258,7 +258,7 @@ static void job_deinit(tune_job *j) {
     imported_model_close(&j->model);
     for (int i = 0; i < MAX_SHAPES; i++) mem_free(j->names[i]);
     arena_free(j->arena);
-    run_unlock(j->options.run_dir, j->lock);
+    run_end(j->options.run_dir, &j->hold);
 }
 
 static int parse(tune_job *j, int64_t *threads, int argc, char **argv) {
@@ -336,7 +336,7 @@ static int check(const tune_job *j) {
 }
 
 int tune_command(int argc, char **argv) {
-    tune_job j = {.epochs = 10, .report = true, .lock = -1, .pictures = {.held_out = 0.1}};
+    tune_job j = {.epochs = 10, .report = true, .hold = {.lock = -1}, .pictures = {.held_out = 0.1}};
     int64_t threads = 0;
     propane_error err = {0};
     tune_options_default(&j.options);

@@ -3,6 +3,7 @@
  */
 #include "cli/run/run_folder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -157,7 +158,22 @@ static bool run_folder_lock_folder(int fd) {
     return true;
 }
 
-propane_status run_begin(const char *dir, bool resume, bool holds_model, int *lock, propane_error *err) {
+/* Stands in a run's folder until its first checkpoint: what is beside it may be written anew. */
+static const char run_folder_mark[] = ".propane-run";
+
+static propane_status run_folder_check_free(const char *dir, propane_error *err) {
+    static const char *const names[] = {TRAIN_CONFIG,          RUN_TOKENIZER,        "log.jsonl",
+                                        "report.html",         "tokenizer.json",     "tokenizer_config.json",
+                                        "chat_template.jinja", MODEL_ADAPTER_CONFIG, MODEL_ADAPTER_WEIGHTS};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (run_holds(dir, names[i]))
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "%s already holds %s, which this run would overwrite: give another --run", dir,
+                                names[i]);
+    return PROPANE_OK;
+}
+
+static propane_status run_folder_check(const char *dir, bool resume, bool holds_model, propane_error *err) {
     bool run = run_holds(dir, TRAIN_CHECKPOINT);
     if (resume && !run)
         return propane_fail(err, PROPANE_ERR_NOT_FOUND,
@@ -168,27 +184,53 @@ propane_status run_begin(const char *dir, bool resume, bool holds_model, int *lo
     if (!resume && holds_model)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s already holds a model, which this run would overwrite: give another --run", dir);
-    return run_lock(dir, lock, err);
+    return resume || run_holds(dir, run_folder_mark) ? PROPANE_OK : run_folder_check_free(dir, err);
 }
 
-propane_status run_lock(const char *dir, int *lock, propane_error *err) {
-    *lock = -1;
+/* The folder itself is locked: no file is left behind, whatever happens. */
+static propane_status run_folder_lock(const char *dir, run_hold *hold, propane_error *err) {
+    hold->made = !file_exists(dir);
     PROPANE_TRY(file_make_dir(dir, err));
     if (access(dir, W_OK) != 0)
         return propane_fail(err, PROPANE_ERR_IO, "cannot write into %s: %s", dir, strerror(errno));
-    int fd =
-        open(dir, O_RDONLY | O_CLOEXEC); /* the folder itself is locked: no file is left behind, whatever happens */
+    int fd = open(dir, O_RDONLY | O_CLOEXEC);
     if (fd >= 0 && !run_folder_lock_folder(fd)) {
         close(fd);
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: another process is training in this folder; wait for it, or give another --run", dir);
     }
-    *lock = fd; /* file systems without locks: -1 or a lock that does nothing */
+    hold->lock = fd; /* file systems without locks: -1 or a lock that does nothing */
     return PROPANE_OK;
 }
 
-void run_unlock(const char *dir, int lock) {
-    if (lock < 0) return;
-    (void)rmdir(dir); /* refused by the system where there is something in it */
-    close(lock);
+propane_status run_begin(const char *dir, bool resume, bool holds_model, run_hold *hold, propane_error *err) {
+    *hold = (run_hold){.lock = -1};
+    PROPANE_TRY(run_folder_check(dir, resume, holds_model, err));
+    PROPANE_TRY(run_folder_lock(dir, hold, err));
+    if (resume) return PROPANE_OK;
+    char *mark = run_path(dir, run_folder_mark);
+    propane_status status = mark ? file_write(mark, "", 0, err) : propane_fail_memory(err, strlen(dir));
+    mem_free(mark);
+    return status;
+}
+
+/* Is there nothing in it but the mark? */
+static bool run_folder_is_untouched(const char *dir) {
+    DIR *folder = opendir(dir);
+    bool untouched = folder != NULL;
+    for (struct dirent *e; untouched && (e = readdir(folder));)
+        untouched =
+            strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strcmp(e->d_name, run_folder_mark) == 0;
+    if (folder) closedir(folder);
+    return untouched;
+}
+
+void run_end(const char *dir, run_hold *hold) {
+    if (hold->lock < 0) return;
+    char *mark = run_path(dir, run_folder_mark);
+    if (mark && (run_holds(dir, TRAIN_CHECKPOINT) || run_folder_is_untouched(dir))) (void)unlink(mark);
+    mem_free(mark);
+    if (hold->made) (void)rmdir(dir); /* refused by the system where there is something in it */
+    close(hold->lock);
+    hold->lock = -1;
 }

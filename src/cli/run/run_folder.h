@@ -33,12 +33,18 @@ PROPANE_CHECK propane_status run_model(const char *model, const char *adapter, m
 PROPANE_CHECK propane_status run_copy_chat(const char *model, const char *dir, propane_error *err);
 
 bool run_holds(const char *dir, const char *name);
-/* A fresh run gets a folder of its own and overwrites no model; a run that died before its first checkpoint is no loss. A
- * resumed one must have a checkpoint. Nobody else may train there meanwhile: run_lock. */
-PROPANE_CHECK propane_status run_begin(const char *dir, bool resume, bool holds_model, int *lock, propane_error *err);
-/* Makes the folder where there is none and keeps other runs out of it until the process ends or unlocks it. */
-PROPANE_CHECK propane_status run_lock(const char *dir, int *lock, propane_error *err);
-/* A folder in which nothing was written is removed again. -1: does nothing. */
-void run_unlock(const char *dir, int lock);
+/* The folder while this process trains in it. */
+typedef struct run_hold {
+    int lock;  /* -1: none */
+    bool made; /* there was no such folder before */
+} run_hold;
+
+/* A fresh run gets a folder of its own and overwrites no file that a run writes, unless a run that died before its first
+ * checkpoint has left it (then there is a mark). A resumed one must have a checkpoint. The folder is made where there is none;
+ * other runs are kept out of it until the process ends or run_end. */
+PROPANE_CHECK propane_status run_begin(const char *dir, bool resume, bool holds_model, run_hold *hold,
+                                       propane_error *err);
+/* A folder that was made and in which nothing was written is removed again. */
+void run_end(const char *dir, run_hold *hold);
 
 #endif

@@ -5,10 +5,13 @@
 #include "cli/run/run_log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/json_memory.h"
 #include "base/memory.h"
@@ -34,8 +37,14 @@ static void run_log_lose(run_log *l, int code) {
 void run_log_open(run_log *l, const char *dir, bool resume) {
     char *path = run_path(dir, RUN_LOG);
     *l = (run_log){0};
-    if (path) l->file = fopen(path, resume ? "ae" : "we");
-    if (!l->file) run_log_lose(l, errno);
+    /* Not through a link, and not into a pipe, which would wait for a reader. */
+    const int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666) : -1;
+    struct stat st;
+    errno = path ? errno : ENOMEM;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (resume || ftruncate(fd, 0) == 0))
+        l->file = fdopen(fd, "a");
+    if (!l->file) run_log_lose(l, fd < 0 || errno ? errno : EINVAL);
+    if (!l->file && fd >= 0) close(fd);
     mem_free(path);
 }
 

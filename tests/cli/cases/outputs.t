@@ -1,0 +1,73 @@
+# What a command writes: whole or not at all, and never over what the user has.
+! mkfifo
+@ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text; echo 1 2 3 > ids.txt
+@ t="--data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-every 0"; echo "propane train $t --threads 1 \"\$@\"" > train.sh
+@ sh train.sh --run r --steps 2 > /dev/null; sh train.sh --run other --seed 5 --steps 3 > /dev/null
+# A log that cannot be written is told, and does not end the run.
+@ mkdir -p n/log.jsonl
+$ sh train.sh --run n --steps 1 --no-report > log
+2~ propane train: n already holds log.jsonl, which this run would overwrite: give another --run
+= 1
+$ rm -rf n; sh train.sh --run n --steps 1 > log; rm n/log.jsonl; mkdir n/log.jsonl; sh train.sh --run n --resume --steps 2 > log; echo $?
+> 0
+2> propane train: the log, log.jsonl, has gaps: Is a directory
+= 0
+# An input is not overwritten by an output.
+$ cp -r r e; propane eval e --ids ids.txt --logits e/model.safetensors; cmp r/model.safetensors e/model.safetensors
+2> propane eval: e/model.safetensors was read for this: give the output another name
+= 0
+$ propane eval e --ids ids.txt --gradients ids.txt; cat ids.txt
+> 1 2 3
+2> propane eval: ids.txt was read for this: give the output another name
+= 0
+# A folder that was there is not removed, one that was made is.
+$ mkdir mine; propane train --data nofile --run mine; propane train --data nofile --run made; ls -d mine made
+> mine
+2~ propane train: cannot open nofile: *
+2~ propane train: cannot open nofile: *
+2~ ls: *made*
+= 2
+# Nor are other people's files: neither by a run nor by a conversion.
+$ mkdir y; echo mine > y/config.json; propane convert r y; propane train --data text --run y; cp y/config.json z; mkdir yy; cp y/config.json yy/tokenizer.propane.json; propane train --data text --run yy; cat y/* yy/*
+> mine
+> mine
+2> propane convert: cannot write y: a folder of that name holds something else than a model; give another name
+2> propane train: y already holds config.json, which this run would overwrite: give another --run
+2> propane train: yy already holds tokenizer.propane.json, which this run would overwrite: give another --run
+= 0
+$ propane convert r c > log && touch c/notes && propane convert other c; rm c/notes; cp -r c before; propane convert other c > log && ls c && diff -r c before > /dev/null
+> config.json
+> generation_config.json
+> model.safetensors
+> tokenizer.json
+> tokenizer.propane.json
+> tokenizer_config.json
+2> propane convert: cannot write c: a folder of that name holds notes, which is no part of a model; give another name
+= 1
+# A conversion that fails leaves what was there, and nothing beside it.
+$ cp -r c before2; (ulimit -f 8; propane convert r c); diff -r c before2 && ls -d c*
+> c
+2~ propane convert: cannot write c.tmp-*: File too large
+= 0
+# A kill before the first checkpoint leaves a folder that takes a new run.
+$ mkdir k; : > k/.propane-run; cp r/config.json k; sh train.sh --run k --resume; sh train.sh --run k --steps 2 > log; ls -A k; cmp k/model.safetensors r/model.safetensors
+> checkpoint.safetensors
+> config.json
+> log.jsonl
+> model.safetensors
+> report.html
+> tokenizer.propane.json
+2> propane train: k: there is no checkpoint to resume from; leave out --resume to start
+= 0
+# What killed writers left is removed with the next run.
+$ touch k/model.safetensors.tmp-0123456789abcdef k/report.html.tmp-999; mkdir k/x.mlpackage.tmp-0123456789abcdef; sh train.sh --run k --resume --steps 3 > log; ls k | grep -c tmp
+> 0
+= 1
+# A pipe where a file must be is refused, not waited for.
+@ mkdir p.mlpackage; mkfifo p.mlpackage/Manifest.json; mkfifo fifo.json; cp -r c q; rm q/config.json; mkfifo q/config.json
+$ timeout 20 propane run p.mlpackage; timeout 20 propane show fifo.json; timeout 20 propane eval q --ids ids.txt; timeout 20 propane generate r --tokenizer fifo.json
+2~ propane run: cannot read p.mlpackage/Manifest.json: it is a device or pipe, not a file
+2~ propane show: cannot read fifo.json: it is a device or pipe, not a file
+2~ propane eval: cannot read q/config.json: it is a device or pipe, not a file
+2~ propane generate: cannot read fifo.json: it is a device or pipe, not a file
+= 1
