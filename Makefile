@@ -65,7 +65,7 @@ BIN      := $(BUILD)/propane
 SHARED   ?= $(if $(filter Darwin,$(shell uname -s)),dylib,so)
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install clean
+.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install clean
 .DEFAULT_GOAL := all
 all: $(LIB) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -131,14 +131,14 @@ tests: all $(TEST_BIN) $(BUILD)/$(ORACLE) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) 
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
 
-# check and demo set the machine up first; the build itself runs in a second make, which sees what was installed.
+# check, check-all and demo set the machine up first; the build itself runs in a second make, which sees what was installed.
 setup: ## install what is missing (apt-get or brew)
 	$(Q)sh tools/setup
 
-check: setup ## build and run all tests: needs no Python, network or Mac
+check check-all: setup ## build and test (check-all: the long tests too): needs no Python, network or Mac
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tools/doc_paths.sh
-	$(Q)sh tests/run.sh $(BUILD) $(TESTS)
+	$(Q)TEST_ALL=$(if $(filter check-all,$@),1,$(TEST_ALL)) sh tests/run.sh $(BUILD) $(TESTS)
 
 demo: setup ## train a small model on this repository's own text and let it write (TEXT=FILE: on that file)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) all

@@ -55,4 +55,4 @@ static void thousand_steps(const char *partition_name, const char *precision) {
 TEST(a_run_of_fp32_is_steady) { thousand_steps("layer", "fp32"); }
 TEST(a_run_of_fp16_in_ten_kernels_is_steady) { thousand_steps("ten", "fp16"); }
 
-SUITE("train/steady", T(a_run_of_fp32_is_steady), T(a_run_of_fp16_in_ten_kernels_is_steady))
+SUITE("train/steady", T(a_run_of_fp32_is_steady), T_LONG(a_run_of_fp16_in_ten_kernels_is_steady))

@@ -48,12 +48,12 @@ $ PROPANE_ANE_LIBRARY=$PWD/standin.so PROPANE_STANDIN=hide_class=_ANERequest pro
 >~ missing  class _ANERequest (required)
 = 0
 # Baked weights: a process may compile 119 programs, so the run starts itself again, and ends with the same bits.
-@ echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 2 --steps 200 --batch 1 --context 32 --precision fp16 --plan six' > args
+@ echo 'train --data text.txt --kind bytes --layers 1 --width 32 --heads 2 --steps 130 --batch 1 --context 32 --precision fp16 --plan six' > args
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device ane --weights inputs --run inputs
->~ done: 200 steps in *
+>~ done: 130 steps in *
 = 0
 $ export TMPDIR=$PWD/tmp PROPANE_ANE_LIBRARY=$PWD/standin.so; propane $(cat args) --device 'ane:memory?procedures=off&dispatch=standard' --weights baked --run baked > log; grep -c '^resumed' log; grep -c '^done' log; cmp inputs/model.safetensors baked/model.safetensors && echo same; ls tmp | wc -l | tr -d ' '
-> 8
+> 5
 > 1
 > same
 > 0
