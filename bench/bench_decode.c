@@ -61,7 +61,9 @@ static double product_speed(void) {
     static float *a, *b, *c;
     static void *scratch;
     cpu_gemm g = {.m = N, .n = N, .k = N, .batch = 1, .alpha = 1};
-    must(cpu_isa_current(&g.isa, &err));
+    cpu_isa isa;
+    must(cpu_isa_current(&isa, &err));
+    g.kernels = cpu_kernels_of(isa);
     if (!a) {
         a = mem_pages_alloc(N * N * 4);
         b = mem_pages_alloc(N * N * 4);

@@ -87,7 +87,8 @@ static void free_operands(operands *o) {
 }
 
 static cpu_gemm product_of(const shape *s, const operands *o, cpu_isa isa, bool half, bool bf16) {
-    cpu_gemm g = {.isa = isa, .bf16 = bf16, .m = s->m, .n = s->n, .k = s->k, .batch = s->batch, .alpha = 1};
+    cpu_gemm g = {
+        .kernels = cpu_kernels_of(isa), .bf16 = bf16, .m = s->m, .n = s->n, .k = s->k, .batch = s->batch, .alpha = 1};
     g.a = (cpu_matrix){.data = half ? (void *)o->a16 : o->a,
                        .dtype = half ? CPU_F16 : CPU_F32,
                        .row_stride = s->turn_a ? 1 : s->k,

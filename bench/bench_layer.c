@@ -26,7 +26,9 @@ static double peak(void) {
     float *x = mem_pages_alloc(3 * N * N * sizeof *x);
     cpu_gemm g = {.m = N, .n = N, .k = N, .batch = 1, .alpha = 1};
     propane_error err = {0};
-    if (!x || cpu_isa_current(&g.isa, &err)) return 0;
+    cpu_isa isa;
+    if (!x || cpu_isa_current(&isa, &err)) return 0;
+    g.kernels = cpu_kernels_of(isa);
     cpu_matrix *all[3] = {&g.a, &g.b, &g.c};
     for (int i = 0; i < 3; i++) *all[i] = (cpu_matrix){.data = x + i * N * N, .row_stride = N, .col_stride = 1};
     size_t bytes = cpu_gemm_scratch_bytes(&g, pool_threads()) + 64;

@@ -95,7 +95,8 @@ static void task_sweep(void *context, int task, int worker) {
 
 /* By everyone; the first run, which packs into memory that is new to it, does not count. */
 static void measure_product(machine *m, int shape, machine_product p, bool bf16) {
-    cpu_gemm g = {.isa = m->isa, .bf16 = bf16, .m = p.m, .n = p.n, .k = p.k, .batch = 1, .alpha = 1};
+    cpu_gemm g = {
+        .kernels = cpu_kernels_of(m->isa), .bf16 = bf16, .m = p.m, .n = p.n, .k = p.k, .batch = 1, .alpha = 1};
     p.a = m->memory[0], p.b = m->memory[1], p.c = m->memory[2];
     g.a = (cpu_matrix){.data = p.a, .row_stride = p.turn_a ? 1 : p.k, .col_stride = p.turn_a ? p.m : 1};
     g.b = (cpu_matrix){.data = p.b, .row_stride = p.turn_b ? 1 : p.n, .col_stride = p.turn_b ? p.k : 1};

@@ -133,7 +133,7 @@ static double worst_error(const shape *s, const values *v, int role, double *lar
 /* Bound: 3e-6 of the largest value; fp16: half a unit there, too. Observed: 4e-7. Sharp: scores reach some hundreds, whose
  * last bit is 3e-5; observed: below 2.5e-5. */
 static void check(const shape *s, cpu_isa isa, bool backward, bool causal) {
-    cpu_attention a = {.isa = isa,
+    cpu_attention a = {.kernels = cpu_kernels_of(isa),
                        .backward = backward,
                        .causal = causal,
                        .items = s->items,
@@ -217,7 +217,7 @@ TEST(threads) {
         for (int threads = 1; threads <= 3; threads += 2) {
             pool_stop();
             EXPECT_OK(pool_set_threads(threads, &err));
-            cpu_attention a = {.isa = isa,
+            cpu_attention a = {.kernels = cpu_kernels_of(isa),
                                .backward = backward,
                                .causal = true,
                                .items = 8,

@@ -11,7 +11,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 #include "base/rng.h"
-#include "drivers/cpu/simd/elementwise.h"
+#include "drivers/cpu/simd/kernels.h"
 #include "support/test.h"
 
 /* ---- the truth -------------------------------------------------------------------------------------------------------- */
@@ -183,6 +183,12 @@ static size_t fill_domain(float *x, size_t max) {
     return n;
 }
 
+static const char *name_of(cpu_elementwise_code code) {
+#define NAME(name) [CPU_ELEMENTWISE_##name] = #name,
+    static const char *const names[CPU_ELEMENTWISE_COUNT] = {CPU_ELEMENTWISE_UNARY(NAME) CPU_ELEMENTWISE_BINARY(NAME)};
+    return names[code];
+}
+
 static int each_isa(int i) { return cpu_isa_available((cpu_isa)i) && i != CPU_ISA_AVX512_BF16; }
 
 TEST(unary_accuracy) {
@@ -195,7 +201,7 @@ TEST(unary_accuracy) {
         const bound *w = &unary_bounds[b];
         for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
             if (!each_isa(isa)) continue;
-            cpu_elementwise_kernels_of((cpu_isa)isa)->unary[w->code](y, x, (int64_t)n, (float)w->p, (float)w->q);
+            cpu_kernels_of((cpu_isa)isa)->elementwise.unary[w->code](y, x, (int64_t)n, (float)w->p, (float)w->q);
             double worst = 0;
             size_t where = 0;
             for (size_t i = 0; i < n; i++) {
@@ -203,10 +209,10 @@ TEST(unary_accuracy) {
                 if (e > worst) worst = e, where = i;
             }
             if (getenv("TEST_VERBOSE"))
-                printf("%-12s %-7s %8.3f ulp at %.9g\n", cpu_elementwise_name(w->code), cpu_isa_name((cpu_isa)isa),
-                       worst, (double)x[where]);
+                printf("%-12s %-7s %8.3f ulp at %.9g\n", name_of(w->code), cpu_isa_name((cpu_isa)isa), worst,
+                       (double)x[where]);
             EXPECT_MSG(worst <= w->ulp, "%s %s: %g ulp at %.9g: got %.9g, want %.17g", cpu_isa_name((cpu_isa)isa),
-                       cpu_elementwise_name(w->code), worst, (double)x[where], (double)y[where],
+                       name_of(w->code), worst, (double)x[where], (double)y[where],
                        truth1(w->code, (double)x[where], w->p, w->q));
         }
     }
@@ -225,9 +231,9 @@ TEST(signs_of_zero) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (size_t i = 0; each_isa(isa) && i < sizeof odd / sizeof odd[0]; i++) {
             float x[2] = {-0.0f, 0.0f}, y[2];
-            cpu_elementwise_kernels_of((cpu_isa)isa)->unary[odd[i]](y, x, 2, 0, 0);
+            cpu_kernels_of((cpu_isa)isa)->elementwise.unary[odd[i]](y, x, 2, 0, 0);
             EXPECT_MSG(y[0] == 0 && signbit(y[0]) && y[1] == 0 && !signbit(y[1]), "%s %s: %g %g",
-                       cpu_isa_name((cpu_isa)isa), cpu_elementwise_name(odd[i]), (double)y[0], (double)y[1]);
+                       cpu_isa_name((cpu_isa)isa), name_of(odd[i]), (double)y[0], (double)y[1]);
         }
 }
 
@@ -241,7 +247,7 @@ TEST(unary_lengths) {
         for (int code = 0; each_isa(isa) && code < CPU_ELEMENTWISE_UNARY_END; code++)
             for (int n = 0; n <= 67; n++) {
                 int offset = n % 17;
-                cpu_elementwise_unary f = cpu_elementwise_kernels_of((cpu_isa)isa)->unary[code];
+                cpu_elementwise_unary f = cpu_kernels_of((cpu_isa)isa)->elementwise.unary[code];
                 for (int i = 0; i < 96; i++) y[i] = -77;
                 f(y + offset, x + (n * 5) % 19, n, 0.5f, 0.75f);
                 float in_place[96];
@@ -255,7 +261,7 @@ TEST(unary_lengths) {
                         EXPECT(memcmp(&in_place[(n * 5) % 19 + i - offset], &want, 4) == 0);
                     }
                     EXPECT_MSG(memcmp(&y[i], &want, 4) == 0, "%s %s n=%d i=%d: %g, want %g", cpu_isa_name((cpu_isa)isa),
-                               cpu_elementwise_name((cpu_elementwise_code)code), n, i, (double)y[i], (double)want);
+                               name_of((cpu_elementwise_code)code), n, i, (double)y[i], (double)want);
                 }
             }
 }
@@ -270,7 +276,7 @@ TEST(binary_accuracy) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (int code = CPU_ELEMENTWISE_UNARY_END; each_isa(isa) && code < CPU_ELEMENTWISE_COUNT; code++) {
             const cpu_elementwise_binary *f =
-                cpu_elementwise_kernels_of((cpu_isa)isa)->binary[code - CPU_ELEMENTWISE_UNARY_END];
+                cpu_kernels_of((cpu_isa)isa)->elementwise.binary[code - CPU_ELEMENTWISE_UNARY_END];
             for (int j = 0; j < N; j++) {
                 float other[N];
                 for (int i = 0; i < N; i++) other[i] = v[(i + j) % N];
@@ -282,8 +288,8 @@ TEST(binary_accuracy) {
                     if (code == CPU_ELEMENTWISE_mod && !(fabs((double)v[i] / (double)other[i]) < 1e6)) continue;
                     double e = error_ulp(got[i], want, slack);
                     EXPECT_MSG(e <= 1, "%s %s(%.9g, %.9g): %.9g, want %.17g", cpu_isa_name((cpu_isa)isa),
-                               cpu_elementwise_name((cpu_elementwise_code)code), (double)v[i], (double)other[i],
-                               (double)got[i], want);
+                               name_of((cpu_elementwise_code)code), (double)v[i], (double)other[i], (double)got[i],
+                               want);
                 }
                 f[CPU_ELEMENTWISE_VS](got, v, &v[j], N);
                 for (int i = 0; i < N; i++) {
@@ -306,16 +312,18 @@ TEST(binary_lengths) {
         for (int n = 0; each_isa(isa) && n < 60; n++)
             for (int pattern = 0; pattern < 3; pattern++) {
                 for (int i = 0; i < 80; i++) z[i] = -77;
-                cpu_elementwise_kernels_of((cpu_isa)isa)
-                    ->binary[CPU_ELEMENTWISE_sub - CPU_ELEMENTWISE_UNARY_END][pattern](z + 3, x + 1, y + 2, n);
+                cpu_kernels_of((cpu_isa)isa)
+                    ->elementwise.binary[CPU_ELEMENTWISE_sub - CPU_ELEMENTWISE_UNARY_END][pattern](z + 3, x + 1, y + 2,
+                                                                                                   n);
                 for (int i = 0; i < 80; i++) {
                     float a = x[pattern == CPU_ELEMENTWISE_SV ? 1 : i - 2 < 0 ? 0 : i - 2];
                     float b = y[pattern == CPU_ELEMENTWISE_VS ? 2 : i - 1 < 0 ? 0 : i - 1];
                     EXPECT(z[i] == (i >= 3 && i < 3 + n ? a - b : -77));
                 }
                 memcpy(z, x, sizeof z);
-                cpu_elementwise_kernels_of((cpu_isa)isa)
-                    ->binary[CPU_ELEMENTWISE_mul - CPU_ELEMENTWISE_UNARY_END][CPU_ELEMENTWISE_VV](z, z, z, n);
+                cpu_kernels_of((cpu_isa)isa)
+                    ->elementwise.binary[CPU_ELEMENTWISE_mul - CPU_ELEMENTWISE_UNARY_END][CPU_ELEMENTWISE_VV](z, z, z,
+                                                                                                              n);
                 for (int i = 0; i < 80; i++) EXPECT(z[i] == (i < n ? x[i] * x[i] : x[i]));
             }
 }
@@ -326,7 +334,7 @@ TEST(select_and_fma) {
     c[4] = NAN; /* not zero */
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!each_isa(isa)) continue;
-        const cpu_elementwise_kernels *t = cpu_elementwise_kernels_of((cpu_isa)isa);
+        const cpu_elementwise_kernels *t = &cpu_kernels_of((cpu_isa)isa)->elementwise;
         for (int n = 0; n < 50; n++)
             for (int steps = 0; steps < 8; steps++) {
                 int cs = steps & 1, xs = steps >> 1 & 1, ys = steps >> 2;

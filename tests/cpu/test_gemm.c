@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products against sums in double: every layout, dtype, epilogue and batch form, sizes around the tiles and blocks,
+ * Matrix products against sums in double: every layout, dtype, residual and batch form, sizes around the tiles and blocks,
  * misaligned memory, all instruction sets of this machine; the same bits for 1, 2 and 3 threads.
  *
  * Bound for an element: (k + 8) eps sum |a||b| and what storing rounds. Observed: at most 0.23 of that bound with fp32
@@ -25,7 +25,7 @@ typedef struct plan {
     cpu_dtype a_type, b_type, c_type;
     float alpha;
     bool own_residual; /* C itself is what is added */
-    bool accumulate, row_bias, col_bias, residual, apply, bf16, pointers, share_a, share_b, pack_a, pack_b;
+    bool accumulate, residual, bf16, pointers, share_a, share_b, pack_a, pack_b;
 } plan;
 
 typedef struct storage {
@@ -77,11 +77,6 @@ static void make(storage *s, rng *r, int64_t rows, int64_t cols, int64_t batch, 
     }
 }
 
-static void apply(void *context, float *row, int64_t item, int64_t i, int64_t j, int64_t count) {
-    EXPECT(count >= 1 && count <= CPU_GEMM_STRIP);
-    for (int64_t c = 0; c < count; c++) row[c] = row[c] * *(const float *)context + (float)((item + 3 * i + j + c) % 7);
-}
-
 static uint64_t hash(const void *data, size_t bytes) {
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < bytes; i++) h = (h ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
@@ -90,7 +85,6 @@ static uint64_t hash(const void *data, size_t bytes) {
 
 typedef struct work {
     storage a, b, c, residual;
-    float *row_bias, *col_bias, factor;
     void *before; /* C's memory as it was */
     bool own_residual;
 } work;
@@ -153,16 +147,11 @@ static double check(const cpu_gemm *g, const work *w, products *reference, const
                 int64_t at =
                     offset / size + i * old.row_stride + j * old.col_stride + (old.batch ? 0 : item * old.batch_stride);
                 double was = (double)(size == 2 ? fp16_to_f32(((uint16_t *)w->before)[at]) : ((float *)w->before)[at]);
-                double terms[4] = {g->accumulate ? was : 0, w->row_bias ? (double)w->row_bias[i] : 0,
-                                   w->col_bias ? (double)w->col_bias[j] : 0,
-                                   w->own_residual        ? was
-                                   : g->epilogue.residual ? (double)load(&w->residual.matrix, item, i, j)
-                                                          : 0};
-                for (int t = 0; t < 4; t++) sum += terms[t], magnitude += fabs(terms[t]);
-                if (g->epilogue.apply) {
-                    sum = sum * (double)w->factor + (double)((item + 3 * i + j) % 7);
-                    magnitude += fabs(sum);
-                }
+                double terms[2] = {g->accumulate ? was : 0, w->own_residual ? was
+                                                            : g->residual
+                                                                ? (double)load(&w->residual.matrix, item, i, j)
+                                                                : 0};
+                for (int t = 0; t < 2; t++) sum += terms[t], magnitude += fabs(terms[t]);
                 double got = (double)load(&g->c, item, i, j), error = fabs(got - sum);
                 double bound =
                     (double)(g->k + 8) * 0x1p-24 * magnitude + (size == 2 ? fabs(sum) * 0x1p-11 + 0x1p-25 : 0) + 1e-30;
@@ -180,11 +169,10 @@ static double check(const cpu_gemm *g, const work *w, products *reference, const
 }
 
 static void name_of(const plan *p, cpu_isa isa, char *text, size_t size) {
-    snprintf(text, size, "%s%s %dx%dx%d batch %d%s a %d/%d%s b %d/%d%s c %d/%d alpha %g%s%s%s%s%s", cpu_isa_name(isa),
+    snprintf(text, size, "%s%s %dx%dx%d batch %d%s a %d/%d%s b %d/%d%s c %d/%d alpha %g%s%s", cpu_isa_name(isa),
              p->bf16 ? " bf16" : "", (int)p->m, (int)p->n, (int)p->k, (int)p->batch, p->pointers ? " by pointer" : "",
              p->a, p->a_type, p->pack_a ? " packed" : "", p->b, p->b_type, p->pack_b ? " packed" : "", p->c, p->c_type,
-             (double)p->alpha, p->accumulate ? " accumulate" : "", p->row_bias ? " row bias" : "",
-             p->col_bias ? " col bias" : "", p->residual ? " residual" : "", p->apply ? " apply" : "");
+             (double)p->alpha, p->accumulate ? " accumulate" : "", p->residual ? " residual" : "");
 }
 
 /* Runs the plan with the pool's threads; the hash of C. With a reference, C is checked. */
@@ -193,11 +181,11 @@ static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, products *referen
     name_of(p, isa, what, sizeof what);
     rng r;
     rng_init(&r, seed);
-    work w = {.factor = 0.5f};
+    work w = {.own_residual = false};
     make(&w.a, &r, p->m, p->k, p->batch, p->a, p->a_type, p->share_a, p->pointers, false);
     make(&w.b, &r, p->k, p->n, p->batch, p->b, p->b_type, p->share_b, p->pointers, false);
-    make(&w.c, &r, p->m, p->n, p->batch, p->apply && p->c != ROWS ? ROWS : p->c, p->c_type, false, p->pointers, true);
-    cpu_gemm g = {.isa = isa,
+    make(&w.c, &r, p->m, p->n, p->batch, p->c, p->c_type, false, p->pointers, true);
+    cpu_gemm g = {.kernels = cpu_kernels_of(isa),
                   .bf16 = p->bf16,
                   .m = p->m,
                   .n = p->n,
@@ -208,17 +196,12 @@ static uint64_t run(const plan *p, cpu_isa isa, uint64_t seed, products *referen
                   .c = w.c.matrix,
                   .alpha = p->alpha,
                   .accumulate = p->accumulate};
-    float biases[2][3000];
-    for (int i = 0; i < 3000; i++) biases[0][i] = (float)(i % 13) - 6, biases[1][i] = (float)(i % 5) * 0.25f;
-    if (p->row_bias) g.epilogue.row_bias = w.row_bias = biases[0];
-    if (p->col_bias) g.epilogue.col_bias = w.col_bias = biases[1];
     if (p->residual) {
         make(&w.residual, &r, p->m, p->n, p->batch, p->c, p->a_type, false, false, true);
-        g.epilogue.residual = &w.residual.matrix;
+        g.residual = &w.residual.matrix;
     }
     cpu_matrix own = g.c;
-    if (p->own_residual) g.epilogue.residual = &own, w.own_residual = true;
-    if (p->apply) g.epilogue.apply = apply, g.epilogue.context = &w.factor;
+    if (p->own_residual) g.residual = &own, w.own_residual = true;
     size_t size = g.c.dtype == CPU_F16 ? 2 : 4, pack_bytes[2] = {0, 0};
     w.before = mem_array((size_t)w.c.elements, 4);
     EXPECT(w.before);
@@ -319,10 +302,7 @@ static plan random_plan(rng *r, int64_t most) {
     p.a_type = (cpu_dtype)rng_below(r, 2), p.b_type = (cpu_dtype)rng_below(r, 2), p.c_type = (cpu_dtype)rng_below(r, 2);
     p.alpha = rng_below(r, 2) ? 1.0f : -0.375f;
     p.accumulate = rng_below(r, 3) == 0;
-    if (rng_below(r, 2)) {
-        p.row_bias = rng_below(r, 2), p.col_bias = rng_below(r, 2);
-        p.residual = rng_below(r, 2), p.apply = rng_below(r, 2);
-    }
+    p.residual = rng_below(r, 2);
     p.bf16 = rng_below(r, 3) == 0;
     p.pointers = rng_below(r, 4) == 0;
     p.share_a = rng_below(r, 3) == 0, p.share_b = rng_below(r, 3) == 0;
@@ -356,7 +336,6 @@ TEST(long_sums) {
                             .c_type = form & 4 ? CPU_F16 : CPU_F32,
                             .accumulate = form % 4 == 3,
                             .residual = form % 5 == 0,
-                            .apply = form % 7 == 0,
                             .bf16 = form % 6 == 5,
                             .pack_a = form % 8 == 1 && form % 3 != 2,
                             .pack_b = form % 8 == 3 && form % 3 != 2};
@@ -414,7 +393,7 @@ TEST(blocks) {
 TEST(passing) {
     static const plan p[] = {
         {.m = 336, .n = 256, .k = 64, .batch = 1, .alpha = 1, .a = COLS},
-        {.m = 391, .n = 261, .k = 48, .batch = 1, .alpha = 0.5f, .a = COLS, .a_type = CPU_F16, .apply = true},
+        {.m = 391, .n = 261, .k = 48, .batch = 1, .alpha = 0.5f, .a = COLS, .a_type = CPU_F16, .residual = true},
         {.m = 340, .n = 261, .k = 71, .batch = 1, .alpha = 1, .a = COLS, .accumulate = true},
         {.m = 340, .n = 256, .k = 32, .batch = 2, .alpha = 1, .a = COLS, .share_b = true, .residual = true},
         {.m = 330, .n = 256, .k = 48, .batch = 1, .alpha = 1, .a = COLS, .bf16 = true},
@@ -434,7 +413,7 @@ TEST(copying) {
         {.m = 336, .n = 128, .k = 64, .batch = 1, .alpha = 1},
         {.m = 336, .n = 128, .k = 64, .batch = 1, .alpha = 1, .a_type = CPU_F16},
         {.m = 341, .n = 133, .k = 4, .batch = 1, .alpha = 0.5f, .a_type = CPU_F16, .accumulate = true},
-        {.m = 341, .n = 133, .k = 8, .batch = 2, .alpha = 1, .a_type = CPU_F16, .share_b = true, .apply = true},
+        {.m = 341, .n = 133, .k = 8, .batch = 2, .alpha = 1, .a_type = CPU_F16, .share_b = true, .residual = true},
         {.m = 300, .n = 64, .k = 1300, .batch = 1, .alpha = 1, .a_type = CPU_F16, .residual = true},
         {.m = 300, .n = 64, .k = 1302, .batch = 1, .alpha = 1, .a_type = CPU_F16},
     };
@@ -458,8 +437,7 @@ TEST(copying_columns) {
                             .b_type = (cpu_dtype)(i >> 1 & 1),
                             .share_a = true,
                             .accumulate = i % 7 == 3,
-                            .residual = i % 7 == 4,
-                            .apply = i % 7 == 5,
+                            .residual = i % 7 == 4 || i % 7 == 5,
                             .bf16 = i % 11 == 10};
     with_threads(p, count);
 }
@@ -481,11 +459,8 @@ TEST(side_by_side) {
                             .c_type = (cpu_dtype)(i % 9 == 4),
                             .share_a = true,
                             .pointers = i % 6 == 5,
-                            .residual = i % 6 == 1,
-                            .accumulate = i % 6 == 2,
-                            .row_bias = i % 8 == 3,
-                            .col_bias = i % 8 == 4,
-                            .apply = i % 6 == 3};
+                            .residual = i % 6 == 1 || i % 8 == 3,
+                            .accumulate = i % 6 == 2};
     with_threads(p, count);
 }
 
@@ -503,7 +478,7 @@ TEST(vectors) {
                             .a_type = (cpu_dtype)(form >> 3 & 1),
                             .b_type = (cpu_dtype)(form >> 4 & 1),
                             .bf16 = form % 7 == 6,
-                            .apply = form % 6 == 5,
+                            .residual = form % 6 == 5,
                             .accumulate = form % 3 == 2,
                             .pack_a = form % 4 == 3};
     with_threads(p, count);
@@ -514,7 +489,7 @@ TEST(empty) {
                              {.m = 5, .n = 0, .k = 5, .batch = 1, .alpha = 1},
                              {.m = 5, .n = 5, .k = 0, .batch = 1, .alpha = 1},
                              {.m = 5, .n = 5, .k = 5, .batch = 0, .alpha = 1},
-                             {.m = 5, .n = 5, .k = 0, .batch = 1, .alpha = 1, .accumulate = true, .row_bias = true},
+                             {.m = 5, .n = 5, .k = 0, .batch = 1, .alpha = 1, .accumulate = true, .residual = true},
                              {.m = 1, .n = 5, .k = 0, .batch = 1, .alpha = 1, .c_type = CPU_F16}};
     with_threads(p, sizeof p / sizeof p[0]);
 }
@@ -527,7 +502,7 @@ TEST(infinities) {
         if (!cpu_isa_available((cpu_isa)isa)) continue;
         for (int i = 0; i < N * N; i++) a[i] = 1, b[i] = i % N == 3 ? 0.0f : 1.0f;
         a[5 * N + 7] = INFINITY;
-        cpu_gemm g = {.isa = (cpu_isa)isa,
+        cpu_gemm g = {.kernels = cpu_kernels_of((cpu_isa)isa),
                       .m = N,
                       .n = N,
                       .k = N,
@@ -596,7 +571,7 @@ TEST(bands) {
         for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
             if (!cpu_isa_available((cpu_isa)isa)) continue;
             int64_t s = form == 7 ? LONG : 20 + 5 * form % 90, d = 8 + form % 40, groups = form % 3 ? 1 : 2;
-            cpu_gemm g = {.isa = (cpu_isa)isa,
+            cpu_gemm g = {.kernels = cpu_kernels_of((cpu_isa)isa),
                           .m = d,
                           .n = d,
                           .k = d,
@@ -656,7 +631,7 @@ static void check_pieces(cpu_isa isa, int64_t m, int64_t n, int64_t piece, bool 
     for (int64_t i = 0; i < m * k; i++) a[i] = (float)(rng_unit(&r) * 2 - 1);
     for (int64_t i = 0; i < k * n; i++) b[i] = (float)(rng_unit(&r) * 2 - 1);
     for (int i = 0; i < PIECES; i++) at_a[i] = order[i] * m * piece * 4, at_b[i] = order[i] * n * piece * 4;
-    cpu_gemm g = {.isa = isa, .m = m, .n = n, .k = k, .piece = piece, .batch = 1, .alpha = 1};
+    cpu_gemm g = {.kernels = cpu_kernels_of(isa), .m = m, .n = n, .k = k, .piece = piece, .batch = 1, .alpha = 1};
     g.a = (cpu_matrix){.data = a, .row_stride = turn_a ? 1 : piece, .col_stride = turn_a ? m : 1, .pieces = at_a};
     g.b = (cpu_matrix){.data = b, .row_stride = turn_b ? 1 : n, .col_stride = turn_b ? piece : 1, .pieces = at_b};
     g.c = (cpu_matrix){.data = c, .row_stride = n, .col_stride = 1};

@@ -33,18 +33,19 @@ EMULATED __m512 emulate_dot(__m512 sum, __m512i a, __m512i b) {
 }
 
 #define VEC_EXTRA_TARGET            ""
-#define GEMM_NAME                   gemm_kernels_emulated
 #define _mm512_cvtneps_pbh          emulate_narrow
 #define _mm512_cvtne2ps_pbh         emulate_narrow2
 #define _mm512_dpbf16_ps(sum, x, y) emulate_dot(sum, (__m512i)(x), (__m512i)(y))
 #define __m512bh                    __m512i
-#include "drivers/cpu/simd/kernels_avx512_bf16.c"
+#include "drivers/cpu/simd/body/gemm_bf16_avx512.h"
+
+#include "drivers/cpu/simd/isa.h"
 
 static float bf16(float x) { return bf16_to_f32(bf16_from_f32(x)); }
 
 /* Packs and multiplies one tile; sums against double. Observed: 0.2 of the bound. */
 static void check_tile(int64_t rows, int64_t cols, int64_t k, bool turn_a, bool turn_b, bool half) {
-    const gemm_kernels *t = &gemm_kernels_emulated;
+    const cpu_gemm_kernels *t = &cpu_gemm_bf16_avx512;
     int64_t size = half ? 2 : 4, kw = (k + 1) / 2, room = (kw + 15) / 16 * 16;
     int height = (int)((rows + t->row_step - 1) / t->row_step) * t->row_step;
     char *a = mem_array((size_t)(rows * k), 4), *b = mem_array((size_t)(k * cols), 4);

@@ -38,7 +38,14 @@ static double sum_of(const cpu_gemm *g) {
 static double run(const arena3 *x, cpu_isa isa, bool bf16, int64_t m, int64_t n, int64_t k, int form, float scale,
                   double *want) {
     double squares = -1;
-    cpu_gemm g = {.isa = isa, .bf16 = bf16, .m = m, .n = n, .k = k, .batch = 1, .alpha = scale, .squares = &squares};
+    cpu_gemm g = {.kernels = cpu_kernels_of(isa),
+                  .bf16 = bf16,
+                  .m = m,
+                  .n = n,
+                  .k = k,
+                  .batch = 1,
+                  .alpha = scale,
+                  .squares = &squares};
     const bool gaps = (m + n + form) % 5 == 0;
     g.a = (cpu_matrix){.data = x->a, .row_stride = k, .col_stride = 1};
     g.b = (cpu_matrix){.data = x->b, .row_stride = 1, .col_stride = k};
@@ -48,7 +55,7 @@ static double run(const arena3 *x, cpu_isa isa, bool bf16, int64_t m, int64_t n,
     cpu_matrix residual = g.c;
     residual.data = x->residual;
     g.accumulate = form & 1;
-    if (form & 2) g.epilogue.residual = &residual;
+    if (form & 2) g.residual = &residual;
     for (int64_t i = 0; i < 4 * m * n; i++) x->c[i] = (float)(i % 7) * 0.5f * scale;
     size_t bytes = cpu_gemm_scratch_bytes(&g, pool_threads());
     char *scratch = mem_pages_alloc(bytes + 64);

@@ -2,7 +2,6 @@
  * Weights in every form times a few vectors: each instruction set against sums in double of what is stored, and plans
  * against the slow meaning of the same program.
  */
-#include "drivers/cpu/simd/int_dot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,6 +11,8 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/rng.h"
+#include "drivers/cpu/gemm/gemm.h"
+#include "drivers/cpu/gemv/gemv.h"
 #include "drivers/cpu/plan/plan.h"
 #include "mil/ops.h"
 #include "model/arch/quantize.h"
@@ -66,14 +67,15 @@ static double check(cpu_isa isa, cpu_weights format, const stored *w, int64_t m,
             x[i * x_row + j * x_col] = half ? fp16_to_f32(xh[i * x_row + j * x_col]) : value;
         }
     for (int64_t i = 0; i < m; i++) add[i] = (float)rng_normal(r);
-    cpu_matrix extra = {.data = add, .row_stride = 1, .col_stride = 0};
-    cpu_gemv g = {.isa = isa, .format = format, .m = m, .k = k, .n = n, .exact = exact, .w = w->data};
+    cpu_matrix_view extra = {.data = add, .row_stride = 1, .col_stride = 0};
+    cpu_gemv g = {
+        .kernels = cpu_kernels_of(isa), .format = format, .m = m, .k = k, .n = n, .exact = exact, .w = w->data};
     g.scales = format >= CPU_WEIGHTS_INT8 ? w->scales : NULL;
-    g.x = (cpu_matrix){.data = half ? (void *)xh : (void *)x,
-                       .dtype = half ? CPU_F16 : CPU_F32,
-                       .row_stride = x_row,
-                       .col_stride = x_col};
-    g.c = (cpu_matrix){.data = c, .row_stride = c_row, .col_stride = 1};
+    g.x = (cpu_matrix_view){.data = half ? (void *)xh : (void *)x,
+                            .dtype = half ? CPU_F16 : CPU_F32,
+                            .row_stride = x_row,
+                            .col_stride = x_col};
+    g.c = (cpu_matrix_view){.data = c, .row_stride = c_row, .col_stride = 1};
     if (residual) g.residual = &extra;
     void *scratch = mem_pages_alloc(cpu_gemv_scratch_bytes(&g));
     cpu_gemv_run(&g, scratch);
@@ -107,7 +109,7 @@ static void check_everywhere(cpu_weights format, int64_t m, int64_t k, rng *r) {
             /* seen: 2e-7; plain C, one long chain of sums: 2e-6 */
             EXPECT_MSG(e < 1e-5, "%s, form %d, [%lld, %lld] x %d: error %g", cpu_isa_name(isa), format, (long long)m,
                        (long long)k, n, e);
-            if (format < CPU_WEIGHTS_INT8 || !cpu_gemv_dots_of(isa)) continue;
+            if (format < CPU_WEIGHTS_INT8 || !cpu_kernels_of(isa)->int_dot.prepare) continue;
             e = check(isa, format, &w, m, k, n, false, r);
             /* vectors of sixteen bits; seen: 1.4e-5 */
             EXPECT_MSG(e < 3e-5, "integers, form %d, [%lld, %lld] x %d: error %g", format, (long long)m, (long long)k,
@@ -132,10 +134,10 @@ static double check_product(cpu_isa isa, cpu_weights format, int64_t m, int64_t 
     stored w = make(format, m, k, r);
     float *x = mem_array((size_t)(k * n), 4), *c = mem_array((size_t)(m * n), 4);
     for (int64_t i = 0; i < k * n; i++) x[i] = (float)rng_normal(r);
-    cpu_stored s = cpu_weights_stored(isa, format, k);
+    cpu_stored s = {.format = format, .k = k};
     s.data = w.data;
     s.scales = format >= CPU_WEIGHTS_INT8 ? w.scales : NULL;
-    cpu_gemm g = {.isa = isa, .m = m, .n = n, .k = k, .batch = 1, .alpha = 1};
+    cpu_gemm g = {.kernels = cpu_kernels_of(isa), .m = m, .n = n, .k = k, .batch = 1, .alpha = 1};
     g.a = (cpu_matrix){.data = w.data, .row_stride = k, .col_stride = 1, .stored = &s};
     g.b = (cpu_matrix){.data = x, .row_stride = n, .col_stride = 1};
     g.c = (cpu_matrix){.data = c, .row_stride = turned ? 1 : n, .col_stride = turned ? m : 1};

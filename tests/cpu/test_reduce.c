@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "drivers/cpu/simd/reduce.h"
+#include "drivers/cpu/simd/kernels.h"
 #include "support/test.h"
 
 enum { MOST = 5200, WIDE = 300 };
@@ -56,7 +56,7 @@ TEST(reduce_contiguous) {
             for (int l = 0; l < LENGTHS; l++) {
                 int64_t n = code == CPU_REDUCE_PROD && lengths[l] > 64 ? 64 : lengths[l], stride = n + l % 3;
                 const float *from = x + l % 5;
-                cpu_reduce_kernels_of((cpu_isa)isa)->reduce[code](y, from, 3, n, stride);
+                cpu_kernels_of((cpu_isa)isa)->reduce.reduce[code](y, from, 3, n, stride);
                 for (int r = 0; r < 3; r++) {
                     double magnitude, want = reference(code, from + r * stride, n, 1, &magnitude);
                     EXPECT_MSG(fabs((double)y[r] - want) <= 16 * 0x1p-24 * magnitude,
@@ -78,7 +78,7 @@ TEST(reduce_strided) {
                 for (int l = 0; l < LENGTHS && lengths[l] < 1100; l += 2) {
                     int64_t n = code == CPU_REDUCE_PROD && lengths[l] > 64 ? 64 : lengths[l],
                             stride = widths[w] + l % 4;
-                    cpu_reduce_kernels_of((cpu_isa)isa)->reduce_strided[code](y, x + 1, n, widths[w], stride);
+                    cpu_kernels_of((cpu_isa)isa)->reduce.reduce_strided[code](y, x + 1, n, widths[w], stride);
                     for (int64_t j = 0; j < widths[w]; j++) {
                         double magnitude, want = reference(code, x + 1 + j, n, stride, &magnitude);
                         EXPECT_MSG(fabs((double)y[j] - want) <= 16 * 0x1p-24 * magnitude,
@@ -99,7 +99,7 @@ TEST(dot_strided) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (int k = 0; each_isa(isa) && k < 64; k++) {
             const int64_t width = widths[k % 8], length = rows[k / 8], step = width + k % 3;
-            cpu_reduce_kernels_of((cpu_isa)isa)->dot_strided(y, x, z, length, width, STRIDE, step);
+            cpu_kernels_of((cpu_isa)isa)->reduce.dot_strided(y, x, z, length, width, STRIDE, step);
             for (int64_t j = 0; j < width; j++) {
                 double want = 0, magnitude = 0;
                 for (int64_t i = 0; i < length; i++) {
@@ -120,7 +120,7 @@ TEST(reduce_specials) {
     float x[70], y, column;
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!each_isa(isa)) continue;
-        const cpu_reduce_kernels *t = cpu_reduce_kernels_of((cpu_isa)isa);
+        const cpu_reduce_kernels *t = &cpu_kernels_of((cpu_isa)isa)->reduce;
         static const float empty[CPU_REDUCE_COUNT] = {0, 0, 0, -INFINITY, INFINITY, 1};
         for (int code = 0; code < CPU_REDUCE_COUNT; code++) {
             t->reduce[code](&y, x, 1, 0, 0);
@@ -162,10 +162,10 @@ TEST(softmax) {
                 fill(x, 3 * N, (uint64_t)l);
                 for (int64_t i = 0; i < 3 * N; i++) x[i] *= (float)scale;
                 x[n / 2] = -1e4f; /* masked */
-                cpu_reduce_kernels_of((cpu_isa)isa)->softmax(y, x, 3, n, stride, n);
+                cpu_kernels_of((cpu_isa)isa)->reduce.softmax(y, x, 3, n, stride, n);
                 for (int r = 0; r < 3; r++)
                     check_softmax(y + r * stride, 1, x + r * n, 1, n, cpu_isa_name((cpu_isa)isa));
-                cpu_reduce_kernels_of((cpu_isa)isa)->softmax(x, x, 1, n, n, n);
+                cpu_kernels_of((cpu_isa)isa)->reduce.softmax(x, x, 1, n, n, n);
                 EXPECT(memcmp(x, y, (size_t)n * 4) == 0);
             }
     mem_free(x);
@@ -181,7 +181,7 @@ TEST(softmax_columns) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (int w = 0; each_isa(isa) && w < 6; w++)
             for (int64_t n = 1; n <= N; n += 43) {
-                cpu_reduce_kernels_of((cpu_isa)isa)->softmax_strided(y, x, n, widths[w], widths[w] + 1, widths[w] + 3);
+                cpu_kernels_of((cpu_isa)isa)->reduce.softmax_strided(y, x, n, widths[w], widths[w] + 1, widths[w] + 3);
                 for (int64_t j = 0; j < widths[w]; j++)
                     check_softmax(y + j, widths[w] + 1, x + j, widths[w] + 3, n, cpu_isa_name((cpu_isa)isa));
             }
@@ -192,7 +192,7 @@ TEST(softmax_columns) {
 TEST(softmax_specials) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
         if (!each_isa(isa)) continue;
-        const cpu_reduce_kernels *t = cpu_reduce_kernels_of((cpu_isa)isa);
+        const cpu_reduce_kernels *t = &cpu_kernels_of((cpu_isa)isa)->reduce;
         float x[37], y[37];
         for (int i = 0; i < 37; i++) x[i] = i == 5 ? 2.0f : -INFINITY;
         t->softmax(y, x, 1, 37, 37, 37);
@@ -216,8 +216,8 @@ TEST(log_sum_exp) {
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (int l = 0; each_isa(isa) && l < LENGTHS; l++) {
             int64_t n = lengths[l];
-            cpu_reduce_kernels_of((cpu_isa)isa)->log_sum_exp(y, x, 2, n, n);
-            cpu_reduce_kernels_of((cpu_isa)isa)->log_sum_exp_strided(columns, x, n, 2, 2);
+            cpu_kernels_of((cpu_isa)isa)->reduce.log_sum_exp(y, x, 2, n, n);
+            cpu_kernels_of((cpu_isa)isa)->reduce.log_sum_exp_strided(columns, x, n, 2, 2);
             for (int r = 0; r < 2; r++) {
                 double rows = 0, strided = 0;
                 for (int64_t i = 0; i < n; i++) rows += exp((double)x[r * n + i]), strided += exp((double)x[i * 2 + r]);
@@ -228,51 +228,24 @@ TEST(log_sum_exp) {
     mem_free(x);
 }
 
-TEST(softmax_gradient) {
-    float x[3 * 200], y[3 * 200], dy[3 * 200], dx[3 * 200];
-    fill(x, 600, 5);
-    fill(dy, 600, 6);
-    for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
-        for (int64_t n = 1; each_isa(isa) && n <= 200; n += 19) {
-            const cpu_reduce_kernels *t = cpu_reduce_kernels_of((cpu_isa)isa);
-            t->softmax(y, x, 3, n, n, n);
-            t->softmax_grad(dx, dy, y, 3, n, n, n, n);
-            for (int r = 0; r < 3; r++) {
-                double mean = 0;
-                for (int64_t i = 0; i < n; i++) mean += (double)dy[r * n + i] * (double)y[r * n + i];
-                for (int64_t i = r * n; i < (r + 1) * n; i++)
-                    EXPECT(fabs((double)dx[i] - ((double)dy[i] - mean) * (double)y[i]) < 1e-6 * (double)y[i]);
-            }
-        }
-}
-
-TEST(dot_axpy_argmax) {
-    float *x = mem_array(MOST, 4), *y = mem_array(MOST, 4), *z = mem_array(MOST, 4);
-    EXPECT(x && y && z);
+TEST(dot) {
+    float *x = mem_array(MOST, 4), *y = mem_array(MOST, 4);
+    EXPECT(x && y);
     fill(x, MOST, 7);
     fill(y, MOST, 8);
     for (int isa = 0; isa < CPU_ISA_COUNT; isa++)
         for (int l = 0; each_isa(isa) && l < LENGTHS; l++) {
-            const cpu_reduce_kernels *t = cpu_reduce_kernels_of((cpu_isa)isa);
-            int64_t n = lengths[l], best = 0;
             double want = 0, magnitude = 0;
-            for (int64_t i = 0; i < n; i++) {
+            for (int64_t i = 0; i < lengths[l]; i++) {
                 want += (double)x[i + 3] * (double)y[i];
                 magnitude += fabs((double)x[i + 3] * (double)y[i]);
-                if (x[i + 3] > x[best + 3]) best = i;
             }
-            EXPECT(fabs((double)t->dot(x + 3, y, n) - want) <= 16 * 0x1p-24 * magnitude);
-            EXPECT(t->argmax(x + 3, n) == best);
-            memcpy(z, y, MOST * 4);
-            t->axpy(z, 0.75f, x + 1, n);
-            for (int64_t i = 0; i < n + 8; i++)
-                EXPECT(fabs((double)z[i] - (i < n ? 0.75 * (double)x[i + 1] : 0) - (double)y[i]) <= 1.2e-7);
+            double got = (double)cpu_kernels_of((cpu_isa)isa)->reduce.dot(x + 3, y, lengths[l]);
+            EXPECT(fabs(got - want) <= 16 * 0x1p-24 * magnitude);
         }
-    EXPECT(cpu_reduce_kernels_of(CPU_ISA_PLAIN)->argmax(x, 0) == -1);
     mem_free(x);
     mem_free(y);
-    mem_free(z);
 }
 
 SUITE("cpu reduce", T(reduce_contiguous), T(reduce_strided), T(dot_strided), T(reduce_specials), T(softmax),
-      T(softmax_columns), T(softmax_specials), T(log_sum_exp), T(softmax_gradient), T(dot_axpy_argmax))
+      T(softmax_columns), T(softmax_specials), T(log_sum_exp), T(dot))

@@ -13,21 +13,6 @@
 #include "base/pool.h"
 #include "drivers/cpu/attention/attention_internal.h"
 
-enum { SPAN = 256, MOST_AHEAD = 512 << 10 };
-
-static const attention_kernels *row_kernels_of(cpu_isa isa) {
-    switch (isa) {
-#if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &attention_kernels_avx2;
-    case CPU_ISA_AVX512:
-    case CPU_ISA_AVX512_BF16: return &attention_kernels_avx512;
-#elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &attention_kernels_neon;
-#endif
-    default: return &attention_kernels_plain;
-    }
-}
-
 int64_t attention_take(attention_room *r, int64_t floats) {
     int64_t at = r->floats;
     r->floats += round_up(floats, ATTENTION_ALIGN);
@@ -38,7 +23,7 @@ int64_t attention_span(int64_t keys, int64_t span, int64_t step) {
     return max_i64(step, round_up(div_up(keys, max_i64(1, div_up(keys, span))), step));
 }
 
-static attention_room plan_room(const cpu_attention *a, const gemm_kernels *g) {
+static attention_room plan_room(const cpu_attention *a, const cpu_gemm_kernels *g) {
     attention_room r = {.keys = round_up(round_up(a->keys, g->nr), 16) + g->nr,
                         .width = round_up(a->width, g->nr),
                         .tall = round_up(a->width, g->row_step)};
@@ -48,7 +33,8 @@ static attention_room plan_room(const cpu_attention *a, const gemm_kernels *g) {
     }
     int64_t depth = round_up(a->width, GEMM_BLOCK), nr = g->nr, group = ATTENTION_GROUP;
     r.rows = group * nr;
-    r.span = attention_span(a->keys, SPAN, g->mr * GEMM_QUAD); /* whole panels, whole fours */
+    r.span =
+        attention_span(a->keys, a->kernels->attention_sizes.span, g->mr * GEMM_QUAD); /* whole panels, whole fours */
     r.k = attention_take(&r, (r.keys + g->mr) * depth);
     r.v = attention_take(&r, round_up(r.keys, GEMM_BLOCK) * (r.tall + g->mr));
     r.q = attention_take(&r, group * depth * nr);
@@ -61,7 +47,7 @@ static attention_room plan_room(const cpu_attention *a, const gemm_kernels *g) {
 }
 
 size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads) {
-    attention_room r = plan_room(a, gemm_kernels_of(a->isa));
+    attention_room r = plan_room(a, &a->kernels->gemm);
     return (size_t)r.floats * sizeof(float) * (size_t)threads;
 }
 
@@ -97,7 +83,7 @@ bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *
         int64_t count = min_i64(mr, r->a->width - c);
         const unsigned char *from = attention_item(x, item) + (c * x->col + first * x->row) * cpu_dtype_bytes(x->dtype);
         if (form)
-            r->g->pack_rows(to + c * depth, attention_height(r, count), from, x->dtype, x->col, count, 0, rows, false);
+            r->g->pack_quads(to + c * depth, attention_height(r, count), from, x->dtype, x->col, count, 0, rows, false);
         else
             r->g->pack(to + c * depth, attention_height(r, count), from, x->dtype, x->col, x->row, count, 0, rows,
                        false);
@@ -107,7 +93,7 @@ bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *
 
 gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form) {
     int index = rows >= r->g->mr ? r->tallest : attention_height(r, rows) / r->g->row_step - 1;
-    return form ? r->g->row_tiles[index] : r->g->tiles[index];
+    return form ? r->g->quad_tiles[index] : r->g->tiles[index];
 }
 
 /* Bytes of an item, if they lie without gaps. */
@@ -121,7 +107,7 @@ static int64_t dense_bytes(const cpu_attention *a, int role) {
 /* Lines of an operand's item; all: bytes so far, which may not become too many. */
 static void want_item(const attention_run *r, attention_ahead *f, int role, int64_t item, int64_t *all) {
     int64_t bytes = dense_bytes(r->a, role);
-    if (!r->a->at[role].data || *all + bytes > MOST_AHEAD) return;
+    if (!r->a->at[role].data || *all + bytes > r->a->kernels->attention_sizes.ahead_bytes) return;
     *all += bytes;
     f->at[f->count] = (const char *)attention_item(&r->a->at[role], item);
     f->lines[f->count++] = bytes / 64;
@@ -249,8 +235,7 @@ static void run_task(void *context, int task, int worker) {
 }
 
 void cpu_attention_run(const cpu_attention *a, void *scratch) {
-    attention_run r = {
-        .a = a, .g = gemm_kernels_of(a->isa), .rows = row_kernels_of(a->isa), .scratch = scratch, .chunks = 1};
+    attention_run r = {.a = a, .g = &a->kernels->gemm, .rows = &a->kernels->attention, .scratch = scratch, .chunks = 1};
     assert((uintptr_t)scratch % 64 == 0);
     r.room = plan_room(a, r.g);
     r.tallest = r.g->mr / r.g->row_step - 1;

@@ -10,13 +10,12 @@
 
 #include "drivers/cpu/attention/attention_internal.h"
 
-enum { SPAN = 256, MOST_ROWS = 128 };
-
-void attention_plan_backward(attention_room *r, const cpu_attention *a, const gemm_kernels *g) {
+void attention_plan_backward(attention_room *r, const cpu_attention *a, const cpu_gemm_kernels *g) {
+    const cpu_attention_sizes *sizes = &a->kernels->attention_sizes;
     int64_t depth = round_up(a->width, GEMM_BLOCK), step = g->mr;
     while (step % ATTENTION_ALIGN) step += g->mr;
-    r->rows = min_i64(max_i64(1, MOST_ROWS / step) * step, round_up(a->period, ATTENTION_ALIGN));
-    r->span = attention_span(a->keys, SPAN, g->nr);
+    r->rows = min_i64(max_i64(1, sizes->backward_rows / step) * step, round_up(a->period, ATTENTION_ALIGN));
+    r->span = attention_span(a->keys, sizes->span, g->nr);
     int64_t stride = r->rows + g->mr;
     r->k = attention_take(r, r->keys * depth);
     r->v = attention_take(r, r->keys * depth);

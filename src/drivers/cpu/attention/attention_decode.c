@@ -9,22 +9,8 @@
 
 #include "base/float16.h"
 #include "base/pool.h"
-#include "drivers/cpu/simd/reduce.h"
 
 enum { ALIGN = 64 };
-
-static const attention_decode_kernels *kernels_of(cpu_isa isa) {
-    switch (isa) {
-#if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &attention_decode_avx2;
-    case CPU_ISA_AVX512_BF16:
-    case CPU_ISA_AVX512: return &attention_decode_avx512;
-#elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &attention_decode_neon;
-#endif
-    default: return &attention_decode_plain;
-    }
-}
 
 static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
 
@@ -49,7 +35,7 @@ size_t cpu_attention_decode_scratch_bytes(const cpu_attention_decode *a, int thr
 
 typedef struct decode_run {
     const cpu_attention_decode *a;
-    const attention_decode_kernels *kernels;
+    const cpu_attention_decode_kernels *kernels;
     const cpu_reduce_kernels *rows;
     seen at;
     float *scratch;
@@ -122,8 +108,8 @@ static void row_task(void *context, int task, int worker) {
 
 void cpu_attention_decode_run(const cpu_attention_decode *a, void *scratch) {
     decode_run r = {.a = a,
-                    .kernels = kernels_of(a->isa),
-                    .rows = cpu_reduce_kernels_of(a->isa),
+                    .kernels = &a->kernels->attention_decode,
+                    .rows = &a->kernels->reduce,
                     .at = layout(a),
                     .scratch = scratch};
     assert((uintptr_t)scratch % ALIGN == 0 && a->k.col == 1 && a->v.col == 1);

@@ -14,7 +14,7 @@
 #define CPU_ATTENTION_UNSEEN (-5e3f)
 
 typedef struct cpu_attention_decode {
-    cpu_isa isa;
+    const cpu_kernels *kernels;
     int64_t items, rows, period, keys, width;
     float scale;
     cpu_attention_operand q, k, v, o; /* of k and v the channels are neighbours */
@@ -25,22 +25,5 @@ typedef struct cpu_attention_decode {
 size_t cpu_attention_decode_scratch_bytes(const cpu_attention_decode *a, int threads);
 /* scratch: 64-byte aligned, for pool_threads(). */
 void cpu_attention_decode_run(const cpu_attention_decode *a, void *scratch);
-
-/* One instruction set. Row t of `k` or `v` is at element t * row; half: fp16. */
-typedef struct attention_decode_kernels {
-    /* s[i] = q . k[keys[i]] + add[i] */
-    void (*scores)(float *s, const float *q, const void *k, bool half, int64_t row, int64_t width, const int32_t *keys,
-                   const float *add, int64_t count);
-    /* o = sum over i of p[i] v[keys[i]] */
-    void (*mix)(float *o, const float *p, const void *v, bool half, int64_t row, int64_t width, const int32_t *keys,
-                int64_t count);
-} attention_decode_kernels;
-
-extern const attention_decode_kernels attention_decode_plain;
-#if defined(__x86_64__)
-extern const attention_decode_kernels attention_decode_avx2, attention_decode_avx512;
-#elif defined(__aarch64__)
-extern const attention_decode_kernels attention_decode_neon;
-#endif
 
 #endif

@@ -8,7 +8,6 @@
 #include "base/int_math.h"
 #include "drivers/cpu/attention/attention.h"
 #include "drivers/cpu/loop/loop_box.h"
-#include "drivers/cpu/simd/gemm_ukernel.h"
 
 enum { ATTENTION_ALIGN = 16, ATTENTION_COLUMNS = 64, ATTENTION_GROUP = 4 };
 
@@ -26,8 +25,8 @@ typedef struct attention_room {
 
 typedef struct attention_run {
     const cpu_attention *a;
-    const gemm_kernels *g;
-    const attention_kernels *rows;
+    const cpu_gemm_kernels *g;
+    const cpu_attention_kernels *rows;
     attention_room room;
     float *scratch;
     int tallest;      /* the index of the tiles of mr rows */
@@ -58,7 +57,7 @@ static inline void attention_fetch(attention_ahead *f, int64_t depth, gemm_next 
 int64_t attention_take(attention_room *r, int64_t floats);
 /* Blocks of at most about `span` keys, of the same size: a multiple of `step` */
 int64_t attention_span(int64_t keys, int64_t span, int64_t step);
-void attention_plan_backward(attention_room *r, const cpu_attention *a, const gemm_kernels *g);
+void attention_plan_backward(attention_room *r, const cpu_attention *a, const cpu_gemm_kernels *g);
 void attention_backward_item(const attention_run *r, float *m, int64_t item, attention_ahead *ahead);
 
 unsigned char *attention_item(const cpu_attention_operand *x, int64_t item);

@@ -182,7 +182,7 @@ bool cpu_conv_bottleneck_pays(cpu_isa isa, int threads, const mil_conv *first, c
     division d;
     const int64_t bytes = window->c_in * window->in[0] * window->in[1] * (int64_t)sizeof(float);
     if (last && bytes < LARGE_BYTES) return false;
-    return divide(cpu_conv_kernels_of(isa), first, window, last, threads, &d);
+    return divide(&cpu_kernels_of(isa)->conv, first, window, last, threads, &d);
 }
 
 /* An image of the thread's memory: strides alone. */
@@ -220,7 +220,7 @@ static propane_status plan_last(planner *p, const cpu_fused_conv *l, const cpu_v
 
 propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_fused_conv *l, propane_error *err) {
     bottleneck_args *a = ARENA_NEW(p->arena, bottleneck_args);
-    const cpu_conv_kernels *k = cpu_conv_kernels_of(p->g.options.isa);
+    const cpu_conv_kernels *k = &cpu_kernels_of(p->g.options.isa)->conv;
     const mil_value *result = l->last ? l->last->result : l->result;
     cpu_view x, y, at, mean, mean_at;
     mil_conv first;

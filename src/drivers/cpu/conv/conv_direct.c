@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Convolutions over all channels and linear layers with constant weights: the steps around the tiles of conv.h. The
+ * Convolutions over all channels and linear layers with constant weights: the steps around the tiles of conv_ukernel.h. The
  * points of the result are cut into runs along its lines, runs into blocks whose part of the image stays in the second
  * cache while all panels of weights pass by. An image that has padding, or whose channels are not neighbours, or whose
  * points lie so that they fall into the same lines of the first cache, is copied first; a linear layer's rows are the
@@ -321,7 +321,7 @@ double cpu_conv_flops(const mil_conv *c) {
 
 propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const mil_conv *c, const cpu_view *x,
                                     const cpu_view *other, const cpu_view *y, cpu_conv_direct *a, propane_error *err) {
-    *a = (cpu_conv_direct){.k = cpu_conv_kernels_of(p->g.options.isa)};
+    *a = (cpu_conv_direct){.k = &cpu_kernels_of(p->g.options.isa)->conv};
     a->images = c->n, a->c_in = c->c_in, a->c_out = c->c_out;
     a->in_h = c->in[0], a->in_w = c->in[1], a->out_h = c->out[0], a->out_w = c->out[1];
     a->stride_h = c->stride[0], a->stride_w = c->stride[1];

@@ -5,10 +5,9 @@
 #ifndef CPU_CONV_CONV_LAYERS_H
 #define CPU_CONV_CONV_LAYERS_H
 
-#include "drivers/cpu/conv/conv.h"
 #include "drivers/cpu/plan/emit.h"
 #include "drivers/cpu/plan/facts.h"
-#include "drivers/cpu/simd/elementwise.h"
+#include "drivers/cpu/simd/kernels.h"
 
 /* What happens to a layer's sums. */
 typedef struct cpu_conv_end {

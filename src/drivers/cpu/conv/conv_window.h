@@ -5,6 +5,7 @@
 #define CPU_CONV_CONV_WINDOW_H
 
 #include "drivers/cpu/plan/emit.h"
+#include "drivers/cpu/simd/kernels.h"
 #include "mil/ops/shape_util.h"
 
 /* The same geometry with three dimensions, the missing ones first. */
@@ -13,7 +14,6 @@ void cpu_window_three(mil_conv *c);
 /* A plane of an image with its padding, its columns sorted by their place in the stride: the elements that one tap of a
  * window gives to neighbouring results are neighbours. Result (z, y, x) sees tap (i, j, k) at
  * cpu_window_result(z, y, x) + cpu_window_tap(i, j, k). What is read in runs of CPU_WINDOW_LANES stays inside. */
-#define CPU_WINDOW_LANES 16
 typedef struct cpu_window_plane {
     mil_conv c;                    /* three dimensions */
     int64_t high[2], phase, width; /* lines; columns of one place in the stride, of all */

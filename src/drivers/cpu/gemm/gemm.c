@@ -95,11 +95,10 @@ typedef struct tile_run {
 
 static void begin_item(tile_run *t, const gemm_run *r, int64_t item) {
     const cpu_gemm *g = &t->p->g;
-    const cpu_epilogue *e = &g->epilogue;
     const gemm_finish *f = &t->f;
     t->f = gemm_finish_of(r, item, t->k0, t->k1);
     const bool plain_c = f->c.dtype == CPU_F32 && f->c.col_stride == 1;
-    const bool done_in_c = plain_c && !e->row_bias && !e->col_bias && !e->apply && (!e->residual || f->residual_first);
+    const bool done_in_c = plain_c && (!g->residual || f->residual_first);
     t->direct = !f->last || done_in_c;
     t->add = !f->first || (plain_c && (g->accumulate || f->residual_first));
     t->to = plain_c ? (float *)(uintptr_t)f->c.data : f->partial;
@@ -119,11 +118,11 @@ static inline void compute(const tile_run *t, const tile_operands *o, float *c, 
                            const gemm_next *fetch) {
     const gemm_plan *p = t->p;
     if (o->source && p->a_stands)
-        p->copy_columns(o->a, o->b, o->source, p->g.b.row_stride * cpu_dtype_bytes(p->g.b.dtype), o->kw, c, stride,
-                        p->g.alpha, add, fetch);
+        p->pack_b_tile(o->a, o->b, o->source, p->g.b.row_stride * cpu_dtype_bytes(p->g.b.dtype), o->kw, c, stride,
+                       p->g.alpha, add, fetch);
     else if (o->source)
-        p->copy_tile(o->a, o->source, p->g.a.row_stride * cpu_dtype_bytes(p->g.a.dtype), o->b, o->kw, c, stride,
-                     p->g.alpha, add, fetch);
+        p->pack_a_tile(o->a, o->source, p->g.a.row_stride * cpu_dtype_bytes(p->g.a.dtype), o->b, o->kw, c, stride,
+                       p->g.alpha, add, fetch);
     else
         (fetch->put ? t->later->pass : o->tile)(o->a, o->b, o->kw, c, stride, p->g.alpha, add, fetch);
 }
@@ -144,8 +143,8 @@ static void narrow_operands(const tile_run *t, tile_operands *o, int64_t i, int6
 static void finish_apart(const tile_run *t, const tile_operands *o, int64_t i, int64_t j, int64_t rows, int64_t cols,
                          gemm_next *fetch) {
     _Alignas(GEMM_ALIGN) float sums[GEMM_TILE_MAX];
-    const gemm_kernels *k = t->p->kernels;
-    const gemm_view *other = t->p->g.epilogue.residual ? &t->f.residual : &t->f.c;
+    const cpu_gemm_kernels *k = t->p->kernels;
+    const cpu_matrix_view *other = t->p->g.residual ? &t->f.residual : &t->f.c;
     if (other->dtype == CPU_F32 && other->col_stride == 1) {
         fetch->row = (const float *)element(other, i * other->row_stride + j);
         fetch->row_step = other->row_stride;
@@ -155,14 +154,14 @@ static void finish_apart(const tile_run *t, const tile_operands *o, int64_t i, i
 }
 
 /* Where the words of a tile of the moving operand begin. */
-static const void *source_of(const tile_run *t, const gemm_view *moving, int64_t i, int64_t j) {
+static const void *source_of(const tile_run *t, const cpu_matrix_view *moving, int64_t i, int64_t j) {
     return t->p->a_stands ? element(moving, t->k0 * moving->row_stride + j)
                           : element(moving, i * moving->row_stride + t->k0);
 }
 
 /* Panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source`: the moving operand, if this is the first
  * tile of a panel of it that is not packed yet. */
-static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const gemm_view *source) {
+static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const cpu_matrix_view *source) {
     const gemm_plan *p = t->p;
     const gemm_finish *f = &t->f;
     const int64_t i = ia * p->kernels->mr, j = column * p->kernels->nr;
@@ -191,10 +190,12 @@ static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, 
 
 gemm_finish gemm_finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1) {
     const gemm_plan *p = r->p;
-    gemm_finish f = {.g = &p->g, .item = item, .c = view_of(&p->g.c, item), .first = k0 == 0, .last = k1 >= p->g.k};
+    gemm_finish f = {
+        .c = view_of(&p->g.c, item), .accumulate = p->g.accumulate, .first = k0 == 0, .last = k1 >= p->g.k};
     f.residual_first = p->residual_first;
     f.squares = f.last ? r->squares : NULL;
-    if (p->g.epilogue.residual) f.residual = view_of(p->g.epilogue.residual, item);
+    f.has_residual = p->g.residual != NULL;
+    if (f.has_residual) f.residual = view_of(p->g.residual, item);
     if (p->needs_partial) {
         f.partial =
             (float *)(void *)(r->partial_memory + gemm_bytes(p->g.m * p->g.n) * (size_t)(p->by_item ? 0 : item));
@@ -215,14 +216,14 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
     int64_t from, to;
     gemm_block_panels(p, block, &from, &to);
     int64_t whole = from; /* panels from `from` up to here are packed by the tiles that first read them */
-    gemm_view view = view_of(moving, item);
+    cpu_matrix_view view = view_of(moving, item);
     packed_view own;
     if (moving->packed)
         own = packed_whole(p, moving, !p->a_stands, k0, k1);
     else {
         own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
-        if (p->copy_tile) whole = min_i64(to, p->g.m / p->kernels->mr);
-        if (p->copy_columns) whole = min_i64(to, p->g.n / p->kernels->nr);
+        if (p->pack_a_tile) whole = min_i64(to, p->g.m / p->kernels->mr);
+        if (p->pack_b_tile) whole = min_i64(to, p->g.n / p->kernels->nr);
         if (whole < to && !ready)
             gemm_pack_panels(p, !p->a_stands, &view, own.words + (whole - from) * own.panel_words, whole, to, k0, k1,
                              k0, k1);
@@ -277,7 +278,7 @@ static void task_pack(void *context, int task, int worker) {
     int64_t item_panels = p->a_stands ? p->a_panels : p->item_panels;
     for (int64_t end; from < to; from = end) { /* an item after the other, where several stand side by side */
         int64_t item = r->first_item + from / item_panels, first = from / item_panels * item_panels;
-        gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, item);
+        cpu_matrix_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, item);
         end = min_i64(to, first + item_panels);
         gemm_pack_panels(p, p->a_stands, &view, whole.words + from * whole.panel_words, from - first, end - first,
                          r->k0, r->k1, part0, part1);
@@ -318,7 +319,7 @@ static gemm_ahead ahead_of(const gemm_run *r, int64_t task, float *words) {
     }
     const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
     if (moving->packed || soon >= tasks_of(p)) return (gemm_ahead){.words = NULL};
-    gemm_view view = view_of(moving, item + soon / p->moving_blocks);
+    cpu_matrix_view view = view_of(moving, item + soon / p->moving_blocks);
     return gemm_ahead_of(p, &view, soon % p->moving_blocks, k0, k1, r->k1 - r->k0, words);
 }
 
@@ -345,7 +346,7 @@ static void task_block(void *context, int task, int worker) {
 static void task_item(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
-    gemm_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, task);
+    cpu_matrix_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, task);
     int64_t kw = gemm_plan_block_words(p);
     char *memory = r->worker_memory + p->worker_bytes * (size_t)worker;
     char *block = memory + gemm_bytes((p->a_stands ? p->a_height : p->b_panels * p->kernels->nr) * kw);
@@ -388,10 +389,9 @@ static void run_standing(gemm_run *r) {
 
 /* The residual is what C holds, and nothing else happens to it: the tiles can add to C themselves. */
 static bool adds_to_itself(const cpu_gemm *g) {
-    const cpu_matrix *r = g->epilogue.residual, *c = &g->c;
-    return r && !g->accumulate && !g->epilogue.row_bias && !g->epilogue.col_bias && !g->epilogue.apply &&
-           r->dtype == CPU_F32 && c->dtype == CPU_F32 && !r->batch && !c->batch && r->data == c->data &&
-           r->row_stride == c->row_stride && r->col_stride == c->col_stride &&
+    const cpu_matrix *r = g->residual, *c = &g->c;
+    return r && !g->accumulate && r->dtype == CPU_F32 && c->dtype == CPU_F32 && !r->batch && !c->batch &&
+           r->data == c->data && r->row_stride == c->row_stride && r->col_stride == c->col_stride &&
            (g->batch == 1 || r->batch_stride == c->batch_stride);
 }
 
@@ -420,7 +420,7 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     cpu_gemm sum = *g;
     if (adds_to_itself(g)) {
         sum.accumulate = true;
-        sum.epilogue.residual = NULL;
+        sum.residual = NULL;
     }
     gemm_plan_make(&p, &sum, pool_threads(), &residual);
     gemm_run r = {.p = &p, .standing_memory = scratch};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * Matrix products: C = epilogue(alpha * A * B + (accumulate ? C : 0)), for one product or a batch of them, in one parallel
+ * Matrix products: C = alpha * A * B + (accumulate ? C : 0) + residual, for one product or a batch of them, in one parallel
  * loop of base/pool.h.
  *
  * Nothing is allocated: the caller gives cpu_gemm_scratch_bytes() of 64-byte aligned memory, asked for once when a program
  * is planned. The sums' order depends on the shape and the instruction set alone, never on the number of threads, so the
  * results of 1 and of 64 threads have the same bits. Operands are not checked: planner and kernels are one driver.
- * C must not overlap A or B (bias and residual may be C's own memory, element on element).
+ * C must not overlap A or B (the residual may be C's own memory, element on element).
  */
 #ifndef CPU_GEMM_GEMM_H
 #define CPU_GEMM_GEMM_H
@@ -14,24 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "drivers/cpu/simd/isa.h"
+#include "drivers/cpu/simd/kernels.h"
 
-typedef enum cpu_dtype { CPU_F32, CPU_F16 } cpu_dtype;
-static inline int64_t cpu_dtype_bytes(cpu_dtype dtype) { return dtype == CPU_F16 ? 2 : 4; }
-static inline const void *cpu_element(const void *data, cpu_dtype dtype, int64_t index) {
-    return (const char *)data + index * cpu_dtype_bytes(dtype);
-}
-
-/* What a matrix is made of that is stored in other ways (gemv.h): its rows become fp32 a few at a time, while they are packed. */
+/* Weights of m rows in a form that only gemv reads as it is (gemv_ukernel.h): rows become fp32 while they are packed. */
 typedef struct cpu_stored {
-    /* out[r * step + i]: rows row .. row + rows - 1, elements k0 .. k0 + count - 1; k0 is a multiple of CPU_GEMM_PIECE. */
-    void (*load)(const struct cpu_stored *s, float *out, int64_t step, int64_t row, int64_t rows, int64_t k0,
-                 int64_t count);
-    cpu_isa isa;
-    int format; /* cpu_weights */
+    cpu_weights format; /* BF16, INT8 or INT4 */
     int64_t k;
     const void *data;
-    const uint16_t *scales;
+    const uint16_t *scales; /* NULL: the format has none */
 } cpu_stored;
 
 /* A matrix in memory: element (i, j) of batch item b is at data + b*batch_stride + i*row_stride + j*col_stride, all
@@ -47,18 +37,6 @@ typedef struct cpu_matrix {
     const cpu_stored *stored; /* A, batch 1, k at least 2: where its elements come from instead; strides are k and 1 */
 } cpu_matrix;
 
-/* What happens to finished elements while they are in registers or the nearest cache, in this order:
- * bias, residual, apply. All zero: nothing. */
-typedef struct cpu_epilogue {
-    const float *row_bias;      /* [m]: added to each element of row i; NULL: none */
-    const float *col_bias;      /* [n]: added to each element of column j; NULL: none */
-    const cpu_matrix *residual; /* [m, n], added; NULL: none */
-    /* In-place function of `count` (1 .. CPU_GEMM_STRIP) finished neighbours of row i, columns j .. j+count-1, in fp32.
-     * Needs C with col_stride 1. Called once for each element, from several threads. */
-    void (*apply)(void *context, float *row, int64_t batch, int64_t i, int64_t j, int64_t count);
-    void *context;
-} cpu_epilogue;
-#define CPU_GEMM_STRIP 64
 #define CPU_GEMM_PIECE 32
 
 /* Parts that need not be computed, because the caller knows them to be zero: the product leaves out what it can of them
@@ -70,7 +48,7 @@ typedef struct cpu_epilogue {
 typedef enum cpu_band { CPU_BAND_NONE, CPU_BAND_UPTO, CPU_BAND_FROM } cpu_band;
 
 typedef struct cpu_gemm {
-    cpu_isa isa;
+    const cpu_kernels *kernels;
     bool
         bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
     int64_t m, n, k, batch; /* [m,k] x [k,n], `batch` times; any of them may be 0 (k = 0: the product is zero) */
@@ -81,8 +59,8 @@ typedef struct cpu_gemm {
     float alpha;
     bool accumulate;
     cpu_band a_band, b_band, c_band;
-    int64_t period;        /* of the bands */
-    cpu_epilogue epilogue; /* the biases are the same for all items of a batch */
+    int64_t period;             /* of the bands */
+    const cpu_matrix *residual; /* [m, n], added to what C becomes; may be C; NULL: none */
     /* Not NULL: becomes the sum of the squares of all that C holds in the end, which must be fp32 and of one item, without
      * bands. Taken while it is in the nearest cache: in fp32 inside of a tile, in double over the tiles. */
     double *squares;
@@ -95,7 +73,7 @@ size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads);
 void cpu_gemm_run(const cpu_gemm *g, void *scratch);
 
 /* Operands that change rarely (weights) can be packed beforehand; only for batch 1 or an operand that all items share
- * (batch_stride 0). The form depends on isa, bf16, m, n and k of `g`, which must be the same in the run. 64-byte aligned. */
+ * (batch_stride 0). The form depends on kernels, bf16, m, n and k of `g`, which must be the same in the run. 64-byte aligned. */
 typedef enum cpu_gemm_side { CPU_GEMM_A, CPU_GEMM_B } cpu_gemm_side;
 size_t cpu_gemm_pack_bytes(const cpu_gemm *g,
                            cpu_gemm_side side); /* 0: this shape does not pack (gemv): leave packed NULL */

@@ -7,39 +7,6 @@
 
 #include "base/memory.h"
 
-enum {
-    K_WHOLE = 1024, /* elements of k that are one pass; */
-    K_TALL = 1024,  /* more are cut into passes of about this where C has more rows than columns, so that B is small, */
-    K_BLOCK = 768,  /* or else of this */
-    /* Rows or columns of a moving block. Columns stay in the second cache while all of A passes. Few rows, where B fits in
-     * there; many, where B comes from the third. What is fetched ahead across the rows wants whole lines. */
-    COLUMNS = 256,
-    ROWS_ALONG = 24,
-    ROWS_ACROSS = 48,
-    ROWS_MANY = 96,
-    BLOCK_BYTES = 768 << 10, /* the most of the second cache that a block of columns takes; */
-    B_BYTES = 1 << 20        /* a standing B is read from there up to this */
-};
-#define INLINE_FLOPS        4e5 /* below this, waking the pool costs more than it gives, */
-#define INLINE_FLOPS_VECTOR 1e5 /* where each element of a matrix is read for two operations */
-#define WHOLE_ITEM_FLOPS    4e7 /* above this, an item of a batch is worth all threads */
-
-static const gemm_kernels *kernels_of(cpu_isa isa, bool bf16) {
-    (void)bf16;
-    switch (isa) {
-#if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &gemm_kernels_avx2;
-    case CPU_ISA_AVX512_BF16: return bf16 ? &gemm_kernels_avx512_bf16 : &gemm_kernels_avx512;
-    case CPU_ISA_AVX512: return &gemm_kernels_avx512;
-#elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &gemm_kernels_neon;
-#endif
-    default: return &gemm_kernels_plain;
-    }
-}
-
-const gemm_kernels *gemm_kernels_of(cpu_isa isa) { return kernels_of(isa, false); }
-
 static void swap_strides(cpu_matrix *m) {
     int64_t t = m->row_stride;
     m->row_stride = m->col_stride;
@@ -61,19 +28,14 @@ static void turn(cpu_gemm *g, cpu_matrix *residual) {
     swap_strides(&g->a);
     swap_strides(&g->b);
     swap_strides(&g->c);
-    const float *bias = g->epilogue.row_bias;
-    g->epilogue.row_bias = g->epilogue.col_bias;
-    g->epilogue.col_bias = bias;
-    if (g->epilogue.residual) {
-        *residual = *g->epilogue.residual;
+    if (g->residual) {
+        *residual = *g->residual;
         swap_strides(residual);
-        g->epilogue.residual = residual;
+        g->residual = residual;
     }
 }
 
-bool gemm_plan_turns(const cpu_gemm *g) {
-    return g->m > 1 && g->n > 1 && g->c.col_stride != 1 && g->c.row_stride == 1 && !g->epilogue.apply;
-}
+bool gemm_plan_turns(const cpu_gemm *g) { return g->m > 1 && g->n > 1 && g->c.col_stride != 1 && g->c.row_stride == 1; }
 
 bool gemm_plan_shares(const cpu_gemm *g, const cpu_matrix *x) {
     return g->batch == 1 || x->packed || (!x->batch && x->batch_stride == 0);
@@ -84,10 +46,11 @@ int64_t gemm_plan_block_words(const gemm_plan *p) {
 }
 
 static int64_t moving_target(const gemm_plan *p) {
+    const cpu_gemm_sizes *s = p->sizes;
     int64_t kw = max_i64(GEMM_BLOCK, gemm_plan_block_words(p));
-    if (p->a_stands) return max_i64(2 * p->kernels->nr, min_i64(COLUMNS, mem_second_cache(BLOCK_BYTES) / (kw * 4)));
-    if (p->b_panels * p->kernels->nr * kw * 4 > mem_second_cache(B_BYTES)) return ROWS_MANY;
-    return p->g.a.row_stride == 1 ? ROWS_ACROSS : ROWS_ALONG;
+    if (p->a_stands) return max_i64(2 * p->kernels->nr, min_i64(s->nc, mem_second_cache(s->nc_bytes) / (kw * 4)));
+    if (p->b_panels * p->kernels->nr * kw * 4 > mem_second_cache(s->b_bytes)) return s->mc_many;
+    return p->g.a.row_stride == 1 ? s->mc_across : s->mc_along;
 }
 
 static void plan_moving(gemm_plan *p) {
@@ -105,8 +68,8 @@ static void plan_moving(gemm_plan *p) {
     int64_t standing_width = p->a_stands ? p->a_height : p->b_panels * p->kernels->nr;
     size_t all = standing->packed ? 0 : gemm_bytes(standing_width * kw);
     p->standing_bytes = p->path == PATH_STANDING ? all : 0;
-    p->packs_ahead = p->path == PATH_STANDING && !p->a_stands && !moving->packed && !p->copy_tile;
-    if (p->packs_ahead && p->kernels->pass_tile) /* which copies that many in any case */
+    p->packs_ahead = p->path == PATH_STANDING && !p->a_stands && !moving->packed && !p->pack_a_tile;
+    if (p->packs_ahead && p->kernels->pack_next_tile) /* which copies that many in any case */
         block = gemm_bytes(max_i64(GEMM_PASS_PANELS, div_up(panels, p->moving_blocks)) * width * kw);
     p->block_bytes = block;
     p->worker_bytes = p->path == PATH_ITEMS ? block + all : (p->packs_ahead ? 2 * block : block) + GEMM_ALIGN;
@@ -118,19 +81,20 @@ static bool lies_plainly(const gemm_plan *p, const cpu_matrix *m) {
 }
 
 /* and A's rows lie along k, */
-static gemm_copy_tile copy_tile_of(const gemm_plan *p) {
-    if (!p->a_rows || !lies_plainly(p, &p->g.a)) return NULL;
-    return p->g.a.dtype == CPU_F16 ? p->kernels->copy_tile_f16 : p->kernels->copy_tile;
+static gemm_pack_a_tile pack_a_tile_of(const gemm_plan *p) {
+    if (!p->a_quads || !lies_plainly(p, &p->g.a)) return NULL;
+    return p->g.a.dtype == CPU_F16 ? p->kernels->pack_a_tile_f16 : p->kernels->pack_a_tile;
 }
 
 /* B's lines across it; A has a full panel. */
-static gemm_copy_columns copy_columns_of(const gemm_plan *p) {
+static gemm_pack_b_tile pack_b_tile_of(const gemm_plan *p) {
     if (p->g.b.col_stride != 1 || p->g.m < p->kernels->mr || !lies_plainly(p, &p->g.b)) return NULL;
-    return (p->g.b.dtype == CPU_F16 ? p->kernels->copy_columns_f16 : p->kernels->copy_columns)[p->a_rows];
+    return (p->g.b.dtype == CPU_F16 ? p->kernels->pack_b_tile_f16 : p->kernels->pack_b_tile)[p->a_quads];
 }
 
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
-    *p = (gemm_plan){.g = *g, .threads = threads, .kernels = kernels_of(g->isa, g->bf16)};
+    *p = (gemm_plan){.g = *g, .threads = threads, .sizes = &g->kernels->gemm_sizes};
+    p->kernels = g->bf16 ? &g->kernels->gemm_bf16 : &g->kernels->gemm;
     if (gemm_plan_turns(g)) turn(&p->g, residual);
     g = &p->g;
     p->round = g->bf16 && p->kernels->pair == 1;
@@ -138,7 +102,7 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
     double item_flops = 2.0 * (double)g->m * (double)g->n * (double)g->k, flops = item_flops * (double)g->batch;
     const bool as_is = !g->a.packed && !g->b.packed && !g->a.stored && !g->b.stored;
     const bool vector = (g->m == 1 || g->n == 1) && as_is;
-    if (flops < (vector ? INLINE_FLOPS_VECTOR : INLINE_FLOPS)) p->threads = 1;
+    if (flops < (vector ? p->sizes->inline_vector_flops : p->sizes->inline_flops)) p->threads = 1;
     if (vector) {
         p->path = PATH_VECTOR;
         p->worker_bytes = 2 * gemm_bytes(g->k);
@@ -149,11 +113,11 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
     p->b_panels = p->item_panels = div_up(g->n, p->kernels->nr);
     p->a_height = g->m - last + div_up(last, p->kernels->row_step) * p->kernels->row_step;
     p->last_height = (int)(p->a_height - (p->a_panels - 1) * p->kernels->mr);
-    p->a_rows = !g->a.packed && g->a.col_stride == 1 && g->a.row_stride != 1;
-    const gemm_tile *tiles = p->a_rows ? p->kernels->row_tiles : p->kernels->tiles;
+    p->a_quads = !g->a.packed && g->a.col_stride == 1 && g->a.row_stride != 1;
+    const gemm_tile *tiles = p->a_quads ? p->kernels->quad_tiles : p->kernels->tiles;
     p->tile = tiles[p->kernels->mr / p->kernels->row_step - 1];
     p->last_tile = tiles[p->last_height / p->kernels->row_step - 1];
-    p->k_blocks = g->k <= K_WHOLE ? 1 : div_up(g->k, g->m > g->n ? K_TALL : K_BLOCK);
+    p->k_blocks = g->k <= p->sizes->kc_whole ? 1 : div_up(g->k, g->m > g->n ? p->sizes->kc_tall : p->sizes->kc);
     p->k_block = max_i64(1, div_up(div_up(g->k, p->k_blocks), 2 * GEMM_BLOCK)) * 2 * GEMM_BLOCK;
     p->k_blocks = max_i64(1, div_up(g->k, p->k_block));
     bool a_shared = gemm_plan_shares(g, &g->a), b_shared = gemm_plan_shares(g, &g->b);
@@ -163,26 +127,24 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
         p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
     if (a_shared && !b_shared && !g->a.packed && !g->period) { /* side by side? */
         int64_t all = g->batch * p->b_panels, columns = all * p->kernels->nr;
-        if (g->m > columns || columns * gemm_plan_block_words(p) * 4 <= mem_second_cache(B_BYTES)) {
+        if (g->m > columns || columns * gemm_plan_block_words(p) * 4 <= mem_second_cache(p->sizes->b_bytes)) {
             p->a_stands = false, b_shared = true;
             p->b_panels = all;
         }
     }
     if (p->a_stands)
-        p->copy_columns = copy_columns_of(p);
+        p->pack_b_tile = pack_b_tile_of(p);
     else
-        p->copy_tile = copy_tile_of(p);
+        p->pack_a_tile = pack_a_tile_of(p);
     p->path = PATH_STANDING;
     if (!(p->a_stands ? a_shared : b_shared)) {
-        p->by_item = item_flops > WHOLE_ITEM_FLOPS && g->batch < 2 * threads;
+        p->by_item = item_flops > p->sizes->whole_item_flops && g->batch < 2 * threads;
         if (!p->by_item) p->path = PATH_ITEMS;
     }
     bool plain_c = g->c.dtype == CPU_F32 && g->c.col_stride == 1;
     p->needs_partial = p->k_blocks > 1 && !plain_c;
-    const cpu_epilogue *e = &g->epilogue;
-    p->residual_first = e->residual && !e->row_bias && !e->col_bias && !e->apply && !g->accumulate && g->alpha == 1 &&
-                        plain_c && e->residual->dtype == CPU_F32 && e->residual->col_stride == 1 &&
-                        e->residual->row_stride == g->c.row_stride;
+    p->residual_first = g->residual && !g->accumulate && g->alpha == 1 && plain_c && g->residual->dtype == CPU_F32 &&
+                        g->residual->col_stride == 1 && g->residual->row_stride == g->c.row_stride;
     if (p->needs_partial) p->partial_bytes = gemm_bytes(g->m * g->n) * (p->by_item ? 1 : (size_t)g->batch);
     if (g->squares && p->path == PATH_STANDING && plain_c)
         p->squares_bytes = (size_t)(p->a_stands ? p->b_panels : p->a_panels) * GEMM_LANES * sizeof(double);

@@ -7,7 +7,7 @@
 #define CPU_GEMM_GEMM_BLOCKING_H
 
 #include "base/int_math.h"
-#include "drivers/cpu/simd/gemm_ukernel.h"
+#include "drivers/cpu/gemm/gemm.h"
 
 enum { GEMM_ALIGN = 64 };
 
@@ -15,19 +15,20 @@ typedef enum gemm_path { PATH_NOTHING, PATH_VECTOR, PATH_STANDING, PATH_ITEMS } 
 
 typedef struct gemm_plan {
     cpu_gemm g; /* with C's rows contiguous, if one of its directions is */
-    const gemm_kernels *kernels;
+    const cpu_gemm_kernels *kernels;
+    const cpu_gemm_sizes *sizes;
     gemm_path path;
     bool round;
     int threads;
     bool a_stands;                        /* A is the standing operand */
-    bool a_rows;                          /* A is packed in its second form */
+    bool a_quads;                         /* A is packed in quads */
     bool by_item;                         /* the standing operand differs from item to item: one item after the other */
     int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
-    int64_t item_panels;            /* of b_panels, those of an item; fewer where the items' B stand side by side */
-    int last_height;                /* of the last panel of A */
-    gemm_tile tile, last_tile;      /* for full panels of A, for the last one */
-    gemm_copy_tile copy_tile;       /* for full panels of a moving A, which the first tile packs; NULL: not */
-    gemm_copy_columns copy_columns; /* the same for a moving B */
+    int64_t item_panels;          /* of b_panels, those of an item; fewer where the items' B stand side by side */
+    int last_height;              /* of the last panel of A */
+    gemm_tile tile, last_tile;    /* for full panels of A, for the last one */
+    gemm_pack_a_tile pack_a_tile; /* for full panels of a moving A, which the first tile packs; NULL: not */
+    gemm_pack_b_tile pack_b_tile; /* the same for a moving B */
     int64_t k_blocks, k_block;
     int64_t items, moving_blocks; /* items whose tasks run together, tasks of each */
     bool needs_partial;           /* C cannot hold partial sums */
@@ -53,9 +54,9 @@ typedef struct gemm_run {
     double *squares;       /* as in gemm_finish, of all passes; NULL: not wanted */
 } gemm_run;
 
-static inline gemm_view view_of(const cpu_matrix *m, int64_t item) {
+static inline cpu_matrix_view view_of(const cpu_matrix *m, int64_t item) {
     const void *data = m->batch ? m->batch[item] : cpu_element(m->data, m->dtype, item * m->batch_stride);
-    return (gemm_view){data, m->dtype, m->row_stride, m->col_stride, m->pieces, m->stored};
+    return (cpu_matrix_view){data, m->dtype, m->row_stride, m->col_stride};
 }
 
 static inline int64_t words_of(const gemm_plan *p, int64_t k0, int64_t k1) { return div_up(k1 - k0, p->kernels->pair); }
@@ -80,14 +81,16 @@ static inline void gemm_block_panels(const gemm_plan *p, int64_t block, int64_t 
     *to = panels * (block + 1) / p->moving_blocks;
 }
 
-static inline const void *element(const gemm_view *v, int64_t index) { return cpu_element(v->data, v->dtype, index); }
+static inline const void *element(const cpu_matrix_view *v, int64_t index) {
+    return cpu_element(v->data, v->dtype, index);
+}
 
 /* What finishing a tile of an item needs in the pass k0 .. k1. */
 gemm_finish gemm_finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1);
 
 /* Packs panels from .. to-1 of one operand for the pass k0 .. k1, of it the part part0 .. part1 of k. `words`: of panel
  * `from`. */
-void gemm_pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
+void gemm_pack_panels(const gemm_plan *p, bool is_a, const cpu_matrix_view *v, float *words, int64_t from, int64_t to,
                       int64_t k0, int64_t k1, int64_t part0, int64_t part1);
 
 /* Tasks of a product with a single row or column, and how many outputs each computes. Context: a gemm_run. */

@@ -8,14 +8,24 @@
 enum { STORED_K = 64 }; /* elements of a row that are made at once (cpu_stored) */
 
 /* Where element (.., 0) would lie if all of k were like the piece that `k` is in. */
-static const void *piece_of(const gemm_plan *p, const gemm_view *v, int64_t k, int64_t along) {
-    if (!v->pieces) return v->data;
+static const void *piece_of(const gemm_plan *p, bool is_a, const cpu_matrix_view *v, int64_t k, int64_t along) {
+    const int64_t *pieces = (is_a ? &p->g.a : &p->g.b)->pieces;
+    if (!pieces) return v->data;
     int64_t piece = k / p->g.piece;
-    return (const char *)v->data + v->pieces[piece] - piece * p->g.piece * along * cpu_dtype_bytes(v->dtype);
+    return (const char *)v->data + pieces[piece] - piece * p->g.piece * along * cpu_dtype_bytes(v->dtype);
+}
+
+/* rows[r * STORED_K + i]: element k0 + i of row `row` + r; k0 is a multiple of CPU_GEMM_PIECE. */
+static void load_stored(const cpu_kernels *kernels, const cpu_stored *s, float *rows, int64_t row, int64_t count,
+                        int64_t k0, int64_t n) {
+    int64_t row_bytes = cpu_weights_row_bytes(s->format, s->k), blocks = s->k / CPU_GEMV_BLOCK;
+    const char *w = (const char *)s->data + row * row_bytes + cpu_weights_row_bytes(s->format, k0);
+    const uint16_t *scales = s->scales ? s->scales + row * blocks + k0 / CPU_GEMV_BLOCK : NULL;
+    kernels->gemv.unpack[s->format](rows, STORED_K, w, row_bytes, scales, blocks, count, n);
 }
 
 /* gemm_pack_panels, where rows are made while they are packed. */
-static void pack_stored(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
+static void pack_stored(const gemm_plan *p, bool is_a, const cpu_stored *s, float *words, int64_t from, int64_t to,
                         int64_t k0, int64_t k1) {
     _Alignas(GEMM_ALIGN) float rows[64 * STORED_K];
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, panel_step = padded_words(p, k0, k1) * width;
@@ -25,9 +35,9 @@ static void pack_stored(const gemm_plan *p, bool is_a, const gemm_view *v, float
         for (int64_t k = k0; k < k1; k += STORED_K) {
             float *to_words = words + (i - from) * panel_step + (k - k0) / p->kernels->pair * height;
             int64_t n = min_i64(STORED_K, k1 - k);
-            v->stored->load(v->stored, rows, STORED_K, i * width, count, k, n);
-            if (is_a && p->a_rows)
-                p->kernels->pack_rows(to_words, height, rows, CPU_F32, STORED_K, count, 0, n, p->round);
+            load_stored(p->g.kernels, s, rows, i * width, count, k, n);
+            if (is_a && p->a_quads)
+                p->kernels->pack_quads(to_words, height, rows, CPU_F32, STORED_K, count, 0, n, p->round);
             else
                 p->kernels->pack(to_words, height, rows, CPU_F32, STORED_K, 1, count, 0, n, p->round);
         }
@@ -36,27 +46,28 @@ static void pack_stored(const gemm_plan *p, bool is_a, const gemm_view *v, float
 
 /* Where a panel's rows are columns of memory, all panels take a few of them before any takes the next: so a page is read
  * from end to end, in as many streams as the machine foresees. */
-void gemm_pack_panels(const gemm_plan *p, bool is_a, const gemm_view *v, float *words, int64_t from, int64_t to,
+void gemm_pack_panels(const gemm_plan *p, bool is_a, const cpu_matrix_view *v, float *words, int64_t from, int64_t to,
                       int64_t k0, int64_t k1, int64_t part0, int64_t part1) {
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, across = is_a ? v->row_stride : v->col_stride;
     int64_t along = is_a ? v->col_stride : v->row_stride, panel_step = padded_words(p, k0, k1) * width;
     int64_t k_step = across == 1 ? GEMM_STRIP : max_i64(1, part1 - part0), end;
-    if (v->stored) {
-        pack_stored(p, is_a, v, words, from, to, k0, k1);
+    const cpu_matrix *m = is_a ? &p->g.a : &p->g.b;
+    if (m->stored) {
+        pack_stored(p, is_a, m->stored, words, from, to, k0, k1);
         return;
     }
     for (int64_t k = part0; k < part1; k = end) {
         end = min_i64(part1, k + k_step);
-        if (v->pieces) end = min_i64(end, (k / p->g.piece + 1) * p->g.piece);
-        gemm_view piece = *v;
-        piece.data = piece_of(p, v, k, along);
+        if (m->pieces) end = min_i64(end, (k / p->g.piece + 1) * p->g.piece);
+        cpu_matrix_view piece = *v;
+        piece.data = piece_of(p, is_a, v, k, along);
         for (int64_t i = from; i < to; i++) {
             int height = is_a ? panel_height(p, i) : (int)width;
             float *to_words = words + (i - from) * panel_step + (k - k0) / p->kernels->pair * height;
             const void *source = element(&piece, i * width * across);
             int64_t count = is_a ? panel_rows(p, i) : panel_cols(p, i);
-            if (is_a && p->a_rows)
-                p->kernels->pack_rows(to_words, height, source, v->dtype, across, count, k, end, p->round);
+            if (is_a && p->a_quads)
+                p->kernels->pack_quads(to_words, height, source, v->dtype, across, count, k, end, p->round);
             else
                 p->kernels->pack(to_words, height, source, v->dtype, across, along, count, k, end, p->round);
         }
@@ -76,7 +87,7 @@ static void prepack_plan(gemm_plan *p, const cpu_gemm *g, cpu_gemm_side side, bo
     cpu_matrix residual;
     alone.a.packed = alone.b.packed = NULL;
     gemm_plan_make(p, &alone, 1, &residual);
-    p->a_rows = false; /* later nobody knows how it lay */
+    p->a_quads = false; /* later nobody knows how it lay */
     *is_a = (side == CPU_GEMM_A) != gemm_plan_turns(&alone);
 }
 
@@ -96,7 +107,7 @@ static void task_prepack(void *context, int task, int worker) {
     (void)worker;
     int64_t panels = x->is_a ? p->a_panels : p->b_panels, height = x->is_a ? p->kernels->mr : p->kernels->nr;
     int64_t k0 = task / panels * p->k_block, k1 = min_i64(p->g.k, k0 + p->k_block), panel = task % panels;
-    gemm_view view = view_of(x->is_a ? &p->g.a : &p->g.b, 0);
+    cpu_matrix_view view = view_of(x->is_a ? &p->g.a : &p->g.b, 0);
     int64_t width = x->is_a ? p->a_height : panels * height;
     float *words = x->words + k0 / p->kernels->pair * width + panel * padded_words(p, k0, k1) * height;
     gemm_pack_panels(p, x->is_a, &view, words, panel, panel + 1, k0, k1, k0, k1);

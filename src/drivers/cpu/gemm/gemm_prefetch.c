@@ -21,19 +21,20 @@ static gemm_tile pass_tile_of(const gemm_plan *p, const gemm_ahead *h, int64_t t
     const bool fits = h->words && !h->along && !p->round && !p->g.period && (h->k1 - h->k0) % GEMM_BLOCK == 0;
     if (!fits || max_i64(h->to, h->from + GEMM_PASS_PANELS) > p->g.m / p->kernels->mr) return NULL;
     if (tiles < PASS_PARTS * pass_groups(h) + p->b_panels) return NULL;
-    return h->view.dtype == CPU_F16 ? p->kernels->pass_tile_f16 : p->kernels->pass_tile;
+    return h->view.dtype == CPU_F16 ? p->kernels->pack_next_tile_f16 : p->kernels->pack_next_tile;
 }
 
-gemm_ahead gemm_ahead_of(const gemm_plan *p, const gemm_view *v, int64_t block, int64_t k0, int64_t k1, int64_t now,
-                         float *words) {
+gemm_ahead gemm_ahead_of(const gemm_plan *p, const cpu_matrix_view *v, int64_t block, int64_t k0, int64_t k1,
+                         int64_t now, float *words) {
     int64_t from, to;
     gemm_block_panels(p, block, &from, &to);
     const bool is_a = !p->a_stands;
+    const cpu_matrix *m = is_a ? &p->g.a : &p->g.b;
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, size = cpu_dtype_bytes(v->dtype);
     int64_t across = is_a ? v->row_stride : v->col_stride, along = is_a ? v->col_stride : v->row_stride;
     int64_t count = min_i64(to * width, is_a ? p->g.m : p->g.n) - from * width;
     gemm_ahead h = {.along = along == 1, .share = div_up(now, p->kernels->pair) / GEMM_BLOCK * 2, .view = *v};
-    if (v->pieces || v->stored || (along != 1 && across != 1) || !h.share) return h;
+    if (m->pieces || m->stored || (along != 1 && across != 1) || !h.share) return h;
     h.base = element(v, from * width * across + k0 * along);
     h.step = (h.along ? across : along) * size;
     h.lines = h.along ? count : div_up(count * size, 64);

@@ -14,7 +14,7 @@ typedef struct gemm_ahead {
     bool along;
     int64_t step, lines; /* bytes to the next row or the next k; rows or lines of a k */
     int64_t tile, share; /* counts tiles; how many k of two lines each of them takes */
-    gemm_view view;
+    cpu_matrix_view view;
     int64_t from, to, k0, k1;
     float *words;   /* where it is packed; NULL: not here */
     int64_t packed; /* panels, or k, so far */
@@ -23,8 +23,8 @@ typedef struct gemm_ahead {
 
 /* Panels of block `block` of the moving operand `v`, in the pass k0 .. k1, beside tiles whose pass has `now` of k. `words`:
  * where they are to be packed; NULL: only fetched. */
-gemm_ahead gemm_ahead_of(const gemm_plan *p, const gemm_view *v, int64_t block, int64_t k0, int64_t k1, int64_t now,
-                         float *words);
+gemm_ahead gemm_ahead_of(const gemm_plan *p, const cpu_matrix_view *v, int64_t block, int64_t k0, int64_t k1,
+                         int64_t now, float *words);
 /* What the next tile fetches or copies: of the block ahead, or, if nothing is left, at `own`. `full`: it is one of a full
  * panel. */
 gemm_next gemm_ahead_next(const gemm_plan *p, gemm_ahead *h, const void *own, bool full);

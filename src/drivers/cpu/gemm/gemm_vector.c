@@ -20,12 +20,12 @@ int64_t gemm_vector_chunk(const gemm_plan *p) {
 void gemm_task_vector(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
-    const gemm_kernels *kernels = p->kernels;
+    const cpu_gemm_kernels *kernels = p->kernels;
     int64_t k = p->g.k, outputs = max_i64(p->g.m, p->g.n), chunk = gemm_vector_chunk(p),
             chunks = div_up(outputs, chunk);
     int64_t item = task / chunks, from = task % chunks * chunk, to = min_i64(outputs, from + chunk);
     bool column = p->g.n == 1; /* C is a column: A times a vector; else a row: a vector times B */
-    gemm_view w = view_of(column ? &p->g.a : &p->g.b, item), v = view_of(column ? &p->g.b : &p->g.a, item);
+    cpu_matrix_view w = view_of(column ? &p->g.a : &p->g.b, item), v = view_of(column ? &p->g.b : &p->g.a, item);
     int64_t w_out = column ? w.row_stride : w.col_stride, w_k = column ? w.col_stride : w.row_stride;
     size_t size = (size_t)cpu_dtype_bytes(w.dtype);
     float *x = (float *)(void *)(r->worker_memory + p->worker_bytes * (size_t)worker);

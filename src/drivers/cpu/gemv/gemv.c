@@ -9,71 +9,35 @@
 
 #include "base/float16.h"
 #include "base/pool.h"
-#include "drivers/cpu/simd/int_dot.h"
 
-/* A task reads about so many bytes, TASKS of them for each thread where there are enough: one that ends early takes more. */
-enum { TASK_MOST = 1 << 16, TASK_LEAST = 1 << 13, TASKS = 8, INLINE_BYTES = 1 << 15, ROW_STEP = 4, ALIGN = 64 };
-
-static const cpu_gemv_kernels *kernels_of(cpu_isa isa) {
-    switch (isa) {
-#if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &cpu_gemv_kernels_avx2;
-    case CPU_ISA_AVX512_BF16:
-    case CPU_ISA_AVX512: return &cpu_gemv_kernels_avx512;
-#elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &cpu_gemv_kernels_neon;
-#endif
-    default: return &cpu_gemv_kernels_plain;
-    }
-}
-
-int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k) {
-    switch (format) {
-    case CPU_WEIGHTS_F32: return 4 * k;
-    case CPU_WEIGHTS_F16:
-    case CPU_WEIGHTS_BF16: return 2 * k;
-    case CPU_WEIGHTS_INT8: return k;
-    default: return k / 2;
-    }
-}
-
-static void load_stored(const cpu_stored *s, float *out, int64_t step, int64_t row, int64_t rows, int64_t k0,
-                        int64_t count) {
-    int64_t row_bytes = cpu_weights_row_bytes((cpu_weights)s->format, s->k), blocks = s->k / CPU_GEMV_BLOCK;
-    const char *w = (const char *)s->data + row * row_bytes + cpu_weights_row_bytes((cpu_weights)s->format, k0);
-    const uint16_t *scales = s->scales ? s->scales + row * blocks + k0 / CPU_GEMV_BLOCK : NULL;
-    kernels_of(s->isa)->unpack[s->format](out, step, w, row_bytes, scales, blocks, rows, count);
-}
-
-cpu_stored cpu_weights_stored(cpu_isa isa, cpu_weights format, int64_t k) {
-    return (cpu_stored){.load = load_stored, .isa = isa, .format = (int)format, .k = k};
-}
+enum { ROW_STEP = 4, ALIGN = 64 };
 
 /* Columns are padded to 1, 2, 4 or 8. */
 static int log2_columns(int n) { return n <= 1 ? 0 : n <= 2 ? 1 : n <= 4 ? 2 : 3; }
 
 static int64_t step_of(int64_t k) { return (k + 15) / 16 * 16; }
 
-static const cpu_gemv_dots *dots_of(const cpu_gemv *g) {
-    return g->format < CPU_WEIGHTS_INT8 || g->exact ? NULL : cpu_gemv_dots_of(g->isa);
+/* NULL: in fp32. */
+static const cpu_int_dot_kernels *int_dot_of(const cpu_gemv *g) {
+    return g->format < CPU_WEIGHTS_INT8 || g->exact || !g->kernels->int_dot.prepare ? NULL : &g->kernels->int_dot;
 }
 
-/* The vectors as fp32; behind them, where they become whole numbers, these. */
+/* The vectors as fp32; behind them, where they become integers, these. */
 static size_t gathered_bytes(const cpu_gemv *g) {
     return ((size_t)(step_of(g->k) << log2_columns(g->n)) * sizeof(float) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 size_t cpu_gemv_scratch_bytes(const cpu_gemv *g) {
-    size_t whole = dots_of(g) ? cpu_gemv_column_bytes(g->k) << log2_columns(g->n) : 0;
+    size_t whole = int_dot_of(g) ? cpu_int_dot_column_bytes(g->k) << log2_columns(g->n) : 0;
     return gathered_bytes(g) + whole + ALIGN;
 }
 
-static float load(const cpu_matrix *m, int64_t i, int64_t j) {
+static float load(const cpu_matrix_view *m, int64_t i, int64_t j) {
     int64_t at = i * m->row_stride + j * m->col_stride;
     return m->dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)m->data)[at]) : ((const float *)m->data)[at];
 }
 
-static void store(const cpu_matrix *m, int64_t i, int64_t j, float value) {
+static void store(const cpu_matrix_view *m, int64_t i, int64_t j, float value) {
     int64_t at = i * m->row_stride + j * m->col_stride;
     if (m->dtype == CPU_F16)
         ((uint16_t *)(uintptr_t)m->data)[at] = fp16_from_f32(value);
@@ -104,7 +68,7 @@ typedef struct gemv_run {
     const cpu_gemv *g;             /* all of them alike, but for w, scales, m, c and residual */
     int first[CPU_GEMV_GROUP + 1]; /* task of each product */
     const cpu_gemv_kernels *kernels;
-    const cpu_gemv_dots *dots; /* NULL: fp32 */
+    const cpu_int_dot_kernels *dots; /* NULL: fp32 */
     const float *x;
     const char *whole; /* x for the dots */
     int columns, log2;
@@ -156,8 +120,9 @@ static void task_rows(void *context, int task, int worker) {
 
 /* Tasks of all products, for so many bytes of weights. */
 static int split(gemv_run *r, int count, int64_t bytes, int64_t row_bytes) {
-    int64_t part = bytes / ((int64_t)pool_threads() * TASKS);
-    part = part < TASK_LEAST ? TASK_LEAST : part > TASK_MOST ? TASK_MOST : part;
+    const cpu_gemv_sizes *s = &r->g->kernels->gemv_sizes;
+    int64_t part = bytes / (pool_threads() * s->tasks);
+    part = part < s->task_least ? s->task_least : part > s->task_most ? s->task_most : part;
     r->chunk = part / (row_bytes ? row_bytes : 1) / ROW_STEP * ROW_STEP;
     if (r->chunk < ROW_STEP) r->chunk = ROW_STEP;
     for (int i = 0; i < count; i++) r->first[i + 1] = r->first[i] + (int)((r->g[i].m + r->chunk - 1) / r->chunk);
@@ -167,7 +132,8 @@ static int split(gemv_run *r, int count, int64_t bytes, int64_t row_bytes) {
 void cpu_gemv_run(const cpu_gemv *g, void *scratch) { cpu_gemv_run_group(g, 1, scratch); }
 
 void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch) {
-    gemv_run r = {.g = g, .kernels = kernels_of(g->isa), .dots = dots_of(g), .x = scratch, .log2 = log2_columns(g->n)};
+    gemv_run r = {
+        .g = g, .kernels = &g->kernels->gemv, .dots = int_dot_of(g), .x = scratch, .log2 = log2_columns(g->n)};
     int64_t row_bytes = cpu_weights_row_bytes(g->format, g->k), bytes = 0;
     assert(count >= 1 && count <= CPU_GEMV_GROUP);
     assert(g->n >= 1 && g->n <= CPU_GEMV_COLUMNS && (uintptr_t)scratch % ALIGN == 0);
@@ -177,12 +143,13 @@ void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch) {
     if (r.dots) {
         char *whole = (char *)scratch + gathered_bytes(g);
         for (int j = 0; j < r.columns; j++)
-            r.dots->prepare(whole + (size_t)j * cpu_gemv_column_bytes(g->k), r.x + j * step_of(g->k), g->k, g->format);
+            r.dots->prepare(whole + (size_t)j * cpu_int_dot_column_bytes(g->k), r.x + j * step_of(g->k), g->k,
+                            g->format);
         r.whole = whole;
     }
     for (int i = 0; i < count; i++) bytes += g[i].m * row_bytes;
     int tasks = split(&r, count, bytes, row_bytes);
-    if (bytes <= INLINE_BYTES)
+    if (bytes <= g->kernels->gemv_sizes.inline_bytes)
         for (int i = 0; i < tasks; i++) task_rows(&r, i, 0);
     else
         pool_run(task_rows, &r, tasks);

@@ -17,8 +17,7 @@
 
 #include "drivers/cpu/cpu_view.h"
 #include "drivers/cpu/signed_rows.h"
-#include "drivers/cpu/simd/elementwise.h"
-#include "drivers/cpu/simd/reduce.h"
+#include "drivers/cpu/simd/kernels.h"
 
 #define LOOP_MAX_REGISTERS 160
 #define LOOP_MAX_RANK      MIL_MAX_RANK

@@ -109,7 +109,7 @@ propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_erro
     if (f->mask) return cpu_emit_attention_decode(p, node, scores_are_first(node, f->mix), err);
     if (!x) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_bool(f->scores, "transpose_x", &transposed, err));
-    x->a = (cpu_attention){.isa = p->g.options.isa,
+    x->a = (cpu_attention){.kernels = cpu_kernels_of(p->g.options.isa),
                            .backward = !f->mix,
                            .causal = f->causal,
                            .items = 1,

@@ -72,7 +72,7 @@ propane_status cpu_emit_attention_decode(planner *p, const cpu_node *node, bool 
     decode_args *x = ARENA_NEW(p->arena, decode_args);
     cpu_view q, k, v, o, mask;
     if (!x) return cpu_program_no_memory(err);
-    x->a = (cpu_attention_decode){.isa = p->g.options.isa,
+    x->a = (cpu_attention_decode){.kernels = cpu_kernels_of(p->g.options.isa),
                                   .items = 1,
                                   .rows = s->dim[s->rank - 2],
                                   .keys = s->dim[s->rank - 1],

@@ -12,7 +12,6 @@
 #include "base/int_math.h"
 #include "drivers/cpu/conv/conv_window.h"
 #include "drivers/cpu/plan/emit.h"
-#include "drivers/cpu/simd/gemm_ukernel.h"
 #include "mil/ops/shape_util.h"
 
 enum {
@@ -22,19 +21,12 @@ enum {
     SLACK = CPU_WINDOW_LANES
 };
 
-/* Points of a panel that lie in one line of the result: `to` in the panel, `from` in a plane. */
-typedef struct segment {
-    int64_t to, from, length;
-} segment;
-
-typedef struct conv_args conv_args;
-struct conv_args {
+typedef struct conv_args {
     mil_conv c; /* three dimensions, the missing ones first */
     cpu_window_plane plane;
     const int64_t *tap_at; /* [taps]: offsets in a plane */
-    const gemm_kernels *k;
-    void (*pack)(const conv_args *a, const float *planes, const segment *segments, int count, int64_t k0, int64_t k1,
-                 float *to);
+    const cpu_gemm_kernels *k;
+    void (*pack)(float *to, const cpu_window_patches *p, int64_t k0, int64_t k1);
     cpu_dtype x_type, w_type, bias_type, y_type;
     int64_t taps, points, pixels; /* of the kernel, the result's and the image's space */
     int64_t depth, rows;          /* of a group's matrix of weights */
@@ -45,7 +37,7 @@ struct conv_args {
     bool has_bias, shared, packed;
     cpu_ref x, w, y, bias, weights, image, columns, scratch;
     int64_t worker_floats, block_floats; /* block_floats: where the result's part begins in a worker's memory */
-};
+} conv_args;
 
 typedef struct conv_call {
     const conv_args *a;
@@ -57,64 +49,29 @@ typedef struct conv_call {
 
 /* ---- columns -------------------------------------------------------------------------------------------------------------- */
 
-static int cut_segments(const conv_args *a, int64_t first, segment *out) {
+static int cut_segments(const conv_args *a, int64_t first, cpu_window_segment *out) {
     const mil_conv *c = &a->c;
     const int64_t last = min_i64(first + a->k->nr, a->points);
     int count = 0;
     for (int64_t p = first; p < last; count++) {
         const int64_t x = p % c->out[2], y = p / c->out[2] % c->out[1], z = p / c->out[2] / c->out[1];
-        out[count] = (segment){p - first, cpu_window_result(&a->plane, z, y, x), min_i64(c->out[2] - x, last - p)};
+        out[count] =
+            (cpu_window_segment){p - first, cpu_window_result(&a->plane, z, y, x), min_i64(c->out[2] - x, last - p)};
         p += out[count].length;
     }
     return count;
 }
 
-/* Rows k0 .. k1-1 of one panel. Whole runs of lanes are copied: what is too much lies where the next segment or the next
- * row will be, or, of the last row, in SLACK; columns without a point hold anything. */
-typedef void (*column_packer)(const conv_args *a, const float *planes, const segment *segments, int count, int64_t k0,
-                              int64_t k1, float *to);
-
-static inline __attribute__((always_inline)) void pack_body(const conv_args *a, const float *planes,
-                                                            const segment *segments, int count, int64_t k0, int64_t k1,
-                                                            float *to) {
-    const int width = a->k->nr;
-    const float *plane = planes + k0 / a->taps * a->plane.floats;
-    int64_t tap = k0 % a->taps;
-    for (int64_t k = k0; k < k1; k++, to += width) {
-        const float *from = plane + a->tap_at[tap];
-        for (int i = 0; i < count; i++)
-            for (int64_t v = 0; v < segments[i].length; v += CPU_WINDOW_LANES)
-                memcpy(to + segments[i].to + v, from + segments[i].from + v, CPU_WINDOW_LANES * sizeof *to);
-        if (++tap == a->taps) tap = 0, plane += a->plane.floats;
-    }
-}
-
-#define PACKER(name, target)                                                                                           \
-    target static void name(const conv_args *a, const float *planes, const segment *segments, int count, int64_t k0,   \
-                            int64_t k1, float *to) {                                                                   \
-        pack_body(a, planes, segments, count, k0, k1, to);                                                             \
-    }
-PACKER(pack_base, )
-#if defined(__x86_64__)
-PACKER(pack_avx2, __attribute__((target("avx2"))))
-PACKER(pack_avx512, __attribute__((target("avx512f"))))
-#endif
-
-static column_packer packer_of(cpu_isa isa) {
-    switch (isa) {
-#if defined(__x86_64__)
-    case CPU_ISA_AVX2: return pack_avx2;
-    case CPU_ISA_AVX512:
-    case CPU_ISA_AVX512_BF16: return pack_avx512;
-#endif
-    default: return pack_base;
-    }
-}
-
 static void pack_columns(const conv_args *a, const float *planes, int64_t first, int64_t k0, int64_t k1, float *to) {
-    segment segments[SEGMENTS];
-    const int count = cut_segments(a, first, segments);
-    a->pack(a, planes, segments, count, k0, k1, to);
+    cpu_window_segment segments[SEGMENTS];
+    const cpu_window_patches patches = {.planes = planes,
+                                        .plane_floats = a->plane.floats,
+                                        .tap = a->tap_at,
+                                        .taps = a->taps,
+                                        .width = a->k->nr,
+                                        .segments = segments,
+                                        .segment_count = cut_segments(a, first, segments)};
+    a->pack(to, &patches, k0, k1);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------------------------------------- */
@@ -278,7 +235,7 @@ static propane_status plan_taps(planner *p, conv_args *a, propane_error *err) {
         for (int64_t j = 0; j < a->c.kernel[1]; j++)
             for (int64_t k = 0; k < a->c.kernel[2]; k++) taps[t++] = cpu_window_tap(&a->plane, i, j, k);
     a->tap_at = taps;
-    a->pack = packer_of(p->g.options.isa);
+    a->pack = cpu_kernels_of(p->g.options.isa)->window.pack;
     return PROPANE_OK;
 }
 
@@ -330,7 +287,7 @@ static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err
     PROPANE_TRY(cpu_emit_dense(p, op->results[0], &w, &w, err));
     PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     const mil_conv *c = &a->c;
-    a->k = gemm_kernels_of(p->g.options.isa);
+    a->k = &cpu_kernels_of(p->g.options.isa)->gemm;
     a->x_type = type_of(&x), a->w_type = type_of(&w), a->y_type = type_of(&at);
     a->taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     a->points = c->out[0] * c->out[1] * c->out[2];

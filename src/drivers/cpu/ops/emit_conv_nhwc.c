@@ -13,7 +13,7 @@ propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t ch
     const mil_value *bias = mil_in(l->op, "bias");
     float *to;
     out->finish = cpu_plan_finish_of(l);
-    out->map = l->map >= 0 ? cpu_elementwise_kernels_of(p->g.options.isa)->unary[l->map] : NULL;
+    out->map = l->map >= 0 ? cpu_kernels_of(p->g.options.isa)->elementwise.unary[l->map] : NULL;
     out->p = (float)l->p, out->q = (float)l->q;
     if (!bias) return PROPANE_OK;
     out->has_bias = true;
@@ -27,17 +27,4 @@ propane_status cpu_emit_fused_conv(planner *p, const cpu_node *node, propane_err
     if (node->conv->first) return cpu_conv_emit_bottleneck(p, node->conv, err);
     if (node->conv->depthwise) return cpu_conv_emit_depthwise(p, node->conv, err);
     return cpu_conv_emit_direct(p, node->conv, err);
-}
-
-const cpu_conv_kernels *cpu_conv_kernels_of(cpu_isa isa) {
-    switch (isa) {
-#if defined(__x86_64__)
-    case CPU_ISA_AVX2: return &cpu_conv_kernels_avx2;
-    case CPU_ISA_AVX512:
-    case CPU_ISA_AVX512_BF16: return &cpu_conv_kernels_avx512;
-#elif defined(__aarch64__)
-    case CPU_ISA_NEON: return &cpu_conv_kernels_neon;
-#endif
-    default: return &cpu_conv_kernels_plain;
-    }
 }

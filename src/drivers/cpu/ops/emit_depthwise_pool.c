@@ -14,65 +14,6 @@
 
 enum { LANES = CPU_WINDOW_LANES, MAX_TAPS = 1024 };
 
-typedef float lanes __attribute__((vector_size(4 * LANES)));
-typedef int32_t lane_bits __attribute__((vector_size(4 * LANES)));
-
-typedef enum window_kind { WINDOW_WEIGHTS, WINDOW_MAX, WINDOW_SUM, WINDOW_SQUARES } window_kind;
-
-/* `blocks` times 16 results of one line; taps[t] is where tap t begins. */
-typedef void (*window_line)(float *out, int64_t blocks, const float *const *taps, const float *weights, int64_t count,
-                            float start);
-
-static inline __attribute__((always_inline)) void line_body(float *out, int64_t blocks, const float *const *taps,
-                                                            const float *weights, int64_t count, float start,
-                                                            window_kind kind) {
-    for (int64_t b = 0; b < blocks; b++) {
-        lanes sum = start - (lanes){0};
-        for (int64_t t = 0; t < count; t++) {
-            lanes x;
-            memcpy(&x, taps[t] + b * LANES, sizeof x);
-            if (kind == WINDOW_MAX) { /* what is NaN stays */
-                const lane_bits keep = (lane_bits)(sum > x) | (lane_bits)(sum != sum);
-                sum = (lanes)((keep & (lane_bits)sum) | (~keep & (lane_bits)x));
-            } else if (kind == WINDOW_WEIGHTS) {
-                sum += x * weights[t];
-            } else {
-                sum += kind == WINDOW_SQUARES ? x * x : x;
-            }
-        }
-        memcpy(out + b * LANES, &sum, sizeof sum);
-    }
-}
-
-#define LINE(name, kind, target)                                                                                       \
-    target static void name(float *out, int64_t blocks, const float *const *taps, const float *weights, int64_t count, \
-                            float start) {                                                                             \
-        line_body(out, blocks, taps, weights, count, start, kind);                                                     \
-    }
-#define LINES(isa, target)                                                                                             \
-    LINE(weights_##isa, WINDOW_WEIGHTS, target)                                                                        \
-    LINE(max_##isa, WINDOW_MAX, target)                                                                                \
-    LINE(sum_##isa, WINDOW_SUM, target)                                                                                \
-    LINE(squares_##isa, WINDOW_SQUARES, target)                                                                        \
-    static const window_line lines_##isa[] = {weights_##isa, max_##isa, sum_##isa, squares_##isa};
-
-LINES(base, )
-#if defined(__x86_64__)
-LINES(avx2, __attribute__((target("avx2"))))
-LINES(avx512, __attribute__((target("avx512f"))))
-#endif
-
-static window_line line_of(cpu_isa isa, window_kind kind) {
-    switch (isa) {
-#if defined(__x86_64__)
-    case CPU_ISA_AVX2: return lines_avx2[kind];
-    case CPU_ISA_AVX512:
-    case CPU_ISA_AVX512_BF16: return lines_avx512[kind];
-#endif
-    default: return lines_base[kind];
-    }
-}
-
 /* ---- planes --------------------------------------------------------------------------------------------------------------------- */
 
 void cpu_window_three(mil_conv *c) {
@@ -145,8 +86,9 @@ void cpu_window_plane_fill(const cpu_window_plane *p, const void *x, bool half, 
 typedef struct window_args {
     mil_conv c; /* three dimensions, the missing ones first */
     cpu_window_plane plane;
-    window_kind kind;
-    window_line line;
+    cpu_window_kind kind;
+    void (*line)(float *out, int64_t blocks, const float *const *taps, const float *weights, int64_t count,
+                 float start);
     bool exclude, average; /* pooling: what a sum is divided by */
     bool half, half_bias, has_bias;
     mil_dtype w_type;
@@ -187,7 +129,7 @@ static void write_line(const window_args *a, const float *from, void *y, int64_t
 }
 
 static void finish_line(const window_args *a, float *line, int64_t z, int64_t y) {
-    if (a->kind == WINDOW_SQUARES)
+    if (a->kind == CPU_WINDOW_SQUARES)
         for (int64_t i = 0; i < a->c.out[2]; i++) line[i] = sqrtf(line[i]);
     if (!a->average) return;
     const int64_t rest = counted(a, 0, z) * counted(a, 1, y);
@@ -203,11 +145,11 @@ static void task_plane(void *context, int task, int worker) {
     const float *taps[MAX_TAPS];
     const int64_t each = c->c_out / c->c_in, size = a->half ? 2 : 4; /* results of one plane */
     cpu_window_plane_fill(&a->plane, (const char *)call->x + (int64_t)task * a->pixels * size, a->half,
-                          a->kind == WINDOW_MAX ? -INFINITY : 0.0f, plane);
+                          a->kind == CPU_WINDOW_MAX ? -INFINITY : 0.0f, plane);
     for (int64_t k = 0; k < each; k++) {
         const int64_t channel = task % c->c_in * each + k, out = (task / c->c_in * c->c_out + channel) * a->points;
-        float start = a->kind == WINDOW_MAX ? -INFINITY : 0.0f;
-        if (a->kind == WINDOW_WEIGHTS)
+        float start = a->kind == CPU_WINDOW_MAX ? -INFINITY : 0.0f;
+        if (a->kind == CPU_WINDOW_WEIGHTS)
             for (int64_t t = 0; t < a->taps; t++)
                 weights[t] = number_at(call->w, a->w_type == MIL_fp16, channel * a->taps + t);
         if (a->has_bias) start = number_at(call->bias, a->half_bias, channel * a->bias_stride);
@@ -230,7 +172,7 @@ static propane_status window_run(const cpu_run *run, const void *args, propane_e
     const window_args *a = args;
     window_call call = {a,
                         cpu_ref_at(run, a->x),
-                        a->kind == WINDOW_WEIGHTS ? cpu_ref_at(run, a->w) : NULL,
+                        a->kind == CPU_WINDOW_WEIGHTS ? cpu_ref_at(run, a->w) : NULL,
                         a->has_bias ? cpu_ref_at(run, a->bias) : NULL,
                         cpu_ref_at(run, a->y),
                         cpu_ref_at(run, a->scratch)};
@@ -270,7 +212,7 @@ static propane_status emit_window(planner *p, const mil_op *op, window_args *a, 
     a->taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     a->pixels = c->in[0] * c->in[1] * c->in[2];
     a->points = c->out[0] * c->out[1] * c->out[2];
-    a->line = line_of(p->g.options.isa, a->kind);
+    a->line = cpu_kernels_of(p->g.options.isa)->window.line[a->kind];
     cpu_window_plane_plan(&a->plane, c);
     a->blocks = (c->out[2] + LANES - 1) / LANES;
     a->worker_floats = (a->plane.floats + a->blocks * LANES + a->taps + 15) / 16 * 16;
@@ -292,8 +234,8 @@ static propane_status emit_window(planner *p, const mil_op *op, window_args *a, 
     }
     PROPANE_TRY(cpu_emit_scratch(p, a->worker_floats * p->threads * (int64_t)sizeof(float), &a->scratch, err));
     const double flops = 2.0 * (double)c->n * (double)c->c_out * (double)a->points * (double)a->taps;
-    PROPANE_TRY(cpu_emit_step(p, window_run, a, a->kind == WINDOW_WEIGHTS ? "depthwise" : "pool", op->results[0], flops,
-                              0, err));
+    PROPANE_TRY(cpu_emit_step(p, window_run, a, a->kind == CPU_WINDOW_WEIGHTS ? "depthwise" : "pool", op->results[0],
+                              flops, 0, err));
     return cpu_view_equal(&at, &y) ? PROPANE_OK : cpu_emit_copy(p, op->results[0], &at, &y, err);
 }
 
@@ -301,7 +243,7 @@ propane_status cpu_window_emit_conv(planner *p, const mil_op *op, propane_error 
     window_args *a = ARENA_NEW(p->arena, window_args);
     cpu_view w, bias;
     if (!a) return cpu_program_no_memory(err);
-    a->kind = WINDOW_WEIGHTS;
+    a->kind = CPU_WINDOW_WEIGHTS;
     PROPANE_TRY(mil_conv_read(op, &a->c, err));
     PROPANE_TRY(cpu_emit_operand(p, mil_in(op, "weight"), &w, err));
     PROPANE_TRY(cpu_emit_dense(p, op->results[0], &w, &w, err));
@@ -316,9 +258,9 @@ static propane_status emit_pool(planner *p, const mil_op *op, propane_error *err
     window_args *a = ARENA_NEW(p->arena, window_args);
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_pool_read(op, &a->c, err));
-    a->kind = op->info->code == MIL_OP_max_pool  ? WINDOW_MAX
-              : op->info->code == MIL_OP_l2_pool ? WINDOW_SQUARES
-                                                 : WINDOW_SUM;
+    a->kind = op->info->code == MIL_OP_max_pool  ? CPU_WINDOW_MAX
+              : op->info->code == MIL_OP_l2_pool ? CPU_WINDOW_SQUARES
+                                                 : CPU_WINDOW_SUM;
     if (op->info->code == MIL_OP_avg_pool) {
         a->average = true;
         PROPANE_TRY(mil_attr_bool(op, "exclude_padding_from_average", &a->exclude, err));

@@ -390,8 +390,8 @@ static propane_status finish(elementwise_builder *t, propane_error *err) {
     planner *p = t->p;
     loop_program *out = ARENA_NEW(p->arena, loop_program);
     if (!out) return cpu_program_no_memory(err);
-    out->map = cpu_elementwise_kernels_of(p->g.options.isa);
-    out->table = cpu_reduce_kernels_of(p->g.options.isa);
+    out->map = &cpu_kernels_of(p->g.options.isa)->elementwise;
+    out->table = &cpu_kernels_of(p->g.options.isa)->reduce;
     PROPANE_TRY(cpu_loop_space(&t->l, out, err));
     if (p->g.options.fuse && !p->g.options.round_each) cpu_loop_combine(&t->l);
     bool passes = cpu_loop_order(&t->l, out);

@@ -8,7 +8,7 @@
 typedef struct gemv_args {
     cpu_gemv g;
     cpu_ref w, scales, x, c, residual, scratch;
-    cpu_matrix r;
+    cpu_matrix_view r;
     bool has_scales, has_residual;
     struct gemv_args *next; /* another product of the same vectors, in the same step */
 } gemv_args;
@@ -16,7 +16,7 @@ typedef struct gemv_args {
 static propane_status gemv_step(const cpu_run *run, const void *args, propane_error *err) {
     const gemv_args *first = args;
     cpu_gemv g[CPU_GEMV_GROUP];
-    cpu_matrix r = first->r;
+    cpu_matrix_view r = first->r;
     int count = 0;
     (void)err;
     for (const gemv_args *a = first; a; a = a->next, count++) {
@@ -43,7 +43,7 @@ static gemv_args *group_before(const planner *p, const gemv_args *a) {
     gemv_args *first = (gemv_args *)(uintptr_t)s->args, *last = first;
     int count = 1;
     for (; last->next; last = last->next) count++;
-    const cpu_matrix *x = &first->g.x, *y = &a->g.x;
+    const cpu_matrix_view *x = &first->g.x, *y = &a->g.x;
     bool same = first->g.format == a->g.format && first->g.k == a->g.k && first->g.n == a->g.n &&
                 same_ref(first->x, a->x) && x->dtype == y->dtype && x->row_stride == y->row_stride &&
                 x->col_stride == y->col_stride;
@@ -76,7 +76,8 @@ propane_status cpu_emit_gemv(planner *p, const cpu_emit_vectors *v, const mil_va
     gemv_args *a = ARENA_NEW(p->arena, gemv_args);
     if (!a) return cpu_program_no_memory(err);
     int touched[5] = {v->w.buffer, v->x.buffer, v->c.buffer}, count = 3;
-    a->g = (cpu_gemv){.isa = p->g.options.isa, .format = v->format, .m = v->m, .k = v->k, .n = (int)v->n};
+    a->g = (cpu_gemv){
+        .kernels = cpu_kernels_of(p->g.options.isa), .format = v->format, .m = v->m, .k = v->k, .n = (int)v->n};
     a->g.x = v->x_matrix;
     a->g.c = v->c_matrix;
     a->r = v->residual_matrix;

@@ -13,7 +13,7 @@ typedef struct cpu_emit_vectors {
     cpu_view w, x, c, residual; /* for buffers and offsets */
     int64_t w_row, w_col;
     const mil_value *scales;
-    cpu_matrix x_matrix, c_matrix, residual_matrix;
+    cpu_matrix_view x_matrix, c_matrix, residual_matrix;
     bool has_residual;
 } cpu_emit_vectors;
 

@@ -327,6 +327,12 @@ static propane_status share_residual(planner *p, const product *r, propane_error
     return cpu_emit_may_share(p, s, c, err);
 }
 
+static cpu_matrix_view matrix_view_of(const product *r, int which) {
+    return (cpu_matrix_view){.dtype = r->view[which].dtype == MIL_fp16 ? CPU_F16 : CPU_F32,
+                             .row_stride = r->row[which],
+                             .col_stride = r->col[which]};
+}
+
 /* Weights and a few vectors. *done: that is what it was. */
 static propane_status emit_vectors(planner *p, const product *r, const cpu_stored_weights *w, const mil_value *makes,
                                    bool *done, propane_error *err) {
@@ -340,9 +346,9 @@ static propane_status emit_vectors(planner *p, const product *r, const cpu_store
                           .residual = r->view[3],
                           .w_row = r->row[0],
                           .w_col = r->col[0],
-                          .x_matrix = matrix_of(r, 1),
-                          .c_matrix = matrix_of(r, 2),
-                          .residual_matrix = matrix_of(r, 3),
+                          .x_matrix = matrix_view_of(r, 1),
+                          .c_matrix = matrix_view_of(r, 2),
+                          .residual_matrix = matrix_view_of(r, 3),
                           .has_residual = r->residual};
     if (w->data) {
         v.format = (cpu_weights)w->format;
@@ -358,7 +364,7 @@ static propane_status emit_vectors(planner *p, const product *r, const cpu_store
 static propane_status take_stored(planner *p, const cpu_stored_weights *w, matmul_step *a, propane_error *err) {
     if (!w || !w->data || w->format == CPU_WEIGHTS_F16) return PROPANE_OK;
     a->has_stored = true;
-    a->stored = cpu_weights_stored(p->g.options.isa, (cpu_weights)w->format, a->g.k);
+    a->stored = (cpu_stored){.format = (cpu_weights)w->format, .k = a->g.k};
     a->scales.buffer = -1;
     a->g.a.stored = &a->stored; /* while the product is planned */
     if (!w->scales) return PROPANE_OK;
@@ -394,8 +400,12 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
         for (int w = 0; w < 2; w++)
             if (!(a->round_offset[w] = item_offsets(p, r, w, items))) return cpu_program_no_memory(err);
     }
-    a->g =
-        (cpu_gemm){.isa = p->g.options.isa, .m = r->m, .n = r->n, .k = r->k, .batch = folded ? 1 : items, .alpha = 1};
+    a->g = (cpu_gemm){.kernels = cpu_kernels_of(p->g.options.isa),
+                      .m = r->m,
+                      .n = r->n,
+                      .k = r->k,
+                      .batch = folded ? 1 : items,
+                      .alpha = 1};
     if (whole) a->g.k = r->k * items;
     if (whole) a->g.piece = r->k;
     if (folded) r->rank = 0;

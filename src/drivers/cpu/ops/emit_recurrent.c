@@ -200,7 +200,7 @@ static propane_status take(planner *p, const mil_op *op, const char *param, cell
 }
 
 static cpu_gemm product_of(planner *p, int64_t m, int64_t n, int64_t k, bool half_x, bool half_w) {
-    return (cpu_gemm){.isa = p->g.options.isa,
+    return (cpu_gemm){.kernels = cpu_kernels_of(p->g.options.isa),
                       .m = m,
                       .n = n,
                       .k = k,

@@ -36,7 +36,7 @@ static void step_bind(const cpu_run *run, const matmul_step *a, bound_product *x
     }
     if (a->packed_a) x->g.a.packed = step_place(run, a, a->packed_at[0]);
     if (a->packed_b) x->g.b.packed = step_place(run, a, a->packed_at[1]);
-    if (a->has_residual) x->g.epilogue.residual = &x->residual;
+    if (a->has_residual) x->g.residual = &x->residual;
     if (a->has_squares) x->g.squares = &x->squares;
     if (!a->has_stored) return;
     x->stored.data = x->g.a.data;
@@ -73,7 +73,7 @@ propane_status matmul_step_run(const cpu_run *run, const void *args, propane_err
         g->next = last && next_product(run, &next) ? &next : NULL;
         cpu_gemm_run(g, cpu_ref_at(run, a->scratch));
         g->accumulate = true;
-        g->epilogue.residual = NULL;
+        g->residual = NULL;
     }
     if (a->has_squares) *(float *)cpu_ref_at(run, a->squares_at) = (float)x.squares;
     return PROPANE_OK;

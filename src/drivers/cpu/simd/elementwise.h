@@ -9,10 +9,6 @@
 
 #include <stdint.h>
 
-#include "drivers/cpu/simd/isa.h"
-
-#define CPU_ELEMENTWISE_STRIP 512 /* floats: a good length for a strip: eight of them are half of a 32 KB cache */
-
 /* One operand, with at most two numbers: y = f(x; p, q). */
 #define CPU_ELEMENTWISE_UNARY(X)                                                                                       \
     X(copy) /* x */                                                                                                    \
@@ -106,9 +102,5 @@ typedef struct cpu_elementwise_kernels {
                    int64_t count);
     cpu_elementwise_fma fma[2]; /* z = x y + w; z = w - x y */
 } cpu_elementwise_kernels;
-
-/* Constant tables; one for each instruction set, AVX512_BF16 has AVX512's. A set that this build lacks: plain. */
-const cpu_elementwise_kernels *cpu_elementwise_kernels_of(cpu_isa isa);
-const char *cpu_elementwise_name(cpu_elementwise_code code);
 
 #endif

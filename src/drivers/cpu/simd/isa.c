@@ -3,53 +3,48 @@
  */
 #include "drivers/cpu/simd/isa.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[CPU_ISA_COUNT] = {"plain", "avx2", "avx512", "avx512_bf16", "neon"};
+#include "drivers/cpu/simd/kernels.h"
 
-const char *cpu_isa_name(cpu_isa isa) { return isa >= 0 && isa < CPU_ISA_COUNT ? names[isa] : "unknown"; }
+static const char *const isa_names[CPU_ISA_COUNT] = {
+#define CPU_ISA(id, name) #name,
+#include "drivers/cpu/simd/isa.def"
+#undef CPU_ISA
+};
 
-#if defined(__x86_64__)
-static bool has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-}
+const char *cpu_isa_name(cpu_isa isa) { return isa >= 0 && isa < CPU_ISA_COUNT ? isa_names[isa] : "unknown"; }
 
-static bool has_avx512(void) {
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-#endif
-
-bool cpu_isa_available(cpu_isa isa) {
-    switch (isa) {
-    case CPU_ISA_PLAIN: return true;
-#if defined(__x86_64__)
-    case CPU_ISA_AVX2: return has_avx2();
-    case CPU_ISA_AVX512: return has_avx512();
-    case CPU_ISA_AVX512_BF16: return has_avx512() && __builtin_cpu_supports("avx512bf16");
-#elif defined(__aarch64__)
-    case CPU_ISA_NEON: return true;
-#endif
-    default: return false;
-    }
-}
+bool cpu_isa_available(cpu_isa isa) { return isa >= 0 && isa < CPU_ISA_COUNT && cpu_kernels_of(isa)->isa == isa; }
 
 cpu_isa cpu_isa_best(void) {
-    static const cpu_isa order[] = {CPU_ISA_AVX512_BF16, CPU_ISA_AVX512, CPU_ISA_AVX2, CPU_ISA_NEON};
-    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++)
-        if (cpu_isa_available(order[i])) return order[i];
-    return CPU_ISA_PLAIN;
+    int best = CPU_ISA_COUNT - 1;
+    while (best > CPU_ISA_PLAIN && !cpu_isa_available((cpu_isa)best)) best--;
+    return (cpu_isa)best;
+}
+
+/* "plain, avx2 or neon" */
+static void isa_list_names(char *text, size_t size) {
+    size_t length = 0;
+    for (int i = 0; i < CPU_ISA_COUNT && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%s",
+                                   i == 0                   ? ""
+                                   : i == CPU_ISA_COUNT - 1 ? " or "
+                                                            : ", ",
+                                   isa_names[i]);
 }
 
 propane_status cpu_isa_current(cpu_isa *out, propane_error *err) {
     const char *wanted = getenv("PROPANE_ISA");
+    char list[200];
     if (!wanted || !*wanted) {
         *out = cpu_isa_best();
         return PROPANE_OK;
     }
     for (int i = 0; i < CPU_ISA_COUNT; i++) {
-        if (strcmp(wanted, names[i]) != 0) continue;
+        if (strcmp(wanted, isa_names[i]) != 0) continue;
         if (!cpu_isa_available((cpu_isa)i))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                                 "PROPANE_ISA=%s: this machine lacks it; unset PROPANE_ISA or use '%s'", wanted,
@@ -57,7 +52,6 @@ propane_status cpu_isa_current(cpu_isa *out, propane_error *err) {
         *out = (cpu_isa)i;
         return PROPANE_OK;
     }
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "PROPANE_ISA=%s: no such instruction set; use plain, avx2, avx512, avx512_bf16 or neon",
-                        wanted);
+    isa_list_names(list, sizeof list);
+    return propane_fail(err, PROPANE_ERR_INVALID, "PROPANE_ISA=%s: no such instruction set; use %s", wanted, list);
 }

@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: MIT
- * The kernels' avx512 version: the bodies in terms of vec_avx512.h.
+ * The kernels of AVX-512 F, BW, DQ and VL, with FMA and F16C; where the machine has VNNI, integer products, too.
  */
+#include "drivers/cpu/simd/kernels.h"
+
 #if defined(__x86_64__)
 #include "drivers/cpu/simd/vec_avx512.h"
 
 #include "drivers/cpu/simd/vec_common.h"
 
+#define KERNEL_ISA avx512
+#define GEMM_TYPE  f32
 #include "drivers/cpu/simd/body/gemm_tile_avx512.h"
 
-#define GEMM_NAME            gemm_kernels_avx512
 #define GEMM_HEIGHTS_IN_C(X) X(2) X(4) X(6) X(8) X(10) X(12)
 #define GEMM_HEIGHTS(X)      GEMM_HEIGHTS_IN_C(X) X(14)
 #define GEMM_STEP            2
 #define GEMM_MR              14
 #define GEMM_NRV             2
+#define GEMM_NR              32
 #define GEMM_PAIR            1
-#define GEMM_COPY_TILE       copy_rows_14
-#define GEMM_COPY_TILE_F16   copy_rows_14_f16
-#define GEMM_PASS_TILE       pass_14
-#define GEMM_PASS_TILE_F16   pass_14_f16
-#include "drivers/cpu/simd/body/gemm_body.h"
+#define GEMM_PACKING         1
+#define CONV_HALF            7
+#define CONV_NRV             2
+#define CONV_NR              32
+#include "drivers/cpu/simd/body/every_body.h"
 
-#define ATTENTION_NAME attention_kernels_avx512
-#include "drivers/cpu/simd/body/attention_body.h"
-
-#define ATTENTION_DECODE_NAME attention_decode_avx512
-#include "drivers/cpu/simd/body/attention_decode_body.h"
-
-#define GEMV_NAME cpu_gemv_kernels_avx512
-#include "drivers/cpu/simd/body/gemv_body.h"
-
-#define ELEMENTWISE_NAME cpu_elementwise_kernels_avx512
-#include "drivers/cpu/simd/body/elementwise_body.h"
-
-#define REDUCE_NAME cpu_reduce_kernels_avx512
-#include "drivers/cpu/simd/body/reduce_body.h"
+bool cpu_kernels_avx512(cpu_kernels *k) {
+    const bool base = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    if (!base || !wide) return false;
+    every_kernel(k);
+    cpu_kernels_avx512_vnni(k);
+    return true;
+}
 #else
-typedef int kernels_avx512_absent; /* ISO C wants a declaration in each file */
+bool cpu_kernels_avx512(cpu_kernels *k) {
+    (void)k;
+    return false;
+}
 #endif

@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT
- * Weights in few bits times whole numbers with vpdpbusd, which multiplies unsigned bytes (the weights) with signed ones and
+ * Weights in few bits times integers with vpdpbusd, which multiplies unsigned bytes (the weights) with signed ones and
  * adds four neighbours up, without losing anything.
  */
-#include "drivers/cpu/simd/int_dot.h"
-
-size_t cpu_gemv_column_bytes(int64_t k) {
-    size_t steps = (size_t)cpu_gemv_steps(k);
-    return steps * sizeof(cpu_gemv_step) + (2 * steps * sizeof(float) + 63) / 64 * 64;
-}
+#include "drivers/cpu/simd/kernels.h"
 
 #if defined(__x86_64__)
 #define VEC_EXTRA_TARGET ",avx512vnni"
 #include "drivers/cpu/simd/vec_avx512.h"
 
 #include "drivers/cpu/simd/vec_common.h"
+
+#define KERNEL_ISA avx512_vnni
 
 enum { BIAS_INT8 = 128, BIAS_INT4 = 8, BLOCKS = 32, FULL = 127 * 256 };
 
@@ -22,7 +19,7 @@ enum { BIAS_INT8 = 128, BIAS_INT4 = 8, BLOCKS = 32, FULL = 127 * 256 };
 /* ---- the vector ------------------------------------------------------------------------------------------------------- */
 
 /* Half a block: 16 numbers to bytes and to the sums of four. */
-VFN void prepare_half(cpu_gemv_step *s, int at, vf x, vf inverse, int bias) {
+VFN void prepare_half(cpu_int_dot_step *s, int at, vf x, vf inverse, int bias) {
     vi q = vi_from(v_mul(x, inverse)), high = vi_sar(vi_add(q, vi_set(128)), 8), low = vi_sub(q, vi_shl(high, 8));
     _mm_store_si128((__m128i *)(void *)(s->high + at), _mm512_cvtepi32_epi8(high));
     _mm_store_si128((__m128i *)(void *)(s->low + at), _mm512_cvtepi32_epi8(low));
@@ -33,11 +30,11 @@ VFN void prepare_half(cpu_gemv_step *s, int at, vf x, vf inverse, int bias) {
 }
 
 static VTARGET void prepare(void *out, const float *x, int64_t k, cpu_weights format) {
-    cpu_gemv_step *steps = out;
-    float *scales = (float *)(void *)(steps + cpu_gemv_steps(k));
+    cpu_int_dot_step *steps = out;
+    float *scales = (float *)(void *)(steps + cpu_int_dot_steps(k));
     bool four = format == CPU_WEIGHTS_INT4;
     int bias = four ? BIAS_INT4 : BIAS_INT8;
-    if (k % 64) steps[cpu_gemv_steps(k) - 1] = (cpu_gemv_step){.start = {0}};
+    if (k % 64) steps[cpu_int_dot_steps(k) - 1] = (cpu_int_dot_step){.start = {0}};
     if (k % 64) scales[k / CPU_GEMV_BLOCK] = 0;
     for (int64_t b = 0; b < k / CPU_GEMV_BLOCK; b++) {
         vf first = v_load(x + b * CPU_GEMV_BLOCK), second = v_load(x + b * CPU_GEMV_BLOCK + 16);
@@ -45,7 +42,7 @@ static VTARGET void prepare(void *out, const float *x, int64_t k, cpu_weights fo
         /* What has no finite scale (infinities, NaN) shall come out as NaN: the scale carries it. */
         float scale = most / FULL, up = most > 0x1p-100f && most < 0x1p120f ? FULL / most : 0;
         scales[b] = scale;
-        cpu_gemv_step *s = &steps[b / 2];
+        cpu_int_dot_step *s = &steps[b / 2];
         int odd = (int)(b % 2);
         prepare_half(s, four ? 16 * odd : 32 * odd, first, v_set(up), bias);
         prepare_half(s, four ? 32 + 16 * odd : 32 * odd + 16, second, v_set(up), bias);
@@ -82,7 +79,7 @@ VFN void dot_step(const cpu_weights format, vf *sums, const char *w, int64_t row
     EACH(r, R) {
         vi u = weights_of(format, w + r * row_bytes, step, half);
         EACH(j, C) {
-            const cpu_gemv_step *s = (const cpu_gemv_step *)(const void *)(x + j * column_bytes) + step;
+            const cpu_int_dot_step *s = (const cpu_int_dot_step *)(const void *)(x + j * column_bytes) + step;
             vi high = _mm512_dpbusd_epi32(_mm512_setzero_si512(), u, _mm512_load_si512(s->high));
             vi low = _mm512_dpbusd_epi32(_mm512_load_si512(s->start), u, _mm512_load_si512(s->low));
             vf sum = v_from(vi_add(vi_shl(high, 8), low));
@@ -109,8 +106,8 @@ VFN void factors(float (*f)[BLOCKS], const uint16_t *scales, int64_t blocks, con
 VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t *scales, const void *x, int64_t k,
               const int R, const int C) {
     int64_t blocks = k / CPU_GEMV_BLOCK, row_bytes = cpu_weights_row_bytes(format, k), ahead = R * row_bytes;
-    int64_t column_bytes = (int64_t)cpu_gemv_column_bytes(k);
-    int64_t scales_at = cpu_gemv_steps(k) * (int64_t)sizeof(cpu_gemv_step);
+    int64_t column_bytes = (int64_t)cpu_int_dot_column_bytes(k);
+    int64_t scales_at = cpu_int_dot_steps(k) * (int64_t)sizeof(cpu_int_dot_step);
     int64_t line = format == CPU_WEIGHTS_INT8 ? 64 : 32;
     _Alignas(64) float f[8][BLOCKS];
     vf sums[8];
@@ -133,10 +130,12 @@ VFN void dots(const cpu_weights format, float *y, const void *w, const uint16_t 
 }
 
 #define DOT_TILE(R, C)                                                                                                 \
-    static VTARGET void dots_i8_##R##_##C(float *y, const void *w, const uint16_t *s, const void *x, int64_t k) {      \
+    static VTARGET void KERNEL_TILE(int_dot, i8, R, C)(float *y, const void *w, const uint16_t *s, const void *x,      \
+                                                       int64_t k) {                                                    \
         dots(CPU_WEIGHTS_INT8, y, w, s, x, k, R, C);                                                                   \
     }                                                                                                                  \
-    static VTARGET void dots_i4_##R##_##C(float *y, const void *w, const uint16_t *s, const void *x, int64_t k) {      \
+    static VTARGET void KERNEL_TILE(int_dot, i4, R, C)(float *y, const void *w, const uint16_t *s, const void *x,      \
+                                                       int64_t k) {                                                    \
         dots(CPU_WEIGHTS_INT4, y, w, s, x, k, R, C);                                                                   \
     }
 DOT_TILE(4, 1)
@@ -147,23 +146,22 @@ DOT_TILE(1, 2)
 DOT_TILE(1, 4)
 DOT_TILE(1, 8)
 
-#define SEVERAL(f) {dots_##f##_4_1, dots_##f##_4_2, dots_##f##_2_4, dots_##f##_1_8}
-#define SINGLE(f)  {dots_##f##_1_1, dots_##f##_1_2, dots_##f##_1_4, dots_##f##_1_8}
+#define SEVERAL(type)                                                                                                  \
+    {KERNEL_TILE(int_dot, type, 4, 1), KERNEL_TILE(int_dot, type, 4, 2), KERNEL_TILE(int_dot, type, 2, 4),             \
+     KERNEL_TILE(int_dot, type, 1, 8)}
+#define SINGLE(type)                                                                                                   \
+    {KERNEL_TILE(int_dot, type, 1, 1), KERNEL_TILE(int_dot, type, 1, 2), KERNEL_TILE(int_dot, type, 1, 4),             \
+     KERNEL_TILE(int_dot, type, 1, 8)}
 
-static const cpu_gemv_dots table = {
-    .prepare = prepare,
-    .tiles = {SEVERAL(i8), SEVERAL(i4)},
-    .singles = {SINGLE(i8), SINGLE(i4)},
-    .rows = {4, 4, 2, 1},
-};
-
-const cpu_gemv_dots *cpu_gemv_dots_of(cpu_isa isa) {
-    bool wide = isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16;
-    return wide && __builtin_cpu_supports("avx512vnni") ? &table : NULL;
+void cpu_kernels_avx512_vnni(cpu_kernels *k) {
+    if (!__builtin_cpu_supports("avx512vnni")) return;
+    k->int_dot = (cpu_int_dot_kernels){
+        .prepare = prepare,
+        .tiles = {SEVERAL(i8), SEVERAL(i4)},
+        .singles = {SINGLE(i8), SINGLE(i4)},
+        .rows = {4, 4, 2, 1},
+    };
 }
 #else
-const cpu_gemv_dots *cpu_gemv_dots_of(cpu_isa isa) {
-    (void)isa;
-    return NULL;
-}
+void cpu_kernels_avx512_vnni(cpu_kernels *k) { (void)k; }
 #endif

@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: MIT
- * The kernels' neon version: the bodies in terms of vec_neon.h.
+ * The kernels of NEON on aarch64.
  */
+#include "drivers/cpu/simd/kernels.h"
+
 #if defined(__aarch64__)
 #include "drivers/cpu/simd/vec_neon.h"
 
 #include "drivers/cpu/simd/vec_common.h"
 
-#define GEMM_NAME       gemm_kernels_neon
+#define KERNEL_ISA      neon
+#define GEMM_TYPE       f32
 #define GEMM_HEIGHTS(X) X(4) X(8)
 #define GEMM_STEP       4
 #define GEMM_MR         8
 #define GEMM_NRV        3
+#define GEMM_NR         12
 #define GEMM_PAIR       1
-#include "drivers/cpu/simd/body/gemm_body.h"
+#define CONV_HALF       4
+#define CONV_NRV        3
+#define CONV_NR         12
+#include "drivers/cpu/simd/body/every_body.h"
 
-#define ATTENTION_NAME attention_kernels_neon
-#include "drivers/cpu/simd/body/attention_body.h"
+bool cpu_kernels_neon(cpu_kernels *k) {
 
-#define ATTENTION_DECODE_NAME attention_decode_neon
-#include "drivers/cpu/simd/body/attention_decode_body.h"
-
-#define GEMV_NAME cpu_gemv_kernels_neon
-#include "drivers/cpu/simd/body/gemv_body.h"
-
-#define ELEMENTWISE_NAME cpu_elementwise_kernels_neon
-#include "drivers/cpu/simd/body/elementwise_body.h"
-
-#define REDUCE_NAME cpu_reduce_kernels_neon
-#include "drivers/cpu/simd/body/reduce_body.h"
+    every_kernel(k);
+    return true;
+}
 #else
-typedef int kernels_neon_absent; /* ISO C wants a declaration in each file */
+bool cpu_kernels_neon(cpu_kernels *k) {
+    (void)k;
+    return false;
+}
 #endif

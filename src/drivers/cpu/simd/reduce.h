@@ -11,8 +11,6 @@
 
 #include <stdint.h>
 
-#include "drivers/cpu/simd/isa.h"
-
 #define CPU_REDUCE_BLOCK 1024
 #define CPU_REDUCE_INNER 256 /* strided kernels walk this many columns at once; needs no scratch from the caller */
 
@@ -40,18 +38,11 @@ typedef struct cpu_reduce_kernels {
     /* y[r] = log(sum(exp(x[r,:]))) */
     void (*log_sum_exp)(float *y, const float *x, int64_t rows, int64_t length, int64_t stride);
     void (*log_sum_exp_strided)(float *y, const float *x, int64_t length, int64_t width, int64_t stride);
-    /* dx = (dy - sum(dy * y)) * y for each row: softmax's gradient from its result; dx may be dy */
-    void (*softmax_grad)(float *dx, const float *dy, const float *y, int64_t rows, int64_t length, int64_t dx_stride,
-                         int64_t dy_stride, int64_t y_stride);
 
     /* y[j] = sum over i of x[i*x_stride + j] z[i*z_stride + j], i < length, j < width */
     void (*dot_strided)(float *y, const float *x, const float *z, int64_t length, int64_t width, int64_t x_stride,
                         int64_t z_stride);
     float (*dot)(const float *x, const float *y, int64_t count);
-    void (*axpy)(float *y, float a, const float *x, int64_t count); /* y += a x */
-    int64_t (*argmax)(const float *x, int64_t count);               /* first of equals; -1 when count is 0 */
 } cpu_reduce_kernels;
-
-const cpu_reduce_kernels *cpu_reduce_kernels_of(cpu_isa isa);
 
 #endif

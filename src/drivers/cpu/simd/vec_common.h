@@ -4,6 +4,15 @@
 #ifndef CPU_SIMD_VEC_COMMON_H
 #define CPU_SIMD_VEC_COMMON_H
 
+/* Kernels' names, for debuggers and profiles: operation, type, instruction set and, where it has one, tile. KERNEL_ISA is
+ * defined by the file that includes the bodies. */
+#define KERNEL_JOIN(op, type, isa)            cpu_##op##_##type##_##isa
+#define KERNEL_OF(op, type, isa)              KERNEL_JOIN(op, type, isa)
+#define KERNEL(op, type)                      KERNEL_OF(op, type, KERNEL_ISA)
+#define KERNEL_TILE_JOIN(op, type, isa, h, w) cpu_##op##_##type##_##isa##_##h##x##w
+#define KERNEL_TILE_OF(op, type, isa, h, w)   KERNEL_TILE_JOIN(op, type, isa, h, w)
+#define KERNEL_TILE(op, type, height, width)  KERNEL_TILE_OF(op, type, KERNEL_ISA, height, width)
+
 /* To bfloat16 and back: nearest, ties to even; NaN stays NaN. */
 VFN vf v_round_bf16(vf v) {
     vi u = vi_of_bits(v), odd = vi_and(vi_shr(u, 16), vi_set(1));

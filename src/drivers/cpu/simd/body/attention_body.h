@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of attention's scores in terms of vec_*.h; included once by each kernels_*.c with ATTENTION_NAME, the table's
- * name, behind gemm_body.h, whose panels the scores lie in.
+ * The kernels of attention's scores in terms of vec_*.h; included once by each kernels_*.c after
+ * gemm_body.h, whose panels the scores lie in.
  */
 #ifndef CPU_SIMD_BODY_ATTENTION_BODY_H
 #define CPU_SIMD_BODY_ATTENTION_BODY_H
 
-#include "drivers/cpu/attention/attention.h"
+#include "drivers/cpu/simd/attention_ukernel.h"
 #include "drivers/cpu/simd/vec_math.h"
 
 /* Panels are multiples of VL wide, so a vector never lies in two of them. Their width is a constant: no division is left. */
@@ -90,8 +90,8 @@ VFN void columns_top(float *s, int64_t rows, int64_t first, float *largest) {
     for (int v = 0; v < GEMM_NRV; v++) v_store(largest + v * VL, top[v]);
 }
 
-static VTARGET void attention_columns(float *s, int64_t rows, int64_t first, float *largest, float *sums,
-                                      float *factor) {
+static VTARGET void KERNEL(attention_columns, f32)(float *s, int64_t rows, int64_t first, float *largest, float *sums,
+                                                   float *factor) {
     for (int v = 0; v < GEMM_NRV; v++) v_store(factor + v * VL, v_load(largest + v * VL));
     columns_top(s, rows, first, largest);
     for (int v = 0; v < GEMM_NRV; v++) {
@@ -119,8 +119,8 @@ static VTARGET void attention_columns(float *s, int64_t rows, int64_t first, flo
         }
 }
 
-static VTARGET void attention_scale(float *to, int64_t step, const float *from, const float *factor, int64_t width,
-                                    int64_t cols) {
+static VTARGET void KERNEL(attention_scale, f32)(float *to, int64_t step, const float *from, const float *factor,
+                                                 int64_t width, int64_t cols) {
     for (int64_t c = 0; c < width; c++, to += step, from += GEMM_NR)
         for (int64_t v = 0; v < cols; v += VL) {
             vf x = v_mul(v_load(from + v), v_load(factor + v));
@@ -150,8 +150,8 @@ VFN vf row_top(attention_row s, int64_t count, vf top) {
     return v_max(top, other);
 }
 
-static VTARGET void attention_begin(attention_row s, attention_row dp, int64_t count, const float *before,
-                                    float *largest, float *sums) {
+static VTARGET void KERNEL(attention_begin, f32)(attention_row s, attention_row dp, int64_t count, const float *before,
+                                                 float *largest, float *sums) {
     vf old = before ? v_load(before) : v_set(ATTENTION_NONE), sum = v_set(0), dot = v_set(0);
     vf top = row_top(s, count, old);
     v_store(largest, top);
@@ -181,7 +181,8 @@ static VTARGET void attention_begin(attention_row s, attention_row dp, int64_t c
 }
 
 /* VL rows' lanes become vectors, so that nothing is summed across lanes. */
-static VTARGET void attention_join(const float *largest, const float *sums, float *totals, int64_t step, int64_t rows) {
+static VTARGET void KERNEL(attention_join, f32)(const float *largest, const float *sums, float *totals, int64_t step,
+                                                int64_t rows) {
     for (int64_t i = 0; i < rows; i += VL) {
         vf top[VL], sum[VL], dot[VL], most = v_set(ATTENTION_NONE), all = v_set(0), mean = v_set(0);
         for (int n = 0; n < VL; n++) {
@@ -203,8 +204,9 @@ static VTARGET void attention_join(const float *largest, const float *sums, floa
     }
 }
 
-static VTARGET void attention_finish(attention_row s, attention_row dp, attention_row copy, int64_t count,
-                                     int64_t width, const float *largest, const float *totals, int64_t step) {
+static VTARGET void KERNEL(attention_finish, f32)(attention_row s, attention_row dp, attention_row copy, int64_t count,
+                                                  int64_t width, const float *largest, const float *totals,
+                                                  int64_t step) {
     vf f = v_mul(attention_power(v_sub(v_load(largest), v_set(totals[0]))), v_set(totals[step]));
     vf mean = v_set(totals[2 * step]);
     int64_t j = 0;
@@ -226,7 +228,8 @@ static VTARGET void attention_finish(attention_row s, attention_row dp, attentio
 
 /* Whole vectors are stored, the last of a line over the next line's beginning, which is written after it; only behind a
  * panel's last line something else has been written already. */
-static VTARGET void attention_strips(float *to, const float *from, int64_t step, int64_t rows, int64_t depth) {
+static VTARGET void KERNEL(attention_strips, f32)(float *to, const float *from, int64_t step, int64_t rows,
+                                                  int64_t depth) {
     enum { REST = GEMM_MR % VL };
     for (int64_t k = 0; k < depth; k++, from += step)
         for (int64_t i = 0; i + GEMM_MR <= rows; i += GEMM_MR) {
@@ -240,8 +243,8 @@ static VTARGET void attention_strips(float *to, const float *from, int64_t step,
         }
 }
 
-static VTARGET void attention_turn(float *to, int64_t step, const float *from, int64_t from_step, int64_t rows,
-                                   int64_t width) {
+static VTARGET void KERNEL(attention_turn, f32)(float *to, int64_t step, const float *from, int64_t from_step,
+                                                int64_t rows, int64_t width) {
     for (int64_t c = 0; c < width; c += VL)
         for (int64_t i = 0; i < rows; i += VL) {
             vf x[VL];
@@ -256,7 +259,14 @@ static VTARGET void attention_turn(float *to, int64_t step, const float *from, i
         }
 }
 
-const attention_kernels ATTENTION_NAME = {attention_columns, attention_scale,  attention_begin, attention_join,
-                                          attention_finish,  attention_strips, attention_turn};
+static const cpu_attention_kernels KERNEL(attention, f32) = {
+    .columns = KERNEL(attention_columns, f32),
+    .scale = KERNEL(attention_scale, f32),
+    .begin = KERNEL(attention_begin, f32),
+    .join = KERNEL(attention_join, f32),
+    .finish = KERNEL(attention_finish, f32),
+    .strips = KERNEL(attention_strips, f32),
+    .turn = KERNEL(attention_turn, f32),
+};
 
 #endif

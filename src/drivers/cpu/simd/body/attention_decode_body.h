@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of attention_decode.h in terms of vec_*.h; included once by each kernels_*.c with ATTENTION_DECODE_NAME, the
- * table's name.
+ * The kernels of attention behind a mask in terms of vec_*.h; included once by each kernels_*.c.
  */
 #ifndef CPU_SIMD_BODY_ATTENTION_DECODE_BODY_H
 #define CPU_SIMD_BODY_ATTENTION_DECODE_BODY_H
 
-#include "drivers/cpu/attention/attention_decode.h"
+#include "drivers/cpu/simd/attention_ukernel.h"
 
 enum { DECODE_AHEAD = 12 };
 
@@ -47,8 +46,9 @@ VFN void decode_scores_of(float *s, const float *q, const void *k, bool half, in
     }
 }
 
-static VTARGET void decode_scores(float *s, const float *q, const void *k, bool half, int64_t row, int64_t width,
-                                  const int32_t *keys, const float *add, int64_t count) {
+static VTARGET void KERNEL(attention_decode_scores, f32)(float *s, const float *q, const void *k, bool half,
+                                                         int64_t row, int64_t width, const int32_t *keys,
+                                                         const float *add, int64_t count) {
     if (half)
         decode_scores_of(s, q, k, true, row, width, keys, add, count);
     else
@@ -76,14 +76,17 @@ VFN void decode_mix_of(float *o, const float *p, const void *v, bool half, int64
     }
 }
 
-static VTARGET void decode_mix(float *o, const float *p, const void *v, bool half, int64_t row, int64_t width,
-                               const int32_t *keys, int64_t count) {
+static VTARGET void KERNEL(attention_decode_mix, f32)(float *o, const float *p, const void *v, bool half, int64_t row,
+                                                      int64_t width, const int32_t *keys, int64_t count) {
     if (half)
         decode_mix_of(o, p, v, true, row, width, keys, count);
     else
         decode_mix_of(o, p, v, false, row, width, keys, count);
 }
 
-const attention_decode_kernels ATTENTION_DECODE_NAME = {decode_scores, decode_mix};
+static const cpu_attention_decode_kernels KERNEL(attention_decode, f32) = {
+    .scores = KERNEL(attention_decode_scores, f32),
+    .mix = KERNEL(attention_decode_mix, f32),
+};
 
 #endif

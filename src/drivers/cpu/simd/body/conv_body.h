@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT
- * The kernels of conv.h in terms of vec_*.h; included once by each kernels_*_conv.c, after these are defined:
- *   CONV_NAME       the table's name
+ * The kernels of conv_ukernel.h in terms of vec_*.h; included once by each kernels_*.c, after these are defined:
  *   CONV_HALF       points of a run: 2, 3, 4 or 7
  *   CONV_NRV        vectors in a panel of weights: 2, 3 or 4
+ *   CONV_NR         numbers in them
  */
 #ifndef CPU_SIMD_BODY_CONV_BODY_H
 #define CPU_SIMD_BODY_CONV_BODY_H
 
 #include <math.h>
 
-#include "drivers/cpu/conv/conv.h"
+#include "drivers/cpu/simd/conv_ukernel.h"
 
-enum { CONV_NR = CONV_NRV * VL, CONV_AHEAD = 8 };
+enum { CONV_AHEAD = 8 };
+_Static_assert(CONV_NR == CONV_NRV * VL, "a panel is whole vectors");
 
 VFN vf conv_finish(const cpu_conv_finish *f, vf v) {
     if (f->swish) {
@@ -167,11 +168,11 @@ VFN int64_t conv_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
     }
 
 #define CH_SINGLE_NAMED(n, width)                                                                                      \
-    CH_TILE(conv_single_##n##_##width, CH_ROWS_##n, CH_ROWS_0, 0)                                                      \
-    CH_TILE(conv_single_##n##_gated_##width, CH_ROWS_##n, CH_ROWS_0, 1)
+    CH_TILE(KERNEL_TILE(conv, f32, n, width), CH_ROWS_##n, CH_ROWS_0, 0)                                               \
+    CH_TILE(KERNEL_TILE(conv_gated, f32, n, width), CH_ROWS_##n, CH_ROWS_0, 1)
 #define CH_PAIR_NAMED(n, width)                                                                                        \
-    CH_TILE(conv_pair_##width, CH_ROWS_##n, CH_ROWS_##n, 0)                                                            \
-    CH_TILE(conv_pair_gated_##width, CH_ROWS_##n, CH_ROWS_##n, 1)
+    CH_TILE(KERNEL_TILE(conv_pair, f32, n, width), CH_ROWS_##n, CH_ROWS_##n, 0)                                        \
+    CH_TILE(KERNEL_TILE(conv_pair_gated, f32, n, width), CH_ROWS_##n, CH_ROWS_##n, 1)
 #define CH_PAIR(n, width) CH_PAIR_NAMED(n, width)
 #if CONV_HALF == 2
 #define CH_ALL(op, width) op(1, width) op(2, width)
@@ -183,16 +184,17 @@ VFN int64_t conv_clip(int64_t n) { return n < 0 ? 0 : n > VL ? VL : n; }
 #define CH_ALL(op, width) op(1, width) op(2, width) op(3, width) op(4, width) op(5, width) op(6, width) op(7, width)
 #endif
 #define CH_WIDTH CONV_NR
-CH_PAIR(CONV_HALF, whole)
-CH_ALL(CH_SINGLE_NAMED, whole)
+CH_PAIR(CONV_HALF, CONV_NR)
+CH_ALL(CH_SINGLE_NAMED, CONV_NR)
 /* For panels of which no more than a vector is there. */
 #undef CH_COLS
 #undef CH_WIDTH
 #define CH_COLS  CH_COLS_1
 #define CH_WIDTH VL
-CH_PAIR(CONV_HALF, narrow)
-CH_ALL(CH_SINGLE_NAMED, narrow)
-#define CH_ENTRY(n, width) conv_single_##n##_##width,
+CH_PAIR(CONV_HALF, VL)
+CH_ALL(CH_SINGLE_NAMED, VL)
+#define CH_ENTRY(n, width)       KERNEL_TILE(conv, f32, n, width),
+#define CH_GATED_ENTRY(n, width) KERNEL_TILE(conv_gated, f32, n, width),
 
 /* ---- windows -------------------------------------------------------------------------------------------------------- */
 
@@ -404,7 +406,7 @@ VFN void conv_at(vf *m, int step) {
     m[3 * step] = v_add(v_fma(eight, d, b), m5);
 }
 
-static VTARGET void conv_square_in(const cpu_conv_winograd *s) {
+static VTARGET void KERNEL(winograd_in, f32)(const cpu_conv_winograd *s) {
     for (int64_t c = 0; c < s->channels; c += VL) {
         const int64_t n = s->channels - c < VL ? s->channels - c : VL;
         vf d[36];
@@ -424,7 +426,7 @@ static VTARGET void conv_square_in(const cpu_conv_winograd *s) {
     }
 }
 
-static VTARGET void conv_square_out(const cpu_conv_winograd *s) {
+static VTARGET void KERNEL(winograd_out, f32)(const cpu_conv_winograd *s) {
     for (int64_t c = 0; c < s->channels; c += VL) {
         const int64_t n = s->channels - c < VL ? s->channels - c : VL;
         const vf bias = s->bias ? v_load(s->bias + c) : v_set(0);
@@ -444,20 +446,21 @@ static VTARGET void conv_square_out(const cpu_conv_winograd *s) {
     }
 }
 
-static VTARGET void conv_weights(const cpu_conv_line *l) { conv_line(l, CPU_CONV_WEIGHTS); }
-static VTARGET void conv_max(const cpu_conv_line *l) { conv_line(l, CPU_CONV_MAX); }
-static VTARGET void conv_sum(const cpu_conv_line *l) { conv_line(l, CPU_CONV_SUM); }
+static VTARGET void KERNEL(window_line_weights, f32)(const cpu_conv_line *l) { conv_line(l, CPU_CONV_WEIGHTS); }
+static VTARGET void KERNEL(window_line_max, f32)(const cpu_conv_line *l) { conv_line(l, CPU_CONV_MAX); }
+static VTARGET void KERNEL(window_line_sum, f32)(const cpu_conv_line *l) { conv_line(l, CPU_CONV_SUM); }
 
-const cpu_conv_kernels CONV_NAME = {
+static const cpu_conv_kernels KERNEL(conv, f32) = {
     .half = CONV_HALF,
     .width = CONV_NR,
     .lanes = VL,
-    .square_in = conv_square_in,
-    .square_out = conv_square_out,
-    .pair = {{conv_pair_whole, conv_pair_narrow}, {conv_pair_gated_whole, conv_pair_gated_narrow}},
-    .single = {{{CH_ALL(CH_ENTRY, whole)}, {CH_ALL(CH_ENTRY, narrow)}},
-               {{CH_ALL(CH_ENTRY, gated_whole)}, {CH_ALL(CH_ENTRY, gated_narrow)}}},
-    .line = {conv_weights, conv_max, conv_sum},
+    .square_in = KERNEL(winograd_in, f32),
+    .square_out = KERNEL(winograd_out, f32),
+    .pair = {{KERNEL_TILE(conv_pair, f32, CONV_HALF, CONV_NR), KERNEL_TILE(conv_pair, f32, CONV_HALF, VL)},
+             {KERNEL_TILE(conv_pair_gated, f32, CONV_HALF, CONV_NR), KERNEL_TILE(conv_pair_gated, f32, CONV_HALF, VL)}},
+    .single = {{{CH_ALL(CH_ENTRY, CONV_NR)}, {CH_ALL(CH_ENTRY, VL)}},
+               {{CH_ALL(CH_GATED_ENTRY, CONV_NR)}, {CH_ALL(CH_GATED_ENTRY, VL)}}},
+    .line = {KERNEL(window_line_weights, f32), KERNEL(window_line_max, f32), KERNEL(window_line_sum, f32)},
 };
 
 #endif

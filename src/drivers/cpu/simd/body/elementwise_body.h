@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * The elementwise kernels in terms of vec_*.h; included once by each kernels_*.c with ELEMENTWISE_NAME, the table's name.
+ * The elementwise kernels in terms of vec_*.h; included once by each kernels_*.c.
  * One expression for each row of elementwise.h; the loop and the rest of fewer than VL elements are the macros'.
  */
 #ifndef CPU_SIMD_BODY_ELEMENTWISE_BODY_H
@@ -21,7 +21,7 @@ VFN vf v_mod(vf x, vf y) { return v_fnma(y, v_floor(v_div(x, y)), x); }
         (void)x, (void)p, (void)q;                                                                                     \
         return expression;                                                                                             \
     }                                                                                                                  \
-    static VTARGET void elementwise_##name(float *y, const float *x, int64_t count, float p_, float q_) {              \
+    static VTARGET void KERNEL(elementwise_##name, f32)(float *y, const float *x, int64_t count, float p_, float q_) { \
         vf p = v_set(p_), q = v_set(q_);                                                                               \
         int64_t i = 0;                                                                                                 \
         for (; i + VL <= count; i += VL) v_store(y + i, op_##name(v_load(x + i), p, q));                               \
@@ -67,7 +67,7 @@ UNARY(round_f16, v_round_f16(x))
 UNARY(sigmoid, v_sigmoid(x))
 UNARY(silu, v_silu(x))
 #else
-static VTARGET void elementwise_sigmoid(float *y, const float *x, int64_t count, float p, float q) {
+static VTARGET void KERNEL(elementwise_sigmoid, f32)(float *y, const float *x, int64_t count, float p, float q) {
     int64_t i = 0;
     (void)p, (void)q;
     for (; i + 4 * VL <= count; i += 4 * VL) {
@@ -82,7 +82,7 @@ static VTARGET void elementwise_sigmoid(float *y, const float *x, int64_t count,
     }
 }
 
-static VTARGET void elementwise_silu(float *y, const float *x, int64_t count, float p, float q) {
+static VTARGET void KERNEL(elementwise_silu, f32)(float *y, const float *x, int64_t count, float p, float q) {
     int64_t i = 0;
     const vf least = v_set(-200.0f);
     (void)p, (void)q;
@@ -99,7 +99,8 @@ static VTARGET void elementwise_silu(float *y, const float *x, int64_t count, fl
 }
 #endif
 
-static VTARGET void elementwise_fill(float *y, const float *x, int64_t count, float p, float q) { /* x may be NULL */
+static VTARGET void KERNEL(elementwise_fill, f32)(float *y, const float *x, int64_t count, float p,
+                                                  float q) { /* x may be NULL */
     int64_t i = 0;
     for (; i + VL <= count; i += VL) v_store(y + i, v_set(p));
     if (i < count) v_store_n(y + i, v_set(p), count - i);
@@ -114,7 +115,8 @@ VFN void v_store_ahead(float *z, vf v) {
 }
 
 #define BINARY_LOOP(name, pattern, first, second, first_rest, second_rest)                                             \
-    static VTARGET void elementwise_##name##_##pattern(float *z, const float *x, const float *y, int64_t count) {      \
+    static VTARGET void KERNEL(elementwise_##name##_##pattern, f32)(float *z, const float *x, const float *y,          \
+                                                                    int64_t count) {                                   \
         if (count <= 0) return;                                                                                        \
         int64_t i = 0, n = count % VL;                                                                                 \
         vf one = v_set(pattern##_ONE);                                                                                 \
@@ -150,8 +152,8 @@ BINARY(and, v_mul(v_not_zero(x), v_not_zero(y)))
 BINARY(or, v_max(v_not_zero(x), v_not_zero(y)))
 BINARY(xor, v_abs(v_sub(v_not_zero(x), v_not_zero(y))))
 
-static VTARGET void elementwise_select(float *z, const float *cond, int cond_step, const float *x, int x_step,
-                                       const float *y, int y_step, int64_t count) {
+static VTARGET void KERNEL(elementwise_select, f32)(float *z, const float *cond, int cond_step, const float *x,
+                                                    int x_step, const float *y, int y_step, int64_t count) {
     if (count <= 0) return;
     vf c1 = v_set(*cond), x1 = v_set(*x), y1 = v_set(*y), zero = v_set(0);
     int64_t i = 0;
@@ -166,8 +168,8 @@ static VTARGET void elementwise_select(float *z, const float *cond, int cond_ste
 }
 
 #define FMA(name)                                                                                                      \
-    static VTARGET void elementwise_##name(float *z, const float *x, const float *y, int y_step, const float *w,       \
-                                           int w_step, int64_t count) {                                                \
+    static VTARGET void KERNEL(elementwise_##name, f32)(float *z, const float *x, const float *y, int y_step,          \
+                                                        const float *w, int w_step, int64_t count) {                   \
         if (count <= 0) return;                                                                                        \
         const vf y1 = v_set(*y), w1 = v_set(*w);                                                                       \
         int64_t i = 0, n = count % VL;                                                                                 \
@@ -185,15 +187,16 @@ static VTARGET void elementwise_select(float *z, const float *cond, int cond_ste
 FMA(fma)
 FMA(fnma)
 
-#define UNARY_ENTRY(name) [CPU_ELEMENTWISE_##name] = elementwise_##name,
+#define UNARY_ENTRY(name) [CPU_ELEMENTWISE_##name] = KERNEL(elementwise_##name, f32),
 #define BINARY_ENTRY(name)                                                                                             \
-    [CPU_ELEMENTWISE_##name -                                                                                          \
-        CPU_ELEMENTWISE_UNARY_END] = {elementwise_##name##_VV, elementwise_##name##_VS, elementwise_##name##_SV},
-const cpu_elementwise_kernels ELEMENTWISE_NAME = {
+    [CPU_ELEMENTWISE_##name - CPU_ELEMENTWISE_UNARY_END] = {KERNEL(elementwise_##name##_VV, f32),                      \
+                                                            KERNEL(elementwise_##name##_VS, f32),                      \
+                                                            KERNEL(elementwise_##name##_SV, f32)},
+static const cpu_elementwise_kernels KERNEL(elementwise, f32) = {
     .unary = {CPU_ELEMENTWISE_UNARY(UNARY_ENTRY)},
     .binary = {CPU_ELEMENTWISE_BINARY(BINARY_ENTRY)},
-    .select = elementwise_select,
-    .fma = {elementwise_fma, elementwise_fnma},
+    .select = KERNEL(elementwise_select, f32),
+    .fma = {KERNEL(elementwise_fma, f32), KERNEL(elementwise_fnma, f32)},
 };
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * The matrix kernels in terms of vec_*.h; included once by each kernels_*.c, after these are defined:
- *   GEMM_NAME            the table's name
- *   GEMM_HEIGHTS(X)      X(height, H macro) for each height of a tile, ascending by the step
+ *   GEMM_TYPE            what is multiplied: f32 or bf16
+ *   GEMM_HEIGHTS(X)      X(height) for each height of a tile, ascending by the step
  *   GEMM_HEIGHTS_IN_C(X) those that are made here; the others are there already. Not defined: all
  *   GEMM_STEP, GEMM_MR   smallest and largest height
- *   GEMM_NRV             vectors in a row of a tile (1 to 4)
- *   GEMM_COPY_TILE       a tile that packs by the way, and with it GEMM_PASS_TILE and GEMM_PASS_TILE_F16, which copy
- *                        other panels; may be missing, or GEMM_COPIES for those of gemm_tile_copy.h
+ *   GEMM_NRV, GEMM_NR    vectors (1 to 4) and numbers in a row of a tile
+ *   GEMM_PACKING         1: the tiles that pack, of both types of the source, are there already (gemm_tile_avx512.h);
+ *                        GEMM_COPIES: they are made by gemm_tile_copy.h; neither: there are none
  *   GEMM_PAIR            1, or 2 with GEMM_DOT, gemm_pack_along, gemm_pack_across for bfloat16 pairs
  *
  * A tile keeps height x NRV accumulators in registers; each step of k loads NRV vectors of B and broadcasts one word of
@@ -20,7 +20,7 @@
 #include "base/float16.h"
 #include "drivers/cpu/simd/gemm_ukernel.h"
 
-enum { GEMM_NR = GEMM_NRV * VL };
+_Static_assert(GEMM_NR == GEMM_NRV * VL, "a row of a tile is whole vectors");
 
 #ifndef GEMM_HEIGHTS_IN_C
 #define GEMM_HEIGHTS_IN_C GEMM_HEIGHTS
@@ -40,8 +40,8 @@ VFN vf load_any_n(const void *p, cpu_dtype dtype, int64_t n) {
     return dtype == CPU_F16 ? v_load_f16_n((const uint16_t *)p, n) : v_load_n((const float *)p, n);
 }
 
-static VTARGET void gemm_load_strided(float *y, const void *x, cpu_dtype dtype, int64_t step, int64_t count,
-                                      bool round) {
+static VTARGET void KERNEL(load_strided, GEMM_TYPE)(float *y, const void *x, cpu_dtype dtype, int64_t step,
+                                                    int64_t count, bool round) {
     int64_t i = 0;
     if (step == 1)
         for (; i + VL <= count; i += VL) v_store(y + i, load_any(cpu_element(x, dtype, i), dtype));
@@ -160,8 +160,8 @@ static VTARGET void pack_turned(float *target, int width, const void *data, cpu_
 }
 
 /* `across` and `along` are the strides of columns (or rows of A) and of k. */
-static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dtype dtype, int64_t across,
-                              int64_t along, int64_t cols, int64_t k0, int64_t k1, bool round) {
+static VTARGET void KERNEL(pack, GEMM_TYPE)(float *target, int width, const void *data, cpu_dtype dtype, int64_t across,
+                                            int64_t along, int64_t cols, int64_t k0, int64_t k1, bool round) {
     if (across == 1)
         pack_across(target, width, data, dtype, along, cols, k0, k1, round);
     else if (along == 1)
@@ -170,14 +170,14 @@ static VTARGET void gemm_pack(float *target, int width, const void *data, cpu_dt
         pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
 }
 
-/* Elements j .. of a row in the second form of A: fours, `step` floats apart. */
+/* Elements j .. of a row of A in quads: fours, `step` floats apart. */
 VFN void store_quads(float *row, int64_t step, int64_t j, vf v) {
     v_store_quads(row + j / GEMM_QUAD * step + j % GEMM_QUAD, step, v);
 }
 
 /* [kw / GEMM_QUAD][height][GEMM_QUAD] from a source whose neighbours lie along k: nothing is turned. */
-static VTARGET void gemm_pack_rows(float *target, int height, const void *data, cpu_dtype dtype, int64_t stride,
-                                   int64_t rows, int64_t k0, int64_t k1, bool round) {
+static VTARGET void KERNEL(pack_quads, GEMM_TYPE)(float *target, int height, const void *data, cpu_dtype dtype,
+                                                  int64_t stride, int64_t rows, int64_t k0, int64_t k1, bool round) {
     for (int64_t k = k0; k < k1; k += GEMM_BLOCK * GEMM_PAIR, target += height * GEMM_BLOCK)
         for (int r = 0; r < height; r++) {
             __builtin_prefetch(cpu_element(data, dtype, (r + height) * stride + k), 0, 2);
@@ -283,8 +283,8 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
         ROWS_##HEIGHT(ROW_STORE)                                                                                       \
     }
 #define TILE_NAMED(NAME, HEIGHT)                                                                                       \
-    static VTARGET void NAME##HEIGHT(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,   \
-                                     bool add, const gemm_next *fetch) {                                               \
+    static VTARGET void NAME(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha, bool add, \
+                             const gemm_next *fetch) {                                                                 \
         TILE_START(HEIGHT)                                                                                             \
         for (; kw >= GEMM_TURN; kw -= GEMM_TURN, a += GEMM_TURN * HEIGHT, b += GEMM_TURN * GEMM_NR) {                  \
             TURN_STEPS(ROWS_##HEIGHT)                                                                                  \
@@ -300,8 +300,8 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
         }                                                                                                              \
         TILE_FINISH(HEIGHT)                                                                                            \
     }
-#define TILE(HEIGHT)      TILE_NAMED(tile_, HEIGHT)
-#define TILE_ROWS(HEIGHT) TILE_NAMED(tile_rows_, HEIGHT)
+#define TILE(HEIGHT)       TILE_NAMED(KERNEL_TILE(gemm, GEMM_TYPE, HEIGHT, GEMM_NR), HEIGHT)
+#define TILE_QUADS(HEIGHT) TILE_NAMED(KERNEL_TILE(gemm_quads, GEMM_TYPE, HEIGHT, GEMM_NR), HEIGHT)
 
 /* A as [k][height]. */
 #define A_WORD(r) a[at_k * height + (r)]
@@ -310,29 +310,20 @@ GEMM_HEIGHTS_IN_C(TILE)
 #undef A_WORD
 #undef A_STEP
 
-/* A as [k / GEMM_QUAD][height][GEMM_QUAD]. */
+/* A in quads. */
 #define A_WORD(r) a[at_k / GEMM_QUAD * GEMM_QUAD * height + at_k % GEMM_QUAD + (r) * GEMM_QUAD]
 #define A_STEP    1
-GEMM_HEIGHTS_IN_C(TILE_ROWS)
+GEMM_HEIGHTS_IN_C(TILE_QUADS)
 #undef A_WORD
 #undef A_STEP
 
 #ifdef GEMM_COPIES
 #include "drivers/cpu/simd/body/gemm_tile_copy.h"
-
-#define GEMM_COPY_TILE     copy_rows
-#define GEMM_COPY_TILE_F16 copy_rows_f16
-#define GEMM_PASS_TILE     pass
-#define GEMM_PASS_TILE_F16 pass_f16
-#define GEMM_COPY_COLUMNS                                                                                              \
-    .copy_columns = {copy_columns, copy_columns_rows}, .copy_columns_f16 = {copy_columns_f16, copy_columns_rows_f16},
-#else
-#define GEMM_COPY_COLUMNS
 #endif
 
 /* ---- finishing ------------------------------------------------------------------------------------------------------ */
 
-static VTARGET void add_row(float *row, const gemm_view *m, int64_t i, int64_t j, int64_t cols) {
+static VTARGET void add_row(float *row, const cpu_matrix_view *m, int64_t i, int64_t j, int64_t cols) {
     const void *from = cpu_element(m->data, m->dtype, i * m->row_stride + j * m->col_stride);
     if (m->col_stride != 1) {
         for (int64_t c = 0; c < cols; c++) row[c] += scalar_at(from, m->dtype, c * m->col_stride);
@@ -347,7 +338,7 @@ static VTARGET void add_row(float *row, const gemm_view *m, int64_t i, int64_t j
                   cols - c);
 }
 
-static VTARGET void store_row(const gemm_view *m, const float *row, int64_t i, int64_t j, int64_t cols) {
+static VTARGET void store_row(const cpu_matrix_view *m, const float *row, int64_t i, int64_t j, int64_t cols) {
     int64_t index = i * m->row_stride + j * m->col_stride;
     if (m->dtype == CPU_F32) {
         float *to = (float *)(uintptr_t)m->data + index;
@@ -370,31 +361,19 @@ static VTARGET void store_row(const gemm_view *m, const float *row, int64_t i, i
     }
 }
 
-static VTARGET void add_bias(float *row, const float *each, const float *one, int64_t cols) {
-    for (int64_t c = 0; c < cols; c += VL) {
-        int64_t n = cols - c < VL ? cols - c : VL;
-        vf bias = one ? v_set(*one) : v_load_n(each + c, n);
-        v_store_n(row + c, v_add(v_load_n(row + c, n), bias), n);
-    }
-}
-
-static VTARGET void gemm_finish_tile(const gemm_finish *f, float *tile, int64_t stride, int64_t i, int64_t j,
-                                     int64_t rows, int64_t cols) {
-    const cpu_epilogue *e = &f->g->epilogue;
-    gemm_view partial = {f->partial, CPU_F32, f->partial_stride, 1, NULL};
+static VTARGET void KERNEL(gemm_finish, GEMM_TYPE)(const gemm_finish *f, float *tile, int64_t stride, int64_t i,
+                                                   int64_t j, int64_t rows, int64_t cols) {
+    cpu_matrix_view partial = {f->partial, CPU_F32, f->partial_stride, 1};
     for (int64_t r = 0; r < rows; r++, tile += stride) {
         if (!f->first) add_row(tile, &partial, i + r, j, cols);
         /* where the partial sums are C itself, what C held is in them after the first block */
-        if (f->g->accumulate && (f->partial == f->c.data ? f->first : f->last)) add_row(tile, &f->c, i + r, j, cols);
+        if (f->accumulate && (f->partial == f->c.data ? f->first : f->last)) add_row(tile, &f->c, i + r, j, cols);
         if (f->first && f->residual_first) add_row(tile, &f->residual, i + r, j, cols);
         if (!f->last) {
             store_row(&partial, tile, i + r, j, cols);
             continue;
         }
-        if (e->row_bias) add_bias(tile, NULL, e->row_bias + i + r, cols);
-        if (e->col_bias) add_bias(tile, e->col_bias + j, NULL, cols);
-        if (e->residual && !f->residual_first) add_row(tile, &f->residual, i + r, j, cols);
-        if (e->apply) e->apply(e->context, tile, f->item, i + r, j, cols);
+        if (f->has_residual && !f->residual_first) add_row(tile, &f->residual, i + r, j, cols);
         store_row(&f->c, tile, i + r, j, cols);
     }
 }
@@ -407,7 +386,8 @@ static VTARGET void gemm_finish_tile(const gemm_finish *f, float *tile, int64_t 
 #define SQUARE_JOIN(r, j) sum = v_add(sum, c##r##_##j);
 
 /* Full rows in pairs: as many chains as the units are deep. */
-static VTARGET void gemm_squares(double *lanes, const float *c, int64_t stride, int64_t rows, int64_t cols) {
+static VTARGET void KERNEL(gemm_squares, GEMM_TYPE)(double *lanes, const float *c, int64_t stride, int64_t rows,
+                                                    int64_t cols) {
     float sums[VL];
     vf sum = v_set(0);
     COLS(TILE_ZERO, 0)
@@ -449,8 +429,8 @@ VFN float dot_row(const void *w, cpu_dtype dtype, const float *x, int64_t k, boo
     return v_sum(v_add(v_add(s[0], s[1]), v_add(s[2], s[3])));
 }
 
-static VTARGET void gemm_dot_rows(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x,
-                                  int64_t rows, int64_t k, bool round) {
+static VTARGET void KERNEL(dot_rows, GEMM_TYPE)(float *y, const void *w, cpu_dtype dtype, int64_t stride,
+                                                const float *x, int64_t rows, int64_t k, bool round) {
     for (int64_t r = 0; r < rows; r++) {
         const void *row = cpu_element(w, dtype, r * stride);
         if (dtype == CPU_F16)
@@ -463,8 +443,8 @@ static VTARGET void gemm_dot_rows(float *y, const void *w, cpu_dtype dtype, int6
 }
 
 /* y[c] = sum over k of w[k*stride + c] x[k]: 4 vectors of sums stay in registers over all of k. */
-static VTARGET void gemm_sum_columns(float *y, const void *w, cpu_dtype dtype, int64_t stride, const float *x,
-                                     int64_t count, int64_t k, bool round) {
+static VTARGET void KERNEL(sum_columns, GEMM_TYPE)(float *y, const void *w, cpu_dtype dtype, int64_t stride,
+                                                   const float *x, int64_t count, int64_t k, bool round) {
     for (int64_t c = 0; c < count; c += DOT_VECTORS * VL) {
         int64_t width = count - c < DOT_VECTORS * VL ? count - c : DOT_VECTORS * VL;
         vf s[DOT_VECTORS];
@@ -489,28 +469,34 @@ static VTARGET void gemm_sum_columns(float *y, const void *w, cpu_dtype dtype, i
 
 /* ---- the table ------------------------------------------------------------------------------------------------------ */
 
-#define TILE_ENTRY(HEIGHT)      tile_##HEIGHT,
-#define TILE_ROWS_ENTRY(HEIGHT) tile_rows_##HEIGHT,
-const gemm_kernels GEMM_NAME = {
+#define TILE_ENTRY(HEIGHT)       KERNEL_TILE(gemm, GEMM_TYPE, HEIGHT, GEMM_NR),
+#define TILE_QUADS_ENTRY(HEIGHT) KERNEL_TILE(gemm_quads, GEMM_TYPE, HEIGHT, GEMM_NR),
+static const cpu_gemm_kernels KERNEL(gemm, GEMM_TYPE) = {
     .mr = GEMM_MR,
     .nr = GEMM_NR,
     .row_step = GEMM_STEP,
     .pair = GEMM_PAIR,
     .tiles = {GEMM_HEIGHTS(TILE_ENTRY)},
-    .row_tiles = {GEMM_HEIGHTS(TILE_ROWS_ENTRY)},
-#ifdef GEMM_COPY_TILE
-    .copy_tile = GEMM_COPY_TILE,
-    .copy_tile_f16 = GEMM_COPY_TILE_F16,
-    .pass_tile = GEMM_PASS_TILE,
-    .pass_tile_f16 = GEMM_PASS_TILE_F16,
+    .quad_tiles = {GEMM_HEIGHTS(TILE_QUADS_ENTRY)},
+#if defined(GEMM_PACKING) || defined(GEMM_COPIES)
+    .pack_a_tile = KERNEL_TILE(gemm_pack_a, f32, GEMM_MR, GEMM_NR),
+    .pack_a_tile_f16 = KERNEL_TILE(gemm_pack_a, f16, GEMM_MR, GEMM_NR),
+    .pack_next_tile = KERNEL_TILE(gemm_pack_next, f32, GEMM_MR, GEMM_NR),
+    .pack_next_tile_f16 = KERNEL_TILE(gemm_pack_next, f16, GEMM_MR, GEMM_NR),
 #endif
-    GEMM_COPY_COLUMNS.pack = gemm_pack,
-    .pack_rows = gemm_pack_rows,
-    .finish = gemm_finish_tile,
-    .squares = gemm_squares,
-    .dot_rows = gemm_dot_rows,
-    .sum_columns = gemm_sum_columns,
-    .load_strided = gemm_load_strided,
+#ifdef GEMM_COPIES
+    .pack_b_tile = {KERNEL_TILE(gemm_pack_b, f32, GEMM_MR, GEMM_NR),
+                    KERNEL_TILE(gemm_quads_pack_b, f32, GEMM_MR, GEMM_NR)},
+    .pack_b_tile_f16 = {KERNEL_TILE(gemm_pack_b, f16, GEMM_MR, GEMM_NR),
+                        KERNEL_TILE(gemm_quads_pack_b, f16, GEMM_MR, GEMM_NR)},
+#endif
+    .pack = KERNEL(pack, GEMM_TYPE),
+    .pack_quads = KERNEL(pack_quads, GEMM_TYPE),
+    .finish = KERNEL(gemm_finish, GEMM_TYPE),
+    .squares = KERNEL(gemm_squares, GEMM_TYPE),
+    .dot_rows = KERNEL(dot_rows, GEMM_TYPE),
+    .sum_columns = KERNEL(sum_columns, GEMM_TYPE),
+    .load_strided = KERNEL(load_strided, GEMM_TYPE),
 };
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  * The tallest tile of AVX-512, 14 x 32, written out: 28 sums, 2 vectors of B and 2 broadcast words of A take all 32
  * registers, and what compilers make of that in C moves sums through memory in each turn. Included by kernels_avx512.c in
- * front of gemm_body.h, which takes tile_14 and tile_rows_14 from here.
+ * front of gemm_body.h, which takes all tiles of 14 rows from here.
  *
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k; it fetches the panels ahead and one line of what is
  * wanted soon; the last FETCHING turns also a line each of what the sums are added to or written over.
  *
- * copy_rows_14 and copy_rows_14_f16 pack their panel of A while they compute: each turn copies what the next one reads, in
+ * Those of gemm_pack_a pack their panel of A while they compute: each turn copies what the next one reads, in
  * the time that loads and stores have left beside the multiply-adds.
  */
 #ifndef CPU_SIMD_BODY_GEMM_TILE_AVX512_H
@@ -265,12 +265,12 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
             : "k1", TILE_REGISTERS);                              \
     }
 
-TILE_COPYING(copy_rows_14, "vmovups", 16)
-TILE_COPYING(copy_rows_14_f16, "vcvtph2ps", 8)
-TILE_PASSING(pass_14, "vmovups", 56, 52)
-TILE_PASSING(pass_14_f16, "vcvtph2ps", 28, 24)
-TILE_WRITTEN_OUT(tile_14, 56, 4)      /* A as [k][14] */
-TILE_WRITTEN_OUT(tile_rows_14, 4, 16) /* A as [k / 4][14][4] */
+TILE_COPYING(KERNEL_TILE(gemm_pack_a, f32, 14, 32), "vmovups", 16)
+TILE_COPYING(KERNEL_TILE(gemm_pack_a, f16, 14, 32), "vcvtph2ps", 8)
+TILE_PASSING(KERNEL_TILE(gemm_pack_next, f32, 14, 32), "vmovups", 56, 52)
+TILE_PASSING(KERNEL_TILE(gemm_pack_next, f16, 14, 32), "vcvtph2ps", 28, 24)
+TILE_WRITTEN_OUT(KERNEL_TILE(gemm, f32, 14, 32), 56, 4)      /* A as [k][14] */
+TILE_WRITTEN_OUT(KERNEL_TILE(gemm_quads, f32, 14, 32), 4, 16) /* A as [k / 4][14][4] */
 
 /* clang-format on */
 #pragma GCC diagnostic pop

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Tiles that pack by the way, in C, for the tallest tile: included by gemm_body.h behind its tiles, where GEMM_COPIES is
- * defined. GEMM_COPIES(X): X(name's end, GEMM_MR, bytes of an element, what copies four neighbours, what copies GEMM_MR, type).
+ * Tiles that pack on the fly, in C, for the tallest tile: included by gemm_body.h after its tiles, where GEMM_COPIES is
+ * defined. GEMM_COPIES(X): X(type's name, GEMM_MR, bytes of an element, what copies four neighbours, what copies GEMM_MR, type).
  *
  * Loads and stores of what is copied cost nothing beside the multiply-adds; in loops of their own they took a tenth of a
  * product with 256 columns. It is copied COPY_LEAD steps of k before it is read, or for another block.
@@ -27,8 +27,9 @@ enum {
         ROWS(ROW_FMA)                                                                                                  \
     }
 #define TILE_COLUMNS(FORM, NAME, HEIGHT, SIZE, DTYPE)                                                                  \
-    static VTARGET void FORM##NAME(const float *a, float *b, const void *source, int64_t stride, int64_t kw, float *c, \
-                                   int64_t ldc, float alpha, bool add, const gemm_next *fetch) {                       \
+    static VTARGET void KERNEL_TILE(FORM, NAME, HEIGHT, GEMM_NR)(const float *a, float *b, const void *source,         \
+                                                                 int64_t stride, int64_t kw, float *c, int64_t ldc,    \
+                                                                 float alpha, bool add, const gemm_next *fetch) {      \
         enum { size = SIZE };                                                                                          \
         const cpu_dtype dtype = DTYPE;                                                                                 \
         const char *from = source;                                                                                     \
@@ -46,16 +47,17 @@ enum {
         TILE_FINISH(HEIGHT)                                                                                            \
     }
 #define TILE_COLUMNS_FIRST(NAME, HEIGHT, SIZE, COPY_QUAD, COPY_PIECE, DTYPE)                                           \
-    TILE_COLUMNS(copy_columns, NAME, HEIGHT, SIZE, DTYPE)
+    TILE_COLUMNS(gemm_pack_b, NAME, HEIGHT, SIZE, DTYPE)
 #define TILE_COLUMNS_SECOND(NAME, HEIGHT, SIZE, COPY_QUAD, COPY_PIECE, DTYPE)                                          \
-    TILE_COLUMNS(copy_columns_rows, NAME, HEIGHT, SIZE, DTYPE)
+    TILE_COLUMNS(gemm_quads_pack_b, NAME, HEIGHT, SIZE, DTYPE)
 
 /* A as [k / GEMM_QUAD][height][GEMM_QUAD]; its words are copied from `from` on. */
 #define A_WORD(r)     a[at_k / GEMM_QUAD * GEMM_QUAD * height + at_k % GEMM_QUAD + (r) * GEMM_QUAD]
 #define COPY_FETCH(r) __builtin_prefetch(from + (r) * stride + COPY_AHEAD);
 #define TILE_COPYING(NAME, HEIGHT, SIZE, COPY_QUAD, COPY_PIECE, DTYPE)                                                 \
-    static VTARGET void copy_rows##NAME(float *a, const void *source, int64_t stride, const float *b, int64_t kw,      \
-                                        float *c, int64_t ldc, float alpha, bool add, const gemm_next *fetch) {        \
+    static VTARGET void KERNEL_TILE(gemm_pack_a, NAME, HEIGHT,                                                         \
+                                    GEMM_NR)(float *a, const void *source, int64_t stride, const float *b, int64_t kw, \
+                                             float *c, int64_t ldc, float alpha, bool add, const gemm_next *fetch) {   \
         const char *from = source;                                                                                     \
         float *to = a;                                                                                                 \
         TILE_START(HEIGHT)                                                                                             \
@@ -80,8 +82,9 @@ GEMM_COPIES(TILE_COLUMNS_SECOND)
 /* A as [k][height]; words of another block are copied. */
 #define A_WORD(r) a[at_k * height + (r)]
 #define TILE_PASSING(NAME, HEIGHT, SIZE, COPY_QUAD, COPY_PIECE, DTYPE)                                                 \
-    static VTARGET void pass##NAME(const float *a, const float *b, int64_t kw, float *c, int64_t ldc, float alpha,     \
-                                   bool add, const gemm_next *fetch) {                                                 \
+    static VTARGET void KERNEL_TILE(gemm_pack_next, NAME, HEIGHT, GEMM_NR)(const float *a, const float *b, int64_t kw, \
+                                                                           float *c, int64_t ldc, float alpha,         \
+                                                                           bool add, const gemm_next *fetch) {         \
         enum { piece = (HEIGHT) * (SIZE), bytes = GEMM_PASS_PANELS * piece };                                          \
         char *to = (char *)fetch->put;                                                                                 \
         TILE_START(HEIGHT)                                                                                             \

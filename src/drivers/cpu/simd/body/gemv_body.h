@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Weights times vectors in terms of vec_*.h; included by each kernels_*.c after GEMV_NAME is defined. A tile keeps
+ * Weights times vectors in terms of vec_*.h; included by each kernels_*.c. A tile keeps
  * rows x columns accumulators in registers; a vector of weights is loaded, made fp32 and used for all columns.
  */
 #ifndef CPU_SIMD_BODY_GEMV_BODY_H
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/float16.h"
-#include "drivers/cpu/gemv/gemv.h"
+#include "drivers/cpu/simd/gemv_ukernel.h"
 
 /* ---- loading: VL weights as fp32 -------------------------------------------------------------------------------------- */
 
@@ -191,27 +191,27 @@ VFN void gemv_int4(float *y, const void *w, const uint16_t *scales, const float 
 }
 
 #define GEMV_TILE(R, C)                                                                                                \
-    static VTARGET void gemv_f32_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,   \
-                                           int64_t k) {                                                                \
+    static VTARGET void KERNEL_TILE(gemv, f32, R, C)(float *y, const void *w, const uint16_t *s, const float *x,       \
+                                                     int64_t step, int64_t k) {                                        \
         (void)s;                                                                                                       \
         gemv_numbers(CPU_WEIGHTS_F32, y, w, x, step, k, R, C);                                                         \
     }                                                                                                                  \
-    static VTARGET void gemv_f16_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,   \
-                                           int64_t k) {                                                                \
+    static VTARGET void KERNEL_TILE(gemv, f16, R, C)(float *y, const void *w, const uint16_t *s, const float *x,       \
+                                                     int64_t step, int64_t k) {                                        \
         (void)s;                                                                                                       \
         gemv_numbers(CPU_WEIGHTS_F16, y, w, x, step, k, R, C);                                                         \
     }                                                                                                                  \
-    static VTARGET void gemv_bf16_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,  \
-                                            int64_t k) {                                                               \
+    static VTARGET void KERNEL_TILE(gemv, bf16, R, C)(float *y, const void *w, const uint16_t *s, const float *x,      \
+                                                      int64_t step, int64_t k) {                                       \
         (void)s;                                                                                                       \
         gemv_numbers(CPU_WEIGHTS_BF16, y, w, x, step, k, R, C);                                                        \
     }                                                                                                                  \
-    static VTARGET void gemv_i8_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,    \
-                                          int64_t k) {                                                                 \
+    static VTARGET void KERNEL_TILE(gemv, i8, R, C)(float *y, const void *w, const uint16_t *s, const float *x,        \
+                                                    int64_t step, int64_t k) {                                         \
         gemv_int8(y, w, s, x, step, k, R, C);                                                                          \
     }                                                                                                                  \
-    static VTARGET void gemv_i4_##R##_##C(float *y, const void *w, const uint16_t *s, const float *x, int64_t step,    \
-                                          int64_t k) {                                                                 \
+    static VTARGET void KERNEL_TILE(gemv, i4, R, C)(float *y, const void *w, const uint16_t *s, const float *x,        \
+                                                    int64_t step, int64_t k) {                                         \
         gemv_int4(y, w, s, x, step, k, R, C);                                                                          \
     }
 GEMV_TILE(4, 1)
@@ -224,8 +224,8 @@ GEMV_TILE(1, 8)
 
 /* ---- rows for products of many columns -------------------------------------------------------------------------------- */
 
-static VTARGET void gemv_unpack_bf16(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
-                                     int64_t row_scales, int64_t rows, int64_t count) {
+static VTARGET void KERNEL(unpack, bf16)(float *out, int64_t step, const void *w, int64_t row_bytes,
+                                         const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t count) {
     (void)scales, (void)row_scales;
     for (int64_t r = 0; r < rows; r++) {
         const uint16_t *row = (const uint16_t *)(const void *)((const char *)w + r * row_bytes);
@@ -236,8 +236,8 @@ static VTARGET void gemv_unpack_bf16(float *out, int64_t step, const void *w, in
     }
 }
 
-static VTARGET void gemv_unpack_i8(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
-                                   int64_t row_scales, int64_t rows, int64_t count) {
+static VTARGET void KERNEL(unpack, i8)(float *out, int64_t step, const void *w, int64_t row_bytes,
+                                       const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t count) {
     for (int64_t r = 0; r < rows; r++) {
         const int8_t *row = (const int8_t *)w + r * row_bytes;
         __builtin_prefetch(row + rows * row_bytes, 0, 3);
@@ -248,8 +248,8 @@ static VTARGET void gemv_unpack_i8(float *out, int64_t step, const void *w, int6
     }
 }
 
-static VTARGET void gemv_unpack_i4(float *out, int64_t step, const void *w, int64_t row_bytes, const uint16_t *scales,
-                                   int64_t row_scales, int64_t rows, int64_t count) {
+static VTARGET void KERNEL(unpack, i4)(float *out, int64_t step, const void *w, int64_t row_bytes,
+                                       const uint16_t *scales, int64_t row_scales, int64_t rows, int64_t count) {
     for (int64_t r = 0; r < rows; r++) {
         const uint8_t *row = (const uint8_t *)w + r * row_bytes;
         __builtin_prefetch(row + rows * row_bytes, 0, 3);
@@ -265,11 +265,15 @@ static VTARGET void gemv_unpack_i4(float *out, int64_t step, const void *w, int6
     }
 }
 
-#define GEMV_SEVERAL(f) {gemv_##f##_4_1, gemv_##f##_4_2, gemv_##f##_2_4, gemv_##f##_1_8}
-#define GEMV_SINGLE(f)  {gemv_##f##_1_1, gemv_##f##_1_2, gemv_##f##_1_4, gemv_##f##_1_8}
+#define GEMV_SEVERAL(type)                                                                                             \
+    {KERNEL_TILE(gemv, type, 4, 1), KERNEL_TILE(gemv, type, 4, 2), KERNEL_TILE(gemv, type, 2, 4),                      \
+     KERNEL_TILE(gemv, type, 1, 8)}
+#define GEMV_SINGLE(type)                                                                                              \
+    {KERNEL_TILE(gemv, type, 1, 1), KERNEL_TILE(gemv, type, 1, 2), KERNEL_TILE(gemv, type, 1, 4),                      \
+     KERNEL_TILE(gemv, type, 1, 8)}
 
-const cpu_gemv_kernels GEMV_NAME = {
-    .unpack = {NULL, NULL, gemv_unpack_bf16, gemv_unpack_i8, gemv_unpack_i4},
+static const cpu_gemv_kernels KERNEL(gemv, f32) = {
+    .unpack = {NULL, NULL, KERNEL(unpack, bf16), KERNEL(unpack, i8), KERNEL(unpack, i4)},
     .tiles = {GEMV_SEVERAL(f32), GEMV_SEVERAL(f16), GEMV_SEVERAL(bf16), GEMV_SEVERAL(i8), GEMV_SEVERAL(i4)},
     .singles = {GEMV_SINGLE(f32), GEMV_SINGLE(f16), GEMV_SINGLE(bf16), GEMV_SINGLE(i8), GEMV_SINGLE(i4)},
     .rows = {4, 4, 2, 1},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Reductions and softmax in terms of vec_*.h; included once by each kernels_*.c with REDUCE_NAME, the table's name.
+ * Reductions and softmax in terms of vec_*.h; included once by each kernels_*.c.
  *
  * Contiguous rows: four vectors of partial results over a block, added as a tree; the blocks' sums are added in double.
  * Columns: CPU_REDUCE_INNER of them side by side in arrays that stay in the nearest cache, sums of CPU_REDUCE_STRIDED rows each.
@@ -7,7 +7,6 @@
 #ifndef CPU_SIMD_BODY_REDUCE_BODY_H
 #define CPU_SIMD_BODY_REDUCE_BODY_H
 
-#include "drivers/cpu/simd/kernels.h"
 #include "drivers/cpu/simd/reduce.h"
 #include "drivers/cpu/simd/vec_math.h"
 
@@ -60,7 +59,8 @@ static inline double join_min(double a, double b) { return a != a || a < b ? a :
         if (i < n) s1 = op(s1, pre(load_or(x + i, n - i, start)));                                                     \
         return lanes(op(op(s0, s1), op(s2, s3)));                                                                      \
     }                                                                                                                  \
-    static VTARGET void rows_##name(float *y, const float *x, int64_t rows, int64_t length, int64_t stride) {          \
+    static VTARGET void KERNEL(reduce_##name, f32)(float *y, const float *x, int64_t rows, int64_t length,             \
+                                                   int64_t stride) {                                                   \
         for (int64_t r = 0; r < rows; r++, x += stride) {                                                              \
             double total = start;                                                                                      \
             for (int64_t i = 0; i < length; i += CPU_REDUCE_BLOCK) {                                                   \
@@ -70,7 +70,8 @@ static inline double join_min(double a, double b) { return a != a || a < b ? a :
             y[r] = (float)total;                                                                                       \
         }                                                                                                              \
     }                                                                                                                  \
-    static VTARGET void columns_##name(float *y, const float *x, int64_t length, int64_t width, int64_t stride) {      \
+    static VTARGET void KERNEL(reduce_strided_##name, f32)(float *y, const float *x, int64_t length, int64_t width,    \
+                                                           int64_t stride) {                                           \
         for (int64_t j = 0; j < width; j += CPU_REDUCE_INNER) {                                                        \
             int64_t n = width - j < CPU_REDUCE_INNER ? width - j : CPU_REDUCE_INNER;                                   \
             float total[CPU_REDUCE_INNER], part[CPU_REDUCE_INNER];                                                     \
@@ -138,12 +139,12 @@ VFN float exp_sum(float *y, const float *x, int64_t length, float top) {
 
 VFN float top_of(const float *x, int64_t length) {
     float top;
-    rows_max(&top, x, 1, length, 0);
+    KERNEL(reduce_max, f32)(&top, x, 1, length, 0);
     return top;
 }
 
-static VTARGET void rows_softmax(float *y, const float *x, int64_t rows, int64_t length, int64_t y_stride,
-                                 int64_t x_stride) {
+static VTARGET void KERNEL(softmax, f32)(float *y, const float *x, int64_t rows, int64_t length, int64_t y_stride,
+                                         int64_t x_stride) {
     for (int64_t r = 0; r < rows; r++, x += x_stride, y += y_stride) {
         vf factor = v_set(1.0f / exp_sum(y, x, length, top_of(x, length)));
         int64_t i = 0;
@@ -152,7 +153,7 @@ static VTARGET void rows_softmax(float *y, const float *x, int64_t rows, int64_t
     }
 }
 
-static VTARGET void rows_log_sum_exp(float *y, const float *x, int64_t rows, int64_t length, int64_t stride) {
+static VTARGET void KERNEL(log_sum_exp, f32)(float *y, const float *x, int64_t rows, int64_t length, int64_t stride) {
     for (int64_t r = 0; r < rows; r++, x += stride) {
         float top = top_of(x, length);
         y[r] = isinf(top) ? top : top + logf(exp_sum(NULL, x, length, top));
@@ -162,7 +163,7 @@ static VTARGET void rows_log_sum_exp(float *y, const float *x, int64_t rows, int
 /* Columns j .. j+n-1, n <= CPU_REDUCE_INNER: their maxima, and the sums of exp(x - max), which are stored if y is given. */
 VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_t y_stride, int64_t x_stride,
                      float *top, float *sum) {
-    columns_max(top, x, length, n, x_stride);
+    KERNEL(reduce_strided_max, f32)(top, x, length, n, x_stride);
     for (int64_t c = 0; c < CPU_REDUCE_INNER; c++) sum[c] = 0;
     float part[CPU_REDUCE_INNER];
     for (int64_t i = 0; i < length; i += CPU_REDUCE_STRIDED) {
@@ -181,8 +182,8 @@ VFN void columns_exp(float *y, const float *x, int64_t length, int64_t n, int64_
     }
 }
 
-static VTARGET void columns_softmax(float *y, const float *x, int64_t length, int64_t width, int64_t y_stride,
-                                    int64_t x_stride) {
+static VTARGET void KERNEL(softmax_strided, f32)(float *y, const float *x, int64_t length, int64_t width,
+                                                 int64_t y_stride, int64_t x_stride) {
     float top[CPU_REDUCE_INNER], sum[CPU_REDUCE_INNER];
     for (int64_t j = 0; j < width; j += CPU_REDUCE_INNER) {
         int64_t n = width - j < CPU_REDUCE_INNER ? width - j : CPU_REDUCE_INNER;
@@ -198,7 +199,8 @@ static VTARGET void columns_softmax(float *y, const float *x, int64_t length, in
     }
 }
 
-static VTARGET void columns_log_sum_exp(float *y, const float *x, int64_t length, int64_t width, int64_t stride) {
+static VTARGET void KERNEL(log_sum_exp_strided, f32)(float *y, const float *x, int64_t length, int64_t width,
+                                                     int64_t stride) {
     float top[CPU_REDUCE_INNER], sum[CPU_REDUCE_INNER];
     for (int64_t j = 0; j < width; j += CPU_REDUCE_INNER) {
         int64_t n = width - j < CPU_REDUCE_INNER ? width - j : CPU_REDUCE_INNER;
@@ -243,8 +245,8 @@ VFN void columns_dot_part(float *part, const float *x, const float *z, int64_t i
         }
 }
 
-static VTARGET void columns_dot(float *y, const float *x, const float *z, int64_t length, int64_t width,
-                                int64_t x_stride, int64_t z_stride) {
+static VTARGET void KERNEL(dot_strided, f32)(float *y, const float *x, const float *z, int64_t length, int64_t width,
+                                             int64_t x_stride, int64_t z_stride) {
     for (int64_t j = 0; j < width; j += CPU_REDUCE_INNER) {
         const int64_t n = width - j < CPU_REDUCE_INNER ? width - j : CPU_REDUCE_INNER;
         float total[CPU_REDUCE_INNER], part[CPU_REDUCE_INNER];
@@ -260,51 +262,25 @@ static VTARGET void columns_dot(float *y, const float *x, const float *z, int64_
     }
 }
 
-static VTARGET float rows_dot(const float *x, const float *y, int64_t count) {
+static VTARGET float KERNEL(dot, f32)(const float *x, const float *y, int64_t count) {
     double total = 0;
     for (int64_t i = 0; i < count; i += CPU_REDUCE_BLOCK)
         total += (double)dot_block(x + i, y + i, count - i < CPU_REDUCE_BLOCK ? count - i : CPU_REDUCE_BLOCK);
     return (float)total;
 }
 
-static VTARGET void rows_softmax_grad(float *dx, const float *dy, const float *y, int64_t rows, int64_t length,
-                                      int64_t dx_stride, int64_t dy_stride, int64_t y_stride) {
-    for (int64_t r = 0; r < rows; r++, dx += dx_stride, dy += dy_stride, y += y_stride) {
-        vf mean = v_set(rows_dot(dy, y, length));
-        for (int64_t i = 0; i < length; i += VL) {
-            int64_t n = length - i < VL ? length - i : VL;
-            v_store_n(dx + i, v_mul(v_sub(v_load_n(dy + i, n), mean), v_load_n(y + i, n)), n);
-        }
-    }
-}
-
-static VTARGET void rows_axpy(float *y, float a, const float *x, int64_t count) {
-    vf factor = v_set(a);
-    int64_t i = 0;
-    for (; i + VL <= count; i += VL) v_store(y + i, v_fma(factor, v_load(x + i), v_load(y + i)));
-    if (i < count) v_store_n(y + i, v_fma(factor, v_load_n(x + i, count - i), v_load_n(y + i, count - i)), count - i);
-}
-
-static VTARGET int64_t rows_argmax(const float *x, int64_t count) {
-    if (count <= 0) return -1;
-    float top = top_of(x, count);
-    for (int64_t i = 0; i < count; i++)
-        if (x[i] == top || x[i] != x[i]) return i;
-    return 0;
-}
-
-const cpu_reduce_kernels REDUCE_NAME = {
-    .reduce = {rows_sum, rows_sumsq, rows_sumabs, rows_max, rows_min, rows_prod},
-    .reduce_strided = {columns_sum, columns_sumsq, columns_sumabs, columns_max, columns_min, columns_prod},
-    .softmax = rows_softmax,
-    .softmax_strided = columns_softmax,
-    .log_sum_exp = rows_log_sum_exp,
-    .log_sum_exp_strided = columns_log_sum_exp,
-    .softmax_grad = rows_softmax_grad,
-    .dot_strided = columns_dot,
-    .dot = rows_dot,
-    .axpy = rows_axpy,
-    .argmax = rows_argmax,
+static const cpu_reduce_kernels KERNEL(reduce, f32) = {
+    .reduce = {KERNEL(reduce_sum, f32), KERNEL(reduce_sumsq, f32), KERNEL(reduce_sumabs, f32), KERNEL(reduce_max, f32),
+               KERNEL(reduce_min, f32), KERNEL(reduce_prod, f32)},
+    .reduce_strided = {KERNEL(reduce_strided_sum, f32), KERNEL(reduce_strided_sumsq, f32),
+                       KERNEL(reduce_strided_sumabs, f32), KERNEL(reduce_strided_max, f32),
+                       KERNEL(reduce_strided_min, f32), KERNEL(reduce_strided_prod, f32)},
+    .softmax = KERNEL(softmax, f32),
+    .softmax_strided = KERNEL(softmax_strided, f32),
+    .log_sum_exp = KERNEL(log_sum_exp, f32),
+    .log_sum_exp_strided = KERNEL(log_sum_exp_strided, f32),
+    .dot_strided = KERNEL(dot_strided, f32),
+    .dot = KERNEL(dot, f32),
 };
 
 #endif

@@ -7,15 +7,13 @@
  * A tile is two runs of at most `half` points; the points of a run are a_row floats apart. Each result is one chain of
  * multiply-adds in the order of taps and channels, whatever the tile it falls into.
  */
-#ifndef CPU_CONV_CONV_H
-#define CPU_CONV_CONV_H
+#ifndef CPU_SIMD_CONV_UKERNEL_H
+#define CPU_SIMD_CONV_UKERNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "drivers/cpu/simd/isa.h"
-
-enum { CPU_CONV_HALF = 7, CPU_CONV_WIDTH = 64 }; /* the largest of all instruction sets */
+enum { CPU_CONV_HALF = 7 }; /* the largest of all instruction sets */
 
 /* What happens to a sum: + bias, + other, then x * clip(p x + q, 0, 1) of what is at least `least` if
  * `swish`, then clip to low .. high; NaN stays. */
@@ -87,14 +85,5 @@ typedef struct cpu_conv_kernels {
     void (*single[2][2][CPU_CONV_HALF])(const cpu_conv_tile *t); /* [points - 1], the second run is empty */
     void (*line[3])(const cpu_conv_line *l);                     /* by kind */
 } cpu_conv_kernels;
-
-extern const cpu_conv_kernels cpu_conv_kernels_plain;
-#if defined(__x86_64__)
-extern const cpu_conv_kernels cpu_conv_kernels_avx2, cpu_conv_kernels_avx512;
-#elif defined(__aarch64__)
-extern const cpu_conv_kernels cpu_conv_kernels_neon;
-#endif
-
-const cpu_conv_kernels *cpu_conv_kernels_of(cpu_isa isa);
 
 #endif
