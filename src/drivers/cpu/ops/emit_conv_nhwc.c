@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Layers with constant weights (fuse_conv.c) as steps of the channels-last kernels (conv.h): what the kinds of layers share.
+ * Layers with constant weights (fuse_conv.c) as steps of the channels-last kernels (conv_ukernel.h): what the kinds of layers share.
  */
 #include "drivers/cpu/conv/conv_layers.h"
 #include "drivers/cpu/ops/emitters.h"
