@@ -17,9 +17,9 @@ drivers: base mil/* chip pass device
 drivers/null: base mil/* device
 drivers/cpu: base mil/* device drivers/cpu/simd
 drivers/cpu/cpu_driver: base mil/* device drivers/cpu drivers/cpu/simd drivers/cpu/plan/plan
-drivers/cpu/simd: base drivers/cpu/simd/* drivers/cpu/gemm drivers/cpu/gemv drivers/cpu/attention drivers/cpu/conv
+drivers/cpu/simd: base drivers/cpu/simd/*
 drivers/cpu/gemm: base drivers/cpu drivers/cpu/simd
-drivers/cpu/gemv: base drivers/cpu drivers/cpu/simd drivers/cpu/gemm
+drivers/cpu/gemv: base drivers/cpu drivers/cpu/simd
 drivers/cpu/loop: base mil/* drivers/cpu drivers/cpu/simd
 drivers/cpu/attention: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm drivers/cpu/loop
 drivers/cpu/conv: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/plan
