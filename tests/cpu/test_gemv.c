@@ -2,7 +2,6 @@
  * Weights in every form times a few vectors: each instruction set against sums in double of what is stored, and plans
  * against the slow meaning of the same program.
  */
-
 #include <math.h>
 #include <stdlib.h>
 
