@@ -16,15 +16,16 @@ OPTIMISE := -O0
 endif
 ifeq ($(MODE),asan)
 OPTIMISE := -O1
-SANITIZE := -fPIC -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 ifeq ($(MODE),tsan)
 OPTIMISE := -O1
-SANITIZE := -fPIC -fsanitize=thread -fno-omit-frame-pointer
+SANITIZE := -fsanitize=thread -fno-omit-frame-pointer
 endif
 
 # Libraries that a Mac or a Debian gives through pkg-config; tools/setup installs them.
 PACKAGES := jansson libpcre2-8 libutf8proc libmicrohttpd libprotobuf-c libpng libjpeg zlib
+SERVE_PACKAGES := libmicrohttpd
 PKG      ?= pkg-config
 PKG_CFLAGS := $(shell $(PKG) --cflags $(PACKAGES) 2>/dev/null)
 PKG_LIBS   := $(shell $(PKG) --libs $(PACKAGES) 2>/dev/null || echo -ljansson -lpcre2-8 -lutf8proc -lmicrohttpd -lprotobuf-c -lpng -ljpeg -lz)
@@ -37,9 +38,11 @@ PROTOC   ?= $(shell command -v protoc-c || echo protoc)
 
 # -ffp-contract=off: the same sums on every compiler; kernels ask for fused multiply-adds by name.
 CFLAGS   ?= $(OPTIMISE) -g
-override CFLAGS += -std=c11 -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
+# -fPIC: the same objects make the archive and the shared library. Only what include/propane.h declares can be seen.
+override CFLAGS += -std=c11 -fPIC -D_GNU_SOURCE -ffp-contract=off $(WARNINGS) $(if $(WERROR),-Werror) $(SANITIZE) -MMD -MP \
             -Iinclude -Isrc -I$(GEN) $(PKG_CFLAGS)
-LDLIBS    = $(PKG_LIBS) -lm -lpthread -ldl $(if $(filter dylib,$(SHARED)),,-lrt) # shm_open, before glibc 2.34
+SYSTEM_LIBS = -lm -lpthread -ldl $(if $(filter dylib,$(SHARED)),,-lrt)# shm_open, before glibc 2.34
+LDLIBS    = $(PKG_LIBS) $(SYSTEM_LIBS)
 LDFLAGS  += $(SANITIZE)
 
 LIB_SRC  := $(sort $(shell find src -name '*.c' -not -path 'src/cli/*' -not -path 'src/trace/*'))
@@ -60,32 +63,64 @@ BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
 ORACLE   := tests/oracle/oracle# what tools/oracle.sh asks
 EXAMPLE_BIN := $(EXAMPLE_SRC:%.c=$(BUILD)/%)
 FUZZ_BIN := $(call asked,$(FUZZ_SRC:%.c=$(BUILD)/%))
-LIB      := $(BUILD)/libpropane.a
-BIN      := $(BUILD)/propane
+# What the command, tests and benches link: every object, serving included. The library that others get has no server:
+# an archive of one object whose hidden names are local, and a shared one.
+LIB      := $(BUILD)/internal.a
 SHARED   ?= $(if $(filter Darwin,$(shell uname -s)),dylib,so)
+ABI      := 0
+PUBLIC_A := $(BUILD)/libpropane.a
+PUBLIC_SO := $(BUILD)/libpropane.$(if $(filter dylib,$(SHARED)),$(ABI).dylib,so.$(ABI))
+PUBLIC_OBJ := $(filter-out $(BUILD)/src/serve/%,$(LIB_OBJ))
+PUBLIC_LIBS = $(shell $(PKG) --libs $(filter-out $(SERVE_PACKAGES),$(PACKAGES)) 2>/dev/null || echo $(filter-out -lmicrohttpd,$(PKG_LIBS))) $(SYSTEM_LIBS)
+RELINK   ?= $(CC) -r -nostdlib
+OBJCOPY  ?= objcopy
+BIN      := $(BUILD)/propane
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
 .PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install clean
 .DEFAULT_GOAL := all
-all: $(LIB) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
+all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
 help: ## this list
 	@grep -hE '^[a-z][a-z -]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(BUILD)/%.o: %.c
+# Objects of other flags are made again: this file is new when they have changed.
+FLAGS_NOW := $(subst ','\'',$(CFLAGS))
+$(if $(filter-out help clean setup packages public-packages,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD) && { \
+    printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $(BUILD)/flags || printf '%s\n' '$(FLAGS_NOW)' > $(BUILD)/flags; }))
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS)) -c $< -o $@
+	$(Q)$(CC) $(CFLAGS) $(if $(filter tests/%,$<),-Itests $(CHECK_CFLAGS),$(if $(filter src/%,$<),-fvisibility=hidden)) -c $< -o $@
 
 $(GEN)/mil/coreml/coreml.pb-c.c $(GEN)/mil/coreml/coreml.pb-c.h: src/mil/coreml/coreml.proto
 	@mkdir -p $(GEN)/mil/coreml
 	$(Q)$(PROTOC) --c_out=$(GEN)/mil/coreml -Isrc/mil/coreml src/mil/coreml/coreml.proto
-$(GEN)/mil/coreml/coreml.pb-c.o: $(GEN)/mil/coreml/coreml.pb-c.c
-	$(Q)$(CC) $(CFLAGS) -fPIC -w -c $< -o $@
+$(GEN)/mil/coreml/coreml.pb-c.o: $(GEN)/mil/coreml/coreml.pb-c.c $(BUILD)/flags
+	$(Q)$(CC) $(CFLAGS) -fvisibility=hidden -w -c $< -o $@
 $(filter $(BUILD)/src/mil/coreml/package%,$(LIB_OBJ)): $(GEN)/mil/coreml/coreml.pb-c.h
+
+comma := ,
 
 $(LIB): $(LIB_OBJ)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
+
+# macOS's linker makes hidden names local by itself. Without one that can (RELINK empty), the objects go in as they are.
+$(PUBLIC_A): $(PUBLIC_OBJ)
+	@rm -f $@
+ifeq ($(RELINK),)
+	$(Q)$(AR) rcs $@ $^
+else
+	$(Q)$(RELINK) $^ -o $(BUILD)/propane.o
+	$(Q)$(if $(filter dylib,$(SHARED)),true,$(OBJCOPY) --localize-hidden $(BUILD)/propane.o)
+	$(Q)$(AR) rcs $@ $(BUILD)/propane.o
+endif
+
+$(PUBLIC_SO): $(PUBLIC_OBJ)
+	$(Q)$(CC) $(LDFLAGS) -shared $^ $(PUBLIC_LIBS) -o $@ \
+	    $(if $(filter dylib,$(SHARED)),-install_name @rpath/$(@F),-Wl$(comma)-soname$(comma)$(@F) -Wl$(comma)-z$(comma)defs)
+	@ln -sf $(@F) $(BUILD)/libpropane.$(SHARED)
 
 $(BIN): $(CLI_OBJ) $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $(CLI_OBJ) $(LIB) $(LDLIBS) -o $@
@@ -103,25 +138,21 @@ $(BUILD)/tests/%: $(BUILD)/tests/%.o $(SUPPORT_OBJ) $$(call shared,$$(*D)) $(LIB
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(LIB) $(CHECK_LIBS) $(LDLIBS) -o $@
 
 # Tests of the ane driver load this in place of Apple's libraries. It has a copy of Propane's library inside, hidden by the
-# list of exports; what has thread-local memory must be compiled for a shared library again. (Sanitizers
-# have data of their own: with them everything is compiled for a shared library.)
+# list of exports.
 # Not on a Mac, which has the real thing.
 STANDIN     := $(if $(filter Darwin,$(shell uname)),,$(BUILD)/tests/standin/libstandin.so)
-STANDIN_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/standin/*.c)) $(BUILD)/tests/standin/pool.o $(BUILD)/tests/standin/memory.o $(BUILD)/tests/standin/json_memory.o
-$(STANDIN_OBJ): override CFLAGS += -fPIC -Wno-missing-prototypes \
+STANDIN_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/standin/*.c))
+$(STANDIN_OBJ): override CFLAGS += -Wno-missing-prototypes \
     $(if $(and $(SANITIZE),$(findstring clang,$(CC))),-fno-sanitize=function)
-$(BUILD)/tests/standin/pool.o $(BUILD)/tests/standin/memory.o $(BUILD)/tests/standin/json_memory.o: $(BUILD)/tests/standin/%.o: src/base/%.c
-	@mkdir -p $(@D)
-	$(Q)$(CC) $(CFLAGS) -c $< -o $@
-
 $(STANDIN): $(STANDIN_OBJ) $(LIB) tests/standin/exports.map
 	$(Q)$(CC) $(LDFLAGS) -shared $(STANDIN_OBJ) $(LIB) -Wl,--version-script=tests/standin/exports.map $(LDLIBS) -o $@
 
 $(BUILD)/bench/%: $(BUILD)/bench/%.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
 
-$(BUILD)/examples/%: $(BUILD)/examples/%.o $(LIB)
-	$(Q)$(CC) $(LDFLAGS) $< $(LIB) $(LDLIBS) -o $@
+# Examples stand on the public library alone.
+$(BUILD)/examples/%: $(BUILD)/examples/%.o $(PUBLIC_A)
+	$(Q)$(CC) $(LDFLAGS) $< $(PUBLIC_A) $(PUBLIC_LIBS) -o $@
 
 # A fuzz target with a plain main that replays its corpus.
 $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/replay.o $(LIB)
@@ -163,19 +194,28 @@ compdb: ## compile_commands.json for editors
 	$(Q)sh tools/compdb.sh '$(CC) $(filter-out -MMD -MP,$(CFLAGS))' $(LIB_SRC) $(CLI_SRC) > compile_commands.json
 
 install: all ## PREFIX=/usr/local, DESTDIR for packages
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/propane $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(LIB) $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 $(PUBLIC_A) $(DESTDIR)$(PREFIX)/lib/
+	install -m 755 $(PUBLIC_SO) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf $(notdir $(PUBLIC_SO)) $(DESTDIR)$(PREFIX)/lib/libpropane.$(SHARED)
 	install -m 755 $(TRACE) $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 include/propane.h $(DESTDIR)$(PREFIX)/include/
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(PACKAGES)|' -e "s|@VERSION@|$$(sed -nE 's/#define PROPANE_VERSION "(.*)"/\1/p' include/propane.h)|" \
-	    tools/propane.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/propane.pc
+	$(call configured,tools/propane.pc.in) > $(DESTDIR)$(PREFIX)/lib/pkgconfig/propane.pc
+	$(call configured,tools/propane-config.cmake.in) > $(DESTDIR)$(PREFIX)/lib/cmake/propane/propane-config.cmake
+	$(call configured,tools/propane-config-version.cmake.in) > $(DESTDIR)$(PREFIX)/lib/cmake/propane/propane-config-version.cmake
+
+VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION "(.*)"/\1/p' include/propane.h)
+configured = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(filter-out $(SERVE_PACKAGES),$(PACKAGES))|' -e 's|@VERSION@|$(VERSION)|' \
+    -e 's|@SHARED@|$(notdir $(PUBLIC_SO))|' -e 's|@SYSTEM_LIBS@|$(strip $(SYSTEM_LIBS))|' $(1)
 
 macos: ## compile and link for arm64 macOS on Linux (fetches macOS's headers)
 	$(Q)sh tools/macos.sh
 
 packages: # for scripts
 	@echo $(PACKAGES)
+public-packages:
+	@echo $(filter-out $(SERVE_PACKAGES),$(PACKAGES))
 
 layers: paths ## fail on an include that looks upward
 	$(Q)sh tools/layers.sh

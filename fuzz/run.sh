@@ -11,16 +11,16 @@ shift
 flags='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -g -O1'
 sources=$(find src/base src/chip src/macho src/mil src/model src/infer/sample.c src/serve/http_request.c src/train/data/jsonl.c \
     src/train/data/packed_windows.c -name '*.c' | sort)
-rm -f build/fuzz/libpropane.a # of other folders, perhaps
+rm -f build/fuzz/internal.a # of other folders, perhaps
 make -s -j"$(getconf _NPROCESSORS_ONLN)" CC=clang-19 BUILD=build/fuzz OPTIMISE='-O1' SANITIZE="$flags" LIB_SRC="$(echo $sources)" \
-    build/fuzz/libpropane.a || exit 1
+    build/fuzz/internal.a || exit 1
 [ $# = 0 ] && set -- $(for f in fuzz/fuzz_*.c; do basename "$f" .c | sed 's/^fuzz_//'; done)
 cat > build/fuzz/one << 'INNER'
 seconds=$1 target=$2
 shift 2
 mkdir -p "build/fuzz/found/$target" "build/fuzz/corpus/$target"
 clang-19 -std=c11 -D_GNU_SOURCE -Iinclude -Isrc -Ibuild/fuzz/gen $(pkg-config --cflags jansson) -fsanitize=fuzzer,address,undefined \
-    -fno-sanitize-recover=all -g -O1 "fuzz/fuzz_$target.c" build/fuzz/libpropane.a "$@" -o "build/fuzz/fuzz_$target" &&
+    -fno-sanitize-recover=all -g -O1 "fuzz/fuzz_$target.c" build/fuzz/internal.a "$@" -o "build/fuzz/fuzz_$target" &&
     "build/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
         -artifact_prefix="build/fuzz/found/$target/" "build/fuzz/corpus/$target" "fuzz/corpus/$target" > "build/fuzz/$target.log" 2>&1
 if [ $? = 0 ]; then

@@ -34,6 +34,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default) /* the library is compiled with everything else hidden */
+#endif
 
 #define PROPANE_VERSION "0.1.0"
 
@@ -260,6 +263,9 @@ PROPANE_CHECK propane_status propane_submit(propane_request *const *requests, in
 /* Waits for one request; `out` may be NULL. The status returned is the request's own. */
 PROPANE_CHECK propane_status propane_wait(propane_request *request, propane_completion *out, propane_error *err);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

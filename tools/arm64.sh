@@ -45,7 +45,7 @@ done
 cat > "$out/make" <<WRAPPER
 #!/bin/sh
 unset LIBRARY_PATH CPATH
-exec make -s CC="\${CCACHE:-} aarch64-linux-gnu-gcc" WERROR=1 BUILD=build/arm64/obj AR=aarch64-linux-gnu-ar PKG_CFLAGS="$flags" \
+exec make -s CC="\${CCACHE:-} aarch64-linux-gnu-gcc" WERROR=1 BUILD=build/arm64/obj AR=aarch64-linux-gnu-ar OBJCOPY=aarch64-linux-gnu-objcopy PKG_CFLAGS="$flags" \
     PKG_LIBS="-L$folder -Wl,-rpath-link,$folder:$out/root/lib/aarch64-linux-gnu $libraries" CHECK_CFLAGS= CHECK_LIBS="-lcheck -lsubunit -lrt" "\$@"
 WRAPPER
 cat > "$out/run" <<WRAPPER

@@ -74,13 +74,11 @@ WRAPPER
 cat > $out/make <<WRAPPER
 #!/bin/sh
 exec make -s CC=$PWD/$out/cc WERROR=1 BUILD=$out/obj PKG=false PKG_CFLAGS="-isystem $include$flags" PKG_LIBS="$libraries" \
-    CHECK_CFLAGS= CHECK_LIBS=-lcheck AR=llvm-ar-19 SHARED=dylib "\$@"
+    CHECK_CFLAGS= CHECK_LIBS=-lcheck AR=llvm-ar-19 SHARED=dylib RELINK= "\$@"
 WRAPPER
 chmod +x $out/cc $out/make
 $out/make -j"$(getconf _NPROCESSORS_ONLN)" all || exit 1
 cp $out/obj/propane $out/propane
-# shellcheck disable=SC2046,SC2086
-$out/cc -dynamiclib -install_name @rpath/libpropane.dylib $(find $out/obj/src $out/obj/gen -name '*.o' -not -path '*/cli/*') $libraries \
-    -o $out/libpropane.dylib || exit 1
+cp $out/obj/libpropane.0.dylib $out/libpropane.dylib || exit 1
 file $out/propane $out/libpropane.dylib 2> /dev/null
 echo "linked for arm64-apple-macos14; nothing was run"
