@@ -196,6 +196,15 @@ mil_opset mil_opset_from_name(const char *name, size_t length);
 /* NULL: the parameter was left out. An unknown name is a broken invariant (assert). */
 mil_value *mil_in(const mil_op *op, const char *param);
 int mil_in_list(const mil_op *op, const char *param, mil_value *const **values);
+/* All operands, in the order of the row: MIL_FOR_OPERANDS(op, v) { .. v is a mil_value * .. }. break and continue work. */
+typedef struct mil_operand_walk {
+    const mil_op *op;
+    int param, index; /* of the next operand */
+} mil_operand_walk;
+mil_value *mil_operand_next(mil_operand_walk *walk); /* NULL: there was no more */
+#define MIL_FOR_OPERANDS(of, v)                                                                                        \
+    for (mil_operand_walk v##_walk = {.op = (of)}; v##_walk.op; v##_walk.op = NULL)                                    \
+        for (mil_value * v; (v = mil_operand_next(&v##_walk));)
 /* Attributes are constant operands, or the row's default where left out (0, false, NULL where it has none: ask mil_in
  * first). Calling one for a parameter whose class does not match is a broken invariant; a value that is not constant is
  * an error naming op and line. */

@@ -27,6 +27,14 @@ int mil_in_list(const mil_op *op, const char *param, mil_value *const **values) 
     return o->count;
 }
 
+mil_value *mil_operand_next(mil_operand_walk *walk) {
+    for (; walk->param < walk->op->info->param_count; walk->param++, walk->index = 0) {
+        const mil_operand *o = &walk->op->operands[walk->param];
+        if (walk->index < o->count) return o->values[walk->index++];
+    }
+    return NULL;
+}
+
 mil_value *mil_captured(const mil_op *op, const mil_function *block, int index) {
     int place = index - (block->param_count - block->captured);
     return place < 0 ? NULL : op->operands[mil_op_captured(op->info)].values[place];

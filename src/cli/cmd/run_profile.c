@@ -78,6 +78,15 @@ static void run_profile_print_steps(const session *s, FILE *out, double total, b
     }
 }
 
+/* What the planner made one step of; rules that did not fire are left out. */
+static void run_profile_print_fusions(const driver_program *p, FILE *out) {
+    int count = 0, shown = 0;
+    const char *name;
+    for (int i = 0; (name = cpu_profile_fusion(p, i, &count)); i++)
+        if (count) fprintf(out, "%s%s %d", shown++ ? ", " : "\n      fusions: ", name, count);
+    if (shown) fprintf(out, "\n");
+}
+
 propane_status run_profile_print(const session *s, FILE *out, propane_error *err) {
     const driver_program *p = &s->program->p;
     const int count = cpu_profile_count(p);
@@ -99,6 +108,7 @@ propane_status run_profile_print(const session *s, FILE *out, propane_error *err
         fprintf(out, "      %-22.22s %9.1f %5.1f%% %6d\n", kinds[i].name, kinds[i].us,
                 total > 0 ? 100 * kinds[i].us / total : 0, kinds[i].steps);
     fprintf(out, "      %-22s %9.1f %5.1f%% %6d\n", "all", total, total > 0 ? 100.0 : 0.0, count);
+    run_profile_print_fusions(p, out);
     mem_free(kinds);
     return PROPANE_OK;
 }

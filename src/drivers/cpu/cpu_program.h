@@ -51,6 +51,12 @@ typedef struct cpu_buffer {
     int alias;        /* CPU_PLACE_TEMP: uses that buffer's memory (in place), maybe an output's; -1: its own */
 } cpu_buffer;
 
+/* How often a rule of fuse/ fired when the program was planned. */
+typedef struct cpu_fusion {
+    const char *name;
+    int count;
+} cpu_fusion;
+
 typedef struct cpu_program {
     arena *arena;
     mil_module *module; /* the planner's copy, kept where reference steps read it; else NULL */
@@ -71,6 +77,8 @@ typedef struct cpu_program {
     int shared_count;  /* products that read B as one before has packed it */
     int squares_count; /* products that add up the squares of what they make */
     int banded_count;  /* products that leave out what a causal mask makes zero */
+    int fusion_count;
+    cpu_fusion *fusions;
     int input_count, output_count;
     propane_io *inputs, *outputs;
     bool *in_place;

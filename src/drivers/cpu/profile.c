@@ -28,6 +28,13 @@ void cpu_profile_summary(const driver_program *program, cpu_profile_counts *out)
                                 p->reference_count, p->fused_ops,  p->block_bytes, (int64_t)p->constant_bytes};
 }
 
+const char *cpu_profile_fusion(const driver_program *program, int index, int *count) {
+    const cpu_program *p = program_of(program);
+    if (index < 0 || index >= p->fusion_count) return NULL;
+    *count = p->fusions[index].count;
+    return p->fusions[index].name;
+}
+
 void cpu_profile_print(const driver_program *program, text *out) {
     const cpu_program *p = program_of(program);
     double total = 0;

@@ -15,39 +15,36 @@ enum { MOST_OPS = 32, MOST_USERS = 4, MOST_WIDTH = 512, MOST_MASK_ROWS = 16, LEA
 
 typedef struct match {
     cpu_graph *g;
-    mil_op *ops[MOST_OPS];
+    const mil_op *ops[MOST_OPS];
     int count;
     cpu_fused_attention found;
 } match;
 
 static bool add_op(match *m, const mil_op *op) {
     if (m->count == MOST_OPS) return false;
-    m->ops[m->count++] = m->g->ops[m->g->op_of[op->results[0]->id]];
+    m->ops[m->count++] = op;
     return true;
 }
 
 /* The operations that read `v` or the same elements under another shape; -1: too many, or a result of the function. The
  * reshapes between belong to the match. */
 static int users_of(match *m, const mil_value *v, const mil_op **users, const mil_value **as, int count) {
-    int found = 0;
-    for (int i = m->g->op_of[v->id] + 1; i < m->g->op_count; i++) {
-        const mil_op *op = m->g->ops[i];
-        for (int k = 0; k < op->info->param_count; k++)
-            for (int j = 0; j < op->operands[k].count; j++) {
-                if (op->operands[k].values[j] != v) continue;
-                found++;
-                if (cpu_plan_keeps_order(op)) {
-                    count = add_op(m, op) ? users_of(m, op->results[0], users, as, count) : -1;
-                } else if (count >= 0 && count < MOST_USERS) {
-                    users[count] = op;
-                    as[count++] = v;
-                } else {
-                    count = -1;
-                }
-                if (count < 0) return -1;
-            }
+    const int *readers;
+    const int all = cpu_graph_reads(m->g, v, &readers);
+    if (all != m->g->uses[v->id]) return -1;
+    for (int i = 0; i < all; i++) {
+        const mil_op *op = m->g->ops[readers[i]];
+        if (cpu_plan_keeps_order(op)) {
+            count = add_op(m, op) ? users_of(m, op->results[0], users, as, count) : -1;
+        } else if (count >= 0 && count < MOST_USERS) {
+            users[count] = op;
+            as[count++] = v;
+        } else {
+            count = -1;
+        }
+        if (count < 0) return -1;
     }
-    return found == m->g->uses[v->id] ? count : -1;
+    return count;
 }
 
 /* The product that `v`, which `uses` operations read, is the result of, through reshapes and factors of one number. */
@@ -254,72 +251,20 @@ static bool match_all(match *m, const mil_op *softmax) {
     return count == 3 && m->found.causal && match_backward(m, probs, users, as);
 }
 
-/* ---- taking it ---------------------------------------------------------------------------------------------------------- */
+/* ---- the rule ---------------------------------------------------------------------------------------------------------- */
 
-static bool inside(const match *m, const mil_op *op) {
-    for (int i = 0; i < m->count; i++)
-        if (m->ops[i] == op) return true;
-    return false;
-}
-
-/* Whether something else needs a result of the match and makes an operand of it. */
-static bool is_cyclic(const match *m, bool *after) {
-    const cpu_graph *g = m->g;
-    memset(after, 0, (size_t)g->op_count * sizeof *after);
-    for (int i = 0; i < g->op_count; i++) {
-        const mil_op *op = g->ops[i];
-        bool own = inside(m, op);
-        for (int k = 0; k < op->info->param_count; k++)
-            for (int j = 0; j < op->operands[k].count; j++) {
-                const mil_value *v = op->operands[k].values[j];
-                int maker = v->konst ? -1 : g->op_of[v->id];
-                if (maker < 0) continue;
-                if (own && after[maker]) return true;
-                after[i] |= !own && (after[maker] || inside(m, g->ops[maker]));
-            }
-    }
-    return false;
-}
-
-static void sort_ops(match *m) {
-    for (int i = 1; i < m->count; i++)
-        for (int j = i; j > 0; j--) {
-            mil_op *a = m->ops[j - 1], *b = m->ops[j];
-            if (m->g->op_of[a->results[0]->id] <= m->g->op_of[b->results[0]->id]) break;
-            m->ops[j - 1] = b;
-            m->ops[j] = a;
-        }
-}
-
-static propane_status take_match(match *m, propane_error *err) {
-    cpu_graph *g = m->g;
-    sort_ops(m);
-    cpu_fused_attention *found = arena_copy(g->work, &m->found, sizeof m->found);
-    mil_op **ops = arena_copy(g->work, m->ops, (size_t)m->count * sizeof *m->ops);
-    if (!found || !ops) return cpu_program_no_memory(err);
-    int into = g->op_of[ops[0]->results[0]->id];
-    for (int i = 0; i < m->count; i++) {
-        int at = g->op_of[ops[i]->results[0]->id];
-        g->nodes[at].dead = at != into;
-        if (at != into) g->nodes[at].op_count = 0;
-        g->node_of[at] = into;
-    }
-    g->nodes[into] = (cpu_node){.kind = CPU_NODE_ATTENTION,
-                                .op_count = m->count,
-                                .ops = ops,
-                                .last = g->op_of[ops[m->count - 1]->results[0]->id],
-                                .attention = found};
+static propane_status attention_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+    match m = {.g = g};
+    if (!cpu_plan_is_row_softmax(g->ops[i]) || !match_all(&m, g->ops[i])) return PROPANE_OK;
+    if (cpu_graph_is_between(g, m.ops, m.count)) return PROPANE_OK;
+    cpu_fused_attention *found = arena_copy(g->work, &m.found, sizeof m.found);
+    cpu_node *node = found ? cpu_graph_merge(g, m.ops, m.count) : NULL;
+    if (!node) return cpu_program_no_memory(err);
+    node->kind = CPU_NODE_ATTENTION;
+    node->attention = found;
+    *fired = true;
     return PROPANE_OK;
 }
 
-propane_status cpu_fuse_attention(cpu_graph *g, propane_error *err) {
-    bool *after = NULL;
-    for (int i = 0; i < g->op_count; i++) {
-        if (!cpu_plan_is_row_softmax(g->ops[i])) continue;
-        match m = {.g = g};
-        if (!match_all(&m, g->ops[i])) continue;
-        if (!after && !(after = ARENA_ARRAY(g->work, g->op_count + 1, bool))) return cpu_program_no_memory(err);
-        if (!is_cyclic(&m, after)) PROPANE_TRY(take_match(&m, err));
-    }
-    return PROPANE_OK;
-}
+const cpu_fuse_rule cpu_fuse_attention = {
+    .name = "attention", .not_with = CPU_FUSE_NOT_ROUNDED, .apply = attention_apply};

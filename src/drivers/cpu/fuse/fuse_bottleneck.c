@@ -34,34 +34,8 @@ static const cpu_fused_conv *projection(const cpu_graph *g, const mil_op *op, co
     return n->conv;
 }
 
-/* All operations of the nodes to the first of them. */
-static propane_status join(cpu_graph *g, const mil_op *const *nodes, int count, const cpu_fused_conv *layer,
-                           propane_error *err) {
-    const int into = g->node_of[g->op_of[nodes[0]->results[0]->id]];
-    int total = 0, most = 0;
-    for (int i = 0; i < count; i++) total += g->nodes[g->node_of[g->op_of[nodes[i]->results[0]->id]]].op_count;
-    mil_op **ops = ARENA_ARRAY(g->work, total, mil_op *);
-    if (!ops) return cpu_program_no_memory(err);
-    total = 0;
-    for (int i = 0; i < count; i++) {
-        cpu_node *n = &g->nodes[g->node_of[g->op_of[nodes[i]->results[0]->id]]];
-        for (int k = 0; k < n->op_count; k++) {
-            int at = total++;
-            const int place = g->op_of[n->ops[k]->results[0]->id];
-            for (; at > 0 && g->op_of[ops[at - 1]->results[0]->id] > place; at--) ops[at] = ops[at - 1];
-            ops[at] = n->ops[k];
-            if (place > most) most = place;
-        }
-        n->dead = true;
-        n->op_count = 0;
-    }
-    for (int i = 0; i < total; i++) g->node_of[g->op_of[ops[i]->results[0]->id]] = into;
-    g->nodes[into] =
-        (cpu_node){.kind = CPU_NODE_FUSED_CONV, .op_count = total, .ops = ops, .last = most, .conv = layer};
-    return PROPANE_OK;
-}
-
-static propane_status try_block(cpu_graph *g, const mil_op *op, const cpu_fused_conv *window, propane_error *err) {
+static propane_status take_block(cpu_graph *g, const mil_op *op, const cpu_fused_conv *window, bool *fired,
+                                 propane_error *err) {
     const cpu_fused_conv *first = layer_of(g, window->x), *last = NULL;
     const mil_op *users[MOST_READERS], *nodes[3] = {first ? first->op : NULL, op};
     mil_conv c, w;
@@ -82,15 +56,20 @@ static propane_status try_block(cpu_graph *g, const mil_op *op, const cpu_fused_
     all->last = last;
     all->mean = mean ? mean->results[0] : NULL;
     nodes[2] = last ? last->op : mean;
-    return join(g, nodes, 2 + (nodes[2] != NULL), all, err);
-}
-
-propane_status cpu_fuse_bottlenecks(cpu_graph *g, propane_error *err) {
-    for (int i = 0; i < g->op_count; i++) {
-        const cpu_node *n = &g->nodes[g->node_of[i]];
-        if (n->kind != CPU_NODE_FUSED_CONV || n->conv->first || !n->conv->depthwise || n->conv->op != g->ops[i])
-            continue;
-        PROPANE_TRY(try_block(g, g->ops[i], n->conv, err));
-    }
+    cpu_node *node = cpu_graph_merge(g, nodes, 2 + (nodes[2] != NULL));
+    if (!node) return cpu_program_no_memory(err);
+    node->kind = CPU_NODE_FUSED_CONV;
+    node->conv = all;
+    *fired = true;
     return PROPANE_OK;
 }
+
+static propane_status bottleneck_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+    const cpu_node *n = &g->nodes[g->node_of[i]];
+    if (n->kind != CPU_NODE_FUSED_CONV || n->conv->first || !n->conv->depthwise || n->conv->op != g->ops[i])
+        return PROPANE_OK;
+    return take_block(g, g->ops[i], n->conv, fired, err);
+}
+
+const cpu_fuse_rule cpu_fuse_bottleneck = {
+    .name = "bottleneck", .not_with = CPU_FUSE_NOT_ROUNDED | CPU_FUSE_NOT_BF16, .apply = bottleneck_apply};

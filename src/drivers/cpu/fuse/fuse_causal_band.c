@@ -45,10 +45,11 @@ static int64_t zeros_of(const cpu_graph *g, const mil_op *op) {
 }
 
 static bool only_softmaxes_read(const cpu_graph *g, const mil_value *v) {
-    int found = 0;
-    for (int i = g->op_of[v->id] + 1; i < g->op_count; i++)
-        if (cpu_plan_is_row_softmax(g->ops[i]) && mil_in(g->ops[i], "x") == v) found++;
-    return found == g->uses[v->id];
+    const int *readers;
+    const int count = cpu_graph_reads(g, v, &readers);
+    for (int i = 0; i < count; i++)
+        if (!cpu_plan_is_row_softmax(g->ops[readers[i]])) return false;
+    return count == g->uses[v->id];
 }
 
 /* Behind which diagonal `op` does not care what `v`, its only such operand, holds; 0: it does. */
@@ -69,20 +70,15 @@ static int64_t unasked_by(const cpu_graph *g, const mil_op *op, const mil_value 
 }
 
 static int64_t unasked(const cpu_graph *g, const mil_value *v) {
+    const int *readers;
+    const int count = cpu_graph_reads(g, v, &readers);
     int64_t rows = 0;
-    int found = 0;
-    for (int i = g->op_of[v->id] + 1; i < g->op_count; i++) {
-        const mil_op *op = g->ops[i];
-        for (int k = 0; k < op->info->param_count; k++)
-            for (int j = 0; j < op->operands[k].count; j++) {
-                if (op->operands[k].values[j] != v) continue;
-                int64_t own = unasked_by(g, op, v);
-                if (!own || (rows && own != rows)) return 0;
-                rows = own;
-                found++;
-            }
+    for (int i = 0; i < count; i++) {
+        const int64_t own = unasked_by(g, g->ops[readers[i]], v);
+        if (!own || (rows && own != rows)) return 0;
+        rows = own;
     }
-    return found == g->uses[v->id] ? rows : 0; /* else it is a result of the function, too */
+    return count == g->uses[v->id] ? rows : 0; /* else it is a result of the function, too */
 }
 
 propane_status cpu_fuse_causal_bands(cpu_graph *g, propane_error *err) {

@@ -168,41 +168,32 @@ static void take_gate(growing *w) {
     }
 }
 
-static propane_status take_layer(growing *w, propane_error *err) {
-    cpu_graph *g = w->g;
-    const cpu_fused_conv *layer = arena_copy(g->work, &w->layer, sizeof w->layer);
-    mil_op **ops = arena_copy(g->work, w->ops, (size_t)w->count * sizeof *w->ops);
-    if (!layer || !ops) return cpu_program_no_memory(err);
-    const int into = g->op_of[ops[0]->results[0]->id], last = g->op_of[ops[w->count - 1]->results[0]->id];
-    for (int i = 1; i < w->count; i++) {
-        const int at = g->op_of[ops[i]->results[0]->id];
-        g->nodes[at].dead = true;
-        g->nodes[at].op_count = 0;
-        g->node_of[at] = into;
-    }
-    g->nodes[into] =
-        (cpu_node){.kind = CPU_NODE_FUSED_CONV, .op_count = w->count, .ops = ops, .last = last, .conv = layer};
+static propane_status conv_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+    const mil_op *op = g->ops[i];
+    const cpu_node *own = cpu_graph_node(g, op);
+    if (!is_layer(op) || own->op_count != 1 || (own->kind != CPU_NODE_OP && own->kind != CPU_NODE_GEMM))
+        return PROPANE_OK;
+    growing w = {.g = g, .ops = {op}, .count = 1};
+    w.layer = (cpu_fused_conv){.op = op,
+                               .x = mil_in(op, "x"),
+                               .result = op->results[0],
+                               .map = -1,
+                               .least = -INFINITY,
+                               .low = -INFINITY,
+                               .high = INFINITY};
+    mil_conv c;
+    w.layer.depthwise = cpu_plan_is_image_conv(op, &c) && c.groups > 1;
+    take_gate(&w);
+    if (!w.layer.depthwise) take_sum(&w);
+    take_function(&w);
+    const cpu_fused_conv *layer = arena_copy(g->work, &w.layer, sizeof w.layer);
+    cpu_node *node = layer ? cpu_graph_merge(g, w.ops, w.count) : NULL;
+    if (!node) return cpu_program_no_memory(err);
+    node->kind = CPU_NODE_FUSED_CONV;
+    node->conv = layer;
+    *fired = true;
     return PROPANE_OK;
 }
 
-propane_status cpu_fuse_convs(cpu_graph *g, propane_error *err) {
-    if (g->options.bf16 || g->options.round_each) return PROPANE_OK;
-    for (int i = 0; i < g->op_count; i++) {
-        if (!is_layer(g->ops[i]) || g->nodes[i].kind != CPU_NODE_OP) continue;
-        growing w = {.g = g, .ops = {g->ops[i]}, .count = 1};
-        w.layer = (cpu_fused_conv){.op = g->ops[i],
-                                   .x = mil_in(g->ops[i], "x"),
-                                   .result = g->ops[i]->results[0],
-                                   .map = -1,
-                                   .least = -INFINITY,
-                                   .low = -INFINITY,
-                                   .high = INFINITY};
-        mil_conv c;
-        w.layer.depthwise = cpu_plan_is_image_conv(g->ops[i], &c) && c.groups > 1;
-        take_gate(&w);
-        if (!w.layer.depthwise) take_sum(&w);
-        take_function(&w);
-        PROPANE_TRY(take_layer(&w, err));
-    }
-    return cpu_fuse_bottlenecks(g, err);
-}
+const cpu_fuse_rule cpu_fuse_conv = {
+    .name = "conv", .not_with = CPU_FUSE_NOT_ROUNDED | CPU_FUSE_NOT_BF16, .apply = conv_apply};

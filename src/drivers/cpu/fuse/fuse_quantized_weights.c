@@ -146,22 +146,20 @@ static bool is_plain(const mil_op *op) {
     return true;
 }
 
-propane_status cpu_fuse_quantized_weights(cpu_graph *g, propane_error *err) {
-    g->weights = ARENA_ARRAY(g->work, g->f->value_count + 1, cpu_stored_weights);
-    if (!g->weights) return cpu_program_no_memory(err);
-    if (!g->options.fuse || g->options.round_each || g->options.bf16) return PROPANE_OK;
-    for (int i = 0; i < g->op_count; i++) {
-        const mil_op *op = g->ops[i];
-        if (!cpu_plan_is_product(op) || !is_plain(op)) continue;
-        const mil_value *w = mil_in(op, "x");
-        int64_t out = w->type.dim[w->type.rank - 2], in = w->type.dim[w->type.rank - 1];
-        chain c = {.g = g};
-        if (w->konst || !w->def || g->uses[w->id] != 1) continue;
-        match(&c, w, out, in);
-        if (!c.good) continue;
-        g->weights[w->id] = c.found;
-        for (int k = 0; k < c.count; k++)
-            g->nodes[g->node_of[g->op_of[c.ops[k]->results[0]->id]]].kind = CPU_NODE_ABSORBED;
-    }
+static propane_status quantized_weights_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+    const mil_op *op = g->ops[i];
+    if (!cpu_plan_is_product(op) || !is_plain(op)) return PROPANE_OK;
+    const mil_value *w = mil_in(op, "x");
+    chain c = {.g = g};
+    if (w->konst || !w->def || g->uses[w->id] != 1) return PROPANE_OK;
+    match(&c, w, w->type.dim[w->type.rank - 2], w->type.dim[w->type.rank - 1]);
+    if (!c.good) return PROPANE_OK;
+    g->weights[w->id] = c.found;
+    for (int k = 0; k < c.count; k++) cpu_graph_node(g, c.ops[k])->kind = CPU_NODE_ABSORBED;
+    *fired = true;
     return PROPANE_OK;
 }
+
+const cpu_fuse_rule cpu_fuse_quantized_weights = {.name = "quantized_weights",
+                                                  .not_with = CPU_FUSE_NOT_ROUNDED | CPU_FUSE_NOT_BF16,
+                                                  .apply = quantized_weights_apply};

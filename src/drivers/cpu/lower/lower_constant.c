@@ -51,11 +51,8 @@ static propane_status constant_evaluate(arena *a, const mil_op *op, mil_tensor *
 }
 
 static bool constant_operands(const mil_op *op) {
-    for (int p = 0; p < op->info->param_count; p++)
-        for (int k = 0; k < op->operands[p].count; k++) {
-            const mil_value *v = op->operands[p].values[k];
-            if (!v->konst || !v->konst->data) return false;
-        }
+    MIL_FOR_OPERANDS (op, v)
+        if (!v->konst || !v->konst->data) return false;
     return op->info->eval != NULL;
 }
 

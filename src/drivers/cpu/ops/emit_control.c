@@ -150,11 +150,8 @@ static bool passes_list_on(const mil_function *block) {
 static bool takes_control(const mil_op *op) {
     if (op->block_count != 2 || op->result_count == 0) return false;
     if (passes_list_on(op->blocks[0]) || passes_list_on(op->blocks[1])) return false;
-    for (int k = 0; k < op->info->param_count; k++)
-        for (int i = 0; i < op->operands[k].count; i++) {
-            const mil_type *type = &op->operands[k].values[i]->type;
-            if (type->shell == MIL_STATE || mil_dtype_get(type->dtype)->bits < 8) return false;
-        }
+    MIL_FOR_OPERANDS (op, v)
+        if (v->type.shell == MIL_STATE || mil_dtype_get(v->type.dtype)->bits < 8) return false;
     return true;
 }
 

@@ -320,9 +320,7 @@ static void build_op(elementwise_builder *t, const mil_op *op) {
 static bool read_outside(const elementwise_builder *t, const mil_value *v) {
     int inside = 0;
     for (int i = 0; i < t->node->op_count; i++)
-        for (int k = 0; k < t->node->ops[i]->info->param_count; k++)
-            for (int j = 0; j < t->node->ops[i]->operands[k].count; j++)
-                inside += t->node->ops[i]->operands[k].values[j] == v;
+        MIL_FOR_OPERANDS (t->node->ops[i], operand) inside += operand == v;
     return t->p->g.uses[v->id] > inside;
 }
 

@@ -30,11 +30,7 @@ static propane_status list_ops(cpu_graph *g, propane_error *err) {
         for (int r = 0; r < op->result_count; r++) wanted |= needed[op->results[r]->id] && !op->results[r]->konst;
         if (!wanted) continue;
         g->ops[g->op_count++] = op;
-        for (int k = 0; k < op->info->param_count; k++)
-            for (int j = 0; j < op->operands[k].count; j++) {
-                needed[op->operands[k].values[j]->id] = true;
-                g->uses[op->operands[k].values[j]->id]++;
-            }
+        MIL_FOR_OPERANDS (op, v) needed[v->id] = true;
     }
     for (int i = 0; i < g->op_count / 2; i++) {
         mil_op *other = g->ops[i];
@@ -46,11 +42,30 @@ static propane_status list_ops(cpu_graph *g, propane_error *err) {
     return PROPANE_OK;
 }
 
+static propane_status list_readers(cpu_graph *g, propane_error *err) {
+    const int values = g->f->value_count;
+    int total = 0;
+    g->read_from = ARENA_ARRAY(g->work, values + 2, int);
+    for (int i = 0; g->read_from && i < g->op_count; i++)
+        MIL_FOR_OPERANDS (g->ops[i], v) {
+            g->read_from[v->id + 2]++; /* one further: filling the list moves it back */
+            g->uses[v->id]++;
+            total++;
+        }
+    g->readers = ARENA_ARRAY(g->work, total + 1, int);
+    if (!g->read_from || !g->readers) return cpu_program_no_memory(err);
+    for (int id = 2; id < values + 2; id++) g->read_from[id] += g->read_from[id - 1];
+    for (int i = 0; i < g->op_count; i++)
+        MIL_FOR_OPERANDS (g->ops[i], v) g->readers[g->read_from[v->id + 1]++] = i;
+    return PROPANE_OK;
+}
+
 static void start_node(cpu_node *n, mil_op **op, int index) {
     const cpu_emitter *e = cpu_emitter_of(*op);
     n->ops = op;
     n->op_count = 1;
     n->last = index;
+    if (cpu_plan_is_product(*op)) n->kind = CPU_NODE_GEMM;
     if (e->tile && e->tile(*op)) {
         n->kind = CPU_NODE_TILE;
         n->axes = cpu_plan_tile_axes(*op);
@@ -62,7 +77,9 @@ static propane_status start_nodes(cpu_graph *g, propane_error *err) {
     g->node_count = g->op_count;
     g->nodes = ARENA_ARRAY(g->work, g->op_count + 1, cpu_node);
     g->node_of = ARENA_ARRAY(g->work, g->op_count + 1, int);
-    if (!g->nodes || !g->node_of) return cpu_program_no_memory(err);
+    g->stack = ARENA_ARRAY(g->work, g->op_count + 1, int);
+    g->seen = ARENA_ARRAY(g->work, g->op_count + 1, int);
+    if (!g->nodes || !g->node_of || !g->stack || !g->seen) return cpu_program_no_memory(err);
     for (int i = 0; i < g->op_count; i++) {
         start_node(&g->nodes[i], &g->ops[i], i);
         g->node_of[i] = i;
@@ -72,23 +89,28 @@ static propane_status start_nodes(cpu_graph *g, propane_error *err) {
 
 propane_status cpu_graph_build(cpu_graph *g, propane_error *err) {
     PROPANE_TRY(list_ops(g, err));
+    PROPANE_TRY(list_readers(g, err));
     return start_nodes(g, err);
 }
 
 /* ---- questions --------------------------------------------------------------------------------------------------------- */
 
 int cpu_graph_readers(const cpu_graph *g, const mil_value *v, const mil_op **out, int most) {
-    int count = 0, found = 0;
-    for (int i = g->op_of[v->id] + 1; i < g->op_count && found < g->uses[v->id]; i++)
-        for (int k = 0; k < g->ops[i]->info->param_count; k++)
-            for (int j = 0; j < g->ops[i]->operands[k].count; j++) {
-                if (g->ops[i]->operands[k].values[j] != v) continue;
-                found++;
-                if (count && out[count - 1] == g->ops[i]) continue;
-                if (count == most) return -1;
-                out[count++] = g->ops[i];
-            }
-    return found == g->uses[v->id] ? count : -1;
+    const int *readers;
+    const int all = cpu_graph_reads(g, v, &readers);
+    int count = 0;
+    if (all != g->uses[v->id]) return -1;
+    for (int i = 0; i < all; i++) {
+        if (i && readers[i] == readers[i - 1]) continue;
+        if (count == most) return -1;
+        out[count++] = g->ops[readers[i]];
+    }
+    return count;
+}
+
+const mil_op *cpu_graph_only_reader(const cpu_graph *g, const mil_value *v) {
+    const int *readers;
+    return cpu_graph_reads(g, v, &readers) == 1 && g->uses[v->id] == 1 ? g->ops[readers[0]] : NULL;
 }
 
 bool cpu_graph_is_free(const cpu_graph *g, const mil_op *op) {
@@ -102,7 +124,73 @@ bool cpu_graph_takes_rows(const cpu_node *n) {
     return false;
 }
 
+/* ---- merging ----------------------------------------------------------------------------------------------------------- */
+
+/* Pushes the nodes that `node` reads; true: a node outside (`inside` is false) reads a member. Members are marked g->mark, nodes
+ * that have been pushed g->mark + 1. */
+static bool push_makers(cpu_graph *g, int node, bool inside, int *depth) {
+    for (int i = 0; i < g->nodes[node].op_count; i++)
+        MIL_FOR_OPERANDS (g->nodes[node].ops[i], v) {
+            const int maker = cpu_graph_maker(g, v);
+            if (maker < 0) continue;
+            const int n = g->node_of[maker];
+            if (g->seen[n] == g->mark && !inside) return true;
+            if (g->seen[n] >= g->mark) continue;
+            g->seen[n] = g->mark + 1;
+            g->stack[(*depth)++] = n;
+        }
+    return false;
+}
+
+bool cpu_graph_is_between(cpu_graph *g, const mil_op *const *ops, int count) {
+    int depth = 0;
+    g->mark += 2;
+    for (int i = 0; i < count; i++) g->seen[g->node_of[cpu_graph_index(g, ops[i])]] = g->mark;
+    for (int i = 0; i < count; i++) (void)push_makers(g, g->node_of[cpu_graph_index(g, ops[i])], true, &depth);
+    while (depth > 0)
+        if (push_makers(g, g->stack[--depth], false, &depth)) return true;
+    return false;
+}
+
+/* The operations of both, in order; `from` has none then. */
+static bool merge_nodes(cpu_graph *g, int into, int from) {
+    cpu_node *a = &g->nodes[into], *b = &g->nodes[from];
+    mil_op **ops = ARENA_ARRAY(g->work, a->op_count + b->op_count, mil_op *);
+    if (!ops) return false;
+    int i = 0, j = 0, n = 0;
+    while (i < a->op_count || j < b->op_count) {
+        const bool left =
+            j == b->op_count || (i < a->op_count && cpu_graph_index(g, a->ops[i]) < cpu_graph_index(g, b->ops[j]));
+        ops[n++] = left ? a->ops[i++] : b->ops[j++];
+    }
+    for (int k = 0; k < b->op_count; k++) g->node_of[cpu_graph_index(g, b->ops[k])] = into;
+    a->ops = ops;
+    a->op_count = n;
+    a->last = cpu_graph_index(g, ops[n - 1]);
+    b->op_count = 0;
+    return true;
+}
+
+cpu_node *cpu_graph_merge(cpu_graph *g, const mil_op *const *ops, int count) {
+    const int into = g->node_of[cpu_graph_index(g, ops[0])];
+    for (int i = 1; i < count; i++) {
+        const int from = g->node_of[cpu_graph_index(g, ops[i])];
+        if (from != into && !merge_nodes(g, into, from)) return NULL;
+    }
+    return &g->nodes[into];
+}
+
 /* ---- order ------------------------------------------------------------------------------------------------------------- */
+
+/* A node that this one reads and that is not in the order yet; -1: none. */
+static int unfinished(const cpu_graph *g, const cpu_node *n, const int *state) {
+    for (int i = 0; i < n->op_count; i++)
+        MIL_FOR_OPERANDS (n->ops[i], v) {
+            const int maker = cpu_graph_maker(g, v);
+            if (maker >= 0 && state[g->node_of[maker]] == 0) return g->node_of[maker];
+        }
+    return -1;
+}
 
 /* Depth first from each node in the order of the text, operands before users; the graph of nodes has no cycles. */
 propane_status cpu_graph_sort(cpu_graph *g, propane_error *err) {
@@ -117,15 +205,7 @@ propane_status cpu_graph_sort(cpu_graph *g, propane_error *err) {
         while (depth > 0) {
             int n = stack[depth - 1];
             state[n] = 1;
-            int next = -1;
-            for (int q = 0; q < g->nodes[n].op_count && next < 0; q++) {
-                const mil_op *op = g->nodes[n].ops[q];
-                for (int k = 0; k < op->info->param_count && next < 0; k++)
-                    for (int j = 0; j < op->operands[k].count && next < 0; j++) {
-                        int m = cpu_graph_maker(g, op->operands[k].values[j]);
-                        if (m >= 0 && state[g->node_of[m]] == 0) next = g->node_of[m];
-                    }
-            }
+            const int next = unfinished(g, &g->nodes[n], state);
             if (next >= 0) {
                 stack[depth++] = next;
                 continue;

@@ -62,7 +62,6 @@ typedef struct cpu_node {
     int last;              /* index of the last one: keeps the order of the text where nothing else decides */
     mil_type shape;        /* tile: the iteration space */
     unsigned axes;         /* tile: bit per reduced axis */
-    bool dead;             /* merged into another one */
     const mil_op *folded;  /* gemm: the reduce_sum over the batch after the product; NULL: none */
     const mil_op *added;   /* gemm: the sum after it; NULL: none */
     const mil_op *squares; /* gemm: the sum of the squares of all that it makes, which it makes, too; NULL: none */
@@ -79,9 +78,12 @@ typedef struct cpu_graph {
     mil_function *f;
 
     int op_count;
-    mil_op **ops;   /* without constants, in the function's order */
-    int *op_of;     /* by value id: index of the operation that makes it; -1: parameter or constant */
-    int *uses;      /* by value id: operands and results that name it */
+    mil_op **ops; /* without constants, in the function's order */
+    int *op_of;   /* by value id: index of the operation that makes it; -1: parameter or constant */
+    int *uses;    /* by value id: operands and results that name it */
+    int *
+        readers; /* indices of the operations that read a value, in order, once for each operand; those of value id lie */
+    int *read_from; /* at [read_from[id], read_from[id + 1]) */
     bool *absorbed; /* by value id: a cast that only products read, which convert by themselves */
     /* By value id, for rows i of the last dimension but one: zeros: element j is 0 for j > i % zeros; unasked: nobody
      * reads it there. 0: not known to be so. Both from causal masks (fuse_causal_band.c). */
@@ -93,6 +95,8 @@ typedef struct cpu_graph {
     int *node_of; /* by op index */
     int *order;   /* nodes in the order of execution */
     int order_count;
+    int *fired;              /* by rule of fuse/fuse.c: how often */
+    int *stack, *seen, mark; /* of searches for paths */
 } cpu_graph;
 
 /* Lists the operations that results depend on, and makes each a node. */
@@ -106,11 +110,28 @@ static inline int cpu_graph_maker(const cpu_graph *g, const mil_value *v) { retu
 static inline cpu_node *cpu_graph_node(const cpu_graph *g, const mil_op *op) {
     return &g->nodes[g->node_of[cpu_graph_index(g, op)]];
 }
-/* Up to `most` operations that read the value; -1: more, or it is a result of the function. */
+
+/* ---- who reads --------------------------------------------------------------------------------------------------------- */
+
+/* Indices of the operations that read the value, in order; one that reads it twice stands there twice. */
+static inline int cpu_graph_reads(const cpu_graph *g, const mil_value *v, const int **readers) {
+    *readers = g->readers + g->read_from[v->id];
+    return g->read_from[v->id + 1] - g->read_from[v->id];
+}
+/* Up to `most` operations that read the value, each once; -1: more, or it is a result of the function. */
 int cpu_graph_readers(const cpu_graph *g, const mil_value *v, const mil_op **out, int most);
+/* The only use of the value; NULL: there are several, or it is a result of the function. */
+const mil_op *cpu_graph_only_reader(const cpu_graph *g, const mil_value *v);
 /* An elementwise operation or a reduction that is not part of something yet. */
 bool cpu_graph_is_free(const cpu_graph *g, const mil_op *op);
 /* Whether it takes signed rows: elementwise, but the operand lies outside of its node. */
 bool cpu_graph_takes_rows(const cpu_node *n);
+
+/* ---- merging ----------------------------------------------------------------------------------------------------------- */
+
+/* Whether a node outside lies on a way from one of the operations' nodes to another: they cannot be one step then. */
+bool cpu_graph_is_between(cpu_graph *g, const mil_op *const *ops, int count);
+/* Makes the nodes of the operations one, that of the first, and returns it; what it is, is for the caller to say. NULL: no memory. */
+cpu_node *cpu_graph_merge(cpu_graph *g, const mil_op *const *ops, int count);
 
 #endif

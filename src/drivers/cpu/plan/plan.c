@@ -156,10 +156,20 @@ static propane_status keep_constants(planner *p, propane_error *err) {
     return PROPANE_OK;
 }
 
+static propane_status count_fusions(planner *p, propane_error *err) {
+    cpu_program *out = p->program;
+    out->fusion_count = cpu_fuse_rule_count();
+    out->fusions = ARENA_ARRAY(p->arena, out->fusion_count, cpu_fusion);
+    if (!out->fusions) return cpu_program_no_memory(err);
+    for (int r = 0; r < out->fusion_count; r++) out->fusions[r] = (cpu_fusion){cpu_fuse_rule_name(r), p->g.fired[r]};
+    return PROPANE_OK;
+}
+
 static propane_status finish(planner *p, propane_error *err) {
     cpu_program *out = p->program;
     PROPANE_TRY(cpu_plan_memory(p, err));
     PROPANE_TRY(keep_constants(p, err));
+    PROPANE_TRY(count_fusions(p, err));
     out->buffer_count = p->buffer_count;
     out->step_count = p->step_count;
     out->buffers = arena_copy(p->arena, p->buffers, (size_t)p->buffer_count * sizeof *p->buffers);

@@ -24,11 +24,7 @@ static propane_status place(planner *p, const mil_value *v, propane_error *err) 
 static propane_status place_tile(planner *p, const cpu_node *n, propane_error *err) {
     bool reads = false;
     for (int i = 0; i < n->op_count; i++)
-        for (int k = 0; k < n->ops[i]->info->param_count; k++)
-            for (int j = 0; j < n->ops[i]->operands[k].count; j++) {
-                const mil_value *v = n->ops[i]->operands[k].values[j];
-                reads |= lies_so(p, v) && mil_shape_equal(&v->type, &n->shape);
-            }
+        MIL_FOR_OPERANDS (n->ops[i], v) reads |= lies_so(p, v) && mil_shape_equal(&v->type, &n->shape);
     for (int i = 0; i < n->op_count && reads; i++)
         if (mil_shape_equal(&n->ops[i]->results[0]->type, &n->shape)) PROPANE_TRY(place(p, n->ops[i]->results[0], err));
     return PROPANE_OK;

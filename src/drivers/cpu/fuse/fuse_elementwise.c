@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the rules "elementwise" and "siblings": two nodes become one fused loop when both go over the same iteration space (or one works
+ * on the other's reduced values) and nothing outside lies on a way from one to the other. First with the nodes that make an
+ * operation's operands, then with those that read the same operands.
+ *
+ * Refused: reductions that a tile cannot hold whole where something needs them whole, and operands that broadcast inside of the
+ * node.
+ */
+#include "drivers/cpu/cpu_program.h"
+#include "drivers/cpu/fuse/fuse.h"
+#include "drivers/cpu/loop/loop_draft.h"
+#include "drivers/cpu/plan/facts.h"
+#include "drivers/cpu/plan/table.h"
+#include "drivers/cpu/signed_rows.h"
+#include "mil/ops.h"
+
+enum { ELEMENTWISE_MOST_OPS = 48 };
+
+/* ---- shapes ------------------------------------------------------------------------------------------------------------ */
+
+static mil_type reduced_shape(const mil_type *shape, unsigned axes) {
+    mil_type out = *shape;
+    for (int d = 0; d < out.rank; d++)
+        if (axes >> d & 1) out.dim[d] = 1;
+    return out;
+}
+
+/* Iteration space of both together; false: they have none in common. */
+static bool joint_space(const cpu_node *a, const cpu_node *b, mil_type *shape, unsigned *axes) {
+    if (mil_shape_equal(&a->shape, &b->shape)) {
+        if (a->axes && b->axes && a->axes != b->axes) return false;
+        *shape = a->shape;
+        *axes = a->axes | b->axes;
+        return true;
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        const cpu_node *large = turn ? b : a, *small = turn ? a : b;
+        if (!large->axes || small->axes) continue;
+        mil_type reduced = reduced_shape(&large->shape, large->axes);
+        if (!mil_shape_equal(&reduced, &small->shape)) continue;
+        *shape = large->shape;
+        *axes = large->axes;
+        return true;
+    }
+    return false;
+}
+
+static bool is_made_by(const cpu_graph *g, const mil_value *v, const cpu_node *a, const cpu_node *b) {
+    const int maker = cpu_graph_maker(g, v);
+    const cpu_node *home = maker < 0 ? NULL : &g->nodes[g->node_of[maker]];
+    return home && (home == a || home == b);
+}
+
+/* Whether an operation needs a whole reduction before the elements are gone over again. */
+static bool needs_whole(const cpu_graph *g, const mil_op *op, const cpu_node *a, const cpu_node *b,
+                        const mil_type *shape) {
+    const unsigned axes = cpu_plan_tile_axes(op);
+    if (cpu_family_of(op) == CPU_FAMILY_softmax || (axes && cpu_code_of(op) == CPU_FOLD_log_sum_exp)) return true;
+    if (axes || !mil_shape_equal(&op->results[0]->type, shape)) return false;
+    MIL_FOR_OPERANDS (op, v)
+        if (!mil_shape_equal(&v->type, shape) && is_made_by(g, v, a, b)) return true;
+    return false;
+}
+
+/* Values that pass from one operation of the pair to another must have the shape of the space or of its reduced values,
+ * rank included: a reduction that drops its axes broadcasts along other ones. Rows are taken from outside only. */
+static bool operands_fit(const cpu_graph *g, const mil_op *op, const cpu_node *a, const cpu_node *b,
+                         const mil_type *shape, const mil_type *reduced) {
+    MIL_FOR_OPERANDS (op, v) {
+        if (!is_made_by(g, v, a, b)) continue;
+        if (cpu_signed_rows_is(op)) return false;
+        if (!mil_shape_equal(&v->type, shape) && !mil_shape_equal(&v->type, reduced)) return false;
+    }
+    return true;
+}
+
+/* ---- merging ----------------------------------------------------------------------------------------------------------- */
+
+static bool may_merge(cpu_graph *g, const cpu_node *a, const cpu_node *b, const mil_type *shape, unsigned axes) {
+    const mil_type reduced = reduced_shape(shape, axes);
+    const bool fits = !axes || cpu_loop_fits(shape, axes);
+    if (axes && (cpu_graph_takes_rows(a) || cpu_graph_takes_rows(b))) return false;
+    for (int n = 0; n < 2; n++) {
+        const cpu_node *node = n ? b : a;
+        for (int i = 0; i < node->op_count; i++) {
+            if (!fits && needs_whole(g, node->ops[i], a, b, shape)) return false;
+            if (!operands_fit(g, node->ops[i], a, b, shape, &reduced)) return false;
+        }
+    }
+    return !cpu_graph_is_between(g, (const mil_op *[]){a->ops[0], b->ops[0]}, 2);
+}
+
+static propane_status try_merge(cpu_graph *g, const mil_op *into, const mil_op *from, bool *fired, propane_error *err) {
+    cpu_node *a = cpu_graph_node(g, into);
+    const cpu_node *b = cpu_graph_node(g, from);
+    mil_type shape;
+    unsigned axes;
+    if (a == b || a->kind != CPU_NODE_TILE || b->kind != CPU_NODE_TILE) return PROPANE_OK;
+    if (a->op_count + b->op_count > ELEMENTWISE_MOST_OPS || !joint_space(a, b, &shape, &axes)) return PROPANE_OK;
+    if (!may_merge(g, a, b, &shape, axes)) return PROPANE_OK;
+    if (!cpu_graph_merge(g, (const mil_op *[]){into, from}, 2)) return cpu_program_no_memory(err);
+    a->shape = shape;
+    a->axes = axes;
+    *fired = true;
+    return PROPANE_OK;
+}
+
+static propane_status elementwise_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+    MIL_FOR_OPERANDS (g->ops[i], v) {
+        const int maker = cpu_graph_maker(g, v);
+        if (maker >= 0) PROPANE_TRY(try_merge(g, g->ops[maker], g->ops[i], fired, err));
+    }
+    return PROPANE_OK;
+}
+
+/* With the first fused loop that reads an operand. */
+static propane_status siblings_apply(cpu_graph *g, int i, bool *fired, propane_error *err) {
+    MIL_FOR_OPERANDS (g->ops[i], v) {
+        const int *readers;
+        const int count = v->konst ? 0 : cpu_graph_reads(g, v, &readers);
+        int first = 0;
+        while (first < count && g->nodes[g->node_of[readers[first]]].kind != CPU_NODE_TILE) first++;
+        if (first < count && readers[first] < i)
+            PROPANE_TRY(try_merge(g, g->ops[readers[first]], g->ops[i], fired, err));
+    }
+    return PROPANE_OK;
+}
+
+const cpu_fuse_rule cpu_fuse_elementwise = {.name = "elementwise", .apply = elementwise_apply};
+const cpu_fuse_rule cpu_fuse_siblings = {.name = "siblings", .apply = siblings_apply};
