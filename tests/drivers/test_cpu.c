@@ -4,48 +4,62 @@
  */
 #include <math.h>
 
+#include "base/pool.h"
 #include "base/text.h"
 #include "drivers/conformance.h"
 #include "drivers/cpu/profile.h"
 
 extern const propane_driver cpu_driver;
 
-#define PRODUCT                                                                                                        \
+/* w = tanh(x y), x [M,K] and y [K,N] */
+#define PRODUCT_OF(M, K, N)                                                                                            \
     CONFORMANCE_HEAD                                                                                                   \
-    "    func main<ios18>(tensor<fp32, [33, 65]> x, tensor<fp32, [65, 40]> y) {\n"                                     \
+    "    func main<ios18>(tensor<fp32, [" #M ", " #K "]> x, tensor<fp32, [" #K ", " #N "]> y) {\n"                     \
     "        bool no = const()[name = string(\"no\"), val = bool(false)];\n"                                           \
-    "        tensor<fp32, [33, 40]> z = matmul(x = x, y = y, transpose_x = no, transpose_y = no)[name = "              \
+    "        tensor<fp32, [" #M ", " #N "]> z = matmul(x = x, y = y, transpose_x = no, transpose_y = no)[name = "      \
     "string(\"z\")];\n"                                                                                                \
-    "        tensor<fp32, [33, 40]> w = tanh(x = z)[name = string(\"w\")];\n"                                          \
+    "        tensor<fp32, [" #M ", " #N "]> w = tanh(x = z)[name = string(\"w\")];\n"                                  \
     "    } -> (w);\n}\n"
+#define PRODUCT PRODUCT_OF(33, 65, 40)
+/* Above what is worth waking the pool for (gemm_blocking.c), and in several tiles and tasks for each of three threads. */
+#define LARGE_PRODUCT PRODUCT_OF(330, 257, 410)
 
-enum { X = 33 * 65, Y = 65 * 40, Z = 33 * 40 };
+enum {
+    X = 33 * 65,
+    Y = 65 * 40,
+    Z = 33 * 40,
+    LARGE_X = 330 * 257,
+    LARGE_Y = 257 * 410,
+    LARGE_Z = 330 * 410,
+};
 
-static void product(const propane_compile_options *options, float *w) {
+static void product(bool large, const propane_compile_options *options, float *w) {
     propane_error err = {0};
-    static float x[X], y[Y];
-    for (int i = 0; i < X; i++) x[i] = (float)sin(i);
-    for (int i = 0; i < Y; i++) y[i] = (float)cos(i) / 8;
+    static float x[LARGE_X], y[LARGE_Y];
+    const char *source = large ? LARGE_PRODUCT : PRODUCT;
+    const int x_count = large ? LARGE_X : X, y_count = large ? LARGE_Y : Y, z_count = large ? LARGE_Z : Z;
+    for (int i = 0; i < x_count; i++) x[i] = (float)sin(i);
+    for (int i = 0; i < y_count; i++) y[i] = (float)cos(i) / 8;
     propane_device *d = conformance_open();
     propane_module *m = NULL;
     propane_program *p = NULL;
     propane_buffer *b[3] = {NULL};
     propane_request *r = NULL;
-    EXPECT_OK(propane_module_parse(PRODUCT, strlen(PRODUCT), "product", NULL, &m, &err));
+    EXPECT_OK(propane_module_parse(source, strlen(source), "product", NULL, &m, &err));
     EXPECT_OK(propane_program_compile(d, m, options, &p, &err));
     propane_module_free(m);
-    EXPECT_OK(propane_buffer_create(d, sizeof x, &b[0], &err));
-    EXPECT_OK(propane_buffer_create(d, sizeof y, &b[1], &err));
-    EXPECT_OK(propane_buffer_create(d, Z * sizeof *w, &b[2], &err));
-    EXPECT_OK(propane_buffer_write(b[0], propane_program_find(p, "x"), PROPANE_FP32, x, X, &err));
-    EXPECT_OK(propane_buffer_write(b[1], propane_program_find(p, "y"), PROPANE_FP32, y, Y, &err));
+    EXPECT_OK(propane_buffer_create(d, (size_t)x_count * sizeof *x, &b[0], &err));
+    EXPECT_OK(propane_buffer_create(d, (size_t)y_count * sizeof *y, &b[1], &err));
+    EXPECT_OK(propane_buffer_create(d, (size_t)z_count * sizeof *w, &b[2], &err));
+    EXPECT_OK(propane_buffer_write(b[0], propane_program_find(p, "x"), PROPANE_FP32, x, x_count, &err));
+    EXPECT_OK(propane_buffer_write(b[1], propane_program_find(p, "y"), PROPANE_FP32, y, y_count, &err));
     const propane_binding bindings[] = {{"x", b[0]}, {"y", b[1]}, {"w", b[2]}};
     propane_completion done;
     EXPECT_OK(propane_request_create(p, bindings, 3, &r, &err));
     EXPECT_OK(propane_submit(&r, 1, &err));
     EXPECT_OK(propane_wait(r, &done, &err));
     EXPECT(done.device_ns > 0 && !done.simulated);
-    EXPECT_OK(propane_buffer_read(b[2], propane_program_find(p, "w"), PROPANE_FP32, w, Z, &err));
+    EXPECT_OK(propane_buffer_read(b[2], propane_program_find(p, "w"), PROPANE_FP32, w, z_count, &err));
     propane_request_free(r);
     for (int i = 0; i < 3; i++) propane_buffer_free(b[i]);
     propane_program_free(p);
@@ -55,8 +69,8 @@ static void product(const propane_compile_options *options, float *w) {
 TEST(bf16_rounds_the_operands_of_products) {
     static float exact[Z], rounded[Z];
     double worst = 0;
-    product(NULL, exact);
-    product(&(propane_compile_options){.precision = PROPANE_PRECISION_BF16}, rounded);
+    product(false, NULL, exact);
+    product(false, &(propane_compile_options){.precision = PROPANE_PRECISION_BF16}, rounded);
     for (int i = 0; i < Z; i++) {
         double error = fabs((double)exact[i] - (double)rounded[i]);
         if (error > worst) worst = error;
@@ -65,10 +79,17 @@ TEST(bf16_rounds_the_operands_of_products) {
 }
 
 TEST(the_number_of_threads_changes_no_bit) {
-    static float all[Z], one[Z];
-    product(NULL, all);
-    product(&(propane_compile_options){.threads = 1}, one);
-    EXPECT(memcmp(all, one, sizeof all) == 0);
+    static float one[LARGE_Z], more[LARGE_Z];
+    propane_error err = {0};
+    EXPECT_OK(pool_set_threads(1, &err));
+    product(true, NULL, one);
+    pool_stop();
+    EXPECT_OK(pool_set_threads(3, &err));
+    for (int threads = 0; threads <= 3; threads++) { /* 0: all of the pool's */
+        memset(more, 0, sizeof more);
+        product(true, &(propane_compile_options){.threads = threads}, more);
+        EXPECT_MSG(memcmp(one, more, sizeof one) == 0, "%d of 3 threads give other bits than a pool of one", threads);
+    }
 }
 
 /* The plan is one product and one elementwise step, and its profile counts the runs. */
@@ -115,8 +136,7 @@ TEST(refusals_name_the_value) {
     propane_error err = {0};
     propane_device *d = conformance_open();
     propane_module *m = NULL;
-    if (propane_module_parse(source, strlen(source), "t.mil", NULL, &m, &err))
-        SKIP("the language refuses it: %s", err.text);
+    EXPECT_OK(propane_module_parse(source, strlen(source), "t.mil", NULL, &m, &err));
     EXPECT_FAIL(propane_program_supported(d, m, NULL, &err), PROPANE_ERR_UNSUPPORTED, "'x'");
     propane_module_free(m);
     propane_device_close(d);

@@ -18,6 +18,7 @@
 /* A machine that does much else gives a test a small part of its time: only a test that hangs reaches this. */
 enum { SECONDS = 120, CLOCK_FACTOR = 10 };
 
+bool test_checked;
 static const test_case *all_cases;
 static const char *suite_title;
 static bool named; /* the tests to run were given by name */
@@ -55,11 +56,13 @@ static void limit_processor_time(void) {
 
 static void run_case(int index) {
     current_name = all_cases[index].name;
+    test_checked = false;
     limit_processor_time();
     if (all_cases[index].is_long && !named && !test_all())
         test_skip("long: make check-all runs it");
     else
         all_cases[index].body();
+    if (!test_checked) ck_abort_msg("%s checks nothing", current_name);
 }
 
 /* ---- temporary files --------------------------------------------------------------------------------------------------- */
@@ -144,6 +147,7 @@ bool test_all(void) {
 }
 
 void test_skip(const char *format, ...) {
+    test_checked = true;
     char why[500];
     va_list args;
     va_start(args, format);

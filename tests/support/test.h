@@ -36,25 +36,39 @@ typedef struct test_case {
  * all threads together, and ten times as much by the clock. */
 int test_main(const char *title, const test_case *cases, int count, int argc, char **argv);
 
-#define EXPECT(condition) ck_assert_msg(condition, "%s", #condition)
+/* Each of these is a check; a test that comes to its end without one fails, since nothing can make it fail. */
+extern bool test_checked;
+#define TEST_CHECKS() __atomic_store_n(&test_checked, true, __ATOMIC_RELAXED) /* pool threads check, too */
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        TEST_CHECKS();                                                                                                 \
+        ck_assert_msg(condition, "%s", #condition);                                                                    \
+    } while (0)
 /* Most of these stand in loops over elements: only a failure is told to the process that runs the tests. */
 #define EXPECT_MSG(condition, ...)                                                                                     \
     do {                                                                                                               \
+        TEST_CHECKS();                                                                                                 \
         if (!(condition)) ck_abort_msg(__VA_ARGS__);                                                                   \
     } while (0)
 #define EXPECT_OK(expression)                                                                                          \
     do {                                                                                                               \
+        TEST_CHECKS();                                                                                                 \
         propane_status status_ = (expression);                                                                         \
         ck_assert_msg(status_ == PROPANE_OK, "%s: %s: %s", #expression, propane_status_name(status_), err.text);       \
     } while (0)
 /* Needs `propane_error err` in scope; `part` must stand in the message. */
 #define EXPECT_FAIL(expression, expected, part)                                                                        \
     do {                                                                                                               \
+        TEST_CHECKS();                                                                                                 \
         propane_status status_ = (expression);                                                                         \
         ck_assert_msg(status_ == (expected) && strstr(err.text, part), "%s: got %s: '%s', want %s: '...%s...'",        \
                       #expression, propane_status_name(status_), err.text, propane_status_name(expected), part);       \
     } while (0)
-#define EXPECT_TEXT(actual, expected) ck_assert_str_eq(actual, expected)
+#define EXPECT_TEXT(actual, expected)                                                                                  \
+    do {                                                                                                               \
+        TEST_CHECKS();                                                                                                 \
+        ck_assert_str_eq(actual, expected);                                                                            \
+    } while (0)
 
 /* Ends the test as skipped; the reason is printed and counted. */
 #define SKIP(...)                                                                                                      \
