@@ -9,6 +9,7 @@ cat > "${TMPDIR:-/tmp}/layers.$$" <<'RULES'
 base:
 macho: base
 mil: base mil/*
+engine: base mil/*
 chip: base mil/*
 grad: base mil/*
 pass: base mil/* chip
@@ -36,7 +37,7 @@ train: base mil/* chip grad pass device model/* train/*
 infer: base mil/* pass device model/*
 serve: base mil/* device model/* infer
 trace: drivers/ane
-cli: base macho mil/* chip grad pass device drivers/cpu drivers/ane drivers/sim run model/* train/* infer serve cli/*
+cli: base macho mil/* engine chip grad pass device drivers/cpu drivers/ane drivers/sim run model/* train/* infer serve cli/*
 RULES
 trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT
 find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^ *# *include "[a-z_0-9/]+/[a-z_0-9]+' /dev/null | awk '

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ * Opens a compiled program: tells the containers apart, and gives buffers their roles by what the tasks do with them.
+ */
+#include "engine/object.h"
+
+#include <string.h>
+
+#include "base/file.h"
+
+enum { MAGIC = (int)0xbeefface };
+
+static const struct {
+    uint32_t subtype;
+    const char *name, *chips;
+} object_generations[] = {{1, "H11", "A12"},          {3, "H12", "A13"},     {ENGINE_H13, "H13", "A14, M1"},
+                          {5, "H14", "A15, M2"},      {6, "H15", "A16, M3"}, {7, "H16", "A17 Pro, M4"},
+                          {9, "H17", "A18, M5"},      {10, "H18", "A19"},    {11, "H18g, H19", "M6, A20 Pro"}};
+
+const char *engine_generation(uint32_t subtype, const char **chips) {
+    for (size_t i = 0; i < sizeof object_generations / sizeof object_generations[0]; i++)
+        if (object_generations[i].subtype == subtype) {
+            if (chips) *chips = object_generations[i].chips;
+            return object_generations[i].name;
+        }
+    return NULL;
+}
+
+bool engine_object_is(const void *data, size_t bytes) {
+    return (bytes >= 4 && engine_u32(data) == (uint32_t)MAGIC) || engine_anec_is(data, bytes);
+}
+
+engine_surface *engine_object_bar(const engine_object *o, int bar) {
+    for (int i = 0; i < o->surface_count; i++)
+        if (o->surfaces[i].bar == bar) return &o->surfaces[i];
+    return NULL;
+}
+
+static propane_status object_role(engine_object *o, const engine_task *t, int low, bool written, propane_error *err) {
+    static const char *const sides[] = {"reads", "writes"};
+    if (!engine_head(t, 8, low + 5, 1)) return PROPANE_OK;
+    int bar = (int)engine_head(t, 8, low, 5);
+    engine_surface *s = engine_object_bar(o, bar);
+    if (s && written) s->written = true;
+    if (s && !written) s->read = true;
+    if (!s && bar >= ENGINE_BAR_SURFACES)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: the task at 0x%x %s base register %d (word 8, 0x%08x), but no surface has it",
+                            o->source, t->offset, sides[written], bar, t->header[8]);
+    return PROPANE_OK;
+}
+
+propane_status engine_object_finish(engine_object *o, propane_error *err) {
+    if (o->subtype != ENGINE_H13) return PROPANE_OK;
+    propane_status status =
+        engine_stream_read(o->text, o->text_bytes, o->first_words, o->arena, &o->tasks, &o->task_count, err);
+    if (status) return propane_fail_prefix(err, status, "%s: text", o->source);
+    for (int i = 0; i < o->task_count; i++) {
+        const engine_task *t = &o->tasks[i];
+        PROPANE_TRY(object_role(o, t, 0, false, err));
+        PROPANE_TRY(object_role(o, t, 6, false, err));
+        PROPANE_TRY(object_role(o, t, 12, true, err));
+        engine_surface *kernel = engine_object_bar(o, (int)engine_head(t, 9, 0, 5));
+        if (kernel && engine_head(t, 9, 5, 1)) kernel->read = true;
+    }
+    return PROPANE_OK;
+}
+
+propane_status engine_object_parse(const uint8_t *data, size_t bytes, const char *source, engine_object **out,
+                                   propane_error *err) {
+    *out = NULL;
+    arena *a = arena_create();
+    engine_object *o = a ? ARENA_NEW(a, engine_object) : NULL;
+    if (o) o->arena = a, o->source = arena_string(a, source);
+    if (!o || !o->source) {
+        arena_free(a);
+        return propane_fail_memory(err, sizeof *o);
+    }
+    propane_status status;
+    if (bytes >= 4 && engine_u32(data) == (uint32_t)MAGIC)
+        status = engine_hwx_parse(data, bytes, o, err);
+    else if (engine_anec_is(data, bytes))
+        status = engine_anec_parse(data, bytes, o, err);
+    else
+        status = propane_fail(err, PROPANE_ERR_INVALID,
+                              "%s: neither a compiled program (.hwx begins with 0xbeefface) nor an .anec file", source);
+    if (!status) status = engine_object_finish(o, err);
+    if (status)
+        engine_object_free(o);
+    else
+        *out = o;
+    return status;
+}
+
+propane_status engine_object_open(const char *path, engine_object **out, propane_error *err) {
+    file_map map;
+    *out = NULL;
+    PROPANE_TRY(file_map_open(path, &map, err));
+    propane_status status = engine_object_parse(map.data, map.bytes, path, out, err);
+    file_map_close(&map);
+    return status;
+}
+
+void engine_object_free(engine_object *o) {
+    if (o) arena_free(o->arena);
+}
