@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
- * Reads .anec, the container of the Linux driver's tools: a packed header of 1,704 bytes, and the payload (text, then
+ * Reads and writes .anec, the container of the Linux driver's tools: a packed header of 1,704 bytes, and the payload (text, then
  * constants at the next multiple of 0x40), which stands at 0x1000 or at 0x800. Which of the two is told by the payload
  * itself: a first task begins with a plain task number and its first record is the kernel DMA's.
  * Layout: eiln/ane libane/ane.h, eiln/anecc.
  */
 #include <string.h>
 
-#include "base/whole.h"
+#include "base/int_math.h"
+#include "base/memory.h"
 #include "engine/anec.h"
 #include "engine/object.h"
 
@@ -84,5 +85,34 @@ propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_objec
     for (int bar = 2; bar < ENGINE_BAR_SURFACES; bar++)
         o->scratch_bytes += (uint64_t)engine_u32(data + ANEC_TILES + 4 * bar) * ENGINE_PAGE;
     PROPANE_TRY(anec_surfaces(data, o, engine_u32(data + 32), engine_u32(data + 36), err));
+    return PROPANE_OK;
+}
+
+propane_status engine_anec_write(const engine_object *o, uint8_t **out, size_t *bytes, propane_error *err) {
+    uint64_t constants = engine_object_constants_at(o), total = constants + o->constant_bytes;
+    uint32_t sources = 0, results = 0;
+    *bytes = ANEC_PAYLOAD + (size_t)total;
+    uint8_t *data = *out = mem_alloc(*bytes);
+    if (!data) return propane_fail_memory(err, *bytes);
+    engine_put_u64(data + ANEC_SIZE, total);
+    engine_put_u32(data + ANEC_FIRST, 4 * (uint32_t)engine_task_words(&o->tasks[0]));
+    engine_put_u32(data + ANEC_COUNT, (uint32_t)o->task_count);
+    engine_put_u64(data + ANEC_TEXT, o->text_bytes);
+    engine_put_u64(data + ANEC_CONSTANTS, o->constant_bytes);
+    engine_put_u32(data + ANEC_TILES, (uint32_t)div_up((int64_t)total, ENGINE_PAGE));
+    engine_put_u32(data + ANEC_TILES + 4 * ENGINE_BAR_SCRATCH, (uint32_t)div_up((int64_t)o->scratch_bytes, ENGINE_PAGE));
+    for (int i = 0; i < o->surface_count; i++) {
+        const engine_surface *s = &o->surfaces[i];
+        const uint64_t nchw[6] = {(uint64_t)s->n, (uint64_t)s->c, (uint64_t)s->h, (uint64_t)s->w, s->plane, s->row};
+        engine_put_u32(data + ANEC_TILES + 4 * s->bar,
+                       (uint32_t)div_up((int64_t)((uint64_t)s->n * s->bytes), ENGINE_PAGE));
+        for (int d = 0; d < 6; d++) engine_put_u64(data + ANEC_NCHW + 48 * s->bar + 8 * d, nchw[d]);
+        sources += !s->output;
+        results += s->output;
+    }
+    engine_put_u32(data + ANEC_SOURCES, sources);
+    engine_put_u32(data + ANEC_RESULTS, results);
+    memcpy(data + ANEC_PAYLOAD, o->text, (size_t)o->text_bytes);
+    memcpy(data + ANEC_PAYLOAD + constants, o->constants, (size_t)o->constant_bytes);
     return PROPANE_OK;
 }

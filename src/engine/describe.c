@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/half.h"
+#include "base/float16.h"
 
 static const char *describe_buffer(char out[80], const engine_object *o, int bar) {
     const engine_surface *s = engine_object_bar(o, bar);

@@ -76,12 +76,12 @@ static propane_status hwx_string(hwx_reader *r, const uint8_t *command, uint32_t
 
 static propane_status hwx_name(hwx_reader *r, const uint8_t *command, uint32_t size, bool newer, int index,
                                propane_error *err) {
-    if (size < (newer ? 24u : 16u))
+    if (size < (newer ? 24u : 20u))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a surface's name in %u bytes",
                             r->o->source, index, size);
     struct hwx_name *n = &r->name[r->names++];
     r->o->newer |= newer;
-    n->address = newer ? engine_u64(command + 16) : engine_u32(command + 12);
+    n->address = newer ? engine_u64(command + 16) : engine_u32(command + 16);
     return hwx_string(r, command, size, engine_u32(command + 8), index, &n->name, err);
 }
 

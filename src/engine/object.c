@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/int_math.h"
+#include "base/memory.h"
+#include "base/text.h"
 
 enum { MAGIC = (int)0xbeefface };
 
@@ -102,4 +105,20 @@ propane_status engine_object_open(const char *path, engine_object **out, propane
 
 void engine_object_free(engine_object *o) {
     if (o) arena_free(o->arena);
+}
+
+uint64_t engine_object_constants_at(const engine_object *o) {
+    return (uint64_t)round_up((int64_t)o->text_bytes, ENGINE_CONSTANT_ALIGN);
+}
+
+propane_status engine_object_save(const engine_object *o, const char *path, propane_error *err) {
+    uint8_t *data = NULL;
+    size_t bytes = 0;
+    if (!text_ends_with(path, ".hwx") && !text_ends_with(path, ".anec"))
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: compiled programs are written as .hwx or .anec", path);
+    propane_status status = text_ends_with(path, ".hwx") ? engine_hwx_write(o, &data, &bytes, err)
+                                                         : engine_anec_write(o, &data, &bytes, err);
+    if (!status) status = file_write(path, data, bytes, err);
+    mem_free(data);
+    return status;
 }

@@ -19,7 +19,8 @@ enum {
     ENGINE_BAR_CONSTANTS = 1,
     ENGINE_BAR_SCRATCH = 3,  /* 2 and 3 are scratch memory */
     ENGINE_BAR_SURFACES = 4,
-    ENGINE_PAGE = 0x4000
+    ENGINE_PAGE = 0x4000,
+    ENGINE_CONSTANT_ALIGN = 0x40
 };
 
 typedef struct engine_section {
@@ -71,6 +72,16 @@ PROPANE_CHECK propane_status engine_object_open(const char *path, engine_object 
 void engine_object_free(engine_object *o);
 /* The surface of a base register; NULL: there is none. */
 engine_surface *engine_object_bar(const engine_object *o, int bar);
+
+/* Writes the program in the container that the path's ending names, .hwx (H13, as the newer compiler lays it out) or .anec.
+ * Surfaces need names, base registers from 4 on without a gap, shapes and strides. */
+PROPANE_CHECK propane_status engine_object_save(const engine_object *o, const char *path, propane_error *err);
+/* The container's bytes; mem_free them. */
+PROPANE_CHECK propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *bytes, propane_error *err);
+PROPANE_CHECK propane_status engine_anec_write(const engine_object *o, uint8_t **out, size_t *bytes,
+                                               propane_error *err);
+/* Where the constants stand behind the text, and bytes of both together. */
+uint64_t engine_object_constants_at(const engine_object *o);
 
 /* For the two readers: fills what the tasks say (roles); after surfaces and text are there. */
 PROPANE_CHECK propane_status engine_object_finish(engine_object *o, propane_error *err);

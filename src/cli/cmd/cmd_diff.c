@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * propane diff A [B]: runs two programs, or one on two devices or in two precisions, on the same inputs and tells where
- * their values part: the first operation, and how far apart each is.
+ * their values part: the first operation, and how far apart each is. Of two compiled programs it names the fields that
+ * differ.
  */
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/cmd/show_compiled.h"
 #include "mil/ops.h"
 #include "run/session.h"
 
@@ -146,6 +148,14 @@ static propane_status cmd_diff_run_both(diff_job *j, session *a, session *b, pro
                         j->b ? j->b : j->a);
 }
 
+static int cmd_diff_compiled(const char *a, const char *b) {
+    propane_error err = {0};
+    int words = 0;
+    if (show_compiled_difference(a, b, &words, &err) != PROPANE_OK) return cli_error("diff", &err);
+    printf("%d word%s\n", words, words == 1 ? " differs" : "s differ");
+    return words ? CLI_FAILED : CLI_OK;
+}
+
 int cmd_diff(int argc, char **argv) {
     diff_job j = {.left = {.device = "cpu", .precision = "fp32", .keep = true},
                   .right = {.device = "cpu", .precision = "typed", .keep = true},
@@ -172,9 +182,11 @@ int cmd_diff(int argc, char **argv) {
     int code =
         cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "diff A [B] [flags]",
                   "Runs two models, or one on two devices or in two precisions (fp32 and as typed unless flags say "
-                  "otherwise), on the same inputs, and names the first operation whose values part.\n"
+                  "otherwise), on the same inputs, and names the first operation whose values part. Of two compiled "
+                  "programs (.hwx, .anec) it names the fields that differ.\n"
                   "Exit code: 0 nothing parts, 1 something does (or it failed).");
     if (code >= 0) return code;
+    if (j.b && show_compiled_is(j.a) && show_compiled_is(j.b)) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};
     session a = {0}, b = {0};
     j.right.function = j.left.function;

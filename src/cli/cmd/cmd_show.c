@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  * propane show FILE: what is in a file, told by its content: MIL text, weight files, safetensors, llama2.c checkpoints,
- * model folders, tokenizers, token files.
+ * model folders, tokenizers, token files, compiled programs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
+#include "cli/cmd/show_compiled.h"
 #include "cli/cmd/show_examples.h"
 #include "mil/coreml/blob.h"
 #include "mil/coreml/package.h"
@@ -243,37 +244,49 @@ static propane_status cmd_show_show(const char *path, propane_error *err) {
     return propane_fail(
         err, PROPANE_ERR_INVALID,
         "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a "
-        "tokenizer or a token file",
+        "tokenizer, a token file or a compiled program",
         path);
+}
+
+/* What the flags of one kind of file say to the others; -1: nothing. */
+static int cmd_show_misuse(const char *file, const char *example_flag, bool json, bool words) {
+    bool examples = train_jsonl_is(file), compiled = !examples && (json || words) && show_compiled_is(file);
+    if (example_flag && !examples) return cli_misuse("show", "%s is for .jsonl files; %s is none", example_flag, file);
+    if (json && !examples && !compiled)
+        return cli_misuse("show", "--json is for .jsonl files and compiled programs; %s is neither", file);
+    if (words && !compiled) return cli_misuse("show", "--words is for compiled programs; %s is none", file);
+    return -1;
 }
 
 int cmd_show(int argc, char **argv) {
     cli_list files = {0};
     const char *model = NULL, *chat = NULL;
-    bool json = false;
+    bool json = false, words = false;
     const cli_flag flags[] = {
         {"FILE...", CLI_TEXT, &files, .help = "files or model folders", .required = true},
         {"--model", CLI_TEXT, &model, .words = "MODEL", .help = "of a .jsonl file: the model that would learn from it"},
         {"--chat", CLI_TEXT, &chat, .words = "NAME",
          .help = "of a .jsonl file: chat format, instead of the model's own"},
-        {"--json", CLI_SWITCH, &json, .help = "of a .jsonl file: ids and what is learnt, an object an example"}};
+        {"--words", CLI_SWITCH, &words, .help = "of a compiled program: every register by field"},
+        {"--json", CLI_SWITCH, &json,
+         .help = "of a .jsonl file: ids and what is learnt, an object an example; of a compiled program: all of it"}};
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "show FILE...",
-                         "Tells what is in a file: programs, weights, models, tokenizers, tokens, instruction data.");
+                         "Tells what is in a file: programs, weights, models, tokenizers, tokens, instruction data, "
+                         "compiled programs.");
+    for (int i = 0; code < 0 && i < files.count; i++)
+        code = cmd_show_misuse(files.items[i], model ? "--model" : chat ? "--chat" : NULL, json, words);
     if (code >= 0) return code;
-    for (int i = 0; i < files.count; i++)
-        if ((model || chat || json) && !train_jsonl_is(files.items[i]))
-            return cli_misuse("show", "%s is for .jsonl files; %s is none",
-                              model  ? "--model"
-                              : chat ? "--chat"
-                                     : "--json",
-                              files.items[i]);
     code = CLI_OK;
     for (int i = 0; i < files.count; i++) {
         propane_error err = {0};
-        bool examples = train_jsonl_is(files.items[i]);
-        if ((examples ? show_examples(files.items[i], model, chat, json, &err) : cmd_show_show(files.items[i], &err)) !=
-            PROPANE_OK)
-            code = cli_error("show", &err);
+        propane_status status;
+        if (train_jsonl_is(files.items[i]))
+            status = show_examples(files.items[i], model, chat, json, &err);
+        else if (show_compiled_is(files.items[i]))
+            status = show_compiled(files.items[i], words, json, &err);
+        else
+            status = cmd_show_show(files.items[i], &err);
+        if (status != PROPANE_OK) code = cli_error("show", &err);
     }
     return code;
 }

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT
+ * Tables of the neural engine: 64 halfwords that stand for a function of one fp16 number.
+ *
+ *   x < low: below; x > high: above; on the grid of 32 steps: linear between knots; beside it: the line of that side
+ *
+ * Kind, low four bits: 1 the grid runs from -16 to 16 steps; 0 from 0; 10 2^x (knots of the fraction, the whole part
+ * becomes the exponent); 9 log2, 5 square root, 6 its reciprocal, 7 reciprocal: x is brought to [0.5, 1) or [0.5, 2) and
+ * its exponent put back. High four bits: 6 odd function; 12 nothing below 0. [inferred from the data; sigmoid(3) and
+ * sigmoid(-5) are known from a device]
+ */
+#ifndef ENGINE_ACTIVATION_H
+#define ENGINE_ACTIVATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { ENGINE_TABLE_BYTES = 128, ENGINE_TABLE_HALVES = 64 };
+
+typedef struct engine_table {
+    const char *name;
+    uint16_t scale, bias; /* fp16: what x is multiplied with, or what is added to it, before the table */
+    int power;            /* the task's DPE */
+    bool root;
+    uint16_t half[ENGINE_TABLE_HALVES];
+} engine_table;
+
+/* "sigmoid", "tanh", "gelu", "silu", "exp", "log" (log2), "sqrt", "rsqrt", "recip"; NULL: there is none of that name. */
+const engine_table *engine_table_find(const char *name);
+/* x where it is positive, slope * x elsewhere. */
+engine_table engine_table_leaky(double slope);
+/* max(x, value) or min(x, value). */
+engine_table engine_table_bound(double value, bool upper);
+
+/* The function's value, not yet rounded to fp16. `half` has ENGINE_TABLE_HALVES halfwords. */
+double engine_table_value(const uint16_t *half, double x);
+/* Its kind is one that engine_table_value knows. */
+bool engine_table_known(const uint16_t *half);
+
+#endif

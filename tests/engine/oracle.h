@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ * Published programs of Apple's compiler (h13_oracles.jsonl of the shared data): what they compute and the words of their
+ * tasks.
+ */
+#ifndef TESTS_ENGINE_ORACLE_H
+#define TESTS_ENGINE_ORACLE_H
+
+#include <jansson.h>
+
+#include "engine/task.h"
+
+typedef struct oracle {
+    json_t *json;
+    const char *id;
+    int task_count;
+    engine_task *tasks;
+    const char *text_sha256;
+    size_t text_bytes;
+} oracle;
+
+/* Calls `visit` for each program; returns how many there are, -1: the file is not here. */
+int oracle_each(void (*visit)(const oracle *o, void *context), void *context);
+
+#endif
