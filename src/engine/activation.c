@@ -39,10 +39,8 @@ static engine_table activation_lines(double below, double above, double low_slop
 engine_table engine_table_leaky(double slope) { return activation_lines(-INFINITY, INFINITY, slope, 1); }
 
 engine_table engine_table_bound(double value, bool upper) {
-    engine_table t = activation_lines(upper ? -INFINITY : value, upper ? value : INFINITY, upper, !upper);
-    uint16_t bits = fp16_from_f64(value);
-    t.half[upper ? HIGH : LOW] = bits;
-    for (int i = 0; i < 33; i++) t.half[KNOTS + i] = bits;
+    engine_table t = activation_lines(upper ? -INFINITY : value, upper ? value : INFINITY, 1, 1);
+    t.half[upper ? HIGH : LOW] = fp16_from_f64(value);
     return t;
 }
 

@@ -46,14 +46,16 @@ static propane_status anec_surfaces(const uint8_t *data, engine_object *o, uint3
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: base register %d: %llu planes of %llu bytes in a buffer of %llu", o->source, bar,
                                 (unsigned long long)dims[1], (unsigned long long)dims[4], (unsigned long long)most);
-        s->bar = bar, s->n = (int64_t)dims[0], s->c = (int64_t)dims[1], s->h = (int64_t)dims[2], s->w = (int64_t)dims[3];
+        s->bar = bar, s->n = (int64_t)dims[0], s->c = (int64_t)dims[1], s->h = (int64_t)dims[2],
+        s->w = (int64_t)dims[3];
         s->plane = dims[4], s->row = dims[5], s->bytes = s->batch = dims[1] * dims[4];
         s->name = arena_printf(o->arena, "bar%d", bar);
         if (!s->name) return propane_fail_memory(err, 8);
     }
     if ((uint64_t)sources + results != (uint64_t)o->surface_count)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: %u sources and %u results, but %d buffers from base register 4 on",
-                            o->source, sources, results, o->surface_count);
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s: %u sources and %u results, but %d buffers from base register 4 on", o->source, sources,
+                            results, o->surface_count);
     return PROPANE_OK;
 }
 
@@ -78,8 +80,7 @@ propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_objec
     uint64_t at = (text + 0x3f) & ~(uint64_t)0x3f;
     if (constants && (at > size || constants > size - at))
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %llu bytes of constants at 0x%llx of a payload of 0x%llx",
-                            o->source, (unsigned long long)constants, (unsigned long long)at,
-                            (unsigned long long)size);
+                            o->source, (unsigned long long)constants, (unsigned long long)at, (unsigned long long)size);
     o->constants = arena_copy(o->arena, data + payload + (constants ? at : 0), (size_t)constants);
     if (!o->text || !o->constants) return propane_fail_memory(err, (size_t)size);
     for (int bar = 2; bar < ENGINE_BAR_SURFACES; bar++)
@@ -100,7 +101,8 @@ propane_status engine_anec_write(const engine_object *o, uint8_t **out, size_t *
     engine_put_u64(data + ANEC_TEXT, o->text_bytes);
     engine_put_u64(data + ANEC_CONSTANTS, o->constant_bytes);
     engine_put_u32(data + ANEC_TILES, (uint32_t)div_up((int64_t)total, ENGINE_PAGE));
-    engine_put_u32(data + ANEC_TILES + 4 * ENGINE_BAR_SCRATCH, (uint32_t)div_up((int64_t)o->scratch_bytes, ENGINE_PAGE));
+    engine_put_u32(data + ANEC_TILES + 4 * ENGINE_BAR_SCRATCH,
+                   (uint32_t)div_up((int64_t)o->scratch_bytes, ENGINE_PAGE));
     for (int i = 0; i < o->surface_count; i++) {
         const engine_surface *s = &o->surfaces[i];
         const uint64_t nchw[6] = {(uint64_t)s->n, (uint64_t)s->c, (uint64_t)s->h, (uint64_t)s->w, s->plane, s->row};

@@ -36,7 +36,7 @@ static void describe_source(const engine_object *o, const engine_task *t, bool s
 }
 
 static void describe_planar(const engine_object *o, const engine_task *t, text *out) {
-    static const char *const operations[8] = {"add",     "mul",        "maximum",    "minimum",
+    static const char *const operations[8] = {"add",           "mul",         "maximum",     "minimum",
                                               "square of sum", "operation 5", "operation 6", "operation 7"};
     static const char *const pools[4] = {"sum", "average", "maximum", "minimum"};
     uint32_t cfg = engine_get(t, 0x8800), mode = engine_get_bits(t, 0x34, 4, 3);
@@ -60,7 +60,7 @@ static void describe_planar(const engine_object *o, const engine_task *t, text *
     memcpy(&final, &bits, sizeof final);
     if (scale != 1) text_printf(out, ", times %g", (double)scale);
     if (bias != 0) text_printf(out, ", plus %g", (double)bias);
-    if (final != 1) text_printf(out, ", times %g", (double)final);
+    if (final != 1) text_printf(out, ", times %g", (double) final);
     if (engine_bits(cfg, 12, 2) == 1) text_append(out, ", reciprocal");
     if (engine_bits(cfg, 12, 2) == 2) text_append(out, ", reciprocal square root");
     if (engine_bits(cfg, 5, 1)) text_append(out, ", clamped at 0");
@@ -134,8 +134,8 @@ static void describe_words(const engine_task *t, text *out) {
         const engine_record *record = &t->records[r];
         text_printf(out, "   record: %d registers from 0x%05x on\n", record->count, record->address);
         for (int i = 0; i < record->count; i++)
-            describe_word(false, record->address + 4u * (uint32_t)i,
-                          engine_get(t, record->address + 4u * (uint32_t)i), out);
+            describe_word(false, record->address + 4u * (uint32_t)i, engine_get(t, record->address + 4u * (uint32_t)i),
+                          out);
     }
 }
 
@@ -151,14 +151,17 @@ void engine_describe(const engine_object *o, bool words, text *out) {
     const char *chips = "";
     const char *name = engine_generation(o->subtype, &chips);
     text_printf(out, "%s: compiled program for %s (%s), %s\n", o->source, name, chips,
-                o->anec ? ".anec" : o->newer ? ".hwx of the newer compiler" : ".hwx of the older compiler");
+                o->anec    ? ".anec"
+                : o->newer ? ".hwx of the newer compiler"
+                           : ".hwx of the older compiler");
     for (int i = 0; i < o->section_count; i++)
         text_printf(out, "  section  %-10s %-8s 0x%08" PRIx64 "  0x%" PRIx64 " bytes\n", o->sections[i].segment,
                     o->sections[i].name, o->sections[i].address, o->sections[i].bytes);
     for (int i = 0; i < o->surface_count; i++) {
         const engine_surface *s = &o->surfaces[i];
-        text_printf(out, "  surface  %-16s base register %2d  [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
-                         "] fp16, plane %" PRIu64 ", row %" PRIu64 " bytes: %s\n",
+        text_printf(out,
+                    "  surface  %-16s base register %2d  [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+                    "] fp16, plane %" PRIu64 ", row %" PRIu64 " bytes: %s\n",
                     s->name, s->bar, s->n, s->c, s->h, s->w, s->plane, s->row, describe_role(s));
     }
     text_printf(out, "  text %" PRIu64 " bytes, constants %" PRIu64 ", scratch %" PRIu64 "\n", o->text_bytes,

@@ -20,13 +20,14 @@ void emit_or(emitted *t, uint32_t address, int64_t bits) {
 }
 
 /* Words that every task has, by address. */
-static const uint32_t emit_common[][2] = {
-    {0x00004, 1},          {0x00008, 0x22},    {0x00018, 1},      {0x0001c, 0x5000a021}, {0x00020, 0x2041},
-    {0x00024, 0x10001},    {0x13800, 0x8880},  {0x13804, 0x8880}, {0x13838, 0x01000000}, {0x13840, 0x100},
-    {0x17800, 0xc0},       {0x17818, 0x01000000}};
+static const uint32_t emit_common[][2] = {{0x00004, 1},          {0x00008, 0x22},   {0x00018, 1},
+                                          {0x0001c, 0x5000a021}, {0x00020, 0x2041}, {0x00024, 0x10001},
+                                          {0x13800, 0x8880},     {0x13804, 0x8880}, {0x13838, 0x01000000},
+                                          {0x13840, 0x100},      {0x17800, 0xc0},   {0x17818, 0x01000000}};
 static const uint32_t emit_planar[][2] = {{0x08804, 0x3c000000}, {0x08808, 0x3c000000}, {0x0880c, 0x3f800000},
                                           {0x0c800, 0x80},       {0x0c804, 0x100000},   {0x00034, 0x21}};
-static const uint32_t emit_neural[][2] = {{0x00034, 1}, {0x00038, 0x100000}, {0x0c800, 0x82}, {0x0c804, 0x101c00}, {0x0c810, 0x3c00}};
+static const uint32_t emit_neural[][2] = {
+    {0x00034, 1}, {0x00038, 0x100000}, {0x0c800, 0x82}, {0x0c804, 0x101c00}, {0x0c810, 0x3c00}};
 
 static void emit_words(emitted *t, const uint32_t (*words)[2], size_t count) {
     for (size_t i = 0; i < count; i++) engine_set(&t->task, words[i][0], words[i][1]);

@@ -41,9 +41,9 @@ typedef struct emitter {
     arena *arena;
     emitted *tasks;
     int count, room;
-    text constants;       /* the constant section */
-    int64_t scratch;      /* bytes of base register 3 */
-    bool failed;          /* no memory */
+    text constants;  /* the constant section */
+    int64_t scratch; /* bytes of base register 3 */
+    bool failed;     /* no memory */
 } emitter;
 
 /* A tensor of a surface by the strides of Apple's surfaces: rows of multiples of 64 bytes. */
@@ -80,12 +80,12 @@ PROPANE_CHECK propane_status emit_finish(emitter *e, engine_object *o, propane_e
 
 /* ---- laws of the on-chip buffer ---------------------------------------------------------------------------------------- */
 
-int emit_log2(int64_t n);                              /* rounded up */
-int64_t emit_channel(int64_t w, bool neural);          /* bytes from channel to channel */
+int emit_log2(int64_t n);                                   /* rounded up */
+int64_t emit_channel(int64_t w, bool neural);               /* bytes from channel to channel */
 emit_l2 emit_planar_l2(int64_t base, int64_t c, int64_t w); /* with the pad that keeps rows out of the same banks */
 uint32_t emit_patch(int64_t h, int64_t w, bool two_dma);
-uint32_t emit_shape(int64_t h, int64_t w);             /* ShMax: the neural engine's work unit, 0 (128x1) to 4 (8x16) */
-int emit_lane_count(int64_t c);                        /* 1, 2, 4, 8 or 16 */
+uint32_t emit_shape(int64_t h, int64_t w); /* ShMax: the neural engine's work unit, 0 (128x1) to 4 (8x16) */
+int emit_lane_count(int64_t c);            /* 1, 2, 4, 8 or 16 */
 /* Rows of `row` bytes of `sources` sources and one of the result that the buffer holds, at most h; 0: not even one. */
 int64_t emit_tile(int64_t h, int64_t row, int sources);
 

@@ -65,7 +65,8 @@ static propane_status hwx_string(hwx_reader *r, const uint8_t *command, uint32_t
                                  const char **out, propane_error *err) {
     const uint8_t *end = offset < size ? memchr(command + offset, 0, size - offset) : NULL;
     size_t length = end ? (size_t)(end - command) - offset : 0;
-    if (offset < size && !end && size - offset < 256) length = size - offset, end = command + size; /* zero padding is cut */
+    if (offset < size && !end && size - offset < 256)
+        length = size - offset, end = command + size; /* zero padding is cut */
     if (!end)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: load command %d: its name at 0x%x does not end within its 0x%x bytes", r->o->source,
@@ -77,8 +78,8 @@ static propane_status hwx_string(hwx_reader *r, const uint8_t *command, uint32_t
 static propane_status hwx_name(hwx_reader *r, const uint8_t *command, uint32_t size, bool newer, int index,
                                propane_error *err) {
     if (size < (newer ? 24u : 20u))
-        return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a surface's name in %u bytes",
-                            r->o->source, index, size);
+        return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a surface's name in %u bytes", r->o->source,
+                            index, size);
     struct hwx_name *n = &r->name[r->names++];
     r->o->newer |= newer;
     n->address = newer ? engine_u64(command + 16) : engine_u32(command + 16);

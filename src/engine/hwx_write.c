@@ -105,8 +105,8 @@ static void hwx_segments(hwx_writer *w) {
     for (int bar = ENGINE_BAR_SURFACES; bar < ENGINE_BARS; bar++) {
         const engine_surface *s = engine_object_bar(o, bar);
         if (!s) continue;
-        hwx_part part = {s->output ? "__data" : "__const", w->address[bar], hwx_surface_bytes(s), 0, 14,
-                         s->output ? 0x23 : 0x21, 0};
+        hwx_part part = {
+            s->output ? "__data" : "__const", w->address[bar], hwx_surface_bytes(s), 0, 14, s->output ? 0x23 : 0x21, 0};
         hwx_segment(w, "__FVMLIB", w->address[bar], (uint64_t)round_up((int64_t)part.bytes, ENGINE_PAGE),
                     s->output ? 2 : 1, 6, &part, 1);
     }
@@ -214,7 +214,7 @@ propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *b
     if (!(*out = w.data = mem_alloc(*bytes))) return propane_fail_memory(err, *bytes);
     hwx_commands(&w);
     const uint32_t header[8] = {(uint32_t)MAGIC, 0x80, ENGINE_H13, 2, w.commands, (uint32_t)(w.at - HEADER_BYTES),
-                                0x00200000, 0};
+                                0x00200000,      0};
     for (int i = 0; i < 8; i++) engine_put_u32(w.data + 4 * i, header[i]);
     hwx_relocations(&w);
     memcpy(w.data + w.text_offset, o->text, (size_t)o->text_bytes);

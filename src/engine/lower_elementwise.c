@@ -75,10 +75,10 @@ propane_status lower_scaled(emitter *e, uint32_t op, const emit_tensor *x, uint1
 /* A copy of b stays on chip from 0 on, dense; *bytes of it. */
 static emit_l2 lower_bring(emitter *e, const emit_tensor *b, int64_t *bytes) {
     emitted *t = emit_task(e, true);
-    int64_t channel = emit_channel(b->w, true), row = b->c * channel;
+    int64_t channel = emit_channel(b->w, true), row = b->c * channel, wide = round_up(2 * b->w, 16);
     int64_t pad = b->c == 1 && b->h > 1 && channel < 0x80 ? 0x10 : 0;
-    *bytes = b->h * row;
-    emit_l2 source = {*bytes, channel, row + pad, row, row}, kept = {0, channel, row, row, 0};
+    *bytes = b->h * b->c * wide;
+    emit_l2 source = {*bytes, channel, row + pad, row, row}, kept = {0, wide, b->c * wide, b->c * wide, 0};
     emit_dims(t, b->c, b->h, b->w);
     emit_set(t, 0x24, 0x14001);
     emit_or(t, 0x34, (int64_t)emit_shape(b->h, b->w) << 16);
@@ -113,7 +113,7 @@ propane_status lower_broadcast(emitter *e, uint32_t op, const emit_tensor *x, co
     int64_t bytes, slab = lower_slab(x, false, 2);
     uint32_t flags = (b->w == 1 ? 0x10u : 0) | (b->h == 1 ? 0x20u : 0) | (b->c == 1 ? 0x80u : 0);
     if (b->c == 1 && b->w == 1 && b->h == 1) flags = 0xb0;
-    if (b->h * b->c * emit_channel(b->w, true) > 0x100000)
+    if (b->h * b->c * round_up(2 * b->w, 16) > 0x100000)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "the smaller operand, [%lld, %lld, %lld], does not fit on chip", (long long)b->c,
                             (long long)b->h, (long long)b->w);

@@ -15,9 +15,9 @@ enum { MAGIC = (int)0xbeefface };
 static const struct {
     uint32_t subtype;
     const char *name, *chips;
-} object_generations[] = {{1, "H11", "A12"},          {3, "H12", "A13"},     {ENGINE_H13, "H13", "A14, M1"},
-                          {5, "H14", "A15, M2"},      {6, "H15", "A16, M3"}, {7, "H16", "A17 Pro, M4"},
-                          {9, "H17", "A18, M5"},      {10, "H18", "A19"},    {11, "H18g, H19", "M6, A20 Pro"}};
+} object_generations[] = {{1, "H11", "A12"},     {3, "H12", "A13"},     {ENGINE_H13, "H13", "A14, M1"},
+                          {5, "H14", "A15, M2"}, {6, "H15", "A16, M3"}, {7, "H16", "A17 Pro, M4"},
+                          {9, "H17", "A18, M5"}, {10, "H18", "A19"},    {11, "H18g, H19", "M6, A20 Pro"}};
 
 const char *engine_generation(uint32_t subtype, const char **chips) {
     for (size_t i = 0; i < sizeof object_generations / sizeof object_generations[0]; i++)

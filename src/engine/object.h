@@ -14,10 +14,10 @@
 #include "engine/task.h"
 
 enum {
-    ENGINE_H13 = 4,          /* the Mach-O subtype of A14 and M1 */
-    ENGINE_BARS = 32,        /* base registers */
+    ENGINE_H13 = 4,   /* the Mach-O subtype of A14 and M1 */
+    ENGINE_BARS = 32, /* base registers */
     ENGINE_BAR_CONSTANTS = 1,
-    ENGINE_BAR_SCRATCH = 3,  /* 2 and 3 are scratch memory */
+    ENGINE_BAR_SCRATCH = 3, /* 2 and 3 are scratch memory */
     ENGINE_BAR_SURFACES = 4,
     ENGINE_PAGE = 0x4000,
     ENGINE_CONSTANT_ALIGN = 0x40
@@ -31,21 +31,21 @@ typedef struct engine_section {
 /* A tensor in memory: element (n, c, h, w) at n*batch + c*plane + h*row + 2*w. */
 typedef struct engine_surface {
     const char *name;
-    int bar;                 /* base register, -1: none is known */
-    bool output;             /* as the container declares it */
-    bool read, written;      /* by the tasks */
+    int bar;            /* base register, -1: none is known */
+    bool output;        /* as the container declares it */
+    bool read, written; /* by the tasks */
     int64_t n, c, h, w;
     uint64_t batch, plane, row; /* strides in bytes */
-    uint64_t bytes;          /* of one batch element */
-    uint64_t address;        /* of the container; 0 in .anec */
+    uint64_t bytes;             /* of one batch element */
+    uint64_t address;           /* of the container; 0 in .anec */
 } engine_surface;
 
 typedef struct engine_object {
     arena *arena;
-    const char *source;   /* the file's path, for messages */
+    const char *source; /* the file's path, for messages */
     bool anec;
-    uint32_t subtype;     /* generation: ENGINE_H13, 5 H14, ... */
-    bool newer;           /* surfaces named with 64-bit addresses (compiler 9.x) */
+    uint32_t subtype; /* generation: ENGINE_H13, 5 H14, ... */
+    bool newer;       /* surfaces named with 64-bit addresses (compiler 9.x) */
     int section_count;
     engine_section *sections;
     int surface_count;

@@ -51,15 +51,17 @@ static propane_status task_read_record(const uint8_t *data, int words, int at, e
     if (t->record_count == ENGINE_RECORDS)
         return propane_fail(err, PROPANE_ERR_INVALID, "task at 0x%x: more than %d records", t->offset, ENGINE_RECORDS);
     if (at + 1 + count > words)
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "task at 0x%x, word %d: a record of %d registers from 0x%05x on, of which the task has room for %d",
-                            t->offset, at, count, address, words - at - 1);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "task at 0x%x, word %d: a record of %d registers from 0x%05x on, of which the task has room for %d",
+            t->offset, at, count, address, words - at - 1);
     for (int i = 0; i < count; i++) {
         int index = engine_index(address + 4u * (uint32_t)i);
         if (index < 0)
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "task at 0x%x, word %d: a record of %d registers from 0x%05x on: there is no register 0x%05x",
-                                t->offset, at, count, address, address + 4u * (uint32_t)i);
+            return propane_fail(
+                err, PROPANE_ERR_INVALID,
+                "task at 0x%x, word %d: a record of %d registers from 0x%05x on: there is no register 0x%05x",
+                t->offset, at, count, address, address + 4u * (uint32_t)i);
         if (t->written[index])
             return propane_fail(err, PROPANE_ERR_INVALID, "task at 0x%x, word %d: register 0x%05x is written twice",
                                 t->offset, at, address + 4u * (uint32_t)i);
@@ -82,9 +84,10 @@ propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, en
     for (int i = 0; i < out->header_words; i++) out->header[i] = engine_u32(data + 4 * i);
     bool scratch = engine_head(out, 9, 0, 2) == 3;
     if (scratch != (out->header_words == ENGINE_HEADER_WORDS))
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "task at 0x%x: TDE (word 6, 0x%08x) and the kernel's base register (word 9, 0x%08x) disagree",
-                            offset, out->header[6], out->header[9]);
+        return propane_fail(
+            err, PROPANE_ERR_INVALID,
+            "task at 0x%x: TDE (word 6, 0x%08x) and the kernel's base register (word 9, 0x%08x) disagree", offset,
+            out->header[6], out->header[9]);
     for (int at = out->header_words; at < words;) PROPANE_TRY(task_read_record(data, words, at, out, &at, err));
     return PROPANE_OK;
 }
@@ -126,9 +129,10 @@ propane_status engine_stream_read(const uint8_t *text, size_t bytes, int first_w
         size_t end = at + 4 * (size_t)words, next = tasks[i].header[7];
         if (!next) next = bytes;
         if (next < end || !stream_is_zero(text, end, next))
-            return propane_fail(err, PROPANE_ERR_INVALID,
-                                "task %d ends at 0x%zx, the next begins at 0x%zx: they overlap, or bytes between them are not 0",
-                                i, end, next);
+            return propane_fail(
+                err, PROPANE_ERR_INVALID,
+                "task %d ends at 0x%zx, the next begins at 0x%zx: they overlap, or bytes between them are not 0", i,
+                end, next);
         words = (int)engine_head(&tasks[i], 1, 16, 9) + 1;
         at = next;
     }

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ * MIL to a compiled program for the H13 engine. Each operation becomes tasks by the laws of engine/lower.h; between
+ * operations values lie in scratch memory (base register 3), within an operation on chip. A product or convolution takes a
+ * bias, a scale and a ReLU or table behind it into its own task.
+ *
+ * Surfaces get base registers from 4 on in the alphabetical order of their names, as Apple's compiler gives them.
+ */
+#ifndef ENGINE_COMPILE_H
+#define ENGINE_COMPILE_H
+
+#include "base/text.h"
+#include "engine/object.h"
+#include "mil/mil.h"
+
+/* Compiles one function: fp16 tensors, batch 1. PROPANE_ERR_UNSUPPORTED names operation, line and reason. `report` (may be
+ * NULL) gets a line an operation: tasks, bytes of kernels, what was taken in. */
+PROPANE_CHECK propane_status engine_compile(const mil_function *f, text *report, engine_object **out,
+                                            propane_error *err);
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT
+ * Products, convolutions, reductions and normalisations of the compiler: shapes brought to the forms of engine/lower.h,
+ * batches of matrices one by one, and what a product takes into its own task.
+ */
+#include <string.h>
+
+#include "base/float16.h"
+#include "engine/compile_parts.h"
+#include "mil/ops/shape_util.h"
+
+/* ---- what a product takes in ---------------------------------------------------------------------------------------------------- */
+
+/* The constant operand is one number an output: of a row vector (axis 2) or by channel (axis 0). */
+static const uint16_t *compile_bias(compile *c, const mil_value *k, int64_t outputs, int axis) {
+    int64_t d[3];
+    if (!k->konst || !compile_chw(&k->type, d) || d[axis] != outputs || d[0] * d[1] * d[2] != outputs) return NULL;
+    return compile_halves(c, k->konst);
+}
+
+propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int axis, compile_post *out,
+                            propane_error *err) {
+    const uint16_t *given = out->bias;
+    *out = (compile_post){.bias = given, .scale = 0x3c00, .result = v};
+    for (const mil_op *op; !out->relu && !out->table && (op = compile_only_user(c, out->result));) {
+        double scale;
+        mil_opcode code = op->info->code;
+        if (code == MIL_OP_add || code == MIL_OP_mul) {
+            mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *other = x == out->result ? y : x;
+            if (code == MIL_OP_mul && out->scale == 0x3c00 && compile_scalar(other, &scale))
+                out->scale = fp16_from_f64(scale);
+            else if (code == MIL_OP_add && !out->bias && out->scale == 0x3c00 && other->konst &&
+                     mil_type_equal(&op->results[0]->type, &v->type) &&
+                     (out->bias = compile_bias(c, other, outputs, axis))) {
+            } else
+                break;
+        } else {
+            bool relu = false;
+            if (out->scale != 0x3c00 || !compile_activation(op, &out->made, &relu)) break;
+            if (!relu && (out->made.bias || out->made.scale != 0x3c00)) break; /* the word is the table's own */
+            out->relu = relu;
+            if (!relu) out->table = &out->made;
+        }
+        c->taken[op->results[0]->id] = true;
+        out->result = op->results[0];
+    }
+    return PROPANE_OK;
+}
+
+/* ---- convolution ------------------------------------------------------------------------------------------------------------------ */
+
+propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
+    mil_conv k;
+    emit_tensor x, y;
+    compile_post post = {0};
+    mil_value *weight = mil_in(op, "weight"), *bias = mil_in(op, "bias");
+    PROPANE_TRY(mil_conv_read(op, &k, err));
+    if (k.spatial > 2 || !weight->konst || (bias && !bias->konst))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "kernels and biases that are not constants, or three dimensions");
+    int last = k.spatial - 1;
+    for (int d = 0; d < k.spatial; d++)
+        if (k.dilation[d] != 1 || k.stride[d] != k.stride[0])
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dilation %lld and strides %lld, %lld",
+                                (long long)k.dilation[d], (long long)k.stride[0], (long long)k.stride[last]);
+    if (bias && !(post.bias = compile_halves(c, bias->konst))) return propane_fail_memory(err, (size_t)k.c_out * 2);
+    PROPANE_TRY(compile_take(c, op->results[0], k.c_out, 0, &post, err));
+    PROPANE_TRY(compile_tensor(c, op, mil_in(op, "x"), &x, err));
+    PROPANE_TRY(compile_result(c, op, post.result, &y, err));
+    if (k.spatial == 1) { /* [1, C, W]: the canonical form has the channels as rows */
+        x.c = x.h, x.h = 1, x.plane = x.row, x.row = x.total;
+        y.c = y.h, y.h = 1, y.plane = y.row, y.row = y.total;
+    }
+    lower_conv l = {.outputs = k.c_out,
+                    .groups = k.groups,
+                    .kh = k.spatial == 2 ? k.kernel[0] : 1,
+                    .kw = k.kernel[last],
+                    .stride = k.stride[0],
+                    .pad_h = k.spatial == 2 ? k.before[0] : 0,
+                    .pad_w = k.before[last],
+                    .bias = post.bias,
+                    .table = post.table,
+                    .relu = post.relu,
+                    .scale = post.scale};
+    if (!(l.weight = compile_halves(c, weight->konst))) return propane_fail_memory(err, sizeof l);
+    return lower_convolution(&c->e, &l, &x, &y, err);
+}
+
+/* ---- matrix products ------------------------------------------------------------------------------------------------------------------ */
+
+/* A constant second operand as [n, k]. */
+static const uint16_t *compile_weight(compile *c, const mil_const *k, int64_t n, int64_t inner, bool transposed) {
+    const uint16_t *given = compile_halves(c, k);
+    if (!given || transposed) return given;
+    uint16_t *out = ARENA_ARRAY(c->object->arena, n * inner, uint16_t);
+    for (int64_t i = 0; out && i < n; i++)
+        for (int64_t j = 0; j < inner; j++) out[i * inner + j] = given[j * n + i];
+    return out;
+}
+
+/* Matrix `i` of a tensor [batch, rows, columns]; one alone serves all. */
+static emit_tensor compile_matrix(const emit_tensor *x, int64_t i) {
+    emit_tensor m = *x;
+    if (x->c > 1) m.base += i * x->plane;
+    m.c = 1;
+    m.total = x->row * x->h;
+    m.plane = m.total;
+    return m;
+}
+
+propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x"), *w = mil_in(op, "y");
+    compile_post post = {0};
+    mil_matmul m;
+    lower_product p = {0};
+    emit_tensor a, b = {0}, y;
+    PROPANE_TRY(mil_matmul_read(op, &m, err));
+    PROPANE_TRY(mil_attr_bool(op, "transpose_x", &p.transpose_x, err));
+    PROPANE_TRY(mil_attr_bool(op, "transpose_y", &p.transpose_y, err));
+    if (x->type.rank < 2 || w->type.rank < 2)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a product with a vector: give it a second dimension");
+    p.m = m.m, p.n = m.n, p.k = m.k;
+    bool weight = w->konst && w->type.rank == 2;
+    PROPANE_TRY(compile_take(c, op->results[0], weight ? p.n : -1, 2, &post, err));
+    if (weight && !(p.weight = compile_weight(c, w->konst, p.n, p.k, p.transpose_y)))
+        return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
+    p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = weight ? post.table : NULL;
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    if (!weight) PROPANE_TRY(compile_tensor(c, op, w, &b, err));
+    PROPANE_TRY(compile_result(c, op, post.result, &y, err));
+    for (int64_t i = 0; i < y.c; i++) {
+        emit_tensor ai = compile_matrix(&a, i), bi = compile_matrix(&b, i), yi = compile_matrix(&y, i);
+        PROPANE_TRY(lower_matmul(&c->e, &p, &ai, &bi, &yi, err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status compile_linear(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x"), *w = mil_in(op, "weight"), *bias = mil_in(op, "bias");
+    compile_post post = {0};
+    emit_tensor a, b = {0}, y;
+    lower_product p = {.n = w->type.dim[0], .k = w->type.dim[1], .transpose_y = true};
+    if (!w->konst || (bias && !bias->konst))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "weights that are not constants: use matmul");
+    if (bias && !(post.bias = compile_halves(c, bias->konst))) return propane_fail_memory(err, (size_t)p.n * 2);
+    PROPANE_TRY(compile_take(c, op->results[0], p.n, 2, &post, err));
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    PROPANE_TRY(compile_result(c, op, post.result, &y, err));
+    p.m = a.c * a.h;
+    p.bias = post.bias, p.relu = post.relu, p.scale = post.scale, p.table = post.table;
+    if (!(p.weight = compile_halves(c, w->konst))) return propane_fail_memory(err, (size_t)(p.n * p.k) * 2);
+    a.h *= a.c, y.h *= y.c, a.c = y.c = 1;
+    return lower_matmul(&c->e, &p, &a, &b, &y, err);
+}
+
+/* ---- reductions ------------------------------------------------------------------------------------------------------------------------- */
+
+propane_status compile_reduce(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x");
+    bool member[MIL_MAX_RANK];
+    emit_tensor a, y;
+    int axes = 0, rank = x->type.rank;
+    PROPANE_TRY(mil_attr_axes(op, "axes", rank, member, err));
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    for (int d = 0; d < rank; d++)
+        if (member[d] && d - (rank - 3) >= 0) axes |= 1 << (d - (rank - 3));
+    /* the result as [c, h, w] with the reduced dimensions kept */
+    int64_t dc = axes & 1 ? 1 : a.c, dh = axes & 2 ? 1 : a.h, dw = axes & 4 ? 1 : a.w;
+    if (y.c != dc || y.h != dh || y.w != dw) {
+        if (dc * dh * dw == y.w) { /* one row */
+            y.c = dc, y.h = dh;
+            y.plane = y.row = 2 * dw;
+            if (dw == 1 && dh == 1) y.plane = 2;
+            if (dw == 1 && dh > 1) y.row = 2, y.plane = 2 * dh;
+            y.w = dw;
+        } else
+            y.row = dw == y.w ? y.row : 0, y.plane = y.row * dh, y.c = dc, y.h = dh;
+        if (!y.row) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the result's shape: keep the dimensions");
+    }
+    mil_opcode code = op->info->code;
+    return lower_reduce(&c->e,
+                        code == MIL_OP_reduce_sum    ? LOWER_SUM
+                        : code == MIL_OP_reduce_mean ? LOWER_MEAN
+                                                     : LOWER_MAXIMUM,
+                        axes, &a, &y, err);
+}
+
+propane_status compile_softmax(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x");
+    emit_tensor a, y;
+    int axis;
+    PROPANE_TRY(mil_attr_axis(op, "axis", x->type.rank, &axis, err));
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    if (axis != x->type.rank - 1)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "softmax over axis %d: transpose it to the last", axis);
+    return lower_softmax(&c->e, &a, &y, err);
+}
+
+propane_status compile_layer_norm(compile *c, const mil_op *op, propane_error *err) {
+    mil_value *x = mil_in(op, "x");
+    bool member[MIL_MAX_RANK];
+    emit_tensor a, y;
+    double epsilon;
+    if (mil_in(op, "gamma") || mil_in(op, "beta"))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "scale and offset: multiply and add them behind it");
+    PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
+    PROPANE_TRY(mil_attr_axes(op, "axes", x->type.rank, member, err));
+    PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    for (int d = 0; d < x->type.rank; d++)
+        if (!member[d] && x->type.dim[d] != 1)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "dimension %d of %lld is not normalised over", d,
+                                (long long)x->type.dim[d]);
+    return lower_layer_norm(&c->e, epsilon, &a, &y, err);
+}

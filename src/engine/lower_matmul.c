@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT
+ * Matrix products as 1x1 convolutions. A constant operand becomes the kernel and x is transposed on chip, so that its rows
+ * are pixels; with two computed operands x is the kernel, copied to scratch memory with rows interleaved where a lane holds
+ * more than one.
+ */
+#include <string.h>
+
+#include "base/int_math.h"
+#include "engine/kernel.h"
+#include "engine/lower.h"
+
+/* ---- transposes --------------------------------------------------------------------------------------------------------------- */
+
+/* Bytes from channel to channel of a transposed matrix on chip: n pixels, and a pad that keeps channels out of the same
+ * banks. */
+static int64_t matmul_channel(int64_t n) { return n < 32 ? round_up(2 * n, 16) : round_up(2 * n, 16) + 0x10; }
+
+/* The neural engine reads x as [c = rows, h = 1, w = columns] and exchanges channels and width. */
+static emitted *matmul_turn(emitter *e, const emit_tensor *x, int64_t base) {
+    emitted *t = emit_task(e, true);
+    int64_t rows = x->c, channel = emit_channel(x->w, true), raw = rows * channel;
+    emit_l2 at = {base, channel, raw, raw, raw};
+    emit_dims(t, rows, x->h, x->w);
+    emit_set(t, 0x24, 0x14001);
+    emit_or(t, 0x34, 0x10000000);
+    emit_active(t, 16);
+    emit_source(t, x, &at, 2);
+    emit_set(t, 0xc804, 0x101c0c);
+    return t;
+}
+
+/* A matrix [1, rows, columns] with its rows as channels. */
+static emit_tensor matmul_rows_as_channels(const emit_tensor *x) {
+    return (emit_tensor){x->bar, x->base, x->h, 1, x->w, x->total, x->row, x->total};
+}
+
+propane_status lower_transpose(emitter *e, const emit_tensor *x, const emit_tensor *y, propane_error *err) {
+    int64_t channel = emit_channel(x->w, true), raw = x->c * channel, base = x->h * raw;
+    int64_t wide = round_up(2 * x->c, 16), rows = x->w * wide;
+    if (base + x->h * rows > 0x200000)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose of [%lld, %lld, %lld] does not fit on chip",
+                            (long long)x->c, (long long)x->h, (long long)x->w);
+    emitted *t = matmul_turn(e, x, 0);
+    emit_store(t, y, base, 1);
+    emit_set(t, 0x17800, 0xc1);
+    emit_l2 kept = {base, wide, rows, rows, rows};
+    emit_keep(t, &kept, 0x500172);
+    return PROPANE_OK;
+}
+
+/* ---- constant operand ----------------------------------------------------------------------------------------------------------- */
+
+static engine_kernel matmul_kernel(const lower_product *p) {
+    engine_kernel k = {.outputs = p->n, .inputs = p->k, .groups = 1, .taps = 1, .interleave = 1};
+    int64_t most = min_i64(16, p->n / 16);
+    if (p->m > 128) most = min_i64(most, max_i64(1, 32768 / p->k));
+    while (2 * k.interleave <= most) k.interleave *= 2;
+    k.lanes = (int)min_i64(16, p->n);
+    k.bias = p->bias != NULL;
+    k.table = p->table != NULL;
+    return k;
+}
+
+static propane_status matmul_constant_lanes(emitter *e, emitted *t, const lower_product *p, propane_error *err) {
+    engine_kernel kernel = matmul_kernel(p);
+    int64_t bytes[ENGINE_LANES] = {0}, at = lower_constants(e, NULL, 0);
+    PROPANE_TRY(
+        engine_kernel_pack(&kernel, p->weight, p->bias, p->table ? p->table->half : NULL, &e->constants, bytes, err));
+    emit_lanes(t, ENGINE_BAR_CONSTANTS, kernel.lanes, 0, 0, 0);
+    for (int i = 0; i < kernel.lanes; i++) {
+        emit_set(t, 0x1f848 + 4u * (uint32_t)i, at);
+        emit_set(t, 0x1f888 + 4u * (uint32_t)i, bytes[i]);
+        at += bytes[i];
+        t->bytes += bytes[i];
+    }
+    emit_or(t, 0x1c, (int64_t)emit_log2(kernel.interleave) << 10);
+    emit_active(t, emit_lane_count(p->n));
+    return PROPANE_OK;
+}
+
+static void matmul_product_words(emitted *t, const lower_product *p) {
+    emit_set(t, 0xc804, 0x101c00 | (p->bias ? 0x10 : 0) | (p->table ? 0x20000 : p->relu ? 0x10000 : 0));
+    emit_set(t, 0xc810, p->scale);
+}
+
+/* x lies in memory with its columns as channels already: a plain convolution. */
+static propane_status matmul_constant_plain(emitter *e, const lower_product *p, const emit_tensor *x,
+                                            const emit_tensor *y, propane_error *err) {
+    emitted *t = emit_task(e, true);
+    int64_t channel = emit_channel(p->m, true), raw = p->k * channel, row = raw + (channel >= 0x40 ? 0 : 0x30);
+    emit_tensor source = {x->bar, x->base, p->k, 1, p->m, x->total, x->row, x->total};
+    emit_tensor result = matmul_rows_as_channels(y);
+    emit_l2 at = {0, channel, row, raw, raw};
+    emit_dims(t, p->k, 1, p->m);
+    emit_out(t, p->n, 1, p->m);
+    emit_or(t, 0x34, 0x10000000 | (p->m <= 8 && p->k <= 512 ? 0x44404 : 0));
+    emit_source(t, &source, &at, 2);
+    emit_store(t, &result, row, 1);
+    matmul_product_words(t, p);
+    return matmul_constant_lanes(e, t, p, err);
+}
+
+static propane_status matmul_constant(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *y,
+                                      propane_error *err) {
+    int64_t channel = matmul_channel(p->m), row = p->k * channel, d = round_up(2 * p->m, 64);
+    emit_tensor rows = matmul_rows_as_channels(x), result = matmul_rows_as_channels(y);
+    if (row + p->m * emit_channel(p->k, true) > 0x200000)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the transpose of [%lld, %lld] does not fit on chip",
+                            (long long)p->m, (long long)p->k);
+    e->scratch = max_i64(e->scratch, round_up(max_i64(2 * p->m * p->k, 64 * p->k), ENGINE_PAGE));
+    emitted *t = matmul_turn(e, &rows, row);
+    emit_l2 kept = {0, channel, row, row, 0};
+    emit_or(t, 0x34, p->m <= 8 ? 0x30300 : 0);
+    emit_keep(t, &kept, 0x500170);
+    emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, p->k * d);
+    t = emit_task(e, true);
+    emit_dims(t, p->k, 1, p->m);
+    emit_out(t, p->n, 1, p->m);
+    emit_or(t, 0x34, 0x10000000 | (p->m <= 8 && p->k <= 512 ? 0x44404 : 0));
+    emit_tensor staged = {ENGINE_BAR_SCRATCH, 0, p->k, 1, p->m, d, d, p->k * d};
+    emit_source(t, &staged, &kept, 0);
+    t->bytes = 0, t->channel_visits = 0;
+    emit_set(t, 0x13800, 0x48880);
+    emit_source_l2(t, &kept, 0x160);
+    emit_store(t, &result, row, 1);
+    emit_set(t, 0x4830, 0x14a);
+    matmul_product_words(t, p);
+    return matmul_constant_lanes(e, t, p, err);
+}
+
+/* ---- computed operands ------------------------------------------------------------------------------------------------------------- */
+
+/* x's rows, interleaved by il, in scratch memory: what the lanes fetch. */
+static void matmul_stage_kernel(emitter *e, const lower_product *p, int il, const emit_tensor *x, int64_t scratch) {
+    int64_t line = il * 2 * p->k;
+    emit_tensor to = {ENGINE_BAR_SCRATCH, scratch, p->m, 1, p->k, line, line, 2 * p->m * p->k};
+    emit_tensor rows = matmul_rows_as_channels(x);
+    emitted *t;
+    if (p->transpose_x) {
+        t = matmul_turn(e, &rows, 0);
+        emit_or(t, 0x34, 0x31300);
+        emit_store(t, &to, rows.c * emit_channel(rows.w, true), il);
+    } else if (il % 4 == 0) {
+        t = emit_task(e, false);
+        emit_l2 at = emit_planar_l2(0, rows.c, rows.w);
+        emit_dims(t, rows.c, 1, rows.w);
+        emit_set(t, 0x2c, emit_patch(1, rows.w, false));
+        emit_source(t, &rows, &at, 2);
+        emit_store(t, &to, at.row, il);
+    } else {
+        t = emit_task(e, true);
+        int64_t channel = emit_channel(rows.w, true), raw = rows.c * channel;
+        emit_l2 at = {0, channel, raw, raw, raw};
+        emit_dims(t, rows.c, 1, rows.w);
+        emit_set(t, 0x24, 0x14001);
+        emit_active(t, 16);
+        emit_source(t, &rows, &at, 2);
+        emit_store(t, &to, raw, il);
+        emit_set(t, 0xc804, 0x101c0c);
+    }
+    emit_set(t, 0x17800, 0x040003c1);
+}
+
+/* Alias bits of a transpose behind the copy of a kernel: they say which of its places the planar copy's result overlaps.
+ * [inferred; no program shows an effect] */
+static void matmul_alias(emitter *e, emitted *t, int64_t source, int64_t bytes) {
+    const engine_task *copy = &t[-1].task;
+    int64_t from = engine_get(copy, 0x4834), to = 2 * from;
+    bool planar = e->count > 1 && !engine_get_bits(copy, 0x38, 20, 1), at_source = source < to && from < source + bytes;
+    emit_set(t, 0x4804, 0x172 | (planar && at_source ? 0x400000 : 0));
+    emit_set(t, 0x4830, 0x170 | (planar && !at_source ? 0x400000 : 0));
+}
+
+/* y [n, k] transposed on chip: channels k, width n. */
+static emit_l2 matmul_stage_image(emitter *e, const lower_product *p, const emit_tensor *y, bool words) {
+    int64_t channel = matmul_channel(p->n), row = p->k * channel, d = round_up(2 * p->n, 64);
+    emit_tensor rows = matmul_rows_as_channels(y);
+    emitted *t = matmul_turn(e, &rows, row);
+    emit_l2 kept = {0, channel, row, row, 0};
+    emit_keep(t, &kept, 0x500170);
+    if (words)
+        emit_result_words(t, ENGINE_BAR_SCRATCH, d, d, p->k * d);
+    else
+        matmul_alias(e, t, row, p->n * emit_channel(p->k, true));
+    if (p->n >= 2048) emit_set(t, 0x3c, 7);
+    return kept;
+}
+
+typedef struct matmul_chunk {
+    int64_t first, count; /* rows of the result */
+    int il, lanes;
+    int bar;
+    int64_t base;
+} matmul_chunk;
+
+static emitted *matmul_compute(emitter *e, const lower_product *p, const matmul_chunk *c, const emit_tensor *y) {
+    emitted *t = emit_task(e, true);
+    int64_t line = (int64_t)c->il * 2 * p->k;
+    emit_tensor part = {y->bar, y->base + c->first * y->row, c->count, 1, p->n, y->total, y->row, y->total};
+    emit_dims(t, p->k, 1, p->n);
+    emit_out(t, c->count, 1, p->n);
+    emit_or(t, 0x1c, (int64_t)emit_log2(c->il) << 10);
+    emit_active(t, emit_lane_count(c->lanes));
+    emit_lanes(t, c->bar, c->lanes, c->base + c->first / c->il * line, line, line);
+    emit_set(t, 0xc800, 0x10082);
+    emit_store(t, &part, 0, 1);
+    if (p->n >= 2048 && p->transpose_y) emit_set(t, 0x3c, 7);
+    matmul_product_words(t, p);
+    return t;
+}
+
+static void matmul_chunk_source(emitted *t, const lower_product *p, const emit_l2 *kept, bool first, bool scratch,
+                                const emit_tensor *b) {
+    if (p->transpose_y) {
+        if (!scratch) { /* as it was staged, with the words of its DMA */
+            int64_t d = round_up(2 * p->n, 64);
+            emit_tensor staged = {ENGINE_BAR_SCRATCH, 0, p->k, 1, p->n, d, d, p->k * d};
+            emit_source(t, &staged, kept, 0);
+            t->bytes -= staged.c * round_up(2 * p->n, 64);
+            t->channel_visits = 0;
+            emit_set(t, 0x13800, 0x48880);
+        }
+        emit_source_l2(t, kept, !scratch ? 0x160 : first ? 0x120 : 0x100);
+        emit_set(t, 0x4834, kept->row);
+        emit_set(t, 0x4830, 0x14a);
+        return;
+    }
+    int64_t channel = emit_channel(p->n, true), raw = p->k * channel;
+    emit_tensor image = matmul_rows_as_channels(b);
+    emit_l2 at = {0, channel, raw, raw, raw};
+    emit_source(t, &image, &at, 2);
+    emit_set(t, 0x4834, raw);
+    if (scratch) emit_set(t, 0x4804, 0x172), emit_set(t, 0x4830, 0x17a);
+}
+
+static propane_status matmul_computed(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
+                                      const emit_tensor *y, propane_error *err) {
+    int il = 1;
+    while (il < 16 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
+    bool scratch = il > 1 || p->transpose_x || x->row != 2 * p->k;
+    int64_t at = e->scratch, kernel_task = e->count;
+    emit_l2 kept = {0};
+    int64_t image = p->transpose_y ? p->k * matmul_channel(p->n) + p->n * emit_channel(p->k, true)
+                                   : 2 * p->k * emit_channel(p->n, true);
+    if (image > 0x200000)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the second operand, [%lld, %lld], does not fit on chip",
+                            (long long)p->k, (long long)p->n);
+    if (scratch) matmul_stage_kernel(e, p, il, x, at);
+    if (scratch || p->transpose_y) e->scratch = at + round_up(2 * p->m * p->k, ENGINE_PAGE);
+    if (p->transpose_y) kept = matmul_stage_image(e, p, b, !scratch);
+    int64_t planes = p->m / il, whole = planes / 16 * 16, left = planes - whole, chunks = div_up(planes, 16);
+    for (int64_t i = 0, from; i < chunks; i++) { /* what is left over first */
+        int64_t count = left ? left : 16;
+        from = left ? whole : (i - (whole < planes)) * 16;
+        left = 0;
+        matmul_chunk c = {
+            from * il, count * il, il, (int)count, scratch ? ENGINE_BAR_SCRATCH : x->bar, scratch ? at : x->base};
+        emitted *t = matmul_compute(e, p, &c, y);
+        matmul_chunk_source(t, p, &kept, i == 0, scratch, b);
+        t->unfinished = i + 1 < chunks;
+        t->kernel_task = kernel_task;
+    }
+    return PROPANE_OK;
+}
+
+propane_status lower_matmul(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
+                            const emit_tensor *y, propane_error *err) {
+    if (!p->weight) return matmul_computed(e, p, x, b, y, err);
+    return p->transpose_x ? matmul_constant_plain(e, p, x, y, err) : matmul_constant(e, p, x, y, err);
+}
