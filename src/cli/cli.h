@@ -81,6 +81,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_classes(int argc, char **argv);
+int cmd_compile(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_devices(int argc, char **argv);

@@ -106,6 +106,7 @@ const cli_command cli_commands[] = {
     {"bench", "what a device does: products, convolutions, weights, queue", cmd_bench},
     {"check", "which known rules of the Neural Engines a program violates", cmd_check},
     {"convert", "models and MIL programs into other forms", cmd_convert},
+    {"compile", "a MIL program to the engine's registers, for an M1", cmd_compile},
     {"classes", "Objective-C classes in a Mach-O file or a shared cache", cmd_classes},
     {"trace", "what a command asks of Apple's Neural Engine classes", cmd_trace},
     {"power", "the energy that this machine uses, or a command", cmd_power},

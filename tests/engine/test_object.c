@@ -150,5 +150,63 @@ TEST(files_are_written_and_read_again) {
     mem_free(folder);
 }
 
+/* A file of our own, cut and altered in 60 ways: each is one error that names the file. */
+TEST(altered_files_are_errors) {
+    static const struct {
+        int at;
+        uint32_t value;
+    } changes[] = {{0, 0xfeedfacf},
+                   {8, 99},
+                   {16, 0xffffffff},
+                   {16, 40},
+                   {20, 0xffffffff},
+                   {20, 0x7fff},
+                   {36, 0},
+                   {36, 4},
+                   {36, 0xffffff00},
+                   {108, 0xffffffff},
+                   {108, 7},
+                   {0x4000 + 4 * 7, 0x101},
+                   {0x4000 + 4 * 7, 0x100},
+                   {0x4000 + 4 * 7, 0xffffff00},
+                   {0x4000 + 4 * 6, 0x31009800},
+                   {0x4000 + 4 * 8, 0x0502402a},
+                   {0x4000 + 4 * 9, 0x23},
+                   {0x4000 + 4 * 10, 0xf401f804},
+                   {0x4000 + 4 * 10, 0xfc01f800},
+                   {0x4000 + 4 * 10, 0},
+                   {0x4000 + 4 * 73, 0x3c000004},
+                   {0x4000 + 4 * 73, 0x3c000001},
+                   {0x4000 + 4 * 73, 0xfc000000},
+                   {0x4000 + 4 * 90, 0x6c013801},
+                   {0x4000 + 4 * 119, 0xfffff800},
+                   {0x4000 + 4 * 138, 0x0c008804},
+                   {0x4000 + 4 * 143, 0},
+                   {0x4000 + 4 * 149, 0x18017804}};
+    enum { CHANGES = sizeof changes / sizeof changes[0], CUTS = 60 - CHANGES };
+    propane_error err = {0};
+    char *data = NULL;
+    size_t length = 0;
+    int errors = 0;
+    engine_object *o = NULL;
+    EXPECT_OK(file_read("fuzz/corpus/hwx/conv.hwx", 1 << 20, &data, &length, &err));
+    EXPECT_OK(engine_object_parse((uint8_t *)data, length, "conv.hwx", &o, &err));
+    engine_object_free(o);
+    for (int i = 0; i < 60; i++) {
+        uint8_t *copy = mem_alloc(length);
+        size_t bytes = i < CHANGES ? length : (size_t)(i - CHANGES) * 530 + 3;
+        memcpy(copy, data, length);
+        if (i < CHANGES) engine_put_u32(copy + changes[i].at, changes[i].value);
+        err = (propane_error){0};
+        propane_status status = engine_object_parse(copy, bytes, "conv.hwx", &o, &err);
+        EXPECT_MSG(status && strstr(err.text, "conv.hwx"), "change %d (%s): %s", i, i < CHANGES ? "a word" : "a cut",
+                   err.text);
+        errors++;
+        mem_free(copy);
+    }
+    EXPECT(errors == 60);
+    mem_free(data);
+}
+
 SUITE("engine/object", T(map_names_every_register_once), T(published_programs_decode_and_encode),
-      T(published_files_decode_and_encode), T(files_are_written_and_read_again))
+      T(published_files_decode_and_encode), T(files_are_written_and_read_again), T(altered_files_are_errors))

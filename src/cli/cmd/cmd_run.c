@@ -9,7 +9,9 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
+#include "cli/cmd/run_compiled.h"
 #include "cli/cmd/run_profile.h"
+#include "cli/cmd/show_compiled.h"
 #include "cli/device_lab/testbench.h"
 #include "device/device.h"
 #include "device/uri.h"
@@ -159,6 +161,7 @@ static propane_status cmd_run_measure(run_job *j, session *s, propane_error *err
 static propane_status cmd_run_model(run_job *j, session *s, propane_error *err) {
     for (int i = 0; i < j->input_list.count; i++)
         PROPANE_TRY(session_inputs_add(&j->given, j->input_list.items[i], err));
+    if (show_compiled_is(j->model)) return run_compiled(j->model, &j->given, j->seed, j->output, err);
     for (int i = 0; i < j->shape_list.count; i++) {
         PROPANE_TRY(session_shape(j->shape_list.items[i], &j->choices[i], &j->names[i], err));
         j->session.shapes.shape_count = i + 1;
@@ -190,7 +193,9 @@ int cmd_run(int argc, char **argv) {
     j.shape_list.items = j.shapes;
     const cli_flag flags[] = {
         {"MODEL", CLI_TEXT, &j.model,
-         .help = "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel, MIL text", .required = true},
+         .help = "a package (.mlpackage), a compiled model (.mlmodelc), an .mlmodel, MIL text, a compiled program "
+                 "(.hwx, .anec: its registers are executed in software)",
+         .required = true},
         {"--input", CLI_TEXTS, &j.input_list, .max = MAX_GIVEN, .words = "NAME=FILE",
          .help = "an array (.npy) or a picture (.png, .jpg); FILE.npz: several; an array with one more dimension in "
                  "front: a "

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT
+ * propane run for compiled programs (.hwx, .anec): the interpreter of registers with arrays in and out.
+ */
+#ifndef CLI_CMD_RUN_COMPILED_H
+#define CLI_CMD_RUN_COMPILED_H
+
+#include <stdint.h>
+
+#include "run/session.h"
+
+/* Inputs by the surfaces' names; with a seed of 0 or more, random numbers for those that are not given. `output` (may be
+ * NULL): a folder for NAME.npy. */
+PROPANE_CHECK propane_status run_compiled(const char *path, const session_inputs *given, int64_t seed,
+                                          const char *output, propane_error *err);
+
+#endif

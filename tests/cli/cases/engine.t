@@ -1,0 +1,39 @@
+# Compiled programs of the engine: made, shown, compared, run in software.
+@ printf '%s\n' 'program(1.3)' '[buildInfo = dict<string, string>({})]' '{' '  func main<ios18>(tensor<fp16, [1, 3, 1, 1]> x) {' '    tensor<fp16, [2, 3, 1, 1]> w = const()[name = string("w"), val = tensor<fp16, [2, 3, 1, 1]>([1, 2, 3, -4, -5, -6])];' '    tensor<fp16, [1, 2, 1, 1]> c = conv(x = x, weight = w)[name = string("c")];' '    tensor<fp16, [1, 2, 1, 1]> y = relu(x = c)[name = string("y")];' '  } -> (y);' '}' > e.mil
+@ sed 's/relu(x = c)/cumsum(x = c)/' e.mil > bad.mil
+$ propane compile e.mil -o e.hwx --report
+>~ conv *c *1 task*
+>~ e.hwx: 1 task, 128 bytes of constants*
+= 0
+$ propane compile e.mil -o e.anec
+= 0
+$ propane show e.hwx
+>~ *surface  x *base register  4  \[1, 3, 1, 1\]*: read
+>~ *surface  y *base register  5 *: written
+>~ *task 0, neural engine: 1x1 convolution of x with kernel constants, ReLU; \[3, 1, 1\] to y
+= 0
+$ propane show --words e.anec
+>~ *0x00000  00010001  Win=1 Hin=1
+= 0
+$ propane show --json e.hwx
+>~ *"generation": "H13"*
+= 0
+$ propane diff e.hwx e.anec
+>~ 0 words differ
+= 0
+$ propane run e.hwx --seed 5
+>~ y \[1, 2, 1, 1\]:*
+= 0
+$ propane run e.hwx
+2~ *nothing is given for 'x'*
+= 1
+$ propane compile bad.mil -o e.hwx
+2~ *cumsum 'y': the compiler for M1 does not have this operation*
+= 1
+$ propane compile e.mil -o e.txt
+2~ *compiled programs are written as .hwx or .anec*
+= 1
+@ head -c 3000 e.hwx > cut.hwx
+$ propane show cut.hwx
+2~ *cut.hwx: *
+= 1
