@@ -225,7 +225,7 @@ $ propane show missing empty dir text bpe.json
 2> propane show: cannot open missing: No such file or directory
 2> propane show: empty: the file is empty
 2> propane show: dir: there is no model in it; a model's folder has config.json, model.safetensors and tokenizer.json
-2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer or a token file
+2> propane show: text: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a tokenizer, a token file or a compiled program
 = 1
 $ propane show cut.bin cut.safetensors tiny.safetensors cut.tokens
 2~ propane show: cut.bin: the file has 3000 bytes, but a llama2.c checkpoint of these sizes has *; it is truncated
