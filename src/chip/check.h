@@ -63,7 +63,16 @@ PROPANE_CHECK propane_status chip_check_refusal(const mil_function *f, const chi
 void chip_limits_markdown(text *out);
 json_t *chip_limits_json(void);
 
-/* What a surface for the tensor must have: rows of 64-byte steps. */
-size_t chip_surface_bytes(const mil_type *type);
+/* A request that is about to run, and what a process is about to do: PROPANE_ERR_DEVICE and PROPANE_ERR_LIMIT with rule,
+ * message and fix if a row refuses it on the chip. `chosen`: ids, separated by blanks, of rows that refuse here although
+ * their sources disagree. */
+PROPANE_CHECK propane_status chip_request_refusal(const chip_request *request, const chip *c, int os,
+                                                  const char *chosen, propane_error *err);
+PROPANE_CHECK propane_status chip_process_refusal(const chip_process *process, const chip *c, int os,
+                                                  const char *chosen, propane_error *err);
+
+size_t chip_row_bytes(void); /* rows of surfaces begin at multiples of it: C13 */
+/* What a surface for the tensor must have; row_bytes 0: as rule C13 says. */
+size_t chip_surface_bytes(const mil_type *type, size_t row_bytes);
 
 #endif

@@ -3,6 +3,7 @@
  */
 #include "chip/limit.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "chip/rule.h"
@@ -21,6 +22,12 @@ const chip_limit *chip_limit_find(const char *id) {
     for (int i = 0; i < chip_limit_count(); i++)
         if (strcmp(limits[i].id, id) == 0) return &limits[i];
     return NULL;
+}
+
+double chip_limit_value(const char *id) {
+    const chip_limit *l = chip_limit_find(id);
+    assert(l && "a row of limits.def");
+    return l->value;
 }
 
 const char *chip_limit_scope(const chip_limit *l) {

@@ -45,12 +45,14 @@ typedef struct chip_request {
     const chip_surface *inputs, *outputs;
     int input_count, output_count;
     int procedure, procedure_count; /* index of the function in its program; how many there are */
+    size_t row_bytes;               /* rows begin at multiples of it; 0: what rule C13 says */
 } chip_request;
 
 /* What a process has done so far, the present call included. All zero: nothing. */
 typedef struct chip_process {
     int64_t compiles; /* that were not served from the cache */
     int64_t loaded;   /* programs loaded at the same time */
+    int64_t budget;   /* of compiles or of loaded programs; 0: what the rows say */
     int64_t evaluations;
     int in_flight;                 /* requests that wait or run */
     int same_model_in_flight;      /* of those, the most for one loaded program */
@@ -113,6 +115,7 @@ typedef struct chip_limit {
 int chip_limit_count(void);
 const chip_limit *chip_limit_get(int index);
 const chip_limit *chip_limit_find(const char *id);      /* NULL: there is none */
+double chip_limit_value(const char *id);                /* of a row that there is */
 const char *chip_limit_scope(const chip_limit *l);      /* "program", "blob", "request", "process", "fact" */
 const char *chip_severity_name(chip_severity severity); /* "refused", "warning", "note" */
 /* Does the row speak about this chip under this macOS (times 100; 0: not known)? Then how. A row about some versions only

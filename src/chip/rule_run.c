@@ -46,11 +46,11 @@ static const chip_surface *rule_run_bound(const chip_surface *s, int count, cons
 }
 
 static bool rule_run_too_small(mil_value *const *values, int value_count, const chip_surface *s, int count,
-                               char out[CHIP_TEXT_BYTES]) {
+                               size_t row_bytes, char out[CHIP_TEXT_BYTES]) {
     for (int i = 0; i < value_count; i++) {
         int times;
         const chip_surface *at = rule_run_bound(s, count, values[i]->name, &times);
-        size_t need = chip_surface_bytes(&values[i]->type);
+        size_t need = chip_surface_bytes(&values[i]->type, row_bytes);
         if (at && at->bytes < need)
             return chip_found(out, "the surface of '%.60s' has %zu bytes; padded rows need %zu", values[i]->name,
                               at->bytes, need);
@@ -61,8 +61,8 @@ static bool rule_run_too_small(mil_value *const *values, int value_count, const 
 bool chip_rule_surface_bytes(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_request *r = view->request;
     const mil_function *f = r->function;
-    return rule_run_too_small(f->params, f->param_count, r->inputs, r->input_count, out) ||
-           rule_run_too_small(f->results, f->result_count, r->outputs, r->output_count, out);
+    return rule_run_too_small(f->params, f->param_count, r->inputs, r->input_count, r->row_bytes, out) ||
+           rule_run_too_small(f->results, f->result_count, r->outputs, r->output_count, r->row_bytes, out);
 }
 
 static bool rule_run_miscounted(mil_value *const *values, int value_count, const chip_surface *s, int count,
@@ -100,24 +100,29 @@ bool chip_rule_procedure(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 /* ---- processes ---------------------------------------------------------------------------------------------------------- */
 
 static bool rule_run_more(const chip_view *view, int64_t count, const char *what, char out[CHIP_TEXT_BYTES]) {
-    return (double)count > view->limit->value &&
-           chip_found(out, "%lld %s; the most is %.0f", (long long)count, what, view->limit->value);
+    double most = view->process->budget ? (double)view->process->budget : view->limit->value;
+    return (double)count > most && chip_found(out, what, (long long)count, most);
 }
 
 bool chip_rule_compiles(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return rule_run_more(view, view->process->compiles, "compiles in this process", out);
+    return rule_run_more(
+        view, view->process->compiles,
+        "this would be compile %lld of this process, and after about %.0f the compiler fails without a reason", out);
 }
 bool chip_rule_loaded(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return rule_run_more(view, view->process->loaded, "programs are loaded", out);
+    return rule_run_more(view, view->process->loaded,
+                         "this would be program %lld that is loaded at the same time; the most is %.0f", out);
 }
 bool chip_rule_evaluations(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return rule_run_more(view, view->process->evaluations, "evaluations", out);
+    return rule_run_more(view, view->process->evaluations, "%lld evaluations; chips like this slow down after %.0f",
+                         out);
 }
 bool chip_rule_in_flight(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return rule_run_more(view, view->process->in_flight, "requests in flight", out);
+    return rule_run_more(view, view->process->in_flight, "%lld requests in flight; the most is %.0f", out);
 }
 bool chip_rule_same_model(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
-    return rule_run_more(view, view->process->same_model_in_flight, "requests of one loaded program in flight", out);
+    return rule_run_more(view, view->process->same_model_in_flight,
+                         "%lld requests of one loaded program in flight; the most is %.0f", out);
 }
 bool chip_rule_overwritten(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     return view->process->weights_overwritten &&

@@ -109,7 +109,7 @@ static bool rule_shape_is_odd(const chip_view *view, const mil_value *v) {
 }
 static bool rule_shape_has_short_rows(const chip_view *view, const mil_value *v) {
     int64_t bits = mil_dtype_get(v->type.dtype)->bits;
-    return v->type.rank > 0 && v->type.dim[v->type.rank - 1] * bits % ((int64_t)view->limit->value * 8) != 0;
+    return v->type.rank > 0 && v->type.dim[v->type.rank - 1] * bits % ((int64_t)chip_row_bytes() * 8) != 0;
 }
 static bool rule_shape_is_unused(const chip_view *view, const mil_value *v) {
     return !v->def && v->id < view->function->value_count && view->uses[v->id] == 0;
@@ -143,7 +143,7 @@ bool chip_rule_unsorted_names(const chip_view *view, char out[CHIP_TEXT_BYTES]) 
 bool chip_rule_unequal_inputs(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const mil_function *f = view->function;
     for (int i = 1; i < f->param_count; i++) {
-        size_t a = chip_surface_bytes(&f->params[0]->type), b = chip_surface_bytes(&f->params[i]->type);
+        size_t a = chip_surface_bytes(&f->params[0]->type, 0), b = chip_surface_bytes(&f->params[i]->type, 0);
         if (a != b)
             return chip_found(out, "%d inputs; '%.60s' needs a surface of %zu bytes and '%.60s' one of %zu",
                               f->param_count, f->params[0]->name, a, f->params[i]->name, b);

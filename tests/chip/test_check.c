@@ -544,10 +544,10 @@ TEST(surfaces_have_rows_of_64_bytes) {
     mil_type a = mil_type_tensor(MIL_fp32, 4, (int64_t[]){1, 768, 1, 1}),
              b = mil_type_tensor(MIL_fp16, 4, (int64_t[]){2, 3, 5, 33});
     mil_type c = mil_type_tensor(MIL_uint4, 2, (int64_t[]){3, 129}), d = mil_type_scalar(MIL_fp16);
-    EXPECT(chip_surface_bytes(&a) == 49152);
-    EXPECT(chip_surface_bytes(&b) == 2 * 3 * 5 * 128);
-    EXPECT(chip_surface_bytes(&c) == 3 * 128);
-    EXPECT(chip_surface_bytes(&d) == 64);
+    EXPECT(chip_surface_bytes(&a, 0) == 49152);
+    EXPECT(chip_surface_bytes(&b, 0) == 2 * 3 * 5 * 128);
+    EXPECT(chip_surface_bytes(&c, 0) == 3 * 128);
+    EXPECT(chip_surface_bytes(&d, 0) == 64);
 }
 
 /* ---- processes ---------------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,8 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/float16.h"
 #include "drivers/conformance.h"
@@ -82,7 +84,7 @@ TEST(the_compile_budget_ends) {
         const char *part;
     } readings[] = {
         {"sim:m4", 1, 119, "would be compile 120 of this process"},
-        {"sim:m4?budget=3", 1, 3, "C1, measured"},
+        {"sim:m4?budget=3", 1, 3, "rule C1a"},
         {"sim:m4?budget=3&theory=1", 0, 3, "loaded at the same time"},
         {"sim:m4?budget=3&theory=1", 1, 10, NULL},
         {"sim:m4?budget=3&theory=2", 0, 10, NULL},
@@ -269,14 +271,32 @@ TEST(sizes_that_differ_are_0x1d_where_asked) {
     EXPECT_OK(propane_buffer_create(d, 64, &a, &err));
     EXPECT_OK(propane_buffer_create(d, 128, &b, &err));
     EXPECT_OK(propane_buffer_create(d, 128, &y, &err));
-    EXPECT_OK(propane_request_create(p, (propane_binding[]){{"a", a}, {"b", b}, {"y", y}}, 3, &r, &err));
-    EXPECT_OK(propane_submit(&r, 1, &err));
-    EXPECT_FAIL(propane_wait(r, NULL, &err), PROPANE_ERR_DEVICE, "0x1d");
-    propane_request_free(r);
+    EXPECT_FAIL(propane_request_create(p, (propane_binding[]){{"a", a}, {"b", b}, {"y", y}}, 3, &r, &err),
+                PROPANE_ERR_DEVICE, "0x1d: input 'a' has 64 bytes and 'b' 128 (rule C11");
     propane_buffer_free(a);
     propane_buffer_free(b);
     propane_buffer_free(y);
     propane_program_free(p);
+    propane_module_free(m);
+    propane_device_close(d);
+}
+
+/* C4: a child of the process that opened the device. */
+TEST(a_forked_child_does_not_compile) {
+    propane_device *d = open_sim("sim:m4");
+    propane_module *m = parse(small);
+    propane_program *p = NULL;
+    int status = 0;
+    EXPECT_OK(propane_program_compile(d, m, NULL, &p, &err));
+    propane_program_free(p);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        bool refused =
+            propane_program_compile(d, m, NULL, &p, &err) == PROPANE_ERR_LIMIT && strstr(err.text, "rule C4");
+        _exit(refused ? 0 : 1);
+    }
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     propane_module_free(m);
     propane_device_close(d);
 }
@@ -294,6 +314,7 @@ int main(int argc, char **argv) {
         T(slices_of_the_width_break_on_the_m1),
         T(positions_go_by_alphabet_where_asked),
         T(sizes_that_differ_are_0x1d_where_asked),
+        T(a_forked_child_does_not_compile),
     };
     /* The suite's values are fp32, which the engine rounds: sums_are_fp16 and others test that. */
     static const conformance_driver driver = {

@@ -8,9 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "chip/check.h"
 #include "drivers/ane/ane.h"
 
-enum { ROW_STEP = 64, AXES = 5 };
+enum { AXES = 5 };
 
 static int64_t layout_element_bytes(const propane_io *io) {
     return io->dtype == PROPANE_FP32 || io->dtype == PROPANE_INT32                                ? 4
@@ -18,10 +19,11 @@ static int64_t layout_element_bytes(const propane_io *io) {
                                                                                                   : 2;
 }
 
-/* Rows of 64-byte steps: what is used where nothing is told. */
+/* Rows in the steps of rule C13: what is used where nothing is told. */
 static void layout_standard_layout(propane_io *io) {
     int64_t wide = io->rank ? io->dim[io->rank - 1] * layout_element_bytes(io) : layout_element_bytes(io);
-    wide = (wide + ROW_STEP - 1) / ROW_STEP * ROW_STEP;
+    int64_t step = (int64_t)chip_row_bytes();
+    wide = (wide + step - 1) / step * step;
     for (int k = io->rank - 2; k >= 0; k--) {
         io->stride[k] = wide;
         wide *= io->dim[k];

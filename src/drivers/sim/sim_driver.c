@@ -7,6 +7,7 @@
  */
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "chip/check.h"
@@ -15,9 +16,7 @@
 
 extern const propane_driver sim_driver;
 
-/* C7: weights of one program load up to 3.75-4 GiB (oMLX, M5 Max). */
-#define LOAD_LIMIT 3.75e9
-#define MAX_IO     256
+enum { MAX_IO = 256 };
 
 typedef struct sim_device {
     const chip *chip;
@@ -28,7 +27,8 @@ typedef struct sim_device {
     pthread_mutex_t mutex; /* the block and the counters */
     void *block;
     size_t block_bytes;
-    int compiles, loaded;
+    chip_process process; /* what this device has seen, for the rules about processes */
+    int64_t pid;          /* of the process that opened it */
 } sim_device;
 
 static propane_status sim_open(const char *rest, void **impl, propane_error *err) {
@@ -39,7 +39,7 @@ static propane_status sim_open(const char *rest, void **impl, propane_error *err
     PROPANE_TRY(cpu_isa_current(&isa, err));
     sim_device *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
-    *d = (sim_device){.chip = c, .switches = switches, .isa = isa};
+    *d = (sim_device){.chip = c, .switches = switches, .isa = isa, .pid = (int64_t)getpid()};
     if (pthread_mutex_init(&d->mutex, NULL)) {
         mem_free(d);
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
@@ -63,6 +63,7 @@ static void sim_describe(const void *impl, propane_device_info *out) {
     const sim_device *d = impl;
     out->compile_limit = d->switches.value[SIM_theory] == SIM_COUNTS_COMPILES ? d->switches.value[SIM_budget] : 0;
     out->simulated = true;
+    out->queue_depth = (int)chip_limit_value("C17b");
 }
 
 /* ---- compiling --------------------------------------------------------------------------------------------------------- */
@@ -72,12 +73,12 @@ static propane_status sim_driver_refuse(const sim_device *d, const mil_function 
     for (const mil_op *op = f->first; op; op = op->next)
         for (int r = 0; r < op->result_count; r++)
             if (op->results[r]->konst) weights += (double)mil_type_bytes(&op->results[r]->type);
-    if (weights > LOAD_LIMIT)
-        return propane_fail(
-            err, PROPANE_ERR_LIMIT,
-            "sim:%s: function '%s': Program load failure (0x20004): its weights are %.2f GB, and more than 3.75 "
-            "GB do not load (C7, measured on the M5 Max); split it",
-            d->chip->name, f->name, weights / 1e9);
+    double most = chip_limit_value("C7a");
+    if (weights > most)
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "sim:%s: function '%s': Program load failure (0x20004): its weights are %.2f GB, and more "
+                            "than %.2f GB do not load (C7a, measured on the M5 Max); split it",
+                            d->chip->name, f->name, weights / 1e9, most / 1e9);
     if (f->param_count > MAX_IO || f->result_count > MAX_IO)
         return propane_fail(err, PROPANE_ERR_LIMIT, "sim:%s: function '%s' has more than %d inputs or outputs",
                             d->chip->name, f->name, MAX_IO);
@@ -98,29 +99,35 @@ static propane_status sim_supports(void *impl, const mil_function *f, const prop
     return status;
 }
 
-/* Takes one of the budget; `mutex` is held. */
-static propane_status sim_driver_take_budget(sim_device *d, const mil_function *f, propane_error *err) {
-    int budget = d->switches.value[SIM_budget], theory = d->switches.value[SIM_theory];
-    if (budget && theory == SIM_COUNTS_COMPILES && d->compiles >= budget)
-        return propane_fail(
-            err, PROPANE_ERR_LIMIT,
-            "sim:%s: ANECCompile() FAILED: '%s' would be compile %d of this process, and after about %d the "
-            "compiler fails without a reason (C1, measured on the M4; what is counted is disputed, Q2): give "
-            "weights as inputs, or write a checkpoint and start the process again",
-            d->chip->name, f->name, d->compiles + 1, budget);
-    if (budget && theory == SIM_COUNTS_LOADED && d->loaded >= budget)
-        return propane_fail(
-            err, PROPANE_ERR_LIMIT,
-            "sim:%s: '%s' would be program %d that is loaded at the same time, and %d are taken (C1, Q2): free "
-            "one first",
-            d->chip->name, f->name, d->loaded + 1, budget);
-    d->compiles++;
-    d->loaded++;
+/* Rows of which the sources disagree refuse where a switch chooses their reading. */
+static const char *sim_driver_chosen_rows(const sim_device *d) {
+    static const char *const budget[] = {[SIM_COUNTS_COMPILES] = "C1a", [SIM_COUNTS_LOADED] = "C1b"};
+    int theory = d->switches.value[SIM_theory];
+    return d->switches.value[SIM_budget] == 0 || theory == SIM_COUNTS_NOTHING ? "" : budget[theory];
+}
+
+/* Counts a compile, or refuses it as the rules about processes do; `mutex` is held. */
+static propane_status sim_driver_count_compile(sim_device *d, const mil_function *f, propane_error *err) {
+    chip_process next = d->process;
+    next.compiles++;
+    next.loaded++;
+    next.budget = d->switches.value[SIM_budget];
+    next.forked = d->pid != (int64_t)getpid();
+    propane_error why = {0};
+    propane_status status =
+        chip_process_refusal(&next, d->chip, d->switches.value[SIM_os], sim_driver_chosen_rows(d), &why);
+    if (status != PROPANE_OK)
+        return propane_fail(err, status, "sim:%s: ANECCompile() FAILED: '%s': %s", d->chip->name, f->name, why.text);
+    d->process = next;
     return PROPANE_OK;
 }
 
 static void sim_driver_widen_rows(propane_io *io, int64_t step) {
-    if (!io->rank || step <= 1) return;
+    if (step <= 1) return;
+    if (!io->rank) {
+        io->bytes = (io->bytes + (size_t)step - 1) / (size_t)step * (size_t)step;
+        return;
+    }
     int64_t element = io->stride[io->rank - 1], row = element * io->dim[io->rank - 1];
     int64_t wide = (row + step - 1) / step * step;
     if (io->rank == 1) {
@@ -185,7 +192,7 @@ static propane_status sim_compile(void *impl, const mil_function *f, const propa
     propane_status status = sim_driver_prepare(d, f, out, p, err);
     pthread_mutex_lock(&d->mutex);
     if (status == PROPANE_OK) status = sim_driver_grow_block(d, (size_t)p->block_bytes, err);
-    if (status == PROPANE_OK) status = sim_driver_take_budget(d, f, err);
+    if (status == PROPANE_OK) status = sim_driver_count_compile(d, f, err);
     pthread_mutex_unlock(&d->mutex);
     out->impl = p;
     if (status != PROPANE_OK) sim_program_deinit(p);
@@ -197,7 +204,7 @@ static void sim_program_free(void *impl, driver_program *program) {
     sim_program_deinit(program->impl);
     program->impl = NULL;
     pthread_mutex_lock(&d->mutex);
-    d->loaded--;
+    d->process.loaded--;
     pthread_mutex_unlock(&d->mutex);
 }
 
@@ -229,36 +236,36 @@ static bool sim_driver_is_dense(const propane_io *io) {
     return io->rank < 2 || io->stride[io->rank - 2] == io->stride[io->rank - 1] * io->dim[io->rank - 1];
 }
 
-static propane_status sim_driver_binding_fault(const sim_device *d, const char *what, const char *name, size_t bytes,
-                                               size_t want, const char *rule, propane_error *err) {
-    return propane_fail(
-        err, PROPANE_ERR_DEVICE,
-        "sim:%s: ANEProgramProcessRequestDirect() failed with status=0x1d: %s '%s' is bound to %zu bytes, not "
-        "%zu (%s)",
-        d->chip->name, what, name, bytes, want, rule);
+/* One more surface, in its place by name: the order in which the ane driver binds them (rule C12b). */
+static void sim_driver_add_surface(chip_surface *list, int count, const propane_io *io, size_t bytes) {
+    for (; count > 0 && strcmp(list[count - 1].name, io->name) > 0; count--) list[count] = list[count - 1];
+    list[count] = (chip_surface){.name = io->name, .bytes = bytes};
 }
 
-static propane_status sim_driver_check_bindings(const sim_device *d, const driver_execution *e, const sim_program *p,
-                                                propane_error *err) {
+/* A request's surfaces as the engine sees them against the rules about requests. What `order` gives a parameter may be
+ * another input's surface. */
+static propane_status sim_request_prepare(void *impl, driver_execution *e, propane_error *err) {
+    sim_device *d = impl;
     const driver_program *program = e->program;
-    if (d->switches.value[SIM_sizes]) {
-        for (int i = 1; i < program->input_count; i++)
-            if (e->inputs[i]->bytes != e->inputs[0]->bytes)
-                return sim_driver_binding_fault(d, "input", program->inputs[i].name, e->inputs[i]->bytes,
-                                                e->inputs[0]->bytes,
-                                                "C11: all inputs of a run must be of one size, measured", err);
-        for (int i = 1; i < program->output_count; i++)
-            if (e->outputs[i]->bytes != e->outputs[0]->bytes)
-                return sim_driver_binding_fault(d, "output", program->outputs[i].name, e->outputs[i]->bytes,
-                                                e->outputs[0]->bytes,
-                                                "C11: all outputs of a run must be of one size, measured", err);
-    }
+    const sim_program *p = program->impl;
+    chip_surface inputs[MAX_IO], outputs[MAX_IO];
     for (int i = 0; i < program->input_count; i++)
-        if (e->inputs[p->order[i]]->bytes < program->inputs[i].bytes)
-            return sim_driver_binding_fault(d, "input", program->inputs[i].name, e->inputs[p->order[i]]->bytes,
-                                            program->inputs[i].bytes,
-                                            "C12: the engine takes inputs in alphabetical order, measured", err);
-    return PROPANE_OK;
+        sim_driver_add_surface(inputs, i, &program->inputs[i], e->inputs[p->order[i]]->bytes);
+    for (int i = 0; i < program->output_count; i++)
+        sim_driver_add_surface(outputs, i, &program->outputs[i], e->outputs[i]->bytes);
+    const chip_request request = {.function = p->function,
+                                  .inputs = inputs,
+                                  .outputs = outputs,
+                                  .input_count = program->input_count,
+                                  .output_count = program->output_count,
+                                  .row_bytes = (size_t)d->switches.value[SIM_rows],
+                                  .procedure_count = 1};
+    propane_error why = {0};
+    propane_status status = chip_request_refusal(&request, d->chip, d->switches.value[SIM_os],
+                                                 d->switches.value[SIM_sizes] ? "C11" : "", &why);
+    if (status == PROPANE_OK) return PROPANE_OK;
+    return propane_fail(err, status, "sim:%s: ANEProgramProcessRequestDirect() failed with status=0x1d: %s",
+                        d->chip->name, why.text);
 }
 
 static propane_status sim_execute(void *impl, const driver_execution *e, propane_completion *out, propane_error *err) {
@@ -266,7 +273,6 @@ static propane_status sim_execute(void *impl, const driver_execution *e, propane
     sim_program *p = e->program->impl;
     void *inputs[MAX_IO];
     const void *outputs[MAX_IO];
-    PROPANE_TRY(sim_driver_check_bindings(d, e, p, err));
     pthread_mutex_lock(&d->mutex);
     unsigned char *room = (unsigned char *)d->block + p->block_bytes;
     for (int i = e->program->input_count - 1; i >= 0; i--) {
@@ -281,7 +287,7 @@ static propane_status sim_execute(void *impl, const driver_execution *e, propane
     for (int i = 0; i < e->program->output_count && status == PROPANE_OK; i++) {
         const propane_io *io = &e->program->outputs[i];
         if (io->rank == 0)
-            memcpy(e->outputs[i]->memory, outputs[i], io->bytes);
+            memcpy(e->outputs[i]->memory, outputs[i], mil_dtype_get(p->function->results[i]->type.dtype)->bits / 8u);
         else
             sim_driver_copy_rows(io, (void *)(uintptr_t)outputs[i], e->outputs[i]->memory, false);
     }
@@ -304,5 +310,6 @@ const propane_driver sim_driver = {
     .program_free = sim_program_free,
     .buffer_create = sim_buffer_create,
     .buffer_free = sim_buffer_free,
+    .request_prepare = sim_request_prepare,
     .execute = sim_execute,
 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chip/check.h"
 #include "drivers/sim/sim.h"
 
 static const struct {
@@ -60,6 +61,9 @@ propane_status sim_switches_parse(const char *rest, const chip **c, sim_switches
         PROPANE_TRY(switches_set(at, n, out, err));
         at += n + (at[n] == '&');
     }
+    if (out->value[SIM_rows] < 0) out->value[SIM_rows] = (int)chip_row_bytes();
+    if (out->value[SIM_budget] < 0)
+        out->value[SIM_budget] = (int)chip_limit_value(out->value[SIM_theory] == SIM_COUNTS_LOADED ? "C1b" : "C1a");
     if (out->value[SIM_rows] & (out->value[SIM_rows] - 1))
         return propane_fail(err, PROPANE_ERR_INVALID, "device 'sim': rows is %d, not a power of two",
                             out->value[SIM_rows]);
