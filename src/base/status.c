@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 
 const char *propane_version(void) { return PROPANE_VERSION; }
 
@@ -26,7 +27,8 @@ const char *propane_status_name(propane_status status) {
     return names[status];
 }
 
-/* What follows from a request that failed is told as that: a library of others may have made "no such key" of it. */
+/* Names and texts come out of files of others, and errors go to terminals and logs: what would drive these is shown instead.
+ * What follows from a request that failed is told as that: a library of others may have made "no such key" of it. */
 propane_status propane_vfail(propane_error *err, propane_status status, const char *format, va_list args) {
     size_t bytes;
     if (mem_failed(&bytes)) {
@@ -38,8 +40,10 @@ propane_status propane_vfail(propane_error *err, propane_status status, const ch
         }
     }
     if (err) {
+        char raw[sizeof err->text];
         err->status = status;
-        vsnprintf(err->text, sizeof err->text, format, args);
+        vsnprintf(raw, sizeof raw, format, args);
+        text_harmless(err->text, sizeof err->text, raw, strlen(raw), "\n");
     }
     return status;
 }
@@ -54,14 +58,14 @@ propane_status propane_fail(propane_error *err, propane_status status, const cha
 
 propane_status propane_fail_prefix(propane_error *err, propane_status status, const char *format, ...) {
     if (!err) return status;
-    char old[sizeof err->text];
+    char old[sizeof err->text], raw[sizeof err->text];
     memcpy(old, err->text, sizeof old);
     va_list args;
     va_start(args, format);
-    int used = vsnprintf(err->text, sizeof err->text, format, args);
+    vsnprintf(raw, sizeof raw, format, args);
     va_end(args);
-    if (used >= 0 && (size_t)used < sizeof err->text)
-        if (snprintf(err->text + used, sizeof err->text - (size_t)used, ": %s", old) < 0) err->text[used] = 0;
+    const size_t used = text_harmless(err->text, sizeof err->text, raw, strlen(raw), "\n");
+    if (snprintf(err->text + used, sizeof err->text - used, ": %s", old) < 0) err->text[used] = 0;
     err->status = status;
     return status;
 }

@@ -106,3 +106,30 @@ const char *text_shape(char out[160], int rank, const int64_t *dim) {
     snprintf(out + used, (size_t)(160 - used), "]");
     return out;
 }
+
+/* Of a character that is not shown as it is: its number, and in *bytes how long it is; 0: all is well. */
+static unsigned text_control_at(const unsigned char *at, size_t left, const char *keep, size_t *bytes) {
+    *bytes = 1;
+    if (*at < 0x20 || *at == 0x7f) return *at && strchr(keep, *at) ? 0 : *at + 0x10000u;
+    if (left > 1 && *at == 0xc2 && at[1] < 0xa0) return *bytes = 2, at[1];
+    if (left > 2 && *at == 0xe2 &&
+        ((at[1] == 0x80 && at[2] >= 0xaa && at[2] <= 0xae) || (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9)))
+        return *bytes = 3, 0x2000u + ((at[1] & 0x3fu) << 6) + (at[2] & 0x3fu);
+    return 0;
+}
+
+size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep) {
+    size_t used = 0, step;
+    for (size_t i = 0; i < length; i += step) {
+        char shown[12];
+        const unsigned code = text_control_at((const unsigned char *)bytes + i, length - i, keep, &step);
+        if (code) snprintf(shown, sizeof shown, code >= 0x10000u ? "\\x%02x" : "\\u%04x", code & 0xffffu);
+        const char *from = code ? shown : bytes + i;
+        const size_t n = code ? strlen(shown) : 1;
+        if (used + n >= room) break;
+        memcpy(out + used, from, n);
+        used += n;
+    }
+    if (room) out[used] = 0;
+    return used;
+}

@@ -33,4 +33,8 @@ const char *text_shape(char out[160], int rank, const int64_t *dim); /* "[1, 3, 
 /* The string for a message: control bytes as \xNN, cut at 60 bytes with "...". The result lives in `out`. */
 const char *text_quote(char out[80], const char *bytes, size_t length);
 
+/* What a terminal would obey, shown instead: control bytes as \x1b (kept: those in `keep`), the control characters of Unicode's
+ * second block and those that turn the direction of writing as \u202e. Terminated, cut where `out` is full; its length. */
+size_t text_harmless(char *out, size_t room, const char *bytes, size_t length, const char *keep);
+
 #endif

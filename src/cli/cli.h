@@ -44,7 +44,11 @@ typedef struct cli_command {
     const char *name;
     const char *summary;
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+    bool draws;                        /* moves the cursor about, and shows nothing of others unchecked */
 } cli_command;
+
+/* From now on what goes to standard output, a terminal, cannot drive it. */
+void cli_filter_output(void);
 
 extern const cli_command cli_commands[];
 extern const int cli_command_count;

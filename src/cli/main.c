@@ -91,12 +91,12 @@ int cli_finish(const char *command, int code) {
 }
 
 const cli_command cli_commands[] = {
-    {"train", "train a model on a text", cmd_train},
-    {"watch", "a training run as a screen that follows it", cmd_watch},
+    {"train", "train a model on a text", cmd_train, true},
+    {"watch", "a training run as a screen that follows it", cmd_watch, true},
     {"generate", "let a model write", cmd_generate},
     {"chat", "talk with a model", cmd_chat},
     {"serve", "a model behind OpenAI's completions and chat endpoints", cmd_serve},
-    {"eval", "a model's loss on a text", cmd_eval},
+    {"eval", "a model's loss on a text", cmd_eval, true},
     {"tokenize", "learn a vocabulary from a text, write the text as token ids", cmd_tokenize},
     {"estimate", "time and energy of a program on a Neural Engine, by a model", cmd_estimate},
     {"plan", "the kernels of a training step: what runs where", cmd_plan},
@@ -184,6 +184,7 @@ int main(int argc, char **argv) {
     if (strcmp(name, "--version") == 0) name = "version";
     const cli_command *command = main_find_command(name);
     if (!command) return main_unknown_command(name);
+    if (isatty(STDOUT_FILENO) && !command->draws) cli_filter_output();
     char flag[] = "--help", *ask[] = {(char *)(uintptr_t)command->name, flag, NULL};
     argv[1] = ask[0];
     return cli_finish(command->name, help ? command->run(2, ask) : command->run(argc - 1, argv + 1));

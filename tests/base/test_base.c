@@ -133,6 +133,17 @@ TEST(text_grows_and_remembers_failure) {
     text_deinit(&t);
     text_deinit(&u);
     char out[80], big[200];
+    char shown[40];
+    propane_error err = {0};
+    const char *hostile = "a\033]0;x\007\xc2\x9b"
+                          "b\xe2\x80\xae\xc3\xa4\t\n";
+    text_harmless(shown, sizeof shown, hostile, strlen(hostile), "\n");
+    EXPECT_TEXT(shown, "a\\x1b]0;x\\x07\\u009bb\\u202e\xc3\xa4\\x09\n");
+    EXPECT(text_harmless(shown, 6, "ab\033cd", 5, "") == 2); /* cut before what would not fit */
+    (void)propane_fail(&err, PROPANE_ERR_INVALID, "%s: no", "\033[31m");
+    EXPECT_TEXT(err.text, "\\x1b[31m: no");
+    (void)propane_fail_prefix(&err, err.status, "%s", "\r");
+    EXPECT_TEXT(err.text, "\\x0d: \\x1b[31m: no");
     EXPECT_TEXT(text_quote(out, "a\n\x7f", 3), "a\\x0a\\x7f");
     memset(big, 1, sizeof big);
     text_quote(out, big, sizeof big);

@@ -191,14 +191,28 @@ bool run_history_joules(const run_history *h, const run_point *of, char out[200]
     return powered > 0;
 }
 
+/* The screen shows these texts, and a folder may be somebody else's. */
+static void run_log_tame(json_t *start) {
+    const char *key;
+    json_t *value;
+    char shown[1000];
+    json_object_foreach(start, key, value) {
+        if (!json_is_string(value)) continue;
+        text_harmless(shown, sizeof shown, json_string_value(value), json_string_length(value), "");
+        (void)json_string_set_nocheck(value, shown);
+    }
+}
+
 static propane_status run_log_take(run_history *h, const json_t *o, propane_error *err) {
     const char *event = json_string_value(json_object_get(o, "event"));
     int64_t step = (int64_t)json_integer_value(json_object_get(o, "step"));
     if (event) {
-        snprintf(h->state, sizeof h->state, "%s", strcmp(event, "start") == 0 ? "running" : event);
+        const char *state = strcmp(event, "start") == 0 ? "running" : event;
+        text_harmless(h->state, sizeof h->state, state, strlen(state), "");
         if (strcmp(event, "start") != 0) return PROPANE_OK;
         json_decref(h->start);
         h->start = json_deep_copy(o);
+        run_log_tame(h->start);
         return h->start ? PROPANE_OK : propane_fail_memory(err, 0);
     }
     if (json_object_get(o, "val_loss")) {
@@ -247,7 +261,13 @@ propane_status run_history_read(run_history *h, const char *path, bool *more, pr
     char block[1 << 16];
     size_t got;
     *more = false;
-    FILE *file = fopen(path, "rb");
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    struct stat st;
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        return propane_fail(err, PROPANE_ERR_INVALID, "cannot read %s: it is not a file", path);
+    }
+    FILE *file = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!file && (errno == ENOENT || errno == ENOTDIR))
         return propane_fail(err, PROPANE_ERR_NOT_FOUND, "cannot open %s: there is no run with a log in this folder",
                             path);

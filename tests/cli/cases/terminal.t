@@ -23,3 +23,14 @@ $ on TERM=xterm propane watch r --once; drawn; on TERM=dumb propane watch r; dra
 $ on TERM=dumb propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 9 --eval-every 0 --run s; grep -c "$(printf '\033')" seen
 > 0
 = 1
+# Files of others do not drive the terminal: neither by errors nor by what is shown of them.
+@ printf '{"a":\033]0;pwned\007}' > j.json; printf '{"event":"start","model":"x\033]0;pwned\007"}\n{"event":"do\033c"}\n' > log; mkdir evil; cp log evil/log.jsonl
+@ printf 'program(1.3)\n[buildInfo = dict<string, string>({{"author", "x\033]0;pwned\007"}})]\n{\n    func main<ios18>(tensor<fp32, [1]> x) {\n        tensor<fp32, [1]> y = relu(x = x)[name = string("y")];\n    } -> (y);\n}\n' > b.mil
+$ propane show j.json
+2> propane show: j.json: line 1, column 6: not valid JSON: invalid token near '\x1b'
+= 1
+$ on TERM=xterm propane show b.mil; grep -c 'x1b.0;pwned.x07' seen; grep -c "$(printf '\033')" seen; on TERM=dumb propane watch evil --once; grep -c "$(printf '\033')" seen
+> 1
+> 0
+> 0
+= 1
