@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,7 +64,7 @@ propane_status file_check_output(const char *path, propane_error *err) {
 /* ---- reading ---------------------------------------------------------------------------------------------------------------- */
 
 /* Opens for reading; refuses what is not a regular file, unless `pipes` allows anything that can be read to its end. */
-static propane_status open_for_reading(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
+propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st, propane_error *err) {
     *fd = open(path, O_RDONLY | O_CLOEXEC | (pipes ? 0 : O_NONBLOCK)); /* a pipe without a writer would block here */
     if (*fd < 0) return file_fail(err, "open", path, errno);
     if (fstat(*fd, st) != 0) {
@@ -88,7 +87,7 @@ static propane_status file_read_all(const char *path, bool pipes, size_t limit, 
     struct stat st;
     *data = NULL;
     *length = 0;
-    PROPANE_TRY(open_for_reading(path, pipes, &fd, &st, err));
+    PROPANE_TRY(file_open_input(path, pipes, &fd, &st, err));
     propane_status status = PROPANE_OK;
     char *buffer = NULL;
     size_t capacity = 0, used = 0;
@@ -139,35 +138,6 @@ propane_status file_read(const char *path, size_t limit, char **data, size_t *le
 
 propane_status file_read_stream(const char *path, size_t limit, char **data, size_t *length, propane_error *err) {
     return file_read_all(path, true, limit, data, length, err);
-}
-
-propane_status file_map_open(const char *path, file_map *out, propane_error *err) {
-    int fd;
-    struct stat st;
-    *out = (file_map){0};
-    PROPANE_TRY(open_for_reading(path, false, &fd, &st, err));
-    propane_status status = PROPANE_OK;
-    if ((uint64_t)st.st_size > SIZE_MAX) {
-        status = propane_fail(err, PROPANE_ERR_LIMIT, "%s is too large to be mapped here", path);
-    } else if (st.st_size > 0) {
-        void *memory = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (memory == MAP_FAILED)
-            status = file_fail(err, "map", path, errno);
-        else
-            *out = (file_map){memory, (size_t)st.st_size};
-    }
-    close(fd);
-    return status;
-}
-
-void file_map_close(file_map *map) {
-    if (!map || !map->data) return;
-    union {
-        const uint8_t *constant;
-        void *plain;
-    } address = {map->data}; /* munmap wants no const */
-    munmap(address.plain, map->bytes);
-    *map = (file_map){0};
 }
 
 struct file_writer {
@@ -265,7 +235,8 @@ static int sync_file(int fd) {
 }
 
 propane_status file_writer_commit(file_writer *w, propane_error *err) {
-    propane_status status = w->status ? refuse_failed(w, err) : flush(w, err);
+    propane_status status = file_map_check(err);
+    if (!status) status = w->status ? refuse_failed(w, err) : flush(w, err);
     if (!status && sync_file(w->fd) != 0) status = file_fail(err, "sync", w->path, errno);
     const int held = dup(w->fd), fd = w->fd; /* the lock stays until the new name is there */
     w->fd = held;

@@ -27,6 +27,11 @@ PROPANE_CHECK propane_status file_check_output(const char *path, propane_error *
 const char *file_disguise(const void *data, size_t bytes);
 PROPANE_CHECK propane_status file_map_open(const char *path, file_map *out, propane_error *err);
 void file_map_close(file_map *map);
+/* A file that becomes shorter while it is mapped ends the process where its lost pages are read. After the guard is set (by
+ * the program, for the whole process: it handles SIGBUS) zeros are read there instead, file_map_check fails from then on, and
+ * so does every file_writer_commit. */
+void file_map_guard(void);
+PROPANE_CHECK propane_status file_map_check(propane_error *err);
 
 /* Writes a temporary name beside PATH and renames it at commit (after fsync of file and folder). Short writes and a full disk are errors
  * that say so; nothing is left behind. */
@@ -63,6 +68,10 @@ bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 bool file_same(const char *a, const char *b); /* one file under both names; of names without a file: equal names */
 
+/* Opens for reading; refuses what is not a regular file, unless `pipes` allows anything that can be read to its end. */
+struct stat;
+PROPANE_CHECK propane_status file_open_input(const char *path, bool pipes, int *fd, struct stat *st,
+                                             propane_error *err);
 /* "cannot WHAT PATH: the system's reason", with the status that the errno means. */
 propane_status file_fail(propane_error *err, const char *what, const char *path, int code);
 

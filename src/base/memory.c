@@ -10,7 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #ifdef __APPLE__
+#include <malloc/malloc.h>
 #include <sys/sysctl.h>
+#elif defined(__linux__)
+#include <malloc.h>
 #endif
 #include <unistd.h>
 
@@ -29,6 +32,79 @@ static bool memory_count(void) {
     return n > at && !atomic_load_explicit(&memory_fail_on, memory_order_relaxed);
 }
 
+/* ---- no more than there is ------------------------------------------------------------------------------------------------- */
+
+enum { MEMORY_LARGE = 16 << 20 };
+static atomic_uint_fast64_t memory_spare;        /* bytes; 0: not looked yet */
+static atomic_uint_fast64_t memory_large_in_use; /* bytes of large blocks */
+
+/* A number behind a word in a small file of the system; 0: there is none. */
+static uint64_t memory_number_in(const char *path, const char *word) {
+    char line[4096];
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+    if (fd >= 0) close(fd);
+    if (n <= 0) return 0;
+    line[n] = 0;
+    const char *at = strstr(line, word);
+    return at ? strtoull(at + strlen(word), NULL, 10) : 0;
+}
+
+/* What the system could give now: Linux counts what it could drop, and swap; a container may have less. */
+static uint64_t memory_look(void) {
+    uint64_t spare =
+        1024 * (memory_number_in("/proc/meminfo", "MemAvailable:") + memory_number_in("/proc/meminfo", "SwapFree:"));
+    const uint64_t limit = memory_number_in("/sys/fs/cgroup/memory.max", "");
+    const uint64_t used = memory_number_in("/sys/fs/cgroup/memory.current", "");
+    if (!spare) spare = mem_physical();
+    if (limit && (limit > used ? limit - used : 1) < spare) spare = limit > used ? limit - used : 1;
+    return spare ? spare : UINT64_MAX;
+}
+
+/* True where the block may be asked for; then memory_give_back takes it back. */
+static bool memory_take_large(size_t bytes) {
+    if (bytes < MEMORY_LARGE) return true;
+    uint64_t spare = atomic_load(&memory_spare);
+    if (!spare) atomic_store(&memory_spare, spare = memory_look());
+    if (atomic_fetch_add(&memory_large_in_use, bytes) + bytes <= spare) return true;
+    atomic_fetch_sub(&memory_large_in_use, bytes);
+    return false;
+}
+
+static void memory_give_back(size_t bytes) {
+    if (bytes >= MEMORY_LARGE) atomic_fetch_sub(&memory_large_in_use, bytes);
+}
+
+/* Bytes of a block of malloc's; what it rounds up to is counted likewise when the block is made. */
+static size_t memory_size_of(void *memory) {
+#ifdef __APPLE__
+    return memory ? malloc_size(memory) : 0;
+#elif defined(__linux__)
+    return memory ? malloc_usable_size(memory) : 0;
+#else
+    return 0;
+#endif
+}
+
+uint64_t mem_spare(void) {
+    uint64_t spare = atomic_load(&memory_spare);
+    if (!spare) atomic_store(&memory_spare, spare = memory_look());
+    const uint64_t used = atomic_load(&memory_large_in_use);
+    return spare > used ? spare - used : 0;
+}
+
+void mem_spare_pin(uint64_t bytes) { atomic_store(&memory_spare, bytes); }
+
+/* A block of malloc's that took `bytes` of what there is to spare: exactly its own size stays counted. */
+static void *memory_settle(void *block, size_t bytes) {
+    const size_t own = memory_size_of(block);
+    if (own >= MEMORY_LARGE) atomic_fetch_add(&memory_large_in_use, own);
+    memory_give_back(bytes);
+    return block;
+}
+
+/* ---- requests -------------------------------------------------------------------------------------------------------------- */
+
 static void *memory_checked(void *memory, size_t bytes) {
     if (!memory)
         memory_failed_size = bytes < SIZE_MAX ? bytes + 1 : bytes;
@@ -46,7 +122,10 @@ bool mem_failed(size_t *bytes) {
 
 void mem_forget(void) { memory_failed_size = 0; }
 
-void *mem_alloc(size_t bytes) { return memory_checked(memory_count() ? calloc(1, bytes ? bytes : 1) : NULL, bytes); }
+void *mem_alloc(size_t bytes) {
+    const bool granted = memory_count() && memory_take_large(bytes);
+    return memory_checked(granted ? memory_settle(calloc(1, bytes ? bytes : 1), bytes) : NULL, bytes);
+}
 
 void *mem_array(size_t count, size_t size) {
     if (size && count > SIZE_MAX / size) return memory_checked(NULL, SIZE_MAX);
@@ -54,8 +133,13 @@ void *mem_array(size_t count, size_t size) {
 }
 
 void *mem_resize(void *memory, size_t bytes) {
-    void *larger = memory_checked(memory_count() ? realloc(memory, bytes ? bytes : 1) : NULL, bytes);
-    if (larger && memory) memory_drop();
+    const size_t old = memory_size_of(memory);
+    const size_t taken = bytes > old ? bytes : 0; /* both blocks are there for a moment */
+    const bool granted = memory_count() && memory_take_large(taken);
+    void *larger = memory_checked(granted ? memory_settle(realloc(memory, bytes ? bytes : 1), taken) : NULL, bytes);
+    if (!larger || !memory) return larger;
+    memory_give_back(old);
+    memory_drop();
     return larger;
 }
 
@@ -67,17 +151,23 @@ char *mem_copy_string(const char *text) {
 }
 
 void mem_free(void *memory) {
-    if (memory) memory_drop();
+    if (!memory) return;
+    memory_give_back(memory_size_of(memory));
+    memory_drop();
     free(memory);
 }
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
 void *mem_pages_alloc(size_t bytes) {
-    if (!memory_count() || bytes > SIZE_MAX - HUGE_PAGE) return memory_checked(NULL, bytes);
+    if (!memory_count() || bytes > SIZE_MAX - HUGE_PAGE || !memory_take_large(bytes))
+        return memory_checked(NULL, bytes);
     if (bytes == 0) bytes = 1;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
-    if (memory == MAP_FAILED) return memory_checked(NULL, bytes);
+    if (memory == MAP_FAILED) {
+        memory_give_back(bytes);
+        return memory_checked(NULL, bytes);
+    }
 #ifdef MADV_HUGEPAGE
     if (bytes >= HUGE_PAGE) (void)madvise(memory, bytes, MADV_HUGEPAGE);
 #endif
@@ -86,6 +176,7 @@ void *mem_pages_alloc(size_t bytes) {
 
 void mem_pages_free(void *memory, size_t bytes) {
     if (!memory) return;
+    memory_give_back(bytes);
     memory_drop();
     munmap(memory, bytes ? bytes : 1);
 }

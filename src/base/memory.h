@@ -43,6 +43,12 @@ bool mem_failed(size_t *bytes);
 /* For who can do without: a cache, a faster way. */
 void mem_forget(void);
 
+/* Requests of 16 MB and more are refused once they are more together than the machine had to spare when the first of them was
+ * made: the system would promise the memory and end some process when it is written. mem_spare: what is left of that. For tests:
+ * as if it had `bytes`. */
+uint64_t mem_spare(void);
+void mem_spare_pin(uint64_t bytes);
+
 /* How many blocks were asked for since the process began: a step that allocates shows here. */
 uint64_t mem_alloc_count(void);
 /* How many are there now: what does not come down again leaks. */

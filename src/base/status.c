@@ -33,11 +33,7 @@ propane_status propane_vfail(propane_error *err, propane_status status, const ch
     size_t bytes;
     if (mem_failed(&bytes)) {
         mem_forget();
-        if (status != PROPANE_ERR_MEMORY) {
-            if (err) snprintf(err->text, sizeof err->text, "no memory for %zu bytes", bytes);
-            if (err) err->status = PROPANE_ERR_MEMORY;
-            return PROPANE_ERR_MEMORY;
-        }
+        if (status != PROPANE_ERR_MEMORY) return propane_fail_memory(err, bytes);
     }
     if (err) {
         char raw[sizeof err->text];
@@ -73,5 +69,9 @@ propane_status propane_fail_prefix(propane_error *err, propane_status status, co
 /* A caller that does not know how much it was that failed says 0. */
 propane_status propane_fail_memory(propane_error *err, size_t bytes) {
     if (!bytes && !mem_failed(&bytes)) return propane_fail(err, PROPANE_ERR_MEMORY, "no memory");
-    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %zu bytes", bytes);
+    char many[32], whole[32];
+    if (bytes < (size_t)1 << 28 || !mem_physical())
+        return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %zu bytes", bytes);
+    return propane_fail(err, PROPANE_ERR_MEMORY, "no memory for %s more: this machine has %s",
+                        text_bytes(many, (double)bytes), text_bytes(whole, (double)mem_physical()));
 }

@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "cli/cli.h"
 
@@ -82,6 +83,11 @@ int cli_finish(const char *command, int code) {
     size_t bytes;
     if (code == CLI_OK && mem_failed(&bytes)) { /* the last guard: something may be missing from what was shown */
         fprintf(stderr, "propane %s: no memory for %zu bytes: its results are not whole\n", command, bytes);
+        code = CLI_FAILED;
+    }
+    propane_error err = {0};
+    if (code == CLI_OK && file_map_check(&err) != PROPANE_OK) {
+        fprintf(stderr, "propane %s: %s\n", command, err.text);
         code = CLI_FAILED;
     }
     if (cli_flush()) return code;
@@ -167,6 +173,7 @@ static const cli_command *main_find_command(const char *name) {
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a failed write is an error with a message, not a silent death */
     signal(SIGXFSZ, SIG_IGN);
+    file_map_guard();
     cli_argc = argc;
     cli_argv = argv;
     if (argc < 2) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "device/device.h"
 
 /* What a buffer can hold. */
@@ -68,6 +69,19 @@ propane_status propane_program_supported(propane_device *device, const propane_m
     return device->driver->supports(device->impl, f, options, why);
 }
 
+/* What a program is given and gives is there at once, whatever it does in between: it is not begun where there is no room. */
+static propane_status program_check_memory(const mil_function *f, propane_error *err) {
+    uint64_t need = 0;
+    char bytes[32], spare[32];
+    for (int i = 0; i < f->param_count; i++) need += (uint64_t)mil_type_bytes(&f->params[i]->type);
+    for (int i = 0; i < f->result_count; i++) need += (uint64_t)mil_type_bytes(&f->results[i]->type);
+    if (need < (uint64_t)1 << 30 || need <= mem_spare()) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_LIMIT,
+                        "function '%.100s': its inputs and outputs alone need %s of memory, and this machine has %s to "
+                        "spare",
+                        f->name, text_bytes(bytes, (double)need), text_bytes(spare, (double)mem_spare()));
+}
+
 static propane_status program_create(propane_device *device, propane_program **out, propane_error *err) {
     propane_program *p = mem_alloc(sizeof *p);
     if (p) p->p.arena = arena_create();
@@ -98,6 +112,7 @@ propane_status propane_program_compile(propane_device *device, const propane_mod
     propane_error local = {0};
     if (!err) err = &local;
     PROPANE_TRY(program_choose(module, options, &f, err));
+    PROPANE_TRY(program_check_memory(f, err));
     if ((options->donor || options->reloadable) &&
         (!device->driver->reloads || (options->donor && options->donor->device != device)))
         return propane_fail(

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 
 const char *infer_finish_name(infer_finish finish) {
-    static const char *const names[] = {"length", "context", "end", "stop", "cancelled"};
+    static const char *const names[] = {"length", "context", "end", "stop", "cancelled", "lost"};
     return names[finish];
 }
 
@@ -134,7 +134,7 @@ struct infer_job {
     float *logits; /* that the next id is drawn from */
     int64_t made, reused;
     int64_t read; /* of the prompt, what was there already included */
-    bool done;
+    bool done, lost;
 };
 
 static propane_status complete_prepare(infer_job *j, propane_error *err) {
@@ -195,7 +195,8 @@ infer_result infer_job_result(const infer_job *j) {
     const completion *c = &j->c;
     return (infer_result){.made = j->made,
                           .reused = j->reused,
-                          .finish = c->cancelled              ? INFER_FINISH_CALLER
+                          .finish = j->lost                   ? INFER_FINISH_LOST
+                                    : c->cancelled            ? INFER_FINISH_CALLER
                                     : c->stopped              ? INFER_FINISH_STOP
                                     : c->ended                ? INFER_FINISH_END
                                     : j->made < j->task.count ? INFER_FINISH_CONTEXT
@@ -221,7 +222,10 @@ propane_status infer_advance(infer *m, infer_job *const *jobs, int count, propan
     float *logits[INFER_MAX_SEQUENCES];
     for (int i = 0; i < count; i++) {
         infer_job *j = jobs[i];
-        if (j->done || !infer_job_is_ready(j) || !complete_draw(j, &ids[n])) continue;
+        if (j->done || !infer_job_is_ready(j)) continue;
+        infer_select(m, j->sequence);
+        j->done = j->lost = infer_check_scores(m, j->logits, NULL) != PROPANE_OK; /* this job's own matter */
+        if (j->done || !complete_draw(j, &ids[n])) continue;
         if (j->c.held.failed) return propane_fail_memory(err, j->c.held.capacity);
         sequences[n] = j->sequence;
         logits[n++] = j->logits;
@@ -237,6 +241,10 @@ propane_status infer_complete(infer *m, const infer_task *task, infer_on_step ca
     propane_status status = PROPANE_OK;
     while (!status && !j->done && !infer_job_is_ready(j)) status = infer_job_read(j, err);
     while (!status && !j->done) status = infer_advance(m, &j, 1, err);
+    if (!status && j->lost) {
+        infer_select(m, j->sequence);
+        status = infer_check_scores(m, j->logits, err);
+    }
     if (!status && j->c.held.failed) status = propane_fail_memory(err, j->c.held.capacity);
     *result = infer_job_result(j);
     infer_job_free(j);

@@ -16,9 +16,10 @@ typedef enum infer_finish {
     INFER_FINISH_CONTEXT, /* the context is full */
     INFER_FINISH_END,     /* one of `ends` was drawn */
     INFER_FINISH_STOP,    /* a stop string came */
-    INFER_FINISH_CALLER   /* the callback said so */
+    INFER_FINISH_CALLER,  /* the callback said so */
+    INFER_FINISH_LOST     /* the scores are not numbers: nothing can be drawn */
 } infer_finish;
-const char *infer_finish_name(infer_finish finish); /* "length", "context", "end", "stop", "cancelled" */
+const char *infer_finish_name(infer_finish finish); /* "length", "context", "end", "stop", "cancelled", "lost" */
 
 typedef struct infer_logprob {
     int32_t id;

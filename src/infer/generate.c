@@ -360,6 +360,17 @@ propane_status infer_loss(infer *m, const int32_t *ids, int64_t count, double *m
     return PROPANE_OK;
 }
 
+propane_status infer_check_scores(const infer *m, const float *logits, propane_error *err) {
+    const int vocab = (int)m->config.vocab_size;
+    int bad = 0;
+    for (int i = 0; i < vocab; i++) bad += logits[i] != logits[i];
+    if (!bad) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_LIMIT,
+                        "%d of the %d scores at position %lld are not numbers: the model's weights are damaged, or too "
+                        "large for the precision",
+                        bad, vocab, (long long)infer_position(m));
+}
+
 propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_count, int64_t already, int64_t count,
                               int32_t eos, const infer_sampling *sampling, infer_token callback, void *context,
                               int64_t *made, propane_error *err) {
@@ -371,12 +382,14 @@ propane_status infer_generate(infer *m, const int32_t *prompt, int64_t prompt_co
     propane_status status = logits ? infer_read(m, prompt + already, prompt_count - already, logits, err)
                                    : propane_fail_memory(err, (size_t)vocab * sizeof *logits);
     for (int64_t i = 0; !status && i < prompt_count; i++) infer_sampler_see(&sampler, prompt[i]);
+    if (!status) status = infer_check_scores(m, logits, err);
     while (!status && done < count) {
         int32_t id = infer_sample(&sampler, logits);
         done++;
         if (!callback(context, id, logits)) break;
         if (id == eos || done == count || m->current->position == m->context) break;
         status = infer_read(m, &id, 1, logits, err);
+        if (!status) status = infer_check_scores(m, logits, err);
     }
     if (made) *made = done;
     mem_free(logits);

@@ -32,6 +32,8 @@ model_packing infer_exact_packing(const model_weights *weights);
 void infer_free(infer *m);
 int64_t infer_context(const infer *m);
 int infer_vocab(const infer *m);
+/* Refuses scores that are not numbers: what would be drawn from them is nobody's text. */
+PROPANE_CHECK propane_status infer_check_scores(const infer *m, const float *logits, propane_error *err);
 int64_t infer_weight_bytes(const infer *m); /* what each token reads */
 int64_t infer_position(const infer *m);     /* tokens read so far */
 void infer_reset(infer *m);                 /* a fresh sequence */

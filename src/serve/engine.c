@@ -143,6 +143,8 @@ static bool end_choice(answer *a, serve_problem *p) {
     drop_job(a);
     a->usage.completion += result.made;
     if (a->index == 0) a->usage.reused = result.reused;
+    if (result.finish == INFER_FINISH_LOST)
+        return serve_refuse(p, 500, "server_error", NULL, NULL, "the model's scores are not numbers");
     if (a->gone) return true;
     if (a->r->stream) {
         send_part(a, serve_finish(result.finish));

@@ -119,6 +119,7 @@ static propane_status put_metadata(safetensors_writer *w, const train_options *o
     PROPANE_TRY(put(w, "format", state ? FORMAT : "pt", err));
     PROPANE_TRY(model_store_describe(&weights->config, w, err));
     if (!state) return PROPANE_OK;
+    PROPANE_TRY(safetensors_writer_checksum(w, err));
     snprintf(tokens, sizeof tokens, "%lld", (long long)input->token_count);
     PROPANE_TRY(put(w, "tokens", tokens, err));
     snprintf(tokens, sizeof tokens, "%016llx", (unsigned long long)input->token_sum);
@@ -325,7 +326,8 @@ propane_status train_checkpoint_read(const char *path, const train_options *opti
                                      train_state *state, model_weights *weights, propane_error *err) {
     safetensors *s = NULL;
     PROPANE_TRY(safetensors_open(path, &s, err));
-    propane_status status = check_input(s, input, weights, err);
+    propane_status status = safetensors_verify(s, err);
+    if (status == PROPANE_OK) status = check_input(s, input, weights, err);
     if (status == PROPANE_OK) status = check_options(s, options, err);
     if (status == PROPANE_OK) status = read_state(s, state, err);
     if (status == PROPANE_OK) status = read_block(s, weights, NULL, 0, err);

@@ -175,6 +175,7 @@ static propane_status one_step(tune *t, const tune_callbacks *c, propane_error *
     double sum;
     train_report r = {.lr = train_schedule_at(&t->schedule, t->state.step), .loss_scale = 1};
     PROPANE_TRY(gradients(t, &sum, &count, &device_ns, err));
+    PROPANE_TRY(file_map_check(err)); /* before what was read there changes a weight */
     r.loss = sum / (double)count;
     r.gradient_norm = adamw_gradient_norm(t->optimiser) / (double)count;
     if (!isfinite(r.loss) || !isfinite(r.gradient_norm)) return diverged(t, err);

@@ -134,6 +134,7 @@ propane_status tune_checkpoint_write(const char *path, const tune_options *o, co
     char *line = NULL;
     propane_status status = json_print(meta, JSON_COMPACT, &line, NULL, err);
     if (!status) status = safetensors_writer_open(path, &w, err);
+    if (!status) status = safetensors_writer_checksum(w, err);
     if (!status) status = safetensors_writer_metadata(w, KEY, line, err);
     if (!status) status = put_tensors(w, m, step, moments, err);
     mem_free(line);
@@ -150,9 +151,11 @@ static propane_status open_meta(const char *path, safetensors **out, json_t **me
     *meta = NULL;
     PROPANE_TRY(safetensors_open(path, out, err));
     line = safetensors_metadata(*out, KEY);
-    propane_status status = line ? json_parse(line, strlen(line), path, meta, err)
-                                 : propane_fail(err, PROPANE_ERR_INVALID,
-                                                "%s is no checkpoint of a fine-tuning run: give another --run", path);
+    propane_status status = safetensors_verify(*out, err);
+    if (!status)
+        status = line ? json_parse(line, strlen(line), path, meta, err)
+                      : propane_fail(err, PROPANE_ERR_INVALID,
+                                     "%s is no checkpoint of a fine-tuning run: give another --run", path);
     if (!status) status = json_get_text(*meta, path, "format", true, &format, err);
     if (!status && strcmp(format, FORMAT) != 0)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%s: its format is '%.40s'; this version reads %s", path,

@@ -511,6 +511,16 @@ static propane_status gradients(trainer *t, double *loss, propane_error *err) {
     return PROPANE_OK;
 }
 
+/* The weights are those of the last good update; a tensor of them that is no number comes out of a file. */
+static propane_status tell_lost(const trainer *t, propane_error *err) {
+    const char *name = model_weights_not_finite(t->weights);
+    return propane_fail(err, PROPANE_ERR_LIMIT,
+                        "the loss has not been a number since step %lld%s%.200s%s; no model is written%s",
+                        (long long)(t->state.step - t->lost + 1), name ? ": the weights '" : "", name ? name : "",
+                        name ? "' hold some that are none" : ": the training has diverged; use a smaller --lr",
+                        t->checkpoint_path ? ", the last checkpoint stays" : "");
+}
+
 /* A gradient that overflows is the loss scale's business; a loss that does not come back is the run's end. */
 static propane_status check_divergence(trainer *t, double loss, propane_error *err) {
     enum { PATIENCE = 20 };
@@ -529,6 +539,7 @@ static propane_status one_step(trainer *t, const train_callbacks *c, propane_err
     double norm = 0;
     train_report r = {.lr = train_schedule_at(&t->schedule, t->state.step), .loss_scale = t->state.scaler.scale};
     PROPANE_TRY(gradients(t, &r.loss, err));
+    PROPANE_TRY(file_map_check(err)); /* before what was read there changes a weight */
     PROPANE_TRY(data_parallel_norm(t->group, t->step, &norm, err));
     double scale = 1 / (t->state.scaler.scale * (double)o->accumulate);
     r.gradient_norm = norm * scale;
@@ -597,6 +608,7 @@ static propane_status run_loop(trainer *t, const train_callbacks *c, bool *resta
             PROPANE_TRY(save(t, c, err));
         PROPANE_TRY(one_step(t, c, err));
     }
+    if (t->lost > 0) return tell_lost(t, err);
     PROPANE_TRY(save(t, c, err));
     if (!t->model_path || !data_parallel_writes(o->mpi)) return PROPANE_OK;
     if (o->lora_rank > 0) return model_adapter_write(t->weights, o->run_dir, o->base, err);

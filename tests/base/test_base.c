@@ -229,7 +229,29 @@ TEST(sha256_gives_the_standard_digests) {
     mem_free(million);
 }
 
-SUITE("base/base", T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
+/* As if there were 100 MB to spare: what is together more is refused before it is written to, and given back whole. */
+TEST(no_more_memory_than_there_is) {
+    propane_error err = {0};
+    mem_spare_pin(100 << 20);
+    for (int round = 0; round < 3; round++) {
+        void *a = mem_pages_alloc(40 << 20), *b = mem_alloc(40 << 20), *c = mem_alloc(40 << 20);
+        EXPECT(a && b && !c);
+        size_t bytes;
+        EXPECT(mem_failed(&bytes) && bytes == 40 << 20);
+        EXPECT(propane_fail(&err, PROPANE_ERR_INVALID, "no such thing") == PROPANE_ERR_MEMORY);
+        EXPECT_TEXT(err.text, "no memory for 41943040 bytes");
+        EXPECT(!mem_failed(NULL));
+        void *less = mem_resize(b, 20 << 20);
+        EXPECT(less);
+        c = mem_pages_alloc(30 << 20);
+        EXPECT(c);
+        mem_pages_free(a, 40 << 20);
+        mem_pages_free(c, 30 << 20);
+        mem_free(less);
+    }
+}
+
+SUITE("base/base", T(no_more_memory_than_there_is), T(errors_carry_status_and_text), T(long_errors_are_cut_not_overrun),
       T(memory_is_zeroed_counted_and_can_fail), T(memory_can_be_shared), T(memory_tells_a_part_of_the_second_cache),
       T(arena_gives_aligned_zeroed_memory), T(text_grows_and_remembers_failure), T(text_for_people),
       T(rng_gives_the_published_sequence), T(rng_draws_are_fair), T(sha256_gives_the_standard_digests))

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -202,6 +203,54 @@ TEST(folders_are_written_as_one) {
     mem_free(dir);
 }
 
+/* Somebody cuts a file short while it is mapped: an error where it is asked for, not the end of the process. */
+TEST(a_mapped_file_that_shrinks_is_an_error) {
+    char *dir = test_temp_dir();
+    static char block[70000];
+    file_map map;
+    memset(block, 'x', sizeof block);
+    file_map_guard();
+    EXPECT_OK(file_write(in_dir(dir, "a"), block, sizeof block, &err));
+    EXPECT_OK(file_map_open(path, &map, &err));
+    EXPECT(map.data[69999] == 'x');
+    EXPECT(truncate(path, 100) == 0);
+    EXPECT_OK(file_map_check(&err));
+    EXPECT(map.data[69999] == 0 && map.data[50] == 'x');
+    EXPECT_FAIL(file_map_check(&err), PROPANE_ERR_IO, "/a became shorter while it was read");
+    EXPECT_FAIL(file_write(in_dir(dir, "b"), "x", 1, &err), PROPANE_ERR_IO, "became shorter");
+    EXPECT(entries(dir) == 1);
+    file_map_close(&map);
+    mem_free(dir);
+}
+
+/* Any byte that is another one, any two that changed places, any end that is missing. */
+TEST(checksums_tell_damage) {
+    uint8_t data[300];
+    char whole[17], other[17];
+    checksum c;
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)(i * 7);
+    checksum_init(&c);
+    checksum_update(&c, data, sizeof data);
+    checksum_final(&c, whole);
+    for (size_t i = 0; i < sizeof data; i++) { /* in two parts: the same; with one bit less: another */
+        checksum_init(&c);
+        checksum_update(&c, data, i);
+        checksum_update(&c, data + i, sizeof data - i);
+        checksum_final(&c, other);
+        EXPECT_TEXT(other, whole);
+        data[i] ^= (uint8_t)(1 << i % 8);
+        checksum_init(&c);
+        checksum_update(&c, data, sizeof data);
+        checksum_final(&c, other);
+        EXPECT(strcmp(other, whole) != 0);
+        data[i] ^= (uint8_t)(1 << i % 8);
+        checksum_init(&c);
+        checksum_update(&c, data, i);
+        checksum_final(&c, other);
+        EXPECT(strcmp(other, whole) != 0);
+    }
+}
+
 TEST(folders_are_made_with_their_parents) {
     char *dir = test_temp_dir();
     EXPECT_OK(file_make_dir(in_dir(dir, "a/b//c/"), &err));
@@ -285,5 +334,6 @@ TEST(json_values_are_checked) {
 SUITE("base/file", T(written_files_read_back), T(a_writer_can_seek_back_and_is_atomic),
       T(refusals_name_path_and_reason), T(a_full_disk_is_an_error_and_leaves_nothing),
       T(temporary_names_cannot_be_foretold), T(only_rubbish_is_swept), T(links_are_not_followed),
-      T(folders_are_written_as_one), T(folders_are_made_with_their_parents), T(json_of_other_programs),
-      T(json_errors_say_where), T(json_values_are_checked))
+      T(folders_are_written_as_one), T(a_mapped_file_that_shrinks_is_an_error), T(checksums_tell_damage),
+      T(folders_are_made_with_their_parents), T(json_of_other_programs), T(json_errors_say_where),
+      T(json_values_are_checked))

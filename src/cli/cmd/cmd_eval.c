@@ -94,6 +94,11 @@ static propane_status cmd_eval_eval(eval_job *j, propane_error *err) {
     PROPANE_TRY(propane_device_open(j->device, &j->opened, err));
     PROPANE_TRY(infer_create(j->opened, j->weights, &options, &j->machine, err));
     PROPANE_TRY(infer_loss(j->machine, j->ids.ids, (int64_t)j->ids.count, &mean, &predictions, err));
+    if (!isfinite(mean)) {
+        const char *name = model_weights_not_finite(j->weights);
+        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loss is not a number%s%.200s%s", j->model,
+                            name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
+    }
     if (j->logits) PROPANE_TRY(eval_logits(j->machine, j->weights, j->ids.ids, (int64_t)j->ids.count, j->logits, err));
     if (j->gradients) PROPANE_TRY(cmd_eval_write_gradients(j, err));
     double per_byte = j->text_bytes ? mean * (double)predictions / (double)j->text_bytes : -1;

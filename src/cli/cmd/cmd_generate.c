@@ -208,6 +208,12 @@ static propane_status cmd_generate_item_end(item *it, propane_error *err) {
     infer_job_free(it->job);
     it->job = NULL;
     it->done = true;
+    if (it->result.finish == INFER_FINISH_LOST) {
+        const char *name = model_weights_not_finite(it->j->m.weights);
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "after %" PRId64 " tokens the model's scores are not numbers%s%.200s%s", it->result.made,
+                            name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
+    }
     if (it->j->json) return cmd_generate_add_json(it, err);
     if (it->j->logprobs < 0) text_append(&it->out, "\n");
     return PROPANE_OK;

@@ -169,3 +169,12 @@ void model_weights_swap(model_weights *a, model_weights *b) {
     a->data = b->data;
     b->data = data;
 }
+
+const char *model_weights_not_finite(const model_weights *w) {
+    for (int i = 0; i < model_weights_total(w); i++) {
+        const float *data = model_weights_data(w, &w->tensors[i]);
+        for (int64_t k = 0; k < w->tensors[i].count; k++)
+            if (!isfinite(data[k])) return w->tensors[i].name;
+    }
+    return NULL;
+}

@@ -68,5 +68,7 @@ const model_tensor *model_weights_param(const model_weights *w, model_part part,
 /* The k-th of the tensors that are stored together with t, t itself included, from the first row on; NULL: no more. */
 const model_tensor *model_weights_piece(const model_weights *w, const model_tensor *t, int k);
 float *model_weights_data(const model_weights *w, const model_tensor *t);
+/* The name of the first tensor that holds a NaN or an infinity; NULL: none does. Reads all weights: for errors. */
+const char *model_weights_not_finite(const model_weights *w);
 
 #endif

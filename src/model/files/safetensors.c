@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/checksum.h"
 #include "base/file.h"
 #include "base/float16.h"
 #include "base/json.h"
@@ -315,8 +316,13 @@ struct safetensors_writer {
     file_writer *file;
     json_t *header, *metadata;
     uint64_t declared, written; /* bytes of data */
-    bool begun;
+    bool begun, checked;
+    uint64_t sum_at; /* where the checksum's digits stand in the file */
+    checksum sum;    /* of all that was written, zeros for these digits */
 };
+
+/* The key, and what stands for the digits while they are not known. */
+static const char sum_key[] = "checksum", sum_zeros[] = "0000000000000000";
 
 static void safetensors_writer_free(safetensors_writer *w) {
     if (!w) return;
@@ -353,6 +359,45 @@ propane_status safetensors_writer_metadata(safetensors_writer *w, const char *ke
     return json_object_set_new(w->metadata, key, string) ? propane_fail_memory(err, strlen(key)) : PROPANE_OK;
 }
 
+propane_status safetensors_writer_checksum(safetensors_writer *w, propane_error *err) {
+    w->checked = true;
+    return safetensors_writer_metadata(w, sum_key, sum_zeros, err);
+}
+
+/* What is written, and counted into the checksum. */
+static propane_status safetensors_put(safetensors_writer *w, const void *data, size_t bytes, propane_error *err) {
+    if (w->checked) checksum_update(&w->sum, data, bytes);
+    return file_writer_write(w->file, data, bytes, err);
+}
+
+/* The offset of the digits in the header's text; the name of a key cannot stand inside of another string as it is. */
+static const char *safetensors_find_sum(const char *header, size_t length, const char *digits) {
+    char wanted[60];
+    const int n = snprintf(wanted, sizeof wanted, "\"%s\":\"%.16s\"", sum_key, digits);
+    for (size_t i = 0; i + (size_t)n <= length; i++)
+        if (memcmp(header + i, wanted, (size_t)n) == 0) return header + i + strlen(sum_key) + 4;
+    return NULL;
+}
+
+propane_status safetensors_verify(const safetensors *s, propane_error *err) {
+    const char *stored = safetensors_metadata(s, sum_key), *all = (const char *)s->map.data;
+    if (!stored || !all) return PROPANE_OK;
+    const char *at = safetensors_find_sum(all, s->map.bytes, stored);
+    char found[17] = "";
+    checksum sum;
+    checksum_init(&sum);
+    if (at) {
+        checksum_update(&sum, all, (size_t)(at - all));
+        checksum_update(&sum, sum_zeros, 16);
+        checksum_update(&sum, at + 16, s->map.bytes - (size_t)(at + 16 - all));
+        checksum_final(&sum, found);
+    }
+    PROPANE_TRY(file_map_check(err));
+    if (strcmp(found, stored) == 0) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: its checksum is %s, but %.16s stands in it: the file is damaged",
+                        s->source, found, stored);
+}
+
 propane_status safetensors_writer_declare(safetensors_writer *w, const char *name, safetensors_dtype dtype, int rank,
                                           const int64_t *dim, propane_error *err) {
     if (w->begun || json_object_get(w->header, name))
@@ -383,9 +428,12 @@ static propane_status safetensors_write_header(safetensors_writer *w, propane_er
     uint8_t prefix[8];
     for (int i = 0; i < 8; i++) prefix[i] = (uint8_t)((uint64_t)padded >> (8 * i));
     static const char spaces[65] = "                                                                ";
-    propane_status status = file_writer_write(w->file, prefix, 8, err);
-    if (!status) status = file_writer_write(w->file, dump, length, err);
-    if (!status) status = file_writer_write(w->file, spaces, padded - length, err);
+    checksum_init(&w->sum);
+    const char *digits = w->checked ? safetensors_find_sum(dump, length, sum_zeros) : dump;
+    w->sum_at = 8 + (uint64_t)(digits - dump);
+    propane_status status = safetensors_put(w, prefix, 8, err);
+    if (!status) status = safetensors_put(w, dump, length, err);
+    if (!status) status = safetensors_put(w, spaces, padded - length, err);
     mem_free(dump);
     return status;
 }
@@ -396,7 +444,14 @@ propane_status safetensors_writer_data(safetensors_writer *w, const void *data, 
         return propane_fail(err, PROPANE_ERR_INVALID, "%zu bytes of tensor data given, but only %llu are left to write",
                             bytes, (unsigned long long)(w->declared - w->written));
     w->written += bytes;
-    return file_writer_write(w->file, data, bytes, err);
+    return safetensors_put(w, data, bytes, err);
+}
+
+static propane_status safetensors_write_sum(safetensors_writer *w, propane_error *err) {
+    char digits[17];
+    checksum_final(&w->sum, digits);
+    PROPANE_TRY(file_writer_seek(w->file, w->sum_at, err));
+    return file_writer_write(w->file, digits, 16, err);
 }
 
 propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *err) {
@@ -404,6 +459,7 @@ propane_status safetensors_writer_commit(safetensors_writer *w, propane_error *e
     if (!status && w->written != w->declared)
         status = propane_fail(err, PROPANE_ERR_INVALID, "%llu bytes of tensor data were declared, but %llu given",
                               (unsigned long long)w->declared, (unsigned long long)w->written);
+    if (!status && w->checked) status = safetensors_write_sum(w, err);
     if (status)
         file_writer_abort(w->file);
     else

@@ -55,7 +55,9 @@ const char *safetensors_source(const safetensors *s);
 int safetensors_count(const safetensors *s);
 const safetensors_tensor *safetensors_at(const safetensors *s, int index);          /* in file order */
 const safetensors_tensor *safetensors_find(const safetensors *s, const char *name); /* NULL: there is none */
-const char *safetensors_metadata(const safetensors *s, const char *key);            /* NULL: there is none */
+/* Reads all of a file that was opened and compares its checksum; a file without one is taken as it is. */
+PROPANE_CHECK propane_status safetensors_verify(const safetensors *s, propane_error *err);
+const char *safetensors_metadata(const safetensors *s, const char *key); /* NULL: there is none */
 /* Finds a tensor of a given dtype and shape (rank < 0: any shape); messages name the file, the tensor and both. */
 PROPANE_CHECK propane_status safetensors_expect(const safetensors *s, const char *name, safetensors_dtype dtype,
                                                 int rank, const int64_t *dim, const safetensors_tensor **out,
@@ -67,6 +69,8 @@ PROPANE_CHECK propane_status safetensors_f32(const safetensors *s, const safeten
 /* Writing: declare all tensors, then give their bytes in the same order in pieces of any size, then commit. */
 typedef struct safetensors_writer safetensors_writer;
 PROPANE_CHECK propane_status safetensors_writer_open(const char *path, safetensors_writer **out, propane_error *err);
+/* A checksum of all of the file goes into its metadata, for safetensors_verify. Before the first data. */
+PROPANE_CHECK propane_status safetensors_writer_checksum(safetensors_writer *w, propane_error *err);
 PROPANE_CHECK propane_status safetensors_writer_metadata(safetensors_writer *w, const char *key, const char *value,
                                                          propane_error *err);
 PROPANE_CHECK propane_status safetensors_writer_declare(safetensors_writer *w, const char *name,
