@@ -10,6 +10,7 @@
 #include "drivers/ane/ane.h"
 #include "mil/build.h"
 #include "mil/coreml/blob.h"
+#include "mil/function_copy.h"
 #include "mil/ir_edit.h"
 #include "mil/ops.h"
 #include "pass/pass.h"
@@ -18,24 +19,8 @@ static propane_status source_copy_function(const mil_function *f, const char *na
     for (const mil_op *op = f->first; op; op = op->next)
         if (op->block_count > 0)
             return mil_op_fail(op, err, PROPANE_ERR_UNSUPPORTED, "no Neural Engine is known to take control flow");
-    for (const mil_op *op = f->first; op; op = op->next)
-        for (int r = 0; r < op->result_count; r++) {
-            const mil_const *c = op->results[r]->konst;
-            if (c && !c->data) PROPANE_TRY(mil_blob_load(f->module, (mil_const *)(uintptr_t)c, err));
-        }
-    mil_value **map = mem_array((size_t)f->value_count + 1, sizeof *map);
-    propane_status status = map ? PROPANE_OK : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK) {
-        mil_builder b = {0};
-        mil_build_begin(&b, s->module, name, f->opset);
-        for (int i = 0; i < f->param_count; i++)
-            map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
-        for (const mil_op *op = f->first; op && !b.err.status; op = op->next) mil_build_copy(&b, op, map);
-        for (int i = 0; i < f->result_count && !b.err.status; i++) mil_build_result(&b, map[f->results[i]->id]);
-        status = mil_build_end(&b, err);
-    }
-    mem_free(map);
-    return status;
+    mil_function *copy;
+    return mil_function_copy(f, s->module, name, &copy, err);
 }
 
 /* ---- what was left out ---------------------------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "drivers/cpu/plan/facts.h"
 #include "drivers/sim/sim.h"
 #include "mil/build.h"
-#include "mil/coreml/blob.h"
+#include "mil/function_copy.h"
 #include "mil/ops.h"
 
 static propane_status steps_no_memory(propane_error *err) {
@@ -24,23 +24,13 @@ static int64_t steps_bytes_of(const mil_type *type) { return mil_type_count(type
 
 /* ---- the program's own copy -------------------------------------------------------------------------------------------- */
 
-static propane_status steps_copy_function(sim_program *p, const mil_function *f, arena *a, propane_error *err) {
-    for (const mil_op *op = f->first; op; op = op->next)
-        for (int r = 0; r < op->result_count; r++) {
-            const mil_const *c = op->results[r]->konst;
-            if (c && !c->data) PROPANE_TRY(mil_blob_load(f->module, (mil_const *)c, err));
-        }
+static propane_status steps_copy_function(sim_program *p, const mil_function *f, propane_error *err) {
+    mil_function *copy;
     p->module = mil_module_create(f->module->source);
-    mil_value **map = ARENA_ARRAY(a, f->value_count + 1, mil_value *);
-    if (!p->module || !map) return steps_no_memory(err);
-    mil_builder b = {0};
-    mil_build_begin(&b, p->module, f->name, f->opset);
-    for (int i = 0; i < f->param_count; i++)
-        map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
-    for (const mil_op *op = f->first; op && !b.err.status; op = op->next) mil_build_copy(&b, op, map);
-    for (int i = 0; i < f->result_count && !b.err.status; i++) mil_build_result(&b, map[f->results[i]->id]);
-    p->function = b.function;
-    return mil_build_end(&b, err);
+    if (!p->module) return steps_no_memory(err);
+    PROPANE_TRY(mil_function_copy(f, p->module, f->name, &copy, err));
+    p->function = copy;
+    return PROPANE_OK;
 }
 
 /* ---- one step ----------------------------------------------------------------------------------------------------------- */
@@ -154,7 +144,7 @@ propane_status sim_program_create(const mil_function *f, const sim_numbers *n, c
                                   arena *a, sim_program **out, propane_error *err) {
     arena *work = arena_create();
     sim_program *p = work ? ARENA_NEW(a, sim_program) : NULL;
-    propane_status status = p ? steps_copy_function(p, f, work, err) : steps_no_memory(err);
+    propane_status status = p ? steps_copy_function(p, f, err) : steps_no_memory(err);
     if (status == PROPANE_OK) status = steps_plan_steps(p, n, options, a, work, err);
     arena_free(work);
     if (status != PROPANE_OK) sim_program_deinit(p);

@@ -3,18 +3,7 @@
  */
 #include "drivers/cpu/plan/plan_stages.h"
 #include "mil/build.h"
-#include "mil/coreml/blob.h"
-
-static propane_status load_constants(const mil_function *f, propane_error *err) {
-    for (const mil_op *op = f->first; op; op = op->next) {
-        for (int b = 0; b < op->block_count; b++) PROPANE_TRY(load_constants(op->blocks[b], err));
-        for (int r = 0; r < op->result_count; r++) {
-            const mil_const *c = op->results[r]->konst;
-            if (c && !c->data) PROPANE_TRY(mil_blob_load(f->module, (mil_const *)c, err));
-        }
-    }
-    return PROPANE_OK;
-}
+#include "mil/function_copy.h"
 
 /* Weights of another element type than what they are applied to: kernels want one. */
 static void cast_weights(mil_builder *b, mil_op *op) {
@@ -42,7 +31,7 @@ static mil_value *own_result(mil_builder *b, const mil_function *f, int i, mil_v
 }
 
 propane_status cpu_plan_copy_function(planner *p, const mil_function *f, propane_error *err) {
-    PROPANE_TRY(load_constants(f, err));
+    PROPANE_TRY(mil_function_load(f, err));
     p->module = mil_module_create(f->module->source);
     mil_value **map = ARENA_ARRAY(p->work, f->value_count + 1, mil_value *);
     if (!p->module || !map) return cpu_program_no_memory(err);
