@@ -341,6 +341,31 @@ void pool_run(pool_task task, void *context, int count) {
     give_turn();
 }
 
+/* A loop of few long tasks, each of which runs tasks of another loop until none is left. */
+typedef struct limited_loop {
+    pool_task task;
+    void *context;
+    int count;
+    atomic_int next;
+} limited_loop;
+
+static void limited_task(void *context, int index, int worker) {
+    limited_loop *l = context;
+    (void)index;
+    for (int i = atomic_fetch_add(&l->next, 1); i < l->count; i = atomic_fetch_add(&l->next, 1))
+        l->task(l->context, i, worker);
+}
+
+void pool_run_most(pool_task task, void *context, int count, int most) {
+    if (most <= 0 || most >= count || most >= pool_threads()) {
+        pool_run(task, context, count);
+        return;
+    }
+    limited_loop l = {.task = task, .context = context, .count = count};
+    atomic_init(&l.next, 0);
+    pool_run(limited_task, &l, most);
+}
+
 static void stop_workers(void) {
     pthread_mutex_lock(&pool.mutex);
     atomic_store(&pool.stopping, true);

@@ -19,6 +19,8 @@ PROPANE_CHECK propane_status pool_set_threads(int threads, propane_error *err);
 /* Runs task 0 .. count-1, each once; returns when all are done. Tasks are given out in order from one counter. Does not
  * allocate. May be called from several threads: loops run one after the other. */
 void pool_run(pool_task task, void *context, int count);
+/* The same with no more than `most` threads in it at once (0: all). Workers' numbers may still be any. */
+void pool_run_most(pool_task task, void *context, int count, int most);
 /* Before exec() and at exit in tests: joins the workers; the next loop makes new ones. */
 void pool_stop(void);
 

@@ -55,7 +55,7 @@ static void check(cpu_isa isa, mil_dtype dtype, int64_t heads, int64_t kv, int64
     mil_tensor in[24], *want;
     void *inputs[24], *outputs[3];
     EXPECT_OK(model_build_attn_cached(module, "attn", &c, &o, 0, CACHE, &f, &err));
-    EXPECT_OK(cpu_plan_compile(f, &(cpu_plan_options){.isa = isa, .fuse = true}, a, &p, &err));
+    EXPECT_OK(cpu_plan_compile(f, &(cpu_plan_options){.kernels = cpu_kernels_of(isa), .fuse = true}, a, &p, &err));
     EXPECT(p->attention_count == 1);
     int k_in = -1, v_in = -1;
     for (int i = 0; i < f->param_count; i++) {

@@ -225,7 +225,7 @@ static mil_module *make(const net *t, mil_builder *b) {
 static const double bound = 1.5e-5;
 
 static void run(const mil_function *f, cpu_isa isa, int threads, const mil_tensor *in, float **out, int *steps) {
-    const cpu_plan_options options = {.isa = isa, .guard = true, .fuse = true, .threads = threads};
+    const cpu_plan_options options = {.kernels = cpu_kernels_of(isa), .guard = true, .fuse = true, .threads = threads};
     propane_error err = {0};
     arena *a = arena_create();
     cpu_program *program = NULL;

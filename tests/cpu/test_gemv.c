@@ -218,7 +218,7 @@ static void check_program(model_packing packing, mil_dtype dtype, int64_t m, int
     cpu_isa isa;
     EXPECT_OK(cpu_isa_current(&isa, &err));
     cpu_program *p;
-    const cpu_plan_options options = {.isa = isa, .fuse = true};
+    const cpu_plan_options options = {.kernels = cpu_kernels_of(isa), .fuse = true};
     EXPECT_OK(cpu_plan_compile(f, &options, a, &p, &err));
     EXPECT_MSG(p->gemv_count == gemvs && p->reference_count == 0 && p->tile_count == 0,
                "%d products of weights, %d tiles, %d references", p->gemv_count, p->tile_count, p->reference_count);
@@ -279,7 +279,7 @@ TEST(products_of_the_same_vectors_are_one_step) {
     cpu_isa isa;
     EXPECT_OK(cpu_isa_current(&isa, &err));
     cpu_program *p;
-    const cpu_plan_options options = {.isa = isa, .fuse = true};
+    const cpu_plan_options options = {.kernels = cpu_kernels_of(isa), .fuse = true};
     EXPECT_OK(cpu_plan_compile(f, &options, a, &p, &err));
     EXPECT_MSG(p->gemv_count == 5 && p->step_count == 3, "%d products in %d steps", p->gemv_count, p->step_count);
     mil_tensor *in = ARENA_ARRAY(a, f->param_count, mil_tensor), *want;

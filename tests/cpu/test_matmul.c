@@ -65,7 +65,7 @@ static void compare(const matmul_test *t, const mil_tensor *want, const void *ou
 static void run(matmul_test *t, int threads, void *const *inputs, void **outputs, const char *label) {
     propane_error err = {0};
     cpu_program *program = NULL;
-    const cpu_plan_options o = {.isa = t->isa, .fuse = true, .guard = true};
+    const cpu_plan_options o = {.kernels = cpu_kernels_of(t->isa), .fuse = true, .guard = true};
     pool_stop();
     EXPECT_OK(pool_set_threads(threads, &err));
     if (cpu_plan_compile(t->b.function, &o, t->arena, &program, &err)) ck_abort_msg("%s: %s", label, err.text);

@@ -42,7 +42,7 @@ static mil_value *param(plan_test *t, const char *name, mil_dtype dtype, int ran
 static void compile(plan_test *t, bool fuse) {
     plan_test *p = t;
     propane_error err = {0};
-    cpu_plan_options o = {.isa = cpu_isa_best(), .guard = true, .fuse = fuse};
+    cpu_plan_options o = {.kernels = cpu_kernels_of(cpu_isa_best()), .guard = true, .fuse = fuse};
     if (t->b.function && !t->program) EXPECT_OK(mil_build_end(&t->b, &err));
     EXPECT_OK(cpu_plan_compile(p->b.function, &o, t->arena, &t->program, &err));
     EXPECT_OK(cpu_program_memory_check(t->program, &err));
@@ -638,7 +638,7 @@ TEST(no_memory_is_reported) {
     y = mil_build_matmul(&t.b, k, mil_build_reshape(&t.b, y, (const int64_t[]){64, 40}, 2), false, false);
     mil_build_result(&t.b, mil_build_softmax(&t.b, y, 1));
     EXPECT_OK(mil_build_end(&t.b, &err));
-    cpu_plan_options o = {.isa = cpu_isa_best(), .guard = true, .fuse = true};
+    cpu_plan_options o = {.kernels = cpu_kernels_of(cpu_isa_best()), .guard = true, .fuse = true};
     int failures = 0;
     for (uint64_t n = 1; n < 10000; n++) {
         cpu_program *program = NULL;

@@ -54,7 +54,7 @@ static void check(const reference_case *c, void *context) {
         arena_free(a);
         return;
     }
-    const cpu_plan_options options = {.isa = cpu_isa_best(), .guard = true, .fuse = true};
+    const cpu_plan_options options = {.kernels = cpu_kernels_of(cpu_isa_best()), .guard = true, .fuse = true};
     if (cpu_plan_compile(c->function, &options, a, &program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     if (cpu_program_memory_check(program, &err)) ck_abort_msg("%s: %s", c->label, err.text);
     program->poison = true;

@@ -123,7 +123,7 @@ static void run_case(const op_case *c, void *context) {
 static sweep *sweep_create(cpu_isa isa) {
     sweep *s = mem_alloc(sizeof *s);
     EXPECT(s != NULL);
-    s->options = (cpu_plan_options){.isa = isa, .guard = true, .fuse = true};
+    s->options = (cpu_plan_options){.kernels = cpu_kernels_of(isa), .guard = true, .fuse = true};
     return s;
 }
 
@@ -152,7 +152,7 @@ TEST(every_row_in_plain_c) {
 
 TEST(every_row_with_the_best_instructions) {
     sweep *s = sweep_create(cpu_isa_best());
-    printf("  %s\n", cpu_isa_name(s->options.isa));
+    printf("  %s\n", cpu_isa_name(s->options.kernels->isa));
     op_cases_each(OP_CASES_ALL, 2, run_case, s);
     report(s);
     mem_free(s);

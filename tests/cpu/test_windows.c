@@ -61,7 +61,7 @@ static const window_case windows[] = {
 static double bound_of(mil_dtype dtype) { return dtype == MIL_fp16 ? 1e-3 : 1e-5; }
 
 static void check(const window_case *w, mil_dtype dtype, cpu_isa isa, double *worst) {
-    const cpu_plan_options options = {.isa = isa, .guard = true, .fuse = true};
+    const cpu_plan_options options = {.kernels = cpu_kernels_of(isa), .guard = true, .fuse = true};
     propane_error err = {0};
     op_case *c = op_case_make(w->code, dtype, w->line, 3, &err);
     if (!c) ck_abort_msg("%s: %s", w->line, err.text);

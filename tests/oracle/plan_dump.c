@@ -8,7 +8,7 @@
 
 #include "base/memory.h"
 #include "drivers/cpu/plan/plan.h"
-#include "drivers/cpu/simd/isa.h"
+#include "drivers/cpu/simd/kernels.h"
 
 struct oracle_plan {
     cpu_program *program;
@@ -33,7 +33,7 @@ void oracle_pin_caches(void) { mem_second_cache_pin(1 << 20); }
 
 propane_status oracle_plan_make(const mil_function *f, const oracle_choice *choice, arena *a, oracle_plan **out,
                                 propane_error *err) {
-    const cpu_plan_options options = {.isa = (cpu_isa)choice->isa,
+    const cpu_plan_options options = {.kernels = cpu_kernels_of((cpu_isa)choice->isa),
                                       .threads = choice->threads,
                                       .bf16 = choice->bf16,
                                       .fuse = choice->fuse,

@@ -13,12 +13,12 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "drivers/cpu/plan/plan.h"
-#include "drivers/cpu/simd/isa.h"
+#include "drivers/cpu/simd/kernels.h"
 
 extern const propane_driver cpu_driver;
 
 typedef struct cpu_device {
-    cpu_isa isa;
+    const cpu_kernels *kernels;
     pthread_mutex_t mutex; /* the block: a compile may let it grow while a run uses it */
     void *block;
     size_t block_bytes;
@@ -37,7 +37,7 @@ static propane_status cpu_open(const char *rest, void **impl, propane_error *err
     PROPANE_TRY(cpu_isa_current(&isa, err));
     cpu_device *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
-    d->isa = isa;
+    d->kernels = cpu_kernels_of(isa);
     if (pthread_mutex_init(&d->mutex, NULL)) {
         mem_free(d);
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
@@ -60,7 +60,7 @@ static void cpu_describe(const void *impl, propane_device_info *out) {
 }
 
 static cpu_plan_options options_of(const cpu_device *d, const propane_compile_options *options) {
-    return (cpu_plan_options){.isa = d->isa,
+    return (cpu_plan_options){.kernels = d->kernels,
                               .threads = options ? options->threads : 0,
                               .bf16 = options && options->precision == PROPANE_PRECISION_BF16,
                               .fuse = true};

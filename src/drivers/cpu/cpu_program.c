@@ -4,7 +4,6 @@
  */
 #include "drivers/cpu/cpu_program.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -27,28 +26,8 @@ void cpu_program_deinit(cpu_program *program) {
 
 /* ---- running ------------------------------------------------------------------------------------------------------------------ */
 
-typedef struct limited {
-    void (*task)(void *context, int task, int worker);
-    void *context;
-    int count;
-    atomic_int next;
-} limited;
-
-static void limited_task(void *context, int index, int worker) {
-    limited *l = context;
-    (void)index;
-    for (int i = atomic_fetch_add(&l->next, 1); i < l->count; i = atomic_fetch_add(&l->next, 1))
-        l->task(l->context, i, worker);
-}
-
 void cpu_run_parallel(const cpu_run *run, void (*task)(void *context, int task, int worker), void *context, int count) {
-    if (run->threads <= 0 || run->threads >= count || run->threads >= pool_threads()) {
-        pool_run(task, context, count);
-        return;
-    }
-    limited l = {.task = task, .context = context, .count = count};
-    atomic_init(&l.next, 0);
-    pool_run(limited_task, &l, run->threads);
+    pool_run_most(task, context, count, run->threads);
 }
 
 /* Fills the memory of buffers that are not alive behind step `at` with NaN. */

@@ -11,7 +11,7 @@
 
 #include "base/memory.h"
 #include "chip/check.h"
-#include "drivers/cpu/simd/isa.h"
+#include "drivers/cpu/simd/kernels.h"
 #include "drivers/sim/sim.h"
 
 extern const propane_driver sim_driver;
@@ -23,7 +23,7 @@ typedef struct sim_device {
     sim_switches switches;
     sim_tables tables;
     sim_numbers numbers;
-    cpu_isa isa;
+    const cpu_kernels *kernels;
     pthread_mutex_t mutex; /* the block and the counters */
     void *block;
     size_t block_bytes;
@@ -39,7 +39,7 @@ static propane_status sim_open(const char *rest, void **impl, propane_error *err
     PROPANE_TRY(cpu_isa_current(&isa, err));
     sim_device *d = mem_alloc(sizeof *d);
     if (!d) return propane_fail_memory(err, sizeof *d);
-    *d = (sim_device){.chip = c, .switches = switches, .isa = isa, .pid = (int64_t)getpid()};
+    *d = (sim_device){.chip = c, .switches = switches, .kernels = cpu_kernels_of(isa), .pid = (int64_t)getpid()};
     if (pthread_mutex_init(&d->mutex, NULL)) {
         mem_free(d);
         return propane_fail(err, PROPANE_ERR_DEVICE, "the system gives no lock");
@@ -89,7 +89,7 @@ static propane_status sim_supports(void *impl, const mil_function *f, const prop
                                    propane_error *why) {
     const sim_device *d = impl;
     PROPANE_TRY(sim_driver_refuse(d, f, why));
-    cpu_plan_options o = {.isa = d->isa, .fuse = false};
+    cpu_plan_options o = {.kernels = d->kernels, .fuse = false};
     arena *a = arena_create();
     sim_program *p = NULL;
     if (!a) return propane_fail_memory(why, 0);
@@ -187,7 +187,7 @@ static propane_status sim_compile(void *impl, const mil_function *f, const propa
     sim_device *d = impl;
     PROPANE_TRY(sim_driver_refuse(d, f, err));
     sim_program *p = NULL;
-    cpu_plan_options o = {.isa = d->isa, .threads = options ? options->threads : 0, .fuse = false};
+    cpu_plan_options o = {.kernels = d->kernels, .threads = options ? options->threads : 0, .fuse = false};
     PROPANE_TRY(sim_program_create(f, &d->numbers, &o, out->arena, &p, err));
     propane_status status = sim_driver_prepare(d, f, out, p, err);
     pthread_mutex_lock(&d->mutex);

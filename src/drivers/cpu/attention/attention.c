@@ -243,5 +243,5 @@ void cpu_attention_run(const cpu_attention *a, void *scratch) {
     /* what a row comes to does not depend on the chunk that it is in */
     while (!a->backward && r.chunks < groups && a->items * r.chunks < tasks) r.chunks++;
     r.together = max_i64(1, a->items / tasks);
-    pool_run(run_task, &r, (int)(div_up(a->items, r.together) * r.chunks));
+    pool_run_most(run_task, &r, (int)(div_up(a->items, r.together) * r.chunks), a->threads);
 }

@@ -39,6 +39,7 @@ typedef struct cpu_attention_operand {
 
 typedef struct cpu_attention {
     const cpu_kernels *kernels;
+    int threads; /* at most that many at once; 0: all of the pool */
     bool backward, causal;
     int64_t items, rows, period, keys, width; /* rows: a multiple of the period, which is `keys` if causal */
     float scale;

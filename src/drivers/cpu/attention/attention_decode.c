@@ -116,6 +116,6 @@ void cpu_attention_decode_run(const cpu_attention_decode *a, void *scratch) {
     if (a->period == 1)
         read_task(&r, 0, 0);
     else
-        pool_run(read_task, &r, (int)a->period);
-    pool_run(row_task, &r, (int)(a->items * a->period));
+        pool_run_most(read_task, &r, (int)a->period, a->threads);
+    pool_run_most(row_task, &r, (int)(a->items * a->period), a->threads);
 }

@@ -15,6 +15,7 @@
 
 typedef struct cpu_attention_decode {
     const cpu_kernels *kernels;
+    int threads; /* at most that many at once; 0: all of the pool */
     int64_t items, rows, period, keys, width;
     float scale;
     cpu_attention_operand q, k, v, o; /* of k and v the channels are neighbours */

@@ -178,11 +178,12 @@ static bool divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_c
     return (out->bands - 1) * overlap * MOST_TWICE <= c->in[0];
 }
 
-bool cpu_conv_bottleneck_pays(cpu_isa isa, int threads, const mil_conv *first, const mil_conv *window, bool last) {
+bool cpu_conv_bottleneck_pays(const cpu_kernels *kernels, int threads, const mil_conv *first, const mil_conv *window,
+                              bool last) {
     division d;
     const int64_t bytes = window->c_in * window->in[0] * window->in[1] * (int64_t)sizeof(float);
     if (last && bytes < LARGE_BYTES) return false;
-    return divide(&cpu_kernels_of(isa)->conv, first, window, last, threads, &d);
+    return divide(&kernels->conv, first, window, last, threads, &d);
 }
 
 /* An image of the thread's memory: strides alone. */
@@ -220,7 +221,7 @@ static propane_status plan_last(planner *p, const cpu_fused_conv *l, const cpu_v
 
 propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_fused_conv *l, propane_error *err) {
     bottleneck_args *a = ARENA_NEW(p->arena, bottleneck_args);
-    const cpu_conv_kernels *k = &cpu_kernels_of(p->g.options.isa)->conv;
+    const cpu_conv_kernels *k = &p->g.options.kernels->conv;
     const mil_value *result = l->last ? l->last->result : l->result;
     cpu_view x, y, at, mean, mean_at;
     mil_conv first;

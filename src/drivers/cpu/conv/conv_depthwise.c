@@ -98,7 +98,7 @@ static propane_status emit(planner *p, window_args *b, const mil_value *x, const
 
 propane_status cpu_conv_plan_depthwise(planner *p, const cpu_fused_conv *l, cpu_conv_window *a, propane_error *err) {
     PROPANE_TRY(mil_conv_read(l->op, &a->c, err));
-    a->k = &cpu_kernels_of(p->g.options.isa)->conv;
+    a->k = &p->g.options.kernels->conv;
     a->kind = CPU_CONV_WEIGHTS;
     const int64_t channels = a->c.c_out, taps = a->c.kernel[0] * a->c.kernel[1];
     const float *w = mil_in(l->op, "weight")->konst->data;
@@ -131,7 +131,7 @@ propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *e
     PROPANE_TRY(mil_pool_read(op, &a->c, err));
     const mil_conv *c = &a->c;
     const cpu_fused_conv plain = {.least = -INFINITY, .low = -INFINITY, .high = INFINITY, .map = -1};
-    a->k = &cpu_kernels_of(p->g.options.isa)->conv;
+    a->k = &p->g.options.kernels->conv;
     a->kind = op->info->code == MIL_OP_max_pool ? CPU_CONV_MAX : CPU_CONV_SUM;
     a->end.finish = cpu_plan_finish_of(&plain);
     if (a->kind == CPU_CONV_SUM) {

@@ -321,7 +321,7 @@ double cpu_conv_flops(const mil_conv *c) {
 
 propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const mil_conv *c, const cpu_view *x,
                                     const cpu_view *other, const cpu_view *y, cpu_conv_direct *a, propane_error *err) {
-    *a = (cpu_conv_direct){.k = &cpu_kernels_of(p->g.options.isa)->conv};
+    *a = (cpu_conv_direct){.k = &p->g.options.kernels->conv};
     a->images = c->n, a->c_in = c->c_in, a->c_out = c->c_out;
     a->in_h = c->in[0], a->in_w = c->in[1], a->out_h = c->out[0], a->out_w = c->out[1];
     a->stride_h = c->stride[0], a->stride_w = c->stride[1];

@@ -102,7 +102,8 @@ PROPANE_CHECK propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_
 PROPANE_CHECK propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, propane_error *err);
 PROPANE_CHECK propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *err);
 /* A convolution and the depthwise one behind it, with or without a 1x1 convolution (`last`), as one step. */
-bool cpu_conv_bottleneck_pays(cpu_isa isa, int threads, const mil_conv *first, const mil_conv *window, bool last);
+bool cpu_conv_bottleneck_pays(const cpu_kernels *kernels, int threads, const mil_conv *first, const mil_conv *window,
+                              bool last);
 PROPANE_CHECK propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_fused_conv *l, propane_error *err);
 
 cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l);

@@ -181,7 +181,7 @@ propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const
     winograd_args *a = ARENA_NEW(p->arena, winograd_args);
     if (!a) return cpu_program_no_memory(err);
     a->c = *c;
-    a->k = &cpu_kernels_of(p->g.options.isa)->conv;
+    a->k = &p->g.options.kernels->conv;
     a->tall = (c->out[0] + STEP - 1) / STEP;
     a->wide = (c->out[1] + STEP - 1) / STEP;
     a->tiles = tiles_of(c);

@@ -43,13 +43,13 @@ static propane_status take_block(cpu_graph *g, const mil_op *op, const cpu_fused
     if (cpu_conv_winograd_pays(&c) || !cpu_plan_is_image_conv(op, &w)) return PROPANE_OK;
     const int behind = cpu_graph_readers(g, window->result, users, MOST_READERS);
     if (behind == 1) last = projection(g, users[0], window->result);
-    if (last && !cpu_conv_bottleneck_pays(g->options.isa, g->threads, &c, &w, true)) last = NULL;
+    if (last && !cpu_conv_bottleneck_pays(g->options.kernels, g->threads, &c, &w, true)) last = NULL;
     const mil_op *mean = NULL;
     for (int i = 0; i < behind && !last && !mean; i++)
         if (is_mean(g, users[i])) mean = users[i];
     const bool adds = last && last->other == first->result;
     if (cpu_graph_readers(g, first->result, users, MOST_READERS) != 1 + adds) return PROPANE_OK;
-    if (!last && !cpu_conv_bottleneck_pays(g->options.isa, g->threads, &c, &w, false)) return PROPANE_OK;
+    if (!last && !cpu_conv_bottleneck_pays(g->options.kernels, g->threads, &c, &w, false)) return PROPANE_OK;
     cpu_fused_conv *all = arena_copy(g->work, window, sizeof *window);
     if (!all) return cpu_program_no_memory(err);
     all->first = first;

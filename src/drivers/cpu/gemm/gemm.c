@@ -364,7 +364,7 @@ static void task_item(void *context, int task, int worker) {
 
 static void parallel(const gemm_plan *p, pool_task task, void *context, int64_t count) {
     if (p->threads > 1)
-        pool_run(task, context, (int)count);
+        pool_run_most(task, context, (int)count, p->g.threads);
     else
         for (int64_t i = 0; i < count; i++) task(context, (int)i, 0);
 }

@@ -49,6 +49,7 @@ typedef enum cpu_band { CPU_BAND_NONE, CPU_BAND_UPTO, CPU_BAND_FROM } cpu_band;
 
 typedef struct cpu_gemm {
     const cpu_kernels *kernels;
+    int threads; /* at most that many at once; 0: all of the pool */
     bool
         bf16; /* operands are rounded to bfloat16 (nearest even) before multiplying; sums stay fp32. vdpbf16ps where it is */
     int64_t m, n, k, batch; /* [m,k] x [k,n], `batch` times; any of them may be 0 (k = 0: the product is zero) */

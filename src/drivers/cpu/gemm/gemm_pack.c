@@ -118,5 +118,5 @@ void cpu_gemm_pack(const cpu_gemm *g, cpu_gemm_side side, void *packed) {
     prepack x = {.p = &p, .words = packed};
     prepack_plan(&p, g, side, &x.is_a);
     if (p.path == PATH_NOTHING || p.path == PATH_VECTOR) return;
-    pool_run(task_prepack, &x, (int)(p.k_blocks * (x.is_a ? p.a_panels : p.b_panels)));
+    pool_run_most(task_prepack, &x, (int)(p.k_blocks * (x.is_a ? p.a_panels : p.b_panels)), g->threads);
 }

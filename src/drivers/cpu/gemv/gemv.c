@@ -152,5 +152,5 @@ void cpu_gemv_run_group(const cpu_gemv *g, int count, void *scratch) {
     if (bytes <= g->kernels->gemv_sizes.inline_bytes)
         for (int i = 0; i < tasks; i++) task_rows(&r, i, 0);
     else
-        pool_run(task_rows, &r, tasks);
+        pool_run_most(task_rows, &r, tasks, g->threads);
 }

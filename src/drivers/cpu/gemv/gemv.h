@@ -14,6 +14,7 @@
 /* C = W X (+ R): W [m, k], X [k, n], n <= CPU_GEMV_COLUMNS. With scales, k is a multiple of CPU_GEMV_BLOCK. */
 typedef struct cpu_gemv {
     const cpu_kernels *kernels;
+    int threads; /* at most that many at once; 0: all of the pool */
     cpu_weights format;
     int64_t m, k;
     int n;

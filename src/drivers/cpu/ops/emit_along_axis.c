@@ -332,7 +332,7 @@ static propane_status emit_along(planner *p, const mil_op *op, propane_error *er
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(read_args(op, a, err));
     PROPANE_TRY(cpu_emit_begin(p, op, names[form], &d, err));
-    a->rows = &cpu_kernels_of(p->g.options.isa)->reduce;
+    a->rows = &p->g.options.kernels->reduce;
     a->columns = a->inner < COLUMNS ? a->inner : COLUMNS;
     if (a->columns < 1) a->columns = 1;
     a->x.buffer = a->indices.buffer = a->updates.buffer = -1;

@@ -18,6 +18,7 @@ typedef struct attention_args {
 static propane_status attention_run(const cpu_run *run, const void *args, propane_error *err) {
     const attention_args *x = args;
     cpu_attention a = x->a;
+    a.threads = run->threads;
     (void)err;
     for (int r = 0; r < CPU_ATTENTION_ROLES; r++)
         if (x->used[r]) a.at[r].data = cpu_ref_at(run, x->at[r]);
@@ -109,7 +110,7 @@ propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_erro
     if (f->mask) return cpu_emit_attention_decode(p, node, scores_are_first(node, f->mix), err);
     if (!x) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_bool(f->scores, "transpose_x", &transposed, err));
-    x->a = (cpu_attention){.kernels = cpu_kernels_of(p->g.options.isa),
+    x->a = (cpu_attention){.kernels = p->g.options.kernels,
                            .backward = !f->mix,
                            .causal = f->causal,
                            .items = 1,

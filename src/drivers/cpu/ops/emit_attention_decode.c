@@ -15,6 +15,7 @@ typedef struct decode_args {
 static propane_status decode_step(const cpu_run *run, const void *args, propane_error *err) {
     const decode_args *x = args;
     cpu_attention_decode a = x->a;
+    a.threads = run->threads;
     (void)err;
     a.q.data = cpu_ref_at(run, x->q);
     a.k.data = cpu_ref_at(run, x->k);
@@ -72,7 +73,7 @@ propane_status cpu_emit_attention_decode(planner *p, const cpu_node *node, bool 
     decode_args *x = ARENA_NEW(p->arena, decode_args);
     cpu_view q, k, v, o, mask;
     if (!x) return cpu_program_no_memory(err);
-    x->a = (cpu_attention_decode){.kernels = cpu_kernels_of(p->g.options.isa),
+    x->a = (cpu_attention_decode){.kernels = p->g.options.kernels,
                                   .items = 1,
                                   .rows = s->dim[s->rank - 2],
                                   .keys = s->dim[s->rank - 1],

@@ -235,7 +235,7 @@ static propane_status plan_taps(planner *p, conv_args *a, propane_error *err) {
         for (int64_t j = 0; j < a->c.kernel[1]; j++)
             for (int64_t k = 0; k < a->c.kernel[2]; k++) taps[t++] = cpu_window_tap(&a->plane, i, j, k);
     a->tap_at = taps;
-    a->pack = cpu_kernels_of(p->g.options.isa)->window.pack;
+    a->pack = p->g.options.kernels->window.pack;
     return PROPANE_OK;
 }
 
@@ -287,7 +287,7 @@ static propane_status emit_conv(planner *p, const mil_op *op, propane_error *err
     PROPANE_TRY(cpu_emit_dense(p, op->results[0], &w, &w, err));
     PROPANE_TRY(cpu_emit_result_dense(p, op->results[0], &y, &at, err));
     const mil_conv *c = &a->c;
-    a->k = &cpu_kernels_of(p->g.options.isa)->gemm;
+    a->k = &p->g.options.kernels->gemm;
     a->x_type = type_of(&x), a->w_type = type_of(&w), a->y_type = type_of(&at);
     a->taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     a->points = c->out[0] * c->out[1] * c->out[2];

@@ -13,7 +13,7 @@ propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t ch
     const mil_value *bias = mil_in(l->op, "bias");
     float *to;
     out->finish = cpu_plan_finish_of(l);
-    out->map = l->map >= 0 ? cpu_kernels_of(p->g.options.isa)->elementwise.unary[l->map] : NULL;
+    out->map = l->map >= 0 ? p->g.options.kernels->elementwise.unary[l->map] : NULL;
     out->p = (float)l->p, out->q = (float)l->q;
     if (!bias) return PROPANE_OK;
     out->has_bias = true;

@@ -212,7 +212,7 @@ static propane_status emit_window(planner *p, const mil_op *op, window_args *a, 
     a->taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
     a->pixels = c->in[0] * c->in[1] * c->in[2];
     a->points = c->out[0] * c->out[1] * c->out[2];
-    a->line = cpu_kernels_of(p->g.options.isa)->window.line[a->kind];
+    a->line = p->g.options.kernels->window.line[a->kind];
     cpu_window_plane_plan(&a->plane, c);
     a->blocks = (c->out[2] + LANES - 1) / LANES;
     a->worker_floats = (a->plane.floats + a->blocks * LANES + a->taps + 15) / 16 * 16;

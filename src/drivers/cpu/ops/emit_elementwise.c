@@ -388,8 +388,8 @@ static propane_status finish(elementwise_builder *t, propane_error *err) {
     planner *p = t->p;
     loop_program *out = ARENA_NEW(p->arena, loop_program);
     if (!out) return cpu_program_no_memory(err);
-    out->map = &cpu_kernels_of(p->g.options.isa)->elementwise;
-    out->table = &cpu_kernels_of(p->g.options.isa)->reduce;
+    out->map = &p->g.options.kernels->elementwise;
+    out->table = &p->g.options.kernels->reduce;
     PROPANE_TRY(cpu_loop_space(&t->l, out, err));
     if (p->g.options.fuse && !p->g.options.round_each) cpu_loop_combine(&t->l);
     bool passes = cpu_loop_order(&t->l, out);

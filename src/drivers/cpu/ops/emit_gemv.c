@@ -21,6 +21,7 @@ static propane_status gemv_step(const cpu_run *run, const void *args, propane_er
     (void)err;
     for (const gemv_args *a = first; a; a = a->next, count++) {
         g[count] = a->g;
+        g[count].threads = run->threads;
         g[count].w = cpu_ref_at(run, a->w);
         g[count].x.data = cpu_ref_at(run, a->x);
         g[count].c.data = cpu_ref_at(run, a->c);
@@ -76,8 +77,7 @@ propane_status cpu_emit_gemv(planner *p, const cpu_emit_vectors *v, const mil_va
     gemv_args *a = ARENA_NEW(p->arena, gemv_args);
     if (!a) return cpu_program_no_memory(err);
     int touched[5] = {v->w.buffer, v->x.buffer, v->c.buffer}, count = 3;
-    a->g = (cpu_gemv){
-        .kernels = cpu_kernels_of(p->g.options.isa), .format = v->format, .m = v->m, .k = v->k, .n = (int)v->n};
+    a->g = (cpu_gemv){.kernels = p->g.options.kernels, .format = v->format, .m = v->m, .k = v->k, .n = (int)v->n};
     a->g.x = v->x_matrix;
     a->g.c = v->c_matrix;
     a->r = v->residual_matrix;

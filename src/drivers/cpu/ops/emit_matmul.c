@@ -400,12 +400,8 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
         for (int w = 0; w < 2; w++)
             if (!(a->round_offset[w] = item_offsets(p, r, w, items))) return cpu_program_no_memory(err);
     }
-    a->g = (cpu_gemm){.kernels = cpu_kernels_of(p->g.options.isa),
-                      .m = r->m,
-                      .n = r->n,
-                      .k = r->k,
-                      .batch = folded ? 1 : items,
-                      .alpha = 1};
+    a->g = (cpu_gemm){
+        .kernels = p->g.options.kernels, .m = r->m, .n = r->n, .k = r->k, .batch = folded ? 1 : items, .alpha = 1};
     if (whole) a->g.k = r->k * items;
     if (whole) a->g.piece = r->k;
     if (folded) r->rank = 0;

@@ -67,6 +67,7 @@ static void product(const cpu_run *run, const cell_args *a, const cpu_gemm *plan
     g.a.data = x;
     g.b.data = weight;
     g.c.data = to;
+    g.threads = run->threads;
     cpu_gemm_run(&g, cpu_ref_at(run, a->gemm_scratch));
 }
 
@@ -200,7 +201,7 @@ static propane_status take(planner *p, const mil_op *op, const char *param, cell
 }
 
 static cpu_gemm product_of(planner *p, int64_t m, int64_t n, int64_t k, bool half_x, bool half_w) {
-    return (cpu_gemm){.kernels = cpu_kernels_of(p->g.options.isa),
+    return (cpu_gemm){.kernels = p->g.options.kernels,
                       .m = m,
                       .n = n,
                       .k = k,

@@ -30,6 +30,7 @@ static const void *const *step_table(const cpu_run *run, const matmul_step *a, i
 static void step_bind(const cpu_run *run, const matmul_step *a, bound_product *x) {
     *x = (bound_product){.g = a->g, .residual = a->residual, .stored = a->stored};
     cpu_matrix *all[4] = {&x->g.a, &x->g.b, &x->g.c, &x->residual};
+    x->g.threads = run ? run->threads : 0;
     for (int w = 0; w < 3 + a->has_residual; w++) {
         all[w]->data = step_place(run, a, a->at[w]);
         if (a->offset[w]) all[w]->batch = step_table(run, a, w);

@@ -6,10 +6,10 @@
 
 #include <stdbool.h>
 
-#include "drivers/cpu/simd/isa.h"
+#include "drivers/cpu/simd/kernels.h"
 
 typedef struct cpu_plan_options {
-    cpu_isa isa;
+    const cpu_kernels *kernels;
     int threads;     /* at most that many at once; 0: all of the pool */
     bool bf16;       /* products of fp32 may round their operands to bf16 */
     bool fuse;       /* false: one step an operation, to compare with */
