@@ -124,7 +124,7 @@ typedef enum propane_precision {
 typedef struct propane_compile_options {
     const char *function; /* NULL: "main", or the only function */
     propane_precision precision;
-    int threads; /* 0: the device's own choice */
+    int threads; /* the most that compute at once; 0: the device's own choice */
     /* A program of the same device and the same text with other constants: its compiled form is used again with the new
      * ones, which is not a compile. NULL: compile. PROPANE_ERR_UNSUPPORTED where a device cannot do that. */
     const propane_program *donor;

@@ -181,7 +181,7 @@ TEST(no_rule_fires_on_the_nearest_miss) {
 
 TEST(every_rule_has_a_pair) {
     fuse_program p = {.miss = false};
-    const cpu_plan_options options = {.isa = cpu_isa_best(), .fuse = true};
+    const cpu_plan_options options = {cpu_kernels_of(.isa) = cpu_isa_best(), .fuse = true};
     propane_error err = {0};
     cpu_program *program = NULL;
     arena *a = arena_create();

@@ -3,8 +3,8 @@
  * one block of memory for what lies between inputs and outputs, because a device runs one program at a time; it grows
  * when a program that needs more is compiled, never at a run.
  *
- * It refuses what it cannot run when it is compiled, naming the operation; `threads` of the options limits the loops of
- * the planner's own steps, and 1 runs the whole program on the calling thread.
+ * It refuses what it cannot run when it is compiled, naming the operation; `threads` of the options is the
+ * most that run at once, and 1 runs the whole program on the calling thread.
  */
 #include <pthread.h>
 #include <string.h>
