@@ -145,7 +145,7 @@ enum { FUSE_CASES = sizeof fuse_cases / sizeof fuse_cases[0] };
 /* How often the rule fires; -1: there is no such rule. */
 static int fired(const struct fuse_case *c, bool miss) {
     fuse_program p = {.miss = miss};
-    const cpu_plan_options options = {.isa = cpu_isa_best(), .fuse = true};
+    const cpu_plan_options options = {.kernels = cpu_kernels_of(cpu_isa_best()), .fuse = true};
     propane_error err = {0};
     cpu_program *program = NULL;
     arena *a = arena_create();
@@ -181,7 +181,7 @@ TEST(no_rule_fires_on_the_nearest_miss) {
 
 TEST(every_rule_has_a_pair) {
     fuse_program p = {.miss = false};
-    const cpu_plan_options options = {cpu_kernels_of(.isa) = cpu_isa_best(), .fuse = true};
+    const cpu_plan_options options = {.kernels = cpu_kernels_of(cpu_isa_best()), .fuse = true};
     propane_error err = {0};
     cpu_program *program = NULL;
     arena *a = arena_create();
