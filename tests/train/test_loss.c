@@ -197,11 +197,11 @@ TEST(what_is_no_number_stays_so) {
     propane_error err = {0};
     draw(&p, 1, 70, 3, 0, 1);
     p.values[20 * 3 + 1] = NAN;
-    p.values[30 * 3 + 2] = -95;
+    p.values[30 * 3 + 2] = -95, p.targets[2] = 5;
     EXPECT_OK(run(&p, PROPANE_FP32, 1, &err));
     EXPECT(isfinite(p.nats[0]) && isnan(p.nats[1]) && isfinite(p.nats[2]) && isnan(p.mean));
     EXPECT(isfinite(p.gradient[20 * 3]) && isnan(p.gradient[20 * 3 + 1]));
-    EXPECT(p.targets[2] == 30 || p.gradient[30 * 3 + 2] == 0);
+    EXPECT(p.gradient[30 * 3 + 2] == 0);
 }
 
 SUITE("train/loss", T(what_is_no_number_stays_so), T(fp32_equals_the_reference), T(fp16_equals_the_reference),
