@@ -217,8 +217,10 @@ packages: # for scripts
 public-packages:
 	@echo $(filter-out $(SERVE_PACKAGES),$(PACKAGES))
 
-layers: paths ## fail on an include that looks upward
+layers: paths $(LIB_OBJ) $(CLI_OBJ) ## fail on an include that looks upward, a circle of files, what does not fit a screen
 	$(Q)sh tools/layers.sh
+	$(Q)sh tools/circles.sh $(BUILD) tools/exceptions
+	$(Q)sh tools/sizes.sh tools/exceptions
 
 circles: $(LIB_OBJ) $(CLI_OBJ) ## list circles of files: those that need one another
 	$(Q)sh tools/circles.sh $(BUILD)
