@@ -59,14 +59,16 @@ const mil_op *compile_only_user(const compile *c, const mil_value *v) {
 static propane_status compile_shape(const mil_op *op, const mil_value *v, emit_tensor *out, propane_error *err) {
     int64_t d[3];
     char type[160];
-    bool fits = v->type.dtype == MIL_fp16 && v->type.shell == MIL_TENSOR && compile_chw(&v->type, d);
+    bool fits = (v->type.dtype == MIL_fp16 || v->type.dtype == MIL_fp32) && v->type.shell == MIL_TENSOR &&
+                compile_chw(&v->type, d);
     for (int i = 0; fits && i < 3; i++) fits = d[i] > 0 && d[i] <= (i ? 0x7fff : 0x1ffff);
     if (!fits) {
         mil_type_print(type, &v->type);
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s: '%s' is %s; the engine takes fp16 tensors [1, C, H, W] of at most 131071 channels and "
-                            "32767 rows and columns",
-                            op ? op->info->name : "function", v->name, type);
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "%s: '%s' is %s; the engine takes floating-point tensors [1, C, H, W] of at most 131071 channels and "
+            "32767 rows and columns",
+            op ? op->info->name : "function", v->name, type);
     }
     *out = emit_surface(0, 0, d[0], d[1], d[2]);
     return PROPANE_OK;
@@ -115,7 +117,16 @@ static propane_status compile_surface(compile *c, const mil_value *v, int bar, b
     engine_surface *s = &o->surfaces[o->surface_count++];
     emit_tensor t;
     PROPANE_TRY(compile_shape(NULL, v, &t, err));
-    *s = (engine_surface){arena_string(o->arena, v->name), bar, output, !output, output, 1, t.c, t.h, t.w};
+    *s = (engine_surface){.name = arena_string(o->arena, v->name),
+                          .bar = bar,
+                          .output = output,
+                          .read = !output,
+                          .written = output,
+                          .n = 1,
+                          .c = t.c,
+                          .h = t.h,
+                          .w = t.w};
+    s->wide = v->type.dtype == MIL_fp32;
     s->batch = s->bytes = (uint64_t)t.total, s->plane = (uint64_t)t.plane, s->row = (uint64_t)t.row;
     c->places[v->id] = (compile_place){true, bar, 0, v->id};
     return s->name ? PROPANE_OK : propane_fail_memory(err, strlen(v->name));
@@ -150,7 +161,7 @@ static bool compile_is_view(const compile *c, const mil_op *op) {
         code != MIL_OP_cast)
         return false;
     const mil_value *x = mil_in(op, "x"), *y = op->results[0];
-    if (x->type.dtype != y->type.dtype) return false;
+    if (!mil_dtype_is_float(x->type.dtype) || !mil_dtype_is_float(y->type.dtype)) return false;
     return !x->konst && !c->places[y->id].known && compile_same_bytes(&x->type, &y->type);
 }
 
@@ -275,6 +286,11 @@ static propane_status compile_function(compile *c, text *report, propane_error *
     o->constants = arena_copy(o->arena, c->e.constants.data, c->e.constants.length);
     o->scratch_bytes = (uint64_t)round_up(c->e.scratch, ENGINE_PAGE);
     if (!o->constants) return propane_fail_memory(err, c->e.constants.length);
+    int wide = 0;
+    for (int i = 0; i < o->surface_count; i++) wide += o->surfaces[i].wide;
+    if (report && wide)
+        text_printf(report, "%d of %d inputs and outputs are fp32 in the program; here they are fp16\n", wide,
+                    o->surface_count);
     if (report)
         text_printf(report, "%d tasks, %" PRIu64 " bytes of tasks, %" PRIu64 " of constants, %" PRIu64 " of scratch\n",
                     o->task_count, o->text_bytes, o->constant_bytes, o->scratch_bytes);

@@ -12,7 +12,7 @@
 #include "engine/object.h"
 #include "mil/mil.h"
 
-/* Compiles one function: fp16 tensors, batch 1. PROPANE_ERR_UNSUPPORTED names operation, line and reason. `report` (may be
+/* Compiles one function: fp16 tensors, batch 1. fp32 tensors become fp16, whatever they hold (engine_surface.wide). PROPANE_ERR_UNSUPPORTED names operation, line and reason. `report` (may be
  * NULL) gets a line an operation: tasks, bytes of kernels, what was taken in. */
 PROPANE_CHECK propane_status engine_compile(const mil_function *f, text *report, engine_object **out,
                                             propane_error *err);

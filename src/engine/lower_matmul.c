@@ -9,6 +9,8 @@
 #include "engine/kernel.h"
 #include "engine/lower.h"
 
+enum { MATMUL_ROOM = 0x1ff000 }; /* of the on-chip buffer */
+
 /* ---- transposes --------------------------------------------------------------------------------------------------------------- */
 
 /* Bytes from channel to channel of a transposed matrix on chip: n pixels, and a pad that keeps channels out of the same
@@ -131,34 +133,45 @@ static propane_status matmul_constant(emitter *e, const lower_product *p, const 
 /* ---- computed operands ------------------------------------------------------------------------------------------------------------- */
 
 /* x's rows, interleaved by il, in scratch memory: what the lanes fetch. */
-static void matmul_stage_kernel(emitter *e, const lower_product *p, int il, const emit_tensor *x, int64_t scratch) {
-    int64_t line = il * 2 * p->k;
-    emit_tensor to = {ENGINE_BAR_SCRATCH, scratch, p->m, 1, p->k, line, line, 2 * p->m * p->k};
-    emit_tensor rows = matmul_rows_as_channels(x);
-    emitted *t;
-    if (p->transpose_x) {
-        t = matmul_turn(e, &rows, 0);
-        emit_or(t, 0x34, 0x31300);
-        emit_store(t, &to, rows.c * emit_channel(rows.w, true), il);
-    } else if (il % 4 == 0) {
-        t = emit_task(e, false);
-        emit_l2 at = emit_planar_l2(0, rows.c, rows.w);
-        emit_dims(t, rows.c, 1, rows.w);
-        emit_set(t, 0x2c, emit_patch(1, rows.w, false));
-        emit_source(t, &rows, &at, 2);
-        emit_store(t, &to, at.row, il);
+static void matmul_stage_rows(emitter *e, const emit_tensor *rows, const emit_tensor *to, int il) {
+    bool planar = il % 4 == 0;
+    emitted *t = emit_task(e, !planar);
+    emit_dims(t, rows->c, 1, rows->w);
+    if (planar) {
+        emit_l2 at = emit_planar_l2(0, rows->c, rows->w);
+        emit_set(t, 0x2c, emit_patch(1, rows->w, false));
+        emit_source(t, rows, &at, 2);
+        emit_store(t, to, at.row, il);
     } else {
-        t = emit_task(e, true);
-        int64_t channel = emit_channel(rows.w, true), raw = rows.c * channel;
+        int64_t channel = emit_channel(rows->w, true), raw = rows->c * channel;
         emit_l2 at = {0, channel, raw, raw, raw};
-        emit_dims(t, rows.c, 1, rows.w);
         emit_set(t, 0x24, 0x14001);
         emit_active(t, 16);
-        emit_source(t, &rows, &at, 2);
-        emit_store(t, &to, raw, il);
+        emit_source(t, rows, &at, 2);
+        emit_store(t, to, raw, il);
         emit_set(t, 0xc804, 0x101c0c);
     }
     emit_set(t, 0x17800, 0x040003c1);
+}
+
+static void matmul_stage_kernel(emitter *e, const lower_product *p, int il, const emit_tensor *x, int64_t scratch) {
+    int64_t line = il * 2 * p->k, slab = 0xc0000 / emit_channel(p->k, false) / 16 * 16;
+    emit_tensor to = {ENGINE_BAR_SCRATCH, scratch, p->m, 1, p->k, line, line, 2 * p->m * p->k};
+    emit_tensor rows = matmul_rows_as_channels(x);
+    if (p->transpose_x) {
+        emitted *t = matmul_turn(e, &rows, 0);
+        emit_or(t, 0x34, 0x31300);
+        emit_store(t, &to, rows.c * emit_channel(rows.w, true), il);
+        emit_set(t, 0x17800, 0x040003c1);
+        return;
+    }
+    for (int64_t from = 0; from < p->m; from += slab) {
+        emit_tensor some = rows, part = to;
+        some.c = part.c = min_i64(slab, p->m - from);
+        some.base += from * rows.plane;
+        part.base += from / il * line;
+        matmul_stage_rows(e, &some, &part, il);
+    }
 }
 
 /* Alias bits of a transpose behind the copy of a kernel: they say which of its places the planar copy's result overlaps.
@@ -236,15 +249,10 @@ static void matmul_chunk_source(emitted *t, const lower_product *p, const emit_l
 static propane_status matmul_computed(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
                                       const emit_tensor *y, propane_error *err) {
     int il = 1;
-    while (il < 16 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
+    while (il < 8 && 2 * il * 16 <= p->m && p->m % (2 * il) == 0) il *= 2;
     bool scratch = il > 1 || p->transpose_x || x->row != 2 * p->k;
     int64_t at = e->scratch, kernel_task = e->count;
     emit_l2 kept = {0};
-    int64_t image = p->transpose_y ? p->k * matmul_channel(p->n) + p->n * emit_channel(p->k, true)
-                                   : 2 * p->k * emit_channel(p->n, true);
-    if (image > 0x200000)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the second operand, [%lld, %lld], does not fit on chip",
-                            (long long)p->k, (long long)p->n);
     if (scratch) matmul_stage_kernel(e, p, il, x, at);
     if (scratch || p->transpose_y) e->scratch = at + round_up(2 * p->m * p->k, ENGINE_PAGE);
     if (p->transpose_y) kept = matmul_stage_image(e, p, b, !scratch);
@@ -263,8 +271,46 @@ static propane_status matmul_computed(emitter *e, const lower_product *p, const 
     return PROPANE_OK;
 }
 
+/* On-chip bytes of the second operand, with its transpose where there is one. */
+static int64_t matmul_image(const lower_product *p, int64_t k) {
+    int64_t kernel = p->transpose_x ? k * emit_channel(p->m, true) : 0;
+    int64_t image =
+        p->transpose_y ? k * matmul_channel(p->n) + p->n * emit_channel(k, true) : 2 * k * emit_channel(p->n, true);
+    return max_i64(image, kernel);
+}
+
+/* A long inner dimension: parts one after the other, added up in memory (each sum is rounded to fp16). */
+static propane_status matmul_in_parts(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
+                                      const emit_tensor *y, propane_error *err) {
+    int64_t parts = 1;
+    while (parts < p->k && matmul_image(p, div_up(p->k, parts)) > MATMUL_ROOM) parts++;
+    if (p->relu || p->k / parts < 16 || p->scale != 0x3c00)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the second operand, [%lld, %lld], does not fit on chip",
+                            (long long)p->k, (long long)p->n);
+    emit_tensor part = *y;
+    part.bar = ENGINE_BAR_SCRATCH;
+    part.base = e->scratch;
+    e->scratch += round_up(y->total, ENGINE_PAGE);
+    for (int64_t i = 0, from = 0; i < parts; i++) {
+        lower_product q = *p;
+        emit_tensor xi = *x, bi = *b;
+        int64_t scratch = e->scratch;
+        q.k = (p->k - from) / (parts - i);
+        xi.base += from * (p->transpose_x ? x->row : 2);
+        bi.base += from * (p->transpose_y ? 2 : b->row);
+        xi.h = p->transpose_x ? q.k : x->h, xi.w = p->transpose_x ? x->w : q.k;
+        bi.h = p->transpose_y ? b->h : q.k, bi.w = p->transpose_y ? q.k : b->w;
+        PROPANE_TRY(matmul_computed(e, &q, &xi, &bi, i ? &part : y, err));
+        if (i) PROPANE_TRY(lower_binary(e, LOWER_ADD, y, &part, false, y, err));
+        e->scratch = max_i64(scratch, e->scratch);
+        from += q.k;
+    }
+    return PROPANE_OK;
+}
+
 propane_status lower_matmul(emitter *e, const lower_product *p, const emit_tensor *x, const emit_tensor *b,
                             const emit_tensor *y, propane_error *err) {
-    if (!p->weight) return matmul_computed(e, p, x, b, y, err);
-    return p->transpose_x ? matmul_constant_plain(e, p, x, y, err) : matmul_constant(e, p, x, y, err);
+    if (p->weight) return p->transpose_x ? matmul_constant_plain(e, p, x, y, err) : matmul_constant(e, p, x, y, err);
+    return matmul_image(p, p->k) > MATMUL_ROOM ? matmul_in_parts(e, p, x, b, y, err)
+                                               : matmul_computed(e, p, x, b, y, err);
 }

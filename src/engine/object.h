@@ -33,6 +33,7 @@ typedef struct engine_surface {
     const char *name;
     int bar;            /* base register, -1: none is known */
     bool output;        /* as the container declares it */
+    bool wide;          /* compiled here from an fp32 tensor; its elements are fp16 all the same */
     bool read, written; /* by the tasks */
     int64_t n, c, h, w;
     uint64_t batch, plane, row; /* strides in bytes */
