@@ -17,13 +17,20 @@
 enum { COMPILE_ZEROS = 16384, SURFACES_MAX = ENGINE_BARS - ENGINE_BAR_SURFACES };
 
 bool compile_chw(const mil_type *type, int64_t out[3]) {
-    int skip = type->rank > 3 ? type->rank - 3 : 0;
-    for (int d = 0; d < skip; d++)
-        if (type->dim[d] != 1) return false;
-    for (int d = 0; d < 3; d++) {
-        int from = type->rank - 3 + d;
-        out[d] = from < 0 ? 1 : type->dim[from];
+    int64_t channels = 1;
+    for (int d = 0; d < type->rank - 2; d++) {
+        if (type->dim[d] > 0x1ffff / channels) return false;
+        channels *= type->dim[d];
     }
+    out[0] = channels;
+    out[1] = type->rank < 2 ? 1 : type->dim[type->rank - 2];
+    out[2] = type->rank < 1 ? 1 : type->dim[type->rank - 1];
+    return true;
+}
+
+bool compile_plain(const mil_type *type) {
+    for (int d = 0; d < type->rank - 3; d++)
+        if (type->dim[d] != 1) return false;
     return true;
 }
 

@@ -12,24 +12,25 @@
 static const struct {
     mil_opcode code;
     compile_op compile;
-} compile_list[] = {{MIL_OP_add, compile_binary},          {MIL_OP_sub, compile_binary},
-                    {MIL_OP_mul, compile_binary},          {MIL_OP_maximum, compile_binary},
-                    {MIL_OP_minimum, compile_binary},      {MIL_OP_real_div, compile_binary},
-                    {MIL_OP_square, compile_unary},        {MIL_OP_abs, compile_unary},
-                    {MIL_OP_relu, compile_unary},          {MIL_OP_sigmoid, compile_unary},
-                    {MIL_OP_tanh, compile_unary},          {MIL_OP_gelu, compile_unary},
-                    {MIL_OP_silu, compile_unary},          {MIL_OP_exp, compile_unary},
-                    {MIL_OP_exp2, compile_unary},          {MIL_OP_sqrt, compile_unary},
-                    {MIL_OP_rsqrt, compile_unary},         {MIL_OP_inverse, compile_unary},
-                    {MIL_OP_leaky_relu, compile_unary},    {MIL_OP_cast, compile_layout},
-                    {MIL_OP_identity, compile_layout},     {MIL_OP_reshape, compile_layout},
-                    {MIL_OP_expand_dims, compile_layout},  {MIL_OP_squeeze, compile_layout},
-                    {MIL_OP_transpose, compile_transpose}, {MIL_OP_slice_by_index, compile_slice},
-                    {MIL_OP_slice_by_size, compile_slice}, {MIL_OP_concat, compile_concat},
-                    {MIL_OP_conv, compile_conv},           {MIL_OP_matmul, compile_matmul},
-                    {MIL_OP_linear, compile_linear},       {MIL_OP_reduce_sum, compile_reduce},
-                    {MIL_OP_reduce_mean, compile_reduce},  {MIL_OP_reduce_max, compile_reduce},
-                    {MIL_OP_softmax, compile_softmax},     {MIL_OP_layer_norm, compile_layer_norm}};
+} compile_list[] = {{MIL_OP_add, compile_binary},           {MIL_OP_sub, compile_binary},
+                    {MIL_OP_mul, compile_binary},           {MIL_OP_maximum, compile_binary},
+                    {MIL_OP_minimum, compile_binary},       {MIL_OP_real_div, compile_binary},
+                    {MIL_OP_square, compile_unary},         {MIL_OP_abs, compile_unary},
+                    {MIL_OP_relu, compile_unary},           {MIL_OP_sigmoid, compile_unary},
+                    {MIL_OP_tanh, compile_unary},           {MIL_OP_gelu, compile_unary},
+                    {MIL_OP_silu, compile_unary},           {MIL_OP_exp, compile_unary},
+                    {MIL_OP_exp2, compile_unary},           {MIL_OP_sqrt, compile_unary},
+                    {MIL_OP_rsqrt, compile_unary},          {MIL_OP_inverse, compile_unary},
+                    {MIL_OP_leaky_relu, compile_unary},     {MIL_OP_pow, compile_pow},
+                    {MIL_OP_cast, compile_layout},          {MIL_OP_identity, compile_layout},
+                    {MIL_OP_reshape, compile_layout},       {MIL_OP_expand_dims, compile_layout},
+                    {MIL_OP_squeeze, compile_layout},       {MIL_OP_transpose, compile_transpose},
+                    {MIL_OP_slice_by_index, compile_slice}, {MIL_OP_slice_by_size, compile_slice},
+                    {MIL_OP_concat, compile_concat},        {MIL_OP_conv, compile_conv},
+                    {MIL_OP_matmul, compile_matmul},        {MIL_OP_linear, compile_linear},
+                    {MIL_OP_reduce_sum, compile_reduce},    {MIL_OP_reduce_mean, compile_reduce},
+                    {MIL_OP_reduce_max, compile_reduce},    {MIL_OP_softmax, compile_softmax},
+                    {MIL_OP_layer_norm, compile_layer_norm}};
 
 compile_op compile_find(mil_opcode code) {
     for (size_t i = 0; i < sizeof compile_list / sizeof compile_list[0]; i++)
@@ -109,10 +110,25 @@ static mil_value *compile_relu_of(const compile *c, mil_value *v, const mil_valu
     return mil_in(def, "x") == x ? mil_in(def, "x") : NULL;
 }
 
+/* Dimensions that count as channels together are the same in both operands, or all 1 in one. */
+static bool compile_aligned(const mil_type *a, const mil_type *b) {
+    int64_t ones_a = 1, ones_b = 1;
+    bool same = true;
+    for (int d = 3; d <= a->rank || d <= b->rank; d++) {
+        int64_t da = d <= a->rank ? a->dim[a->rank - d] : 1, db = d <= b->rank ? b->dim[b->rank - d] : 1;
+        ones_a *= da, ones_b *= db;
+        same = same && da == db;
+    }
+    return same || ones_a == 1 || ones_b == 1;
+}
+
 propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
     emit_tensor a, b, to;
     double v;
+    if (!compile_aligned(&x->type, &y->type))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "one of several dimensions in front of rows and columns is repeated");
     if (compile_scalar(y, &v)) return compile_with_scalar(c, op, x, v, false, err);
     if (compile_scalar(x, &v)) return compile_with_scalar(c, op, y, v, true, err);
     uint32_t code = compile_planar(op->info->code);
@@ -188,6 +204,21 @@ propane_status compile_unary(compile *c, const mil_op *op, propane_error *err) {
     return lower_activation(&c->e, &a, relu ? NULL : &table, &y, err);
 }
 
+/* x to a constant power that the engine has. */
+propane_status compile_pow(compile *c, const mil_op *op, propane_error *err) {
+    emit_tensor a, y;
+    double power = 0;
+    engine_table table;
+    if (!compile_scalar(mil_in(op, "y"), &power) || (power != 2 && power != 0.5 && power != -0.5 && power != -1))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "powers but 2, 0.5, -0.5 and -1");
+    PROPANE_TRY(compile_tensor(c, op, mil_in(op, "x"), &a, err));
+    PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    if (power == 2) return lower_binary(&c->e, LOWER_MUL, &a, &a, false, &y, err);
+    table = *engine_table_find(power == -1 ? "recip" : power > 0 ? "sqrt" : "rsqrt");
+    table.bias = 0;
+    return lower_activation(&c->e, &a, &table, &y, err);
+}
+
 /* ---- layout ------------------------------------------------------------------------------------------------------------------------------ */
 
 /* Copies between rows of different strides: the same rows, or a whole number of them in one. */
@@ -224,9 +255,13 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
     PROPANE_TRY(mil_attr_perm(op, perm, err));
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    bool rows_only = true;
+    for (int d = 0; d < rank - 2; d++) rows_only = rows_only && perm[d] == d;
+    if (!compile_plain(&x->type) && !rows_only)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose that moves the batch");
     int lead = rank > 3 ? rank - 3 : 0, pad = rank < 3 ? 3 - rank : 0;
     for (int d = 0; d < rank; d++)
-        if ((d < lead) != (perm[d] < lead) && (x->type.dim[perm[d]] != 1 || x->type.dim[d] != 1))
+        if (!rows_only && (d < lead) != (perm[d] < lead) && (x->type.dim[perm[d]] != 1 || x->type.dim[d] != 1))
             return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a transpose that moves the batch");
     for (int d = lead; d < rank; d++) p[d - lead + pad] = perm[d] < lead ? d - lead + pad : perm[d] - lead + pad;
     /* y[i0, i1, i2] = x with axis p[k] at ik: seen as copies of [c, h, w] of x into strides of y */
@@ -248,6 +283,20 @@ propane_status compile_transpose(compile *c, const mil_op *op, propane_error *er
     return lower_transpose(&c->e, &from, &into, err);
 }
 
+/* A cut of one of the dimensions that count as channels together: only of the first that is not 1. */
+static propane_status compile_slice_lead(const mil_slice *s, const mil_value *x, int d, int64_t *begin, int64_t *count,
+                                         propane_error *err) {
+    int64_t inner = 1, outer = 1;
+    if (s->count[d] == x->type.dim[d]) return PROPANE_OK;
+    for (int i = 0; i < d; i++) outer *= s->count[i];
+    for (int i = d + 1; i < s->rank - 2; i++) inner *= x->type.dim[i];
+    if (outer != 1 || s->step[d] != 1)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a slice of an inner one of several dimensions");
+    *begin += s->begin[d] * inner;
+    *count = s->count[d] * inner;
+    return PROPANE_OK;
+}
+
 propane_status compile_slice(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
     mil_slice s;
@@ -258,7 +307,12 @@ propane_status compile_slice(compile *c, const mil_op *op, propane_error *err) {
     int64_t begin[3] = {0}, step[3] = {1, 1, 1}, count[3] = {a.c, a.h, a.w};
     for (int d = 0; d < s.rank; d++) {
         int to = d - (s.rank - 3);
-        if (to < 0) continue; /* a batch of 1 */
+        if (to < 0 && s.count[d] != x->type.dim[d] && s.count[d] != 1)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a slice of the batch");
+        if (to < 0 || (to == 0 && !compile_plain(&x->type))) {
+            PROPANE_TRY(compile_slice_lead(&s, x, d, &begin[0], &count[0], err));
+            continue;
+        }
         begin[to] = s.begin[d], step[to] = s.step[d], count[to] = s.count[d];
     }
     if (step[2] != 1 || step[0] < 1 || step[1] < 1)
@@ -285,24 +339,29 @@ propane_status compile_slice(compile *c, const mil_op *op, propane_error *err) {
 propane_status compile_concat(compile *c, const mil_op *op, propane_error *err) {
     mil_value *const *values;
     int count = mil_in_list(op, "values", &values), axis;
-    int64_t at = 0;
     emit_tensor y;
     bool interleave = false;
     PROPANE_TRY(mil_attr_bool(op, "interleave", &interleave, err));
     PROPANE_TRY(mil_attr_axis(op, "axis", op->results[0]->type.rank, &axis, err));
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
-    int which = axis - (op->results[0]->type.rank - 3);
-    if (which < 0 || interleave)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a concatenation of batches, or interleaved");
+    if (interleave) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "an interleaved concatenation");
+    const mil_type *type = &op->results[0]->type;
+    int which = axis - (type->rank - 3) < 0 ? 0 : axis - (type->rank - 3);
+    int64_t outer = 1, at = 0;
+    for (int d = 0; which == 0 && d < axis; d++) outer *= type->dim[d]; /* a part of each lies in turn */
     const int64_t strides[3] = {y.plane, y.row, 2};
     for (int i = 0; i < count; i++) {
-        emit_tensor a, to = y;
+        emit_tensor a;
         PROPANE_TRY(compile_tensor(c, op, values[i], &a, err));
-        const int64_t dims[3] = {a.c, a.h, a.w};
-        to.base += at * strides[which];
-        to.c = a.c, to.h = a.h, to.w = a.w;
+        const int64_t dims[3] = {a.c / outer, a.h, a.w};
+        for (int64_t o = 0; o < outer; o++) {
+            emit_tensor from = a, to = y;
+            from.base += o * dims[0] * a.plane;
+            to.base += at * strides[which] + (outer > 1 ? o * (y.c / outer) * y.plane : 0);
+            from.c = to.c = dims[0], to.h = a.h, to.w = a.w;
+            PROPANE_TRY(lower_copy(&c->e, &from, &to, err));
+        }
         at += dims[which];
-        PROPANE_TRY(lower_copy(&c->e, &a, &to, err));
     }
     return PROPANE_OK;
 }

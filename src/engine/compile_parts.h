@@ -35,8 +35,10 @@ PROPANE_CHECK propane_status compile_tensor(compile *c, const mil_op *op, mil_va
                                             propane_error *err);
 PROPANE_CHECK propane_status compile_result(compile *c, const mil_op *op, const mil_value *v, emit_tensor *out,
                                             propane_error *err);
-/* Element dimensions of a type as [c, h, w]; false: more than three that are not 1. */
+/* Element dimensions of a type as [c, h, w], all in front of the last two as channels; false: too many channels. */
 bool compile_chw(const mil_type *type, int64_t out[3]);
+/* The channels are one dimension: those in front of it are 1. */
+bool compile_plain(const mil_type *type);
 /* fp16 bits of a constant, one by one, in the arena; NULL: no memory. */
 const uint16_t *compile_halves(compile *c, const mil_const *k);
 /* The value's memory as it is seen by another type; both have dense rows or the same last dimension. */
@@ -62,6 +64,7 @@ bool compile_activation(const mil_op *op, engine_table *table, bool *relu);
 
 propane_status compile_binary(compile *c, const mil_op *op, propane_error *err);
 propane_status compile_unary(compile *c, const mil_op *op, propane_error *err);
+propane_status compile_pow(compile *c, const mil_op *op, propane_error *err);
 propane_status compile_layout(compile *c, const mil_op *op, propane_error *err);
 propane_status compile_transpose(compile *c, const mil_op *op, propane_error *err);
 propane_status compile_slice(compile *c, const mil_op *op, propane_error *err);

@@ -36,6 +36,7 @@ propane_status compile_take(compile *c, const mil_value *v, int64_t outputs, int
         } else {
             bool relu = false;
             if (out->scale != 0x3c00 || !compile_activation(op, &out->made, &relu)) break;
+            if (!relu && outputs < 0) break; /* a computed kernel has no room for a table */
             if (!relu && (out->made.bias || out->made.scale != 0x3c00)) break; /* the word is the table's own */
             out->relu = relu;
             if (!relu) out->table = &out->made;
@@ -54,6 +55,7 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
     compile_post post = {0};
     mil_value *weight = mil_in(op, "weight"), *bias = mil_in(op, "bias");
     PROPANE_TRY(mil_conv_read(op, &k, err));
+    if (k.n != 1) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a batch of %lld", (long long)k.n);
     if (k.spatial > 2 || !weight->konst || (bias && !bias->konst))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "kernels and biases that are not constants, or three dimensions");
@@ -107,6 +109,17 @@ static emit_tensor compile_matrix(const emit_tensor *x, int64_t i) {
     return m;
 }
 
+/* Batches of both operands are the same, or one has a single matrix. */
+static bool compile_pair(const mil_type *a, const mil_type *b) {
+    int64_t one_a = 1, one_b = 1;
+    for (int d = 0; d < a->rank - 2; d++) one_a *= a->dim[d];
+    for (int d = 0; d < b->rank - 2; d++) one_b *= b->dim[d];
+    if (one_a == 1 || one_b == 1) return true;
+    for (int d = 0; d < a->rank - 2; d++)
+        if (a->rank != b->rank || a->dim[d] != b->dim[d]) return false;
+    return a->rank == b->rank;
+}
+
 propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x"), *w = mil_in(op, "y");
     compile_post post = {0};
@@ -114,6 +127,8 @@ propane_status compile_matmul(compile *c, const mil_op *op, propane_error *err) 
     lower_product p = {0};
     emit_tensor a, b = {0}, y;
     PROPANE_TRY(mil_matmul_read(op, &m, err));
+    if (!compile_plain(&op->results[0]->type) && !compile_pair(&x->type, &w->type))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "one of several batch dimensions is repeated");
     PROPANE_TRY(mil_attr_bool(op, "transpose_x", &p.transpose_x, err));
     PROPANE_TRY(mil_attr_bool(op, "transpose_y", &p.transpose_y, err));
     if (x->type.rank < 2 || w->type.rank < 2)
@@ -162,8 +177,11 @@ propane_status compile_reduce(compile *c, const mil_op *op, propane_error *err) 
     PROPANE_TRY(mil_attr_axes(op, "axes", rank, member, err));
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
-    for (int d = 0; d < rank; d++)
+    for (int d = 0; d < rank; d++) {
         if (member[d] && d - (rank - 3) >= 0) axes |= 1 << (d - (rank - 3));
+        if (member[d] && d <= rank - 3 && !compile_plain(&x->type))
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a reduction over one of several dimensions");
+    }
     /* the result as [c, h, w] with the reduced dimensions kept */
     int64_t dc = axes & 1 ? 1 : a.c, dh = axes & 2 ? 1 : a.h, dw = axes & 4 ? 1 : a.w;
     if (y.c != dc || y.h != dh || y.w != dw) {

@@ -154,6 +154,7 @@ static emit_tensor reduce_fold(const emit_tensor *x) {
 propane_status lower_reduce(emitter *e, lower_reduction kind, int axes, const emit_tensor *x, const emit_tensor *y,
                             propane_error *err) {
     enum { C = 1, H = 2, W = 4 };
+    if (x->c == 1 && axes != C) axes &= ~C;
     if (x->h == 1) axes |= axes & W ? H : 0; /* an axis of 1 may be added */
     if (x->w == 1) axes |= axes & H ? W : 0;
     bool vector = x->h == 1 && x->w == 1;

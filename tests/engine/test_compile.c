@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT
+ * Compiled programs against their meaning: 500 drawn programs of one to four operations, and a transformer layer forward.
+ * The tasks run in the interpreter; what they store is compared with mil_eval_function, which rounds every value to fp16.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/float16.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "engine/compile.h"
+#include "engine/simulate.h"
+#include "mil/build.h"
+#include "support/grad_model.h"
+#include "support/test.h"
+
+typedef struct compile_seen {
+    int programs, exact, refused, tasks;
+    double worst; /* largest difference over the output's largest value */
+} compile_seen;
+
+static engine_surface *compile_surface_of(const engine_object *o, const char *name) {
+    for (int i = 0; i < o->surface_count; i++)
+        if (strcmp(o->surfaces[i].name, name) == 0) return &o->surfaces[i];
+    return NULL;
+}
+
+static void compile_fill(const mil_function *f, const engine_object *o, mil_tensor *inputs, engine_memory *buffers,
+                         rng *r, double scale) {
+    propane_error err = {0};
+    for (int i = 0; i < f->param_count; i++) {
+        int64_t count = mil_type_count(&f->params[i]->type);
+        uint16_t *dense = mem_array((size_t)count, 2);
+        inputs[i] = (mil_tensor){f->params[i]->type, mem_array((size_t)count, sizeof(double))};
+        for (int64_t k = 0; k < count; k++) {
+            dense[k] = fp16_from_f64(rng_normal(r) * scale);
+            inputs[i].data[k] = (double)fp16_to_f32(dense[k]);
+        }
+        engine_surface *s = compile_surface_of(o, f->params[i]->name);
+        EXPECT_OK(engine_surface_fill(s, dense, buffers[s->bar], &err));
+        mem_free(dense);
+    }
+}
+
+static double compile_difference(const engine_surface *s, engine_memory b, const mil_tensor *want, bool *exact) {
+    int64_t count = mil_type_count(&want->type);
+    uint16_t *dense = mem_array((size_t)count, 2);
+    propane_error err = {0};
+    double worst = 0, largest = 1e-3;
+    EXPECT_OK(engine_surface_take(s, b, dense, &err));
+    for (int64_t k = 0; k < count; k++) {
+        double got = (double)fp16_to_f32(dense[k]), expected = want->data[k];
+        if (isfinite(expected) && fabs(expected) > largest) largest = fabs(expected);
+        if (got == expected || (isnan(got) && isnan(expected))) continue;
+        *exact = false;
+        if (!(fabs(got - expected) <= worst)) worst = fabs(got - expected);
+    }
+    mem_free(dense);
+    return worst / largest;
+}
+
+/* Compiles f, runs it on drawn inputs; the largest difference, -1: refused (the reason is in err). */
+static double compile_run(const mil_function *f, rng *r, double scale, compile_seen *seen, propane_error *out) {
+    propane_error err = {0};
+    engine_object *o = NULL;
+    engine_memory buffers[ENGINE_BARS] = {{0}};
+    mil_tensor inputs[32], *outputs = NULL;
+    double worst = 0;
+    bool exact = true;
+    if (engine_compile(f, NULL, &o, out) != PROPANE_OK) return -1;
+    for (int i = 0; i < o->surface_count; i++) {
+        uint64_t bytes = engine_surface_bytes(&o->surfaces[i]);
+        buffers[o->surfaces[i].bar] = (engine_memory){mem_alloc(bytes), bytes};
+    }
+    engine_machine *machine = engine_machine_create();
+    compile_fill(f, o, inputs, buffers, r, scale);
+    EXPECT_OK(engine_simulate_object(machine, o, buffers, &err));
+    arena *a = arena_create();
+    EXPECT_OK(mil_eval_function(f, inputs, true, a, &outputs, &err));
+    for (int i = 0; i < f->result_count; i++) {
+        engine_surface *s = compile_surface_of(o, f->results[i]->name);
+        double difference = compile_difference(s, buffers[s->bar], &outputs[i], &exact);
+        if (difference > worst) worst = difference;
+    }
+    seen->programs++;
+    seen->tasks += o->task_count;
+    seen->exact += exact;
+    arena_free(a);
+    for (int i = 0; i < f->param_count; i++) mem_free(inputs[i].data);
+    for (int i = 0; i < ENGINE_BARS; i++) mem_free(buffers[i].data);
+    engine_machine_free(machine);
+    engine_object_free(o);
+    return worst;
+}
+
+/* ---- drawn programs ---------------------------------------------------------------------------------------------------------------- */
+
+static int64_t draw_size(rng *r) {
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 33, 48, 64, 80, 96, 128};
+    return sizes[rng_below(r, sizeof sizes / sizeof sizes[0])];
+}
+
+static mil_value *draw_const(mil_builder *b, rng *r, int rank, const int64_t *dim, double scale) {
+    mil_type type = mil_type_tensor(MIL_fp16, rank, dim);
+    int64_t count = mil_type_count(&type);
+    double *data = mem_array((size_t)count, sizeof *data);
+    for (int64_t i = 0; i < count; i++) data[i] = rng_normal(r) * scale;
+    mil_value *v = mil_build_const_f64(b, "w", &type, data);
+    mem_free(data);
+    return v;
+}
+
+static mil_value *draw_conv(mil_builder *b, rng *r, mil_value *x) {
+    int64_t c = x->type.dim[1], groups = 1, outputs = draw_size(r),
+            k = x->type.dim[2] >= 3 && x->type.dim[3] >= 3 && rng_below(r, 2) ? 3 : 1;
+    if (rng_below(r, 3) == 0) groups = outputs = c;
+    if (groups == 1 && c % 4 == 0 && rng_below(r, 4) == 0) groups = 4, outputs = 4 * (1 + (int64_t)rng_below(r, 20));
+    int64_t w[4] = {outputs, c / groups, k, k},
+            ones[2] = {1 + (k == 1 && groups == 1 && outputs < 256 ? (int64_t)rng_below(r, 2) : 0), 1};
+    ones[1] = ones[0];
+    mil_value *weight = draw_const(b, r, 4, w, 1 / sqrt((double)(c / groups * k * k))),
+              *strides = mil_build_ints(b, ones, 2);
+    mil_value *pad = mil_build_text(b, rng_below(r, 2) ? "same" : "valid"), *g = mil_build_int(b, (int32_t)groups);
+    mil_value *bias = rng_below(r, 2) ? draw_const(b, r, 1, &outputs, 1) : NULL;
+    mil_argument args[] = {{"x", 1, &x},          {"weight", 1, &weight}, {"strides", 1, &strides},
+                           {"pad_type", 1, &pad}, {"groups", 1, &g},      {"bias", 1, &bias}};
+    mil_op *op = mil_build_op(b, MIL_OP_conv, NULL, args, bias ? 6 : 5);
+    return op ? op->results[0] : NULL;
+}
+
+/* x times a matrix that is constant or an input, any of the transposes. */
+static mil_value *draw_matmul(mil_builder *b, rng *r, mil_value *x) {
+    int rank = x->type.rank;
+    bool tx = rng_below(r, 2), ty = rng_below(r, 2), constant = rng_below(r, 2);
+    int64_t k = x->type.dim[rank - (tx ? 2 : 1)], n = draw_size(r), w[4] = {1, 1, ty ? n : k, ty ? k : n};
+    mil_value *y;
+    if (constant)
+        y = draw_const(b, r, 2, w + 2, 1 / sqrt((double)k));
+    else {
+        for (int d = 0; d < rank - 2; d++) w[d] = x->type.dim[d];
+        if (rank == 2) w[0] = w[2], w[1] = w[3];
+        if (rank == 3) w[1] = w[2], w[2] = w[3], w[0] = x->type.dim[0];
+        char name[16];
+        snprintf(name, sizeof name, "m%d", b->function->param_count);
+        y = mil_build_param(b, name, mil_type_tensor(MIL_fp16, rank, w));
+    }
+    return mil_build_matmul(b, x, y, tx, ty);
+}
+
+static mil_value *draw_binary(mil_builder *b, rng *r, mil_value *x) {
+    static const mil_opcode codes[] = {MIL_OP_add, MIL_OP_mul, MIL_OP_sub, MIL_OP_maximum, MIL_OP_minimum};
+    mil_opcode code = codes[rng_below(r, 5)];
+    int64_t dim[MIL_MAX_RANK];
+    char name[16];
+    if (rng_below(r, 4) == 0) return mil_build_binary_scalar(b, code, x, 0.75);
+    for (int d = 0; d < x->type.rank; d++) dim[d] = rng_below(r, 3) == 0 ? 1 : x->type.dim[d];
+    snprintf(name, sizeof name, "z%d", b->function->param_count);
+    mil_value *y = rng_below(r, 4) == 0 ? draw_const(b, r, x->type.rank, dim, 1)
+                                        : mil_build_param(b, name, mil_type_tensor(MIL_fp16, x->type.rank, dim));
+    return mil_build_binary(b, code, x, y);
+}
+
+static mil_value *draw_layout(mil_builder *b, rng *r, mil_value *x) {
+    int rank = x->type.rank;
+    int64_t perm[4], begin[4], size[4];
+    if (rng_below(r, 2)) {
+        for (int d = 0; d < rank; d++) perm[d] = d;
+        int from = rank == 4 ? 1 : rank == 3 && x->type.dim[0] != 1 ? 0 : rank - 2;
+        for (int i = rank - 1; i > from; i--) {
+            int j = from + (int)rng_below(r, (uint64_t)(i - from + 1));
+            int64_t t = perm[i];
+            perm[i] = perm[j], perm[j] = t;
+        }
+        return mil_build_transpose(b, x, perm, rank);
+    }
+    for (int d = 0; d < rank; d++) {
+        begin[d] = (int64_t)rng_below(r, (uint64_t)x->type.dim[d]);
+        size[d] = 1 + (int64_t)rng_below(r, (uint64_t)(x->type.dim[d] - begin[d]));
+    }
+    return mil_build_slice(b, x, begin, size);
+}
+
+static mil_value *draw_reduce(mil_builder *b, rng *r, mil_value *x) {
+    static const mil_opcode codes[] = {MIL_OP_reduce_sum, MIL_OP_reduce_mean, MIL_OP_reduce_max};
+    int64_t axes[4];
+    int count = 0, rank = x->type.rank;
+    for (int d = rank == 4 ? 1 : 0; d < rank; d++)
+        if (rng_below(r, 2)) axes[count++] = d;
+    if (!count) axes[count++] = rank - 1;
+    return mil_build_reduce(b, codes[rng_below(r, 3)], x, axes, count, true);
+}
+
+static mil_value *draw_op(mil_builder *b, rng *r, mil_value *x) {
+    static const mil_opcode unary[] = {MIL_OP_relu, MIL_OP_square, MIL_OP_abs};
+    switch (rng_below(r, 8)) {
+    case 0: return mil_build_unary(b, unary[rng_below(r, 3)], x);
+    case 1: return x->type.rank == 4 ? draw_conv(b, r, x) : draw_matmul(b, r, x);
+    case 2: return draw_matmul(b, r, x);
+    case 3: return draw_layout(b, r, x);
+    case 4: return draw_reduce(b, r, x);
+    case 5: return mil_build_softmax(b, x, -1);
+    default: return draw_binary(b, r, x);
+    }
+}
+
+static mil_module *draw_program(uint64_t seed, rng *r) {
+    mil_builder b = {0};
+    propane_error err = {0};
+    rng_init(r, seed);
+    mil_module *m = mil_module_create("drawn");
+    mil_build_begin(&b, m, "main", MIL_IOS18);
+    int rank = 2 + (int)rng_below(r, 3);
+    int64_t dim[4] = {1, draw_size(r), draw_size(r), draw_size(r)};
+    if (rank == 4 && dim[1] * dim[2] * dim[3] > 100000) dim[2] = 3;
+    mil_value *x = mil_build_param(&b, "x", mil_type_tensor(MIL_fp16, rank, rank == 2 ? dim + 1 : dim));
+    for (int ops = 1 + (int)rng_below(r, 4); ops > 0 && x && !b.err.status; ops--) x = draw_op(&b, r, x);
+    if (x) mil_build_result(&b, x);
+    EXPECT_MSG(mil_build_end(&b, &err) == PROPANE_OK, "seed %llu: %s", (unsigned long long)seed, err.text);
+    return m;
+}
+
+TEST(drawn_programs_keep_their_meaning) {
+    compile_seen seen = {0};
+    int drawn = 0;
+    for (uint64_t seed = 1; seen.programs < 500 && seed < 2000; seed++, drawn++) {
+        rng r;
+        propane_error err = {0};
+        mil_module *m = draw_program(seed, &r);
+        double worst = compile_run(m->functions, &r, 1, &seen, &err);
+        if (worst < 0) {
+            seen.refused++;
+            EXPECT_MSG(err.status == PROPANE_ERR_UNSUPPORTED && err.text[0], "seed %llu: %s", (unsigned long long)seed,
+                       err.text);
+            if (getenv("ENGINE_REFUSED")) printf("seed %llu: %s\n", (unsigned long long)seed, err.text);
+        }
+        if (worst > seen.worst) seen.worst = worst;
+        EXPECT_MSG(worst <= 0.006, "seed %llu: off by %.3g of the largest value", (unsigned long long)seed, worst);
+        mil_module_free(m);
+    }
+    printf(
+        "%d programs of %d tasks, %d equal to the last bit, worst difference %.3g of the largest value; %d refused\n",
+        seen.programs, seen.tasks, seen.exact, seen.worst, seen.refused);
+    EXPECT(seen.programs == 500);
+}
+
+TEST(a_transformer_layer_keeps_its_meaning) {
+    const grad_model d = {.batch = 1, .width = 64, .positions = 32, .heads = 4, .groups = 2, .head = 16, .hidden = 96};
+    compile_seen seen = {0};
+    propane_error err = {0};
+    rng r;
+    rng_init(&r, 3);
+    mil_module *m = mil_module_create("layer");
+    mil_function *f = grad_model_build(m, "main", &d, MIL_fp16);
+    double worst = compile_run(f, &r, 0.2, &seen, &err);
+    EXPECT_MSG(worst >= 0, "%s", err.text);
+    printf("%d tasks, worst difference %.3g of the largest value\n", seen.tasks, worst);
+    EXPECT(worst < 0.02);
+    mil_module_free(m);
+}
+
+SUITE("engine/compile", T(drawn_programs_keep_their_meaning), T(a_transformer_layer_keeps_its_meaning))
