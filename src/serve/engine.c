@@ -187,6 +187,17 @@ static bool check_ids(const answer *a, const token_list *ids, const char *param,
                         ids->count, room);
 }
 
+bool serve_check_sizes(const serve_engine *e, const serve_request *r, serve_problem *p) {
+    const int64_t room = infer_context(e->machine);
+    for (int i = 0; i < r->prompt_count; i++)
+        if (!r->prompts[i].text && r->prompts[i].count > room)
+            return serve_refuse(p, 400, "invalid_request_error", "prompt", "context_length_exceeded",
+                                "the prompt has %" PRId64 " tokens, the model's context has room for %" PRId64
+                                "; shorten it",
+                                r->prompts[i].count, room);
+    return true;
+}
+
 /* Ids of prompt number i; a chat has one. */
 static bool prompt_ids(const answer *a, int i, token_list *ids, serve_problem *p) {
     propane_error err = {0};

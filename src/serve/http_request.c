@@ -220,7 +220,22 @@ static bool read_all(serve_request *r, serve_problem *p) {
     if (!read_lengths(o, r, p) || !read_stream(o, r, p) || !read_sampling(o, r, p) || !read_stops(o, r, p) ||
         !read_logprobs(o, r, p))
         return false;
-    return r->chat ? read_messages(o, r, p) : read_prompts(o, r, p);
+    if (r->chat) return read_messages(o, r, p);
+    if (!read_prompts(o, r, p)) return false;
+    bool texts = false;
+    for (int i = 0; i < r->prompt_count; i++) texts |= r->prompts[i].text != NULL;
+    if (!texts) json_object_del(r->root, "prompt"); /* ids were copied; as JSON they take twenty times as much */
+    return true;
+}
+
+bool serve_request_check_items(const char *body, size_t length, int64_t context, serve_problem *problem) {
+    const int64_t most = (context + 1) * SERVE_MAX_PROMPTS + 1000;
+    int64_t items = 0;
+    for (const char *at = body; (at = memchr(at, ',', length - (size_t)(at - body))); at++) items++;
+    if (items <= most) return true;
+    return serve_refuse(problem, 400, "invalid_request_error", "prompt", "context_length_exceeded",
+                        "the request has %lld items; a context of %lld has no room for them", (long long)items,
+                        (long long)context);
 }
 
 bool serve_request_parse(const char *body, size_t length, bool chat, serve_request *out, serve_problem *problem) {

@@ -4,11 +4,8 @@
  */
 #include "serve/server.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +15,14 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "serve/connections.h"
 
 typedef struct job {
     struct job *next;
     serve_server *server;
     int references; /* connection, queue or worker */
     serve_request request;
+    size_t cost; /* bytes that it holds of the memory for requests */
     text out;
     size_t sent;
     int http;
@@ -36,7 +35,8 @@ typedef struct job {
 /* What a connection is doing. */
 typedef struct exchange {
     text body;
-    bool too_large;
+    size_t cost; /* of the body so far */
+    bool too_large, too_many;
     job *job;
 } exchange;
 
@@ -51,12 +51,20 @@ struct serve_server {
     bool has_worker, idle, stopping, cancel;
     job *first, *last;
     int queued;
+    size_t held; /* bytes of requests that arrive or wait */
+    connections *connections;
 };
+
+static connection *connection_of(struct MHD_Connection *c) {
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
 
 /* ---- jobs (under the lock) ------------------------------------------------------------------------------------------ */
 
 static void job_drop(job *j) {
     if (--j->references) return;
+    j->server->held -= j->cost;
     serve_request_deinit(&j->request);
     text_deinit(&j->out);
     mem_free(j);
@@ -250,12 +258,42 @@ static enum MHD_Result answer_job(struct MHD_Connection *c, job *j) {
     return ready ? send_response(c, http, response, type) : MHD_YES;
 }
 
-static enum MHD_Result enqueue(serve_server *s, struct MHD_Connection *c, exchange *x, const serve_request *request) {
+/* What a request takes until it is answered: texts and ids about what they take in the body, messages with all that is around
+ * them more. */
+static size_t cost_of(const serve_request *r, size_t length) { return sizeof(job) + length * (r->chat ? 12 : 2); }
+
+/* Takes memory for requests; false: there is none left. */
+static bool hold(serve_server *s, size_t bytes) {
+    pthread_mutex_lock(&s->mutex);
+    const bool room = bytes <= s->options.memory_limit && s->held <= s->options.memory_limit - bytes;
+    if (room) s->held += bytes;
+    pthread_mutex_unlock(&s->mutex);
+    return room;
+}
+
+static void drop_body(serve_server *s, exchange *x) {
+    pthread_mutex_lock(&s->mutex);
+    s->held -= x->cost;
+    pthread_mutex_unlock(&s->mutex);
+    x->cost = 0;
+    text_deinit(&x->body);
+}
+
+static void refuse_overload(serve_problem *p) {
+    serve_refuse(p, 503, "server_error", NULL, "overloaded",
+                 "the requests that wait already take all memory that there is for them; try again later");
+}
+
+static enum MHD_Result enqueue(serve_server *s, struct MHD_Connection *c, exchange *x, const serve_request *request,
+                               size_t cost) {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
     serve_problem p = {0};
     job *j = mem_alloc(sizeof *j);
+    const bool room = hold(s, cost);
     pthread_mutex_lock(&s->mutex);
-    if (!j || !info)
+    if (!room)
+        refuse_overload(&p);
+    else if (!j || !info)
         serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
     else if (s->stopping)
         serve_refuse(&p, 503, "server_error", NULL, NULL, "the server is shutting down");
@@ -263,7 +301,8 @@ static enum MHD_Result enqueue(serve_server *s, struct MHD_Connection *c, exchan
         serve_refuse(&p, 503, "server_error", NULL, "overloaded", "%d requests are waiting already; try again later",
                      s->queued);
     if (!p.http && j && info) {
-        *j = (job){.server = s, .references = 2, .request = *request, .connection = c, .fd = info->connect_fd};
+        *j = (job){
+            .server = s, .references = 2, .request = *request, .cost = cost, .connection = c, .fd = info->connect_fd};
         x->job = j;
         if (s->last)
             s->last->next = j;
@@ -274,8 +313,12 @@ static enum MHD_Result enqueue(serve_server *s, struct MHD_Connection *c, exchan
         s->open++;
         pthread_cond_broadcast(&s->changed);
     }
+    if (p.http && room) s->held -= cost;
     pthread_mutex_unlock(&s->mutex);
-    if (!p.http && j) return answer_job(c, j);
+    if (!p.http && j) {
+        connections_set_busy(s->connections, connection_of(c), true);
+        return answer_job(c, j);
+    }
     serve_request rest = *request;
     serve_request_deinit(&rest);
     mem_free(j);
@@ -296,15 +339,24 @@ static bool is_local(const char *origin) {
 }
 
 static enum MHD_Result post(serve_server *s, struct MHD_Connection *c, exchange *x, bool chat) {
-    serve_problem p;
+    serve_problem p = {0};
     serve_request request;
+    const char *body = x->body.data ? x->body.data : "";
+    const size_t length = x->body.length;
     if (x->too_large)
         serve_refuse(&p, 413, "invalid_request_error", NULL, NULL, "the request is larger than %zu bytes",
                      s->options.body_limit);
+    else if (x->too_many)
+        refuse_overload(&p);
     else if (x->body.failed)
         serve_refuse(&p, 500, "server_error", NULL, NULL, "there is no memory for the request");
-    else if (serve_request_parse(x->body.data ? x->body.data : "", x->body.length, chat, &request, &p))
-        return enqueue(s, c, x, &request);
+    else if (serve_request_check_items(body, length, infer_context(s->engine->machine), &p) &&
+             serve_request_parse(body, length, chat, &request, &p)) {
+        drop_body(s, x);
+        if (serve_check_sizes(s->engine, &request, &p)) return enqueue(s, c, x, &request, cost_of(&request, length));
+        serve_request_deinit(&request);
+    }
+    drop_body(s, x);
     return send_problem(c, &p);
 }
 
@@ -357,8 +409,15 @@ static enum MHD_Result dispatch(serve_server *s, struct MHD_Connection *c, excha
 static enum MHD_Result take_body(serve_server *s, exchange *x, const char *data, size_t *length) {
     size_t limit = s->options.body_limit;
     if (x->body.length + *length > limit) x->too_large = true;
-    if (!x->too_large) text_append_n(&x->body, data, *length);
-    if (x->too_large) {
+    const size_t cost = 2 * *length; /* a text grows to twice what is in it */
+    const bool kept = !x->too_large && !x->too_many;
+    if (kept && !hold(s, cost)) x->too_many = true;
+    if (kept && !x->too_many) {
+        x->cost += cost;
+        text_append_n(&x->body, data, *length);
+    }
+    if (x->too_large || x->too_many) {
+        if (kept) drop_body(s, x);
         x->body.length += *length; /* counted, not kept */
         if (x->body.length > 4 * limit) return MHD_NO;
     }
@@ -388,7 +447,6 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *c, const cha
 static void completed(void *context, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why) {
     serve_server *s = context;
     exchange *x = *state;
-    (void)c;
     (void)why;
     if (!x) return;
     if (x->job) {
@@ -400,66 +458,54 @@ static void completed(void *context, struct MHD_Connection *c, void **state, enu
         pthread_cond_broadcast(&s->changed);
         pthread_mutex_unlock(&s->mutex);
     }
-    text_deinit(&x->body);
+    connections_set_busy(s->connections, connection_of(c), false);
+    drop_body(s, x);
     mem_free(x);
     *state = NULL;
 }
 
-/* ---- start and stop ------------------------------------------------------------------------------------------------- */
-
-static propane_status listen_on(const serve_options *o, int *out, int *port, propane_error *err) {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    } address = {0};
-    const char *host = strcmp(o->host, "localhost") == 0 ? "127.0.0.1" : o->host;
-    socklen_t size = sizeof address.v4;
-    int one = 1;
-    if (inet_pton(AF_INET, host, &address.v4.sin_addr) == 1) {
-        address.v4.sin_family = AF_INET;
-        address.v4.sin_port = htons((uint16_t)o->port);
-    } else if (inet_pton(AF_INET6, host, &address.v6.sin6_addr) == 1) {
-        address.v6.sin6_family = AF_INET6;
-        address.v6.sin6_port = htons((uint16_t)o->port);
-        size = sizeof address.v6;
+static void opened_or_closed(void *context, struct MHD_Connection *c, void **own,
+                             enum MHD_ConnectionNotificationCode what) {
+    serve_server *s = context;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        connections_leave(s->connections, *own);
+        *own = NULL;
     } else {
-        return propane_fail(err, PROPANE_ERR_INVALID,
-                            "'%.100s' is not an address; give one of this machine, such as 127.0.0.1 or 0.0.0.0", host);
+        *own = info ? connections_enter(s->connections, info->connect_fd) : NULL;
+        if (info && !*own) (void)shutdown(info->connect_fd, SHUT_RDWR);
     }
-    int fd = socket(address.any.sa_family, SOCK_STREAM, 0);
-    bool good = fd >= 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0 &&
-                setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 && bind(fd, &address.any, size) == 0 &&
-                listen(fd, 511) == 0 && getsockname(fd, &address.any, &size) == 0;
-    if (!good) {
-        int reason = errno;
-        if (fd >= 0) close(fd);
-        return propane_fail(err, PROPANE_ERR_IO, "cannot listen on %s port %d: %s; %s", host, o->port, strerror(reason),
-                            reason == EADDRINUSE ? "another program does; give another --port"
-                                                 : "give another --host or --port");
-    }
-    *out = fd;
-    *port = ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
-    return PROPANE_OK;
 }
+
+/* ---- start and stop ------------------------------------------------------------------------------------------------- */
 
 propane_status serve_start(serve_engine *engine, const serve_options *options, serve_server **out, propane_error *err) {
     int fd = -1, port = 0;
-    PROPANE_TRY(listen_on(options, &fd, &port, err));
+    PROPANE_TRY(connections_listen(options->host, options->port, &fd, &port, err));
     serve_server *s = mem_alloc(sizeof *s);
     if (!s) {
         close(fd);
         return propane_fail_memory(err, sizeof *s);
     }
     *s = (serve_server){.engine = engine, .options = *options, .port = port};
+    if (!s->options.memory_limit) s->options.memory_limit = (size_t)256 << 20;
+    if (!s->options.request_seconds) s->options.request_seconds = 60;
+    propane_status status =
+        connections_open(options->connection_limit, s->options.request_seconds, &s->connections, err);
+    if (status) {
+        close(fd);
+        mem_free(s);
+        return status;
+    }
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->has_worker = pthread_create(&s->worker, NULL, work, s) == 0;
     if (s->has_worker)
-        s->daemon = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, s,
-                                     MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
-                                     MHD_OPTION_CONNECTION_LIMIT, (unsigned)options->connection_limit,
-                                     MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
+        s->daemon =
+            MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, handle, s,
+                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, s,
+                             MHD_OPTION_NOTIFY_CONNECTION, opened_or_closed, s, MHD_OPTION_CONNECTION_LIMIT,
+                             (unsigned)options->connection_limit, MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);
     if (!s->daemon) {
         close(fd);
         serve_stop(s, 0);
@@ -509,6 +555,7 @@ void serve_stop(serve_server *s, int grace_ms) {
     }
     wait_for(s, true, clock_ns() + 2000000000);
     if (s->daemon) MHD_stop_daemon(s->daemon);
+    connections_close(s->connections);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
     mem_free(s);

@@ -6,7 +6,9 @@
  *
  * One thread (libmicrohttpd's) talks to all clients, another one works: requests are answered one after the other, in the
  * order in which they came; what a slow client has not taken yet waits in memory (an answer is bounded by the context), so
- * it holds up nobody. A client that closes its connection ends its own request. Beyond the queue's limit: 503.
+ * it holds up nobody. A client that closes its connection ends its own request. Beyond the queue's limit or the memory for
+ * requests: 503. A request that the context has no room for is refused before it waits; one that does not arrive in time is cut
+ * off, and so are connections that ask for nothing while places are short (serve/connections.h).
  * Requests of web pages from elsewhere (an Origin that is not this machine) are refused: 403.
  */
 #ifndef SERVE_SERVER_H
@@ -19,6 +21,8 @@ typedef struct serve_options {
     int port;         /* 0: any that is free */
     size_t body_limit;
     int queue_limit, connection_limit;
+    size_t memory_limit; /* bytes that requests may take together while they arrive and wait; 0: 256 MB */
+    int request_seconds; /* for a whole request to arrive; 0: 60 */
 } serve_options;
 
 typedef struct serve_server serve_server;

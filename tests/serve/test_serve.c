@@ -579,6 +579,98 @@ TEST(a_full_queue_says_so) {
     tear_down();
 }
 
+static void restart_with(const serve_options *o) {
+    serve_stop(b.server, 0);
+    EXPECT_OK(serve_start(&b.engine, o, &b.server, &err));
+    b.port = serve_port(b.server);
+}
+
+static int answered(void) { /* the status of a small request, made now */
+    int fd = connect_to();
+    send_post(fd, "/v1/completions", "{\"prompt\":\"ab\",\"max_tokens\":2}");
+    text t = receive(fd);
+    const int status = status_of(&t);
+    text_deinit(&t);
+    return status;
+}
+
+/* Held connections give way: those that asked for nothing, and requests that do not arrive. */
+TEST(held_connections_do_not_stop_the_server) {
+    enum { PLACES = 40 };
+    set_up(100);
+    const serve_options o = {
+        .host = "127.0.0.1", .body_limit = 20000, .queue_limit = 100, .connection_limit = PLACES, .request_seconds = 3};
+    restart_with(&o);
+    int held[2 * PLACES];
+    for (int i = 0; i < 2 * PLACES; i++) {
+        held[i] = connect_to();
+        send_all(held[i], i % 2 ? "P" : "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{",
+                 i % 2 ? 1 : 68);
+    }
+    EXPECT(answered() == 200);
+    usleep(4500000); /* one byte now and then does not help a request that takes too long */
+    char byte;
+    int cut = 0;
+    for (int i = 0; i < 2 * PLACES; i++) {
+        cut += recv(held[i], &byte, 1, MSG_DONTWAIT) == 0;
+        close(held[i]);
+    }
+    EXPECT_MSG(cut == 2 * PLACES, "%d of %d were cut off", cut, 2 * PLACES);
+    EXPECT(answered() == 200);
+    tear_down();
+}
+
+/* Bodies count while they arrive, requests while they wait; what has gone is free again. */
+TEST(requests_have_so_much_memory_and_no_more) {
+    set_up(100);
+    const serve_options o = {
+        .host = "127.0.0.1", .body_limit = 40000, .queue_limit = 100, .connection_limit = 100, .memory_limit = 200000};
+    restart_with(&o);
+    static char body[30000];
+    memset(body, ' ', sizeof body - 1);
+    int held[6];
+    for (int i = 0; i < 6; i++) { /* 60,000 bytes each are counted: three fit */
+        held[i] = connect_to();
+        const char head[] =
+            "POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 30000\r\n\r\n";
+        send_all(held[i], head, sizeof head - 1);
+        send_all(held[i], body, sizeof body - 1);
+        usleep(50000);
+    }
+    int refused = 0;
+    for (int i = 5; i >= 0; i--) {
+        send_all(held[i], "x", 1);
+        text t = receive(held[i]);
+        refused += status_of(&t) == 503;
+        EXPECT(status_of(&t) == 503 || status_of(&t) == 400);
+        text_deinit(&t);
+    }
+    EXPECT_MSG(refused == 3, "%d were refused", refused);
+    EXPECT(answered() == 200);
+    tear_down();
+}
+
+/* More ids than the context has room for are refused before they wait, and far more before they are read. */
+TEST(requests_are_measured_before_they_wait) {
+    set_up(100);
+    const serve_options o = {.host = "127.0.0.1", .body_limit = 1 << 20, .queue_limit = 1, .connection_limit = 100};
+    restart_with(&o);
+    static char body[200100];
+    for (int round = 0; round < 2; round++) {
+        const int count = round ? 90000 : 301;
+        strcpy(body, "{\"prompt\":[1");
+        for (int i = 1, at = (int)strlen(body); i < count; i++, at += 2) memcpy(body + at, ",1", 3);
+        strcat(body, "]}");
+        int fd = connect_to();
+        send_post(fd, "/v1/completions", body);
+        text t = receive(fd);
+        EXPECT(status_of(&t) == 400 && strstr(t.data, "context_length_exceeded"));
+        EXPECT(strstr(t.data, round ? "the request has 89999 items" : "the prompt has 301 tokens"));
+        text_deinit(&t);
+    }
+    tear_down();
+}
+
 TEST(the_end_is_clean) {
     set_up(100);
     char byte;
@@ -625,5 +717,6 @@ TEST(addresses_that_cannot_be_had_are_errors) {
 SUITE("serve/serve", T(completions_are_answered), T(streams_add_up_to_the_answer), T(models_and_health_are_told),
       T(wrong_requests_are_told_what_is_wrong), T(malformed_http_is_refused), T(two_hundred_connections_at_once),
       T(requests_that_come_together_are_answered_as_alone), T(a_long_prompt_delays_others_by_one_part),
-      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(the_end_is_clean),
+      T(slow_and_aborted_clients_hold_up_nobody), T(a_full_queue_says_so), T(held_connections_do_not_stop_the_server),
+      T(requests_have_so_much_memory_and_no_more), T(requests_are_measured_before_they_wait), T(the_end_is_clean),
       T(addresses_that_cannot_be_had_are_errors))

@@ -61,7 +61,7 @@ static propane_status cmd_serve_serve(serve_job *j, propane_error *err) {
 
 int cmd_serve(int argc, char **argv) {
     serve_job j = {.m = {OPENED_MODEL_STANDARD, .parallel = 8, .chunk = 256}, .options = {.host = "127.0.0.1"}};
-    int64_t port = 8080, body = 4, queue = 512, connections = 1024;
+    int64_t port = 8080, body = 4, queue = 512, connections = 1024, memory = 256, seconds = 60;
     const cli_flag flags[] = {
         OPENED_MODEL_FLAG(j.m),
         OPENED_ADAPTER_FLAG(j.m),
@@ -78,6 +78,8 @@ int cmd_serve(int argc, char **argv) {
         {"--max-body", CLI_INT, &body, 1, 1024, "MB", "largest request"},
         {"--max-queue", CLI_INT, &queue, 1, 100000, "N", "requests that may wait; more are told to come again"},
         {"--max-connections", CLI_INT, &connections, 1, 100000, "N", "at the same time"},
+        {"--max-memory", CLI_INT, &memory, 1, 1 << 20, "MB", "of requests that arrive or wait, all together"},
+        {"--request-time", CLI_INT, &seconds, 1, 86400, "S", "in which a whole request must have arrived"},
     };
     int code = cli_parse(argc, argv, flags, sizeof flags / sizeof flags[0], "serve MODEL [flags]",
                          "Answers programs that speak OpenAI's completions and chat endpoints. Requests that come "
@@ -87,6 +89,8 @@ int cmd_serve(int argc, char **argv) {
     j.options.body_limit = (size_t)body << 20;
     j.options.queue_limit = (int)queue;
     j.options.connection_limit = (int)connections;
+    j.options.memory_limit = (size_t)memory << 20;
+    j.options.request_seconds = (int)seconds;
     propane_error err = {0};
     propane_status status = pool_set_threads((int)j.m.threads, &err);
     if (status == PROPANE_OK) status = cmd_serve_serve(&j, &err);
