@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/text/tokenizer.h"
-#include "train/trainer.h"
+#include "train/language_run.h"
 
 typedef struct progress {
     double loss, device_ms, host_ms, last;
@@ -47,7 +47,7 @@ static propane_status bench(const char *path, int argc, char **argv, propane_err
     size_t length = 0;
     tokenizer *t = NULL;
     token_list ids = {0};
-    trainer *run = NULL;
+    train_run *run = NULL;
     bool restart = false;
     progress p = {0};
     PROPANE_TRY(file_read(path, (size_t)1 << 30, &data, &length, err));
@@ -60,7 +60,7 @@ static propane_status bench(const char *path, int argc, char **argv, propane_err
     c.bos_token_id = c.eos_token_id = -1;
     c.tie_word_embeddings = true;
     train_options o;
-    train_options_default(&o);
+    train_options_default(&o, TRAIN_LANGUAGE);
     o.steps = argc > 2 ? atoll(argv[2]) : 2000, o.batch = 12, o.context = 64, o.checkpoint_interval = 0;
     if (argc > 3) o.precision = argv[3];
     if (argc > 4) o.plan = argv[4];
@@ -68,14 +68,14 @@ static propane_status bench(const char *path, int argc, char **argv, propane_err
         .config = &c, .tokens = ids.ids, .token_bytes = 4, .token_count = (int64_t)ids.count, .source = path};
     train_callbacks callbacks = {.context = &p, .on_step = on_step, .on_evaluation = on_evaluation};
     int64_t start = clock_ns();
-    PROPANE_TRY(trainer_create(&o, &in, &run, err));
+    PROPANE_TRY(language_run_create(&o, &in, &run, err));
     printf("%lld parameters, %d programs compiled in %.1f ms, %.1f MB between kernels\n",
-           (long long)trainer_weights(run)->parameters, train_step_compiles(trainer_machine(run)),
-           (double)(clock_ns() - start) / 1e6, (double)train_step_activation_bytes(trainer_machine(run)) / 1e6);
-    PROPANE_TRY(trainer_run(run, &callbacks, NULL, &restart, err));
+           (long long)language_run_weights(run)->parameters, train_step_compiles(language_run_step(run)),
+           (double)(clock_ns() - start) / 1e6, (double)train_step_activation_bytes(language_run_step(run)) / 1e6);
+    PROPANE_TRY(train_run_go(run, &callbacks, NULL, &restart, err));
     printf("%lld steps in %.1f s; validation loss %.4f\n", (long long)o.steps, (double)(clock_ns() - start) / 1e9,
            p.last);
-    trainer_free(run);
+    train_run_free(run);
     tokenizer_free(t);
     token_list_deinit(&ids);
     mem_free(data);

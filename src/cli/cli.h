@@ -33,6 +33,10 @@ typedef struct cli_flag {
     const char *help;
     bool required;
     bool *given; /* may be NULL: set where the flag stood on the command line */
+    /* May be NULL: takes the value instead of `out`, by the name without "--"; a switch's is "true" or "false". Its error
+     * begins with the name. */
+    propane_status (*set)(void *object, const char *name, const char *value, propane_error *err);
+    void *object;
 } cli_flag;
 
 typedef struct cli_list { /* what "NAME..." fills */

@@ -79,10 +79,23 @@ static bool flags_one_of(const char *words, const char *value) {
     return false;
 }
 
+/* By the flag's own function. */
+static bool flags_hand_over(const cli_flag *f, const char *value, char why[400]) {
+    propane_error err = {0};
+    if (!*value)
+        snprintf(why, 400, "%s: the value is empty", f->name);
+    else if (f->set(f->object, f->name + 2, value, &err) == PROPANE_OK)
+        return true;
+    else
+        snprintf(why, 400, "--%.390s", err.text);
+    return false;
+}
+
 /* Sets the flag from its text; false: `why` says what is wrong. */
 static bool flags_set_value(const cli_flag *f, const char *value, char why[400]) {
     char *end = NULL;
     errno = 0;
+    if (f->set) return flags_hand_over(f, value, why);
     switch (f->kind) {
     case CLI_INT: {
         long long n = strtoll(value, &end, 10);
@@ -161,6 +174,7 @@ static int flags_parse_flag(int argc, char **argv, int *i, const cli_flag *flags
     if (f->given) *f->given = true;
     if (f->kind == CLI_SWITCH) {
         if (equals) return cli_misuse(command, "%s takes no value", f->name);
+        if (f->set) return flags_set_value(f, negated ? "false" : "true", why) ? -1 : flags_misuse(command, why);
         *(bool *)f->out = !negated;
         return -1;
     }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/energy.h"
-#include "train/trainer.h"
+#include "train/train_run.h"
 
 #define PROGRESS_HISTORY 512
 

@@ -4,7 +4,8 @@
 #ifndef TRAIN_MEMORY_ESTIMATE_H
 #define TRAIN_MEMORY_ESTIMATE_H
 
-#include "train/trainer.h"
+#include "model/arch/config.h"
+#include "train/train_options.h"
 
 typedef struct memory_estimate {
     double state; /* bytes: weights, the device's copies of them, moments */

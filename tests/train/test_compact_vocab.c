@@ -13,7 +13,7 @@
 #include "support/test.h"
 #include "train/data/compact_vocab.h"
 #include "train/data/token_windows.h"
-#include "train/trainer.h"
+#include "train/language_run.h"
 
 static propane_error err;
 
@@ -56,7 +56,7 @@ static void on_step(void *context, const train_report *r) {
 
 static train_options options(const char *dir, bool compact) {
     train_options o;
-    train_options_default(&o);
+    train_options_default(&o, TRAIN_LANGUAGE);
     o.steps = STEPS, o.batch = 1, o.context = CONTEXT, o.lr = 1e-2, o.min_lr = 1e-2, o.warmup = 0;
     o.eval_interval = 0, o.held_out = 0, o.checkpoint_interval = 1, o.run_dir = dir, o.compact_vocab = compact;
     return o;
@@ -64,14 +64,14 @@ static train_options options(const char *dir, bool compact) {
 
 static propane_status run(train_options o, const train_input *in, bool resume, log_book *l) {
     train_input with = *in;
-    trainer *t = NULL;
+    train_run *t = NULL;
     bool restart = false;
     with.initial = resume ? NULL : model();
     o.resume = resume;
-    propane_status status = trainer_create(&o, &with, &t, &err);
+    propane_status status = language_run_create(&o, &with, &t, &err);
     train_callbacks c = {.context = l, .on_step = on_step};
-    if (!status) status = trainer_run(t, &c, &l->cancel, &restart, &err);
-    trainer_free(t);
+    if (!status) status = train_run_go(t, &c, &l->cancel, &restart, &err);
+    train_run_free(t);
     model_weights_free(with.initial);
     return status;
 }

@@ -9,9 +9,9 @@
 #include "base/rng.h"
 #include "model/files/store.h"
 #include "support/test.h"
+#include "train/language_run.h"
 #include "train/step/loss.h"
 #include "train/step/step.h"
-#include "train/trainer.h"
 
 static propane_error err;
 
@@ -204,14 +204,14 @@ TEST(a_run_with_a_large_vocabulary) {
                       .source = "text",
                       .tokenizer_hash = "abc"};
     train_options o;
-    train_options_default(&o);
+    train_options_default(&o, TRAIN_LANGUAGE);
     o.batch = 1, o.context = 8, o.eval_interval = 0, o.warmup = 1, o.checkpoint_interval = 0, o.run_dir = dir;
     for (o.steps = 1; o.steps <= 2; o.steps++) {
-        trainer *t = NULL;
+        train_run *t = NULL;
         o.resume = o.steps == 2;
-        EXPECT_OK(trainer_create(&o, &in, &t, &err));
-        EXPECT_OK(trainer_run(t, NULL, NULL, &restart, &err));
-        trainer_free(t);
+        EXPECT_OK(language_run_create(&o, &in, &t, &err));
+        EXPECT_OK(train_run_go(t, NULL, NULL, &restart, &err));
+        train_run_free(t);
     }
     snprintf(path, sizeof path, "%s/%s", dir, TRAIN_CHECKPOINT);
     EXPECT_OK(model_store_read(path, &kept, &err));

@@ -44,7 +44,7 @@ static void check(const shape *h) {
     c.hidden_size = 64, c.intermediate_size = 160, c.num_hidden_layers = 8, c.num_attention_heads = 4, c.head_dim = 16;
     c.num_key_value_heads = h->architecture ? 4 : 2, c.vocab_size = h->vocab ? h->vocab : 512;
     c.max_position_embeddings = 512, c.tie_word_embeddings = !h->untied;
-    train_options_default(&o);
+    train_options_default(&o, TRAIN_LANGUAGE);
     o.batch = 4, o.context = h->context ? h->context : 64, o.accumulate = h->accumulate ? h->accumulate : 1,
     o.plan = h->plan_title;
     o.precision = h->precision ? h->precision : "fp32", o.two_queues = h->two_queues, o.recompute = h->recompute;
@@ -83,7 +83,7 @@ TEST(ranks_share_out_a_batch) {
     model_config c;
     train_options o;
     model_config_default(&c);
-    train_options_default(&o);
+    train_options_default(&o, TRAIN_LANGUAGE);
     o.batch = 8, o.device = "cpu";
     const memory_estimate alone = memory_estimate_of(&c, &o, 1), rank = memory_estimate_of(&c, &o, 4);
     o.shard = true;

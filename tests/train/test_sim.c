@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "support/test.h"
-#include "train/trainer.h"
+#include "train/language_run.h"
 
 enum { VOCAB = 16, TOKENS = 4000, BATCH = 4, CONTEXT = 32, STEPS = 160 };
 
@@ -58,16 +58,16 @@ static propane_status run(const char *device, const char *precision, const char 
                           seen *s, bool *restart, propane_error *err) {
     train_input in = input();
     train_options o;
-    trainer *t = NULL;
-    train_options_default(&o);
+    train_run *t = NULL;
+    train_options_default(&o, TRAIN_LANGUAGE);
     o.steps = steps, o.batch = BATCH, o.context = CONTEXT, o.lr = 4e-3, o.min_lr = 4e-4, o.warmup = 10;
     o.eval_interval = steps, o.eval_batches = 4, o.checkpoint_interval = 0, o.run_dir = NULL;
     o.device = device, o.precision = precision, o.plan = "six", o.weights = weights, o.compile_budget = budget;
     train_callbacks c = {.context = s, .on_step = on_step, .on_evaluation = on_evaluation};
     *s = (seen){0};
-    propane_status status = trainer_create(&o, &in, &t, err);
-    if (status == PROPANE_OK) status = trainer_run(t, &c, NULL, restart, err);
-    trainer_free(t);
+    propane_status status = language_run_create(&o, &in, &t, err);
+    if (status == PROPANE_OK) status = train_run_go(t, &c, NULL, restart, err);
+    train_run_free(t);
     return status;
 }
 

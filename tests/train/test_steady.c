@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "support/test.h"
-#include "train/trainer.h"
+#include "train/language_run.h"
 
 enum { VOCAB = 20, TOKENS = 4000, STEPS = 1000 };
 
@@ -31,21 +31,21 @@ static void thousand_steps(const char *partition_name, const char *precision) {
     model_config c;
     train_options o;
     log_book l = {0};
-    trainer *t = NULL;
+    train_run *t = NULL;
     bool restart = true;
     for (int i = 0; i < TOKENS; i++) tokens[i] = (uint16_t)(i * i % 97 % VOCAB);
     model_config_default(&c);
     c.hidden_size = 32, c.intermediate_size = 64, c.num_hidden_layers = 2, c.num_attention_heads = 4,
     c.num_key_value_heads = 2;
     c.head_dim = 8, c.vocab_size = VOCAB, c.max_position_embeddings = 32, c.bos_token_id = c.eos_token_id = -1;
-    train_options_default(&o);
+    train_options_default(&o, TRAIN_LANGUAGE);
     o.steps = STEPS, o.batch = 2, o.context = 16, o.plan = partition_name, o.precision = precision, o.accumulate = 2;
     o.eval_interval = o.checkpoint_interval = 0, o.run_dir = NULL;
     const train_input in = {.config = &c, .tokens = tokens, .token_bytes = 2, .token_count = TOKENS, .source = "text"};
-    EXPECT_OK(trainer_create(&o, &in, &t, &err));
+    EXPECT_OK(language_run_create(&o, &in, &t, &err));
     const train_callbacks callbacks = {.context = &l, .on_step = on_step};
-    EXPECT_OK(trainer_run(t, &callbacks, NULL, &restart, &err));
-    trainer_free(t);
+    EXPECT_OK(train_run_go(t, &callbacks, NULL, &restart, &err));
+    train_run_free(t);
     EXPECT_MSG(l.last < l.first / 2, "loss %g after %g", l.last, l.first);
     EXPECT_MSG(l.blocks[0] == l.blocks[1], "%llu blocks in 950 steps", (unsigned long long)(l.blocks[1] - l.blocks[0]));
     /* seen: 0 to 2, stacks of threads that go deeper for the first time; 70 bytes a step would show */

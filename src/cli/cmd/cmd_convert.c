@@ -18,6 +18,7 @@
 #include "mil/text/mil_text.h"
 #include "model/files/export_coreml.h"
 #include "model/files/gguf.h"
+#include "model/files/model_tokenizer.h"
 #include "model/files/store.h"
 
 static char *cmd_convert_folder_of(const char *path);
@@ -127,7 +128,7 @@ static propane_status cmd_convert_copy_file(const char *from, const char *to, co
 static propane_status cmd_convert_export_tokenizer(const char *from, const char *to, const char *given,
                                                    const tokenizer *t, int64_t longest, propane_error *err) {
     static const char *const names[] = {"tokenizer.json",      "tokenizer_config.json",  "special_tokens_map.json",
-                                        "chat_template.jinja", "generation_config.json", RUN_TOKENIZER};
+                                        "chat_template.jinja", "generation_config.json", MODEL_TOKENIZER};
     char *own = run_path(from, "tokenizer.json");
     bool ready = !given && own && file_exists(own);
     mem_free(own);
@@ -175,7 +176,7 @@ static propane_status cmd_convert_check_folder(const char *to, propane_error *er
                                       "tokenizer_config.json",
                                       "special_tokens_map.json",
                                       "chat_template.jinja",
-                                      RUN_TOKENIZER};
+                                      MODEL_TOKENIZER};
     DIR *folder = file_is_empty_dir(to) ? NULL : opendir(to);
     char foreign[300] = "";
     if (folder && !run_holds(to, "model.safetensors")) snprintf(foreign, sizeof foreign, "something else than a model");
@@ -212,7 +213,7 @@ static propane_status cmd_convert_model(const char *from, const char *adapter, c
     propane_error none = {0};
     PROPANE_TRY(run_model(from, adapter, &w, err));
     propane_status status = PROPANE_OK;
-    if (run_tokenizer(given, from, &t, given ? err : &none) != PROPANE_OK) {
+    if (model_tokenizer_open(given, from, &t, given ? err : &none) != PROPANE_OK) {
         if (given)
             status = err->status;
         else if (none.status == PROPANE_ERR_MEMORY)

@@ -16,6 +16,7 @@
 #include "cli/progress.h"
 #include "cli/run/run_folder.h"
 #include "infer/generate.h"
+#include "model/files/model_tokenizer.h"
 #include "model/files/store.h"
 #include "model/text/tokens.h"
 
@@ -45,7 +46,7 @@ static propane_status cmd_eval_read_ids(eval_job *j, propane_error *err) {
     const char *path = j->ids_path ? j->ids_path : j->data;
     char *data = NULL;
     size_t length = 0;
-    if (!j->ids_path) PROPANE_TRY(run_tokenizer(j->vocabulary, j->model, &j->tokenizer, err));
+    if (!j->ids_path) PROPANE_TRY(model_tokenizer_open(j->vocabulary, j->model, &j->tokenizer, err));
     PROPANE_TRY(file_read_stream(path, (size_t)1 << 30, &data, &length, err));
     propane_status status;
     if (j->ids_path) {

@@ -9,8 +9,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/corpus.h"
 #include "cli/run/run_folder.h"
+#include "model/files/model_tokenizer.h"
+#include "train/data/corpus.h"
 
 /* The ids of each line of a text (without its end), a line each; or of the text as a whole. */
 static propane_status cmd_tokenize_print_ids(const tokenizer *t, const char *path, bool lines, propane_error *err) {
@@ -36,7 +37,7 @@ static propane_status cmd_tokenize_print_ids(const tokenizer *t, const char *pat
 static int cmd_tokenize_print_only(const char *path, const char *use, bool lines) {
     propane_error err = {0};
     tokenizer *t = NULL;
-    propane_status status = run_tokenizer(use, use, &t, &err);
+    propane_status status = model_tokenizer_open(use, use, &t, &err);
     if (status == PROPANE_OK) status = cmd_tokenize_print_ids(t, path, lines, &err);
     tokenizer_free(t);
     return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);

@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "cli/run/run_folder.h"
+#include "model/files/model_tokenizer.h"
 
 propane_status opened_model_read(opened_model *o, propane_error *err) {
     return run_model(o->model, o->adapter, &o->weights, err);
 }
 
 propane_status opened_model_tokenizer(opened_model *o, propane_error *err) {
-    PROPANE_TRY(run_tokenizer(o->vocabulary, o->model, &o->tokenizer, err));
+    PROPANE_TRY(model_tokenizer_open(o->vocabulary, o->model, &o->tokenizer, err));
     return run_vocabulary(o->model, o->weights->config.vocab_size, o->tokenizer, err);
 }
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/corpus.h"
 #include "cli/run/run_folder.h"
+#include "train/data/corpus.h"
 
 /* A special token has no text of its own: it is shown as its number. */
 static void examples_print_token(const tokenizer *t, int32_t id) {

@@ -18,9 +18,10 @@
 #include "base/text.h"
 #include "mil/coreml/package.h"
 #include "model/files/diagnose_folder.h"
+#include "model/files/model_tokenizer.h"
 #include "model/files/store.h"
 #include "train/checkpoint.h"
-#include "train/trainer.h"
+#include "train/train_run.h"
 
 char *run_path(const char *dir, const char *name) {
     size_t bytes = strlen(dir) + strlen(name) + 2;
@@ -34,37 +35,6 @@ bool run_holds(const char *dir, const char *name) {
     bool there = path && file_exists(path);
     mem_free(path);
     return there;
-}
-
-/* In a model's folder, or beside a model's file. */
-static propane_status run_folder_tokenizer_in(const char *dir, tokenizer **out, propane_error *err) {
-    static const char *const names[] = {RUN_TOKENIZER, "tokenizer.json"};
-    *out = NULL;
-    for (int i = 0; i < 2; i++) {
-        char *path = run_path(dir, names[i]);
-        if (!path) return propane_fail_memory(err, strlen(dir));
-        bool there = file_exists(path);
-        propane_status status = there ? tokenizer_read(path, out, err) : PROPANE_OK;
-        mem_free(path);
-        if (there) return status;
-    }
-    return PROPANE_OK;
-}
-
-propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err) {
-    const char *from = given ? given : model, *slash = strrchr(from, '/');
-    bool is_dir = file_is_dir(from);
-    char dir[1000];
-    if (!is_dir && (given || text_ends_with(model, ".gguf"))) return tokenizer_read(from, out, err);
-    if (is_dir)
-        snprintf(dir, sizeof dir, "%s", from);
-    else
-        snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - from) : 1, slash ? from : ".");
-    PROPANE_TRY(run_folder_tokenizer_in(dir, out, err));
-    if (*out) return PROPANE_OK;
-    if (is_dir) return folder_explain(dir, FOLDER_TOKENIZER, err);
-    return propane_fail(err, PROPANE_ERR_NOT_FOUND,
-                        "%s: there is no tokenizer beside the model; give one with --tokenizer", model);
 }
 
 propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *t, propane_error *err) {
@@ -85,7 +55,7 @@ static bool run_folder_trains_adapter(const char *dir) {
     propane_error none = {0};
     char *path = run_path(dir, TRAIN_CHECKPOINT);
     arena *a = arena_create();
-    train_options_default(&options);
+    train_options_default(&options, TRAIN_LANGUAGE);
     bool yes = path && a && train_checkpoint_recall(path, a, &options, &none) == PROPANE_OK && options.lora_rank > 0;
     arena_free(a);
     mem_free(path);
@@ -162,7 +132,7 @@ static bool run_folder_lock_folder(int fd) {
 static const char run_folder_mark[] = ".propane-run";
 
 static propane_status run_folder_check_free(const char *dir, propane_error *err) {
-    static const char *const names[] = {TRAIN_CONFIG,          RUN_TOKENIZER,        "log.jsonl",
+    static const char *const names[] = {TRAIN_CONFIG,          MODEL_TOKENIZER,      "log.jsonl",
                                         "report.html",         "tokenizer.json",     "tokenizer_config.json",
                                         "chat_template.jinja", MODEL_ADAPTER_CONFIG, MODEL_ADAPTER_WEIGHTS};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -9,13 +9,8 @@
 #include "model/arch/model_tensors.h"
 #include "model/text/tokenizer.h"
 
-#define RUN_TOKENIZER "tokenizer.propane.json"
-
 /* DIR/NAME; mem_free it. NULL: no memory. */
 char *run_path(const char *dir, const char *name);
-/* The tokenizer that was given (a file, or a folder with one), or else the one in the model's folder. Neither: an error that names --tokenizer. */
-PROPANE_CHECK propane_status run_tokenizer(const char *given, const char *model, tokenizer **out, propane_error *err);
-
 /* Do they belong together? An embedding may have more rows than there are ids (it is filled up to a round number), but not
  * fewer, and not twice as many. */
 PROPANE_CHECK propane_status run_vocabulary(const char *model, int64_t rows, const tokenizer *t, propane_error *err);

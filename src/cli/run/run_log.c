@@ -117,6 +117,7 @@ void run_log_evaluation(run_log *l, const train_evaluation *e) {
     text_printf(&l->line, "{\"step\":%lld", (long long)e->step);
     run_log_number(&l->line, "val_loss", e->val_loss);
     if (e->val_nats_per_byte >= 0) run_log_number(&l->line, "val_nats_per_byte", e->val_nats_per_byte);
+    if (e->val_accuracy >= 0) run_log_number(&l->line, "val_accuracy", e->val_accuracy);
     text_append(&l->line, "}");
     run_log_put_line(l);
 }

@@ -15,7 +15,7 @@
 #include "base/energy.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "train/trainer.h"
+#include "train/train_run.h"
 
 #define RUN_LOG "log.jsonl"
 

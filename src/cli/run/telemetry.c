@@ -22,7 +22,7 @@ enum { SAMPLES = 3, SAMPLE_TOKENS = 80, PROMPT_TOKENS = 16, SAMPLE_CONTEXT = 128
 /* ---- the start record -------------------------------------------------------------------------------------------------------- */
 
 /* As it can be typed again. */
-static void put_command(text *out) {
+static void telemetry_put_command(text *out) {
     for (int i = 0; i < cli_argc; i++) {
         const char *word = cli_argv[i];
         bool plain =
@@ -39,7 +39,7 @@ static void put_command(text *out) {
 }
 
 /* The processor's name where the system tells it in a file. */
-static void put_machine(json_t *o) {
+static void telemetry_put_machine(json_t *o) {
     struct utsname u;
     char line[300];
     FILE *file = fopen("/proc/cpuinfo", "r");
@@ -60,82 +60,42 @@ static void put_machine(json_t *o) {
     if (mem_physical()) json_put(o, "machine_memory_gb", json_real((double)mem_physical() / 1e9));
 }
 
-static void put_model(json_t *o, const train_options *options, const trainer *t) {
-    const model_weights *w = trainer_weights((trainer *)(uintptr_t)t);
-    const model_config *c = &w->config;
-    json_put(o, "architecture", json_string(c->model_type));
-    json_put(o, "parameters", json_integer(w->parameters));
-    json_put(o, "learnt", json_integer(trainer_learnt(t)));
-    json_put(o, "layers", json_integer(c->num_hidden_layers));
-    json_put(o, "width", json_integer(c->hidden_size));
-    json_put(o, "heads", json_integer(c->num_attention_heads));
-    json_put(o, "kv_heads", json_integer(c->num_key_value_heads));
-    json_put(o, "vocabulary", json_integer(c->vocab_size));
-    if (options->lora_rank == 0) return;
-    json_put(o, "lora_rank", json_integer(options->lora_rank));
-    json_put(o, "lora_alpha", json_real(options->lora_alpha));
-    json_put(o, "lora_dropout", json_real(options->lora_dropout));
-    json_put(o, "lora_targets", json_string(w->lora.modules));
+static void telemetry_put_option(json_t *record, const train_option *row, const train_options *o) {
+    const void *at = train_option_at(row, o);
+    json_t *value = row->type == TRAIN_INT    ? json_integer(*(const int64_t *)at)
+                    : row->type == TRAIN_REAL ? json_real(*(const double *)at)
+                    : row->type == TRAIN_BOOL ? json_boolean(*(const bool *)at)
+                                              : json_string(*(const char *const *)at);
+    json_put(record, row->key, value);
 }
 
-json_t *telemetry_record(void) {
+json_t *telemetry_record(const train_options *o) {
     text command = {0};
     char now[64] = "";
     time_t seconds = time(NULL);
     struct tm local;
     if (localtime_r(&seconds, &local)) strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S %z", &local);
-    put_command(&command);
+    telemetry_put_command(&command);
     json_t *r = json_pack("{s:s, s:s, s:s, s:s}", "event", "start", "time", now, "version", propane_version(),
                           "command", command.data ? command.data : "");
     text_deinit(&command);
-    return r;
-}
-
-static json_t *start_record(const train_options *o, const trainer *t, const corpus *data) {
-    json_t *r = telemetry_record();
-    if (!r) return NULL;
-    json_put(r, "steps", json_integer(o->steps));
-    json_put(r, "batch", json_integer(o->batch));
-    json_put(r, "accumulate", json_integer(o->accumulate));
-    json_put(r, "context", json_integer(o->context));
-    json_put(r, "tokens_per_step", json_integer(o->batch * o->context * o->accumulate));
-    put_model(r, o, t);
-    json_put(r, "tokens", json_integer(data->count));
-    if (data->instructions) json_put(r, "examples", json_integer(data->examples.count));
-    static const struct {
-        const char *name;
-        size_t offset;
-    } reals[] = {{"lr", offsetof(train_options, lr)},       {"min_lr", offsetof(train_options, min_lr)},
-                 {"beta1", offsetof(train_options, beta1)}, {"beta2", offsetof(train_options, beta2)},
-                 {"clip", offsetof(train_options, clip)},   {"weight_decay", offsetof(train_options, weight_decay)}};
-    for (size_t i = 0; i < sizeof reals / sizeof reals[0]; i++) {
-        double value;
-        memcpy(&value, (const char *)o + reals[i].offset, sizeof value);
-        json_put(r, reals[i].name, json_real(value));
-    }
-    json_put(r, "warmup", json_integer(o->warmup));
-    json_put(r, "seed", json_integer(o->seed));
-    json_put(r, "device", json_string(o->device));
-    json_put(r, "precision", json_string(o->precision));
-    json_put(r, "plan", json_string(o->plan));
-    json_put(r, "weights", json_string(o->weights));
-    const train_step *machine = trainer_machine((trainer *)(uintptr_t)t);
-    if (*train_step_device_note(machine)) {
-        json_put(r, "programs", json_string(train_step_sharing(machine)));
-        json_put(r, "device_note", json_string(train_step_device_note(machine)));
+    for (int i = 0; r && i < TRAIN_OPTIONS; i++) {
+        const train_option_log log = train_option_rows[i].use[o->kind].log;
+        if (log == TRAIN_LOGGED || (log == TRAIN_ADAPTERS && o->lora_rank > 0))
+            telemetry_put_option(r, &train_option_rows[i], o);
     }
     return r;
 }
 
 /* ---- while it runs -------------------------------------------------------------------------------------------------------- */
 
-static const char *last_part(const char *path) {
+static const char *telemetry_last_part(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
 }
 
 /* Seconds of training in the log so far. */
-static double seconds_of(const char *dir) {
+static double telemetry_seconds_of(const char *dir) {
     run_history h = {0};
     bool more;
     char *path = run_path(dir, RUN_LOG);
@@ -148,27 +108,21 @@ static double seconds_of(const char *dir) {
     return seconds;
 }
 
-propane_status telemetry_begin(telemetry *t, const char *run_dir, bool resume, json_t *record, const char *logdir,
-                               propane_error *err) {
-    *t = (telemetry){.run_dir = run_dir, .seconds_before = resume ? seconds_of(run_dir) : 0};
-    run_log_open(&t->log, run_dir, resume);
-    if (record) put_machine(record);
+propane_status telemetry_open(telemetry *t, const train_options *o, json_t *record, const char *logdir,
+                              propane_error *err) {
+    *t = (telemetry){
+        .options = o, .run_dir = o->run_dir, .seconds_before = o->resume ? telemetry_seconds_of(o->run_dir) : 0};
+    run_log_open(&t->log, o->run_dir, o->resume);
+    if (record) telemetry_put_machine(record);
     run_log_write(&t->log, record);
     if (!logdir || !*logdir) return PROPANE_OK;
-    char *dir = run_path(logdir, last_part(run_dir));
+    char *dir = run_path(logdir, telemetry_last_part(o->run_dir));
     propane_status status = dir ? tensorboard_open(dir, &t->board, err) : propane_fail_memory(err, strlen(logdir));
     mem_free(dir);
     return status;
 }
 
-propane_status telemetry_open(telemetry *t, const train_options *o, const char *logdir, const trainer *trained,
-                              const corpus *data, propane_error *err) {
-    propane_status status = telemetry_begin(t, o->run_dir, o->resume, start_record(o, trained, data), logdir, err);
-    t->options = o;
-    return status;
-}
-
-static void flush_board(telemetry *t) {
+static void telemetry_flush_board(telemetry *t) {
     if (tensorboard_flush(t->board, NULL) == PROPANE_OK) return;
     tensorboard_close(t->board); /* the disk is full: the checkpoint will tell */
     t->board = NULL;
@@ -191,7 +145,7 @@ void telemetry_step(telemetry *t, const train_report *r, double seconds, const e
         snprintf(name, sizeof name, "machine/%s_joules", energy_part_name((energy_part)i));
         if (!power->why[i]) tensorboard_scalar(t->board, r->step, name, power->joules[i]);
     }
-    flush_board(t);
+    telemetry_flush_board(t);
 }
 
 void telemetry_evaluation(telemetry *t, const train_evaluation *e) {
@@ -199,16 +153,8 @@ void telemetry_evaluation(telemetry *t, const train_evaluation *e) {
     tensorboard_scalar(t->board, e->step, "validation/loss", e->val_loss);
     if (e->val_nats_per_byte >= 0)
         tensorboard_scalar(t->board, e->step, "validation/nats_per_byte", e->val_nats_per_byte);
-    flush_board(t);
-}
-
-void telemetry_judgement(telemetry *t, int64_t step, double loss, double accuracy) {
-    json_t *r = json_pack("{s:I, s:f}", "step", (json_int_t)step, "val_loss", loss);
-    if (r && accuracy >= 0) json_put(r, "val_accuracy", json_real(accuracy));
-    run_log_write(&t->log, r);
-    tensorboard_scalar(t->board, step, "validation/loss", loss);
-    if (accuracy >= 0) tensorboard_scalar(t->board, step, "validation/accuracy", accuracy);
-    flush_board(t);
+    if (e->val_accuracy >= 0) tensorboard_scalar(t->board, e->step, "validation/accuracy", e->val_accuracy);
+    telemetry_flush_board(t);
 }
 
 void telemetry_end(telemetry *t, const char *state, int64_t step) {
@@ -230,14 +176,15 @@ typedef struct sampler {
     int count;
 } sampler;
 
-static bool take_token(void *context, int32_t id, const float *logits) {
+static bool telemetry_take_token(void *context, int32_t id, const float *logits) {
     sampler *s = context;
     tokenizer_decode(s->tokenizer, &s->stream, id, &s->texts[s->count]);
     return !s->texts[s->count].failed;
 }
 
 /* Where sample `n` begins: in an example that was held out, up to its answer; or somewhere in the held-out text. */
-static int64_t find_prompt(const corpus *data, const train_options *o, int n, int32_t prompt[SAMPLE_CONTEXT]) {
+static int64_t telemetry_find_prompt(const corpus *data, const train_options *o, int n,
+                                     int32_t prompt[SAMPLE_CONTEXT]) {
     int64_t count = 0;
     if (data->instructions) {
         const train_examples *e = &data->examples;
@@ -255,8 +202,8 @@ static int64_t find_prompt(const corpus *data, const train_options *o, int n, in
     return count;
 }
 
-static propane_status write_samples(const model_weights *w, const train_options *o, const corpus *data, sampler *s,
-                                    propane_error *err) {
+static propane_status telemetry_write_samples(const model_weights *w, const train_options *o, const corpus *data,
+                                              sampler *s, propane_error *err) {
     propane_device *device = NULL;
     infer *m = NULL;
     int32_t prompt[SAMPLE_CONTEXT];
@@ -266,13 +213,13 @@ static propane_status write_samples(const model_weights *w, const train_options 
     PROPANE_TRY(propane_device_open("cpu", &device, err));
     propane_status status = infer_create(device, w, &how, &m, err);
     while (status == PROPANE_OK && s->count < SAMPLES) {
-        int64_t n = find_prompt(data, o, s->count, prompt), room = how.context - n;
+        int64_t n = telemetry_find_prompt(data, o, s->count, prompt), room = how.context - n;
         if (n < 1 || room < 1) break;
         s->stream = (tokenizer_stream){0};
         for (int64_t i = 0; i < n; i++) tokenizer_decode(s->tokenizer, &s->stream, prompt[i], &s->prompts[s->count]);
         infer_reset(m);
         status = infer_generate(m, prompt, n, 0, room < SAMPLE_TOKENS ? room : SAMPLE_TOKENS,
-                                tokenizer_eos(s->tokenizer), &sampling, take_token, s, NULL, err);
+                                tokenizer_eos(s->tokenizer), &sampling, telemetry_take_token, s, NULL, err);
         tokenizer_decode_end(&s->stream, &s->texts[s->count]);
         s->count++;
     }
@@ -282,24 +229,25 @@ static propane_status write_samples(const model_weights *w, const train_options 
 }
 
 /* With adapters the model is read again, because the trainer's own stays as it is. */
-static propane_status samples(const telemetry *t, const model_weights *w, const corpus *data, sampler *s,
-                              propane_error *err) {
+static propane_status telemetry_samples(const telemetry *t, const model_weights *w, const corpus *data, sampler *s,
+                                        propane_error *err) {
     const train_options *o = t->options;
     model_weights *merged = NULL;
     if (w->parameters > SAMPLE_PARAMETERS) return PROPANE_OK;
     if (o->lora_rank > 0) PROPANE_TRY(run_model(o->base, o->run_dir, &merged, err));
-    propane_status status = write_samples(merged ? merged : w, o, data, s, err);
+    propane_status status = telemetry_write_samples(merged ? merged : w, o, data, s, err);
     model_weights_free(merged);
     return status;
 }
 
-static propane_status write_page(const telemetry *t, const report_sample *shown, int count, propane_error *err) {
+static propane_status telemetry_write_page(const telemetry *t, const report_sample *shown, int count,
+                                           propane_error *err) {
     run_history h = {0};
     text page = {0};
     bool more;
     char *log = run_path(t->run_dir, RUN_LOG), *path = run_path(t->run_dir, RUN_REPORT);
     propane_status status = log && path ? run_history_read(&h, log, &more, err) : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK) status = report_print(&h, last_part(t->run_dir), shown, count, &page, err);
+    if (status == PROPANE_OK) status = report_print(&h, telemetry_last_part(t->run_dir), shown, count, &page, err);
     if (status == PROPANE_OK) status = file_write(path, page.data, page.length, err);
     text_deinit(&page);
     run_history_deinit(&h);
@@ -308,15 +256,15 @@ static propane_status write_page(const telemetry *t, const report_sample *shown,
     return status;
 }
 
-propane_status telemetry_page(const telemetry *t, propane_error *err) { return write_page(t, NULL, 0, err); }
+propane_status telemetry_page(const telemetry *t, propane_error *err) { return telemetry_write_page(t, NULL, 0, err); }
 
 propane_status telemetry_report(const telemetry *t, const model_weights *w, const corpus *data, propane_error *err) {
     sampler s = {.tokenizer = data->tokenizer};
     report_sample shown[SAMPLES];
-    (void)samples(t, w, data, &s, NULL); /* a page without samples is better than none */
+    (void)telemetry_samples(t, w, data, &s, NULL); /* a page without samples is better than none */
     for (int i = 0; i < s.count; i++)
         shown[i] = (report_sample){s.prompts[i].data ? s.prompts[i].data : "", s.texts[i].data ? s.texts[i].data : ""};
-    propane_status status = write_page(t, shown, s.count, err);
+    propane_status status = telemetry_write_page(t, shown, s.count, err);
     for (int i = 0; i < SAMPLES; i++) {
         text_deinit(&s.prompts[i]);
         text_deinit(&s.texts[i]);

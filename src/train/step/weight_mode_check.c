@@ -175,8 +175,8 @@ propane_status weight_mode_choose(const char *device, const char **mode, text *t
         propane_error why = {0};
         *mode = weight_mode_name((weight_mode)k);
         if (!unproven || weight_mode_check(device, *mode, &why) == PROPANE_OK) return PROPANE_OK;
-        text_printf(tried, "%s\n", why.text);
+        if (tried) text_printf(tried, "%s\n", why.text);
     }
     return propane_fail(err, PROPANE_ERR_DEVICE, "device '%s': no weight mode holds there:\n%s", device,
-                        tried->data ? tried->data : "");
+                        tried && tried->data ? tried->data : "");
 }

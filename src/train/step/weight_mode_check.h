@@ -11,7 +11,7 @@
 /* Opens the device by itself: what is compiled here counts for its process. PROPANE_ERR_DEVICE where a number is wrong;
  * what the device refuses is told as it tells it. */
 PROPANE_CHECK propane_status weight_mode_check(const char *device, const char *mode, propane_error *err);
-/* The first mode of training that holds; on a device whose results need no proof, the first one. `tried` receives a line
+/* The first mode of training that holds; on a device whose results need no proof, the first one. `tried` (NULL: nothing) receives a line
  * for each that does not hold. */
 PROPANE_CHECK propane_status weight_mode_choose(const char *device, const char **mode, text *tried, propane_error *err);
 

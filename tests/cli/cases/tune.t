@@ -42,6 +42,13 @@ $ propane train two.mil --data cls --loss cross_entropy --trainable '*' --steps 
 $ propane train two.mil --data cls --loss cross_entropy --trainable '*' --steps 4 --batch 2 --accumulate 2 --val-fraction 0.25 --run part > log; propane train two.mil --data cls --val-fraction 0.25 --steps 6 --resume --run part | grep resumed; cmp part/model.mlpackage/Data/com.apple.CoreML/model.mlmodel whole/model.mlpackage/Data/com.apple.CoreML/model.mlmodel
 > resumed after step 4
 = 0
+# A checkpoint of version 0.1, in which the metadata was one JSON object, goes on to the same bits.
+$ mkdir first; cp "$REPO/tests/data/checkpoints/finetune_0_1.safetensors" first/checkpoint.safetensors; propane train two.mil --data cls --val-fraction 0.25 --steps 6 --resume --run first | grep resumed; cmp first/model.mlpackage/Data/com.apple.CoreML/model.mlmodel whole/model.mlpackage/Data/com.apple.CoreML/model.mlmodel; cmp first/checkpoint.safetensors whole/checkpoint.safetensors
+> resumed after step 4
+= 0
+$ propane train two.mil --data cls --val-fraction 0.25 --steps 7 --lr 1 --resume --run first
+2> propane train: first/checkpoint.safetensors was made with --lr 0.0001, not 1; resume with the same, or start a new run in another folder
+= 1
 $ propane watch part --once > part.watch; sed -n 2p part.watch; grep -c samples/s part.watch
 > two.mil: 6 numbers are learnt, 3 samples, loss cross_entropy; cpu
 > 1

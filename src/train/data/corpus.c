@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns getting from the user's file to ids.
  */
-#include "cli/corpus.h"
+#include "train/data/corpus.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
-#include "cli/run/run_folder.h"
+#include "model/files/model_tokenizer.h"
 
 enum { TEXT_LIMIT = 1 << 30 };
 
@@ -23,7 +23,7 @@ static double corpus_unigram_entropy(const char *data, size_t length) {
 
 /* The tokenizer that was given, or the model's. */
 static propane_status corpus_take_tokenizer(const corpus_options *o, corpus *c, propane_error *err) {
-    if (o->model || o->tokenizer) return run_tokenizer(o->tokenizer, o->model, &c->tokenizer, err);
+    if (o->model || o->tokenizer) return model_tokenizer_open(o->tokenizer, o->model, &c->tokenizer, err);
     return propane_fail(err, PROPANE_ERR_INVALID,
                         "%s is instruction data: give the model that it is for with --init, or a --tokenizer", o->text);
 }

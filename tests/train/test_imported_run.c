@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "support/test.h"
-#include "train/finetune.h"
+#include "train/imported_run.h"
 
 enum { SAMPLES = 24, CLASSES = 3, PIXELS = 2 * 6 * 6 };
 
@@ -296,6 +296,7 @@ TEST(a_program_that_mixes_samples_gets_one_at_a_time) {
 /* ---- runs ------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct book {
+    const char *path; /* of the program; NULL: package */
     double losses[64], accuracy;
     int64_t stop_at;
     bool cancel;
@@ -307,12 +308,13 @@ static void on_step(void *context, const train_report *r) {
     if (r->step == b->stop_at) b->cancel = true;
 }
 
-static void on_evaluation(void *context, const tune_evaluation *e) { ((book *)context)->accuracy = e->accuracy; }
+static void on_evaluation(void *context, const train_evaluation *e) { ((book *)context)->accuracy = e->val_accuracy; }
 
-static tune_options options_of(const char *run) {
-    tune_options o;
-    tune_options_default(&o);
-    o.model = choose("*", "");
+static train_options options_of(const char *run) {
+    train_options o;
+    train_options_default(&o, TRAIN_IMPORTED);
+    o.trainable = "*";
+    o.loss = "cross_entropy";
     o.steps = 40;
     o.batch = 4;
     o.accumulate = 2;
@@ -321,14 +323,17 @@ static tune_options options_of(const char *run) {
     return o;
 }
 
-static propane_status go(const tune_options *o, const sample_source *source, book *b, propane_error *err) {
+static propane_status go(const train_options *o, const sample_source *source, book *b, propane_error *err) {
     imported_model m;
-    tune *t = NULL;
-    const tune_callbacks callbacks = {b, on_step, on_evaluation, NULL};
-    PROPANE_TRY(imported_model_open(&o->model, &m, err));
-    propane_status status = tune_create(o, &m, source, &t, err);
-    if (!status) status = tune_run(t, &callbacks, &b->cancel, err);
-    tune_free(t);
+    train_run *t = NULL;
+    bool again;
+    const train_callbacks callbacks = {b, on_step, on_evaluation, NULL};
+    const imported_model_options how =
+        imported_run_model_options(o, b->path ? b->path : package, (mil_read_options){0});
+    PROPANE_TRY(imported_model_open(&how, &m, err));
+    propane_status status = imported_run_create(o, &how, &m, source, &t, err);
+    if (!status) status = train_run_go(t, &callbacks, &b->cancel, &again, err);
+    train_run_free(t);
     imported_model_close(&m);
     return status;
 }
@@ -359,7 +364,7 @@ TEST(a_resumed_run_is_the_same_run) {
     const sample_source source = source_of(&s);
     EXPECT_OK(file_make_dir(at(a, "a"), &err));
     EXPECT_OK(file_make_dir(at(b, "b"), &err));
-    tune_options o = options_of(a);
+    train_options o = options_of(a);
     EXPECT_OK(go(&o, &source, &whole, &err));
     EXPECT_MSG(whole.losses[40] < 0.3 * whole.losses[1], "%g to %g", whole.losses[1],
                whole.losses[40]); /* 1.4 to 0.03 */
@@ -375,11 +380,13 @@ TEST(a_resumed_run_is_the_same_run) {
     same_files(at(c, "a/model.mlpackage/Data/com.apple.CoreML/weights/weight.bin"),
                at(d, "b/model.mlpackage/Data/com.apple.CoreML/weights/weight.bin"));
     o.lr = 1e-3;
-    EXPECT_FAIL(go(&o, &source, &second, &err), PROPANE_ERR_INVALID, "--lr is not what the run was begun with");
+    EXPECT_FAIL(go(&o, &source, &second, &err), PROPANE_ERR_INVALID,
+                "was made with --lr 0.02, not 0.001; resume with the same");
     sample_source other = source;
     other.sum = 78;
     o.lr = 2e-2;
-    EXPECT_FAIL(go(&o, &other, &second, &err), PROPANE_ERR_INVALID, "the run was begun with other data");
+    EXPECT_FAIL(go(&o, &other, &second, &err), PROPANE_ERR_INVALID,
+                "was made with data of the checksum 000000000000004d, not 000000000000004e");
     end();
 }
 
@@ -394,8 +401,8 @@ TEST(the_package_holds_what_was_learnt) {
     fill_set(&s);
     const sample_source source = source_of(&s);
     EXPECT_OK(file_make_dir(at(run, "run"), &err));
-    tune_options o = options_of(run);
-    o.model = choose("*", "conv");
+    train_options o = options_of(run);
+    o.freeze = "conv";
     EXPECT_OK(go(&o, &source, &b, &err));
     imported_model_options all = choose("*", "");
     EXPECT_OK(imported_model_open(&all, &old, &err));
@@ -409,8 +416,8 @@ TEST(the_package_holds_what_was_learnt) {
                    old.names[i]);
     }
     imported_model_close(&tuned);
-    book again = {.accuracy = -1};
-    o.model = all;
+    book again = {.path = path, .accuracy = -1};
+    o.freeze = "";
     o.run_dir = NULL;
     o.steps = 1;
     o.lr = 0;
@@ -428,7 +435,7 @@ TEST(a_loss_that_is_no_number_ends_the_run) {
     fill_set(&s);
     s.x[5][7] = NAN;
     const sample_source source = source_of(&s);
-    tune_options o = options_of(NULL);
+    train_options o = options_of(NULL);
     o.batch = 1;
     o.accumulate = 1;
     o.shuffle = false;

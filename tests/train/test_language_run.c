@@ -12,8 +12,8 @@
 #include "model/files/safetensors.h"
 #include "support/test.h"
 #include "train/eval_driver.h"
+#include "train/language_run.h"
 #include "train/restart.h"
-#include "train/trainer.h"
 
 enum { VOCAB = 12, TOKENS = 600, STEPS = 12 };
 
@@ -48,7 +48,7 @@ static void on_checkpoint(void *context, int64_t step, const char *path) { ((log
 
 static train_options options(const char *run_dir) {
     train_options o;
-    train_options_default(&o);
+    train_options_default(&o, TRAIN_LANGUAGE);
     o.steps = STEPS, o.batch = 2, o.context = 6, o.lr = 1e-2, o.min_lr = 1e-3, o.warmup = 3;
     o.eval_interval = 5, o.eval_batches = 2, o.checkpoint_interval = 4, o.run_dir = run_dir;
     return o;
@@ -79,14 +79,14 @@ static train_input input(void) {
 /* A whole run; *cancel_at > 0 stops it there. Returns the run's status. */
 static propane_status run(const train_options *o, log_book *l, int cancel_at, bool *restart, propane_error *err) {
     train_input in = input();
-    trainer *t = NULL;
+    train_run *t = NULL;
     bool cancel = false;
     train_callbacks c = {
         .context = l, .on_step = on_step, .on_evaluation = on_evaluation, .on_checkpoint = on_checkpoint};
-    propane_status status = trainer_create(o, &in, &t, err);
+    propane_status status = language_run_create(o, &in, &t, err);
     l->cancel = &cancel, l->cancel_at = cancel_at;
-    if (status == PROPANE_OK) status = trainer_run(t, &c, &cancel, restart, err);
-    trainer_free(t);
+    if (status == PROPANE_OK) status = train_run_go(t, &c, &cancel, restart, err);
+    train_run_free(t);
     return status;
 }
 

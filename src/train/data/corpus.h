@@ -2,8 +2,8 @@
  * A text as ids together with its tokenizer, from whatever the user has: a text (a vocabulary is learnt or taken), a token
  * file and its tokenizer, or instruction data (*.jsonl) and the model that it is for.
  */
-#ifndef CLI_CORPUS_H
-#define CLI_CORPUS_H
+#ifndef TRAIN_DATA_CORPUS_H
+#define TRAIN_DATA_CORPUS_H
 
 #include "model/text/tokens.h"
 #include "train/data/jsonl.h"

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ * The metadata of a checkpoint as keys and texts, whichever version of Propane wrote it.
+ */
+#ifndef TRAIN_CHECKPOINT_METADATA_H
+#define TRAIN_CHECKPOINT_METADATA_H
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "model/files/safetensors.h"
+#include "train/train_options.h"
+
+typedef struct checkpoint_metadata {
+    safetensors *file;
+    const char *source; /* its path, for messages */
+    json_t *old;        /* of a fine-tuning run before they had one form; else NULL */
+    arena *arena;       /* texts made of that */
+} checkpoint_metadata;
+
+const char *checkpoint_format(train_kind kind); /* the value of "format" */
+PROPANE_CHECK propane_status checkpoint_metadata_open(const char *path, checkpoint_metadata *out, propane_error *err);
+void checkpoint_metadata_close(checkpoint_metadata *m);
+/* *out NULL: there is no such key. The text lives as long as the metadata. */
+PROPANE_CHECK propane_status checkpoint_metadata_find(const checkpoint_metadata *m, const char *key, const char **out,
+                                                      propane_error *err);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the making of a language model's run: which weights it begins with, which ids and tensors are learnt, the step's
+ * programs. A folder is made last, so that a run that could not begin leaves nothing behind.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/temporary.h"
+#include "train/language_run_internal.h"
+#include "train/memory_estimate.h"
+#include "train/step/weight_mode_check.h"
+
+/* What the options must be besides what their rows say. */
+static propane_status language_check_options(const train_options *o, const model_config *c, propane_error *err) {
+    if (o->mpi && strcmp(o->weights, "baked") == 0)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "--weights baked starts its process again when the compile budget is used up, which a rank "
+                            "of an mpirun cannot; take --weights inputs");
+    if (o->lora_rank > 0 && (*o->trainable || *o->freeze))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--lora-rank trains adapters and nothing else; leave out --trainable and --freeze");
+    if (o->context > c->max_position_embeddings)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--context is %lld, but the model's max_position_embeddings is %lld", (long long)o->context,
+                            (long long)c->max_position_embeddings);
+    if (o->eval_interval > 0 && o->held_out <= 0)
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "--held-out is 0, so there is nothing to evaluate on; give --eval-every 0");
+    return PROPANE_OK;
+}
+
+/* ---- the step ---------------------------------------------------------------------------------------------------------------- */
+
+static propane_status language_choose_trained(language_run *t, propane_error *err) {
+    const train_options *o = &t->run.options;
+    const model_weights *w = t->weights;
+    if (!*o->trainable && !*o->freeze) return PROPANE_OK;
+    t->trained = ARENA_ARRAY(t->run.arena, w->count, bool);
+    if (!t->trained) return propane_fail_memory(err, (size_t)w->count);
+    int count = 0;
+    for (int i = 0; i < w->count; i++) {
+        t->trained[i] = (!*o->trainable || model_name_listed(o->trainable, w->tensors[i].name)) &&
+                        !model_name_listed(o->freeze, w->tensors[i].name);
+        count += t->trained[i];
+    }
+    if (count > 0) return PROPANE_OK;
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "--trainable '%.100s' and --freeze '%.100s' leave nothing to train; tensors are called like '%s'", o->trainable,
+        o->freeze, w->tensors[w->count / 2].name);
+}
+
+static propane_status language_make_step(language_run *t, propane_error *err) {
+    const train_options *o = &t->run.options;
+    PROPANE_TRY(data_parallel_share(o->mpi, o->batch, &t->share, err));
+    t->first = t->share * data_parallel_rank(o->mpi);
+    train_step_options how = {
+        .partition = {.name = o->plan,
+                      .precision = strcmp(o->precision, "fp16") == 0 ? MIL_fp16 : MIL_fp32,
+                      .batch = t->share,
+                      .context = o->context,
+                      .squares = o->mpi ? 0 : PARTITION_SQUARES}, /* ranks add up gradients first */
+        .device = o->device,
+        .two_queues = o->two_queues,
+        .weights = weight_mode_find(o->weights),
+        .bf16 = strcmp(o->precision, "bf16") == 0,
+        .accumulate = o->accumulate > 1,
+        .recompute = o->recompute};
+    PROPANE_TRY(language_choose_trained(t, err));
+    how.trained = t->trained;
+    PROPANE_TRY(train_step_create(&how, t->weights, &t->step, err));
+    const allreduce_options wires = {allreduce_wire_find(o->wire), o->shard, o->bucket};
+    PROPANE_TRY(data_parallel_create(o->mpi, &wires, t->step, t->weights, &t->run.group, err));
+    t->budget = o->compile_budget > 0 ? o->compile_budget : train_step_compile_limit(t->step);
+    if (t->budget > 0 && train_step_compiles(t->step) > t->budget)
+        return propane_fail(err, PROPANE_ERR_LIMIT,
+                            "the plan needs %d programs, but one process may compile %lld; give a "
+                            "larger --compile-budget, --weights inputs or a smaller model",
+                            train_step_compiles(t->step), (long long)t->budget);
+    return PROPANE_OK;
+}
+
+/* The weights are there before the programs are compiled, because baked programs contain them; the moments belong to the
+ * step. */
+static propane_status language_load_and_make(language_run *t, propane_error *err) {
+    PROPANE_TRY(train_run_load(&t->run, 0, 0, err));
+    PROPANE_TRY(language_make_step(t, err));
+    PROPANE_TRY(train_run_load(&t->run, 1, 2, err));
+    data_parallel_release(t->run.group);
+    return PROPANE_OK;
+}
+
+/* ---- fewer ids ------------------------------------------------------------------------------------------------------------ */
+
+static void language_mark_id(uint8_t *used, int64_t vocab, int64_t id) {
+    if (id >= 0 && id < vocab) used[id] = 1; /* others are told when their batch is made */
+}
+
+/* The ids of all data, what is held out included. */
+static propane_status language_choose_ids(language_run *t, const train_input *in, propane_error *err) {
+    int64_t vocab = t->whole.vocab_size;
+    uint8_t *used = mem_array((size_t)vocab, 1);
+    if (!used) return propane_fail_memory(err, (size_t)vocab);
+    int64_t count = in->examples ? in->examples->start[in->examples->count] : in->token_count;
+    for (int64_t i = 0; i < count; i++)
+        language_mark_id(used, vocab,
+                         in->examples           ? (int64_t)in->examples->ids[i]
+                         : in->token_bytes == 2 ? (int64_t)((const uint16_t *)in->tokens)[i]
+                                                : (int64_t)((const uint32_t *)in->tokens)[i]);
+    propane_status status = compact_vocab_create(used, &t->whole, &t->compact, err);
+    mem_free(used);
+    return status;
+}
+
+static propane_status language_begin_compact(language_run *t, const train_input *input, propane_error *err) {
+    model_weights *whole = input->initial;
+    if (!whole) {
+        PROPANE_TRY(model_weights_create(&t->whole, &whole, err));
+        model_weights_init(whole, (uint64_t)t->run.options.seed, 0);
+    }
+    propane_status status = compact_vocab_take(t->compact, whole, t->weights, err);
+    if (whole != input->initial) model_weights_free(whole);
+    return status;
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------------------- */
+
+/* What the run begins with: random weights, or a model's, whose memory is taken over. */
+static propane_status language_begin_weights(language_run *t, const train_input *input, propane_error *err) {
+    const train_options *o = &t->run.options;
+    if (!input->initial) {
+        if (o->lora_rank > 0)
+            return propane_fail(err, PROPANE_ERR_INVALID,
+                                "--lora-rank adapts a model that exists; give it with --init");
+        if (t->compact) return language_begin_compact(t, input, err);
+        model_weights_init(t->weights, (uint64_t)o->seed, 0);
+        return PROPANE_OK;
+    }
+    if (!model_config_equal(&input->initial->config, input->config))
+        return propane_fail(err, PROPANE_ERR_INVALID, "the initial weights belong to a model of another configuration");
+    if (t->compact) return language_begin_compact(t, input, err);
+    model_weights_swap(t->weights, input->initial);
+    return PROPANE_OK;
+}
+
+static propane_status language_add_adapters(language_run *t, propane_error *err) {
+    const train_options *o = &t->run.options;
+    model_lora l = {.rank = o->lora_rank, .alpha = o->lora_alpha, .dropout = o->lora_dropout};
+    if (o->lora_rank == 0) return PROPANE_OK;
+    if (*o->adapter && !o->resume) {
+        PROPANE_TRY(model_adapter_read(t->weights, o->adapter, err));
+        t->weights->lora.dropout = o->lora_dropout;
+        return PROPANE_OK;
+    }
+    PROPANE_TRY(model_lora_choose(&l, &t->weights->config, o->lora_targets, err));
+    PROPANE_TRY(model_weights_add_lora(t->weights, &l, err));
+    model_lora_init(t->weights, (uint64_t)o->seed);
+    return PROPANE_OK;
+}
+
+/* The last thing that making does, so that a run that could not begin leaves nothing behind. */
+static propane_status language_make_folder(language_run *t, const model_config *config, propane_error *err) {
+    if (!t->run.options.run_dir || !train_run_writes(&t->run)) return PROPANE_OK;
+    PROPANE_TRY(file_make_dir(t->run.options.run_dir, err));
+    temporary_sweep_folder(t->run.options.run_dir);
+    if (t->compact && t->run.options.lora_rank == 0)
+        PROPANE_TRY(compact_vocab_write(t->compact, t->vocabulary_path, err));
+    return model_config_write(config, t->config_path, err);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------------------- */
+
+static propane_status language_make_paths(language_run *t, propane_error *err) {
+    PROPANE_TRY(train_run_path(&t->run, TRAIN_MODEL, &t->model_path, err));
+    PROPANE_TRY(train_run_path(&t->run, TRAIN_CONFIG, &t->config_path, err));
+    return train_run_path(&t->run, TRAIN_VOCABULARY, &t->vocabulary_path, err);
+}
+
+static propane_status language_make_windows(language_run *t, const train_input *input, propane_error *err) {
+    const train_options *o = &t->run.options;
+    const int vocab = (int)input->config->vocab_size, context = (int)o->context;
+    const uint64_t seed = (uint64_t)o->seed;
+    const size_t window = (size_t)(o->batch * o->context);
+    if (input->examples)
+        PROPANE_TRY(token_windows_init_examples(&t->data, input->examples, vocab, context, o->pack, o->held_out, seed,
+                                                input->source, err));
+    else
+        PROPANE_TRY(token_windows_init(&t->data, input->tokens, input->token_bytes, input->token_count, vocab, context,
+                                       o->held_out, seed, input->source, err));
+    t->inputs = ARENA_ARRAY(t->run.arena, window, int32_t);
+    t->targets = ARENA_ARRAY(t->run.arena, window, int32_t);
+    t->nats = ARENA_ARRAY(t->run.arena, window, double);
+    return t->inputs && t->targets && t->nats ? PROPANE_OK : propane_fail_memory(err, window * 16);
+}
+
+/* Of the model's own weights, every 64th number: tells another model of the same shape at little cost. */
+static uint64_t language_sum_base(const model_weights *w) {
+    uint64_t sum = (uint64_t)w->floats;
+    for (int64_t i = 0; i < w->floats; i += 64) {
+        uint32_t bits;
+        memcpy(&bits, w->data + i, sizeof bits);
+        sum = (sum ^ bits) * 0x9e3779b97f4a7c15u;
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+static void language_state_facts(language_run *t) {
+    const train_input *in = &t->input;
+    const uint64_t sum = in->examples ? train_examples_sum(in->examples)
+                                      : token_windows_sum(in->tokens, in->token_bytes, in->token_count);
+    snprintf(t->token_count, sizeof t->token_count, "%lld", (long long)in->token_count);
+    snprintf(t->token_sum, sizeof t->token_sum, "%016llx", (unsigned long long)sum);
+    if (t->weights->adapter_count > 0)
+        snprintf(t->base_sum, sizeof t->base_sum, "%016llx", (unsigned long long)language_sum_base(t->weights));
+}
+
+static propane_status language_make_weights(language_run *t, const train_input *input, model_config config,
+                                            propane_error *err) {
+    const train_options *o = &t->run.options;
+    partition_split_head(&config, o->batch, o->context);
+    PROPANE_TRY(model_weights_create(&config, &t->weights, err));
+    if (!o->resume || o->lora_rank > 0) PROPANE_TRY(language_begin_weights(t, input, err));
+    PROPANE_TRY(language_add_adapters(t, err));
+    language_state_facts(t);
+    return o->resume && t->compact && o->lora_rank == 0 ? compact_vocab_read(t->compact, t->vocabulary_path, err)
+                                                        : PROPANE_OK;
+}
+
+propane_status language_begin(language_run *t, const train_input *input, propane_error *err) {
+    train_options *o = &t->run.options;
+    PROPANE_TRY(language_check_options(o, input->config, err));
+    if (strcmp(o->weights, "auto") == 0) PROPANE_TRY(weight_mode_choose(o->device, &o->weights, NULL, err));
+    t->input = *input;
+    t->input.initial = NULL; /* both are needed while the run is made only */
+    t->input.config = NULL;
+    t->whole = *input->config;
+    t->run.units = o->batch * o->context * o->accumulate;
+    train_scaler_init(&t->run.state.scaler, strcmp(o->precision, "fp16") == 0);
+    PROPANE_TRY(language_make_paths(t, err));
+    if (o->compact_vocab) PROPANE_TRY(language_choose_ids(t, input, err));
+    const model_config config = t->compact ? compact_vocab_config(t->compact, &t->whole) : t->whole;
+    PROPANE_TRY(memory_estimate_check(&config, o, err));
+    PROPANE_TRY(language_make_windows(t, input, err));
+    PROPANE_TRY(language_make_weights(t, input, config, err));
+    if (o->resume) return language_load_and_make(t, err);
+    if (o->run_dir && train_run_writes(&t->run) && file_exists(t->run.checkpoint))
+        return propane_fail(err, PROPANE_ERR_INVALID,
+                            "%s is there already; give --resume to go on with that run, or "
+                            "another folder",
+                            t->run.checkpoint);
+    PROPANE_TRY(language_make_step(t, err));
+    return language_make_folder(t, input->config, err);
+}

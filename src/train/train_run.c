@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the life of a run. Everything that a later process must know is in train_state; the loop below reads top down: bring
+ * the programs up to date, evaluate, save, step.
+ */
+#include "train/train_run.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/temporary.h"
+#include "train/checkpoint.h"
+#include "train/train_run_internal.h"
+
+int64_t train_run_steps_done(const train_run *r) { return r->state.step; }
+const train_options *train_run_options(const train_run *r) { return &r->options; }
+bool train_run_writes(const train_run *r) { return data_parallel_writes(r->options.mpi); }
+
+/* ---- making ------------------------------------------------------------------------------------------------------------------ */
+
+propane_status train_run_path(train_run *r, const char *name, char **out, propane_error *err) {
+    *out = NULL;
+    if (!r->options.run_dir) return PROPANE_OK;
+    *out = arena_printf(r->arena, "%s/%s", r->options.run_dir, name);
+    return *out ? PROPANE_OK : propane_fail_memory(err, strlen(r->options.run_dir));
+}
+
+propane_status train_run_begin(train_run *r, const train_run_kind *kind, const train_options *options,
+                               propane_error *err) {
+    r->kind = kind;
+    r->options = *options;
+    r->saved = r->state.evaluated = -1;
+    r->arena = arena_create();
+    if (!r->arena) return propane_fail_memory(err, 0);
+    PROPANE_TRY(train_options_check(options, err));
+    for (int i = 0; i < TRAIN_OPTIONS; i++) {
+        const train_option *row = &train_option_rows[i];
+        const char **value = train_option_at(row, &r->options);
+        if ((row->type != TRAIN_TEXT && row->type != TRAIN_CHOICE) || !*value) continue;
+        *value = arena_string(r->arena, *value);
+        if (!*value) return propane_fail_memory(err, 0);
+    }
+    const train_options *o = &r->options;
+    r->schedule = (train_schedule){o->lr, o->min_lr < 0 ? o->lr : o->min_lr, o->warmup, o->steps};
+    return train_run_path(r, TRAIN_CHECKPOINT, &r->checkpoint, err);
+}
+
+propane_status train_run_load(train_run *r, int first, int last, propane_error *err) {
+    if (first == 0 && train_run_writes(r)) temporary_sweep_folder(r->options.run_dir);
+    PROPANE_TRY(train_checkpoint_read(r, first, last, err));
+    if (last + 1 < TRAIN_BLOCKS) return PROPANE_OK;
+    r->saved = r->state.step;
+    if (r->state.step <= r->options.steps) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: the run has done %lld steps; --steps %lld is fewer",
+                        r->checkpoint, (long long)r->state.step, (long long)r->options.steps);
+}
+
+void train_run_free(train_run *r) {
+    if (!r) return;
+    data_parallel_free(r->group);
+    r->kind->free(r);
+    arena_free(r->arena);
+    mem_free(r);
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------------------- */
+
+propane_status train_run_check_cancel(const train_run *r, propane_error *err) {
+    double told = r->cancel && *r->cancel;
+    PROPANE_TRY(data_parallel_sum(r->group, &told, 1, err));
+    return told > 0 ? propane_fail(err, PROPANE_ERR_CANCELLED, "stopped") : PROPANE_OK;
+}
+
+static propane_status train_run_save(train_run *r, const train_callbacks *c, propane_error *err) {
+    if (!r->checkpoint || r->saved == r->state.step) return PROPANE_OK;
+    PROPANE_TRY(data_parallel_collect(r->group, err));
+    if (train_run_writes(r)) PROPANE_TRY(train_checkpoint_write(r, err));
+    data_parallel_release(r->group);
+    r->saved = r->state.step;
+    if (c && c->on_checkpoint) c->on_checkpoint(c->context, r->state.step, r->checkpoint);
+    return PROPANE_OK;
+}
+
+static bool train_run_evaluation_due(const train_run *r) {
+    const int64_t interval = r->options.eval_interval, step = r->state.step;
+    if (!r->kind->evaluates(r) || r->state.evaluated == step) return false;
+    return step >= r->options.steps || (interval > 0 && step % interval == 0);
+}
+
+static propane_status train_run_evaluate(train_run *r, const train_callbacks *c, propane_error *err) {
+    train_evaluation e = {.step = r->state.step, .val_nats_per_byte = -1, .val_accuracy = -1};
+    PROPANE_TRY(r->kind->evaluate(r, &e, err));
+    r->state.evaluated = r->state.step;
+    if (c && c->on_evaluation) c->on_evaluation(c->context, &e);
+    return PROPANE_OK;
+}
+
+/* The weights are those of the last good update; a tensor of them that is no number comes out of a file. */
+static propane_status train_run_tell_lost(const train_run *r, propane_error *err) {
+    const char *name = r->kind->not_finite ? r->kind->not_finite(r) : NULL;
+    return propane_fail(err, PROPANE_ERR_LIMIT,
+                        "the loss has not been a number since step %lld%s%.200s%s; no model is written%s",
+                        (long long)(r->state.step - r->lost + 1), name ? ": the weights '" : "", name ? name : "",
+                        name ? "' hold some that are none" : ": the training has diverged; use a smaller --lr",
+                        r->checkpoint ? ", the last checkpoint stays" : "");
+}
+
+/* A gradient that overflows is the loss scale's business; a loss that does not come back is the run's end. */
+static propane_status train_run_check_divergence(train_run *r, double loss, propane_error *err) {
+    enum { PATIENCE = 20 };
+    r->lost = isfinite(loss) ? 0 : r->lost + 1;
+    if (r->lost < PATIENCE) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_LIMIT,
+                        "the loss has not been a number since step %lld: the training has diverged; start "
+                        "again with a smaller --lr%s",
+                        (long long)(r->state.step - PATIENCE + 1),
+                        strcmp(r->options.precision, "fp16") == 0 ? " or with --precision fp32" : "");
+}
+
+static propane_status train_run_one_step(train_run *r, const train_callbacks *c, propane_error *err) {
+    const train_options *o = &r->options;
+    const int64_t start = clock_ns();
+    train_report p = {.lr = train_schedule_at(&r->schedule, r->state.step), .loss_scale = r->state.scaler.scale};
+    PROPANE_TRY(r->kind->gradients(r, &p.loss, &p.gradient_norm, err));
+    PROPANE_TRY(file_map_check(err)); /* before what was read there changes a weight */
+    p.skipped = !train_scaler_step(&r->state.scaler, isfinite(p.gradient_norm) && isfinite(p.loss));
+    if (!p.skipped) {
+        adamw_step how = {.lr = p.lr,
+                          .beta1 = o->beta1,
+                          .beta2 = o->beta2,
+                          .epsilon = o->epsilon,
+                          .weight_decay = o->weight_decay,
+                          .gradient_scale =
+                              o->clip > 0 && p.gradient_norm > o->clip ? o->clip / (p.gradient_norm + 1e-6) : 1,
+                          .step = ++r->state.updates};
+        PROPANE_TRY(r->kind->update(r, &how, err));
+    }
+    p.step = ++r->state.step;
+    const double seconds = (double)(clock_ns() - start) / 1e9;
+    r->kind->times(r, seconds, &p);
+    p.tokens_per_s = (double)r->units / seconds;
+    if (c && c->on_step) c->on_step(c->context, &p);
+    return train_run_check_divergence(r, p.loss, err);
+}
+
+/* A clean end before the last step. */
+static propane_status train_run_stop(train_run *r, const train_callbacks *c, propane_error *err) {
+    PROPANE_TRY(train_run_save(r, c, err));
+    return propane_fail(err, PROPANE_ERR_CANCELLED, "stopped after step %lld of %lld%s", (long long)r->state.step,
+                        (long long)r->options.steps, r->checkpoint ? "; go on with --resume" : "");
+}
+
+static propane_status train_run_loop(train_run *r, const train_callbacks *c, bool *restart, propane_error *err) {
+    const train_options *o = &r->options;
+    for (;;) {
+        const bool more = r->state.step < o->steps;
+        if (r->kind->refresh && (more || train_run_evaluation_due(r))) PROPANE_TRY(r->kind->refresh(r, restart, err));
+        if (*restart) return train_run_save(r, c, err);
+        if (train_run_evaluation_due(r)) PROPANE_TRY(train_run_evaluate(r, c, err));
+        if (!more) break;
+        PROPANE_TRY(train_run_check_cancel(r, err));
+        if (r->lost == 0 && o->checkpoint_interval > 0 && r->state.step > 0 &&
+            r->state.step % o->checkpoint_interval == 0)
+            PROPANE_TRY(train_run_save(r, c, err));
+        PROPANE_TRY(train_run_one_step(r, c, err));
+    }
+    if (r->lost > 0) return train_run_tell_lost(r, err);
+    PROPANE_TRY(train_run_save(r, c, err));
+    return r->checkpoint && train_run_writes(r) ? r->kind->finish(r, err) : PROPANE_OK;
+}
+
+propane_status train_run_go(train_run *r, const train_callbacks *c, const volatile bool *cancel, bool *restart,
+                            propane_error *err) {
+    *restart = false;
+    r->cancel = cancel;
+    const propane_status status = train_run_loop(r, c, restart, err);
+    r->cancel = NULL;
+    return status == PROPANE_ERR_CANCELLED ? train_run_stop(r, c, err) : status;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT
+ * A training run: options, data and a model in, checkpoints and a result in the run's folder out. Resumed from its
+ * checkpoint, a run goes on bit for bit as if it had not been interrupted.
+ *
+ * There are two kinds, made by train/language_run.h and train/imported_run.h; all that is done with a run once it is made
+ * is here.
+ */
+#ifndef TRAIN_TRAIN_RUN_H
+#define TRAIN_TRAIN_RUN_H
+
+#include "train/step/step.h"
+#include "train/train_options.h"
+
+#define TRAIN_CHECKPOINT "checkpoint.safetensors"
+#define TRAIN_MODEL      "model.safetensors"
+#define TRAIN_CONFIG     "config.json"
+#define TRAIN_PACKAGE    "model.mlpackage"
+
+typedef struct train_report {
+    int64_t step; /* 1 after the first */
+    double loss;  /* mean over all that counts in the step's batches; a language model's in nats per token */
+    double lr, loss_scale, gradient_norm;
+    bool skipped;        /* a gradient was not finite: the weights did not move */
+    double tokens_per_s; /* samples, for an imported model */
+    double device_ms, host_ms;
+    train_simulated simulated; /* then device_ms is a model's, too */
+} train_report;
+
+typedef struct train_evaluation {
+    int64_t step;
+    double val_loss;          /* as the report's */
+    double val_nats_per_byte; /* negative: not known */
+    double val_accuracy;      /* part of what was classified that is right; negative: not known */
+} train_evaluation;
+
+/* Each may be NULL. */
+typedef struct train_callbacks {
+    void *context;
+    void (*on_step)(void *context, const train_report *report);
+    void (*on_evaluation)(void *context, const train_evaluation *evaluation);
+    void (*on_checkpoint)(void *context, int64_t step, const char *path);
+} train_callbacks;
+
+typedef struct train_run train_run;
+
+void train_run_free(train_run *r);
+/* Until the last step. *cancel (NULL: never) becomes true: the batch is finished, a checkpoint written,
+ * PROPANE_ERR_CANCELLED returned. *restart: the compile budget is used up, the checkpoint is written, and the rest belongs
+ * to a new process with --resume. PROPANE_ERR_LIMIT: the training has diverged. */
+PROPANE_CHECK propane_status train_run_go(train_run *r, const train_callbacks *callbacks, const volatile bool *cancel,
+                                          bool *restart, propane_error *err);
+bool train_run_writes(const train_run *r); /* is this the process that writes files? */
+int64_t train_run_steps_done(const train_run *r);
+/* As the run has them: what was left to it is decided. */
+const train_options *train_run_options(const train_run *r);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT
+ * What the two kinds of runs share and where they differ. A kind has a train_run as its first member and one
+ * train_run_kind; the loop, the checkpoint and the cancelling are train_run.c's and checkpoint.c's.
+ */
+#ifndef TRAIN_TRAIN_RUN_INTERNAL_H
+#define TRAIN_TRAIN_RUN_INTERNAL_H
+
+#include "base/arena.h"
+#include "model/files/safetensors.h"
+#include "train/dist/data_parallel.h"
+#include "train/optim/scaler.h"
+#include "train/optim/schedule.h"
+#include "train/train_run.h"
+
+/* What changes from step to step beside weights and moments. */
+typedef struct train_state {
+    int64_t step;      /* steps done */
+    int64_t updates;   /* of them, how many moved the weights */
+    int64_t position;  /* windows or samples drawn from the data */
+    int64_t evaluated; /* step of the last evaluation; -1: none */
+    train_scaler scaler;
+} train_state;
+
+/* Of one name in the checkpoint; fp32. */
+typedef struct train_tensor {
+    const char *name;
+    int rank;
+    const int64_t *dim;
+    int64_t count;
+    float *data; /* NULL: the checkpoint does not hold it */
+} train_tensor;
+
+/* What a checkpoint's run must have in common with the one that goes on from it, beside the FIXED options. */
+typedef struct train_fact {
+    const char *key, *value;
+    const char *what; /* for the message "PATH was made with WHAT THERE, not HERE" */
+} train_fact;
+
+enum { TRAIN_FACTS = 4, TRAIN_BLOCKS = 3 /* weights, first and second moments */ };
+
+typedef struct train_run_kind {
+    void (*free)(train_run *r);
+    /* Over all of the step's batches: the mean loss and the length of its gradient; moves state.position. Stopped between
+     * two batches, the position is where it was: PROPANE_ERR_CANCELLED. */
+    propane_status (*gradients)(train_run *r, double *loss, double *norm, propane_error *err);
+    /* how->gradient_scale: what the gradient of the mean loss is multiplied by. */
+    propane_status (*update)(train_run *r, adamw_step *how, propane_error *err);
+    /* Device and host time of the step, which took `seconds`, and what was simulated. */
+    void (*times)(train_run *r, double seconds, train_report *report);
+    /* Is there anything to evaluate now? */
+    bool (*evaluates)(const train_run *r);
+    propane_status (*evaluate)(train_run *r, train_evaluation *out, propane_error *err);
+    /* Programs that contain weights are made again; *over_budget: that is for a new process. NULL: there are none. */
+    propane_status (*refresh)(train_run *r, bool *over_budget, propane_error *err);
+    /* The name of a weight with numbers that are none; NULL: there is no such weight. */
+    const char *(*not_finite)(const train_run *r);
+    /* Writes what the run was for. There is a run folder. */
+    propane_status (*finish)(train_run *r, propane_error *err);
+    /* Metadata besides facts, options and state; NULL: none. */
+    propane_status (*describe)(const train_run *r, safetensors_writer *w, propane_error *err);
+    /* The reverse, against this run. */
+    propane_status (*recognise)(const train_run *r, const safetensors *file, propane_error *err);
+    int (*facts)(const train_run *r, train_fact out[TRAIN_FACTS]);
+    /* Tensor `index` of block 0, 1 or 2. */
+    int (*tensor_count)(const train_run *r);
+    train_tensor (*tensor)(const train_run *r, int block, int index);
+} train_run_kind;
+
+struct train_run {
+    const train_run_kind *kind;
+    arena *arena;
+    train_options options; /* texts in the arena */
+    train_state state;
+    train_schedule schedule;
+    data_parallel *group; /* NULL: alone */
+    int64_t units;        /* tokens or samples of a step */
+    int64_t saved;        /* step of the newest checkpoint; -1: none */
+    int64_t lost;         /* steps in a row whose loss was not a number */
+    const volatile bool *cancel;
+    char *checkpoint; /* NULL without a run folder */
+};
+
+/* First thing in making a run: checks and copies the options. `r` is all zeros; it is freed by the caller if this fails. */
+PROPANE_CHECK propane_status train_run_begin(train_run *r, const train_run_kind *kind, const train_options *options,
+                                             propane_error *err);
+/* DIR/NAME; NULL in *out without a run folder. */
+PROPANE_CHECK propane_status train_run_path(train_run *r, const char *name, char **out, propane_error *err);
+/* Reads these blocks of the checkpoint, and with block 0 the state. */
+PROPANE_CHECK propane_status train_run_load(train_run *r, int first, int last, propane_error *err);
+/* PROPANE_ERR_CANCELLED: the work at hand is given up, the caller goes back to the end of the last step. All ranks stop
+ * where one was told to. */
+PROPANE_CHECK propane_status train_run_check_cancel(const train_run *r, propane_error *err);
+
+#endif

@@ -1,0 +1,42 @@
+# The options of a training run are the rows of src/train/options.def and nothing else: flags, help, checkpoint and log have
+# what the rows say, and no other file lists them.
+@ awk 'BEGIN{for(i=0;i<1500;i++) print "line", i*i%977}' > text
+@ tr '\n' ' ' < "$REPO/src/train/options.def" | sed 's/OPTION(\([A-Z]*,\)/\nOPTION(\1/g' | grep '^OPTION(' > rows
+@ printf 'sed -nE "/$1\\\\(/s/^OPTION\\\\([A-Z]*, [a-z0-9_]*, \\"([a-z0-9-]*)\\".*/\\\\1/p" rows | sort\n' > ../bin/names; printf 'grep -E "$2" rows | grep "$1(" | sed -nE "s/^OPTION\\\\([A-Z]*, ([a-z0-9_]*),.*/\\\\1/p" | sort\n' > ../bin/keys; chmod +x ../bin/names ../bin/keys
+$ names LANGUAGE | wc -l | tr -d ' '; names IMPORTED | wc -l | tr -d ' '
+> 38
+> 24
+= 0
+# Flags: those of the help that are not the command's own.
+$ propane train --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'data|tokenizer|kind|vocab|init|config|arch|layers|width|hidden|heads|kv-heads|tie|threads|power|profile|json|logdir|report' | sort > flags; names LANGUAGE | diff - flags
+= 0
+$ propane train line.mil --help | sed -nE 's/^  --([a-z0-9-]*).*/\1/p' | grep -vxE 'data|val-fraction|resize|mean|std|shape|threads|profile|json|logdir|report' | sort > flags; names IMPORTED | diff - flags
+= 0
+# What a checkpoint holds: rows that are not FORGOTTEN, the state, and what the run was about.
+@ propane train --data text --kind chars --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 2 --eval-batches 1 --run lm > log
+$ head -c 20000 lm/checkpoint.safetensors | tr -d '\\' | sed 's/"propane.config":"{[^}]*}"//' | grep -aoE '"[a-z0-9_]+":"' | tr -d '":' | grep -vxE 'dtype|format|checksum|tokens|token_sum|tokenizer|step|updates|position|evaluated|scaler_good|scaler_skipped|scaler_scale' | sort -u > held; keys LANGUAGE 'FIXED|RECALLED' | diff - held
+= 0
+# The start record likewise.
+$ head -1 lm/log.jsonl | sed 's/"[^"]*"\([,}]\)/0\1/g' | grep -oE '"[a-z0-9_]+":' | tr -d '":' | grep -vxE 'event|time|version|command|tokens_per_step|architecture|parameters|learnt|layers|width|heads|kv_heads|vocabulary|tokens|machine_.*|programs|device_note' | sort > held; keys LANGUAGE 'LANGUAGE\("[^"]*", LOGGED' | diff - held
+= 0
+# No second list: outside of the rows no training file spells a flag or a key of two words, or picks members by offset.
+$ sed -nE 's/^OPTION\([A-Z]*, ([a-z0-9_]*), (NULL|"([a-z0-9-]*)").*/\1 \3/p' rows | tr ' ' '\n' | grep '[-_]' | sort -u | sed 's/.*/"(--)?&"/' > words; cd "$REPO"; { grep -nEf "$OLDPWD/words" -r src/train src/cli/run src/cli/cmd/cmd_train.c src/cli/cmd/train_*.[ch] --include=*.c --include=*.h; grep -n 'offsetof(train_options' -r src --include=*.c --include=*.h | grep -v '^src/train/train_options.c:'; } | cat; echo end
+> end
+= 0
+# One name list of the weight modes, too.
+$ cd "$REPO"; grep -nE '"baked"' -r src/train src/cli --include=*.c --include=*.h | grep -v 'weight_mode.h' | grep -v strcmp; echo end
+> end
+= 0
+# A value that no row allows is refused by the row's words.
+$ propane train --data text --weight-decay 101
+2> propane train: --weight-decay: '101' is not a number from 0 to 100
+2> Try 'propane train --help'.
+= 2
+$ propane train --data text --accumulate 1048577
+2> propane train: --accumulate: '1048577' is not a whole number from 1 to 1048576
+2> Try 'propane train --help'.
+= 2
+$ propane train line.mil --data x --loss hinge
+2> propane train: --loss: 'hinge' is not one of mse|cross_entropy
+2> Try 'propane train --help'.
+= 2
