@@ -568,6 +568,63 @@ TEST(elementwise_chains_reuse_memory) {
     end(&t);
 }
 
+/* A select with operands of one column spreads them: a chain of many has more values than a step has registers, and becomes
+ * several. `reduced`: the operands are what a reduction of the same step makes. */
+TEST(long_chains_of_selects_are_several_steps) {
+    static const int lengths[] = {8, 32, 33, 34, 47, 48, 49, 100, 300};
+    for (size_t l = 0; l < 2 * (sizeof lengths / sizeof lengths[0]); l++) {
+        const int length = lengths[l / 2];
+        const bool reduced = l & 1;
+        plan_test t;
+        begin(&t);
+        mil_value *x = param(&t, "x", MIL_fp32, SHAPE(6, 40)), *y = x;
+        mil_value *column = param(&t, "c", MIL_fp32, SHAPE(6, 1));
+        if (reduced) column = mil_build_reduce(&t.b, MIL_OP_reduce_mean, x, (const int64_t[]){1}, 1, true);
+        for (int i = 0; i < length; i++) {
+            mil_value *a = mil_build_binary_scalar(&t.b, MIL_OP_mul, column, 1 + 0.25 * i);
+            mil_value *cond = mil_build_binary_scalar(&t.b, MIL_OP_greater, a, 0.125 * i);
+            const mil_argument arguments[] = {{"cond", 1, &cond}, {"a", 1, &a}, {"b", 1, &y}};
+            mil_op *op = mil_build_op(&t.b, MIL_OP_select, NULL, arguments, 3);
+            EXPECT(op != NULL);
+            y = op->results[0];
+        }
+        mil_build_result(&t.b, y);
+        compile(&t, true);
+        fill_inputs(&t, 20);
+        run(&t);
+        check(&t, 1e-6, "selects");
+        end(&t);
+    }
+}
+
+/* As above with nothing between: three operands of one column each, from outside. */
+TEST(selects_of_many_columns_are_several_steps) {
+    for (int length = 1; length <= 60; length += length < 30 ? 9 : 1) {
+        plan_test t;
+        begin(&t);
+        mil_value *y = param(&t, "x", MIL_fp32, SHAPE(6, 40));
+        mil_value *columns = param(&t, "c", MIL_fp32, SHAPE(120, 6, 1)),
+                  *flags = param(&t, "f", MIL_bool, SHAPE(60, 6, 1));
+        for (int i = 0; i < length; i++) {
+            mil_value *a = mil_build_slice(&t.b, columns, (const int64_t[]){i, 0, 0}, (const int64_t[]){1, 6, 1});
+            mil_value *cond = mil_build_slice(&t.b, flags, (const int64_t[]){i, 0, 0}, (const int64_t[]){1, 6, 1});
+            a = mil_build_reshape(&t.b, a, (const int64_t[]){6, 1}, 2);
+            cond = mil_build_reshape(&t.b, cond, (const int64_t[]){6, 1}, 2);
+            const mil_argument arguments[] = {{"cond", 1, &cond}, {"a", 1, &a}, {"b", 1, &y}};
+            mil_op *op = mil_build_op(&t.b, MIL_OP_select, NULL, arguments, 3);
+            EXPECT(op != NULL);
+            y = op->results[0];
+        }
+        mil_build_result(&t.b, y);
+        compile(&t, true);
+        EXPECT_MSG(t.program->tile_count <= 1 + length / 31, "%d selects are %d steps", length, t.program->tile_count);
+        fill_inputs(&t, 21);
+        run(&t);
+        check(&t, 1e-6, "columns");
+        end(&t);
+    }
+}
+
 /* ---- views ---------------------------------------------------------------------------------------------------------------- */
 
 TEST(layout_operations_cost_nothing) {
@@ -820,5 +877,6 @@ SUITE("cpu/plan", T(a_norm_is_one_step), T(softmax_with_scale_and_mask_and_its_g
       T(no_cycles_through_other_steps), T(products_take_the_sum_behind_them), T(the_sum_of_two_products_is_taken_once),
       T(weight_gradients_accumulate_in_place), T(products_add_up_their_squares),
       T(in_place_is_refused_where_the_input_is_read_later), T(elementwise_chains_reuse_memory),
+      T(long_chains_of_selects_are_several_steps), T(selects_of_many_columns_are_several_steps),
       T(layout_operations_cost_nothing), T(what_cannot_be_a_view_is_copied), T(a_run_allocates_nothing),
       T(no_memory_is_reported), T(long_reductions), T(random_programs))

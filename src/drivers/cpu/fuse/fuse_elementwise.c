@@ -3,8 +3,8 @@
  * on the other's reduced values) and nothing outside lies on a way from one to the other. First with the nodes that make an
  * operation's operands, then with those that read the same operands.
  *
- * Refused: reductions that a tile cannot hold whole where something needs them whole, and operands that broadcast inside of the
- * node.
+ * Refused: reductions that a tile cannot hold whole where something needs them whole, operands that broadcast inside of the node,
+ * and more values than a loop has registers for.
  */
 #include "drivers/cpu/cpu_program.h"
 #include "drivers/cpu/fuse/fuse.h"
@@ -74,6 +74,49 @@ static bool operands_fit(const cpu_graph *g, const mil_op *op, const cpu_node *a
     return true;
 }
 
+/* ---- size -------------------------------------------------------------------------------------------------------------- */
+
+/* Whether the operand is another class of register than the operation works on: it is spread to one of its own. */
+static bool is_spread(const mil_value *v, const mil_type *shape) {
+    return !mil_shape_equal(&v->type, shape) || mil_type_count(shape) == 1;
+}
+
+/* The most registers that the operation's own instructions write (ops/emit_elementwise.c): its results, and what it spreads. */
+static int registers_of(const mil_op *op, bool rounds) {
+    const cpu_family family = cpu_family_of(op);
+    const bool reduces = family == CPU_FAMILY_reduce || family == CPU_FAMILY_softmax;
+    const mil_type *shape = reduces ? &op->operands[0].values[0]->type : &op->results[0]->type;
+    const int made = rounds + (op->info->code == MIL_OP_silu ? 3 : family == CPU_FAMILY_reduce ? 2 : 1);
+    int spread = 0, operands = 0;
+    if (family == CPU_FAMILY_pick) return made;
+    MIL_FOR_OPERANDS (op, v) {
+        if (v->konst && (v->konst->type.rank == 0 || family != CPU_FAMILY_map)) continue; /* numbers, attributes */
+        spread += is_spread(v, shape);
+        operands++;
+    }
+    if (family == CPU_FAMILY_map && operands == 2 && spread < 2) spread = 0; /* one of the class is enough */
+    return made + spread;
+}
+
+/* Whether a step of both has registers, instructions and views enough. A value from outside is loaded once; a result may be
+ * stored. */
+static bool has_room(cpu_graph *g, const cpu_node *a, const cpu_node *b) {
+    int registers = 0, loads = 0;
+    const int ops = a->op_count + b->op_count;
+    const int mark = ++g->mark;
+    for (int n = 0; n < ops; n++) {
+        const mil_op *op = n < a->op_count ? a->ops[n] : b->ops[n - a->op_count];
+        registers += registers_of(op, g->options.round_each);
+        MIL_FOR_OPERANDS (op, v) {
+            if (g->value_seen[v->id] == mark || is_made_by(g, v, a, b)) continue;
+            g->value_seen[v->id] = mark;
+            loads++;
+        }
+    }
+    return registers + loads <= LOOP_MAX_REGISTERS && loads + ops <= LOOP_MAX_REGISTERS &&
+           registers + loads + ops <= LOOP_MAX_INSTRS;
+}
+
 /* ---- merging ----------------------------------------------------------------------------------------------------------- */
 
 static bool may_merge(cpu_graph *g, const cpu_node *a, const cpu_node *b, const mil_type *shape, unsigned axes) {
@@ -97,7 +140,7 @@ static propane_status try_merge(cpu_graph *g, const mil_op *into, const mil_op *
     unsigned axes;
     if (a == b || a->kind != CPU_NODE_TILE || b->kind != CPU_NODE_TILE) return PROPANE_OK;
     if (a->op_count + b->op_count > ELEMENTWISE_MOST_OPS || !joint_space(a, b, &shape, &axes)) return PROPANE_OK;
-    if (!may_merge(g, a, b, &shape, axes)) return PROPANE_OK;
+    if (!has_room(g, a, b) || !may_merge(g, a, b, &shape, axes)) return PROPANE_OK;
     if (!cpu_graph_merge(g, (const mil_op *[]){into, from}, 2)) return cpu_program_no_memory(err);
     a->shape = shape;
     a->axes = axes;

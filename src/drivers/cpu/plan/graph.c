@@ -79,7 +79,8 @@ static propane_status start_nodes(cpu_graph *g, propane_error *err) {
     g->node_of = ARENA_ARRAY(g->work, g->op_count + 1, int);
     g->stack = ARENA_ARRAY(g->work, g->op_count + 1, int);
     g->seen = ARENA_ARRAY(g->work, g->op_count + 1, int);
-    if (!g->nodes || !g->node_of || !g->stack || !g->seen) return cpu_program_no_memory(err);
+    g->value_seen = ARENA_ARRAY(g->work, g->f->value_count + 1, int);
+    if (!g->nodes || !g->node_of || !g->stack || !g->seen || !g->value_seen) return cpu_program_no_memory(err);
     for (int i = 0; i < g->op_count; i++) {
         start_node(&g->nodes[i], &g->ops[i], i);
         g->node_of[i] = i;

@@ -95,8 +95,8 @@ typedef struct cpu_graph {
     int *node_of; /* by op index */
     int *order;   /* nodes in the order of execution */
     int order_count;
-    int *fired;              /* by rule of fuse/fuse.c: how often */
-    int *stack, *seen, mark; /* of searches for paths */
+    int *fired;                           /* by rule of fuse/fuse.c: how often */
+    int *stack, *seen, *value_seen, mark; /* of searches: nodes to visit; the last search that saw a node, a value */
 } cpu_graph;
 
 /* Lists the operations that results depend on, and makes each a node. */
