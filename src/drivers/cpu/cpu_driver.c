@@ -66,17 +66,11 @@ static cpu_plan_options options_of(const cpu_device *d, const propane_compile_op
                               .fuse = true};
 }
 
-/* What can be planned can be run: the plan is made and thrown away. */
+/* What can be planned can be run. */
 static propane_status cpu_supports(void *impl, const mil_function *f, const propane_compile_options *options,
                                    propane_error *why) {
-    cpu_plan_options o = options_of(impl, options);
-    arena *a = arena_create();
-    cpu_program *program = NULL;
-    if (!a) return propane_fail_memory(why, 0);
-    propane_status status = cpu_plan_compile(f, &o, a, &program, why);
-    cpu_program_deinit(program);
-    arena_free(a);
-    return status;
+    const cpu_plan_options o = options_of(impl, options);
+    return cpu_plan_check(f, &o, why);
 }
 
 static propane_status grow_block(cpu_device *d, size_t bytes, propane_error *err) {

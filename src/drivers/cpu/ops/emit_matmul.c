@@ -248,7 +248,7 @@ static propane_status pack_constant(planner *p, const product *r, matmul_step *a
     if (!memory) return cpu_program_no_memory(err);
     memory += (64 - (uintptr_t)memory % 64) % 64;
     m->data = (const unsigned char *)source->data + cpu_view_ref(&r->view[which]).byte;
-    cpu_gemm_pack(&a->g, side, memory);
+    if (!p->check) cpu_gemm_pack(&a->g, side, memory);
     m->data = NULL;
     int b = cpu_emit_buffer(p, CPU_PLACE_CONST, (int64_t)bytes);
     if (b < 0) return cpu_program_no_memory(err);

@@ -34,6 +34,7 @@ struct planner {
     int pair_count, pair_capacity;
 
     cpu_program *program;
+    bool check;            /* it will not run: constants are not prepared */
     void *last_product;    /* the arguments of the step that is one (emit_matmul.c); NULL: none yet */
     const mil_op *current; /* for names of steps and messages */
     /* Plans the function of a block: control flow has programs inside (emit_control.c). */

@@ -210,12 +210,13 @@ static propane_status cpu_plan_function(planner *p, const mil_function *f, propa
     PROPANE_TRY(cpu_plan_place_channels(p, err));
     PROPANE_TRY(emit_nodes(p, err));
     PROPANE_TRY(emit_results(p, err));
-    return finish(p, err);
+    return p->check ? PROPANE_OK : finish(p, err);
 }
 
-propane_status cpu_plan_compile(const mil_function *f, const cpu_plan_options *options, arena *a, cpu_program **out,
-                                propane_error *err) {
-    planner p = {.arena = a, .work = arena_create(), .threads = pool_threads(), .plan = cpu_plan_compile};
+static propane_status plan_make(const mil_function *f, const cpu_plan_options *options, arena *a, bool check,
+                                cpu_program **out, propane_error *err) {
+    planner p = {
+        .arena = a, .work = arena_create(), .threads = pool_threads(), .check = check, .plan = cpu_plan_compile};
     p.g = (cpu_graph){.work = p.work, .options = *options, .threads = p.threads};
     p.program = p.work ? ARENA_NEW(a, cpu_program) : NULL;
     propane_status status;
@@ -235,5 +236,20 @@ propane_status cpu_plan_compile(const mil_function *f, const cpu_plan_options *o
     arena_free(p.work);
     if (status != PROPANE_OK && p.program) cpu_program_deinit(p.program);
     *out = status == PROPANE_OK ? p.program : NULL;
+    return status;
+}
+
+propane_status cpu_plan_compile(const mil_function *f, const cpu_plan_options *options, arena *a, cpu_program **out,
+                                propane_error *err) {
+    return plan_make(f, options, a, false, out, err);
+}
+
+propane_status cpu_plan_check(const mil_function *f, const cpu_plan_options *options, propane_error *why) {
+    cpu_program *program = NULL;
+    arena *a = arena_create();
+    if (!a) return cpu_program_no_memory(why);
+    const propane_status status = plan_make(f, options, a, true, &program, why);
+    cpu_program_deinit(program);
+    arena_free(a);
     return status;
 }

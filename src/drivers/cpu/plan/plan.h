@@ -17,4 +17,7 @@
 PROPANE_CHECK propane_status cpu_plan_compile(const mil_function *f, const cpu_plan_options *options, arena *a,
                                               cpu_program **out, propane_error *err);
 
+/* Whether cpu_plan_compile would succeed, without the preparation of constants and the program's memory. */
+PROPANE_CHECK propane_status cpu_plan_check(const mil_function *f, const cpu_plan_options *options, propane_error *why);
+
 #endif
