@@ -78,23 +78,85 @@ compare() { # OLD NEW
     [ ! -s "$work/says" ] && [ ! -s "$work/gone" ]
 }
 
+# A library in front of the C library whose results are one step off in the last bit: outputs that change with it hang on
+# the C library that happens to be there, and are no part of the record.
+other_libm() { # FILE
+    {
+        echo '#include <dlfcn.h>
+#include <math.h>
+#define ONE(f, t, next) t f(t x) { t (*real)(t) = (t (*)(t))dlsym(RTLD_NEXT, #f); return next(real(x), INFINITY); }
+#define TWO(f, t, next) t f(t x, t y) { t (*real)(t, t) = (t (*)(t, t))dlsym(RTLD_NEXT, #f); return next(real(x, y), INFINITY); }
+#define BOTH(f, t, next) void f(t x, t *s, t *c) { void (*real)(t, t *, t *) = (void (*)(t, t *, t *))dlsym(RTLD_NEXT, #f); \
+    real(x, s, c); *s = next(*s, INFINITY); *c = next(*c, INFINITY); }'
+        for f in exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc cbrt lgamma tgamma; do
+            echo "ONE($f, double, nextafter) ONE(${f}f, float, nextafterf)"
+        done
+        for f in pow atan2 hypot; do echo "TWO($f, double, nextafter) TWO(${f}f, float, nextafterf)"; done
+        echo 'BOTH(sincos, double, nextafter) BOTH(sincosf, float, nextafterf)'
+    } > "$work/libm.c"
+    ${CC:-cc} -w -O1 -fno-builtin -D_GNU_SOURCE -shared -fPIC "$work/libm.c" -o "$1" -ldl
+}
+
+processor() {
+    if [ -r /proc/cpuinfo ]; then
+        awk -F ': ' '/^vendor_id/ { v = $2 } /^cpu family/ { f = $2 } /^model\t/ { m = $2 } /^model name/ { n = $2 } /^$/ { exit }
+            END { print n " (" v " family " f " model " m ")" }' /proc/cpuinfo
+    else
+        sysctl -n machdep.cpu.brand_string
+    fi
+}
+
+# Rows of kernels that this machine lacks stay where the program's rows of the kernels that it has are as they were.
+renew() { # RECORD
+    ask --record > "$work/rows"
+    other_libm "$work/libm.so"
+    export LD_PRELOAD="$work/libm.so"
+    ask --record > "$work/others"
+    unset LD_PRELOAD
+    [ "$(wc -l < "$work/rows")" = "$(wc -l < "$work/others")" ] || die "two runs gave different rows"
+    paste "$work/rows" "$work/others" | awk -F '\t' -v OFS='\t' '{ print $1, $2, $3, $4 == $8 ? $4 : "-" }' > "$work/new"
+    grep -v '^#' "$1" > "$work/before" 2> /dev/null || : > "$work/before"
+    awk -F '\t' '
+        FNR == 1 { pass++ }
+        pass == 1 { is[$1, $2] = $0; here[$2] = 1; program[$1] = 1; next }
+        pass == 2 && (($1, $2) in is) && is[$1, $2] != $0 { changed[$1] = 1 }
+        pass == 3 && !($2 in here) && ($1 in program) && !($1 in changed)
+    ' "$work/new" "$work/before" "$work/before" > "$work/kept"
+    {
+        echo "# What tests/oracle/test_record.c compares with: of every program and set of kernels a hash of its plan and one of"
+        echo "# its outputs (-: they hang on the last bit of the C library). Written by tools/oracle.sh --renew."
+        echo "# Recorded on $(processor): $(cut -f2 "$work/new" | sed 's/\/bf16//' | LC_ALL=C sort -u | tr '\n' ' ')"
+        [ -s "$work/kept" ] && echo "# Kept from before: $(cut -f2 "$work/kept" | sed 's/\/bf16//' | LC_ALL=C sort -u | tr '\n' ' ')"
+        LC_ALL=C sort "$work/new" "$work/kept"
+    } > "$work/record"
+    mv "$work/record" "$1"
+    echo "$1: $(wc -l < "$work/new") rows, of which $(grep -c '	-$' "$work/new" || true) leave the outputs out; $(wc -l < "$work/kept") kept"
+}
+
+ready() { # BUILD
+    bin=${ORACLE_BIN:-${1:-build/release}/tests/oracle/oracle}
+    [ -x "$bin" ] || die "no $bin; build it with 'make tests'"
+    work=$(mktemp -d "${TMPDIR:-/tmp}/propane-oracle.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+}
+
 case "${1:-}" in
 --compare)
     [ $# = 3 ] || die "usage: tools/oracle.sh --compare OLD NEW"
     compare "$2" "$3"
-    exit
     ;;
---renew) out=tests/oracle/record.txt ;;
---*|'') die "usage: tools/oracle.sh OUT [BUILD] | --compare OLD NEW | --renew [BUILD]" ;;
-*) out=$1 ;;
+--renew)
+    ready "${2:-}"
+    [ "$(uname -s)" = Linux ] || die "--renew puts a library in front of the C library and does that on Linux only"
+    renew tests/oracle/record.txt
+    ;;
+--* | '') die "usage: tools/oracle.sh OUT [BUILD] | --compare OLD NEW | --renew [BUILD]" ;;
+*)
+    ready "${2:-}"
+    ask --twice --bf16 --ops > "$work/out"
+    programs > "$work/list"
+    ask --twice --bf16 - < "$work/list" >> "$work/out"
+    mv "$work/out" "$1"
+    echo "$1: $(cut -f1 "$1" | uniq | wc -l) programs, $(cut -f1,2 "$1" | uniq | wc -l) plans, $(grep -c '	output	' "$1" || true) outputs"
+    ;;
 esac
-
-bin=${ORACLE_BIN:-${2:-build/release}/tests/oracle/oracle}
-[ -x "$bin" ] || die "no $bin; build it with 'make tests'"
-work=$(mktemp -d "${TMPDIR:-/tmp}/propane-oracle.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-ask --twice --bf16 --ops > "$work/out"
-programs > "$work/list"
-ask --twice --bf16 < "$work/list" >> "$work/out"
-mv "$work/out" "$out"
-echo "$out: $(cut -f1 "$out" | uniq | wc -l) programs, $(cut -f1,2 "$out" | uniq | wc -l) plans, $(grep -c '	output	' "$out" || true) outputs"

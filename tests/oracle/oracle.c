@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT
- * oracle [--brief] [--bf16] [--twice] [--threads N] [--root DIR] [--ops] [FILE...]: what the cpu driver makes of programs, as
- * lines "PROGRAM<tab>KERNELS<tab>STAGE<tab>..." for tools/oracle.sh to compare. `--ops`: the cases of tests/support/op_cases.c;
- * without FILEs their paths are read from standard input. Beside x.mil, x.in may hold the bytes of its inputs; a name that ends in
- * -nofuse, -bf16 or -round asks for that. PROPANE_ISA restricts the kernels to one set.
+ * What the cpu driver makes of programs, as lines "PROGRAM<tab>KERNELS<tab>STAGE<tab>..." for tools/oracle.sh:
+ *
+ *     oracle [--bf16] [--twice] [--threads N] FILE... | -      "-": paths from standard input
+ *     oracle [--bf16] [--twice] [--threads N] --ops           the cases of tests/support/op_cases.c
+ *     oracle --record                                         the rows of record.txt
+ *
+ * --bf16: with products of bfloat16, too. --twice: also on one thread, which must give the same bits. Beside x.mil, x.in may hold
+ * the bytes of its inputs. PROPANE_ISA restricts the kernels to one set.
  */
 #include <check.h>
 #include <stdio.h>
@@ -12,12 +16,12 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "oracle/record.h"
 #include "oracle/take.h"
 #include "support/op_cases.h"
 
 typedef struct oracle_job {
-    bool brief, bf16, twice, ops;
-    const char *root;
+    bool bf16, twice;
     int programs, taken;
 } oracle_job;
 
@@ -26,29 +30,19 @@ static void print_lines(const char *name, const char *kernels, const text *lines
         printf("%s\t%s\t%.*s\n", name, kernels, (int)strcspn(p, "\n"), p);
 }
 
-static void print_taken(const oracle_job *job, const char *name, const char *kernels, const oracle_taken *t) {
-    if (!job->brief) {
-        print_lines(name, kernels, &t->plan);
-        print_lines(name, kernels, &t->outputs);
-        return;
-    }
-    char plan[20], outputs[20];
-    oracle_hash(t->plan.data ? t->plan.data : "", t->plan.length, 16, plan);
-    oracle_hash(t->outputs.data ? t->outputs.data : "", t->outputs.length, 16, outputs);
-    printf("%s\t%s\tplan\t%s\n%s\t%s\toutputs\t%s\n", name, kernels, plan, name, kernels, outputs);
+static bool wanted(const char *label) {
+    const char *name = getenv("PROPANE_ISA");
+    const size_t n = name ? strlen(name) : 0;
+    return label && (!n || (strncmp(name, label, n) == 0 && (!label[n] || label[n] == '+')));
 }
 
 /* One function: every set of kernels that is here and wanted. */
 static void each_choice(oracle_job *job, const char *name, const mil_function *f, oracle_choice base,
                         const oracle_inputs *in) {
-    const char *wanted = getenv("PROPANE_ISA");
     job->programs++;
     for (int isa = 0; isa < oracle_isa_count(); isa++) {
         const char *label = oracle_isa_label(isa);
-        if (!label ||
-            (wanted && *wanted &&
-             (strncmp(wanted, label, strlen(wanted)) != 0 || (label[strlen(wanted)] && label[strlen(wanted)] != '+'))))
-            continue;
+        if (!wanted(label)) continue;
         for (int bf16 = base.bf16; bf16 <= (base.bf16 || job->bf16); bf16++) {
             oracle_choice choice = base;
             oracle_taken t;
@@ -56,7 +50,8 @@ static void each_choice(oracle_job *job, const char *name, const mil_function *f
             choice.isa = isa, choice.bf16 = bf16;
             snprintf(kernels, sizeof kernels, "%s%s", label, bf16 ? "/bf16" : "");
             oracle_take(f, &choice, in, job->twice, &t);
-            print_taken(job, name, kernels, &t);
+            print_lines(name, kernels, &t.plan);
+            print_lines(name, kernels, &t.outputs);
             oracle_taken_deinit(&t);
             job->taken++;
         }
@@ -69,23 +64,19 @@ static void take_file(oracle_job *job, const char *path) {
     mil_module *m = NULL;
     char name[1000], beside[1000], *raw = NULL;
     size_t bytes = 0;
-    const size_t skip = job->root && !strncmp(path, job->root, strlen(job->root)) ? strlen(job->root) : 0;
     fprintf(stderr, "%s\n", path); /* the last one is what it died of */
     if (oracle_load(path, &m, &err) != PROPANE_OK) {
-        printf("%s\t-\tread\t%s\n", path + skip, propane_status_name(err.status));
+        printf("%s\t-\tread\t%s\n", path, propane_status_name(err.status));
         return;
     }
     snprintf(beside, sizeof beside, "%.*sin", (int)strlen(path) - 3, path);
     if (text_ends_with(path, ".mil") && file_exists(beside) && file_read(beside, 256 << 20, &raw, &bytes, &err))
         raw = NULL;
-    const oracle_choice choice = {.fuse = !strstr(path, "-nofuse"),
-                                  .bf16 = strstr(path, "-bf16") != NULL,
-                                  .round_each = strstr(path, "-round") != NULL};
     for (const mil_function *f = m->functions; f; f = f->next) {
         const oracle_inputs in = {.raw = raw, .raw_bytes = bytes};
-        snprintf(name, sizeof name, "%s%s%s", path + skip, m->function_count > 1 ? ":" : "",
+        snprintf(name, sizeof name, "%s%s%s", path, m->function_count > 1 ? ":" : "",
                  m->function_count > 1 ? f->name : "");
-        each_choice(job, name, f, choice, &in);
+        each_choice(job, name, f, oracle_choice_of(path), &in);
     }
     mem_free(raw);
     mil_module_free(m);
@@ -100,62 +91,67 @@ static void take_op(const op_case *c, void *context) {
     each_choice(context, name, c->function, (oracle_choice){.fuse = true}, &in);
 }
 
-/* The cases are made with Check's assertions, which want to be called from a test. */
 static oracle_job *ops_job;
 static void take_ops(int index) { op_cases_each(OP_CASES_ALL, 1, take_op, ops_job); }
 
-static int each_op(oracle_job *job) {
-    static const TTest test = {"ops", take_ops, "oracle.c", 0};
-    TCase *tcase = tcase_create("ops");
+static void print_record(int index) {
+    text rows = {0};
+    record_make(&rows);
+    fputs(rows.data, stdout);
+    text_deinit(&rows);
+}
+
+/* The cases of operations are made with Check's assertions, which want to be called from a test. */
+static int as_test(TFun body) {
+    const TTest test = {"oracle", body, "oracle.c", 0};
+    TCase *tcase = tcase_create("oracle");
     Suite *suite = suite_create("oracle");
-    ops_job = job;
     tcase_add_test(tcase, &test);
+    tcase_set_timeout(tcase, 0);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_set_fork_status(runner, CK_NOFORK);
     srunner_run_all(runner, CK_SILENT);
     const int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    return failed;
+    if (failed) fprintf(stderr, "oracle: the cases of the operations cannot be built; test_rows says why\n");
+    return failed ? 1 : 0;
+}
+
+static void take_listed(oracle_job *job) {
+    char line[1000];
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = 0;
+        if (*line) take_file(job, line);
+    }
 }
 
 int main(int argc, char **argv) {
     oracle_job job = {0};
     propane_error err = {0};
-    int threads = 2, at = 1;
-    for (; at < argc && !strncmp(argv[at], "--", 2); at++) {
-        const char *more = at + 1 < argc ? argv[at + 1] : "";
-        if (!strcmp(argv[at], "--brief"))
-            job.brief = true;
-        else if (!strcmp(argv[at], "--bf16"))
-            job.bf16 = true;
-        else if (!strcmp(argv[at], "--twice"))
-            job.twice = true;
-        else if (!strcmp(argv[at], "--ops"))
-            job.ops = true;
-        else if (!strcmp(argv[at], "--root"))
-            job.root = more, at++;
-        else if (!strcmp(argv[at], "--threads"))
-            threads = atoi(more), at++;
-        else {
-            fprintf(stderr, "oracle: no option %s\n", argv[at]);
-            return 2;
-        }
+    int threads = 2;
+    bool ops = false;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--record")) return as_test(print_record);
+        if (!strcmp(argv[i], "--bf16")) job.bf16 = true;
+        if (!strcmp(argv[i], "--twice")) job.twice = true;
+        if (!strcmp(argv[i], "--ops")) ops = true;
+        if (!strcmp(argv[i], "--threads") && i + 1 < argc) threads = atoi(argv[++i]);
     }
     if (pool_set_threads(threads, &err)) {
         fprintf(stderr, "oracle: %s\n", err.text);
         return 2;
     }
     oracle_pin_caches();
-    if (job.ops && each_op(&job)) {
-        fprintf(stderr, "oracle: the cases of the operations cannot be built\n");
-        return 1;
-    }
-    for (int i = at; i < argc; i++) take_file(&job, argv[i]);
-    char line[1000];
-    while (!job.ops && at == argc && fgets(line, sizeof line, stdin)) {
-        line[strcspn(line, "\n")] = 0;
-        if (*line) take_file(&job, line);
+    ops_job = &job;
+    if (ops && as_test(take_ops)) return 1;
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--threads"))
+            i++;
+        else if (!strcmp(argv[i], "-"))
+            take_listed(&job);
+        else if (strncmp(argv[i], "--", 2) != 0)
+            take_file(&job, argv[i]);
     }
     fprintf(stderr, "%d programs, %d times\n", job.programs, job.taken);
     return 0;

@@ -21,11 +21,14 @@ int oracle_isa_count(void) { return CPU_ISA_COUNT; }
 const char *oracle_isa_label(int isa) {
     static char label[40];
     if (!cpu_isa_available((cpu_isa)isa)) return NULL;
-    bool vnni = false; /* products of weights in few bits have kernels of their own there */
+    const char *more = "";
 #if defined(__x86_64__)
-    vnni = (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16) && __builtin_cpu_supports("avx512vnni");
+    const bool vnni = (isa == CPU_ISA_AVX512 || isa == CPU_ISA_AVX512_BF16) && __builtin_cpu_supports("avx512vnni");
+    if (vnni) more = "+vnni"; /* products of weights in few bits have kernels of their own there */
+#elif defined(__aarch64__)
+    if (isa == CPU_ISA_PLAIN) more = "-aarch64"; /* NaNs have other bits */
 #endif
-    snprintf(label, sizeof label, "%s%s", cpu_isa_name((cpu_isa)isa), vnni ? "+vnni" : "");
+    snprintf(label, sizeof label, "%s%s", cpu_isa_name((cpu_isa)isa), more);
     return label;
 }
 

@@ -97,6 +97,18 @@ static room *room_make(const mil_function *f, const oracle_plan *p, const oracle
     return NULL;
 }
 
+/* Which of two NaNs a sum or a product hands on is the compiler's choice: all count as one. */
+static void make_nans_alike(const mil_type *type, void *data) {
+    const int64_t count = mil_type_count(type);
+    if (!mil_dtype_is_float(type->dtype)) return;
+    for (int64_t i = 0; i < count; i++) {
+        double value;
+        unsigned char *at = (unsigned char *)data + i * mil_dtype_get(type->dtype)->bits / 8;
+        mil_unpack_f64(&value, type->dtype, at, 1);
+        if (value != value) memset(at, 0xff, (size_t)mil_dtype_get(type->dtype)->bits / 8);
+    }
+}
+
 static void run(const mil_function *f, oracle_plan *p, const oracle_inputs *in, text *out) {
     propane_error err = {0};
     room *r = room_make(f, p, in);
@@ -104,6 +116,7 @@ static void run(const mil_function *f, oracle_plan *p, const oracle_inputs *in, 
     if (status != PROPANE_OK) text_printf(out, "output\tfails: %s\n", propane_status_name(status));
     for (int i = 0; status == PROPANE_OK && i < oracle_plan_output_count(p); i++) {
         char hex[65];
+        make_nans_alike(&f->results[i]->type, r->out[i]);
         oracle_hash(r->out[i], oracle_plan_output_bytes(p, i), 64, hex);
         text_printf(out, "output\t%d %s %s\n", i, oracle_plan_output_name(p, i), hex);
     }
@@ -221,4 +234,11 @@ propane_status oracle_load(const char *path, mil_module **out, propane_error *er
     mil_module_free(*out);
     *out = NULL;
     return status;
+}
+
+oracle_choice oracle_choice_of(const char *path) {
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') : path;
+    return (oracle_choice){.fuse = !strstr(name, "-nofuse"),
+                           .bf16 = strstr(name, "-bf16") != NULL,
+                           .round_each = strstr(name, "-round") != NULL};
 }

@@ -31,6 +31,9 @@ PROPANE_CHECK propane_status oracle_load(const char *path, mil_module **out, pro
 PROPANE_CHECK propane_status oracle_parse(const char *source, size_t length, const char *path, mil_module **out,
                                           propane_error *err);
 
+/* What a file's name asks for: -nofuse, -bf16, -round at its end. */
+oracle_choice oracle_choice_of(const char *path);
+
 /* The first `digits` (at most 64) of a SHA-256 in hex; `out` has room for one more. */
 void oracle_hash(const void *data, size_t bytes, int digits, char *out);
 

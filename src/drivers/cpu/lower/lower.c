@@ -66,6 +66,13 @@ propane_status cpu_lower_layer_norm(mil_builder *b, mil_op *op, propane_error *e
     return replace(b, op, scaled(b, normalised(b, widened(b, x), axes, count, epsilon), gamma, beta));
 }
 
+/* One statement each: in which order a call's arguments add operations is the compiler's choice, and the plan would follow. */
+static mil_value *scaled_along_channels(mil_builder *b, const mil_op *op, mil_value *x, mil_value *y) {
+    mil_value *beta = along_channels(b, mil_in(op, "beta"), x);
+    mil_value *gamma = along_channels(b, mil_in(op, "gamma"), x);
+    return scaled(b, y, gamma, beta);
+}
+
 propane_status cpu_lower_instance_norm(mil_builder *b, mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x");
     int64_t axes[MIL_MAX_RANK];
@@ -74,8 +81,7 @@ propane_status cpu_lower_instance_norm(mil_builder *b, mil_op *op, propane_error
     PROPANE_TRY(mil_attr_float(op, "epsilon", &epsilon, err));
     for (int d = 2; d < x->type.rank; d++) axes[count++] = d;
     mil_value *y = normalised(b, widened(b, x), axes, count, epsilon);
-    return replace(b, op,
-                   scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
+    return replace(b, op, scaled_along_channels(b, op, x, y));
 }
 
 propane_status cpu_lower_batch_norm(mil_builder *b, mil_op *op, propane_error *err) {
@@ -85,8 +91,7 @@ propane_status cpu_lower_batch_norm(mil_builder *b, mil_op *op, propane_error *e
     mil_value *root = reciprocal_root(b, along_channels(b, mil_in(op, "variance"), x), epsilon);
     mil_value *y = mil_build_binary(b, MIL_OP_sub, wide, along_channels(b, mil_in(op, "mean"), x));
     y = mil_build_binary(b, MIL_OP_mul, y, root);
-    return replace(b, op,
-                   scaled(b, y, along_channels(b, mil_in(op, "gamma"), x), along_channels(b, mil_in(op, "beta"), x)));
+    return replace(b, op, scaled_along_channels(b, op, x, y));
 }
 
 propane_status cpu_lower_l2_norm(mil_builder *b, mil_op *op, propane_error *err) {
