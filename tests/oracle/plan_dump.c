@@ -5,8 +5,10 @@
 #include "oracle/plan_dump.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
+#include "drivers/cpu/loop/loop.h"
 #include "drivers/cpu/plan/plan.h"
 #include "drivers/cpu/simd/kernels.h"
 
@@ -65,6 +67,30 @@ size_t oracle_plan_input_bytes(const oracle_plan *p, int i) { return p->program-
 size_t oracle_plan_output_bytes(const oracle_plan *p, int i) { return p->program->outputs[i].bytes; }
 const char *oracle_plan_output_name(const oracle_plan *p, int i) { return p->program->outputs[i].name; }
 
+static void print_list(text *out, const char *what, const int64_t *dim, int count) {
+    text_printf(out, " %s ", what);
+    for (int i = 0; i < count; i++) text_printf(out, "%s%lld", i ? "x" : "", (long long)dim[i]);
+}
+
+/* How a fused step walks: its axes, its tiles, its passes, and which instruction reads what. */
+static void print_loop(const loop_program *l, const char *in, int step, text *out) {
+    text_printf(out, "loop\t%s%d", in, step);
+    print_list(out, "outer", l->outer, l->outer_rank);
+    print_list(out, "fold", l->fold, l->fold_rank);
+    text_printf(out, " inner %lld tile %lld %lld %lld columns %d parts %lld of %lld tiles %lld by %lld scratch %lld;",
+                (long long)l->inner, (long long)l->rows, (long long)l->width, (long long)l->chunk, l->columns,
+                (long long)l->parts, (long long)l->part_length, (long long)l->tiles, (long long)l->tiles_a_task,
+                (long long)l->scratch_bytes);
+    for (int i = 0; i < l->pass_count; i++)
+        text_printf(out, " %d-%d-%d", l->passes[i].once, l->passes[i].chunk, l->passes[i].end);
+    text_append(out, ";");
+    for (int i = 0; i < l->instr_count; i++) {
+        const loop_instr *x = &l->instrs[i];
+        text_printf(out, " %d=%d,%d,%d", x->dst, x->src[0], x->src[1], x->src[2]);
+    }
+    text_append(out, "\n");
+}
+
 static void print_program(const cpu_program *p, const char *in, text *out) {
     static const char *const places[] = {"input", "output", "const", "temp"};
     text_printf(out,
@@ -77,6 +103,7 @@ static void print_program(const cpu_program *p, const char *in, text *out) {
         const cpu_step *s = &p->steps[i];
         text_printf(out, "step\t%s%d %s %s stage %s flops %.17g bytes %.17g\n", in, i, s->kind, s->name,
                     s->stage ? s->stage : "-", s->flops, s->bytes);
+        if (strcmp(s->kind, "tile") == 0) print_loop(s->args, in, i, out);
     }
     for (int i = 0; i < p->buffer_count; i++) {
         const cpu_buffer *b = &p->buffers[i];

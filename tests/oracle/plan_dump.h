@@ -32,7 +32,7 @@ int oracle_plan_output_count(const oracle_plan *p);
 size_t oracle_plan_input_bytes(const oracle_plan *p, int i);
 size_t oracle_plan_output_bytes(const oracle_plan *p, int i);
 const char *oracle_plan_output_name(const oracle_plan *p, int i);
-/* Lines "STAGE<tab>TEXT": total, step, buffer, in_place; of programs of blocks, too. */
+/* Lines "STAGE<tab>TEXT": total, step, loop (of a fused step), buffer, in_place; of programs of blocks, too. */
 void oracle_plan_print(const oracle_plan *p, text *out);
 /* Dead memory holds NaN while it runs, so that what is read without being written shows. */
 PROPANE_CHECK propane_status oracle_plan_run(oracle_plan *p, void *const *inputs, void *const *outputs,
