@@ -52,7 +52,8 @@ PROPANE_CHECK propane_status file_make_dir(const char *path,
 PROPANE_CHECK propane_status file_remove_tree(const char *path, propane_error *err);
 /* For this user alone, and new: what is there already is an error. */
 PROPANE_CHECK propane_status file_make_private_dir(const char *path, propane_error *err);
-/* Makes a rename in the folder of `path` durable; 0 or an errno. */
+/* Makes what was made, removed or renamed in a folder durable (the folder itself, or the one that `path` is in); 0 or an errno. */
+int file_sync_folder(const char *path);
 int file_sync_folder_of(const char *path);
 
 /* A folder that is there whole or not at all: fill the folder that folder_writer_path names, by file_write and the like, then

@@ -6,13 +6,8 @@
 
 #include <stdarg.h>
 
+#include "base/printf.h"
 #include "propane.h"
-
-#if defined(__GNUC__)
-#define BASE_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#else
-#define BASE_PRINTF(fmt, args)
-#endif
 
 /* Fills `err` (which may be NULL) and returns `status`, so that a failing function can end in `return propane_fail(...)`. */
 propane_status propane_fail(propane_error *err, propane_status status, const char *format, ...) BASE_PRINTF(3, 4);

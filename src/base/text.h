@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "base/printf.h"
 
 typedef struct text {
     char *data; /* terminated; NULL while empty */

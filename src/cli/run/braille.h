@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "base/status.h"
 #include "base/text.h"
 
 typedef struct braille {

@@ -6,6 +6,7 @@
 #ifndef TRAIN_STEP_WEIGHT_MODE_CHECK_H
 #define TRAIN_STEP_WEIGHT_MODE_CHECK_H
 
+#include "base/status.h"
 #include "base/text.h"
 
 /* Opens the device by itself: what is compiled here counts for its process. PROPANE_ERR_DEVICE where a number is wrong;
