@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -521,6 +522,8 @@ static const struct {
     {"_clock_gettime", (void *)shim_clock_gettime},
     {"_sysconf", (void *)shim_sysconf},
     {"_sysctlbyname", (void *)shim_sysctlbyname},
+    {"_malloc_size", (void *)malloc_usable_size},
+    {"_getentropy", (void *)getentropy},
     {"_uname", (void *)shim_uname},
     {"_execvp", (void *)shim_execvp},
     {"_execv", (void *)shim_execvp},
