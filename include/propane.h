@@ -69,9 +69,34 @@ typedef struct propane_error {
 const char *propane_version(void);
 const char *propane_status_name(propane_status status); /* "invalid", "unsupported", ... */
 
+/* Memory that a call gives as a text or an array. Takes NULL. */
+void propane_free(void *memory);
+
 /* ---- modules: MIL programs ------------------------------------------------------------------------------------------ */
 
 typedef struct mil_module propane_module;
+
+typedef enum propane_dtype {
+    PROPANE_FP16,
+    PROPANE_FP32,
+    PROPANE_INT32,
+    PROPANE_BOOL,
+    PROPANE_INT8,
+    PROPANE_UINT8,
+    PROPANE_INT16,
+    PROPANE_UINT16,
+    PROPANE_BF16,           /* of inputs; engines are not known to take it */
+    PROPANE_DTYPE_NONE = -1 /* a type that no buffer holds: a string, int64, ... */
+} propane_dtype;
+
+#define PROPANE_MAX_RANK 8
+
+/* The shape to take for an input that a file leaves open. */
+typedef struct propane_shape {
+    const char *name;
+    int rank;
+    int64_t dim[PROPANE_MAX_RANK];
+} propane_shape;
 
 /* Parses MIL text. `name` stands for the text in messages ("file:line:column: ..."); BLOBFILE paths that start with
  * @model_path are looked up in `model_dir` (NULL: such a path is an error). The module is verified. */
@@ -80,7 +105,232 @@ PROPANE_CHECK propane_status propane_module_parse(const char *text, size_t lengt
 /* Reads a .mil file (its own folder is the model_dir), a Core ML package (.mlpackage), a compiled model (.mlmodelc) or a
  * model file (.mlmodel). Dimensions that a file leaves open get its default shape. */
 PROPANE_CHECK propane_status propane_module_read(const char *path, propane_module **out, propane_error *err);
+/* The same with chosen shapes for inputs that the file leaves open. A shape that the file does not allow, or a name that it
+ * does not have, is PROPANE_ERR_INVALID. */
+PROPANE_CHECK propane_status propane_module_read_shaped(const char *path, const propane_shape *shapes, int count,
+                                                        propane_module **out, propane_error *err);
+/* "NAME=1,3,224,224" as a shape; its name is yours to propane_free. */
+PROPANE_CHECK propane_status propane_shape_parse(const char *given, propane_shape *out, propane_error *err);
 void propane_module_free(propane_module *module);
+
+typedef enum propane_dialect {
+    PROPANE_MIL_SHORT,    /* program(1.3), literals in arguments */
+    PROPANE_MIL_CANONICAL /* program(1.0), as Core ML's own tools write it */
+} propane_dialect;
+
+/* The program as text, terminated; propane_free it. Constants that came from a weight file are printed as references. */
+PROPANE_CHECK propane_status propane_module_print(const propane_module *module, propane_dialect dialect, char **out,
+                                                  size_t *length, propane_error *err);
+/* The name tells the form: NAME.mlpackage is a Core ML package with its weights, NAME.mil text (with weights/weight.bin
+ * beside it where there are large constants that do not come from a file beside it), anything else a folder with model.mil
+ * and weights/weight.bin. Written whole or not at all. Not from two threads for one module. */
+PROPANE_CHECK propane_status propane_module_write(propane_module *module, const char *path, propane_dialect dialect,
+                                                  propane_error *err);
+
+/* Its functions in their order; NULL where there is none of that index. Everywhere else `function` NULL stands for the
+ * default function, "main" or the only one. */
+int propane_module_function_count(const propane_module *module);
+const char *propane_module_function(const propane_module *module, int index);
+
+typedef enum propane_role { PROPANE_INPUT, PROPANE_OUTPUT, PROPANE_STATE } propane_role;
+typedef enum propane_feature_kind {
+    PROPANE_ARRAY,
+    PROPANE_IMAGE,        /* an array that stands for a picture */
+    PROPANE_LABEL,        /* a classifier's best class; a session tells it */
+    PROPANE_PROBABILITIES /* of its classes by name; a session gives them as an array */
+} propane_feature_kind;
+
+/* One input, output or state of a function, as the program declares it. Strings belong to the module. */
+typedef struct propane_feature {
+    size_t size; /* sizeof(propane_feature), set by the caller */
+    const char *name;
+    propane_feature_kind kind;
+    const char *description; /* NULL: none */
+    const char *type;        /* of its elements: "fp16" */
+    propane_dtype dtype;     /* PROPANE_DTYPE_NONE: `type` is none of the buffers' types */
+    int rank;
+    int64_t dim[PROPANE_MAX_RANK];
+    int64_t least[PROPANE_MAX_RANK], most[PROPANE_MAX_RANK]; /* what the file allows; most < 0: any; both dim: fixed */
+    int shape_count;                                         /* enumerated shapes: propane_module_shape; 0: none */
+    bool optional;
+    const char *colour; /* of an image: "gray", "rgb", "bgr"; NULL otherwise */
+} propane_feature;
+
+/* Negative: there is no such function. */
+int propane_module_feature_count(const propane_module *module, const char *function, propane_role role);
+PROPANE_CHECK propane_status propane_module_feature(const propane_module *module, const char *function,
+                                                    propane_role role, int index, propane_feature *out,
+                                                    propane_error *err);
+/* One of the enumerated shapes of an input. */
+PROPANE_CHECK propane_status propane_module_shape(const propane_module *module, const char *function, const char *input,
+                                                  int index, propane_shape *out, propane_error *err);
+/* Classes of a classifier; 0: it is none. The label is written as snprintf does; the length it needs is returned. */
+int64_t propane_module_label_count(const propane_module *module, const char *function);
+size_t propane_module_label(const propane_module *module, const char *function, int64_t index, char *out, size_t room);
+/* What the package says about the model: "author", "description", "version", "license", or a key of its own; NULL: nothing. */
+const char *propane_module_metadata(const propane_module *module, const char *key);
+
+/* Reverse mode. The new module has one function, `name`: the parameters of `function` and d_RESULT for each of its float
+ * results (the adjoint that comes in); its results, and d_PARAM for each of the inputs named in `wrt` (NULL: every float
+ * input). An operation without a gradient is PROPANE_ERR_UNSUPPORTED and named. `module` stays as it is. */
+PROPANE_CHECK propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,
+                                                     const char *const *wrt, int wrt_count, propane_module **out,
+                                                     propane_error *err);
+/* Every fp16 of the function becomes fp32, its inputs, outputs and constants included. Changes the module. */
+PROPANE_CHECK propane_status propane_module_widen(propane_module *module, const char *function, propane_error *err);
+/* Each state becomes an input NAME and, where it is written, an output NAME_out: what a device can compile. (A session does
+ * that by itself.) Changes the module. */
+PROPANE_CHECK propane_status propane_module_open_states(propane_module *module, const char *function,
+                                                        propane_error *err);
+
+/* The rows of the operation table; `index` from 0, NULL behind the last one. Static. */
+typedef struct propane_op_info {
+    size_t size;              /* sizeof(propane_op_info), set by the caller */
+    const char *name, *since; /* the first opset that has it: "ios15" */
+    const char *gradient;     /* the rule's name; "none" */
+    const char *cpu;          /* how the cpu driver runs it; "none", "reference", "fold" */
+    bool evaluated;           /* the reference can compute it */
+    bool stateful;            /* on states: passes take it away before a device sees it */
+    int parameter_count;
+} propane_op_info;
+typedef struct propane_op_parameter {
+    size_t size; /* sizeof(propane_op_parameter), set by the caller */
+    const char *name, *class_name,
+        *need;            /* "float", "const ints", ...; "required", "optional", "variadic", "captured" (by blocks) */
+    const char *standard; /* the default as text; NULL: none */
+} propane_op_parameter;
+int propane_op_count(void);
+bool propane_op_get(int index, propane_op_info *out);
+bool propane_op_get_parameter(int index, int parameter, propane_op_parameter *out);
+
+/* ---- building a module ---------------------------------------------------------------------------------------------- */
+
+/* One function, operation by operation. The first error stays in the builder and all later calls do nothing and give NULL,
+ * so that a program is written as straight code and checked once, at propane_builder_finish. One thread. */
+typedef struct propane_builder propane_builder;
+typedef struct mil_value propane_value; /* belongs to the builder */
+
+/* An argument of an operation: one value, or `count` of them for a list such as concat's. */
+typedef struct propane_argument {
+    const char *name;
+    propane_value *value;
+    propane_value *const *values;
+    int count; /* of values; 0: `value` alone, and that may be NULL: left out */
+} propane_argument;
+
+PROPANE_CHECK propane_status propane_builder_create(const char *function, propane_builder **out, propane_error *err);
+void propane_builder_free(propane_builder *builder);
+propane_value *propane_build_input(propane_builder *b, const char *name, propane_dtype dtype, int rank,
+                                   const int64_t *dim);
+/* Dense elements of that type, copied. */
+propane_value *propane_build_constant(propane_builder *b, const char *name, propane_dtype dtype, int rank,
+                                      const int64_t *dim, const void *data);
+propane_value *propane_build_int(propane_builder *b, int32_t value);
+propane_value *propane_build_ints(propane_builder *b, const int64_t *values, int count);
+propane_value *propane_build_bool(propane_builder *b, bool value);
+propane_value *propane_build_text(propane_builder *b, const char *value);
+propane_value *propane_build_real(propane_builder *b, propane_dtype dtype, double value);
+/* `op` as in the operation table ("matmul"); `name` is the result's, or NULL. The first result; the others are
+ * propane_build_result. Operations with blocks (cond, while_loop) are written as text. */
+propane_value *propane_build_op(propane_builder *b, const char *op, const char *name, const propane_argument *arguments,
+                                int count);
+propane_value *propane_build_result(propane_builder *b, propane_value *first, int index);
+/* Makes a value an output of the function. */
+void propane_build_output(propane_builder *b, propane_value *value);
+/* Verifies; tells the first error. The builder is empty afterwards and can only be freed. */
+PROPANE_CHECK propane_status propane_builder_finish(propane_builder *builder, propane_module **out, propane_error *err);
+
+/* ---- checking: which known rules of the Neural Engines a program violates ------------------------------------------ */
+
+typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_REFUSED } propane_severity;
+typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN } propane_form;
+
+typedef struct propane_check_options {
+    size_t size;        /* sizeof(propane_check_options) */
+    const char *target; /* "m1,m4-max", "all" (NULL), "all-a" (phones) */
+    const char *os;     /* macOS version, "26.3"; NULL: not known, rules about versions warn only */
+    int per_rule;       /* findings kept for each rule; 0: 20 */
+} propane_check_options;
+
+typedef struct propane_finding {
+    size_t size;      /* sizeof(propane_finding), set by the caller; strings belong to the report */
+    const char *rule; /* "C13" */
+    propane_severity severity;
+    const char *file;
+    int line, column;                 /* 0: not from text */
+    const char *function, *op, *name; /* NULL where it is about something larger; name: of the op's first result */
+    const char *message, *sentence;   /* what is wrong here; what the rule says */
+    const char *evidence, *source;    /* "measured", ...; by whom */
+    const char *fix;
+} propane_finding;
+
+typedef struct propane_verdict { /* on one chip */
+    size_t size;                 /* sizeof(propane_verdict), set by the caller */
+    const char *chip;
+    int refusals, warnings, notes;
+} propane_verdict;
+
+typedef struct propane_report propane_report;
+
+/* A program in any form, a folder with model.mil or a weight file, told by its content. That no known rule refuses it does
+ * not mean that it runs. `options` may be NULL. An error is about the checker's own work (a file that cannot be read). */
+PROPANE_CHECK propane_status propane_check_file(const char *path, const propane_check_options *options,
+                                                propane_report **out, propane_error *err);
+/* Whether the options have a meaning; a message begins with the member's name. */
+PROPANE_CHECK propane_status propane_check_options_test(const propane_check_options *options, propane_error *err);
+PROPANE_CHECK propane_status propane_check_module(const propane_module *module, const propane_check_options *options,
+                                                  propane_report **out, propane_error *err);
+void propane_report_free(propane_report *report);
+int propane_report_count(const propane_report *report);
+bool propane_report_get(const propane_report *report, int index, propane_finding *out); /* false: no such row */
+int propane_report_chips(const propane_report *report);
+bool propane_report_verdict(const propane_report *report, int index, propane_verdict *out);
+/* The worst on any chip: PROPANE_NOTE also where nothing was found. */
+propane_severity propane_report_worst(const propane_report *report);
+/* PROPANE_TEXT or PROPANE_JSON, as `propane check` prints it; terminated, propane_free it. */
+PROPANE_CHECK propane_status propane_report_print(const propane_report *report, propane_form form, char **out,
+                                                  propane_error *err);
+/* All rules; propane_free it. */
+PROPANE_CHECK propane_status propane_rules_print(propane_form form, char **out, propane_error *err);
+
+/* ---- estimating: time and energy on a Neural Engine ----------------------------------------------------------------- */
+
+typedef struct propane_estimate_options {
+    size_t size;        /* sizeof(propane_estimate_options) */
+    const char *target; /* as above; NULL: "m4" */
+    const char *path;   /* how the engine is called: "direct" (NULL), "e5rt", "coreml", "linux" */
+} propane_estimate_options;
+
+/* Of one function on one chip. Estimated by a model that is fitted to published measurements; nothing is measured. */
+typedef struct propane_estimate_row {
+    size_t size; /* sizeof(propane_estimate_row), set by the caller; strings belong to the estimate */
+    const char *chip, *function;
+    double ms, low_ms, high_ms; /* nine of ten published points lie within such a band */
+    double fixed_ms, io_ms;     /* of that: the call; inputs and outputs */
+    double flops, bytes, weight_bytes, utilisation, energy_mj, compile_ms;
+    int op_count;
+} propane_estimate_row;
+
+typedef struct propane_estimate_op {
+    size_t size;           /* sizeof(propane_estimate_op), set by the caller */
+    const char *op, *name; /* name: of its first result; NULL: none */
+    const char *bound;     /* "arithmetic", "weights", "memory", "overhead", ... */
+    double ms, flops, bytes, energy_mj;
+} propane_estimate_op;
+
+typedef struct propane_estimate propane_estimate;
+
+/* One row a chip and function, chips first. The module must outlive the estimate. `options` may be NULL. */
+PROPANE_CHECK propane_status propane_estimate_module(const propane_module *module,
+                                                     const propane_estimate_options *options, propane_estimate **out,
+                                                     propane_error *err);
+void propane_estimate_free(propane_estimate *estimate);
+int propane_estimate_count(const propane_estimate *estimate);
+bool propane_estimate_get(const propane_estimate *estimate, int index, propane_estimate_row *out);
+bool propane_estimate_get_op(const propane_estimate *estimate, int index, int op, propane_estimate_op *out);
+/* PROPANE_JSON, or PROPANE_TEXT with a row for each operation if `ops`; terminated, propane_free it. */
+PROPANE_CHECK propane_status propane_estimate_print(const propane_estimate *estimate, propane_form form, bool ops,
+                                                    char **out, propane_error *err);
 
 /* ---- devices --------------------------------------------------------------------------------------------------------- */
 
@@ -130,20 +380,6 @@ typedef struct propane_compile_options {
     const propane_program *donor;
     bool reloadable; /* it may become a donor, or has one: constants are laid out for that */
 } propane_compile_options;
-
-typedef enum propane_dtype {
-    PROPANE_FP16,
-    PROPANE_FP32,
-    PROPANE_INT32,
-    PROPANE_BOOL,
-    PROPANE_INT8,
-    PROPANE_UINT8,
-    PROPANE_INT16,
-    PROPANE_UINT16,
-    PROPANE_BF16 /* of inputs; engines are not known to take it */
-} propane_dtype;
-
-#define PROPANE_MAX_RANK 8
 
 /* One input or output. Strides are in bytes: element (i0, i1, ...) lies at sum(i_k * stride[k]). Rows may be padded. */
 typedef struct propane_io {

@@ -37,6 +37,7 @@ train: base mil/* chip grad pass device model/* train/*
 infer: base mil/* pass device model/*
 serve: base mil/* device model/* infer
 trace: drivers/ane
+api: base mil/* chip grad pass device drivers run model/* train/* infer
 cli: base macho mil/* engine chip grad pass device drivers/cpu drivers/ane drivers/sim run model/* train/* infer serve cli/*
 RULES
 trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT

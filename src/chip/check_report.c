@@ -204,11 +204,9 @@ json_t *chip_report_json(const chip_report *r) {
         json_add(chips, c);
     }
     for (int i = 0; i < r->count; i++) json_add(findings, check_report_finding_json(r, &r->findings[i]));
-    if (root) {
-        json_put(root, "chips", chips);
-        json_put(root, "findings", findings);
-        json_put(root, "not_shown", json_integer(r->suppressed));
-    }
+    json_put(root, "chips", chips); /* also without a root, which then frees them */
+    json_put(root, "findings", findings);
+    json_put(root, "not_shown", json_integer(r->suppressed));
     return root;
 }
 

@@ -106,6 +106,7 @@ static double buffer_load(propane_dtype dtype, const uint8_t *p) {
     case PROPANE_INT16: memcpy(&s, p, 2); return s;
     case PROPANE_UINT16: memcpy(&h, p, 2); return h;
     case PROPANE_BF16: memcpy(&h, p, 2); return bf16_to_f32(h);
+    case PROPANE_DTYPE_NONE: break;
     }
     return 0;
 }
@@ -140,6 +141,7 @@ static void buffer_store(propane_dtype dtype, uint8_t *p, double value) {
         h = (uint16_t)(int32_t)value;
         memcpy(p, &h, 2);
         return;
+    case PROPANE_DTYPE_NONE: return;
     }
 }
 

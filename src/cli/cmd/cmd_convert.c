@@ -14,42 +14,34 @@
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/run/run_folder.h"
-#include "mil/coreml/package.h"
-#include "mil/text/mil_text.h"
 #include "model/files/export_coreml.h"
 #include "model/files/gguf.h"
 #include "model/files/model_tokenizer.h"
 #include "model/files/store.h"
 
-static char *cmd_convert_folder_of(const char *path);
-
-/* The module as text; what it takes from a weight file goes along. */
-static propane_status cmd_convert_write_mil(mil_module *m, const char *to, mil_dialect dialect, propane_error *err) {
-    text out = {0};
-    const mil_print_options options = {.dialect = dialect};
-    propane_status status = PROPANE_OK;
-    char *dir = cmd_convert_folder_of(to);
-    if (!dir) status = propane_fail_memory(err, strlen(to));
-    /* What @model_path stands for moves with the text. */
-    if (!status && m->package && (m->blobs || !m->model_dir)) status = mil_write_weights(m, dir, err);
-    mem_free(dir);
-    if (!status) mil_print(&out, m, &options);
-    if (!status)
-        status = out.failed ? propane_fail_memory(err, out.capacity) : file_write(to, out.data, out.length, err);
-    if (status == PROPANE_OK) printf("%s: %zu bytes of MIL text\n", to, out.length);
-    text_deinit(&out);
-    return status;
+/* The module in the form of OUT's name. */
+static propane_status cmd_convert_write_program(propane_module *m, const char *to, propane_dialect dialect,
+                                                propane_error *err) {
+    char *program = NULL;
+    size_t length = 0;
+    PROPANE_TRY(propane_module_write(m, to, dialect, err));
+    if (!text_ends_with(to, ".mil")) return PROPANE_OK;
+    PROPANE_TRY(propane_module_print(m, dialect, &program, &length, err));
+    printf("%s: %zu bytes of MIL text\n", to, length);
+    propane_free(program);
+    return PROPANE_OK;
 }
 
 /* A program in any form to another one. */
-static propane_status cmd_convert_program(const char *from, const char *to, bool package, mil_dialect dialect,
+static propane_status cmd_convert_program(const char *from, const char *to, bool package, propane_dialect dialect,
                                           propane_error *err) {
-    mil_module *m = NULL;
-    PROPANE_TRY(mil_read(from, NULL, &m, err));
-    propane_status status = package ? mil_package_write(m, to, err) : cmd_convert_write_mil(m, to, dialect, err);
+    propane_module *m = NULL;
+    PROPANE_TRY(propane_module_read(from, &m, err));
+    propane_status status = cmd_convert_write_program(m, to, dialect, err);
+    const int count = propane_module_function_count(m);
     if (status == PROPANE_OK && package)
-        printf("%s: a Core ML package with %d function%s\n", to, m->function_count, m->function_count == 1 ? "" : "s");
-    mil_module_free(m);
+        printf("%s: a Core ML package with %d function%s\n", to, count, count == 1 ? "" : "s");
+    propane_module_free(m);
     return status;
 }
 
@@ -68,13 +60,13 @@ static void cmd_convert_tell_export(const model_weights *w, const model_export_o
 
 /* A language model as one program. Text has one shape, the first. */
 static propane_status cmd_convert_export(const char *from, const char *adapter, const char *to, bool package,
-                                         mil_dialect dialect, model_export_options *o, propane_error *err) {
+                                         propane_dialect dialect, model_export_options *o, propane_error *err) {
     model_weights *w = NULL;
     mil_module *m = NULL;
     PROPANE_TRY(run_model(from, adapter, &w, err));
     propane_status status = model_export(w, o, &m, err);
     if (!package) o->length_count = 1;
-    if (!status) status = package ? mil_package_write(m, to, err) : cmd_convert_write_mil(m, to, dialect, err);
+    if (!status) status = cmd_convert_write_program(m, to, dialect, err);
     if (!status) cmd_convert_tell_export(w, o, to, package);
     mil_module_free(m);
     model_weights_free(w);
@@ -91,15 +83,6 @@ static bool cmd_convert_read_lengths(const char *given, model_export_options *o)
         given = *end ? end + 1 : end;
     }
     return o->length_count > 0 && !*given;
-}
-
-/* The folder of a file's path; mem_free it. */
-static char *cmd_convert_folder_of(const char *path) {
-    char *dir = mem_copy_string(path);
-    char *slash = dir ? strrchr(dir, '/') : NULL;
-    if (slash) slash[slash == dir] = 0;
-    if (dir && !slash) snprintf(dir, strlen(path) + 1, ".");
-    return dir;
 }
 
 static model_form cmd_convert_form_of(const char *to) {
@@ -321,7 +304,7 @@ int cmd_convert(int argc, char **argv) {
     }
     code = cmd_convert_check_use(&j, mil, package, exports);
     if (code >= 0) return code;
-    const mil_dialect dialect = strcmp(j.dialect, "short") == 0 ? MIL_SHORT : MIL_CANONICAL;
+    const propane_dialect dialect = strcmp(j.dialect, "short") == 0 ? PROPANE_MIL_SHORT : PROPANE_MIL_CANONICAL;
     j.exported.dtype = j.dtype_given && strcmp(j.dtype, "f32") == 0 ? MIL_fp32 : MIL_fp16;
     propane_status status = exports ? cmd_convert_export(j.from, j.adapter, j.to, package, dialect, &j.exported, &err)
                             : mil || package ? cmd_convert_program(j.from, j.to, package, dialect, &err)

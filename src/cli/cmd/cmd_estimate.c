@@ -13,9 +13,6 @@
 #include "chip/cost_step.h"
 #include "cli/cli.h"
 #include "cli/cmd/estimate_model.h"
-#include "mil/coreml/package.h"
-#include "mil/ops.h"
-#include "mil/text/mil_text.h"
 #include "train/step/weight_mode.h"
 
 /* ---- published points -------------------------------------------------------------------------------------------------- */
@@ -220,65 +217,18 @@ static propane_status cmd_estimate_points(const char *path, bool json, propane_e
 
 /* ---- programs ------------------------------------------------------------------------------------------------------------ */
 
-static void cmd_estimate_print_function(const chip *c, const cost_program *p, bool per_op) {
-    if (per_op) {
-        printf("\n%-8s %-22s %-20s %10s %10s %10s %9s  %s\n", c->title, "value", "op", "us", "MFLOP", "KB", "uJ",
-               "bound by");
-        for (int i = 0; i < p->op_count; i++) {
-            const cost_op *o = &p->ops[i];
-            const char *value = mil_op_result_name(o->op);
-            if (o->ms > 0)
-                printf("%-8s %-22.22s %-20.20s %10.2f %10.3f %10.1f %9.2f  %s\n", "", value ? value : "",
-                       o->op->info->name, o->ms * 1e3, o->flops / 1e6, o->bytes / 1e3, o->energy_mj * 1e3,
-                       cost_bound_name(o->bound));
-        }
-    }
-    printf("%-9s %-14.14s %8.3f ms (%.3f to %.3f)  call %.3f ms, in and out %.3f ms, %.4g GFLOP, weights %.2f MB, "
-           "%4.1f %% of "
-           "the roof, %.2f mJ, 1 compile of about %.0f ms\n",
-           c->title, p->function->name, p->ms, p->low_ms, p->high_ms, p->fixed_ms, p->io_ms, p->flops / 1e9,
-           p->weight_bytes / 1e6, 100 * p->utilisation, p->energy_mj, cost_compile_ms(c, p->weight_bytes));
-}
-
-static json_t *cmd_estimate_function_json(const chip *c, const cost_program *p) {
-    json_t *ops = json_array();
-    for (int i = 0; i < p->op_count; i++) {
-        const cost_op *o = &p->ops[i];
-        json_add(ops, json_pack("{s:s?, s:s, s:f, s:f, s:f, s:f, s:s}", "value", mil_op_result_name(o->op), "op",
-                                o->op->info->name, "ms", o->ms, "flops", o->flops, "bytes", o->bytes, "energy_mj",
-                                o->energy_mj, "bound_by", cost_bound_name(o->bound)));
-    }
-    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:i, s:f, s:o}", "kind",
-                     "estimated", "chip", c->name, "function", p->function->name, "ms", p->ms, "low_ms", p->low_ms,
-                     "high_ms", p->high_ms, "fixed_ms", p->fixed_ms, "io_ms", p->io_ms, "flops", p->flops, "bytes",
-                     p->bytes, "weight_bytes", p->weight_bytes, "utilisation", p->utilisation, "energy_mj",
-                     p->energy_mj, "compiles", 1, "compile_ms", cost_compile_ms(c, p->weight_bytes), "ops", ops);
-}
-
-static propane_status cmd_estimate_program(const char *path, const chip *const *chips, int chip_count,
-                                           cost_path through, bool json, bool per_op, propane_error *err) {
-    mil_module *m = NULL;
-    PROPANE_TRY(mil_read(path, NULL, &m, err));
-    arena *a = arena_create();
-    json_t *list = json_array();
-    propane_status status = a && list ? PROPANE_OK : propane_fail_memory(err, 0);
-    if (status == PROPANE_OK && !json) printf("%s: estimated, not measured\n", path);
-    for (int i = 0; i < chip_count && status == PROPANE_OK; i++)
-        for (const mil_function *f = m->functions; f && status == PROPANE_OK; f = f->next) {
-            cost_program p;
-            status = cost_function(chips[i], through, f, a, &p, err);
-            if (status != PROPANE_OK) break;
-            if (json)
-                json_add(list, cmd_estimate_function_json(chips[i], &p));
-            else
-                cmd_estimate_print_function(chips[i], &p, per_op);
-        }
-    if (json && status == PROPANE_OK)
-        status = cmd_estimate_print_json(list, err);
-    else
-        json_decref(list);
-    arena_free(a);
-    mil_module_free(m);
+static propane_status cmd_estimate_program(const char *path, const propane_estimate_options *options, bool json,
+                                           bool per_op, propane_error *err) {
+    propane_module *m = NULL;
+    propane_estimate *e = NULL;
+    char *shown = NULL;
+    PROPANE_TRY(propane_module_read(path, &m, err));
+    propane_status status = propane_estimate_module(m, options, &e, err);
+    if (!status) status = propane_estimate_print(e, json ? PROPANE_JSON : PROPANE_TEXT, per_op, &shown, err);
+    if (!status) fputs(shown, stdout);
+    propane_free(shown);
+    propane_estimate_free(e);
+    propane_module_free(m);
     return status;
 }
 
@@ -312,17 +262,19 @@ int cmd_estimate(int argc, char **argv) {
     if (code >= 0) return code;
     propane_error err = {0};
     const chip *chips[CHIP_COUNT];
-    int count = 0, path = 0;
+    int count = 0;
     if (!file == !points) return cli_misuse("estimate", "name a program or a model, or give --points FILE.csv");
     model.json = json;
     propane_status status = chip_find_list(target, chips, &count, &err);
-    while (path + 1 < COST_PATH_COUNT && strcmp(cost_path_name((cost_path)path), through) != 0) path++;
     if (status != PROPANE_OK) return cli_error("estimate", &err);
     if (points)
         status = cmd_estimate_points(points, json, &err);
     else if (estimate_is_model(file))
         status = estimate_model(file, chips, count, &model, &err);
     else
-        status = cmd_estimate_program(file, chips, count, (cost_path)path, json, model.per_op, &err);
+        status = cmd_estimate_program(
+            file,
+            &(propane_estimate_options){.size = sizeof(propane_estimate_options), .target = target, .path = through},
+            json, model.per_op, &err);
     return status == PROPANE_OK ? CLI_OK : cli_error("estimate", &err);
 }

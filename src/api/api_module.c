@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the public calls on modules: read, print, write, gradient, precision. Thin: the language is src/mil's, gradients are
+ * src/grad's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "grad/grad.h"
+#include "mil/coreml/package.h"
+#include "mil/text/mil_text.h"
+#include "pass/pass.h"
+
+propane_status propane_module_parse(const char *program, size_t length, const char *name, const char *model_dir,
+                                    propane_module **out, propane_error *err) {
+    if (!program || !out)
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_parse: text and out must not be NULL");
+    return mil_parse(program, length, name ? name : "text", model_dir, out, err);
+}
+
+propane_status propane_module_read(const char *path, propane_module **out, propane_error *err) {
+    return propane_module_read_shaped(path, NULL, 0, out, err);
+}
+
+propane_status propane_module_read_shaped(const char *path, const propane_shape *shapes, int count,
+                                          propane_module **out, propane_error *err) {
+    if (!path || !out)
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: path and out must not be NULL");
+    if (count < 0 || (count && !shapes))
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: %d shapes", count);
+    *out = NULL;
+    mil_shape_choice *choices = mem_array((size_t)count + 1, sizeof *choices);
+    if (!choices) return propane_fail_memory(err, (size_t)count * sizeof *choices);
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < count && !status; i++) {
+        if (!shapes[i].name || shapes[i].rank < 0 || shapes[i].rank > PROPANE_MAX_RANK)
+            status = propane_fail(err, PROPANE_ERR_INVALID, "propane_module_read: shape %d has %s", i,
+                                  shapes[i].name ? "no legal rank" : "no name");
+        else
+            choices[i] =
+                (mil_shape_choice){shapes[i].name, mil_type_tensor(MIL_DTYPE_NONE, shapes[i].rank, shapes[i].dim)};
+    }
+    const mil_read_options options = {choices, count};
+    if (!status) status = mil_read(path, &options, out, err);
+    mem_free(choices);
+    return status;
+}
+
+propane_status propane_shape_parse(const char *given, propane_shape *out, propane_error *err) {
+    const char *equals = given ? strchr(given, '=') : NULL;
+    *out = (propane_shape){0};
+    for (const char *at = equals && equals != given ? equals + 1 : ""; *at; at++) {
+        char *end = NULL;
+        const long long dim = strtoll(at, &end, 10);
+        if (end == at || dim < 1 || (*end && *end != ',') || (*end && !end[1]) || out->rank == PROPANE_MAX_RANK) {
+            out->rank = 0;
+            break;
+        }
+        out->dim[out->rank++] = dim;
+        if (!*end) break;
+        at = end;
+    }
+    if (!out->rank)
+        return propane_fail(err, PROPANE_ERR_INVALID, "'%.80s' must be NAME=1,3,224,224", given ? given : "");
+    char *name = mem_alloc((size_t)(equals - given) + 1);
+    if (!name) return propane_fail_memory(err, (size_t)(equals - given));
+    memcpy(name, given, (size_t)(equals - given));
+    out->name = name;
+    return PROPANE_OK;
+}
+
+void propane_module_free(propane_module *module) { mil_module_free(module); }
+
+/* ---- writing ---------------------------------------------------------------------------------------------------------------- */
+
+static mil_dialect api_module_dialect(propane_dialect dialect) {
+    return dialect == PROPANE_MIL_CANONICAL ? MIL_CANONICAL : MIL_SHORT;
+}
+
+propane_status propane_module_print(const propane_module *module, propane_dialect dialect, char **out, size_t *length,
+                                    propane_error *err) {
+    text program = {0};
+    *out = NULL;
+    mil_print(&program, module, &(mil_print_options){.dialect = api_module_dialect(dialect)});
+    return api_give_text(&program, out, length, err);
+}
+
+/* The folder of a file's path; mem_free it. */
+static char *api_module_folder_of(const char *path) {
+    char *dir = mem_alloc(strlen(path) + 2);
+    if (!dir) return NULL;
+    memcpy(dir, path, strlen(path));
+    char *slash = strrchr(dir, '/');
+    if (slash) slash[slash == dir] = 0;
+    if (!slash) memcpy(dir, ".", 2);
+    return dir;
+}
+
+/* As text; what it takes from a weight file elsewhere goes along. */
+static propane_status api_module_write_text(mil_module *m, const char *path, mil_dialect dialect, propane_error *err) {
+    text program = {0};
+    char *dir = api_module_folder_of(path);
+    propane_status status = dir ? PROPANE_OK : propane_fail_memory(err, strlen(path));
+    if (!status && m->package && (m->blobs || !m->model_dir)) status = mil_write_weights(m, dir, err);
+    mem_free(dir);
+    if (!status) mil_print(&program, m, &(mil_print_options){.dialect = dialect});
+    if (!status && program.failed) status = propane_fail_memory(err, program.capacity);
+    if (!status) status = file_write(path, program.data, program.length, err);
+    text_deinit(&program);
+    return status;
+}
+
+propane_status propane_module_write(propane_module *module, const char *path, propane_dialect dialect,
+                                    propane_error *err) {
+    if (!module || !path || !*path)
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_write: module and path must not be NULL");
+    const mil_dialect as = api_module_dialect(dialect);
+    if (text_ends_with(path, ".mlpackage") || text_ends_with(path, ".mlpackage/"))
+        return mil_package_write(module, path, err);
+    if (text_ends_with(path, ".mil")) return api_module_write_text(module, path, as, err);
+    return mil_write_dir(module, path, as, err);
+}
+
+/* ---- rewriting -------------------------------------------------------------------------------------------------------------- */
+
+/* A function of its own module into another one. */
+static propane_status api_module_copy_function(const mil_function *f, mil_module *to, mil_function **out,
+                                               propane_error *err) {
+    mil_builder b;
+    mil_value **map = mem_array((size_t)f->value_count + 1, sizeof *map);
+    if (!map) return propane_fail_memory(err, (size_t)f->value_count * sizeof *map);
+    mil_build_begin(&b, to, f->name, f->opset);
+    for (int i = 0; i < f->param_count; i++)
+        map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
+    for (const mil_op *op = f->first; op && !b.err.status; op = op->next) (void)mil_build_copy(&b, op, map);
+    for (int i = 0; i < f->result_count && !b.err.status; i++) {
+        const mil_value *v = f->results[i];
+        mil_value *own = map[v->id];
+        if (!own && v->konst) own = mil_build_const(&b, v->name, &v->type, v->konst->data);
+        mil_build_result(&b, own);
+    }
+    *out = b.function;
+    mem_free(map);
+    return mil_build_end(&b, err);
+}
+
+propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,
+                                       const char *const *wrt, int wrt_count, propane_module **out,
+                                       propane_error *err) {
+    API_ERROR(err);
+    *out = NULL;
+    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_module_gradient: module must not be NULL");
+    mil_function *f = mil_module_function(module, function, err), *copy = NULL, *joint = NULL;
+    if (!f) return err->status;
+    mil_module *m = mil_module_create(module->source);
+    if (!m) return propane_fail_memory(err, sizeof *m);
+    propane_status status = api_module_copy_function(f, m, &copy, err);
+    if (!status) status = grad_function(copy, name ? name : "gradient", wrt, wrt_count, &joint, err);
+    if (!status) status = pass_run(joint, &pass_all, err);
+    if (!status) mil_module_drop(m, copy);
+    if (!status) status = mil_verify(m, err);
+    if (status)
+        mil_module_free(m);
+    else
+        *out = m;
+    return status;
+}
+
+propane_status propane_module_widen(propane_module *module, const char *function, propane_error *err) {
+    API_ERROR(err);
+    mil_function *f = mil_module_function(module, function, err);
+    return f ? pass_retype_fp32(f, err) : err->status;
+}
+
+propane_status propane_module_open_states(propane_module *module, const char *function, propane_error *err) {
+    API_ERROR(err);
+    mil_function *f = mil_module_function(module, function, err);
+    return f ? pass_states(f, err) : err->status;
+}
