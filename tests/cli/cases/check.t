@@ -12,7 +12,7 @@ $ propane check C27a.bad.mil --target m1,m4
 >     disputed: maderix/ANE issue 6 (M1 Pro, macOS 26.3) and dev-erik/ANE (M1, 15.3.1) reject the short form; ANEForge, libane and Espresso compile it on M1 to M5 under macOS 26
 >     fix: propane convert --dialect canonical
 > C27a.bad.mil:4:10: warning C14: function 'main': 'x' is tensor<fp16, [1, 1, 1, 16385]>, and 1 other likewise
->     rule: Rows that are no multiple of 64 bytes are padded, or read packed.
+>     rule: Rows that are no multiple of 64 bytes (C13) are padded, or read packed.
 >     warning on: all
 >     disputed: libane, ANEForge and tinygrad see padded rows; mechramc/Orion constraint 14 saw a packed read
 >     fix: make the last axis a multiple of 32 fp16 elements
