@@ -33,6 +33,11 @@ drivers/sim: base mil/* chip pass device drivers/cpu drivers/cpu/simd drivers/cp
 drivers/ane: base mil/* chip pass device
 run: base mil/* pass device
 model: base mil/* model/*
+train/optim: base
+train/step: base mil/* chip grad pass device model/* train/optim
+train/dist: base train/step model/arch
+train/import: base mil/* grad pass device model/arch
+train/data: base mil/* model/* train/import
 train: base mil/* chip grad pass device model/* train/*
 infer: base mil/* pass device model/*
 serve: base mil/* device model/* infer

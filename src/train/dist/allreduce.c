@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns the buckets: what lies in one, its two transfers (shares to the owner of a piece, sums back to all) and the wire's
- * number formats. A tensor is cut into segments of at most a bucket; a bucket's bytes for a rank are that rank's pieces of
- * its segments one after the other, behind a scale where the form has one. Few buckets are under way at a time, so the
+ * Owns the buckets' way: a tensor is cut into segments of at most a bucket; a bucket has two transfers, shares to the owner
+ * of a piece and sums back to all. Few buckets are under way at a time, so the
  * memory for it does not grow with the model.
  */
 #include "train/dist/allreduce_internal.h"
@@ -15,24 +14,6 @@
 
 #define STANDARD_BUCKET (INT64_C(4) << 20)
 #define LARGEST_BUCKET  (INT64_C(1) << 30)
-#define FP16_TOP        16384.0f /* the largest element of a scaled piece comes below it */
-
-static const char *const wires[ALLREDUCE_WIRES] = {"fp32", "bf16", "fp16"};
-
-const char *allreduce_wire_name(allreduce_wire wire) { return wires[wire]; }
-
-allreduce_wire allreduce_wire_find(const char *name) {
-    int i = 0;
-    while (i < ALLREDUCE_WIRES && strcmp(wires[i], name) != 0) i++;
-    return (allreduce_wire)i;
-}
-
-void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end) {
-    int64_t share = count / d->size, more = count % d->size;
-    *begin = rank * share + (rank < more ? rank : more);
-    *end = *begin + share + (rank < more);
-}
-
 int allreduce_segment_count(const allreduce *d) { return d->segment_count; }
 
 int allreduce_segment(const allreduce *d, int index, int64_t *begin, int64_t *end) {
@@ -46,56 +27,6 @@ int allreduce_piece(const allreduce *d, int index, int64_t *begin, int64_t *end)
     allreduce_piece_of(d, s->count, d->rank, begin, end);
     *begin += s->begin, *end += s->begin;
     return s->tensor;
-}
-
-int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank) {
-    int64_t sum = 0, begin, end;
-    for (int i = b->first; i < b->first + b->count; i++) {
-        allreduce_piece_of(d, d->segments[i].count, rank, &begin, &end);
-        sum += end - begin;
-    }
-    return sum;
-}
-
-static int64_t header(allreduce_wire wire) { return wire == ALLREDUCE_FP16 ? 4 : 0; }
-static int64_t wire_bytes(allreduce_wire wire, int64_t elements) {
-    return header(wire) + elements * (wire == ALLREDUCE_FP32 ? 4 : 2);
-}
-
-int64_t allreduce_room(const allreduce *d, const bucket *b, int rank) {
-    return round_up(wire_bytes(d->options.wire, allreduce_elements(d, b, rank)), 4);
-}
-
-/* ---- number formats --------------------------------------------------------------------------------------------------- */
-
-static float largest(const float *values, int64_t count, float most) {
-    for (int64_t i = 0; i < count; i++) most = fabsf(values[i]) > most ? fabsf(values[i]) : most;
-    return most;
-}
-
-/* The power of two that brings `most` below FP16_TOP; 1 for zero and for what is not finite, which shows on the other side. */
-static float fitting_scale(float most) {
-    int exponent;
-    if (most == 0 || !isfinite(most)) return 1;
-    (void)frexpf(FP16_TOP / most, &exponent);
-    return ldexpf(1, exponent - 1 > 100 ? 100 : exponent - 1);
-}
-
-static void narrow(allreduce_wire wire, char *target, const float *values, int64_t count, float scale) {
-    uint16_t *half = (uint16_t *)(void *)target;
-    if (wire == ALLREDUCE_FP32) memcpy(target, values, (size_t)count * sizeof(float));
-    if (wire == ALLREDUCE_BF16) bf16_from_f32_array(half, values, (size_t)count);
-    for (int64_t i = 0; wire == ALLREDUCE_FP16 && i < count; i++) half[i] = fp16_from_f32(values[i] * scale);
-}
-
-static void widen(allreduce_wire wire, float *values, const char *source, int64_t count) {
-    const uint16_t *half = (const uint16_t *)(const void *)(source + header(wire));
-    float scale = 1;
-    if (wire == ALLREDUCE_FP32) memcpy(values, source, (size_t)count * sizeof(float));
-    if (wire == ALLREDUCE_FP16) memcpy(&scale, source, sizeof scale);
-    if (wire == ALLREDUCE_BF16) bf16_to_f32_array(values, half, (size_t)count);
-    if (wire == ALLREDUCE_FP16) fp16_to_f32_array(values, half, (size_t)count);
-    for (int64_t i = 0; wire == ALLREDUCE_FP16 && i < count; i++) values[i] /= scale;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------------- */
@@ -204,82 +135,17 @@ void allreduce_free(allreduce *d) {
 
 /* ---- gradients ---------------------------------------------------------------------------------------------------------- */
 
-static float scale_for(const allreduce *d, const bucket *b, int rank) {
-    float most = 0;
-    if (d->options.wire != ALLREDUCE_FP16) return 1;
-    for (int i = b->first; i < b->first + b->count; i++) {
-        const segment *s = &d->segments[i];
-        int64_t begin, end;
-        allreduce_piece_of(d, s->count, rank, &begin, &end);
-        most = largest(d->gradients[s->tensor] + s->begin + begin, end - begin, most);
-    }
-    return fitting_scale(most);
-}
-
-void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target) {
-    allreduce_wire wire = d->options.wire;
-    float scale = scale_for(d, b, rank);
-    if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
-    target += header(wire);
-    for (int i = b->first; i < b->first + b->count; i++) {
-        const segment *s = &d->segments[i];
-        int64_t begin, end;
-        allreduce_piece_of(d, s->count, rank, &begin, &end);
-        narrow(wire, target, d->gradients[s->tensor] + s->begin + begin, end - begin, scale);
-        target += wire_bytes(wire, end - begin) - header(wire);
-    }
-}
-
 static propane_status start_bucket(allreduce *d, bucket *b, slot *s, propane_error *err) {
-    int64_t own = wire_bytes(d->options.wire, allreduce_elements(d, b, d->rank)), out_at = 0, in_at = 0;
+    int64_t own = allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, d->rank)), out_at = 0, in_at = 0;
     for (int r = 0; r < d->size; r++) {
-        s->sent[r] = (int)wire_bytes(d->options.wire, allreduce_elements(d, b, r)), s->sent_at[r] = (int)out_at;
+        s->sent[r] = (int)allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, r)),
+        s->sent_at[r] = (int)out_at;
         s->received[r] = (int)own, s->received_at[r] = (int)in_at;
         allreduce_write(d, b, r, s->send + out_at);
         out_at += allreduce_room(d, b, r), in_at += allreduce_room(d, b, d->rank);
     }
     return mpi_exchange(d->mpi, s->send, s->sent, s->sent_at, s->receive, s->received, s->received_at, &s->transfer,
                         err);
-}
-
-/* Sixteen at a time: compilers make vectors of that. */
-void allreduce_accumulate(float *restrict sums, const float *restrict values, int64_t count) {
-    int64_t i = 0;
-    for (; i + 16 <= count; i += 16)
-        for (int64_t k = i; k < i + 16; k++) sums[k] += values[k];
-    for (; i < count; i++) sums[i] += values[i];
-}
-
-void allreduce_add(allreduce *d, const bucket *b) {
-    int64_t own = allreduce_elements(d, b, d->rank);
-    for (int r = 0; r < d->size; r++) {
-        widen(d->options.wire, r == 0 ? d->sums : d->widened, d->shares[r], own);
-        if (r > 0) allreduce_accumulate(d->sums, d->widened, own);
-    }
-}
-
-void allreduce_spread(const allreduce *d, const bucket *b, int rank, const float *values) {
-    for (int i = b->first; i < b->first + b->count; i++) {
-        const segment *s = &d->segments[i];
-        int64_t begin, end;
-        allreduce_piece_of(d, s->count, rank, &begin, &end);
-        memcpy(d->gradients[s->tensor] + s->begin + begin, values, (size_t)(end - begin) * sizeof(float));
-        values += end - begin;
-    }
-}
-
-int64_t allreduce_write_sums(const allreduce *d, const bucket *b, char *target) {
-    allreduce_wire wire = d->options.wire;
-    int64_t own = allreduce_elements(d, b, d->rank);
-    float scale = wire == ALLREDUCE_FP16 ? fitting_scale(largest(d->sums, own, 0)) : 1;
-    if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
-    narrow(wire, target + header(wire), d->sums, own, scale);
-    return wire_bytes(wire, own);
-}
-
-void allreduce_take(allreduce *d, const bucket *b, int rank, const char *source) {
-    widen(d->options.wire, d->widened, source, allreduce_elements(d, b, rank));
-    allreduce_spread(d, b, rank, d->widened);
 }
 
 /* Everybody, the owner included, takes the sums as they travelled: the same bits for all. */
@@ -303,12 +169,6 @@ static propane_status finish_next(allreduce *d, propane_error *err) {
         PROPANE_TRY(return_sums(d, b, s, err));
     d->next_finish++;
     return PROPANE_OK;
-}
-
-bool allreduce_is_complete(const allreduce *d, const bucket *b) {
-    for (int i = b->first; i < b->first + b->count; i++)
-        if (!d->told[d->segments[i].tensor]) return false;
-    return true;
 }
 
 propane_status allreduce_ready(allreduce *d, int tensor, float *gradient, propane_error *err) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What allreduce.c (buckets, number formats, messages between ranks) and allreduce_shm.c (ranks of one machine, which
+ * What allreduce.c (buckets' way, messages between ranks), allreduce_bucket.c (what lies in one) and allreduce_shm.c (ranks of one machine, which
  * read each other's pieces where they lie) have in common.
  */
 #ifndef TRAIN_DIST_ALLREDUCE_INTERNAL_H
@@ -52,6 +52,8 @@ struct allreduce {
 void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end);
 /* Elements of a rank's pieces in a bucket, and the bytes that they take behind those of the rank before, as they travel. */
 int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank);
+int64_t allreduce_wire_bytes(allreduce_wire wire,
+                             int64_t elements); /* of so many in a row, a scale before them included */
 int64_t allreduce_room(const allreduce *d, const bucket *b, int rank);
 
 /* A rank's pieces of a bucket, from the gradients, as they travel. */

@@ -171,19 +171,17 @@ static void find_makers(dataflow *w) {
     }
 }
 
-propane_status dataflow_create(const partition *p, const model_weights *weights, const bool *trained, bool recompute,
-                               dataflow **out, propane_error *err) {
-    *out = NULL;
+static propane_status make_arrays(const partition *p, const model_weights *weights, const bool *trained, dataflow **out,
+                                  propane_error *err) {
     arena *a = arena_create();
     dataflow *w = a ? ARENA_NEW(a, dataflow) : NULL;
     int pieces = (int)model_weights_pieces(&p->config), head = 2 * (int)p->config.num_hidden_layers;
     int instances = head + pieces, room = 2 * instances * count_names(p) + 1, tensors = model_weights_total(weights);
-    if (w) {
+    if (w)
         *w = (dataflow){.arena = a,
                         .plan = p,
                         .weights = weights,
                         .trained = trained,
-                        .recompute = recompute,
                         .instance_count = instances,
                         .head = head,
                         .pieces = ARENA_ARRAY(a, pieces, dataflow_piece),
@@ -191,7 +189,6 @@ propane_status dataflow_create(const partition *p, const model_weights *weights,
                         .calls = ARENA_ARRAY(a, 2 * instances * p->kernel_count, dataflow_call),
                         .values = ARENA_ARRAY(a, room, dataflow_value),
                         .gradients = ARENA_ARRAY(a, tensors, dataflow_gradient)};
-    }
     if (!w || !w->calls || !w->values || !w->pieces || !w->gradients) {
         arena_free(a);
         return propane_fail_memory(err, (size_t)room * sizeof(dataflow_value));
@@ -203,25 +200,41 @@ propane_status dataflow_create(const partition *p, const model_weights *weights,
                                               .squares = -1,
                                               .bytes = (size_t)weights->tensors[i].count * sizeof(float),
                                               .buffer = -1};
-    while (!dataflow_trains_embedding(w) && w->lowest < head && !learns(w, w->lowest, NULL)) w->lowest++;
-    for (int i = 0; i < head; i++) add_calls(w, i, false);
+    *out = w;
+    return PROPANE_OK;
+}
+
+/* Forward, the head's pieces forward and backward, then backward as far down as there is anything to learn. */
+static void add_all_calls(dataflow *w, int pieces) {
+    while (!dataflow_trains_embedding(w) && w->lowest < w->head && !learns(w, w->lowest, NULL)) w->lowest++;
+    for (int i = 0; i < w->head; i++) add_calls(w, i, false);
     for (int i = 0; i < pieces; i++) {
         w->pieces[i].begin = w->call_count;
-        add_calls(w, head + i, false);
+        add_calls(w, w->head + i, false);
         w->pieces[i].middle = w->call_count;
-        add_calls(w, head + i, true);
+        add_calls(w, w->head + i, true);
         w->pieces[i].end = w->call_count;
     }
-    for (int i = head - 1; i >= w->lowest; i--) {
+    for (int i = w->head - 1; i >= w->lowest; i--) {
         int begin = w->call_count;
-        if (recompute) add_calls(w, i, false);
+        if (w->recompute) add_calls(w, i, false);
         for (int c = begin; c < w->call_count; c++) w->calls[c].again = true;
         add_calls(w, i, true);
     }
+}
+
+propane_status dataflow_create(const partition *p, const model_weights *weights, const bool *trained, bool recompute,
+                               dataflow **out, propane_error *err) {
+    dataflow *w = NULL;
+    const int pieces = (int)model_weights_pieces(&p->config);
+    *out = NULL;
+    PROPANE_TRY(make_arrays(p, weights, trained, &w, err));
+    w->recompute = recompute;
+    add_all_calls(w, pieces);
     w->values[w->value_count++] = (dataflow_value){.instance = -1, .name = "x", .first = -1, .last = -1, .buffer = -1};
     for (int c = 0; c < w->call_count; c++) touch_all(w, c);
     for (int i = 1; i < pieces; i++) /* added to the first one's by the host */
-        w->values[dataflow_find(w, head + i, "d_x")].last = w->pieces[i].end - 1;
+        w->values[dataflow_find(w, w->head + i, "d_x")].last = w->pieces[i].end - 1;
     for (int i = 0; i < w->value_count; i++) /* nothing takes its memory: the same dropout may serve several passes */
         if (partition_is_dropout(w->values[i].name) || partition_squares_of(w->values[i].name))
             w->values[i].last = w->call_count;

@@ -24,10 +24,6 @@ bool train_step_trains(const train_step *s, int tensor) { return s->trained[tens
 int train_step_learnt_count(const train_step *s) { return s->learnt_count; }
 int train_step_learnt(const train_step *s, int index) { return s->learnt[index]; }
 
-float *train_step_moment(train_step *s, int which, int tensor) {
-    return s->trained[tensor] ? s->moments[which - 1] + s->moment_at[tensor] : NULL;
-}
-
 size_t train_step_state_bytes(const train_step *s) { return 3 * (size_t)s->moment_floats * sizeof(float); }
 
 int train_step_compile_limit(const train_step *s) {

@@ -11,6 +11,10 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
+float *train_step_moment(train_step *s, int which, int tensor) {
+    return s->trained[tensor] ? s->moments[which - 1] + s->moment_at[tensor] : NULL;
+}
+
 /* Rows as the sweep writes them: the last dimension that is not 1. */
 static void set_rows(adamw_tensor *t, const propane_io *io) {
     int last = io->rank - 1;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what lies in a bucket: the pieces of its segments one after the other, in the wire's number format, behind a scale
+ * where the format has one.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/float16.h"
+#include "base/int_math.h"
+#include "train/dist/allreduce_internal.h"
+
+#define FP16_TOP 16384.0f /* the largest element of a scaled piece comes below it */
+
+static const char *const bucket_wires[ALLREDUCE_WIRES] = {"fp32", "bf16", "fp16"};
+
+const char *allreduce_wire_name(allreduce_wire wire) { return bucket_wires[wire]; }
+
+allreduce_wire allreduce_wire_find(const char *name) {
+    int i = 0;
+    while (i < ALLREDUCE_WIRES && strcmp(bucket_wires[i], name) != 0) i++;
+    return (allreduce_wire)i;
+}
+
+void allreduce_piece_of(const allreduce *d, int64_t count, int rank, int64_t *begin, int64_t *end) {
+    int64_t share = count / d->size, more = count % d->size;
+    *begin = rank * share + (rank < more ? rank : more);
+    *end = *begin + share + (rank < more);
+}
+
+int64_t allreduce_elements(const allreduce *d, const bucket *b, int rank) {
+    int64_t sum = 0, begin, end;
+    for (int i = b->first; i < b->first + b->count; i++) {
+        allreduce_piece_of(d, d->segments[i].count, rank, &begin, &end);
+        sum += end - begin;
+    }
+    return sum;
+}
+
+static int64_t bucket_header(allreduce_wire wire) { return wire == ALLREDUCE_FP16 ? 4 : 0; }
+
+int64_t allreduce_wire_bytes(allreduce_wire wire, int64_t elements) {
+    return bucket_header(wire) + elements * (wire == ALLREDUCE_FP32 ? 4 : 2);
+}
+
+int64_t allreduce_room(const allreduce *d, const bucket *b, int rank) {
+    return round_up(allreduce_wire_bytes(d->options.wire, allreduce_elements(d, b, rank)), 4);
+}
+
+/* ---- number formats --------------------------------------------------------------------------------------------------- */
+
+static float bucket_largest(const float *values, int64_t count, float most) {
+    for (int64_t i = 0; i < count; i++) most = fabsf(values[i]) > most ? fabsf(values[i]) : most;
+    return most;
+}
+
+/* The power of two that brings `most` below FP16_TOP; 1 for zero and for what is not finite, which shows on the other side. */
+static float bucket_fitting_scale(float most) {
+    int exponent;
+    if (most == 0 || !isfinite(most)) return 1;
+    (void)frexpf(FP16_TOP / most, &exponent);
+    return ldexpf(1, exponent - 1 > 100 ? 100 : exponent - 1);
+}
+
+static void bucket_narrow(allreduce_wire wire, char *target, const float *values, int64_t count, float scale) {
+    uint16_t *half = (uint16_t *)(void *)target;
+    if (wire == ALLREDUCE_FP32) memcpy(target, values, (size_t)count * sizeof(float));
+    if (wire == ALLREDUCE_BF16) bf16_from_f32_array(half, values, (size_t)count);
+    for (int64_t i = 0; wire == ALLREDUCE_FP16 && i < count; i++) half[i] = fp16_from_f32(values[i] * scale);
+}
+
+static void bucket_widen(allreduce_wire wire, float *values, const char *source, int64_t count) {
+    const uint16_t *half = (const uint16_t *)(const void *)(source + bucket_header(wire));
+    float scale = 1;
+    if (wire == ALLREDUCE_FP32) memcpy(values, source, (size_t)count * sizeof(float));
+    if (wire == ALLREDUCE_FP16) memcpy(&scale, source, sizeof scale);
+    if (wire == ALLREDUCE_BF16) bf16_to_f32_array(values, half, (size_t)count);
+    if (wire == ALLREDUCE_FP16) fp16_to_f32_array(values, half, (size_t)count);
+    for (int64_t i = 0; wire == ALLREDUCE_FP16 && i < count; i++) values[i] /= scale;
+}
+
+/* ---- gradients ----------------------------------------------------------------------------------------------------------- */
+
+static float bucket_scale_for(const allreduce *d, const bucket *b, int rank) {
+    float most = 0;
+    if (d->options.wire != ALLREDUCE_FP16) return 1;
+    for (int i = b->first; i < b->first + b->count; i++) {
+        const segment *s = &d->segments[i];
+        int64_t begin, end;
+        allreduce_piece_of(d, s->count, rank, &begin, &end);
+        most = bucket_largest(d->gradients[s->tensor] + s->begin + begin, end - begin, most);
+    }
+    return bucket_fitting_scale(most);
+}
+
+void allreduce_write(const allreduce *d, const bucket *b, int rank, char *target) {
+    allreduce_wire wire = d->options.wire;
+    float scale = bucket_scale_for(d, b, rank);
+    if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
+    target += bucket_header(wire);
+    for (int i = b->first; i < b->first + b->count; i++) {
+        const segment *s = &d->segments[i];
+        int64_t begin, end;
+        allreduce_piece_of(d, s->count, rank, &begin, &end);
+        bucket_narrow(wire, target, d->gradients[s->tensor] + s->begin + begin, end - begin, scale);
+        target += allreduce_wire_bytes(wire, end - begin) - bucket_header(wire);
+    }
+}
+
+/* Sixteen at a time: compilers make vectors of that. */
+void allreduce_accumulate(float *restrict sums, const float *restrict values, int64_t count) {
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16)
+        for (int64_t k = i; k < i + 16; k++) sums[k] += values[k];
+    for (; i < count; i++) sums[i] += values[i];
+}
+
+void allreduce_add(allreduce *d, const bucket *b) {
+    int64_t own = allreduce_elements(d, b, d->rank);
+    for (int r = 0; r < d->size; r++) {
+        bucket_widen(d->options.wire, r == 0 ? d->sums : d->widened, d->shares[r], own);
+        if (r > 0) allreduce_accumulate(d->sums, d->widened, own);
+    }
+}
+
+void allreduce_spread(const allreduce *d, const bucket *b, int rank, const float *values) {
+    for (int i = b->first; i < b->first + b->count; i++) {
+        const segment *s = &d->segments[i];
+        int64_t begin, end;
+        allreduce_piece_of(d, s->count, rank, &begin, &end);
+        memcpy(d->gradients[s->tensor] + s->begin + begin, values, (size_t)(end - begin) * sizeof(float));
+        values += end - begin;
+    }
+}
+
+int64_t allreduce_write_sums(const allreduce *d, const bucket *b, char *target) {
+    allreduce_wire wire = d->options.wire;
+    int64_t own = allreduce_elements(d, b, d->rank);
+    float scale = wire == ALLREDUCE_FP16 ? bucket_fitting_scale(bucket_largest(d->sums, own, 0)) : 1;
+    if (wire == ALLREDUCE_FP16) memcpy(target, &scale, sizeof scale);
+    bucket_narrow(wire, target + bucket_header(wire), d->sums, own, scale);
+    return allreduce_wire_bytes(wire, own);
+}
+
+void allreduce_take(allreduce *d, const bucket *b, int rank, const char *source) {
+    bucket_widen(d->options.wire, d->widened, source, allreduce_elements(d, b, rank));
+    allreduce_spread(d, b, rank, d->widened);
+}
+
+bool allreduce_is_complete(const allreduce *d, const bucket *b) {
+    for (int i = b->first; i < b->first + b->count; i++)
+        if (!d->told[d->segments[i].tensor]) return false;
+    return true;
+}
