@@ -214,6 +214,10 @@ typedef struct apple_dirent {
     char name[1024];
 } apple_dirent;
 
+static int shim_renamex(const char *from, const char *to, unsigned flags) {
+    return renameat2(AT_FDCWD, from, AT_FDCWD, to,
+                     (flags & 2 ? RENAME_EXCHANGE : 0) | (flags & 4 ? RENAME_NOREPLACE : 0));
+}
 static void *shim_opendir(const char *path) { return opendir(path); }
 static apple_dirent *shim_readdir(DIR *dir) {
     static __thread apple_dirent out;
@@ -298,13 +302,35 @@ static void to_set(uint32_t apple, sigset_t *out) {
     for (int i = 1; i < 32; i++)
         if (apple >> (i - 1) & 1 && i != 7 && i != 29) sigaddset(out, signal_number(i));
 }
+/* What a handler with SA_SIGINFO is given. */
+typedef struct apple_siginfo {
+    int number, error, code, pid, uid, status;
+    void *address;
+    long more[9];
+} apple_siginfo;
+static void (*with_info[32])(int, apple_siginfo *, void *); /* by Linux's number */
+static int apple_number[32];
+
+static void on_signal_with_info(int number, siginfo_t *info, void *context) {
+    apple_siginfo out = {
+        .number = apple_number[number], .error = info->si_errno, .code = info->si_code, .address = info->si_addr};
+    with_info[number](out.number, &out, context);
+}
+
 static int shim_sigaction(int number, const apple_sigaction *action, apple_sigaction *before) {
     struct sigaction to, old;
+    int own = signal_number(number);
     if (action) {
         to = (struct sigaction){.sa_handler = action->handler, .sa_flags = action->flags & 2 ? SA_RESTART : 0};
         to_set(action->mask, &to.sa_mask);
     }
-    int result = sigaction(signal_number(number), action ? &to : NULL, &old);
+    if (action && action->flags & 0x40 && own > 0 && own < 32) {
+        with_info[own] = (void (*)(int, apple_siginfo *, void *))(void *)action->handler;
+        apple_number[own] = number;
+        to.sa_sigaction = on_signal_with_info;
+        to.sa_flags |= SA_SIGINFO;
+    }
+    int result = sigaction(own, action ? &to : NULL, &old);
     if (before) *before = (apple_sigaction){.handler = old.sa_handler};
     return result;
 }
@@ -524,6 +550,8 @@ static const struct {
     {"_sysctlbyname", (void *)shim_sysctlbyname},
     {"_malloc_size", (void *)malloc_usable_size},
     {"_getentropy", (void *)getentropy},
+    {"_geteuid", (void *)geteuid},
+    {"_renamex_np", (void *)shim_renamex},
     {"_uname", (void *)shim_uname},
     {"_execvp", (void *)shim_execvp},
     {"_execv", (void *)shim_execvp},
