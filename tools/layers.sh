@@ -15,6 +15,7 @@ grad: base mil/*
 pass: base mil/* chip
 device: base mil/* pass
 drivers: base mil/* chip pass device
+drivers/accel: base mil/* engine device drivers/accel/*
 drivers/null: base mil/* device
 drivers/cpu: base mil/* device drivers/cpu/simd
 drivers/cpu/cpu_driver: base mil/* device drivers/cpu drivers/cpu/simd drivers/cpu/plan/plan

@@ -122,13 +122,45 @@ static bool compile_aligned(const mil_type *a, const mil_type *b) {
     return same || ones_a == 1 || ones_b == 1;
 }
 
+/* b is repeated within a, whatever batches both have: how many batches of a there are, each with its own part of b, or all
+ * with the whole (*shared); 0: another case. */
+static int64_t compile_batches(const mil_type *a, const mil_type *b, bool *shared) {
+    int64_t outer = 1, ca = a->rank < 3 ? 1 : a->dim[a->rank - 3], cb = b->rank < 3 ? 1 : b->dim[b->rank - 3];
+    *shared = compile_plain(b);
+    if (cb != ca && cb != 1) return 0;
+    for (int d = 4; d <= a->rank || d <= b->rank; d++) {
+        int64_t da = d <= a->rank ? a->dim[a->rank - d] : 1, db = d <= b->rank ? b->dim[b->rank - d] : 1;
+        if (!*shared && da != db) return 0;
+        outer *= da;
+    }
+    return outer;
+}
+
+static emit_tensor compile_batch(const emit_tensor *x, int64_t i, int64_t batches) {
+    emit_tensor part = *x;
+    part.c /= batches;
+    part.base += i * part.c * x->plane;
+    return part;
+}
+
+/* big op small, batch after batch. */
+static propane_status compile_by_batch(compile *c, const mil_op *op, uint32_t code, const emit_tensor *big,
+                                       const emit_tensor *small, bool shared, int64_t batches, const emit_tensor *to,
+                                       propane_error *err) {
+    for (int64_t i = 0; i < batches; i++) {
+        emit_tensor a = compile_batch(big, i, batches), y = compile_batch(to, i, batches);
+        emit_tensor b = shared ? *small : compile_batch(small, i, batches);
+        bool same = a.c == b.c && a.h == b.h && a.w == b.w;
+        PROPANE_TRY(same ? lower_binary(&c->e, code, &a, &b, false, &y, err)
+                         : lower_broadcast(&c->e, code, &a, &b, &y, err));
+    }
+    return PROPANE_OK;
+}
+
 propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) {
     mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y");
     emit_tensor a, b, to;
     double v;
-    if (!compile_aligned(&x->type, &y->type))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "one of several dimensions in front of rows and columns is repeated");
     if (compile_scalar(y, &v)) return compile_with_scalar(c, op, x, v, false, err);
     if (compile_scalar(x, &v)) return compile_with_scalar(c, op, y, v, true, err);
     uint32_t code = compile_planar(op->info->code);
@@ -137,10 +169,21 @@ propane_status compile_binary(compile *c, const mil_op *op, propane_error *err) 
     if (clamp) y = x;
     PROPANE_TRY(compile_result(c, op, op->results[0], &to, err));
     if (!x->konst || y->konst) PROPANE_TRY(compile_tensor(c, op, x, &a, err));
-    if (y->konst && compile_by_channel(op, y, &a)) return compile_with_channels(c, op, &a, y, &to, err);
+    bool aligned = compile_aligned(&x->type, &y->type);
+    if (aligned && y->konst && compile_by_channel(op, y, &a)) return compile_with_channels(c, op, &a, y, &to, err);
     PROPANE_TRY(compile_tensor(c, op, y, &b, err));
-    if (x->konst && compile_by_channel(op, x, &b)) return compile_with_channels(c, op, &b, x, &to, err);
+    if (aligned && x->konst && compile_by_channel(op, x, &b)) return compile_with_channels(c, op, &b, x, &to, err);
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
+    if (!compile_aligned(&x->type, &y->type)) {
+        bool shared;
+        int64_t n = compile_batches(&x->type, &y->type, &shared);
+        if (n && b.h <= a.h && b.w <= a.w) return compile_by_batch(c, op, code, &a, &b, shared, n, &to, err);
+        n = compile_batches(&y->type, &x->type, &shared);
+        if (n && a.h <= b.h && a.w <= b.w && code != LOWER_SUB)
+            return compile_by_batch(c, op, code, &b, &a, shared, n, &to, err);
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                            "one of several dimensions in front of rows and columns is repeated");
+    }
     if (a.c == b.c && a.h == b.h && a.w == b.w) return lower_binary(&c->e, code, &a, &b, clamp, &to, err);
     if (compile_smaller(&b, &a)) return lower_broadcast(&c->e, code, &a, &b, &to, err);
     if (compile_smaller(&a, &b) && code != LOWER_SUB) return lower_broadcast(&c->e, code, &b, &a, &to, err);

@@ -55,7 +55,6 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
     compile_post post = {0};
     mil_value *weight = mil_in(op, "weight"), *bias = mil_in(op, "bias");
     PROPANE_TRY(mil_conv_read(op, &k, err));
-    if (k.n != 1) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a batch of %lld", (long long)k.n);
     if (k.spatial > 2 || !weight->konst || (bias && !bias->konst))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "kernels and biases that are not constants, or three dimensions");
@@ -68,6 +67,8 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
     PROPANE_TRY(compile_take(c, op->results[0], k.c_out, 0, &post, err));
     PROPANE_TRY(compile_tensor(c, op, mil_in(op, "x"), &x, err));
     PROPANE_TRY(compile_result(c, op, post.result, &y, err));
+    if (k.spatial == 1 && k.n != 1)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a batch of %lld", (long long)k.n);
     if (k.spatial == 1) { /* [1, C, W]: the canonical form has the channels as rows */
         x.c = x.h, x.h = 1, x.plane = x.row, x.row = x.total;
         y.c = y.h, y.h = 1, y.plane = y.row, y.row = y.total;
@@ -84,7 +85,14 @@ propane_status compile_conv(compile *c, const mil_op *op, propane_error *err) {
                     .relu = post.relu,
                     .scale = post.scale};
     if (!(l.weight = compile_halves(c, weight->konst))) return propane_fail_memory(err, sizeof l);
-    return lower_convolution(&c->e, &l, &x, &y, err);
+    for (int64_t i = 0; i < k.n; i++) {
+        emit_tensor part = x, to = y;
+        part.c = k.c_in, to.c = k.c_out;
+        part.base += i * k.c_in * x.plane;
+        to.base += i * k.c_out * y.plane;
+        PROPANE_TRY(lower_convolution(&c->e, &l, &part, &to, err));
+    }
+    return PROPANE_OK;
 }
 
 /* ---- matrix products ------------------------------------------------------------------------------------------------------------------ */
@@ -177,13 +185,23 @@ propane_status compile_reduce(compile *c, const mil_op *op, propane_error *err) 
     PROPANE_TRY(mil_attr_axes(op, "axes", rank, member, err));
     PROPANE_TRY(compile_tensor(c, op, x, &a, err));
     PROPANE_TRY(compile_result(c, op, op->results[0], &y, err));
+    int64_t outer = 1;
     for (int d = 0; d < rank; d++) {
         if (member[d] && d - (rank - 3) >= 0) axes |= 1 << (d - (rank - 3));
-        if (member[d] && d <= rank - 3 && !compile_plain(&x->type))
-            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a reduction over one of several dimensions");
+        if (d >= rank - 3) continue;
+        if (member[d] && x->type.dim[d] != 1)
+            return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "a reduction over the batch");
+        outer *= x->type.dim[d];
     }
+    if (axes & 1)
+        a.c /= outer; /* one batch after the other */
+    else
+        outer = 1;
     /* the result as [c, h, w] with the reduced dimensions kept */
     int64_t dc = axes & 1 ? 1 : a.c, dh = axes & 2 ? 1 : a.h, dw = axes & 4 ? 1 : a.w;
+    if (outer > 1 && (y.c != outer * dc || y.h != dh || y.w != dw))
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "batches: keep the dimensions");
+    y.c /= outer;
     if (y.c != dc || y.h != dh || y.w != dw) {
         if (dc * dh * dw == y.w) { /* one row */
             y.c = dc, y.h = dh;
@@ -196,11 +214,16 @@ propane_status compile_reduce(compile *c, const mil_op *op, propane_error *err) 
         if (!y.row) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "the result's shape: keep the dimensions");
     }
     mil_opcode code = op->info->code;
-    return lower_reduce(&c->e,
-                        code == MIL_OP_reduce_sum    ? LOWER_SUM
-                        : code == MIL_OP_reduce_mean ? LOWER_MEAN
-                                                     : LOWER_MAXIMUM,
-                        axes, &a, &y, err);
+    lower_reduction kind = code == MIL_OP_reduce_sum    ? LOWER_SUM
+                           : code == MIL_OP_reduce_mean ? LOWER_MEAN
+                                                        : LOWER_MAXIMUM;
+    for (int64_t i = 0; i < outer; i++) {
+        emit_tensor part = a, to = y;
+        part.base += i * a.c * a.plane;
+        to.base += i * y.c * y.plane;
+        PROPANE_TRY(lower_reduce(&c->e, kind, axes, &part, &to, err));
+    }
+    return PROPANE_OK;
 }
 
 propane_status compile_softmax(compile *c, const mil_op *op, propane_error *err) {

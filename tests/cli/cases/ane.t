@@ -162,7 +162,7 @@ $ propane devices --device cpu
 2> Try 'propane devices --help'.
 = 2
 $ propane devices --probe --device abacus
-2> propane devices: device 'abacus': unknown; known are cpu, ane, sim, null
+2> propane devices: device 'abacus': unknown; known are cpu, ane, sim, accel, registers, null
 = 1
 $ propane bench --device null --sweep queue --json
 >~ {"sweep":"queue","in_flight":64,"per_second":*,"simulated":false}
@@ -174,5 +174,5 @@ $ propane bench --sweep all --device 'cpu?threads=1'
 2> propane bench: device cpu: it takes nothing behind its name, but '?threads=1' is there
 = 1
 $ propane bench --sweep all --device nowhere
-2> propane bench: device 'nowhere': unknown; known are cpu, ane, sim, null
+2> propane bench: device 'nowhere': unknown; known are cpu, ane, sim, accel, registers, null
 = 1
