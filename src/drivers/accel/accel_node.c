@@ -118,9 +118,8 @@ propane_status accel_node_open(const char *which, accel_node **out, propane_erro
         else if (!(n->registers = accel_registers_open((int)fail)))
             status = propane_fail_memory(err, 1 << 22);
     } else if (*which && *which != '/')
-        status =
-            propane_fail(err, PROPANE_ERR_INVALID,
-                         "device accel: nothing, a path, or 'registers' stands behind its name, not '%.40s'", which);
+        status = propane_fail(err, PROPANE_ERR_INVALID,
+                              "device accel: nothing or a node's path stands behind its name, not '%.40s'", which);
     else
         status = *which ? node_try(n, which, err) : node_first(n, err);
     if (status) {
