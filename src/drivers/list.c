@@ -10,5 +10,6 @@ extern const propane_driver null_driver;
 extern const propane_driver registers_driver;
 extern const propane_driver sim_driver;
 
-const propane_driver *const propane_drivers[] = {&cpu_driver, &ane_driver, &sim_driver, &accel_driver, &registers_driver, &null_driver};
+const propane_driver *const propane_drivers[] = {&cpu_driver,   &ane_driver,       &sim_driver,
+                                                 &accel_driver, &registers_driver, &null_driver};
 const int propane_drivers_count = (int)(sizeof propane_drivers / sizeof propane_drivers[0]);
