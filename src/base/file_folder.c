@@ -4,8 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
 #include <unistd.h>
 
 #include "base/file.h"
@@ -30,43 +34,66 @@ propane_status file_make_dir(const char *path, propane_error *err) {
     return status;
 }
 
-enum { TREE_DEPTH = 64 };
+/* ---- removing -------------------------------------------------------------------------------------------------------------- */
 
-static propane_status folder_remove_tree(const char *path, int depth, propane_error *err);
+enum { TREE_DEPTH = 64, TREE_NAME = 256 };
 
-static propane_status folder_remove_entries(const char *path, int depth, propane_error *err) {
-    DIR *folder = opendir(path);
-    if (!folder) return file_fail(err, "open the folder", path, errno);
-    propane_status status = PROPANE_OK;
-    for (struct dirent *e; !status && (e = readdir(folder));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
-        size_t bytes = strlen(path) + strlen(e->d_name) + 2;
-        char *inner = mem_alloc(bytes);
-        if (!inner) {
-            status = propane_fail_memory(err, bytes);
-            break;
+/* An entry of the folder; false: there is none (any more). Asks for no memory where the system can do without: what could not be
+ * finished for a lack of it has to be cleaned up. The order after a removal is the system's, so each look begins anew. */
+static bool folder_any_entry(int fd, char name[TREE_NAME]) {
+#ifdef __linux__
+    union {
+        struct dirent64 entry;
+        char bytes[4096];
+    } block;
+    if (lseek(fd, 0, SEEK_SET) != 0) return false;
+    for (long n; (n = syscall(SYS_getdents64, fd, block.bytes, sizeof block.bytes)) > 0;)
+        for (long at = 0; at < n;) {
+            struct dirent64 head; /* the entries need not be aligned */
+            memcpy(&head, block.bytes + at, offsetof(struct dirent64, d_name));
+            const char *own = block.bytes + at + offsetof(struct dirent64, d_name);
+            at += head.d_reclen;
+            if (strcmp(own, ".") == 0 || strcmp(own, "..") == 0 || strlen(own) >= TREE_NAME) continue;
+            memcpy(name, own, strlen(own) + 1);
+            return true;
         }
-        snprintf(inner, bytes, "%s/%s", path, e->d_name);
-        status = folder_remove_tree(inner, depth + 1, err);
-        mem_free(inner);
+    return false;
+#else
+    const int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = again >= 0 ? fdopendir(again) : NULL;
+    bool found = false;
+    for (struct dirent *e; folder && !found && (e = readdir(folder));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || strlen(e->d_name) >= TREE_NAME) continue;
+        memcpy(name, e->d_name, strlen(e->d_name) + 1);
+        found = true;
     }
-    closedir(folder);
-    return status;
+    if (folder)
+        closedir(folder);
+    else if (again >= 0)
+        close(again);
+    return found;
+#endif
 }
 
-static propane_status folder_remove_tree(const char *path, int depth, propane_error *err) {
+/* The entry `name` of the folder `parent`; links are removed, not followed. 0, or why not. */
+static int folder_remove_entry(int parent, const char *name, int depth) {
     struct stat st;
-    if (depth > TREE_DEPTH)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%s: folders inside one another %d deep are not removed", path,
-                            depth);
-    if (lstat(path, &st) != 0) return errno == ENOENT ? PROPANE_OK : file_fail(err, "look at", path, errno);
-    if (!S_ISDIR(st.st_mode))
-        return unlink(path) == 0 || errno == ENOENT ? PROPANE_OK : file_fail(err, "remove", path, errno);
-    PROPANE_TRY(folder_remove_entries(path, depth, err));
-    return rmdir(path) == 0 || errno == ENOENT ? PROPANE_OK : file_fail(err, "remove the folder", path, errno);
+    char inner[TREE_NAME];
+    if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT ? 0 : errno;
+    if (!S_ISDIR(st.st_mode)) return unlinkat(parent, name, 0) == 0 || errno == ENOENT ? 0 : errno;
+    if (depth > TREE_DEPTH) return ELOOP;
+    const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int code = fd < 0 ? errno : 0;
+    while (!code && folder_any_entry(fd, inner)) code = folder_remove_entry(fd, inner, depth + 1);
+    if (fd >= 0) close(fd);
+    if (code) return code;
+    return unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : errno;
 }
 
-propane_status file_remove_tree(const char *path, propane_error *err) { return folder_remove_tree(path, 0, err); }
+propane_status file_remove_tree(const char *path, propane_error *err) {
+    const int code = folder_remove_entry(AT_FDCWD, path, 0);
+    return code ? file_fail(err, "remove", path, code) : PROPANE_OK;
+}
 
 bool file_is_empty_dir(const char *path) {
     DIR *folder = opendir(path);

@@ -368,31 +368,33 @@ static void decoder_list_sets(infer *m) {
     m->sets[m->set_count++].positions = m->chunk;
 }
 
-/* Whether a request may bind the caches' results to the caches: only making one tells. */
-static bool decoder_can_write_in_place(const infer *m, propane_program *p) {
+/* Whether a request may bind the caches' results to the caches: only making one tells. A lack of memory is no answer: without
+ * it other programs would run, which round otherwise. */
+static propane_status decoder_can_write_in_place(const infer *m, propane_program *p, bool *can, propane_error *err) {
     enum { MOST = INFER_MAX_SLOTS + 16 };
     propane_binding all[MOST];
     int inputs = propane_program_input_count(p), count = inputs + propane_program_output_count(p);
     propane_buffer *k = NULL, *v = NULL;
-    propane_error ignored = {0};
+    propane_error why = {0};
     propane_request *r = NULL;
     bool good = count <= MOST;
     for (int i = 0; good && i < count; i++) {
         const propane_io *io = i < inputs ? propane_program_input(p, i) : propane_program_output(p, i - inputs);
         bool is_k = strcmp(io->name, "k_cache_out") == 0, is_v = strcmp(io->name, "v_cache_out") == 0;
         all[i] = (propane_binding){io->name, is_k ? k : is_v ? v : NULL};
-        if (!is_k && !is_v && propane_buffer_create(m->device, io->bytes, &all[i].buffer, &ignored)) {
+        if (!is_k && !is_v && propane_buffer_create(m->device, io->bytes, &all[i].buffer, &why)) {
             count = i;
             good = false;
         }
         if (strcmp(io->name, "k_cache") == 0) k = all[i].buffer;
         if (strcmp(io->name, "v_cache") == 0) v = all[i].buffer;
     }
-    good = good && propane_request_create(p, all, count, &r, &ignored) == PROPANE_OK;
+    good = good && propane_request_create(p, all, count, &r, &why) == PROPANE_OK;
     propane_request_free(r);
     for (int i = 0; i < count; i++)
         if (i < inputs || (all[i].buffer != k && all[i].buffer != v)) propane_buffer_free(all[i].buffer);
-    return good;
+    *can = good;
+    return !good && why.status == PROPANE_ERR_MEMORY ? propane_fail(err, why.status, "%s", why.text) : PROPANE_OK;
 }
 
 /* In place where the device can, else with copies; told from the first program. */
@@ -400,7 +402,9 @@ static propane_status decoder_first_reach(infer *m, infer_set *s, infer_reach **
     m->in_place = true;
     m->chained = m->dtype == MIL_fp32;
     propane_status status = infer_need_reach(m, s, 0, out, err);
-    if (status == PROPANE_OK && decoder_can_write_in_place(m, (*out)->program)) return PROPANE_OK;
+    bool can = false;
+    if (status == PROPANE_OK) PROPANE_TRY(decoder_can_write_in_place(m, (*out)->program, &can, err));
+    if (can) return PROPANE_OK;
     if (status != PROPANE_OK && status != PROPANE_ERR_UNSUPPORTED && status != PROPANE_ERR_LIMIT) return status;
     for (int i = 0; i < s->reach_count; i++) propane_program_free(s->reaches[i].program);
     memset(s->reaches, 0, sizeof s->reaches);

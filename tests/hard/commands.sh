@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Commands with each of their requests for memory failing, once alone and once with all that follow (tests/hard/preload/fail_alloc.c).
+# Usage: tests/hard/commands.sh BUILD [NAME...]     POINTS=N: so many of a command and kind, by SEED (all: 0)
+# A failure must say memory, leave what was there as it was and no temporary file; a success must have the usual result.
+# Prints a line for each command, and each point that is wrong; exits 1 if there was one.
+set -u
+repo=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+shift
+points=${POINTS:-12} seed=${SEED:-$(date +%j)}
+shim=$build/tests/hard/preload/fail_alloc.so
+[ -f "$shim" ] || { echo "skipped: failing allocations of commands need glibc"; exit 0; }
+work=$(mktemp -d "${TMPDIR:-/tmp}/propane-hard.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin" "$work/base"
+ln -s "$build/propane" "$work/bin/propane"
+PATH=$work/bin:$PATH
+cd "$work/base" || exit 2
+awk 'BEGIN { for (i = 0; i < 300; i++) print "line", i * i % 97 }' > text
+echo 1 2 3 > ids.txt
+printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp32, [1, 3]> x) {\n        tensor<fp32, [1, 3]> s = sin(x = x)[name = string("s")];\n        tensor<fp32, [1, 3]> y = relu(x = s)[name = string("y")];\n    } -> (y);\n}\n' > m.mil
+propane train --data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --steps 2 --eval-every 0 \
+    --threads 1 --run r --no-report > ../log || { cat ../log; exit 2; }
+propane convert r m.gguf > ../log || exit 2
+cd "$work" || exit 2
+
+# The state of what a command writes in folder $1: one line for each file, so that each may be old or new by itself.
+state() {
+    (cd "$1" && for path in $outputs; do
+        [ -e "$path" ] || echo "$path none"
+        [ ! -e "$path" ] || find "$path" -type f ! -name log.jsonl -exec cksum {} + | sort
+    done)
+}
+
+tame() { sed 's/[0-9.]* ms//g' "$1"; } # times differ
+
+wrong=0 total=0
+complain() {
+    echo "    $name, request $n$1: $2: $(tail -1 errors | cut -c1-200)"
+    bad=$((bad + 1))
+}
+
+point() { # $1 '' or ' and all after it'
+    rm -rf at && cp -r base at
+    # shellcheck disable=SC2086
+    (cd at && timeout 60 env FAIL_AT="$n" ${1:+FAIL_ON=1} LD_PRELOAD="$shim" $command > ../output 2> ../errors < /dev/null)
+    code=$?
+    tried=$((tried + 1))
+    find at -name '*.tmp-*' -o -name '*.old-*' | grep -q . && complain "$1" 'a temporary file is left'
+    state at | sort > after
+    case $code in
+    "$usual")
+        cmp -s errors ref.errors || { grep -qiE 'memory|allocate' errors && return; }
+        if [ "$outputs" = - ]; then [ "$(tame output)" = "$(tame ref.output)" ] || complain "$1" 'success with another result'
+        else cmp -s after ref.state || complain "$1" 'success with another result'; fi ;;
+    1 | 2)
+        grep -qiE 'memory|allocate' errors || complain "$1" 'another reason than memory'
+        if [ "$outputs" != - ] && grep -vxFf base.state after | grep -qvxFf ref.state; then
+            complain "$1" 'something half'
+        fi ;;
+    *) complain "$1" "exit code $code" ;;
+    esac
+}
+
+while IFS='|' read -r name outputs command; do
+    case $name in '#'* | '') continue ;; esac
+    name=$(echo $name) outputs=$(echo $outputs) command=$(echo "$command" | sed 's/^ *//')
+    [ $# = 0 ] || case " $* " in *" $name "*) ;; *) continue ;; esac
+    tried=0 bad=0
+    [ "$outputs" = - ] || state base | sort > base.state
+    rm -rf at && cp -r base at
+    # shellcheck disable=SC2086
+    (cd at && env FAIL_COUNT=../count LD_PRELOAD="$shim" $command > ../ref.output 2> ../ref.errors < /dev/null)
+    usual=$? # a check that finds something ends with 1
+    [ $usual -le 1 ] && [ -s count ] || { echo "$name does not work: $(tail -1 ref.errors)"; wrong=$((wrong + 1)); continue; }
+    [ "$outputs" = - ] || state at | sort > ref.state
+    requests=$(cat count)
+    if [ "$points" = 0 ]; then seq 1 "$requests" > which
+    else awk -v s="$seed$requests" -v n="$points" -v most="$requests" \
+        'BEGIN { srand(s); for (i = 0; i < n; i++) print 1 + int(most * rand()) }' > which; fi
+    while read -r n; do point ''; point ' and all after it'; done < which
+    echo "$name: $requests requests, $tried points, $bad wrong"
+    total=$((total + tried)) wrong=$((wrong + bad))
+done < "$repo/tests/hard/commands.txt"
+[ -z "${TEST_POINTS:-}" ] || echo "commands $total" >> "$TEST_POINTS"
+echo "$total points of commands, $wrong wrong (SEED=$seed)"
+[ "$wrong" = 0 ]

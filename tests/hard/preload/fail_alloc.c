@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT
+ * Loaded before a command (LD_PRELOAD): makes one of its requests for memory fail, whoever makes it, libraries included.
+ *   FAIL_AT=N      the N-th request since main's libraries were loaded; 0 or unset: none
+ *   FAIL_ON=1      and all after it
+ *   FAIL_STOP=1    ends the process there instead, for a debugger
+ *   FAIL_COUNT=F   how many there were goes into this file when the process ends
+ * Linux with glibc only: the real functions are called by glibc's own names. What the dynamic loader asks for is not counted.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t count, size_t size);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+
+static atomic_uint_fast64_t fail_requests;
+static uint64_t fail_at;
+static int fail_on, fail_stop, fail_begun;
+
+static uint64_t fail_number(const char *text) {
+    uint64_t n = 0;
+    while (text && *text >= '0' && *text <= '9') n = n * 10 + (uint64_t)(*text++ - '0');
+    return n;
+}
+
+__attribute__((constructor)) static void fail_begin(void) {
+    fail_at = fail_number(getenv("FAIL_AT"));
+    fail_on = getenv("FAIL_ON") != NULL;
+    fail_stop = getenv("FAIL_STOP") != NULL;
+    fail_begun = 1;
+}
+
+__attribute__((destructor)) static void fail_end(void) {
+    const char *path = getenv("FAIL_COUNT");
+    char digits[24];
+    size_t at = sizeof digits;
+    uint64_t n = atomic_load(&fail_requests);
+    if (!path) return;
+    digits[--at] = '\n';
+    do digits[--at] = (char)('0' + n % 10);
+    while (n /= 10);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    if (fd < 0) return;
+    (void)!write(fd, digits + at, sizeof digits - at);
+    close(fd);
+}
+
+/* True: the caller gets nothing. */
+static int fail_now(void) {
+    if (!fail_begun) return 0;
+    const uint64_t n = atomic_fetch_add(&fail_requests, 1) + 1;
+    if (!fail_at || (fail_on ? n < fail_at : n != fail_at)) return 0;
+    if (fail_stop) abort();
+    errno = ENOMEM;
+    return 1;
+}
+
+void *malloc(size_t bytes) { return fail_now() ? NULL : __libc_malloc(bytes); }
+void *calloc(size_t count, size_t size) { return fail_now() ? NULL : __libc_calloc(count, size); }
+void *realloc(void *memory, size_t bytes) { return fail_now() ? NULL : __libc_realloc(memory, bytes); }
+void *memalign(size_t alignment, size_t bytes) { return fail_now() ? NULL : __libc_memalign(alignment, bytes); }
+void *aligned_alloc(size_t alignment, size_t bytes) { return fail_now() ? NULL : __libc_memalign(alignment, bytes); }
+
+int posix_memalign(void **out, size_t alignment, size_t bytes) {
+    if (fail_now()) return ENOMEM;
+    *out = __libc_memalign(alignment, bytes);
+    return *out ? 0 : ENOMEM;
+}
+
+void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+    if ((flags & MAP_ANONYMOUS) && fail_now()) return MAP_FAILED;
+    return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
+}

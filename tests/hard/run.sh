@@ -1,0 +1,17 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# `make hard`: all test programs that use the harness of failing requests, at every point, then the commands; counts the points.
+# Usage: tests/hard/run.sh BUILD     POINTS=N, SEED=N: a sample of the commands' points
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+build=$1
+TEST_POINTS=$(mktemp "${TMPDIR:-/tmp}/propane-points.XXXXXX") || exit 2
+trap 'rm -f "$TEST_POINTS"' EXIT
+export TEST_POINTS
+failed=0
+programs=$(grep -l 'test_each_failing_allocation(' tests/*/test_*.c | sed 's/^tests\///; s/\.c$//')
+# shellcheck disable=SC2086
+TEST_HARD=1 TEST_TIMEOUT=3600 sh tests/run.sh "$build" $programs || failed=1
+POINTS=${POINTS:-0} sh tests/hard/commands.sh "$build" || failed=1
+echo "$(awk '{ n += $NF } END { print n + 0 }' "$TEST_POINTS") points in all"
+exit $failed
