@@ -156,7 +156,9 @@ static propane_status queue_start_thread(propane_device *d, propane_error *err) 
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&q->thread, NULL, queue_thread_main, d);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) return propane_fail(err, PROPANE_ERR_MEMORY, "submit: the system gives device '%s' no memory for a thread", d->uri);
+    if (failed)
+        return propane_fail(err, PROPANE_ERR_MEMORY, "submit: the system gives device '%s' no memory for a thread",
+                            d->uri);
     q->thread_started = true;
     return PROPANE_OK;
 }
