@@ -24,7 +24,7 @@ drivers/cpu/gemm: base drivers/cpu drivers/cpu/simd
 drivers/cpu/gemv: base drivers/cpu drivers/cpu/simd
 drivers/cpu/loop: base mil/* drivers/cpu drivers/cpu/simd
 drivers/cpu/attention: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm drivers/cpu/loop
-drivers/cpu/conv: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/plan
+drivers/cpu/conv: base mil mil/ops drivers/cpu drivers/cpu/simd
 drivers/cpu/lower: base mil/* drivers/cpu
 drivers/cpu/plan: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/loop
 drivers/cpu/fuse: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/conv drivers/cpu/gemv drivers/cpu/loop drivers/cpu/plan

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT
- * Kernels that slide a window over each plane by itself: depthwise convolution and pooling.
+ * Planes of images for kernels that slide a window over each by itself (window_ukernel.h), and for columns of patches.
  */
 #ifndef CPU_CONV_CONV_WINDOW_H
 #define CPU_CONV_CONV_WINDOW_H
 
-#include "drivers/cpu/plan/emit.h"
 #include "drivers/cpu/simd/kernels.h"
 #include "mil/ops/shape_util.h"
 
@@ -29,9 +28,5 @@ static inline int64_t cpu_window_tap(const cpu_window_plane *p, int64_t i, int64
     const int64_t at = k * p->c.dilation[2], step = p->c.stride[2];
     return (i * p->c.dilation[0] * p->high[1] + j * p->c.dilation[1]) * p->width + at % step * p->phase + at / step;
 }
-
-/* A convolution with one input channel a group. */
-bool cpu_window_takes_conv(const mil_op *op);
-PROPANE_CHECK propane_status cpu_window_emit_conv(planner *p, const mil_op *op, propane_error *err);
 
 #endif

@@ -9,23 +9,12 @@
 #include <string.h>
 
 #include "base/int_math.h"
-#include "drivers/cpu/conv/conv_layers.h"
+#include "drivers/cpu/conv/conv.h"
 
-enum { SQUARE = 36, STEP = 4, LEAST_WIDTH = 64, LEAST_TILES = 9, TASKS_A_THREAD = 4 };
-
-typedef struct winograd_args {
-    mil_conv c;
-    const cpu_conv_kernels *k;
-    int64_t tall, wide, tiles; /* of an image; all */
-    int64_t x_image, x_line, x_col, y_image, y_line, y_col, other_image, other_line, other_col;
-    int64_t panels, task_tiles;
-    cpu_conv_end end;
-    bool has_other;
-    cpu_ref x, y, other, weights, v, m;
-} winograd_args;
+enum { LEAST_WIDTH = 64, LEAST_TILES = 9 };
 
 typedef struct winograd_call {
-    const winograd_args *a;
+    const cpu_conv_winograd_step *a;
     const float *x, *weights, *bias, *other;
     float *y, *v, *m;
 } winograd_call;
@@ -34,12 +23,12 @@ typedef struct winograd_call {
 
 static void task_in(void *context, int task, int worker) {
     const winograd_call *call = context;
-    const winograd_args *a = call->a;
+    const cpu_conv_winograd_step *a = call->a;
     const mil_conv *c = &a->c;
     (void)worker;
     for (int64_t t = task * a->task_tiles; t < min_i64(a->tiles, (task + 1) * a->task_tiles); t++) {
-        const int64_t image = t / (a->tall * a->wide), row = t / a->wide % a->tall * STEP - c->before[0];
-        const int64_t col = t % a->wide * STEP - c->before[1];
+        const int64_t image = t / (a->tall * a->wide), row = t / a->wide % a->tall * CPU_WINOGRAD_STEP - c->before[0];
+        const int64_t col = t % a->wide * CPU_WINOGRAD_STEP - c->before[1];
         const cpu_conv_winograd s = {.x = call->x + image * a->x_image + row * a->x_line + col * a->x_col,
                                      .x_row = a->x_line,
                                      .x_col = a->x_col,
@@ -58,7 +47,7 @@ static void task_in(void *context, int task, int worker) {
 static void task_product(void *context, int task, int worker) {
     static const int64_t tap = 0;
     const winograd_call *call = context;
-    const winograd_args *a = call->a;
+    const cpu_conv_winograd_step *a = call->a;
     const int64_t value = task / a->panels, panel = task % a->panels, half = a->k->half, width = a->k->width;
     const int64_t ci = a->c.c_in, co = a->c.c_out;
     const float *v = call->v + value * a->tiles * ci;
@@ -79,7 +68,7 @@ static void task_product(void *context, int task, int worker) {
             t.a[h] = v + (i + (pair ? h * half : 0)) * ci;
             t.c[h] = m + (i + (pair ? h * half : 0)) * co;
         }
-        t.later = (const char *)(t.b + (tile < 4 && task + 1 < SQUARE * a->panels ? ci * width : 0)) +
+        t.later = (const char *)(t.b + (tile < 4 && task + 1 < CPU_WINOGRAD_SQUARE * a->panels ? ci * width : 0)) +
                   (tile < 4 ? tile * (ci / 4) * 128 : 0);
         (pair ? a->k->pair[0][narrow] : a->k->single[0][narrow][points - 1])(&t);
         i += pair ? 2 * half : points;
@@ -88,18 +77,19 @@ static void task_product(void *context, int task, int worker) {
 
 static void task_out(void *context, int task, int worker) {
     const winograd_call *call = context;
-    const winograd_args *a = call->a;
+    const cpu_conv_winograd_step *a = call->a;
     const mil_conv *c = &a->c;
     (void)worker;
     for (int64_t t = task * a->task_tiles; t < min_i64(a->tiles, (task + 1) * a->task_tiles); t++) {
-        const int64_t image = t / (a->tall * a->wide), row = t / a->wide % a->tall * STEP, col = t % a->wide * STEP;
+        const int64_t image = t / (a->tall * a->wide), row = t / a->wide % a->tall * CPU_WINOGRAD_STEP,
+                      col = t % a->wide * CPU_WINOGRAD_STEP;
         cpu_conv_winograd s = {.m = call->m + t * c->c_out,
                                .v_next = a->tiles * c->c_out,
                                .y = call->y + image * a->y_image + row * a->y_line + col * a->y_col,
                                .y_row = a->y_line,
                                .y_col = a->y_col,
-                               .bottom = min_i64(STEP, c->out[0] - row),
-                               .right = min_i64(STEP, c->out[1] - col),
+                               .bottom = min_i64(CPU_WINOGRAD_STEP, c->out[0] - row),
+                               .right = min_i64(CPU_WINOGRAD_STEP, c->out[1] - col),
                                .channels = c->c_out,
                                .bias = call->bias,
                                .other_row = a->other_line,
@@ -111,8 +101,8 @@ static void task_out(void *context, int task, int worker) {
     }
 }
 
-static propane_status winograd_run(const cpu_run *run, const void *args, propane_error *err) {
-    const winograd_args *a = args;
+propane_status cpu_conv_winograd_run(const cpu_run *run, const void *step, propane_error *err) {
+    const cpu_conv_winograd_step *a = step;
     winograd_call call = {.a = a,
                           .x = cpu_ref_at(run, a->x),
                           .y = cpu_ref_at(run, a->y),
@@ -124,25 +114,27 @@ static propane_status winograd_run(const cpu_run *run, const void *args, propane
     const int tasks = (int)((a->tiles + a->task_tiles - 1) / a->task_tiles);
     (void)err;
     cpu_run_parallel(run, task_in, &call, tasks);
-    cpu_run_parallel(run, task_product, &call, (int)(SQUARE * a->panels));
+    cpu_run_parallel(run, task_product, &call, (int)(CPU_WINOGRAD_SQUARE * a->panels));
     cpu_run_parallel(run, task_out, &call, tasks);
     return PROPANE_OK;
 }
 
-/* ---- planning ------------------------------------------------------------------------------------------------------- */
+/* ---- weights ------------------------------------------------------------------------------------------------------- */
 
-static int64_t tiles_of(const mil_conv *c) {
-    return c->n * ((c->out[0] + STEP - 1) / STEP) * ((c->out[1] + STEP - 1) / STEP);
+int64_t cpu_conv_winograd_tiles(const mil_conv *c) {
+    return c->n * ((c->out[0] + CPU_WINOGRAD_STEP - 1) / CPU_WINOGRAD_STEP) *
+           ((c->out[1] + CPU_WINOGRAD_STEP - 1) / CPU_WINOGRAD_STEP);
 }
 
 bool cpu_conv_winograd_pays(const mil_conv *c) {
     for (int d = 0; d < 2; d++)
         if (c->kernel[d] != 3 || c->stride[d] != 1 || c->dilation[d] != 1) return false;
-    return c->groups == 1 && c->c_in >= LEAST_WIDTH && c->c_out >= LEAST_WIDTH && tiles_of(c) >= LEAST_TILES;
+    return c->groups == 1 && c->c_in >= LEAST_WIDTH && c->c_out >= LEAST_WIDTH &&
+           cpu_conv_winograd_tiles(c) >= LEAST_TILES;
 }
 
 /* The 3x3 weights of one pair of channels as 6x6. */
-static void transform(const float *w, double out[SQUARE]) {
+static void transform(const float *w, double out[CPU_WINOGRAD_SQUARE]) {
     static const double g[6][3] = {{1.0 / 4, 0, 0},
                                    {-1.0 / 6, -1.0 / 6, -1.0 / 6},
                                    {-1.0 / 6, 1.0 / 6, -1.0 / 6},
@@ -160,48 +152,13 @@ static void transform(const float *w, double out[SQUARE]) {
         }
 }
 
-static propane_status pack(planner *p, winograd_args *a, const mil_op *op, propane_error *err) {
-    const int64_t ci = a->c.c_in, co = a->c.c_out, width = a->k->width;
-    const float *w = mil_in(op, "weight")->konst->data;
-    float *to;
-    a->panels = (co + width - 1) / width;
-    PROPANE_TRY(cpu_emit_constant(p, (SQUARE * a->panels * ci + 64) * width, &to, &a->weights, err));
-    for (int64_t o = 0; o < co; o++)
-        for (int64_t c = 0; c < ci; c++) {
-            double values[SQUARE];
-            transform(w + (o * ci + c) * 9, values);
-            for (int64_t s = 0; s < SQUARE; s++)
-                to[((s * a->panels + o / width) * ci + c) * width + o % width] = (float)values[s];
+void cpu_conv_winograd_weights(const mil_conv *c, int64_t width, const float *w, float *to) {
+    const int64_t ci = c->c_in, panels = (c->c_out + width - 1) / width;
+    for (int64_t o = 0; o < c->c_out; o++)
+        for (int64_t i = 0; i < ci; i++) {
+            double values[CPU_WINOGRAD_SQUARE];
+            transform(w + (o * ci + i) * 9, values);
+            for (int64_t s = 0; s < CPU_WINOGRAD_SQUARE; s++)
+                to[((s * panels + o / width) * ci + i) * width + o % width] = (float)values[s];
         }
-    return PROPANE_OK;
-}
-
-propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const mil_conv *c, const cpu_view *x,
-                                      const cpu_view *other, const cpu_view *y, propane_error *err) {
-    winograd_args *a = ARENA_NEW(p->arena, winograd_args);
-    if (!a) return cpu_program_no_memory(err);
-    a->c = *c;
-    a->k = &p->g.options.kernels->conv;
-    a->tall = (c->out[0] + STEP - 1) / STEP;
-    a->wide = (c->out[1] + STEP - 1) / STEP;
-    a->tiles = tiles_of(c);
-    a->task_tiles = (a->tiles + TASKS_A_THREAD * p->threads - 1) / (TASKS_A_THREAD * p->threads);
-    a->x_image = x->stride[0], a->x_line = x->stride[2], a->x_col = x->stride[3];
-    a->y_image = y->stride[0], a->y_line = y->stride[2], a->y_col = y->stride[3];
-    PROPANE_TRY(cpu_conv_plan_end(p, l, c->c_out, a->k->width, &a->end, err));
-    PROPANE_TRY(pack(p, a, l->op, err));
-    a->x = cpu_view_ref(x);
-    a->y = cpu_view_ref(y);
-    cpu_emit_touch(p, x->buffer);
-    cpu_emit_touch(p, y->buffer);
-    if (other) {
-        a->has_other = true;
-        a->other_image = other->stride[0], a->other_line = other->stride[2], a->other_col = other->stride[3];
-        a->other = cpu_view_ref(other);
-        cpu_emit_touch(p, other->buffer);
-    }
-    PROPANE_TRY(cpu_emit_scratch(p, SQUARE * a->tiles * c->c_in * (int64_t)sizeof(float), &a->v, err));
-    PROPANE_TRY(cpu_emit_scratch(p, SQUARE * a->tiles * c->c_out * (int64_t)sizeof(float), &a->m, err));
-    p->program->gemm_count++;
-    return cpu_emit_step(p, winograd_run, a, "conv", l->result, cpu_conv_flops(c), 0, err);
 }

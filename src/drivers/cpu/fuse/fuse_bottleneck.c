@@ -3,7 +3,7 @@
  * 1x1 convolution that alone reads its results (the convolution's own may be added to that one's), or else the mean of each
  * channel of them. Works on the layers that fuse_conv.c has found.
  */
-#include "drivers/cpu/conv/conv_layers.h"
+#include "drivers/cpu/conv/conv.h"
 #include "drivers/cpu/cpu_program.h"
 #include "drivers/cpu/fuse/fuse.h"
 #include "drivers/cpu/plan/facts.h"

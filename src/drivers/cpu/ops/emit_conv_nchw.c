@@ -11,6 +11,7 @@
 #include "base/float16.h"
 #include "base/int_math.h"
 #include "drivers/cpu/conv/conv_window.h"
+#include "drivers/cpu/ops/emit_depthwise_pool.h"
 #include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT
- * A layer as planned and what it needs while it runs, shared by the steps that have one layer (conv_direct.c,
- * conv_depthwise.c, conv_winograd.c) and the one that has several (conv_bottleneck.c). Strides are in floats.
+ * Layers of images whose channels are neighbours, as steps: their arguments, which ops/emit_conv_nhwc.h fills in, and what
+ * runs them. A layer is what the steps that have one share (conv_direct.c, conv_depthwise.c, conv_winograd.c) with the one that
+ * has several (conv_bottleneck.c). Strides are in floats.
  */
-#ifndef CPU_CONV_CONV_LAYERS_H
-#define CPU_CONV_CONV_LAYERS_H
+#ifndef CPU_CONV_CONV_H
+#define CPU_CONV_CONV_H
 
-#include "drivers/cpu/plan/emit.h"
-#include "drivers/cpu/plan/facts.h"
+#include "drivers/cpu/cpu_program.h"
 #include "drivers/cpu/simd/kernels.h"
+#include "mil/ops/shape_util.h"
 
 /* What happens to a layer's sums. */
 typedef struct cpu_conv_end {
@@ -18,9 +19,6 @@ typedef struct cpu_conv_end {
     cpu_ref bias; /* [a multiple of what it was rounded up to] */
 } cpu_conv_end;
 
-/* Packs the bias of `channels` rounded up to `multiple`. */
-PROPANE_CHECK propane_status cpu_conv_plan_end(planner *p, const cpu_fused_conv *l, int64_t channels, int64_t multiple,
-                                               cpu_conv_end *out, propane_error *err);
 static inline const float *cpu_conv_bias(const cpu_run *run, const cpu_conv_end *e) {
     return e->has_bias ? cpu_ref_at(run, e->bias) : NULL;
 }
@@ -54,17 +52,12 @@ typedef struct cpu_conv_direct_call {
     float *y, *plane;
 } cpu_conv_direct_call;
 
-/* All but where things lie in memory that the caller decides on; `y` and `other` (NULL: none) tell their strides. */
-PROPANE_CHECK propane_status cpu_conv_plan_direct(planner *p, const cpu_fused_conv *l, const mil_conv *c,
-                                                  const cpu_view *x, const cpu_view *other, const cpu_view *y,
-                                                  cpu_conv_direct *a, propane_error *err);
 cpu_conv_direct_call cpu_conv_direct_at(const cpu_run *run, const cpu_conv_direct *a);
 /* Line `h` of an image's copy with padding, to `to`. */
 void cpu_conv_copy_line(const cpu_conv_direct_call *call, int64_t image, int64_t h, float *to);
 /* Runs and panels [from, to). */
 void cpu_conv_direct_part(const cpu_conv_direct_call *call, int64_t run_from, int64_t run_to, int64_t panel_from,
                           int64_t panel_to);
-double cpu_conv_flops(const mil_conv *c);
 
 /* ---- windows -------------------------------------------------------------------------------------------------------- */
 
@@ -85,27 +78,70 @@ typedef struct cpu_conv_window_call {
     int64_t channels;
 } cpu_conv_window_call;
 
-PROPANE_CHECK propane_status cpu_conv_plan_depthwise(planner *p, const cpu_fused_conv *l, cpu_conv_window *a,
-                                                     propane_error *err);
 cpu_conv_window_call cpu_conv_window_at(const cpu_run *run, const cpu_conv_window *a);
 /* Line `h` of an image's results. */
 void cpu_conv_window_line(const cpu_conv_window_call *call, int64_t image, int64_t h);
 
-/* ---- steps ----------------------------------------------------------------------------------------------------------- */
+/* ---- steps: arguments and what runs them (cpu_step_run) -------------------------------------------------------------- */
 
-PROPANE_CHECK propane_status cpu_conv_emit_direct(planner *p, const cpu_fused_conv *l, propane_error *err);
-/* 3x3 convolutions of stride 1 by minimal filtering, where that pays; all three in channels-last form. */
+/* The step of one layer: runs in blocks, panels in chunks. */
+typedef struct cpu_conv_direct_step {
+    cpu_conv_direct d;
+    int64_t block_runs, blocks, chunk_panels, chunks;
+    cpu_ref plane;
+} cpu_conv_direct_step;
+
+propane_status cpu_conv_direct_run(const cpu_run *run, const void *step, propane_error *err);
+
+/* 3x3 convolutions of stride 1 by minimal filtering (conv_winograd.c): 36 products for tiles of 4 x 4 results. */
+enum { CPU_WINOGRAD_SQUARE = 36, CPU_WINOGRAD_STEP = 4 };
+typedef struct cpu_conv_winograd_step {
+    mil_conv c;
+    const cpu_conv_kernels *k;
+    int64_t tall, wide, tiles; /* of an image; all */
+    int64_t x_image, x_line, x_col, y_image, y_line, y_col, other_image, other_line, other_col;
+    int64_t panels, task_tiles;
+    cpu_conv_end end;
+    bool has_other;
+    cpu_ref x, y, other, weights, v, m;
+} cpu_conv_winograd_step;
+
+propane_status cpu_conv_winograd_run(const cpu_run *run, const void *step, propane_error *err);
 bool cpu_conv_winograd_pays(const mil_conv *c);
-PROPANE_CHECK propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const mil_conv *c,
-                                                    const cpu_view *x, const cpu_view *other, const cpu_view *y,
-                                                    propane_error *err);
-PROPANE_CHECK propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, propane_error *err);
-PROPANE_CHECK propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *err);
-/* A convolution and the depthwise one behind it, with or without a 1x1 convolution (`last`), as one step. */
+int64_t cpu_conv_winograd_tiles(const mil_conv *c); /* of all images */
+/* Weights [c_out][c_in][3][3], transformed, as [36][panels][c_in][width]; `to` holds zeros. */
+void cpu_conv_winograd_weights(const mil_conv *c, int64_t width, const float *w, float *to);
+
+typedef struct cpu_conv_window_step {
+    cpu_conv_window w;
+    int64_t lines, task_lines;
+} cpu_conv_window_step;
+
+propane_status cpu_conv_window_run(const cpu_run *run, const void *step, propane_error *err);
+
+/* A convolution, the depthwise one after it, and what follows that, as one step (conv_bottleneck.c). */
+typedef struct cpu_conv_bottleneck_step {
+    cpu_conv_direct first, last;
+    cpu_conv_window window;
+    bool has_last, has_mean, last_adds_first;
+    int64_t channels, band_lines, bands, chunk_panels, chunks;
+    int64_t mid_col, mid_before, mid_line, out_line; /* between the layers */
+    int64_t plane_floats, mid_floats, out_floats;    /* of a thread */
+    float count;                                     /* mean: points of an image */
+    cpu_ref x, y, scratch, sums, mean;
+} cpu_conv_bottleneck_step;
+
+propane_status cpu_conv_bottleneck_run(const cpu_run *run, const void *step, propane_error *err);
+
+/* How lines and channels are divided among tasks. */
+typedef struct cpu_conv_bands {
+    int64_t band_lines, bands, chunk_panels, chunks, mid_lines;
+} cpu_conv_bands;
+
+/* False: too many lines would be made twice. `last`: a 1x1 convolution follows. */
+bool cpu_conv_bottleneck_divide(const cpu_conv_kernels *k, const mil_conv *first, const mil_conv *c, bool last,
+                                int threads, cpu_conv_bands *out);
 bool cpu_conv_bottleneck_pays(const cpu_kernels *kernels, int threads, const mil_conv *first, const mil_conv *window,
                               bool last);
-PROPANE_CHECK propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_fused_conv *l, propane_error *err);
-
-cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l);
 
 #endif
