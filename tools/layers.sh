@@ -23,7 +23,7 @@ drivers/cpu/simd: base drivers/cpu/simd/*
 drivers/cpu/gemm: base drivers/cpu drivers/cpu/simd
 drivers/cpu/gemv: base drivers/cpu drivers/cpu/simd
 drivers/cpu/loop: base mil/* drivers/cpu drivers/cpu/simd
-drivers/cpu/attention: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/gemm drivers/cpu/loop
+drivers/cpu/attention: base drivers/cpu/simd
 drivers/cpu/conv: base mil mil/ops drivers/cpu drivers/cpu/simd
 drivers/cpu/lower: base mil/* drivers/cpu
 drivers/cpu/plan: base mil/* drivers/cpu drivers/cpu/simd drivers/cpu/loop

@@ -9,7 +9,9 @@
 #include "drivers/cpu/attention/attention.h"
 
 #include <assert.h>
+#include <string.h>
 
+#include "base/float16.h"
 #include "base/pool.h"
 #include "drivers/cpu/attention/attention_internal.h"
 
@@ -55,6 +57,32 @@ size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads) {
 
 unsigned char *attention_item(const cpu_attention_operand *x, int64_t item) {
     return (unsigned char *)x->data + x->offset[item];
+}
+
+static void store_half(uint16_t *to, int64_t col, const float *from, int64_t width) {
+    uint16_t block[64];
+    if (col == 1) fp16_from_f32_array(to, from, (size_t)width);
+    for (int64_t i = 0; col != 1 && i < width; i += 64) {
+        const int64_t n = min_i64(width - i, 64);
+        fp16_from_f32_array(block, from + i, (size_t)n);
+        for (int64_t j = 0; j < n; j++) to[(i + j) * col] = block[j];
+    }
+}
+
+void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const float *from, int64_t step, int64_t rows,
+                     int64_t width) {
+    enum { AHEAD = 8 }; /* lines apart by kilobytes: nothing but this fetches them in time */
+    for (int64_t r = 0; r < rows; r++, from += step) {
+        float *line = (float *)to + r * row;
+        if (dtype == CPU_F16) {
+            store_half((uint16_t *)to + r * row, col, from, width);
+        } else if (col == 1) {
+            for (int64_t i = 0; r + AHEAD < rows && i < width; i += 16) __builtin_prefetch(line + AHEAD * row + i, 1);
+            memcpy(line, from, (size_t)width * sizeof *from);
+        } else {
+            for (int64_t i = 0; i < width; i++) line[i * col] = from[i];
+        }
+    }
 }
 
 int attention_height(const attention_run *r, int64_t rows) {
@@ -137,13 +165,11 @@ static void store_columns(const attention_run *r, float *m, float *out, int64_t 
     }
     r->rows->scale(out, r->g->nr, out, factor, a->width, cols);
     if (x->row == 1) {
-        for (int64_t c = 0; c < a->width; c++)
-            cpu_loop_store(to + c * x->col * cpu_dtype_bytes(x->dtype), mil_of(x->dtype), 1, &cols, &x->row,
-                           out + c * r->g->nr);
+        attention_store(to, x->dtype, x->col, x->row, out, r->g->nr, a->width, cols);
         return;
     }
     r->g->pack(m + o->turned, (int)a->width, out, CPU_F32, r->g->nr, 1, a->width, 0, cols, false);
-    cpu_loop_store(to, mil_of(x->dtype), 2, (int64_t[]){cols, a->width}, (int64_t[]){x->row, x->col}, m + o->turned);
+    attention_store(to, x->dtype, x->row, x->col, m + o->turned, a->width, cols, a->width);
 }
 
 /* A panel of a group: its query rows, and where its part of the room is. */

@@ -44,6 +44,8 @@ typedef struct cpu_attention {
     int64_t items, rows, period, keys, width; /* rows: a multiple of the period, which is `keys` if causal */
     float scale;
     cpu_attention_operand at[CPU_ATTENTION_ROLES];
+    const void *mask; /* [period, keys], dense, is added to the scores (attention_decode.h); NULL: none */
+    cpu_dtype mask_dtype;
 } cpu_attention;
 
 size_t cpu_attention_scratch_bytes(const cpu_attention *a, int threads);

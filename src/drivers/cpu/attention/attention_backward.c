@@ -57,12 +57,10 @@ static void store_rows(const attention_run *r, const cpu_attention_operand *x, i
     }
     if (x->row == 1) {
         r->g->pack(turned, (int)rows, from, CPU_F32, r->room.width, 1, rows, 0, r->a->width, false);
-        cpu_loop_store(to, mil_of(x->dtype), 2, (int64_t[]){r->a->width, rows}, (int64_t[]){x->col, x->row}, turned);
+        attention_store(to, x->dtype, x->col, x->row, turned, rows, r->a->width, rows);
         return;
     }
-    for (int64_t i = 0; i < rows; i++)
-        cpu_loop_store(to + i * x->row * cpu_dtype_bytes(x->dtype), mil_of(x->dtype), 1, &r->a->width, &x->col,
-                       from + i * r->room.width);
+    attention_store(to, x->dtype, x->row, x->col, from, r->room.width, rows, r->a->width);
 }
 
 /* Sums over query rows: panels of nr keys, [width][nr] each, `panel` floats apart, in scratch; or in the operand's own
@@ -93,7 +91,7 @@ static void store_sums(const attention_run *r, const cpu_attention_operand *x, i
             if (x->row == 1 && x->dtype == CPU_F32)
                 memcpy(to, from, (size_t)count * sizeof(float));
             else
-                cpu_loop_store(to, mil_of(x->dtype), 1, &count, &x->row, from);
+                attention_store(to, x->dtype, 0, x->row, from, 0, 1, count);
         }
 }
 

@@ -9,18 +9,19 @@
 
 #include "base/float16.h"
 #include "base/pool.h"
+#include "drivers/cpu/attention/attention_internal.h"
 
 enum { ALIGN = 64 };
 
 static int64_t padded(int64_t n) { return (n + 15) / 16 * 16; }
 
 /* For each mask row: the keys that it sees, what it adds to them, how many there are. */
-typedef struct seen {
+typedef struct decode_room {
     int64_t stride, counts, adds, keys, own, worker; /* in floats */
-} seen;
+} decode_room;
 
-static seen layout(const cpu_attention_decode *a) {
-    seen s = {.stride = padded(a->keys)};
+static decode_room layout(const cpu_attention *a) {
+    decode_room s = {.stride = padded(a->keys)};
     s.adds = padded(2 * a->period); /* the counts, int64_t, come first */
     s.keys = s.adds + a->period * s.stride;
     s.own = s.keys + a->period * s.stride;
@@ -28,16 +29,16 @@ static seen layout(const cpu_attention_decode *a) {
     return s;
 }
 
-size_t cpu_attention_decode_scratch_bytes(const cpu_attention_decode *a, int threads) {
-    seen s = layout(a);
+size_t cpu_attention_decode_scratch_bytes(const cpu_attention *a, int threads) {
+    decode_room s = layout(a);
     return (size_t)(s.own + s.worker * threads) * sizeof(float) + ALIGN;
 }
 
 typedef struct decode_run {
-    const cpu_attention_decode *a;
+    const cpu_attention *a;
     const cpu_attention_decode_kernels *kernels;
     const cpu_reduce_kernels *rows;
-    seen at;
+    decode_room at;
     float *scratch;
 } decode_run;
 
@@ -66,13 +67,9 @@ static void read_task(void *context, int task, int worker) {
     ((int64_t *)(void *)r->scratch)[task] = n;
 }
 
-static unsigned char *item_of(const cpu_attention_operand *x, int64_t item) {
-    return (unsigned char *)x->data + x->offset[item];
-}
-
 static void load_query(const cpu_attention_operand *x, int64_t item, int64_t row, int64_t width, float scale,
                        float *to) {
-    const unsigned char *base = item_of(x, item);
+    const unsigned char *base = attention_item(x, item);
     for (int64_t c = 0; c < width; c++) {
         int64_t at = row * x->row + c * x->col;
         to[c] = (x->dtype == CPU_F16 ? fp16_to_f32(((const uint16_t *)base)[at]) : ((const float *)base)[at]) * scale;
@@ -80,7 +77,7 @@ static void load_query(const cpu_attention_operand *x, int64_t item, int64_t row
 }
 
 static void store_mix(const cpu_attention_operand *x, int64_t item, int64_t row, int64_t width, const float *from) {
-    unsigned char *base = item_of(x, item);
+    unsigned char *base = attention_item(x, item);
     for (int64_t c = 0; c < width; c++) {
         int64_t at = row * x->row + c * x->col;
         if (x->dtype == CPU_F16)
@@ -92,27 +89,29 @@ static void store_mix(const cpu_attention_operand *x, int64_t item, int64_t row,
 
 static void row_task(void *context, int task, int worker) {
     const decode_run *r = context;
-    const cpu_attention_decode *a = r->a;
+    const cpu_attention *a = r->a;
     int64_t item = task / a->period, row = task % a->period, count = ((const int64_t *)(void *)r->scratch)[row];
     const float *add = r->scratch + r->at.adds + row * r->at.stride;
     const int32_t *keys = (const int32_t *)(void *)(r->scratch + r->at.keys) + row * r->at.stride;
     float *q = r->scratch + r->at.own + worker * r->at.worker, *o = q + padded(a->width), *s = o + padded(a->width);
     for (int64_t i = row; i < a->rows; i += a->period) {
-        load_query(&a->q, item, i, a->width, a->scale, q);
-        r->kernels->scores(s, q, item_of(&a->k, item), a->k.dtype == CPU_F16, a->k.row, a->width, keys, add, count);
+        load_query(&a->at[CPU_ATTENTION_Q], item, i, a->width, a->scale, q);
+        r->kernels->scores(s, q, attention_item(&a->at[CPU_ATTENTION_K], item), a->at[CPU_ATTENTION_K].dtype == CPU_F16,
+                           a->at[CPU_ATTENTION_K].row, a->width, keys, add, count);
         r->rows->softmax(s, s, 1, count, count, count);
-        r->kernels->mix(o, s, item_of(&a->v, item), a->v.dtype == CPU_F16, a->v.row, a->width, keys, count);
-        store_mix(&a->o, item, i, a->width, o);
+        r->kernels->mix(o, s, attention_item(&a->at[CPU_ATTENTION_V], item), a->at[CPU_ATTENTION_V].dtype == CPU_F16,
+                        a->at[CPU_ATTENTION_V].row, a->width, keys, count);
+        store_mix(&a->at[CPU_ATTENTION_O], item, i, a->width, o);
     }
 }
 
-void cpu_attention_decode_run(const cpu_attention_decode *a, void *scratch) {
+void cpu_attention_decode_run(const cpu_attention *a, void *scratch) {
     decode_run r = {.a = a,
                     .kernels = &a->kernels->attention_decode,
                     .rows = &a->kernels->reduce,
                     .at = layout(a),
                     .scratch = scratch};
-    assert((uintptr_t)scratch % ALIGN == 0 && a->k.col == 1 && a->v.col == 1);
+    assert((uintptr_t)scratch % ALIGN == 0 && a->at[CPU_ATTENTION_K].col == 1 && a->at[CPU_ATTENTION_V].col == 1);
     if (a->period == 1)
         read_task(&r, 0, 0);
     else

@@ -13,18 +13,9 @@
 
 #define CPU_ATTENTION_UNSEEN (-5e3f)
 
-typedef struct cpu_attention_decode {
-    const cpu_kernels *kernels;
-    int threads; /* at most that many at once; 0: all of the pool */
-    int64_t items, rows, period, keys, width;
-    float scale;
-    cpu_attention_operand q, k, v, o; /* of k and v the channels are neighbours */
-    const void *mask;                 /* [period, keys], dense */
-    cpu_dtype mask_dtype;
-} cpu_attention_decode;
-
-size_t cpu_attention_decode_scratch_bytes(const cpu_attention_decode *a, int threads);
+/* Forward, with a mask; of keys and values the channels are neighbours. */
+size_t cpu_attention_decode_scratch_bytes(const cpu_attention *a, int threads);
 /* scratch: 64-byte aligned, for pool_threads(). */
-void cpu_attention_decode_run(const cpu_attention_decode *a, void *scratch);
+void cpu_attention_decode_run(const cpu_attention *a, void *scratch);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include "base/int_math.h"
 #include "drivers/cpu/attention/attention.h"
-#include "drivers/cpu/loop/loop_box.h"
 
 enum { ATTENTION_ALIGN = 16, ATTENTION_COLUMNS = 64, ATTENTION_GROUP = 4 };
 
@@ -60,6 +59,9 @@ int64_t attention_span(int64_t keys, int64_t span, int64_t step);
 void attention_plan_backward(attention_room *r, const cpu_attention *a, const cpu_gemm_kernels *g);
 void attention_backward_item(const attention_run *r, float *m, int64_t item, attention_ahead *ahead);
 
+/* `rows` lines of `width` floats, `step` apart, to elements whose lines are `row` and whose neighbours are `col` apart. */
+void attention_store(void *to, cpu_dtype dtype, int64_t row, int64_t col, const float *from, int64_t step, int64_t rows,
+                     int64_t width);
 unsigned char *attention_item(const cpu_attention_operand *x, int64_t item);
 int attention_height(const attention_run *r, int64_t rows);
 gemm_tile attention_tile(const attention_run *r, int64_t rows, bool form);
@@ -70,8 +72,6 @@ void attention_pack_rows(const attention_run *r, const cpu_attention_operand *x,
  * True: in the second form of A. */
 bool attention_pack_turned(const attention_run *r, const cpu_attention_operand *x, int64_t item, float *to,
                            int64_t first, int64_t rows);
-
-static inline mil_dtype mil_of(cpu_dtype dtype) { return dtype == CPU_F16 ? MIL_fp16 : MIL_fp32; }
 
 /* How many keys the rows up to local row `last` see. */
 static inline int64_t seen(const cpu_attention *a, int64_t last) {

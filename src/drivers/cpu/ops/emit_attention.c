@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
- * Attention that fuse_attention.c found as one step: where its operands and results lie, position by channel.
+ * Attention that fuse_attention.c found as one step, forward, backward or behind a mask that is an input: where its operands
+ * and results lie, position by channel.
  */
 #include <string.h>
 
-#include "drivers/cpu/attention/attention.h"
+#include "drivers/cpu/attention/attention_decode.h"
 #include "drivers/cpu/ops/emitters.h"
 #include "drivers/cpu/plan/emit.h"
 #include "mil/ops/shape_util.h"
@@ -11,8 +12,8 @@
 typedef struct attention_args {
     cpu_attention a;
     cpu_ref at[CPU_ATTENTION_ROLES];
-    bool used[CPU_ATTENTION_ROLES];
-    cpu_ref scratch;
+    bool used[CPU_ATTENTION_ROLES], masked;
+    cpu_ref mask, scratch;
 } attention_args;
 
 static propane_status attention_run(const cpu_run *run, const void *args, propane_error *err) {
@@ -22,7 +23,8 @@ static propane_status attention_run(const cpu_run *run, const void *args, propan
     (void)err;
     for (int r = 0; r < CPU_ATTENTION_ROLES; r++)
         if (x->used[r]) a.at[r].data = cpu_ref_at(run, x->at[r]);
-    cpu_attention_run(&a, cpu_ref_at(run, x->scratch));
+    if (x->masked) a.mask = cpu_ref_at(run, x->mask);
+    (x->masked ? cpu_attention_decode_run : cpu_attention_run)(&a, cpu_ref_at(run, x->scratch));
     return PROPANE_OK;
 }
 
@@ -102,12 +104,78 @@ static int64_t depth_of(const mil_op *op, bool transposed) {
     return x->dim[x->rank - (transposed ? 2 : 1)];
 }
 
+/* The last two dimensions become positions and channels. */
+static cpu_view positions_first(const cpu_view *v, bool turned) {
+    int perm[MIL_MAX_RANK];
+    for (int d = 0; d < v->rank; d++) perm[d] = d;
+    if (turned) perm[v->rank - 2] = v->rank - 1, perm[v->rank - 1] = v->rank - 2;
+    return cpu_view_permute(v, perm);
+}
+
+static propane_status operand_of(planner *p, const mil_op *op, bool is_x, bool turned, cpu_view *out,
+                                 propane_error *err) {
+    bool transposed = false;
+    const mil_value *v = mil_in(op, is_x ? "x" : "y");
+    PROPANE_TRY(mil_attr_bool(op, is_x ? "transpose_x" : "transpose_y", &transposed, err));
+    PROPANE_TRY(cpu_emit_operand(p, p->g.absorbed[v->id] ? mil_in(v->def, "x") : v, out, err));
+    *out = positions_first(out, turned != transposed);
+    return PROPANE_OK;
+}
+
+/* Behind a mask that is an input (attention_decode.h): positions come first, channels are neighbours. */
+static propane_status read_masked(planner *p, attention_args *x, const cpu_node *node, propane_error *err) {
+    const cpu_fused_attention *f = node->attention;
+    const mil_type *s = &f->scores->results[0]->type;
+    const bool first = scores_are_first(node, f->mix);
+    cpu_view q, k, v, o, mask;
+    PROPANE_TRY(operand_of(p, f->scores, true, false, &q, err));
+    PROPANE_TRY(operand_of(p, f->scores, false, true, &k, err));
+    PROPANE_TRY(operand_of(p, f->mix, !first, !first, &v, err));
+    PROPANE_TRY(cpu_emit_operand(p, f->mask, &mask, err));
+    PROPANE_TRY(cpu_emit_dense(p, f->mask, &mask, &mask, err));
+    if (k.stride[k.rank - 1] != 1) PROPANE_TRY(cpu_emit_dense(p, f->scores->results[0], &k, &k, err));
+    if (v.stride[v.rank - 1] != 1) PROPANE_TRY(cpu_emit_dense(p, f->mix->results[0], &v, &v, err));
+    PROPANE_TRY(cpu_emit_result(p, f->mix->results[0], &o, err));
+    o = positions_first(&o, !first);
+    PROPANE_TRY(set_role(p, x, CPU_ATTENTION_Q, &q, false, s, err));
+    PROPANE_TRY(set_role(p, x, CPU_ATTENTION_K, &k, false, s, err));
+    PROPANE_TRY(set_role(p, x, CPU_ATTENTION_V, &v, false, s, err));
+    PROPANE_TRY(set_role(p, x, CPU_ATTENTION_O, &o, false, s, err));
+    x->masked = true;
+    x->mask = cpu_view_ref(&mask);
+    x->a.mask_dtype = mask.dtype == MIL_fp16 ? CPU_F16 : CPU_F32;
+    cpu_emit_touch(p, mask.buffer);
+    return PROPANE_OK;
+}
+
+/* Forward, each row over all keys or those before it. */
+static propane_status read_forward(planner *p, attention_args *x, const cpu_node *node, propane_error *err) {
+    const cpu_fused_attention *f = node->attention;
+    const mil_type *s = &f->scores->results[0]->type;
+    const bool first = scores_are_first(node, f->mix);
+    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_Q, f->scores, "x", s, err));
+    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_K, f->scores, "y", s, err));
+    PROPANE_TRY(read_values(p, x, f->mix, first, s, err));
+    return write_role(p, x, CPU_ATTENTION_O, f->mix, first, s, err);
+}
+
+static propane_status read_backward(planner *p, attention_args *x, const cpu_node *node, propane_error *err) {
+    const cpu_fused_attention *f = node->attention;
+    const mil_type *s = &f->scores->results[0]->type;
+    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_Q, f->scores, "x", s, err));
+    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_K, f->scores, "y", s, err));
+    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_O, f->d_probs, "x", s, err));
+    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_V, f->d_probs, "y", s, err));
+    PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DQ, f->d_query, scores_are_first(node, f->d_query), s, err));
+    PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DK, f->d_keys, scores_are_first(node, f->d_keys), s, err));
+    return write_role(p, x, CPU_ATTENTION_DV, f->d_values, scores_are_first(node, f->d_values), s, err);
+}
+
 propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_error *err) {
     const cpu_fused_attention *f = node->attention;
     const mil_type *s = &f->scores->results[0]->type;
     attention_args *x = ARENA_NEW(p->arena, attention_args);
     bool transposed = false;
-    if (f->mask) return cpu_emit_attention_decode(p, node, scores_are_first(node, f->mix), err);
     if (!x) return cpu_program_no_memory(err);
     PROPANE_TRY(mil_attr_bool(f->scores, "transpose_x", &transposed, err));
     x->a = (cpu_attention){.kernels = p->g.options.kernels,
@@ -120,24 +188,14 @@ propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_erro
                            .width = depth_of(f->scores, transposed),
                            .scale = (float)f->scale};
     for (int d = 0; d < s->rank - 2; d++) x->a.items *= s->dim[d];
-    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_Q, f->scores, "x", s, err));
-    PROPANE_TRY(read_role(p, x, CPU_ATTENTION_K, f->scores, "y", s, err));
-    if (f->mix) {
-        bool first = scores_are_first(node, f->mix);
-        PROPANE_TRY(read_values(p, x, f->mix, first, s, err));
-        PROPANE_TRY(write_role(p, x, CPU_ATTENTION_O, f->mix, first, s, err));
-    } else {
-        PROPANE_TRY(read_role(p, x, CPU_ATTENTION_O, f->d_probs, "x", s, err));
-        PROPANE_TRY(read_role(p, x, CPU_ATTENTION_V, f->d_probs, "y", s, err));
-        PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DQ, f->d_query, scores_are_first(node, f->d_query), s, err));
-        PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DK, f->d_keys, scores_are_first(node, f->d_keys), s, err));
-        PROPANE_TRY(write_role(p, x, CPU_ATTENTION_DV, f->d_values, scores_are_first(node, f->d_values), s, err));
-    }
-    PROPANE_TRY(cpu_emit_scratch(p, (int64_t)cpu_attention_scratch_bytes(&x->a, p->threads), &x->scratch, err));
-    double scores = (double)x->a.items * (double)x->a.rows * (double)(x->a.keys + 1) / 2;
-    double elements = (double)x->a.items * (double)(x->a.rows + x->a.keys) * (double)x->a.width;
+    PROPANE_TRY((f->mask ? read_masked : f->mix ? read_forward : read_backward)(p, x, node, err));
+    const size_t scratch =
+        (f->mask ? cpu_attention_decode_scratch_bytes : cpu_attention_scratch_bytes)(&x->a, p->threads);
+    PROPANE_TRY(cpu_emit_scratch(p, (int64_t)scratch, &x->scratch, err));
+    const double rows = (double)x->a.rows, keys = (double)x->a.keys, items = (double)x->a.items;
+    const double scores = f->mask ? items * rows * keys : items * rows * (keys + 1) / 2;
+    const double elements = items * (f->mask ? keys : rows + keys) * (double)x->a.width;
     p->program->attention_count++;
-    const mil_op *makes = f->mix ? f->mix : f->d_query;
-    return cpu_emit_step(p, attention_run, x, "attention", makes->results[0],
+    return cpu_emit_step(p, attention_run, x, "attention", (f->mix ? f->mix : f->d_query)->results[0],
                          (f->mix ? 4 : 10) * scores * (double)x->a.width, (f->mix ? 8 : 16) * elements, err);
 }

@@ -9,9 +9,6 @@
 PROPANE_CHECK propane_status cpu_emit_elementwise(planner *p, const cpu_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_emit_matmul(planner *p, const cpu_node *node, propane_error *err);
 PROPANE_CHECK propane_status cpu_emit_attention(planner *p, const cpu_node *node, propane_error *err);
-/* Behind a mask that is an input; `scores_first`: in the mix. */
-PROPANE_CHECK propane_status cpu_emit_attention_decode(planner *p, const cpu_node *node, bool scores_first,
-                                                       propane_error *err);
 PROPANE_CHECK propane_status cpu_emit_fused_conv(planner *p, const cpu_node *node, propane_error *err);
 
 /* An operation that its own family does not take. */
