@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/pool.h"
-#include "drivers/cpu/simd/isa.h"
+#include "drivers/cpu/simd/kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -39,7 +39,7 @@ EMULATED __m512 emulate_dot(__m512 sum, __m512i a, __m512i b) {
 #define __m512bh                    __m512i
 #include "drivers/cpu/simd/body/gemm_bf16_avx512.h"
 
-#include "drivers/cpu/simd/isa.h"
+#include "drivers/cpu/simd/kernels.h"
 
 static float bf16(float x) { return bf16_to_f32(bf16_from_f32(x)); }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * What attention's two directions share (attention.c, attention_backward.c): where a thread's memory lies, how operands are
+ * What attention's two directions share (attention_forward.c, attention_backward.c): where a thread's memory lies, how operands are
  * packed for the tiles of gemm_ukernel.h, and which keys a row sees. Nothing outside of these files needs it.
  */
 #ifndef CPU_ATTENTION_ATTENTION_INTERNAL_H

@@ -157,3 +157,22 @@ size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads) {
     gemm_plan_make(&p, g, threads, &residual);
     return p.standing_bytes + p.partial_bytes + p.squares_bytes + p.worker_bytes * (size_t)threads;
 }
+
+gemm_finish gemm_finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1) {
+    const gemm_plan *p = r->p;
+    gemm_finish f = {
+        .c = view_of(&p->g.c, item), .accumulate = p->g.accumulate, .first = k0 == 0, .last = k1 >= p->g.k};
+    f.residual_first = p->residual_first;
+    f.squares = f.last ? r->squares : NULL;
+    f.has_residual = p->g.residual != NULL;
+    if (f.has_residual) f.residual = view_of(p->g.residual, item);
+    if (p->needs_partial) {
+        f.partial =
+            (float *)(void *)(r->partial_memory + gemm_bytes(p->g.m * p->g.n) * (size_t)(p->by_item ? 0 : item));
+        f.partial_stride = p->g.n;
+    } else {
+        f.partial = (float *)(uintptr_t)f.c.data;
+        f.partial_stride = f.c.row_stride;
+    }
+    return f;
+}

@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-#include "drivers/cpu/ops/emitters.h"
-
 enum { WINOGRAD_TASKS = 4, WINDOW_TASKS = 8 }; /* for each thread */
 
 cpu_conv_finish cpu_plan_finish_of(const cpu_fused_conv *l) {
@@ -115,7 +113,7 @@ propane_status cpu_conv_plan_depthwise(planner *p, const cpu_fused_conv *l, cpu_
     return cpu_conv_plan_end(p, l, channels, a->k->lanes, &a->end, err);
 }
 
-static propane_status emit_depthwise(planner *p, const cpu_fused_conv *l, propane_error *err) {
+propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, propane_error *err) {
     cpu_conv_window_step *a = ARENA_NEW(p->arena, cpu_conv_window_step);
     if (!a) return cpu_program_no_memory(err);
     PROPANE_TRY(cpu_conv_plan_depthwise(p, l, &a->w, err));
@@ -150,10 +148,4 @@ propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *e
                 *parts++ = (float)(counted(c, exclude, 0, i) * counted(c, exclude, 1, j));
     }
     return emit_window(p, b, mil_in(op, "x"), op->results[0], err);
-}
-
-propane_status cpu_emit_fused_conv(planner *p, const cpu_node *node, propane_error *err) {
-    if (node->conv->first) return cpu_conv_emit_bottleneck(p, node->conv, err);
-    if (node->conv->depthwise) return emit_depthwise(p, node->conv, err);
-    return cpu_conv_emit_direct(p, node->conv, err);
 }

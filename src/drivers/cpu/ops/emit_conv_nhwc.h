@@ -26,6 +26,7 @@ PROPANE_CHECK propane_status cpu_conv_emit_direct(planner *p, const cpu_fused_co
 PROPANE_CHECK propane_status cpu_conv_emit_winograd(planner *p, const cpu_fused_conv *l, const mil_conv *c,
                                                     const cpu_view *x, const cpu_view *other, const cpu_view *y,
                                                     propane_error *err);
+PROPANE_CHECK propane_status cpu_conv_emit_depthwise(planner *p, const cpu_fused_conv *l, propane_error *err);
 PROPANE_CHECK propane_status cpu_conv_emit_pool(planner *p, const mil_op *op, propane_error *err);
 PROPANE_CHECK propane_status cpu_conv_emit_bottleneck(planner *p, const cpu_fused_conv *l, propane_error *err);
 

@@ -188,25 +188,6 @@ static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, 
     if (f->squares) add_squares(p, f, p->a_stands ? column : ia, i, j, rows, cols);
 }
 
-gemm_finish gemm_finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1) {
-    const gemm_plan *p = r->p;
-    gemm_finish f = {
-        .c = view_of(&p->g.c, item), .accumulate = p->g.accumulate, .first = k0 == 0, .last = k1 >= p->g.k};
-    f.residual_first = p->residual_first;
-    f.squares = f.last ? r->squares : NULL;
-    f.has_residual = p->g.residual != NULL;
-    if (f.has_residual) f.residual = view_of(p->g.residual, item);
-    if (p->needs_partial) {
-        f.partial =
-            (float *)(void *)(r->partial_memory + gemm_bytes(p->g.m * p->g.n) * (size_t)(p->by_item ? 0 : item));
-        f.partial_stride = p->g.n;
-    } else {
-        f.partial = (float *)(uintptr_t)f.c.data;
-        f.partial_stride = f.c.row_stride;
-    }
-    return f;
-}
-
 /* One moving block of one item against the whole standing operand. `memory`: for the packed block, or where it already is
  * (`ready`); `later`: the block that is packed meanwhile. */
 static void run_block(const gemm_run *r, const packed_view *standing, int64_t item, int64_t block, char *memory,
