@@ -111,6 +111,9 @@ void hf_cutter_deinit(hf_cutter *c);
 PROPANE_CHECK propane_status hf_cut(hf_cutter *c, const char *data, size_t length, bool first, propane_error *err);
 
 /* White space and word characters as the format's own implementation sees them; `bytes`: of the character. */
+int32_t hf_code_at(const char *p, size_t left, size_t *bytes); /* the character there; -1: not UTF-8 */
+bool hf_is_number(int32_t code);
+bool hf_is_punctuation(int32_t code);
 bool hf_is_space(const char *p, size_t left, size_t *bytes);
 bool hf_is_word(const char *p, size_t left, size_t *bytes);
 
