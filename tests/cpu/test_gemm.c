@@ -526,79 +526,6 @@ TEST(infinities) {
     }
 }
 
-/* Element of a random matrix whose zeros are as the band says; `along` counts rows of A or columns of B. */
-static float banded(rng *r, cpu_band band, int64_t along, int64_t k, int64_t period) {
-    float v = (float)(rng_unit(r) * 2 - 1);
-    if (band == CPU_BAND_UPTO && k > along % period) return 0;
-    return band == CPU_BAND_FROM && k < along ? 0.0f : v;
-}
-
-/* One product with and without its bands; where the result is asked for, the bits are the same. */
-static void with_and_without(cpu_gemm g, float *first, float *second, const char *what) {
-    size_t bytes = cpu_gemm_scratch_bytes(&g, pool_threads());
-    void *scratch = mem_pages_alloc(bytes + 64);
-    EXPECT(scratch);
-    g.c.data = first;
-    cpu_gemm_run(&g, scratch);
-    cpu_gemm plain = g;
-    plain.a_band = plain.b_band = plain.c_band = CPU_BAND_NONE;
-    plain.period = 0;
-    plain.c.data = second;
-    cpu_gemm_run(&plain, scratch);
-    for (int64_t b = 0; b < g.batch; b++)
-        for (int64_t i = 0; i < g.m; i++)
-            for (int64_t j = 0; j < g.n; j++) {
-                int64_t at = b * g.c.batch_stride + i * g.c.row_stride + j * g.c.col_stride;
-                bool unasked =
-                    (g.c_band == CPU_BAND_UPTO && j > i % g.period) || (g.c_band == CPU_BAND_FROM && i > j % g.period);
-                if (unasked)
-                    EXPECT_MSG(isfinite(first[at]), "%s (%d,%d): %g", what, (int)i, (int)j, (double)first[at]);
-                else
-                    EXPECT_MSG(memcmp(&first[at], &second[at], 4) == 0, "%s (%d,%d): %.9g, not %.9g", what, (int)i,
-                               (int)j, (double)first[at], (double)second[at]);
-            }
-    mem_pages_free(scratch, bytes + 64);
-}
-
-TEST(bands) {
-    enum { LONG = 1100, MOST = 1 << 18, FORMS = 60 }; /* LONG: more than one block of k */
-    float *a = mem_array(2 * LONG * LONG, sizeof *a), *b = mem_array(MOST, sizeof *b),
-          *c = mem_array(2 * MOST, sizeof *c);
-    EXPECT(a && b && c);
-    rng r;
-    rng_init(&r, 3);
-    for (int form = 0; form < FORMS; form++)
-        for (int isa = 0; isa < CPU_ISA_COUNT; isa++) {
-            if (!cpu_isa_available((cpu_isa)isa)) continue;
-            int64_t s = form == 7 ? LONG : 20 + 5 * form % 90, d = 8 + form % 40, groups = form % 3 ? 1 : 2;
-            cpu_gemm g = {.kernels = cpu_kernels_of((cpu_isa)isa),
-                          .m = d,
-                          .n = d,
-                          .k = d,
-                          .batch = 1 + form % 2,
-                          .alpha = 1,
-                          .bf16 = form % 5 == 4,
-                          .period = s};
-            int kind = form % 5;
-            if (kind == 0) g.m = groups * s, g.k = s, g.a_band = CPU_BAND_UPTO;
-            if (kind == 1) g.n = groups * s, g.k = s, g.b_band = CPU_BAND_UPTO;
-            if (kind == 2) g.m = s, g.k = s, g.a_band = CPU_BAND_FROM;
-            if (kind == 3) g.n = s, g.k = s, g.b_band = CPU_BAND_FROM;
-            if (kind == 4) g.m = groups * s, g.n = s, g.c_band = CPU_BAND_UPTO;
-            bool turned = form & 4; /* C by columns: the product is computed the other way round */
-            g.a.data = a, g.b.data = b;
-            g.a.row_stride = g.k, g.a.col_stride = 1, g.a.batch_stride = g.m * g.k;
-            g.b.row_stride = g.n, g.b.col_stride = 1, g.b.batch_stride = g.k * g.n;
-            g.c.row_stride = turned ? 1 : g.n, g.c.col_stride = turned ? g.m : 1, g.c.batch_stride = g.m * g.n;
-            for (int64_t i = 0; i < g.batch * g.m * g.k; i++) a[i] = banded(&r, g.a_band, i / g.k % g.m, i % g.k, s);
-            for (int64_t i = 0; i < g.batch * g.k * g.n; i++) b[i] = banded(&r, g.b_band, i % g.n, i / g.n % g.k, s);
-            char what[80];
-            snprintf(what, sizeof what, "%s form %d", cpu_isa_name((cpu_isa)isa), form);
-            with_and_without(g, c, c + MOST, what);
-        }
-    mem_free(a), mem_free(b), mem_free(c);
-}
-
 TEST(instruction_sets) {
     propane_error err = {0};
     cpu_isa isa;
@@ -661,5 +588,4 @@ TEST(pieces) {
 }
 
 SUITE("cpu gemm", T(sizes), T(everything_mixed), T(long_sums), T(residuals), T(blocks), T(passing), T(copying),
-      T(copying_columns), T(side_by_side), T(vectors), T(empty), T(infinities), T(bands), T(pieces),
-      T(instruction_sets))
+      T(copying_columns), T(side_by_side), T(vectors), T(empty), T(infinities), T(pieces), T(instruction_sets))

@@ -95,10 +95,10 @@ static void print_program(const cpu_program *p, const char *in, text *out) {
     static const char *const places[] = {"input", "output", "const", "temp"};
     text_printf(out,
                 "total\t%ssteps %d block %lld constants %zu fused %d tiles %d gemms %d attentions %d copies %d "
-                "references %d gemvs %d shared %d squares %d banded %d\n",
+                "references %d gemvs %d shared %d squares %d\n",
                 in, p->step_count, (long long)p->block_bytes, p->constant_bytes, p->fused_ops, p->tile_count,
                 p->gemm_count, p->attention_count, p->copy_count, p->reference_count, p->gemv_count, p->shared_count,
-                p->squares_count, p->banded_count);
+                p->squares_count);
     for (int i = 0; i < p->step_count; i++) {
         const cpu_step *s = &p->steps[i];
         text_printf(out, "step\t%s%d %s %s stage %s flops %.17g bytes %.17g\n", in, i, s->kind, s->name,

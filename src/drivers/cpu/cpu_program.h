@@ -76,7 +76,6 @@ typedef struct cpu_program {
     int gemv_count;    /* products of weights and a few vectors */
     int shared_count;  /* products that read B as one before has packed it */
     int squares_count; /* products that add up the squares of what they make */
-    int banded_count;  /* products that leave out what a causal mask makes zero */
     int fusion_count;
     cpu_fusion *fusions;
     int input_count, output_count;

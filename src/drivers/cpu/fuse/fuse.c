@@ -37,7 +37,6 @@ propane_status cpu_fuse(cpu_graph *g, propane_error *err) {
     g->fired = ARENA_ARRAY(g->work, FUSE_RULES, int);
     g->weights = ARENA_ARRAY(g->work, g->f->value_count + 1, cpu_stored_weights);
     if (!g->fired || !g->weights) return cpu_program_no_memory(err);
-    PROPANE_TRY(cpu_fuse_causal_bands(g, err));
     for (int r = 0; r < FUSE_RULES && g->options.fuse; r++)
         for (int i = 0; i < g->op_count && !(fuse_rules[r]->not_with & with); i++) {
             bool fired = false;

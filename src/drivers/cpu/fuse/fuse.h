@@ -28,9 +28,6 @@ PROPANE_CHECK propane_status cpu_fuse(cpu_graph *g, propane_error *err);
 int cpu_fuse_rule_count(void);
 const char *cpu_fuse_rule_name(int rule);
 
-/* fuse_causal_band.c: where a causal mask makes zeros that products can leave out. Merges nothing. */
-PROPANE_CHECK propane_status cpu_fuse_causal_bands(cpu_graph *g, propane_error *err);
-
 /* What a product's node makes so far: fuse_batch_sum, fuse_residual and fuse_squares take what follows it, in this order. NULL: the
  * operation is no product with a node of its own. */
 const mil_value *cpu_fuse_product_result(const cpu_graph *g, const mil_op *product);

@@ -149,7 +149,7 @@ static bool match_scores(match *m, const mil_op *softmax) {
     const mil_value *x = mil_in(softmax, "x");
     const mil_op *add = x->konst ? NULL : x->def;
     if (add && add->info->code != MIL_OP_add) return match_open(m, softmax);
-    int64_t rows = add ? cpu_plan_adds_mask(add, true) : 0;
+    int64_t rows = add ? cpu_plan_adds_mask(add) : 0;
     if (!add || m->g->op_of[x->id] < 0 || m->g->uses[x->id] != 1) return false;
     const mil_value *mask = rows ? NULL : mask_of(add);
     if (mask) return match_masked(m, softmax, add, mask);

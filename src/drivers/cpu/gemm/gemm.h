@@ -39,14 +39,6 @@ typedef struct cpu_matrix {
 
 #define CPU_GEMM_PIECE 32
 
-/* Parts that need not be computed, because the caller knows them to be zero: the product leaves out what it can of them
- * and has the same bits as without. `period` is the extent after which rows (columns) begin anew, one head behind the
- * other; it is K for CPU_BAND_FROM.
- *   A   UPTO: A(i, k) = 0 for k > i % period      FROM: A(i, k) = 0 for k < i
- *   B   UPTO: B(k, j) = 0 for k > j % period      FROM: B(k, j) = 0 for k < j
- *   C   UPTO: nobody reads C(i, j) for j > i % period      FROM: for i > j % period; zeros may be stored there */
-typedef enum cpu_band { CPU_BAND_NONE, CPU_BAND_UPTO, CPU_BAND_FROM } cpu_band;
-
 typedef struct cpu_gemm {
     const cpu_kernels *kernels;
     int threads; /* at most that many at once; 0: all of the pool */
@@ -59,11 +51,9 @@ typedef struct cpu_gemm {
     int64_t piece;
     float alpha;
     bool accumulate;
-    cpu_band a_band, b_band, c_band;
-    int64_t period;             /* of the bands */
     const cpu_matrix *residual; /* [m, n], added to what C becomes; may be C; NULL: none */
-    /* Not NULL: becomes the sum of the squares of all that C holds in the end, which must be fp32 and of one item, without
-     * bands. Taken while it is in the nearest cache: in fp32 inside of a tile, in double over the tiles. */
+    /* Not NULL: becomes the sum of the squares of all that C holds in the end, which must be fp32 and of one item.
+     * Taken while it is in the nearest cache: in fp32 inside of a tile, in double over the tiles. */
     double *squares;
     /* Not NULL: the product that runs behind this one. What its tasks read of A first is fetched during the last of this one's. */
     const struct cpu_gemm *next;

@@ -21,10 +21,6 @@ static void turn(cpu_gemm *g, cpu_matrix *residual) {
     cpu_matrix a = g->a;
     g->a = g->b;
     g->b = a;
-    cpu_band band = g->a_band;
-    g->a_band = g->b_band;
-    g->b_band = band;
-    if (g->c_band) g->c_band = g->c_band == CPU_BAND_UPTO ? CPU_BAND_FROM : CPU_BAND_UPTO;
     swap_strides(&g->a);
     swap_strides(&g->b);
     swap_strides(&g->c);
@@ -77,7 +73,7 @@ static void plan_moving(gemm_plan *p) {
 
 /* An operand can be packed by the way: it lies as it is, in one piece, all of k is wanted, in whole fours, */
 static bool lies_plainly(const gemm_plan *p, const cpu_matrix *m) {
-    return !m->packed && !m->stored && !m->pieces && !p->round && !p->g.period && p->g.k && p->g.k % GEMM_QUAD == 0;
+    return !m->packed && !m->stored && !m->pieces && !p->round && p->g.k && p->g.k % GEMM_QUAD == 0;
 }
 
 /* and A's rows lie along k, */
@@ -125,7 +121,7 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
         p->a_stands = g->a.packed != NULL;
     else
         p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
-    if (a_shared && !b_shared && !g->a.packed && !g->period) { /* side by side? */
+    if (a_shared && !b_shared && !g->a.packed) { /* side by side? */
         int64_t all = g->batch * p->b_panels, columns = all * p->kernels->nr;
         if (g->m > columns || columns * gemm_plan_block_words(p) * 4 <= mem_second_cache(p->sizes->b_bytes)) {
             p->a_stands = false, b_shared = true;

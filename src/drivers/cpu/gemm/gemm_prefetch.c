@@ -18,7 +18,7 @@ static int64_t group_panel(const gemm_ahead *h, int64_t group) {
 
 /* The block of `tiles` tiles in front of the one ahead must have enough that can copy. */
 static gemm_tile pass_tile_of(const gemm_plan *p, const gemm_ahead *h, int64_t tiles) {
-    const bool fits = h->words && !h->along && !p->round && !p->g.period && (h->k1 - h->k0) % GEMM_BLOCK == 0;
+    const bool fits = h->words && !h->along && !p->round && (h->k1 - h->k0) % GEMM_BLOCK == 0;
     if (!fits || max_i64(h->to, h->from + GEMM_PASS_PANELS) > p->g.m / p->kernels->mr) return NULL;
     if (tiles < PASS_PARTS * pass_groups(h) + p->b_panels) return NULL;
     return h->view.dtype == CPU_F16 ? p->kernels->pack_next_tile_f16 : p->kernels->pack_next_tile;

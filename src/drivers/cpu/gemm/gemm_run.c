@@ -52,26 +52,6 @@ static packed_view packed_scratch(const gemm_plan *p, bool is_a, void *memory, i
     return (packed_view){memory, step, first};
 }
 
-/* Of `count` rows (columns) from `first`: the largest and the smallest place in their period. */
-static int64_t in_period(int64_t i, int64_t period) { return i < period ? i : i % period; }
-static int64_t band_last(int64_t first, int64_t count, int64_t period) {
-    return min_i64(in_period(first, period) + count, period) - 1;
-}
-static int64_t band_first(int64_t first, int64_t count, int64_t period) {
-    return in_period(first, period) + count > period ? 0 : in_period(first, period);
-}
-
-/* Narrows [*from, *to) of k to what a tile needs of it. */
-static void narrow(const cpu_gemm *g, int64_t i, int64_t rows, int64_t j, int64_t cols, int64_t *from, int64_t *to) {
-    if (g->a_band == CPU_BAND_UPTO) *to = min_i64(*to, band_last(i, rows, g->period) + 1);
-    if (g->b_band == CPU_BAND_UPTO) *to = min_i64(*to, band_last(j, cols, g->period) + 1);
-    if (g->a_band == CPU_BAND_FROM) *from = max_i64(*from, band_first(i, rows, g->period));
-    if (g->b_band == CPU_BAND_FROM) *from = max_i64(*from, band_first(j, cols, g->period));
-    if (g->c_band == CPU_BAND_UPTO && j > band_last(i, rows, g->period)) *to = *from;
-    if (g->c_band == CPU_BAND_FROM && i > band_last(j, cols, g->period)) *to = *from;
-    *to = max_i64(*to, *from);
-}
-
 /* Of a tile that C holds now. A moving panel belongs to one task, and its tiles follow each other in the order of the standing
  * ones: the sums do not depend on who does what. */
 static void add_squares(const gemm_plan *p, const gemm_finish *f, int64_t panel, int64_t i, int64_t j, int64_t rows,
@@ -127,18 +107,6 @@ static inline void compute(const tile_run *t, const tile_operands *o, float *c, 
         (fetch->put ? t->later->pass : o->tile)(o->a, o->b, o->kw, c, stride, p->g.alpha, add, fetch);
 }
 
-/* Of tile (i, j) of C what a mask leaves of k. */
-static void narrow_operands(const tile_run *t, tile_operands *o, int64_t i, int64_t rows, int64_t j, int64_t cols,
-                            int height) {
-    const gemm_plan *p = t->p;
-    int64_t from = t->k0, to = t->k1;
-    narrow(&p->g, i, rows, j, cols, &from, &to);
-    int64_t skipped = min_i64(o->kw, (from - t->k0) / p->kernels->pair) / GEMM_BLOCK * GEMM_BLOCK;
-    o->a += skipped * height;
-    o->b += skipped * p->kernels->nr;
-    o->kw = from < to ? div_up(to - t->k0, p->kernels->pair) - skipped : 0;
-}
-
 /* A tile that is not whole, or that something else is to be done to. */
 static void finish_apart(const tile_run *t, const tile_operands *o, int64_t i, int64_t j, int64_t rows, int64_t cols,
                          gemm_next *fetch) {
@@ -173,7 +141,6 @@ static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, 
                        .source = source ? source_of(t, source, i, j) : NULL,
                        .kw = t->kw,
                        .tile = last ? p->last_tile : p->tile};
-    if (p->g.period) narrow_operands(t, &o, i, rows, j, cols, height);
     gemm_next fetch = gemm_ahead_next(p, t->later, o.a, height == p->kernels->mr);
     if (rows == height && cols == p->kernels->nr && t->direct) {
         float *to = t->to + i * t->stride + j;

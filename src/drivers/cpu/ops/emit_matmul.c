@@ -21,8 +21,6 @@ typedef struct product {
     cpu_view view[4]; /* A, B, C, residual; for buffer, offset and type */
     int64_t row[4], col[4], step[4][MIL_MAX_RANK];
     bool residual;
-    cpu_band band[3];
-    int64_t period;
 } product;
 
 /* ---- describing ----------------------------------------------------------------------------------------------------------- */
@@ -61,20 +59,6 @@ static void set_matrix(product *r, int which, const cpu_view *v, bool transposed
     batch_steps(r, which, v, 2);
 }
 
-/* Where a causal mask has made zeros, or will. The rows of the masked value are i, its columns j: read as they are, j is
- * the summed index of A and i that of B; transposed, the other way round. */
-static void take_bands(const planner *p, const mil_op *op, bool tx, bool ty, product *r) {
-    const mil_value *x = mil_in(op, "x"), *y = mil_in(op, "y"), *z = op->results[0];
-    if (x->type.rank < 2 || y->type.rank < 2) return;
-    int64_t rows[3] = {p->g.zeros[x->id], p->g.zeros[y->id], p->g.unasked[z->id]};
-    bool along_k[3] = {!tx, ty, true};
-    for (int w = 0; w < 3; w++) {
-        if (!rows[w] || (r->period && r->period != rows[w]) || (!along_k[w] && rows[w] != r->k)) continue;
-        r->band[w] = along_k[w] ? CPU_BAND_UPTO : CPU_BAND_FROM;
-        r->period = rows[w];
-    }
-}
-
 static propane_status describe_matmul(planner *p, const mil_op *op, const cpu_view *c, product *r, propane_error *err) {
     bool tx = false, ty = false;
     cpu_view x, y, z = *c;
@@ -95,7 +79,6 @@ static propane_status describe_matmul(planner *p, const mil_op *op, const cpu_vi
     r->m = z.dim[z.rank - 2];
     r->n = z.dim[z.rank - 1];
     r->k = x.dim[x.rank - (tx ? 2 : 1)];
-    take_bands(p, op, tx, ty, r);
     return PROPANE_OK;
 }
 
@@ -268,7 +251,7 @@ static bool same_b(const matmul_step *x, const matmul_step *y) {
                       b->row_stride == c->row_stride && b->col_stride == c->col_stride;
     const bool shape = x->g.n == y->g.n && x->g.k == y->g.k && x->g.bf16 == y->g.bf16 && x->g.piece == y->g.piece &&
                        (x->g.m > x->g.n) == (y->g.m > y->g.n);
-    if (!whole || !same || !shape || x->g.period || y->g.period) return false;
+    if (!whole || !same || !shape) return false;
     for (int64_t k = 0; x->g.piece && k < x->g.k / x->g.piece; k++)
         if (b->pieces[k] != c->pieces[k]) return false;
     return true;
@@ -394,7 +377,7 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     int64_t items = 1;
     for (int d = 0; d < r->rank; d++) items *= r->dim[d];
     /* Large enough: one product whose k goes over all items. */
-    bool whole = folded && r->k % CPU_GEMM_PIECE == 0 && r->m > 1 && r->n > 1 && !r->period;
+    bool whole = folded && r->k % CPU_GEMM_PIECE == 0 && r->m > 1 && r->n > 1;
     a->rounds = folded && !whole ? items : 1;
     if (folded) {
         for (int w = 0; w < 2; w++)
@@ -405,10 +388,6 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     if (whole) a->g.k = r->k * items;
     if (whole) a->g.piece = r->k;
     if (folded) r->rank = 0;
-    a->g.a_band = r->band[0];
-    a->g.b_band = r->band[1];
-    a->g.c_band = r->residual ? CPU_BAND_NONE : r->band[2]; /* what is added there is asked for */
-    a->g.period = r->period;
     a->g.a = matrix_of(r, 0);
     a->g.b = matrix_of(r, 1);
     a->g.c = matrix_of(r, 2);
@@ -434,7 +413,6 @@ static propane_status emit_product(planner *p, product *r, const cpu_node *node,
     for (int w = 0; w < 3 + r->residual; w++)
         bytes += (double)cpu_view_count(&r->view[w]) * cpu_view_dtype_bytes(r->view[w].dtype);
     p->program->gemm_count++;
-    p->program->banded_count += a->g.a_band || a->g.b_band || a->g.c_band;
     return cpu_emit_step(p, matmul_step_run, a, "gemm", makes, flops, bytes, err);
 }
 

@@ -45,14 +45,13 @@ unsigned cpu_plan_tile_axes(const mil_op *op) {
 /* ---- causal masks ----------------------------------------------------------------------------------------------------- */
 
 #define MASKED (-9000.0) /* or less */
-#define SEEN   100.0     /* largest magnitude of what the mask adds elsewhere */
 
 static int64_t last_dim(const mil_type *t, int from_end) {
     return t->rank >= from_end ? t->dim[t->rank - from_end] : 1;
 }
 
 /* Rows of a causal mask that is square in its last two dimensions and the same for all others; 0: it is none. */
-static int64_t mask_rows(const mil_value *v, double seen) {
+static int64_t mask_rows(const mil_value *v) {
     if (!v->konst || !mil_dtype_is_float(v->type.dtype) || v->type.rank < 2) return 0;
     int64_t n = last_dim(&v->type, 1);
     if (n < 2 || last_dim(&v->type, 2) != n || mil_type_count(&v->type) != n * n) return 0;
@@ -60,16 +59,16 @@ static int64_t mask_rows(const mil_value *v, double seen) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < n; j++) {
             double x = mil_const_f64(v->konst, i * n + j);
-            if (j > i ? !(x <= MASKED) : !(fabs(x) <= seen)) return 0;
+            if (j > i ? !(x <= MASKED) : !(fabs(x) <= 0)) return 0; /* NaN, too */
         }
     return n;
 }
 
-int64_t cpu_plan_adds_mask(const mil_op *op, bool exact) {
+int64_t cpu_plan_adds_mask(const mil_op *op) {
     if (op->info->code != MIL_OP_add) return 0;
     const mil_type *t = &op->results[0]->type;
     for (int k = 0; k < 2; k++) {
-        int64_t n = mask_rows(mil_in(op, k ? "x" : "y"), exact ? 0 : SEEN);
+        int64_t n = mask_rows(mil_in(op, k ? "x" : "y"));
         if (n && last_dim(t, 1) == n && last_dim(t, 2) == n) return n;
     }
     return 0;

@@ -83,11 +83,8 @@ typedef struct cpu_graph {
     int *uses;    /* by value id: operands and results that name it */
     int *
         readers; /* indices of the operations that read a value, in order, once for each operand; those of value id lie */
-    int *read_from; /* at [read_from[id], read_from[id + 1]) */
-    bool *absorbed; /* by value id: a cast that only products read, which convert by themselves */
-    /* By value id, for rows i of the last dimension but one: zeros: element j is 0 for j > i % zeros; unasked: nobody
-     * reads it there. 0: not known to be so. Both from causal masks (fuse_causal_band.c). */
-    int64_t *zeros, *unasked;
+    int *read_from;              /* at [read_from[id], read_from[id + 1]) */
+    bool *absorbed;              /* by value id: a cast that only products read, which convert by themselves */
     cpu_stored_weights *weights; /* by value id */
 
     int node_count;
