@@ -147,9 +147,9 @@ $(STANDIN_OBJ): override CFLAGS += -Wno-missing-prototypes \
 $(STANDIN): $(STANDIN_OBJ) $(LIB) tests/standin/exports.map
 	$(Q)$(CC) $(LDFLAGS) -shared $(STANDIN_OBJ) $(LIB) -Wl,--version-script=tests/standin/exports.map $(LDLIBS) -o $@
 
-# Makes requests for memory fail in commands, whoever makes them: glibc only, and sanitizers have a malloc of their own.
-FAIL_ALLOC := $(if $(SANITIZE)$(filter-out Linux,$(shell uname)),,$(BUILD)/tests/hard/preload/fail_alloc.so)
-$(BUILD)/tests/hard/preload/fail_alloc.so: tests/hard/preload/fail_alloc.c
+# Loaded before commands: requests for memory that fail, writes that stop. Linux with glibc; sanitizers have a malloc of their own.
+PRELOAD := $(if $(SANITIZE)$(filter-out Linux,$(shell uname)),,$(patsubst %.c,$(BUILD)/%.so,$(wildcard tests/*/preload/*.c)))
+$(PRELOAD): $(BUILD)/%.so: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) -shared -fPIC -O1 -g -std=gnu11 $< -o $@
 
@@ -164,7 +164,7 @@ $(BUILD)/examples/%: $(BUILD)/examples/%.o $(PUBLIC_A)
 $(BUILD)/fuzz/%: $(BUILD)/fuzz/%.o $(BUILD)/fuzz/replay.o $(LIB)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-tests: all $(TEST_BIN) $(BUILD)/$(ORACLE) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) $(FAIL_ALLOC) ## build the tests
+tests: all $(TEST_BIN) $(BUILD)/$(ORACLE) $(EXAMPLE_BIN) $(FUZZ_BIN) $(STANDIN) $(PRELOAD) ## build the tests
 benches: all $(BENCH_BIN)
 examples: all $(EXAMPLE_BIN)
 
@@ -180,6 +180,10 @@ check check-all: setup ## build and test (check-all: the long tests too): needs 
 hard: setup ## make every request for memory fail: library entry points and commands (POINTS=N a sample of commands' points)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
 	$(Q)sh tests/hard/run.sh $(BUILD)
+
+campaign: setup ## kill, stop, starve, mutate, soak and flood it (BUDGET=60 seconds a part, PARTS="kill stop")
+	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) tests
+	$(Q)sh tests/campaign/run.sh $(BUILD) $(PARTS)
 
 demo: setup ## train a small model on this repository's own text and let it write (TEXT=FILE: on that file)
 	$(Q)$(MAKE) --no-print-directory -j$(JOBS) MODE=$(MODE) all

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: MIT
+# What the parts of the campaign share; they source it. Sets: build, budget (seconds), seed, work (a fresh folder, the current
+# one, removed at the end), and "propane" in the PATH. tiny: the flags of a training run that takes milliseconds.
+repo=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(cd "$1" && pwd)
+budget=${BUDGET:-60} seed=${SEED:-$(date +%j)}
+work=$(mktemp -d "${TMPDIR:-/tmp}/propane-campaign.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+ln -s "$build/propane" "$work/bin/propane"
+PATH=$work/bin:$PATH
+cd "$work" || exit 2
+begin=$(date +%s)
+tiny='--data text --kind bytes --layers 1 --width 16 --heads 2 --context 16 --batch 2 --eval-every 0 --threads 1 --no-report'
+awk 'BEGIN { for (i = 0; i < 1500; i++) print "line", i * i % 977 }' > text
+time_left() { [ $(($(date +%s) - begin)) -lt "$budget" ]; }
+random() { awk -v s="$seed$1" -v most="$2" 'BEGIN { srand(s); srand(int(rand() * 1e9)); print 1 + int(most * rand()) }'; }
