@@ -5,7 +5,7 @@
 #define ENGINE_COMPILE_PARTS_H
 
 #include "engine/compile.h"
-#include "engine/lower.h"
+#include "engine/lower_parts.h"
 #include "mil/ops.h"
 
 /* Where a value lies. Views share the place of what they look at. */
@@ -30,6 +30,8 @@ typedef propane_status (*compile_op)(compile *c, const mil_op *op, propane_error
 /* NULL: the operation cannot be compiled. */
 compile_op compile_find(mil_opcode code);
 
+/* The tensor that a value is on the engine, without its place. */
+PROPANE_CHECK propane_status compile_shape(const mil_op *op, const mil_value *v, emit_tensor *out, propane_error *err);
 /* The value as a tensor in memory. Constants are stored among the constants; a result gets its place with compile_result. */
 PROPANE_CHECK propane_status compile_tensor(compile *c, const mil_op *op, mil_value *v, emit_tensor *out,
                                             propane_error *err);

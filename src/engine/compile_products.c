@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Products, convolutions, reductions and normalisations of the compiler: shapes brought to the forms of engine/lower.h,
+ * Products, convolutions, reductions and normalisations of the compiler: shapes brought to the forms of engine/lower_parts.h,
  * batches of matrices one by one, and what a product takes into its own task.
  */
 #include <string.h>

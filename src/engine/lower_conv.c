@@ -6,21 +6,7 @@
 
 #include "base/int_math.h"
 #include "engine/kernel.h"
-#include "engine/lower.h"
-
-int64_t lower_table(emitter *e, const engine_table *table, int lanes) {
-    static const char zeros[ENGINE_TABLE_BYTES];
-    char bytes[ENGINE_TABLE_BYTES];
-    for (int i = 0; i < ENGINE_TABLE_HALVES; i++) {
-        bytes[2 * i] = (char)(table->half[i] & 0xff);
-        bytes[2 * i + 1] = (char)(table->half[i] >> 8);
-    }
-    for (size_t at = 0; at + sizeof bytes <= e->constants.length; at += 64)
-        if (memcmp(e->constants.data + at, bytes, sizeof bytes) == 0) return (int64_t)at;
-    int64_t at = lower_constants(e, bytes, sizeof bytes);
-    for (int i = 1; i < lanes; i++) text_append_n(&e->constants, zeros, sizeof zeros);
-    return at;
-}
+#include "engine/lower_parts.h"
 
 static int64_t conv_floor_power(int64_t n) {
     int64_t power = 1;

@@ -4,7 +4,7 @@
  * cut into several tasks.
  */
 #include "base/int_math.h"
-#include "engine/lower.h"
+#include "engine/lower_parts.h"
 
 /* Channels of which one row of every source and of the result fit on chip. */
 static int64_t lower_slab(const emit_tensor *x, bool neural, int sources) {
@@ -187,12 +187,4 @@ propane_status lower_copy(emitter *e, const emit_tensor *x, const emit_tensor *y
         emit_set(t, 0xc804, 0x101c0c);
     }
     return PROPANE_OK;
-}
-
-int64_t lower_constants(emitter *e, const void *data, size_t bytes) {
-    static const char zeros[64];
-    if (e->constants.length % 64) text_append_n(&e->constants, zeros, 64 - e->constants.length % 64);
-    int64_t at = (int64_t)e->constants.length;
-    text_append_n(&e->constants, data, bytes);
-    return at;
 }

@@ -7,7 +7,7 @@
 
 #include "base/int_math.h"
 #include "engine/kernel.h"
-#include "engine/lower.h"
+#include "engine/lower_parts.h"
 
 enum { MATMUL_ROOM = 0x1ff000 }; /* of the on-chip buffer */
 

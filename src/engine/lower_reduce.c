@@ -6,7 +6,7 @@
 
 #include "base/float16.h"
 #include "base/int_math.h"
-#include "engine/lower.h"
+#include "engine/lower_parts.h"
 
 enum {
     KEEP = 0x500170,

@@ -12,30 +12,8 @@
 
 enum { MAGIC = (int)0xbeefface };
 
-static const struct {
-    uint32_t subtype;
-    const char *name, *chips;
-} object_generations[] = {{1, "H11", "A12"},     {3, "H12", "A13"},     {ENGINE_H13, "H13", "A14, M1"},
-                          {5, "H14", "A15, M2"}, {6, "H15", "A16, M3"}, {7, "H16", "A17 Pro, M4"},
-                          {9, "H17", "A18, M5"}, {10, "H18", "A19"},    {11, "H18g, H19", "M6, A20 Pro"}};
-
-const char *engine_generation(uint32_t subtype, const char **chips) {
-    for (size_t i = 0; i < sizeof object_generations / sizeof object_generations[0]; i++)
-        if (object_generations[i].subtype == subtype) {
-            if (chips) *chips = object_generations[i].chips;
-            return object_generations[i].name;
-        }
-    return NULL;
-}
-
 bool engine_object_is(const void *data, size_t bytes) {
     return (bytes >= 4 && engine_u32(data) == (uint32_t)MAGIC) || engine_anec_is(data, bytes);
-}
-
-engine_surface *engine_object_bar(const engine_object *o, int bar) {
-    for (int i = 0; i < o->surface_count; i++)
-        if (o->surfaces[i].bar == bar) return &o->surfaces[i];
-    return NULL;
 }
 
 static propane_status object_role(engine_object *o, const engine_task *t, int low, bool written, propane_error *err) {
@@ -105,10 +83,6 @@ propane_status engine_object_open(const char *path, engine_object **out, propane
 
 void engine_object_free(engine_object *o) {
     if (o) arena_free(o->arena);
-}
-
-uint64_t engine_object_constants_at(const engine_object *o) {
-    return (uint64_t)round_up((int64_t)o->text_bytes, ENGINE_CONSTANT_ALIGN);
 }
 
 propane_status engine_object_save(const engine_object *o, const char *path, propane_error *err) {

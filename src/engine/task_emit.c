@@ -2,7 +2,7 @@
  * The words of a task that follow from its operands, and the laws of the on-chip buffer. Laws and constant words were read
  * off published programs of Apple's compiler (joshuaswarren/mil-hwx-compiler plugins/H13, research/h13-td-fields.md).
  */
-#include "engine/emit.h"
+#include "engine/task_emit.h"
 
 #include <string.h>
 

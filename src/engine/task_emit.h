@@ -5,8 +5,8 @@
  * An operation's file calls emit_task, fills sources, result and engine, and goes on to the next task; nothing here knows
  * operations.
  */
-#ifndef ENGINE_EMIT_H
-#define ENGINE_EMIT_H
+#ifndef ENGINE_TASK_EMIT_H
+#define ENGINE_TASK_EMIT_H
 
 #include "base/text.h"
 #include "engine/object.h"

@@ -5,11 +5,11 @@
  * Every function appends its tasks to the emitter. What cannot be laid out is PROPANE_ERR_UNSUPPORTED with the reason; the
  * caller puts the operation's place in front.
  */
-#ifndef ENGINE_LOWER_H
-#define ENGINE_LOWER_H
+#ifndef ENGINE_LOWER_PARTS_H
+#define ENGINE_LOWER_PARTS_H
 
 #include "engine/activation.h"
-#include "engine/emit.h"
+#include "engine/task_emit.h"
 
 /* Words of the planar engine's configuration. */
 enum {

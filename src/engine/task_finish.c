@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/int_math.h"
-#include "engine/emit.h"
+#include "engine/task_emit.h"
 
 enum { KERNEL_RECORD_1 = 18, KERNEL_RECORD_2 = 12, KERNEL_RECORD_ALL = 62 };
 
