@@ -9,6 +9,7 @@
 #include "base/float16.h"
 #include "base/memory.h"
 #include "base/pool.h"
+#include "device/runner.h"
 #include "infer/generate.h"
 
 enum { SHORTEST_REACH = 64, CHUNK = 512 };
@@ -67,16 +68,31 @@ static propane_status decoder_buffer_for(infer *m, const propane_program *p, con
     return *out ? PROPANE_OK : propane_buffer_create(m->device, io->bytes, out, err);
 }
 
-/* The named bindings of a function that have a buffer, then those of its weights. */
+typedef struct decoder_choice {
+    const infer *m;
+    int part, count; /* count: of `own` */
+    const propane_binding *own;
+    propane_buffer *const *weights;
+} decoder_choice;
+
+static propane_status decoder_choose(void *context, const propane_io *io, int index, propane_buffer **out, bool *lent,
+                                     propane_error *err) {
+    const decoder_choice *c = context;
+    (void)index, (void)err;
+    *lent = true;
+    for (int i = 0; i < c->count && !*out; i++)
+        if (strcmp(c->own[i].name, io->name) == 0) *out = c->own[i].buffer;
+    for (int i = 0; i < c->m->slot_count[c->part] && !*out; i++)
+        if (strcmp(c->m->slots[c->part][i].name, io->name) == 0) *out = c->weights[i];
+    return PROPANE_OK;
+}
+
+/* The named bindings of a function, then those of its weights. */
 static propane_status decoder_request(const infer *m, const propane_program *p, int part, const propane_binding *own,
                                       int count, propane_buffer *const *weights, propane_request **out,
                                       propane_error *err) {
-    propane_binding all[INFER_MAX_SLOTS + 16];
-    int used = 0;
-    for (int i = 0; i < count; i++) /* a function without RoPE has no angles */
-        if (own[i].buffer) all[used++] = own[i];
-    for (int i = 0; i < m->slot_count[part]; i++) all[used++] = (propane_binding){m->slots[part][i].name, weights[i]};
-    return propane_request_create((propane_program *)(uintptr_t)p, all, used, out, err);
+    decoder_choice c = {m, part, count, own, weights};
+    return runner_bind((propane_program *)(uintptr_t)p, decoder_choose, &c, out, err);
 }
 
 /* ---- weights --------------------------------------------------------------------------------------------------------------------- */
@@ -368,33 +384,27 @@ static void decoder_list_sets(infer *m) {
     m->sets[m->set_count++].positions = m->chunk;
 }
 
+/* A cache's result goes where the cache is. */
+static propane_status decoder_choose_in_place(void *context, const propane_io *io, int index, propane_buffer **out,
+                                              bool *lent, propane_error *err) {
+    const runner *r = context;
+    (void)err;
+    *lent = strcmp(io->name, "k_cache_out") == 0 || strcmp(io->name, "v_cache_out") == 0;
+    for (int i = 0; i < index && *lent; i++)
+        if (strncmp(r->bindings[i].name, io->name, 7) == 0 && strlen(r->bindings[i].name) == 7)
+            *out = r->bindings[i].buffer;
+    return PROPANE_OK;
+}
+
 /* Whether a request may bind the caches' results to the caches: only making one tells. A lack of memory is no answer: without
  * it other programs would run, which round otherwise. */
 static propane_status decoder_can_write_in_place(const infer *m, propane_program *p, bool *can, propane_error *err) {
-    enum { MOST = INFER_MAX_SLOTS + 16 };
-    propane_binding all[MOST];
-    int inputs = propane_program_input_count(p), count = inputs + propane_program_output_count(p);
-    propane_buffer *k = NULL, *v = NULL;
     propane_error why = {0};
-    propane_request *r = NULL;
-    bool good = count <= MOST;
-    for (int i = 0; good && i < count; i++) {
-        const propane_io *io = i < inputs ? propane_program_input(p, i) : propane_program_output(p, i - inputs);
-        bool is_k = strcmp(io->name, "k_cache_out") == 0, is_v = strcmp(io->name, "v_cache_out") == 0;
-        all[i] = (propane_binding){io->name, is_k ? k : is_v ? v : NULL};
-        if (!is_k && !is_v && propane_buffer_create(m->device, io->bytes, &all[i].buffer, &why)) {
-            count = i;
-            good = false;
-        }
-        if (strcmp(io->name, "k_cache") == 0) k = all[i].buffer;
-        if (strcmp(io->name, "v_cache") == 0) v = all[i].buffer;
-    }
-    good = good && propane_request_create(p, all, count, &r, &why) == PROPANE_OK;
-    propane_request_free(r);
-    for (int i = 0; i < count; i++)
-        if (i < inputs || (all[i].buffer != k && all[i].buffer != v)) propane_buffer_free(all[i].buffer);
-    *can = good;
-    return !good && why.status == PROPANE_ERR_MEMORY ? propane_fail(err, why.status, "%s", why.text) : PROPANE_OK;
+    runner r;
+    const propane_status status = runner_open(&r, m->device, p, decoder_choose_in_place, &r, &why);
+    runner_close(&r);
+    *can = status == PROPANE_OK;
+    return status == PROPANE_ERR_MEMORY ? propane_fail(err, status, "%s", why.text) : PROPANE_OK;
 }
 
 /* In place where the device can, else with copies; told from the first program. */

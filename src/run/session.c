@@ -170,21 +170,12 @@ static propane_status session_note_states(session *s, propane_error *err) {
     return s->state_count ? pass_states(f, err) : PROPANE_OK;
 }
 
-static const propane_io *session_io_at(const session *s, int i) {
-    return i < s->inputs ? propane_program_input(s->program, i) : propane_program_output(s->program, i - s->inputs);
-}
+static const propane_io *session_io_at(const session *s, int i) { return runner_io(&s->run, i); }
 
 static propane_status session_make_buffers(session *s, propane_error *err) {
     s->inputs = propane_program_input_count(s->program);
     s->outputs = propane_program_output_count(s->program);
-    const int count = s->inputs + s->outputs;
-    s->bindings = mem_array((size_t)count + 1, sizeof *s->bindings);
-    if (!s->bindings) return propane_fail_memory(err, 0);
-    for (int i = 0; i < count; i++) {
-        s->bindings[i].name = session_io_at(s, i)->name;
-        PROPANE_TRY(propane_buffer_create(s->device, session_io_at(s, i)->bytes, &s->bindings[i].buffer, err));
-    }
-    return propane_request_create(s->program, s->bindings, count, &s->request, err);
+    return runner_open(&s->run, s->device, s->program, NULL, NULL, err);
 }
 
 propane_status session_open(session *s, const char *path, const session_options *o, propane_error *err) {
@@ -207,9 +198,7 @@ propane_status session_open(session *s, const char *path, const session_options 
 }
 
 void session_close(session *s) {
-    propane_request_free(s->request);
-    for (int i = 0; s->bindings && i < s->inputs + s->outputs; i++) propane_buffer_free(s->bindings[i].buffer);
-    mem_free(s->bindings);
+    runner_close(&s->run);
     propane_program_free(s->program);
     propane_device_close(s->device);
     for (int i = 0; i < s->state_count; i++) mem_free(s->state_names[i]);
@@ -285,7 +274,7 @@ static propane_status session_fill_picture(const session *s, int index, const se
                             (long long)io->dim[3], (long long)io->dim[2]);
     if (!fits) PROPANE_TRY(picture_resize(&in->array, io->dim[2], io->dim[3], &fitted, err));
     const planes p = {fits ? &in->array : &fitted, channels, f && f->kind == MIL_FEATURE_IMAGE && f->colour == MIL_BGR};
-    propane_status status = session_write_values(s->bindings[index].buffer, io, session_plane_value, &p, err);
+    propane_status status = session_write_values(s->run.bindings[index].buffer, io, session_plane_value, &p, err);
     npy_free(&fitted);
     return status;
 }
@@ -309,7 +298,7 @@ static propane_status session_fill_array(const session *s, int index, const sess
         npy part = in->array;
         part.count /= part.dim[0];
         part.data = (uint8_t *)part.data + step * part.count * part.size;
-        return session_write_values(s->bindings[index].buffer, io, session_array_value, &part, err);
+        return session_write_values(s->run.bindings[index].buffer, io, session_array_value, &part, err);
     }
     bool same = io->rank == in->array.rank || (propane_io_count(io) == 1 && in->array.count == 1);
     for (int i = 0; same && i < io->rank && io->rank == in->array.rank; i++) same = io->dim[i] == in->array.dim[i];
@@ -317,7 +306,7 @@ static propane_status session_fill_array(const session *s, int index, const sess
     text_shape(have, in->array.rank, in->array.dim);
     if (!same)
         return propane_fail(err, PROPANE_ERR_INVALID, "input '%.60s' is %s; the array is %s", io->name, want, have);
-    return session_write_values(s->bindings[index].buffer, io, session_array_value, &in->array, err);
+    return session_write_values(s->run.bindings[index].buffer, io, session_array_value, &in->array, err);
 }
 
 typedef struct dice {
@@ -404,7 +393,7 @@ propane_status session_fill(session *s, const session_inputs *in, int64_t seed, 
         else if (session_is_state(s, io->name))
             continue; /* buffers begin as zeros */
         else if (seed >= 0)
-            PROPANE_TRY(session_write_values(s->bindings[i].buffer, io, session_random_value, &d, err));
+            PROPANE_TRY(session_write_values(s->run.bindings[i].buffer, io, session_random_value, &d, err));
         else if (used < sizeof missing - 230) {
             char shape[160];
             text_shape(shape, io->rank, io->dim);
@@ -431,7 +420,7 @@ static int64_t session_now_ns(void) {
 static int session_state_output(const session *s, const char *state) {
     const size_t n = strlen(state);
     for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
-        const char *name = s->bindings[i].name;
+        const char *name = s->run.bindings[i].name;
         if (strncmp(name, state, n) == 0 && strcmp(name + n, "_out") == 0) return i;
     }
     return -1;
@@ -441,25 +430,24 @@ static propane_status session_carry_state(session *s, const char *state, propane
     const int from = session_state_output(s, state);
     int to = 0;
     void *source = NULL, *target = NULL;
-    while (to < s->inputs && strcmp(s->bindings[to].name, state) != 0) to++;
+    while (to < s->inputs && strcmp(s->run.bindings[to].name, state) != 0) to++;
     if (from < 0 || to == s->inputs) return PROPANE_OK;
     const propane_io *io = session_io_at(s, to);
-    PROPANE_TRY(propane_buffer_lock(s->bindings[from].buffer, false, &source, err));
-    propane_status status = propane_buffer_lock(s->bindings[to].buffer, true, &target, err);
+    PROPANE_TRY(propane_buffer_lock(s->run.bindings[from].buffer, false, &source, err));
+    propane_status status = propane_buffer_lock(s->run.bindings[to].buffer, true, &target, err);
     if (!status) {
         const size_t bytes = session_io_at(s, from)->bytes;
         memcpy(target, source, bytes < io->bytes ? bytes : io->bytes);
-        propane_buffer_unlock(s->bindings[to].buffer);
+        propane_buffer_unlock(s->run.bindings[to].buffer);
     }
-    propane_buffer_unlock(s->bindings[from].buffer);
+    propane_buffer_unlock(s->run.bindings[from].buffer);
     return status;
 }
 
 propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     propane_completion done = {0};
     const int64_t begin = session_now_ns();
-    PROPANE_TRY(propane_submit(&s->request, 1, err));
-    PROPANE_TRY(propane_wait(s->request, &done, err));
+    PROPANE_TRY(runner_run(&s->run, &done, err));
     s->engine_ns = done.engine_ns;
     *ns = done.simulated ? done.device_ns : session_now_ns() - begin;
     for (int i = 0; i < s->state_count; i++) PROPANE_TRY(session_carry_state(s, s->state_names[i], err));
@@ -473,7 +461,7 @@ propane_status session_output(session *s, int index, const propane_io **io, floa
     *out = mem_array((size_t)*count + 1, sizeof **out);
     if (!*out) return propane_fail_memory(err, (size_t)*count * sizeof **out);
     propane_status status =
-        propane_buffer_read(s->bindings[s->inputs + index].buffer, *io, PROPANE_FP32, *out, *count, err);
+        propane_buffer_read(s->run.bindings[s->inputs + index].buffer, *io, PROPANE_FP32, *out, *count, err);
     if (status) mem_free(*out);
     return status;
 }
@@ -506,7 +494,7 @@ propane_status session_keep(session *s, int64_t step, propane_error *err) {
         const size_t bytes = (size_t)one.count * (size_t)one.size;
         if (!s->kept[i]) s->kept[i] = mem_array((size_t)s->steps, bytes + 1);
         if (!s->kept[i]) return propane_fail_memory(err, (size_t)s->steps * bytes);
-        PROPANE_TRY(propane_buffer_read(s->bindings[s->inputs + i].buffer, session_io_at(s, s->inputs + i),
+        PROPANE_TRY(propane_buffer_read(s->run.bindings[s->inputs + i].buffer, session_io_at(s, s->inputs + i),
                                         session_io_at(s, s->inputs + i)->dtype,
                                         (uint8_t *)s->kept[i] + (size_t)step * bytes, one.count, err));
     }
@@ -521,8 +509,8 @@ static propane_status session_array_of(session *s, int at, npy *out, propane_err
     out->data = mem_alloc(all + 1);
     if (!out->data) return propane_fail_memory(err, all);
     if (!kept)
-        return propane_buffer_read(s->bindings[at].buffer, session_io_at(s, at), session_io_at(s, at)->dtype, out->data,
-                                   out->count, err);
+        return propane_buffer_read(s->run.bindings[at].buffer, session_io_at(s, at), session_io_at(s, at)->dtype,
+                                   out->data, out->count, err);
     memcpy(out->data, kept, all);
     memmove(out->dim + 1, out->dim, (size_t)out->rank * sizeof *out->dim);
     out->dim[0] = s->steps;
@@ -545,7 +533,7 @@ static propane_status session_write_one(session *s, int at, const char *dir, con
 propane_status session_write(session *s, const char *dir, propane_error *err) {
     PROPANE_TRY(file_make_dir(dir, err));
     for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
-        const char *name = s->bindings[i].name;
+        const char *name = s->run.bindings[i].name;
         for (int k = 0; k < s->state_count; k++)
             if (session_state_output(s, s->state_names[k]) == i) name = s->state_names[k];
         PROPANE_TRY(session_write_one(s, i, dir, name, err));

@@ -7,6 +7,7 @@
 
 #include "base/npy.h"
 #include "base/text.h"
+#include "device/runner.h"
 #include "mil/coreml/package.h"
 
 typedef struct session_options {
@@ -35,8 +36,7 @@ typedef struct session {
     mil_function *function;
     propane_device *device;
     propane_program *program;
-    propane_request *request;
-    propane_binding *bindings; /* inputs, then outputs */
+    runner run;
     int inputs, outputs;
     int state_count;
     char **state_names;

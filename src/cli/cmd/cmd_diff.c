@@ -53,7 +53,7 @@ static const mil_op *cmd_diff_maker(const mil_function *f, const char *name) {
 
 static int cmd_diff_find_output(const session *s, const char *name) {
     for (int i = 0; i < s->outputs; i++)
-        if (strcmp(s->bindings[s->inputs + i].name, name) == 0) return i;
+        if (strcmp(s->run.bindings[s->inputs + i].name, name) == 0) return i;
     return -1;
 }
 
@@ -75,7 +75,7 @@ static propane_status cmd_diff_add_row(diff_job *j, session *a, int at, session 
     const propane_io *left = NULL, *right = NULL;
     float *x = NULL, *y = NULL;
     int64_t n = 0, m = 0;
-    const int other = cmd_diff_find_output(b, a->bindings[a->inputs + at].name);
+    const int other = cmd_diff_find_output(b, a->run.bindings[a->inputs + at].name);
     if (other < 0) return PROPANE_OK;
     PROPANE_TRY(session_output(a, at, &left, &x, &n, err));
     propane_status status = session_output(b, other, &right, &y, &m, err);

@@ -76,7 +76,7 @@ static propane_status cmd_run_print_classes(session *s, propane_error *err) {
         const propane_io *io = NULL;
         float *values = NULL;
         int64_t count = 0;
-        if (strcmp(s->bindings[s->inputs + i].name, s->probabilities) != 0) continue;
+        if (strcmp(s->run.bindings[s->inputs + i].name, s->probabilities) != 0) continue;
         PROPANE_TRY(session_output(s, i, &io, &values, &count, err));
         for (int k = 0; k < 5 && k < count; k++) {
             int64_t best = 0;

@@ -75,7 +75,7 @@ propane_status sweep_measure(const char *device, sweep_point *p, int64_t limit_n
     if (status == PROPANE_OK) status = mil_build_end(&b, err);
     if (status == PROPANE_OK) status = rig_open(&r, device, m, err);
     mil_module_free(m);
-    for (int i = 0; i < r.in && status == PROPANE_OK; i++) status = rig_put(&r, i, NULL, err);
+    for (int i = 0; i < r.run.inputs && status == PROPANE_OK; i++) status = rig_put(&r, i, NULL, err);
     if (status == PROPANE_OK) status = rig_measure(&r, ROUNDS, limit_ns, &p->time, err);
     rig_close(&r);
     return status;
@@ -86,15 +86,11 @@ static const char add_body[] = "tensor<fp16, [1, 64, 1, 32]> x, tensor<fp16, [1,
                                "    } -> (z);\n";
 
 /* Each request has buffers of its own, so that nothing but the device orders them. */
-static propane_status microbench_fill_queue(rig *r, int flight, propane_buffer **buffers, propane_request **requests,
+static propane_status microbench_fill_queue(rig *r, int flight, runner *list, propane_request **requests,
                                             propane_error *err) {
     for (int k = 0; k < flight; k++) {
-        propane_binding bindings[3];
-        for (int i = 0; i < 3; i++) {
-            PROPANE_TRY(propane_buffer_create(r->device, rig_io(r, i)->bytes, &buffers[3 * k + i], err));
-            bindings[i] = (propane_binding){rig_io(r, i)->name, buffers[3 * k + i]};
-        }
-        PROPANE_TRY(propane_request_create(r->program, bindings, 3, &requests[k], err));
+        PROPANE_TRY(runner_open(&list[k], r->device, r->program, NULL, NULL, err));
+        requests[k] = list[k].request;
     }
     return PROPANE_OK;
 }
@@ -119,15 +115,14 @@ static propane_status microbench_time_queue(int flight, int rounds, propane_requ
 
 propane_status sweep_queue(const char *device, int flight, int rounds, double *per_second, bool *simulated,
                            propane_error *err) {
-    propane_buffer *buffers[3 * MAX_FLIGHT] = {NULL};
+    runner list[MAX_FLIGHT] = {{0}};
     propane_request *requests[MAX_FLIGHT] = {NULL};
     rig r = {0};
     if (flight > MAX_FLIGHT) flight = MAX_FLIGHT;
     propane_status status = rig_open_text(&r, device, add_body, err);
-    if (status == PROPANE_OK) status = microbench_fill_queue(&r, flight, buffers, requests, err);
+    if (status == PROPANE_OK) status = microbench_fill_queue(&r, flight, list, requests, err);
     if (status == PROPANE_OK) status = microbench_time_queue(flight, rounds, requests, per_second, simulated, err);
-    for (int k = 0; k < flight; k++) propane_request_free(requests[k]);
-    for (int k = 0; k < 3 * flight; k++) propane_buffer_free(buffers[k]);
+    for (int k = 0; k < flight; k++) runner_close(&list[k]);
     rig_close(&r);
     return status;
 }

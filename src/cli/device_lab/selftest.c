@@ -62,7 +62,8 @@ propane_status probe_run(probe_target *t, const char *uri, const char *body, con
     rig r = {0};
     propane_status status = rig_open_text(&r, uri, body, err);
     if (status == PROPANE_ERR_UNSUPPORTED) t->refused = true;
-    for (int i = 0; i < r.in && status == PROPANE_OK; i++) status = rig_put(&r, i, inputs ? inputs[i] : NULL, err);
+    for (int i = 0; i < r.run.inputs && status == PROPANE_OK; i++)
+        status = rig_put(&r, i, inputs ? inputs[i] : NULL, err);
     if (status == PROPANE_OK) status = rig_run(&r, err);
     if (status == PROPANE_OK) status = rig_take(&r, 0, output, err);
     rig_close(&r);

@@ -92,30 +92,36 @@ static propane_status selftest_forms_ask_gather(probe_target *t, json_t *out, pr
     return PROPANE_OK;
 }
 
-/* The first request's input surface in a second request, both in flight. */
-static propane_status selftest_forms_share_input(rig *r, propane_request **second, float *y, propane_error *err) {
-    propane_buffer *out = NULL;
-    PROPANE_TRY(propane_buffer_create(r->device, rig_io(r, 1)->bytes, &out, err));
-    r->buffers[2] = r->buffers[1], r->buffers[1] = out; /* rig_close frees both */
-    const propane_binding bindings[] = {{rig_io(r, 0)->name, r->buffers[0]}, {rig_io(r, 1)->name, out}};
-    PROPANE_TRY(propane_request_create(r->program, bindings, 2, second, err));
-    propane_request *const both[] = {r->request, *second};
+/* The first request's input surface is the second one's, too. */
+static propane_status selftest_forms_lend_input(void *context, const propane_io *io, int index, propane_buffer **out,
+                                                bool *lent, propane_error *err) {
+    const rig *r = context;
+    (void)io, (void)err;
+    *lent = index == 0;
+    if (*lent) *out = r->run.bindings[0].buffer;
+    return PROPANE_OK;
+}
+
+/* Both in flight. */
+static propane_status selftest_forms_share_input(rig *r, runner *second, float *y, propane_error *err) {
+    PROPANE_TRY(runner_open(second, r->device, r->program, selftest_forms_lend_input, r, err));
+    propane_request *const both[] = {r->run.request, second->request};
     PROPANE_TRY(propane_submit(both, 2, err));
-    PROPANE_TRY(propane_wait(r->request, NULL, err));
-    PROPANE_TRY(propane_wait(*second, NULL, err));
-    return rig_take(r, 0, y, err);
+    PROPANE_TRY(propane_wait(r->run.request, NULL, err));
+    PROPANE_TRY(propane_wait(second->request, NULL, err));
+    return runner_read(second, 1, PROPANE_FP32, y, err);
 }
 
 static propane_status selftest_forms_ask_shared(probe_target *t, json_t *out, propane_error *err) {
     static float x[N], y[N];
     rig r = {0};
-    propane_request *second = NULL;
+    runner second = {0};
     for (int k = 0; k < N; k++) x[k] = 3;
     propane_status status = rig_open_text(
         &r, t->uri, T " x) {\n        " T " y = add(x = x, y = x)[name = string(\"y\")];\n    } -> (y);\n", err);
     if (status == PROPANE_OK) status = rig_put(&r, 0, x, err);
     if (status == PROPANE_OK) status = selftest_forms_share_input(&r, &second, y, err);
-    propane_request_free(second);
+    runner_close(&second);
     rig_close(&r);
     if (status != PROPANE_OK) return status;
     probe_say(out, "answer", "an input surface in two requests at once is taken, what the second gives is %s",

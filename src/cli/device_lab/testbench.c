@@ -14,25 +14,13 @@
 
 enum { MAX_ROUNDS = 1000 };
 
-const propane_io *rig_io(const rig *r, int index) {
-    return index < r->in ? propane_program_input(r->program, index) : propane_program_output(r->program, index - r->in);
-}
+const propane_io *rig_io(const rig *r, int index) { return runner_io(&r->run, index); }
 
 propane_status rig_open(rig *r, const char *uri, const mil_module *m, propane_error *err) {
-    propane_binding bindings[RIG_MAX_IO];
     *r = (rig){0};
     PROPANE_TRY(propane_device_open(uri, &r->device, err));
     PROPANE_TRY(propane_program_compile(r->device, m, NULL, &r->program, err));
-    r->in = propane_program_input_count(r->program);
-    r->out = propane_program_output_count(r->program);
-    if (r->in + r->out > RIG_MAX_IO)
-        return propane_fail(err, PROPANE_ERR_LIMIT, "%d inputs and outputs; at most %d are provided for",
-                            r->in + r->out, RIG_MAX_IO);
-    for (int i = 0; i < r->in + r->out; i++) {
-        PROPANE_TRY(propane_buffer_create(r->device, rig_io(r, i)->bytes, &r->buffers[i], err));
-        bindings[i] = (propane_binding){rig_io(r, i)->name, r->buffers[i]};
-    }
-    return propane_request_create(r->program, bindings, r->in + r->out, &r->request, err);
+    return runner_open(&r->run, r->device, r->program, NULL, NULL, err);
 }
 
 propane_status rig_module(const char *body, mil_module **out, propane_error *err) {
@@ -57,8 +45,7 @@ propane_status rig_open_text(rig *r, const char *uri, const char *body, propane_
 }
 
 void rig_close(rig *r) {
-    propane_request_free(r->request);
-    for (int i = 0; i < RIG_MAX_IO; i++) propane_buffer_free(r->buffers[i]);
+    runner_close(&r->run);
     propane_program_free(r->program);
     propane_device_close(r->device);
     *r = (rig){0};
@@ -73,26 +60,20 @@ const char *rig_statistics_uri(const char *uri, char out[300]) {
 propane_status rig_put(rig *r, int input, const float *values, propane_error *err) {
     const propane_io *io = rig_io(r, input);
     int64_t count = propane_io_count(io);
-    if (values) return propane_buffer_write(r->buffers[input], io, PROPANE_FP32, values, count, err);
+    if (values) return runner_write(&r->run, input, PROPANE_FP32, values, err);
     float *pattern = mem_array((size_t)count, sizeof *pattern);
     if (!pattern) return propane_fail_memory(err, (size_t)count * sizeof *pattern);
     for (int64_t k = 0; k < count; k++) pattern[k] = (float)(k * 37 % 17 - 8) / 64;
-    propane_status status = propane_buffer_write(r->buffers[input], io, PROPANE_FP32, pattern, count, err);
+    propane_status status = runner_write(&r->run, input, PROPANE_FP32, pattern, err);
     mem_free(pattern);
     return status;
 }
 
 propane_status rig_take(rig *r, int output, float *values, propane_error *err) {
-    const propane_io *io = rig_io(r, r->in + output);
-    return propane_buffer_read(r->buffers[r->in + output], io, PROPANE_FP32, values, propane_io_count(io), err);
+    return runner_read(&r->run, r->run.inputs + output, PROPANE_FP32, values, err);
 }
 
-static propane_status testbench_run(rig *r, propane_completion *done, propane_error *err) {
-    PROPANE_TRY(propane_submit(&r->request, 1, err));
-    return propane_wait(r->request, done, err);
-}
-
-propane_status rig_run(rig *r, propane_error *err) { return testbench_run(r, NULL, err); }
+propane_status rig_run(rig *r, propane_error *err) { return runner_run(&r->run, NULL, err); }
 
 static int testbench_by_size(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -104,11 +85,11 @@ propane_status rig_measure(rig *r, int rounds, int64_t limit_ns, rig_time *out, 
     propane_completion done = {0};
     *out = (rig_time){.engine_ns = -1};
     if (!ns) return propane_fail_memory(err, MAX_ROUNDS * sizeof *ns);
-    propane_status status = testbench_run(r, &done, err);
+    propane_status status = runner_run(&r->run, &done, err);
     if (rounds > MAX_ROUNDS) rounds = MAX_ROUNDS;
     while (status == PROPANE_OK && out->rounds < rounds && (out->rounds == 0 || clock_ns() - start < limit_ns)) {
         int64_t begin = clock_ns();
-        status = testbench_run(r, &done, err);
+        status = runner_run(&r->run, &done, err);
         if (done.engine_ns >= 0 && (out->engine_ns < 0 || done.engine_ns < out->engine_ns))
             out->engine_ns = done.engine_ns;
         ns[out->rounds++] = done.simulated ? done.device_ns : clock_ns() - begin;

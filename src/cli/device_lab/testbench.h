@@ -4,16 +4,13 @@
 #ifndef CLI_DEVICE_LAB_TESTBENCH_H
 #define CLI_DEVICE_LAB_TESTBENCH_H
 
+#include "device/runner.h"
 #include "mil/build.h"
-
-enum { RIG_MAX_IO = 16 };
 
 typedef struct rig {
     propane_device *device;
     propane_program *program;
-    int in, out;
-    propane_buffer *buffers[RIG_MAX_IO]; /* inputs, then outputs */
-    propane_request *request;
+    runner run;
 } rig;
 
 /* Opens `uri` and compiles. Whatever the status: rig_close. The module stays the caller's. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "device/runner.h"
 
 enum { ALIGN_FLOATS = 16, PROOF = 4 };
 #define PROOF_ERROR 1e-3 /* of the largest number; sums in another order differ by less than 1e-5 */
@@ -24,10 +25,8 @@ typedef struct role {
 
 typedef struct unit {
     propane_program *program;
-    propane_binding *bindings;
-    role *roles; /* of each binding */
-    int inputs, count;
-    propane_request *request;
+    role *roles; /* of each input and output */
+    runner run;
 } unit;
 
 struct imported_step {
@@ -49,8 +48,6 @@ struct imported_step {
 
 int64_t imported_step_samples(const imported_step *s) { return s->samples; }
 const char *imported_step_why(const imported_step *s) { return *s->why ? s->why : NULL; }
-int64_t imported_step_positions(const imported_step *s) { return s->positions; }
-int64_t imported_step_outputs(const imported_step *s) { return s->outputs; }
 const propane_program *imported_step_program(const imported_step *s) { return s->train.program; }
 float *imported_step_weight(const imported_step *s, int weight) { return s->weights + s->place[weight]; }
 const float *imported_step_gradient(const imported_step *s, int weight) {
@@ -58,10 +55,6 @@ const float *imported_step_gradient(const imported_step *s, int weight) {
 }
 
 /* ---- programs --------------------------------------------------------------------------------------------------------------- */
-
-static const propane_io *io_at(const unit *u, int i) {
-    return i < u->inputs ? propane_program_input(u->program, i) : propane_program_output(u->program, i - u->inputs);
-}
 
 static int weight_named(const imported_step *s, const char *name) {
     for (int i = 0; i < s->model->weight_count; i++)
@@ -90,35 +83,38 @@ static float *memory_of(const imported_step *s, role r) {
     return (r.kind == ROLE_GRADIENT ? s->fresh : s->weights) + s->place[r.index];
 }
 
-static propane_status make_buffer(imported_step *s, unit *u, int i, propane_error *err) {
-    const propane_io *io = io_at(u, i);
-    u->roles[i] = role_of(s, io->name, i >= u->inputs);
-    float *memory = memory_of(s, u->roles[i]);
-    u->bindings[i].name = io->name;
-    if (memory && s->host) {
-        const propane_status status = propane_buffer_wrap(s->device, memory, io->bytes, &u->bindings[i].buffer, err);
-        if (status != PROPANE_ERR_UNSUPPORTED) return status;
-        s->host = false;
-    }
-    return propane_buffer_create(s->device, io->bytes, &u->bindings[i].buffer, err);
+typedef struct unit_choice {
+    imported_step *step;
+    unit *unit;
+} unit_choice;
+
+/* The host's own memory, while the device takes that. */
+static propane_status choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out, bool *lent,
+                                    propane_error *err) {
+    const unit_choice *c = context;
+    imported_step *s = c->step;
+    unit *u = c->unit;
+    (void)lent;
+    u->roles[index] = role_of(s, io->name, index >= propane_program_input_count(u->program));
+    float *memory = memory_of(s, u->roles[index]);
+    if (!memory || !s->host) return PROPANE_OK;
+    const propane_status status = propane_buffer_wrap(s->device, memory, io->bytes, out, err);
+    if (status != PROPANE_ERR_UNSUPPORTED) return status;
+    s->host = false;
+    return PROPANE_OK;
 }
 
 static propane_status unit_open(imported_step *s, const mil_function *f, unit *u, propane_error *err) {
     const propane_compile_options options = {.function = f->name};
     PROPANE_TRY(propane_program_compile(s->device, s->model->module, &options, &u->program, err));
-    u->inputs = propane_program_input_count(u->program);
-    u->count = u->inputs + propane_program_output_count(u->program);
-    u->bindings = mem_array((size_t)u->count, sizeof *u->bindings);
-    u->roles = mem_array((size_t)u->count, sizeof *u->roles);
-    if (!u->bindings || !u->roles) return propane_fail_memory(err, (size_t)u->count * sizeof *u->bindings);
-    for (int i = 0; i < u->count; i++) PROPANE_TRY(make_buffer(s, u, i, err));
-    return propane_request_create(u->program, u->bindings, u->count, &u->request, err);
+    const int count = runner_io_count(u->program);
+    u->roles = mem_array((size_t)count + 1, sizeof *u->roles);
+    if (!u->roles) return propane_fail_memory(err, (size_t)count * sizeof *u->roles);
+    return runner_open(&u->run, s->device, u->program, choose_buffer, &(unit_choice){s, u}, err);
 }
 
 static void unit_close(unit *u) {
-    propane_request_free(u->request);
-    for (int i = 0; u->bindings && i < u->count; i++) propane_buffer_free(u->bindings[i].buffer);
-    mem_free(u->bindings);
+    runner_close(&u->run);
     mem_free(u->roles);
     propane_program_free(u->program);
     *u = (unit){0};
@@ -127,17 +123,15 @@ static void unit_close(unit *u) {
 /* Inputs from the staging arrays, weights where they are copied. */
 static propane_status fill(imported_step *s, unit *u, propane_error *err) {
     static const float one = 1;
-    for (int i = 0; i < u->inputs; i++) {
+    for (int i = 0; i < u->run.inputs; i++) {
         const role r = u->roles[i];
         const void *from = r.kind == ROLE_WEIGHT   ? imported_step_weight(s, r.index)
                            : r.kind == ROLE_TARGET ? s->target
                            : r.kind == ROLE_INPUT  ? s->stage[r.index]
                                                    : (const void *)&one;
         const bool whole = r.kind == ROLE_INPUT && !mil_dtype_is_float(s->model->base->params[r.index]->type.dtype);
-        const propane_io *io = io_at(u, i);
         if (r.kind != ROLE_WEIGHT || !s->host)
-            PROPANE_TRY(propane_buffer_write(u->bindings[i].buffer, io, whole ? PROPANE_INT32 : PROPANE_FP32, from,
-                                             propane_io_count(io), err));
+            PROPANE_TRY(runner_write(&u->run, i, whole ? PROPANE_INT32 : PROPANE_FP32, from, err));
     }
     return PROPANE_OK;
 }
@@ -145,8 +139,7 @@ static propane_status fill(imported_step *s, unit *u, propane_error *err) {
 static propane_status run(imported_step *s, unit *u, int64_t *device_ns, propane_error *err) {
     propane_completion done = {0};
     PROPANE_TRY(fill(s, u, err));
-    PROPANE_TRY(propane_submit(&u->request, 1, err));
-    PROPANE_TRY(propane_wait(u->request, &done, err));
+    PROPANE_TRY(runner_run(&u->run, &done, err));
     if (device_ns) *device_ns += done.device_ns;
     return PROPANE_OK;
 }
@@ -204,21 +197,14 @@ propane_status imported_step_run(imported_step *s, bool first, double *loss, int
     float sum = 0;
     *count = s->model->loss == IMPORTED_MSE ? s->samples * s->outputs : spread_labels(s);
     PROPANE_TRY(run(s, u, device_ns, err));
-    for (int i = u->inputs; i < u->count; i++) {
-        const propane_io *io = io_at(u, i);
+    for (int i = u->run.inputs; i < u->run.count; i++) {
         float *to = u->roles[i].kind == ROLE_LOSS ? &sum : s->host ? NULL : memory_of(s, u->roles[i]);
-        if (to)
-            PROPANE_TRY(propane_buffer_read(u->bindings[i].buffer, io, PROPANE_FP32, to, propane_io_count(io), err));
+        if (to) PROPANE_TRY(runner_read(&u->run, i, PROPANE_FP32, to, err));
     }
     *loss = (double)sum;
     if (!first && !s->sums) return propane_fail(err, PROPANE_ERR_INVALID, "gradients were not to be added up");
     if (s->sums) add_up(s, first);
     return PROPANE_OK;
-}
-
-static propane_status read_output(imported_step *s, unit *u, float *out, propane_error *err) {
-    const propane_io *io = io_at(u, u->inputs);
-    return propane_buffer_read(u->bindings[u->inputs].buffer, io, PROPANE_FP32, out, propane_io_count(io), err);
 }
 
 static void judge_position(const imported_step *s, int64_t p, int64_t inner, double *loss, int64_t *right) {
@@ -237,7 +223,7 @@ propane_status imported_step_evaluate(imported_step *s, int64_t samples, double 
     const int64_t inner = inner_of(s);
     *loss = 0, *count = *right = 0;
     PROPANE_TRY(run(s, &s->forward, NULL, err));
-    PROPANE_TRY(read_output(s, &s->forward, s->output, err));
+    PROPANE_TRY(runner_read(&s->forward.run, s->forward.run.inputs, PROPANE_FP32, s->output, err));
     if (s->model->loss == IMPORTED_MSE) {
         *count = samples * s->outputs;
         for (int64_t i = 0; i < *count; i++) {
@@ -310,7 +296,7 @@ static propane_status compare_one(imported_step *s, const sample_source *source,
                                   double largest, float *alone, bool *same, propane_error *err) {
     PROPANE_TRY(imported_step_put(s, source, 0, at % source->count[0], 0, err));
     PROPANE_TRY(run(s, single, NULL, err));
-    PROPANE_TRY(read_output(s, single, alone, err));
+    PROPANE_TRY(runner_read(&single->run, single->run.inputs, PROPANE_FP32, alone, err));
     for (int64_t i = 0; i < s->outputs; i++) {
         const double d = fabs((double)alone[i] - (double)s->output[at * s->outputs + i]);
         if (!(d <= PROOF_ERROR * largest)) *same = false;
@@ -328,7 +314,7 @@ static propane_status prove(imported_step *s, const sample_source *source, bool 
     for (int64_t i = 0; i < s->samples && !status; i++)
         status = imported_step_put(s, source, 0, i % source->count[0], i, err);
     if (!status) status = run(s, &s->forward, NULL, err);
-    if (!status) status = read_output(s, &s->forward, s->output, err);
+    if (!status) status = runner_read(&s->forward.run, s->forward.run.inputs, PROPANE_FP32, s->output, err);
     for (int64_t i = 0; i < s->samples * s->outputs; i++) largest = fmax(largest, fabs((double)s->output[i]));
     if (!status) status = open_forward(s, 1, &single, err);
     for (int64_t k = 0; k < PROOF && !status && *same; k++)

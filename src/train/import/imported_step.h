@@ -31,8 +31,6 @@ PROPANE_CHECK propane_status imported_step_create(imported_model *m, const char 
 void imported_step_free(imported_step *s);
 int64_t imported_step_samples(const imported_step *s);           /* at a time */
 const char *imported_step_why(const imported_step *s);           /* why not as many as were asked for; NULL: they are */
-int64_t imported_step_positions(const imported_step *s);         /* labels of a sample */
-int64_t imported_step_outputs(const imported_step *s);           /* numbers of a sample's output */
 float *imported_step_weight(const imported_step *s, int weight); /* the program's own; to be changed between runs */
 /* Of the last step that began with `first`: sums, not means. */
 const float *imported_step_gradient(const imported_step *s, int weight);

@@ -8,15 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-
-static int io_count(const propane_program *p) {
-    return propane_program_input_count(p) + propane_program_output_count(p);
-}
-
-static const propane_io *io_at(const propane_program *p, int index) {
-    int inputs = propane_program_input_count(p);
-    return index < inputs ? propane_program_input(p, index) : propane_program_output(p, index - inputs);
-}
+#include "device/runner.h"
 
 /* Where the device is the host and takes fp32, the master weight is what it reads: no copy, and none to keep up to date. */
 static propane_status make_copy(train_step *s, int tensor, const propane_io *io, propane_error *err) {
@@ -69,35 +61,34 @@ static propane_status find_buffer(train_step *s, const dataflow_call *c, const p
     return PROPANE_OK;
 }
 
-#define MAX_BINDINGS 64
+typedef struct call_choice {
+    train_step *step;
+    int call;
+} call_choice;
+
+/* A packed kernel has one input. */
+static propane_status choose_buffer(void *context, const propane_io *io, int index, propane_buffer **out, bool *lent,
+                                    propane_error *err) {
+    const call_choice *c = context;
+    train_step *s = c->step;
+    *lent = true;
+    if (!step_packing(s, c->call) || index > 0) return find_buffer(s, &s->dataflow->calls[c->call], io, out, err);
+    propane_buffer **packed = &s->calls[c->call].packed;
+    if (!*packed) PROPANE_TRY(propane_buffer_create(step_device(s, false), io->bytes, packed, err));
+    *out = *packed;
+    return PROPANE_OK;
+}
 
 propane_status step_make_request(train_step *s, int call, int form, propane_error *err) {
-    const dataflow_call *c = &s->dataflow->calls[call];
     propane_program *p = step_program(s, call, form);
-    propane_binding bindings[MAX_BINDINGS];
+    propane_request **request = &s->calls[call].request[form];
     if (!p) return PROPANE_OK;
-    int count = io_count(p);
-    if (count > MAX_BINDINGS)
-        return propane_fail(err, PROPANE_ERR_LIMIT,
-                            "kernel '%s' has %d inputs and results; at most %d are provided for",
-                            s->partition->kernels[c->kernel].name, count, MAX_BINDINGS);
-    for (int i = 0; i < count; i++) {
-        const propane_io *io = io_at(p, i);
-        bindings[i].name = io->name;
-        if (step_packing(s, call) && i == 0) {
-            if (!s->calls[call].packed)
-                PROPANE_TRY(propane_buffer_create(step_device(s, false), io->bytes, &s->calls[call].packed, err));
-            bindings[i].buffer = s->calls[call].packed;
-        } else {
-            PROPANE_TRY(find_buffer(s, c, io, &bindings[i].buffer, err));
-        }
-    }
-    propane_request_free(s->calls[call].request[form]);
-    s->calls[call].request[form] = NULL;
-    propane_status status = propane_request_create(p, bindings, count, &s->calls[call].request[form], err);
-    return status == PROPANE_OK
-               ? status
-               : propane_fail_prefix(err, status, "kernel '%s'", s->partition->kernels[c->kernel].name);
+    propane_request_free(*request);
+    *request = NULL;
+    const propane_status status = runner_bind(p, choose_buffer, &(call_choice){s, call}, request, err);
+    return status == PROPANE_OK ? status
+                                : propane_fail_prefix(err, status, "kernel '%s'",
+                                                      s->partition->kernels[s->dataflow->calls[call].kernel].name);
 }
 
 /* What only packed kernels read and no device wrote (the embedded batch, perhaps) lies dense. */
@@ -134,8 +125,8 @@ propane_status step_lay_out(train_step *s, propane_error *err) {
         for (int form = 0; form < 2; form++) {
             const propane_program *p = step_program(s, c, form);
             int begin = p && step_packing(s, c) ? propane_program_input_count(p) : 0;
-            for (int i = begin; p && i < io_count(p); i++)
-                PROPANE_TRY(dataflow_layout(w, &w->calls[c], io_at(p, i), err));
+            for (int i = begin; p && i < runner_io_count(p); i++)
+                PROPANE_TRY(dataflow_layout(w, &w->calls[c], runner_io_of(p, i), err));
         }
     for (int c = 0; c < w->call_count; c++) PROPANE_TRY(lay_out_packed(s, c, err));
     PROPANE_TRY(dataflow_place(w, s->two_queues, s->options.accumulate, err));

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/float16.h"
+#include "device/runner.h"
 #include "mil/build.h"
 #include "mil/ops.h"
 #include "train/step/weight_mode.h"
@@ -76,14 +77,13 @@ static propane_status build(weight_mode how, int set, mil_module **out, propane_
 
 /* ---- running -------------------------------------------------------------------------------------------------------------- */
 
-typedef struct rig {
+typedef struct mode_trial {
     propane_device *device;
     propane_program *programs[2];
-    propane_buffer *buffers[3];
-    propane_request *request;
-} rig;
+    runner run;
+} mode_trial;
 
-static propane_status compile(rig *r, weight_mode how, int set, propane_error *err) {
+static propane_status compile(mode_trial *r, weight_mode how, int set, propane_error *err) {
     mil_module *m = NULL;
     propane_compile_options options = {.donor = how == WEIGHT_MODE_RELOAD && set ? r->programs[0] : NULL,
                                        .reloadable = how == WEIGHT_MODE_RELOAD};
@@ -93,10 +93,10 @@ static propane_status compile(rig *r, weight_mode how, int set, propane_error *e
     return status;
 }
 
-static propane_status write(propane_buffer *b, const propane_io *io, weight_mode how, int set, propane_error *err) {
+static propane_status write(runner *run, int input, weight_mode how, int set, propane_error *err) {
     float values[WIDTH * (SPAN + WIDTH)];
     int count = 0;
-    if (strcmp(io->name, "w") == 0) {
+    if (strcmp(runner_io(run, input)->name, "w") == 0) {
         for (; count < WEIGHTS; count++) values[count] = weight(set, count / WIDTH, count % WIDTH);
     } else {
         for (int i = 0; i < WIDTH; i++) {
@@ -104,13 +104,12 @@ static propane_status write(propane_buffer *b, const propane_io *io, weight_mode
             for (int o = 0; o < WIDTH && how == WEIGHT_MODE_PACKED; o++) values[count++] = weight(set, o, i);
         }
     }
-    return propane_buffer_write(b, io, PROPANE_FP32, values, count, err);
+    return runner_write(run, input, PROPANE_FP32, values, err);
 }
 
-static propane_status compare(rig *r, const propane_program *p, const char *name, int set, propane_error *err) {
+static propane_status compare(const runner *run, const char *name, int set, propane_error *err) {
     float y[ACTS];
-    const propane_io *io = propane_program_output(p, 0);
-    PROPANE_TRY(propane_buffer_read(r->buffers[2], io, PROPANE_FP32, y, ACTS, err));
+    PROPANE_TRY(runner_read(run, run->inputs, PROPANE_FP32, y, err));
     for (int k = 0; k < ACTS; k++) {
         float want = product(set, k / SPAN, k % SPAN);
         if (y[k] == want) continue;
@@ -123,31 +122,17 @@ static propane_status compare(rig *r, const propane_program *p, const char *name
     return PROPANE_OK;
 }
 
-static propane_status make_request(rig *r, const propane_program *p, propane_error *err) {
-    propane_binding bindings[3];
-    int in = propane_program_input_count(p);
-    for (int i = 0; i < in + 1; i++) {
-        const propane_io *io = i < in ? propane_program_input(p, i) : propane_program_output(p, 0);
-        int slot = i < in ? i : 2;
-        if (!r->buffers[slot]) PROPANE_TRY(propane_buffer_create(r->device, io->bytes, &r->buffers[slot], err));
-        bindings[i] = (propane_binding){io->name, r->buffers[slot]};
-    }
-    propane_request_free(r->request);
-    r->request = NULL;
-    return propane_request_create((propane_program *)(uintptr_t)p, bindings, in + 1, &r->request, err);
-}
-
-static propane_status prove(rig *r, weight_mode how, propane_error *err) {
+static propane_status try_mode(mode_trial *r, weight_mode how, propane_error *err) {
+    const bool again = how == WEIGHT_MODE_BAKED || how == WEIGHT_MODE_RELOAD;
     for (int set = 0; set < 2; set++) {
-        bool again = how == WEIGHT_MODE_BAKED || how == WEIGHT_MODE_RELOAD;
-        if (set == 0 || again) PROPANE_TRY(compile(r, how, set, err));
-        const propane_program *p = r->programs[again ? set : 0];
-        if (set == 0 || again) PROPANE_TRY(make_request(r, p, err));
-        for (int i = 0; i < propane_program_input_count(p); i++)
-            PROPANE_TRY(write(r->buffers[i], propane_program_input(p, i), how, set, err));
-        PROPANE_TRY(propane_submit(&r->request, 1, err));
-        PROPANE_TRY(propane_wait(r->request, NULL, err));
-        PROPANE_TRY(compare(r, p, weight_mode_name(how), set, err));
+        if (set == 0 || again) {
+            PROPANE_TRY(compile(r, how, set, err));
+            runner_close(&r->run);
+            PROPANE_TRY(runner_open(&r->run, r->device, r->programs[set], NULL, NULL, err));
+        }
+        for (int i = 0; i < r->run.inputs; i++) PROPANE_TRY(write(&r->run, i, how, set, err));
+        PROPANE_TRY(runner_run(&r->run, NULL, err));
+        PROPANE_TRY(compare(&r->run, weight_mode_name(how), set, err));
     }
     return PROPANE_OK;
 }
@@ -156,11 +141,10 @@ propane_status weight_mode_check(const char *device, const char *name, propane_e
     const weight_mode how = weight_mode_find(name);
     if (how == WEIGHT_MODE_COUNT)
         return propane_fail(err, PROPANE_ERR_INVALID, "weights '%s': the modes are %s", name, WEIGHT_MODE_WORDS);
-    rig r = {0};
+    mode_trial r = {0};
     propane_status status = propane_device_open(device, &r.device, err);
-    if (status == PROPANE_OK) status = prove(&r, how, err);
-    propane_request_free(r.request);
-    for (int i = 0; i < 3; i++) propane_buffer_free(r.buffers[i]);
+    if (status == PROPANE_OK) status = try_mode(&r, how, err);
+    runner_close(&r.run);
     for (int i = 0; i < 2; i++) propane_program_free(r.programs[i]);
     propane_device_close(r.device);
     return status;

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT
+ * What training steps of one model would cost on a chip in every way that there is to cut them: plans, weight modes and
+ * batches side by side. Estimated, never measured.
+ */
+#ifndef TRAIN_STEP_PARTITION_COMPARE_H
+#define TRAIN_STEP_PARTITION_COMPARE_H
+
+#include "train/step/partition_cost.h"
+
+typedef struct partition_question {
+    const char *plan, *weights; /* NULL: all there are */
+    const int64_t *batches;
+    int batch_count;
+    int64_t context, accumulate;
+} partition_question;
+
+typedef struct partition_candidate {
+    const partition *partition; /* the comparison's */
+    partition_cost cost;
+    char refused[400]; /* by which known rule of the chip; "": by none */
+} partition_candidate;
+
+typedef struct partition_comparison {
+    partition_candidate *list; /* those that no rule refuses first, the fastest first */
+    int count;
+    partition **partitions;
+    int partition_count;
+    arena *arena;
+} partition_comparison;
+
+/* A plan that is not known gives no candidates. Whatever the status: partition_comparison_free. */
+PROPANE_CHECK propane_status partition_compare(const model_config *config, const partition_question *q, const chip *c,
+                                               partition_comparison *out, propane_error *err);
+void partition_comparison_free(partition_comparison *p);
+
+#endif
