@@ -9,6 +9,7 @@
 #include "mil/mil.h"
 #include "mil/text/mil_text.h"
 #include "propane.h"
+#include "support/failing.h"
 #include "support/test.h"
 
 static mil_module *parse(const char *program) {
@@ -160,22 +161,19 @@ TEST(a_promise_takes_no_memory) {
     EXPECT_FAIL(mil_parse(lie, strlen(lie), "lie", NULL, &m, &err), PROPANE_ERR_INVALID, "the type says 1099511627776");
 }
 
+static propane_status parse_once(void *context, text *result, propane_error *err) {
+    const text *program = context;
+    mil_module *m = NULL;
+    PROPANE_TRY(mil_parse(program->data, program->length, "m", NULL, &m, err));
+    text_printf(result, "%d operations", m->functions->op_count);
+    mil_module_free(m);
+    return result->failed ? propane_fail_memory(err, 0) : PROPANE_OK;
+}
+
 TEST(no_memory_is_an_error) {
-    propane_error err = {0};
     text program = {0};
-    long_program(&program, 400);
-    uint64_t n = 1;
-    for (;; n++) {
-        mil_module *m = NULL;
-        err = (propane_error){0};
-        mem_fail_at(n);
-        propane_status status = mil_parse(program.data, program.length, "m", NULL, &m, &err);
-        mem_fail_at(0);
-        mil_module_free(m);
-        if (status == PROPANE_OK) break;
-        EXPECT_MSG(status == PROPANE_ERR_MEMORY, "request %llu: %s", (unsigned long long)n, err.text);
-    }
-    EXPECT_MSG(n > 10, "only %llu requests", (unsigned long long)n);
+    long_program(&program, 60);
+    EXPECT(test_each_failing_allocation("mil_parse", parse_once, &program) > 10);
     text_deinit(&program);
 }
 
