@@ -106,7 +106,7 @@ static propane_status emit_op(planner *p, const cpu_node *n, propane_error *err)
 
 static propane_status emit_nothing(planner *p, const cpu_node *n, propane_error *err) { return PROPANE_OK; }
 
-static propane_status (*const emitters[])(planner *p, const cpu_node *n, propane_error *err) = {
+static propane_status (*const plan_emitters[])(planner *p, const cpu_node *n, propane_error *err) = {
     [CPU_NODE_OP] = emit_op,
     [CPU_NODE_TILE] = cpu_emit_elementwise,
     [CPU_NODE_GEMM] = cpu_emit_matmul,
@@ -119,7 +119,7 @@ static propane_status emit_nodes(planner *p, propane_error *err) {
     for (int i = 0; i < p->g.order_count; i++) {
         const cpu_node *n = &p->g.nodes[p->g.order[i]];
         p->current = n->ops[0];
-        PROPANE_TRY(emitters[n->kind](p, n, err));
+        PROPANE_TRY(plan_emitters[n->kind](p, n, err));
     }
     return PROPANE_OK;
 }
