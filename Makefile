@@ -85,7 +85,8 @@ help: ## this list
 	@grep -hE '^[a-z][a-z -]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 # Objects of other flags are made again: this file is new when they have changed.
-FLAGS_NOW := $(subst ','\'',$(CFLAGS))
+# (-Werror makes no other objects, and the folder may be named in two ways.)
+FLAGS_NOW := $(subst ','\'',$(filter-out -Werror -I$(GEN),$(CFLAGS)))
 $(if $(filter-out help clean setup packages public-packages,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD) && { \
     printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $(BUILD)/flags || printf '%s\n' '$(FLAGS_NOW)' > $(BUILD)/flags; }))
 
