@@ -22,7 +22,13 @@
  * Ownership: what a _create, _open, _read, _parse or _compile call gives is yours to _free or _close; a _free call takes
  * NULL. What an accessor returns belongs to the object it came from. A child (program, buffer, request) is freed before
  * its device.
- * Threads: a device and what belongs to it may be used from several threads unless a call says otherwise.
+ * Threads: a device and what belongs to it may be used from several threads unless a call says otherwise. Sessions,
+ * generators, trainers and builders are for one thread at a time; different ones do not know of each other. A propane_error
+ * is one thread's.
+ * Stable: calls, enumerators and the order of members stay within a major version (0: within a minor one). A structure that
+ * begins with `size` may get members at its end, and the library looks at what the caller's size covers; the other
+ * structures stay as they are. The words of messages, tables and profiles may change at any time; the keys of JSON may be
+ * added to.
  */
 #ifndef PROPANE_H
 #define PROPANE_H
@@ -38,7 +44,10 @@ extern "C" {
 #pragma GCC visibility push(default) /* the library is compiled with everything else hidden */
 #endif
 
-#define PROPANE_VERSION "0.1.0"
+#define PROPANE_VERSION       "0.1.0"
+#define PROPANE_VERSION_MAJOR 0
+#define PROPANE_VERSION_MINOR 1
+#define PROPANE_VERSION_PATCH 0
 
 #if defined(__GNUC__)
 #define PROPANE_CHECK __attribute__((warn_unused_result))
@@ -66,11 +75,36 @@ typedef struct propane_error {
     char text[1000];
 } propane_error;
 
-const char *propane_version(void);
+const char *propane_version(void); /* of the library that is linked, which may be newer than this header */
+int propane_version_number(void);  /* the same: 10000 * major + 100 * minor + patch */
 const char *propane_status_name(propane_status status); /* "invalid", "unsupported", ... */
 
 /* Memory that a call gives as a text or an array. Takes NULL. */
 void propane_free(void *memory);
+
+/* ---- the process ------------------------------------------------------------------------------------------------------ */
+
+/* Threads that computations share, one pool a process; 0 sets as many as there are usable cores. PROPANE_ERR_INVALID
+ * outside 0..256, and when it works with another number already: set it before anything is computed. */
+PROPANE_CHECK propane_status propane_set_threads(int threads, propane_error *err);
+int propane_threads(void);
+
+/* Things worth knowing that are no error: one sentence, without an end of line. From any thread, also from several at once.
+ * NULL: nobody is told, as at first. Set it before anything else is called. */
+typedef void (*propane_log)(void *context, const char *sentence);
+void propane_set_log(propane_log log, void *context);
+
+/* The memory that the library asks for, but for tensors (pages of the system) and what other libraries ask for. `size` is
+ * sizeof(propane_allocator). `allocate` need not clear; what `resize` gets is its own or NULL. From any thread. NULL: the
+ * system's, as at first. PROPANE_ERR_INVALID when something of the library's is alive. */
+typedef struct propane_allocator {
+    size_t size;
+    void *context;
+    void *(*allocate)(void *context, size_t bytes);
+    void *(*resize)(void *context, void *memory, size_t bytes);
+    void (*release)(void *context, void *memory);
+} propane_allocator;
+PROPANE_CHECK propane_status propane_set_allocator(const propane_allocator *allocator, propane_error *err);
 
 /* ---- modules: MIL programs ------------------------------------------------------------------------------------------ */
 
@@ -428,6 +462,22 @@ const propane_io *propane_program_find(const propane_program *program, const cha
 /* Its elements: the product of its dimensions. */
 int64_t propane_io_count(const propane_io *io);
 
+/* Where the time of a program goes: a row for each step that the device runs, in their order. */
+typedef struct propane_profile_row {
+    size_t size;         /* sizeof(propane_profile_row), set by the caller; strings belong to the program */
+    const char *kind;    /* the kernel: "gemm", "tile", "copy", ... */
+    const char *name;    /* of the value that the step makes */
+    const char *stage;   /* NULL: none */
+    double flops, bytes; /* of one run; bytes: operands and results once */
+    int64_t runs, ns;    /* since it was switched on, all together */
+} propane_profile_row;
+
+/* Switches the record on, with all counts at 0, or off, as it is at first. PROPANE_ERR_UNSUPPORTED: the device keeps none.
+ * Not while a request of the program is in flight. */
+PROPANE_CHECK propane_status propane_program_profile(propane_program *program, bool on, propane_error *err);
+int propane_program_profile_count(const propane_program *program);
+bool propane_program_profile_get(const propane_program *program, int index, propane_profile_row *out);
+
 /* ---- buffers: memory that the host and the device share ---------------------------------------------------------- */
 
 /* Zeroed. May be bound to several programs at once, without a copy. */
@@ -443,6 +493,15 @@ size_t propane_buffer_bytes(const propane_buffer *buffer);
 PROPANE_CHECK propane_status propane_buffer_lock(propane_buffer *buffer, bool for_writing, void **out,
                                                  propane_error *err);
 void propane_buffer_unlock(propane_buffer *buffer);
+
+/* The system's own object behind a buffer, for other libraries of that system: a Metal program can use an IOSurface without
+ * a copy. It lives as long as the buffer. False: there is none. */
+typedef struct propane_native {
+    size_t size;     /* sizeof(propane_native), set by the caller */
+    void *iosurface; /* an IOSurfaceRef; NULL: none */
+    int fd;          /* a file descriptor of the memory; -1: none */
+} propane_native;
+bool propane_buffer_native(const propane_buffer *buffer, propane_native *out);
 
 /* Copies a dense array in or out of a buffer that is laid out as `io` says, converting between `dtype` and io->dtype
  * (round to nearest even; float to integer conversions are refused). `count` must be the product of io->dim. */
@@ -498,6 +557,77 @@ PROPANE_CHECK propane_status propane_request_events(propane_request *request, co
 PROPANE_CHECK propane_status propane_submit(propane_request *const *requests, int count, propane_error *err);
 /* Waits for one request; `out` may be NULL. The status returned is the request's own. */
 PROPANE_CHECK propane_status propane_wait(propane_request *request, propane_completion *out, propane_error *err);
+
+/* ---- sessions: running a model ---------------------------------------------------------------------------------------- */
+
+/* One function of a model on one device, with its buffers: arrays and pictures in by name, arrays and labels out. States
+ * keep what they hold from one run to the next. Another function of the model is another session. */
+typedef struct propane_session propane_session;
+
+typedef struct propane_session_options {
+    size_t size;           /* sizeof(propane_session_options) */
+    const char *function;  /* NULL: the default one */
+    const char *device;    /* NULL: "cpu" */
+    const char *precision; /* NULL, "typed", "fp16": as the program says; "fp32": every fp16 becomes fp32; "bf16" */
+    int threads;           /* 0: the device's own choice */
+    bool keep;             /* every value that the program computes becomes an output */
+    bool resize;           /* pictures of another size are scaled */
+    const propane_shape *shapes; /* of inputs that the file leaves open */
+    int shape_count;
+} propane_session_options;
+
+/* `options` may be NULL. A model in any form that propane_module_read takes. */
+PROPANE_CHECK propane_status propane_session_open(const char *path, const propane_session_options *options,
+                                                  propane_session **out, propane_error *err);
+/* The module becomes the session's, also after a failure: do not free it. Its shapes are chosen already. */
+PROPANE_CHECK propane_status propane_session_open_module(propane_module *module, const propane_session_options *options,
+                                                         propane_session **out, propane_error *err);
+void propane_session_close(propane_session *session);
+/* Inputs and outputs without states, in the program's order. NULL: there is none of that index. */
+int propane_session_input_count(const propane_session *session);
+int propane_session_output_count(const propane_session *session);
+int propane_session_state_count(const propane_session *session);
+const propane_io *propane_session_input(const propane_session *session, int index);
+const propane_io *propane_session_output(const propane_session *session, int index);
+const propane_io *propane_session_state(const propane_session *session, int index);
+
+/* A dense array into an input or a state, as propane_buffer_write does; it stays for later runs. */
+PROPANE_CHECK propane_status propane_session_set(propane_session *session, const char *name, propane_dtype dtype,
+                                                 const void *values, int64_t count, propane_error *err);
+/* A picture, rows of RGB bytes, into an input [1, 1 or 3, height, width], in the order of colours that the model wants. */
+PROPANE_CHECK propane_status propane_session_set_image(propane_session *session, const char *name, const uint8_t *rgb,
+                                                       int64_t height, int64_t width, propane_error *err);
+/* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz", as propane run's --input. */
+PROPANE_CHECK propane_status propane_session_set_file(propane_session *session, const char *given, propane_error *err);
+/* Random numbers, the same for the same seed, into every input that was not set. */
+PROPANE_CHECK propane_status propane_session_randomize(propane_session *session, uint64_t seed, propane_error *err);
+/* Every input must have been set. `out` may be NULL. */
+PROPANE_CHECK propane_status propane_session_run(propane_session *session, propane_completion *out, propane_error *err);
+/* An output or a state as a dense array; count is the product of its dimensions. */
+PROPANE_CHECK propane_status propane_session_get(propane_session *session, const char *name, propane_dtype dtype,
+                                                 void *values, int64_t count, propane_error *err);
+/* `batch` runs one after the other: inputs hold `batch` values of an input each, one behind the other; so will outputs.
+ * States go on from run to run. */
+typedef struct propane_array {
+    const char *name;
+    propane_dtype dtype;
+    void *values;
+} propane_array;
+PROPANE_CHECK propane_status propane_session_run_batch(propane_session *session, const propane_array *inputs,
+                                                       int input_count, const propane_array *outputs, int output_count,
+                                                       int64_t batch, propane_error *err);
+/* States hold zeros again. */
+PROPANE_CHECK propane_status propane_session_reset(propane_session *session, propane_error *err);
+/* Of a classifier's last run: the class at `rank` (0: the likeliest) and its probability (may be NULL); the label as
+ * snprintf writes it. PROPANE_ERR_UNSUPPORTED: it is no classifier. */
+PROPANE_CHECK propane_status propane_session_label(propane_session *session, int rank, char *label, size_t room,
+                                                   double *probability, propane_error *err);
+/* Each output as DIR/NAME.npy in its own element type; states under their own names. */
+PROPANE_CHECK propane_status propane_session_write(propane_session *session, const char *dir, propane_error *err);
+/* What it runs, for its profile and its device; the session's own. */
+propane_program *propane_session_program(propane_session *session);
+propane_device *propane_session_device(propane_session *session);
+const propane_module *propane_session_module(const propane_session *session);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -44,7 +44,7 @@ infer: base mil/* pass device model/*
 serve: base mil/* device model/* infer
 trace: drivers/ane
 api: base mil/* chip grad pass device drivers run model/* train/* infer
-cli: base macho mil/* engine chip grad pass device drivers/cpu drivers/ane drivers/sim run model/* train/* infer serve cli/*
+cli: api base macho mil/* engine chip grad pass device drivers/cpu drivers/ane drivers/sim run model/* train/* infer serve cli/*
 RULES
 trap 'rm -f "${TMPDIR:-/tmp}/layers.$$"' EXIT
 find src -name '*.c' -o -name '*.h' -o -name '*.def' | sort | xargs grep -noE '^ *# *include "[a-z_0-9/]+/[a-z_0-9]+' /dev/null | awk '

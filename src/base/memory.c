@@ -75,8 +75,11 @@ static void memory_give_back(size_t bytes) {
     if (bytes >= MEMORY_LARGE) atomic_fetch_sub(&memory_large_in_use, bytes);
 }
 
+static propane_allocator memory_hook; /* allocate NULL: the system */
+
 /* Bytes of a block of malloc's; what it rounds up to is counted likewise when the block is made. */
 static size_t memory_size_of(void *memory) {
+    if (memory_hook.allocate) return 0;
 #ifdef __APPLE__
     return memory ? malloc_size(memory) : 0;
 #elif defined(__linux__)
@@ -122,9 +125,25 @@ bool mem_failed(size_t *bytes) {
 
 void mem_forget(void) { memory_failed_size = 0; }
 
+bool mem_set_allocator(const propane_allocator *allocator) {
+    if (mem_live_count() != 0) return false;
+    memory_hook = allocator ? *allocator : (propane_allocator){0};
+    return true;
+}
+
+static void *memory_new(size_t bytes) {
+    if (!memory_hook.allocate) return calloc(1, bytes);
+    void *block = memory_hook.allocate(memory_hook.context, bytes);
+    return block ? memset(block, 0, bytes) : NULL;
+}
+
+static void *memory_resized(void *memory, size_t bytes) {
+    return memory_hook.allocate ? memory_hook.resize(memory_hook.context, memory, bytes) : realloc(memory, bytes);
+}
+
 void *mem_alloc(size_t bytes) {
     const bool granted = memory_count() && memory_take_large(bytes);
-    return memory_checked(granted ? memory_settle(calloc(1, bytes ? bytes : 1), bytes) : NULL, bytes);
+    return memory_checked(granted ? memory_settle(memory_new(bytes ? bytes : 1), bytes) : NULL, bytes);
 }
 
 void *mem_array(size_t count, size_t size) {
@@ -136,7 +155,8 @@ void *mem_resize(void *memory, size_t bytes) {
     const size_t old = memory_size_of(memory);
     const size_t taken = bytes > old ? bytes : 0; /* both blocks are there for a moment */
     const bool granted = memory_count() && memory_take_large(taken);
-    void *larger = memory_checked(granted ? memory_settle(realloc(memory, bytes ? bytes : 1), taken) : NULL, bytes);
+    void *larger =
+        memory_checked(granted ? memory_settle(memory_resized(memory, bytes ? bytes : 1), taken) : NULL, bytes);
     if (!larger || !memory) return larger;
     memory_give_back(old);
     memory_drop();
@@ -154,7 +174,10 @@ void mem_free(void *memory) {
     if (!memory) return;
     memory_give_back(memory_size_of(memory));
     memory_drop();
-    free(memory);
+    if (memory_hook.allocate)
+        memory_hook.release(memory_hook.context, memory);
+    else
+        free(memory);
 }
 
 #define HUGE_PAGE ((size_t)2 << 20)

@@ -8,11 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "propane.h"
+
 void *mem_alloc(size_t bytes);                /* zeroed; NULL when there is none; bytes 0 gives a unique pointer */
 void *mem_array(size_t count, size_t size);   /* zeroed; NULL also when count * size overflows */
 void *mem_resize(void *memory, size_t bytes); /* new bytes are not zeroed; NULL leaves the old block alone */
 char *mem_copy_string(const char *text);
 void mem_free(void *memory);
+
+/* Who is asked instead of the system for all but pages; NULL: the system. False: blocks are alive. */
+bool mem_set_allocator(const propane_allocator *allocator);
 
 /* Large, 64-byte aligned, zeroed, with huge pages where the system gives them: for tensors. */
 void *mem_pages_alloc(size_t bytes);

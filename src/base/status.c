@@ -11,6 +11,10 @@
 
 const char *propane_version(void) { return PROPANE_VERSION; }
 
+int propane_version_number(void) {
+    return 10000 * PROPANE_VERSION_MAJOR + 100 * PROPANE_VERSION_MINOR + PROPANE_VERSION_PATCH;
+}
+
 const char *propane_status_name(propane_status status) {
     static const char *const names[] = {
         [PROPANE_OK] = "ok",

@@ -50,6 +50,17 @@ propane_status propane_buffer_wrap(propane_device *device, void *memory, size_t 
 
 void propane_buffer_free(propane_buffer *buffer) { buffer_release(buffer); }
 
+bool propane_buffer_native(const propane_buffer *buffer, propane_native *out) {
+    propane_native own = {.fd = -1};
+    if (out->size < sizeof out->size) return false;
+    const propane_driver *driver = buffer->device->driver;
+    const bool known =
+        !buffer->borrowed && driver->buffer_native && driver->buffer_native(buffer->device->impl, &buffer->b, &own);
+    own.size = out->size;
+    memcpy(out, &own, out->size < sizeof own ? out->size : sizeof own);
+    return known;
+}
+
 size_t propane_buffer_bytes(const propane_buffer *buffer) { return buffer->b.bytes; }
 
 propane_status propane_buffer_lock(propane_buffer *buffer, bool for_writing, void **out, propane_error *err) {

@@ -73,6 +73,12 @@ struct propane_driver {
     void (*request_free)(void *impl, driver_execution *e);
     /* `out` is filled with "not known": what stays so is measured by the caller. */
     propane_status (*execute)(void *impl, const driver_execution *e, propane_completion *out, propane_error *err);
+    /* Where the time of a program goes, a row a step: off at first; on sets the counts to nothing. (optional, all or none) */
+    void (*profile)(driver_program *program, bool on);
+    int (*profile_count)(const driver_program *program);
+    void (*profile_row)(const driver_program *program, int step, propane_profile_row *out);
+    /* The system's own object behind a buffer, for other libraries of that system. (optional) */
+    bool (*buffer_native)(void *impl, const driver_buffer *buffer, propane_native *out);
 };
 
 /* What a driver's compile finds behind options->donor; NULL: another driver's program. */

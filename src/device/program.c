@@ -22,9 +22,11 @@ static const struct {
 static propane_status program_io_dtype(const mil_value *v, bool input, propane_dtype *out, propane_error *err) {
     const char *role = input ? "input" : "output";
     if (v->type.shell == MIL_STATE)
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "%s '%s' is a state: make states inputs and outputs first (propane run does)", role,
-                            v->name);
+        return propane_fail(
+            err, PROPANE_ERR_UNSUPPORTED,
+            "%s '%s' is a state: open a session (propane_session_open), or make states inputs and outputs "
+            "(propane_module_open_states)",
+            role, v->name);
     for (size_t k = 0; v->type.shell == MIL_TENSOR && k < sizeof io_dtypes / sizeof io_dtypes[0]; k++) {
         if (io_dtypes[k].from != v->type.dtype || (io_dtypes[k].input_only && !input)) continue;
         *out = io_dtypes[k].to;
@@ -204,6 +206,30 @@ propane_status propane_program_compile_all(propane_device *device, propane_compi
 
 const driver_program *driver_program_of(const propane_program *p, const propane_driver *driver) {
     return p->device->driver == driver ? &p->p : NULL;
+}
+
+/* ---- profile ------------------------------------------------------------------------------------------------------------ */
+
+propane_status propane_program_profile(propane_program *program, bool on, propane_error *err) {
+    const propane_driver *driver = program->device->driver;
+    if (!driver->profile)
+        return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "device '%s' keeps no profile", program->device->uri);
+    driver->profile(&program->p, on);
+    return PROPANE_OK;
+}
+
+int propane_program_profile_count(const propane_program *program) {
+    const propane_driver *driver = program->device->driver;
+    return driver->profile_count ? driver->profile_count(&program->p) : 0;
+}
+
+bool propane_program_profile_get(const propane_program *program, int index, propane_profile_row *out) {
+    propane_profile_row row = {.size = sizeof row};
+    if (index < 0 || index >= propane_program_profile_count(program) || out->size < sizeof out->size) return false;
+    program->device->driver->profile_row(&program->p, index, &row);
+    row.size = out->size;
+    memcpy(out, &row, out->size < sizeof row ? out->size : sizeof row);
+    return true;
 }
 
 void propane_program_free(propane_program *program) { program_release(program); }

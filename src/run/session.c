@@ -179,9 +179,15 @@ static propane_status session_make_buffers(session *s, propane_error *err) {
 }
 
 propane_status session_open(session *s, const char *path, const session_options *o, propane_error *err) {
+    mil_module *m = NULL;
     *s = (session){0};
+    PROPANE_TRY(mil_read(path, &o->shapes, &m, err));
+    return session_open_module(s, m, o, err);
+}
+
+propane_status session_open_module(session *s, mil_module *m, const session_options *o, propane_error *err) {
+    *s = (session){.module = m};
     const bool wide = strcmp(o->precision, "fp32") == 0 || strcmp(o->precision, "bf16") == 0;
-    PROPANE_TRY(mil_read(path, &o->shapes, &s->module, err));
     s->function = mil_module_function(s->module, o->function, err);
     if (!s->function) return err->status;
     PROPANE_TRY(session_drop_labels(s, err));
@@ -321,7 +327,7 @@ static double session_random_value(const void *from, int64_t index) {
     return (double)rng_below(&d->r, d->dtype == PROPANE_BOOL ? 2 : 10);
 }
 
-static bool session_is_state(const session *s, const char *name) {
+bool session_is_state(const session *s, const char *name) {
     for (int i = 0; i < s->state_count; i++)
         if (strcmp(s->state_names[i], name) == 0) return true;
     return false;
@@ -376,25 +382,31 @@ propane_status session_step(session *s, const session_inputs *in, int64_t step, 
     return PROPANE_OK;
 }
 
-propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err) {
+int session_find_input(const session *s, const char *name) {
+    for (int i = 0; i < s->inputs; i++)
+        if (strcmp(session_io_at(s, i)->name, name) == 0) return i;
+    return -1;
+}
+
+propane_status session_put(session *s, const session_input *in, propane_error *err) {
+    const session_inputs one = {(session_input *)(uintptr_t)in, 1, 1};
+    PROPANE_TRY(session_check_names(s, &one, err));
+    const int i = session_find_input(s, in->name);
+    return in->image ? session_fill_picture(s, i, in, err) : session_fill_array(s, i, in, 0, err);
+}
+
+propane_status session_fill_rest(session *s, const bool *given, int64_t seed, const char *advice, propane_error *err) {
     char missing[500] = "";
     size_t used = 0;
     dice d = {.dtype = PROPANE_FP32};
     rng_init(&d.r, (uint64_t)seed);
-    PROPANE_TRY(session_check_names(s, in, err));
-    PROPANE_TRY(session_count_steps(s, in, err));
     for (int i = 0; i < s->inputs; i++) {
         const propane_io *io = session_io_at(s, i);
-        const session_input *given = session_given_for(in, io->name);
         d.dtype = io->dtype;
-        if (given)
-            PROPANE_TRY(given->image ? session_fill_picture(s, i, given, err)
-                                     : session_fill_array(s, i, given, 0, err));
-        else if (session_is_state(s, io->name))
-            continue; /* buffers begin as zeros */
-        else if (seed >= 0)
+        if (given[i] || session_is_state(s, io->name)) continue; /* states' buffers begin as zeros */
+        if (seed >= 0) {
             PROPANE_TRY(session_write_values(s->run.bindings[i].buffer, io, session_random_value, &d, err));
-        else if (used < sizeof missing - 230) {
+        } else if (used < sizeof missing - 230) {
             char shape[160];
             text_shape(shape, io->rank, io->dim);
             used += (size_t)snprintf(missing + used, sizeof missing - used, "%s%.60s %s", used ? ", " : "", io->name,
@@ -402,10 +414,24 @@ propane_status session_fill(session *s, const session_inputs *in, int64_t seed, 
         }
     }
     if (!used) return PROPANE_OK;
-    return propane_fail(err, PROPANE_ERR_INVALID,
-                        "%s: nothing is given for %s: --input NAME=FILE, or --seed N for random "
-                        "numbers",
-                        s->module->source, missing);
+    return propane_fail(err, PROPANE_ERR_INVALID, "%s: nothing is given for %s: %s", s->module->source, missing,
+                        advice);
+}
+
+propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err) {
+    PROPANE_TRY(session_check_names(s, in, err));
+    PROPANE_TRY(session_count_steps(s, in, err));
+    bool *given = mem_array((size_t)s->inputs + 1, sizeof *given);
+    if (!given) return propane_fail_memory(err, (size_t)s->inputs);
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < s->inputs && !status; i++) {
+        const session_input *one = session_given_for(in, session_io_at(s, i)->name);
+        given[i] = one != NULL;
+        if (one) status = one->image ? session_fill_picture(s, i, one, err) : session_fill_array(s, i, one, 0, err);
+    }
+    if (!status) status = session_fill_rest(s, given, seed, "--input NAME=FILE, or --seed N for random numbers", err);
+    mem_free(given);
+    return status;
 }
 
 /* ---- running ---------------------------------------------------------------------------------------------------------------- */
@@ -416,8 +442,7 @@ static int64_t session_now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The output with a state's content after the run; -1: it is only read. */
-static int session_state_output(const session *s, const char *state) {
+int session_state_output(const session *s, const char *state) {
     const size_t n = strlen(state);
     for (int i = s->inputs; i < s->inputs + s->outputs; i++) {
         const char *name = s->run.bindings[i].name;
@@ -449,6 +474,7 @@ propane_status session_run(session *s, int64_t *ns, propane_error *err) {
     const int64_t begin = session_now_ns();
     PROPANE_TRY(runner_run(&s->run, &done, err));
     s->engine_ns = done.engine_ns;
+    s->energy_j = done.energy_j;
     *ns = done.simulated ? done.device_ns : session_now_ns() - begin;
     for (int i = 0; i < s->state_count; i++) PROPANE_TRY(session_carry_state(s, s->state_names[i], err));
     return PROPANE_OK;

@@ -46,6 +46,7 @@ typedef struct session {
     const char *label;        /* what the label is called */
     bool resize;              /* pictures of another size are scaled */
     int64_t engine_ns;        /* of the last run, by the engine's own clock; negative: not given */
+    double energy_j;          /* likewise */
     int64_t steps;            /* runs that the given arrays are for; 0: they hold one value for all */
     void **kept;              /* of each output its values of all steps; NULL: none */
 } session;
@@ -58,6 +59,19 @@ PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *
 
 PROPANE_CHECK propane_status session_open(session *s, const char *path, const session_options *options,
                                           propane_error *err);
+/* The same of a module, which becomes the session's, also after a failure; `shapes` are not looked at. */
+PROPANE_CHECK propane_status session_open_module(session *s, mil_module *m, const session_options *options,
+                                                 propane_error *err);
+int session_find_input(const session *s, const char *name); /* -1: there is none */
+bool session_is_state(const session *s, const char *name);
+/* The output with a state's content after the run, counted behind the inputs; -1: it is only read. */
+int session_state_output(const session *s, const char *state);
+/* One array or picture into its input, by name. */
+PROPANE_CHECK propane_status session_put(session *s, const session_input *in, propane_error *err);
+/* What nothing is given for: random numbers if `seed` is not negative; else an error that names all of them, with
+ * `advice` behind. given: [inputs]. */
+PROPANE_CHECK propane_status session_fill_rest(session *s, const bool *given, int64_t seed, const char *advice,
+                                               propane_error *err);
 /* Fills every input: from the user's arrays (an array with one more dimension in front: at its first step), states with zeros, the rest with random numbers if `seed` is not negative. An
  * input that nothing is given for is an error that names all of them. */
 PROPANE_CHECK propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err);

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/run/run_folder.h"
 #include "model/files/export_coreml.h"
 #include "model/files/gguf.h"
 #include "model/files/model_tokenizer.h"

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
@@ -14,7 +15,6 @@
 #include "cli/cmd/weight_format.h"
 #include "cli/ids.h"
 #include "cli/progress.h"
-#include "cli/run/run_folder.h"
 #include "infer/generate.h"
 #include "model/files/model_tokenizer.h"
 #include "model/files/store.h"

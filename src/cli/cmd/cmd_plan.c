@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "chip/chip.h"
 #include "cli/cli.h"
-#include "cli/run/run_folder.h"
 #include "mil/text/mil_text.h"
 #include "model/files/store.h"
 #include "train/step/partition.h"

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/run_folder.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/run/run_folder.h"
 #include "model/files/model_tokenizer.h"
 #include "train/data/corpus.h"
 

@@ -12,12 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
 #include "cli/run/braille.h"
-#include "cli/run/run_folder.h"
 #include "cli/run/run_log.h"
 
 typedef struct watch {

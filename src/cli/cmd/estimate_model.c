@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "cli/cli.h"
-#include "cli/run/run_folder.h"
 #include "train/step/partition_compare.h"
 
 /* ---- the model ------------------------------------------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "cli/run/run_folder.h"
+#include "api/run_folder.h"
 #include "model/files/model_tokenizer.h"
 
 propane_status opened_model_read(opened_model *o, propane_error *err) {

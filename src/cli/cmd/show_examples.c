@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "api/run_folder.h"
 #include "cli/cli.h"
-#include "cli/run/run_folder.h"
 #include "train/data/corpus.h"
 
 /* A special token has no text of its own: it is shown as its number. */

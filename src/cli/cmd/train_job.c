@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/run_folder.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "chip/cost_model.h"
-#include "cli/run/run_folder.h"
 #include "train/checkpoint.h"
 
 void train_job_init(train_job *j, const train_job_kind *kind, train_kind options) {

@@ -5,11 +5,11 @@
 #ifndef CLI_CMD_TRAIN_JOB_H
 #define CLI_CMD_TRAIN_JOB_H
 
+#include "api/run_folder.h"
 #include "base/arena.h"
 #include "base/energy.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
-#include "cli/run/run_folder.h"
 #include "cli/run/telemetry.h"
 #include "train/train_run.h"
 

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/run_folder.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cmd/train_command.h"
 #include "cli/cmd/train_job.h"
-#include "cli/run/run_folder.h"
 #include "device/device.h"
 #include "device/uri.h"
 #include "drivers/cpu/profile.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
@@ -15,7 +16,6 @@
 #include "cli/cmd/train_job.h"
 #include "cli/device_lab/power_meter.h"
 #include "cli/device_lab/testbench.h"
-#include "cli/run/run_folder.h"
 #include "device/uri.h"
 #include "model/files/model_tokenizer.h"
 #include "model/files/store.h"

@@ -15,7 +15,7 @@
 
 #include "base/json_memory.h"
 #include "base/memory.h"
-#include "cli/run/run_folder.h"
+#include "api/run_folder.h"
 
 double run_peak_memory(void) {
     struct rusage use;

@@ -14,7 +14,7 @@
 #include "base/pool.h"
 #include "cli/cli.h"
 #include "cli/run/html_report.h"
-#include "cli/run/run_folder.h"
+#include "api/run_folder.h"
 #include "infer/generate.h"
 
 enum { SAMPLES = 3, SAMPLE_TOKENS = 80, PROMPT_TOKENS = 16, SAMPLE_CONTEXT = 128, SAMPLE_PARAMETERS = 60000000 };

@@ -213,6 +213,7 @@ void ane_way_failed(const ane_device *d, ane_dispatch way, const char *why);
 
 PROPANE_CHECK propane_status ane_buffer_create(void *impl, size_t bytes, driver_buffer *out, propane_error *err);
 void ane_buffer_free(void *impl, driver_buffer *buffer);
+bool ane_buffer_native(void *impl, const driver_buffer *buffer, propane_native *out);
 PROPANE_CHECK propane_status ane_buffer_lock(void *impl, driver_buffer *buffer, bool for_writing, void **out,
                                              propane_error *err);
 void ane_buffer_unlock(void *impl, driver_buffer *buffer);

@@ -216,6 +216,7 @@ const propane_driver ane_driver = {
     .buffer_create = ane_buffer_create,
     .buffer_free = ane_buffer_free,
     .buffer_lock = ane_buffer_lock,
+    .buffer_native = ane_buffer_native,
     .buffer_unlock = ane_buffer_unlock,
     .request_prepare = ane_request_prepare,
     .request_free = ane_request_free,

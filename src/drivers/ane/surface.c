@@ -98,6 +98,12 @@ void ane_buffer_free(void *impl, driver_buffer *buffer) {
     buffer->impl = NULL;
 }
 
+bool ane_buffer_native(void *impl, const driver_buffer *buffer, propane_native *out) {
+    (void)impl;
+    out->iosurface = ((const ane_buffer *)buffer->impl)->surface;
+    return true;
+}
+
 propane_status ane_buffer_lock(void *impl, driver_buffer *buffer, bool for_writing, void **out, propane_error *err) {
     ane_device *d = impl;
     ane_buffer *b = buffer->impl;

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "drivers/cpu/plan/plan.h"
+#include "drivers/cpu/profile.h"
 #include "drivers/cpu/simd/kernels.h"
 
 extern const propane_driver cpu_driver;
@@ -137,6 +138,17 @@ static propane_status cpu_execute(void *impl, const driver_execution *e, propane
     return status;
 }
 
+static void cpu_profile_switch(driver_program *program, bool on) {
+    cpu_profile_enable(program, on);
+    if (on) cpu_profile_reset(program);
+}
+
+static void cpu_profile_row_of(const driver_program *program, int step, propane_profile_row *out) {
+    cpu_profile_row r;
+    cpu_profile_get(program, step, &r);
+    *out = (propane_profile_row){sizeof *out, r.kind, r.name, r.stage, r.flops, r.bytes, r.runs, r.ns};
+}
+
 const propane_driver cpu_driver = {
     .name = "cpu",
     .summary = "this machine's processor: planned once, vector kernels, a thread pool of its own",
@@ -151,4 +163,7 @@ const propane_driver cpu_driver = {
     .buffer_create = cpu_buffer_create,
     .buffer_free = cpu_buffer_free,
     .execute = cpu_execute,
+    .profile = cpu_profile_switch,
+    .profile_count = cpu_profile_count,
+    .profile_row = cpu_profile_row_of,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the names inside a run's folder.
  */
-#include "cli/run/run_folder.h"
+#include "api/run_folder.h"
 
 #include <dirent.h>
 #include <errno.h>

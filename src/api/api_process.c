@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what is the process's: the number of threads and the memory.
+ */
+#include "api/api.h"
+#include "base/memory.h"
+#include "base/pool.h"
+
+propane_status propane_set_threads(int threads, propane_error *err) { return pool_set_threads(threads, err); }
+
+int propane_threads(void) { return pool_threads(); }
+
+propane_status propane_set_allocator(const propane_allocator *allocator, propane_error *err) {
+    propane_allocator own = {0};
+    PROPANE_TRY(api_take(&own, sizeof own, allocator, "propane_allocator", err));
+    if (allocator && (!own.allocate || !own.resize || !own.release))
+        return propane_fail(err, PROPANE_ERR_INVALID, "propane_allocator: allocate, resize and release are all needed");
+    if (mem_set_allocator(allocator ? &own : NULL)) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID,
+                        "the allocator cannot change while %lld blocks of the library's are alive",
+                        (long long)mem_live_count());
+}

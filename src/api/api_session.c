@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the public session: run/session.h with named arrays instead of files, what was set remembered, states told apart from
+ * inputs and outputs.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/memory.h"
+#include "run/session.h"
+
+struct propane_session {
+    session s;
+    bool *given;  /* [inputs] */
+    int *inputs;  /* of the program, those that are no states */
+    int *outputs; /* likewise, counted behind the inputs */
+    int *states;  /* their inputs */
+    int input_count, output_count, state_count;
+};
+
+/* ---- opening ---------------------------------------------------------------------------------------------------------------- */
+
+static bool api_session_is_state_output(const session *s, int at) {
+    for (int k = 0; k < s->state_count; k++)
+        if (session_state_output(s, s->state_names[k]) == at) return true;
+    return false;
+}
+
+static propane_status api_session_sort(propane_session *p, propane_error *err) {
+    const session *s = &p->s;
+    const size_t room = (size_t)(s->inputs + s->outputs) + 1;
+    p->given = mem_array(room, sizeof *p->given);
+    p->inputs = mem_array(room, sizeof *p->inputs);
+    p->outputs = mem_array(room, sizeof *p->outputs);
+    p->states = mem_array(room, sizeof *p->states);
+    if (!p->given || !p->inputs || !p->outputs || !p->states) return propane_fail_memory(err, room * sizeof(int));
+    for (int i = 0; i < s->inputs; i++) {
+        if (session_is_state(s, s->run.bindings[i].name))
+            p->states[p->state_count++] = i;
+        else
+            p->inputs[p->input_count++] = i;
+    }
+    for (int i = s->inputs; i < s->inputs + s->outputs; i++)
+        if (!api_session_is_state_output(s, i)) p->outputs[p->output_count++] = i;
+    return PROPANE_OK;
+}
+
+static propane_status api_session_begin(propane_module *module, const propane_session_options *o, propane_session **out,
+                                        propane_error *err) {
+    static const char *const words[] = {"typed", "fp16", "fp32", "bf16"};
+    const session_options own = {.function = o->function,
+                                 .device = o->device ? o->device : "cpu",
+                                 .precision = o->precision ? o->precision : "typed",
+                                 .keep = o->keep,
+                                 .threads = o->threads};
+    bool known = false;
+    for (int i = 0; i < 4; i++) known |= strcmp(own.precision, words[i]) == 0;
+    propane_session *p = known ? mem_alloc(sizeof *p) : NULL;
+    if (!p) {
+        propane_module_free(module);
+        if (known) return propane_fail_memory(err, sizeof *p);
+        return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of typed, fp16, fp32, bf16",
+                            own.precision);
+    }
+    propane_status status = session_open_module(&p->s, module, &own, err);
+    p->s.resize = o->resize;
+    if (!status) status = api_session_sort(p, err);
+    if (status)
+        propane_session_close(p);
+    else
+        *out = p;
+    return status;
+}
+
+propane_status propane_session_open(const char *path, const propane_session_options *options, propane_session **out,
+                                    propane_error *err) {
+    API_ERROR(err);
+    propane_session_options o = {0};
+    propane_module *m = NULL;
+    *out = NULL;
+    PROPANE_TRY(api_take(&o, sizeof o, options, "propane_session_options", err));
+    PROPANE_TRY(propane_module_read_shaped(path, o.shapes, o.shape_count, &m, err));
+    return api_session_begin(m, &o, out, err);
+}
+
+propane_status propane_session_open_module(propane_module *module, const propane_session_options *options,
+                                           propane_session **out, propane_error *err) {
+    API_ERROR(err);
+    propane_session_options o = {0};
+    *out = NULL;
+    if (!module) return propane_fail(err, PROPANE_ERR_INVALID, "propane_session_open_module: module must not be NULL");
+    propane_status status = api_take(&o, sizeof o, options, "propane_session_options", err);
+    if (!status) return api_session_begin(module, &o, out, err);
+    propane_module_free(module);
+    return status;
+}
+
+void propane_session_close(propane_session *p) {
+    if (!p) return;
+    session_close(&p->s);
+    mem_free(p->given);
+    mem_free(p->inputs);
+    mem_free(p->outputs);
+    mem_free(p->states);
+    mem_free(p);
+}
+
+/* ---- what there is ---------------------------------------------------------------------------------------------------------- */
+
+static const propane_io *api_session_io(const propane_session *p, int at) {
+    const session *s = &p->s;
+    return at < s->inputs ? propane_program_input(s->program, at) : propane_program_output(s->program, at - s->inputs);
+}
+
+int propane_session_input_count(const propane_session *p) { return p->input_count; }
+int propane_session_output_count(const propane_session *p) { return p->output_count; }
+int propane_session_state_count(const propane_session *p) { return p->state_count; }
+
+const propane_io *propane_session_input(const propane_session *p, int index) {
+    return index >= 0 && index < p->input_count ? api_session_io(p, p->inputs[index]) : NULL;
+}
+
+const propane_io *propane_session_output(const propane_session *p, int index) {
+    return index >= 0 && index < p->output_count ? api_session_io(p, p->outputs[index]) : NULL;
+}
+
+const propane_io *propane_session_state(const propane_session *p, int index) {
+    return index >= 0 && index < p->state_count ? api_session_io(p, p->states[index]) : NULL;
+}
+
+propane_program *propane_session_program(propane_session *p) { return p->s.program; }
+propane_device *propane_session_device(propane_session *p) { return p->s.device; }
+const propane_module *propane_session_module(const propane_session *p) { return p->s.module; }
+
+static propane_status api_session_unknown(const propane_session *p, const char *name, bool inputs, propane_error *err) {
+    text list = {0};
+    const int count = inputs ? p->input_count : p->output_count;
+    for (int i = 0; i < count && list.length < 500; i++)
+        text_printf(&list, "%s%.60s", i ? ", " : "", api_session_io(p, (inputs ? p->inputs : p->outputs)[i])->name);
+    for (int i = 0; i < p->state_count && list.length < 500; i++)
+        text_printf(&list, "%s%.60s", list.length ? ", " : "", api_session_io(p, p->states[i])->name);
+    propane_status status =
+        propane_fail(err, PROPANE_ERR_NOT_FOUND, "%s: there is no %s '%.60s'; there is: %s", p->s.module->source,
+                     inputs ? "input" : "output", name, list.data ? list.data : "none");
+    text_deinit(&list);
+    return status;
+}
+
+/* ---- in --------------------------------------------------------------------------------------------------------------------- */
+
+propane_status propane_session_set(propane_session *p, const char *name, propane_dtype dtype, const void *values,
+                                   int64_t count, propane_error *err) {
+    const int at = session_find_input(&p->s, name);
+    if (at < 0) return api_session_unknown(p, name, true, err);
+    PROPANE_TRY(propane_buffer_write(p->s.run.bindings[at].buffer, api_session_io(p, at), dtype, values, count, err));
+    p->given[at] = true;
+    return PROPANE_OK;
+}
+
+static propane_status api_session_put(propane_session *p, const session_input *in, propane_error *err) {
+    const int at = session_find_input(&p->s, in->name);
+    if (at < 0) return api_session_unknown(p, in->name, true, err);
+    PROPANE_TRY(session_put(&p->s, in, err));
+    p->given[at] = true;
+    return PROPANE_OK;
+}
+
+propane_status propane_session_set_image(propane_session *p, const char *name, const uint8_t *rgb, int64_t height,
+                                         int64_t width, propane_error *err) {
+    API_ERROR(err);
+    if (!rgb || height < 1 || width < 1 || height > 1 << 20 || width > 1 << 20)
+        return propane_fail(err, PROPANE_ERR_INVALID, "a picture of %lld x %lld pixels", (long long)width,
+                            (long long)height);
+    const npy picture = {.kind = 'u',
+                         .size = 1,
+                         .rank = 3,
+                         .dim = {height, width, 3},
+                         .count = height * width * 3,
+                         .data = (void *)(uintptr_t)rgb};
+    return api_session_put(p, &(session_input){name, picture, true}, err);
+}
+
+propane_status propane_session_set_file(propane_session *p, const char *given, propane_error *err) {
+    API_ERROR(err);
+    session_inputs in = {0};
+    propane_status status = session_inputs_add(&in, given, err);
+    for (int i = 0; i < in.count && !status; i++) status = api_session_put(p, &in.list[i], err);
+    session_inputs_free(&in);
+    return status;
+}
+
+propane_status propane_session_randomize(propane_session *p, uint64_t seed, propane_error *err) {
+    API_ERROR(err);
+    PROPANE_TRY(session_fill_rest(&p->s, p->given, (int64_t)(seed & INT64_MAX), "", err));
+    for (int i = 0; i < p->s.inputs; i++) p->given[i] = true;
+    return PROPANE_OK;
+}
+
+/* ---- running ---------------------------------------------------------------------------------------------------------------- */
+
+propane_status propane_session_run(propane_session *p, propane_completion *out, propane_error *err) {
+    API_ERROR(err);
+    int64_t ns = 0;
+    PROPANE_TRY(session_fill_rest(&p->s, p->given, -1, "set them first", err));
+    propane_status status = session_run(&p->s, &ns, err);
+    if (out)
+        *out = (propane_completion){.status = status,
+                                    .device_ns = ns,
+                                    .engine_ns = p->s.engine_ns,
+                                    .energy_j = p->s.energy_j,
+                                    .simulated = propane_device_describe(p->s.device)->simulated};
+    return status;
+}
+
+/* Where a name's values are after a run: an output, or a state's newest content, which its input holds. */
+static int api_session_find_output(const propane_session *p, const char *name) {
+    for (int i = 0; i < p->output_count; i++)
+        if (strcmp(api_session_io(p, p->outputs[i])->name, name) == 0) return p->outputs[i];
+    return session_is_state(&p->s, name) ? session_find_input(&p->s, name) : -1;
+}
+
+propane_status propane_session_get(propane_session *p, const char *name, propane_dtype dtype, void *values,
+                                   int64_t count, propane_error *err) {
+    const int at = api_session_find_output(p, name);
+    if (at < 0) return api_session_unknown(p, name, false, err);
+    return propane_buffer_read(p->s.run.bindings[at].buffer, api_session_io(p, at), dtype, values, count, err);
+}
+
+static size_t api_session_bytes_of(propane_dtype dtype) {
+    const mil_dtype own = api_dtype_in(dtype);
+    return own == MIL_DTYPE_NONE ? 0 : (size_t)mil_dtype_get(own)->bits / 8 + (mil_dtype_get(own)->bits < 8);
+}
+
+static propane_status api_session_run_item(propane_session *p, const propane_array *inputs, int input_count,
+                                           const propane_array *outputs, int output_count, int64_t item,
+                                           propane_error *err) {
+    for (int i = 0; i < input_count; i++) {
+        const int at = session_find_input(&p->s, inputs[i].name);
+        if (at < 0) return api_session_unknown(p, inputs[i].name, true, err);
+        const int64_t count = propane_io_count(api_session_io(p, at));
+        const size_t bytes = api_session_bytes_of(inputs[i].dtype) * (size_t)count;
+        PROPANE_TRY(propane_session_set(p, inputs[i].name, inputs[i].dtype,
+                                        (const char *)inputs[i].values + (size_t)item * bytes, count, err));
+    }
+    PROPANE_TRY(propane_session_run(p, NULL, err));
+    for (int i = 0; i < output_count; i++) {
+        const int at = api_session_find_output(p, outputs[i].name);
+        if (at < 0) return api_session_unknown(p, outputs[i].name, false, err);
+        const int64_t count = propane_io_count(api_session_io(p, at));
+        const size_t bytes = api_session_bytes_of(outputs[i].dtype) * (size_t)count;
+        PROPANE_TRY(propane_session_get(p, outputs[i].name, outputs[i].dtype,
+                                        (char *)outputs[i].values + (size_t)item * bytes, count, err));
+    }
+    return PROPANE_OK;
+}
+
+propane_status propane_session_run_batch(propane_session *p, const propane_array *inputs, int input_count,
+                                         const propane_array *outputs, int output_count, int64_t batch,
+                                         propane_error *err) {
+    API_ERROR(err);
+    if (batch < 0 || input_count < 0 || output_count < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "a batch of %lld runs", (long long)batch);
+    for (int64_t i = 0; i < batch; i++)
+        PROPANE_TRY(api_session_run_item(p, inputs, input_count, outputs, output_count, i, err));
+    return PROPANE_OK;
+}
+
+propane_status propane_session_reset(propane_session *p, propane_error *err) {
+    for (int i = 0; i < p->state_count; i++) {
+        const int at = p->states[i];
+        void *memory = NULL;
+        PROPANE_TRY(propane_buffer_lock(p->s.run.bindings[at].buffer, true, &memory, err));
+        memset(memory, 0, api_session_io(p, at)->bytes);
+        propane_buffer_unlock(p->s.run.bindings[at].buffer);
+        p->given[at] = false;
+    }
+    return PROPANE_OK;
+}
+
+propane_status propane_session_label(propane_session *p, int rank, char *label, size_t room, double *probability,
+                                     propane_error *err) {
+    API_ERROR(err);
+    const session *s = &p->s;
+    if (!s->classes) return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s is no classifier", s->module->source);
+    const propane_io *io = propane_program_find(s->program, s->probabilities);
+    const int64_t count = io ? propane_io_count(io) : 0;
+    if (rank < 0 || rank >= count)
+        return propane_fail(err, PROPANE_ERR_INVALID, "there are %lld classes; rank is %d", (long long)count, rank);
+    float *values = mem_array((size_t)count, sizeof *values);
+    if (!values) return propane_fail_memory(err, (size_t)count * sizeof *values);
+    propane_status status = propane_session_get(p, s->probabilities, PROPANE_FP32, values, count, err);
+    int64_t best = 0;
+    for (int k = 0; k <= rank && !status; k++) {
+        if (k) values[best] = -INFINITY;
+        best = 0;
+        for (int64_t at = 1; at < count; at++)
+            if (!(values[at] <= values[best])) best = at;
+    }
+    if (!status && probability) *probability = (double)values[best];
+    if (!status) (void)propane_module_label(s->module, s->function->name, best, label, room);
+    mem_free(values);
+    return status;
+}
+
+propane_status propane_session_write(propane_session *p, const char *dir, propane_error *err) {
+    API_ERROR(err);
+    return session_write(&p->s, dir, err);
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT
+ * Sessions through propane.h: packages with states and classifiers, which a program alone refuses; what is set, what is
+ * missing, batches, the profile; and each request for memory on the way failing.
+ */
+#include <math.h>
+#include <stdlib.h>
+
+#include "propane.h"
+#include "support/failing.h"
+#include "support/test.h"
+
+static const char adder[] =
+    "program(1.3)\n{\nfunc main<ios18>(state<tensor<fp16, [4]>> sum, tensor<fp16, [4]> x) {\n"
+    "tensor<fp16, [4]> before = read_state(input = sum)[name = string(\"before\")];\n"
+    "tensor<fp16, [4]> after = add(x = before, y = x)[name = string(\"after\")];\n"
+    "write_state(data = after, input = sum)[name = string(\"w\")];\n"
+    "fp16 two = const()[name = string(\"two\"), val = fp16(2)];\n"
+    "tensor<fp16, [4]> twice = mul(x = after, y = two)[name = string(\"twice\")];\n} -> (twice);\n}\n";
+
+static const char judge[] =
+    "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [3]> x) {\n"
+    "tensor<fp32, [3]> p = softmax(x = x, axis = int32(0))[name = string(\"p\")];\n"
+    "tensor<string, [3]> names = const()[name = string(\"names\"), val = tensor<string, [3]>([\"ant\", \"bee\", "
+    "\"cat\"])];\n"
+    "string label, dict<string, fp64> all = classify(probabilities = p, classes = names)[name = string(\"c\")];\n"
+    "} -> (label, all);\n}\n";
+
+static propane_status open_text(const char *text_of, const propane_session_options *options, propane_session **out,
+                                propane_error *err) {
+    propane_module *m = NULL;
+    *out = NULL;
+    PROPANE_TRY(propane_module_parse(text_of, strlen(text_of), "given", NULL, &m, err));
+    return propane_session_open_module(m, options, out, err);
+}
+
+TEST(states_go_on_from_run_to_run) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    const float x[4] = {1, 2, 3, 4};
+    float out[4], sum[4];
+    EXPECT_OK(open_text(adder, NULL, &s, &err));
+    EXPECT(propane_session_input_count(s) == 1 && propane_session_output_count(s) == 1);
+    EXPECT(propane_session_state_count(s) == 1 && !propane_session_state(s, 1) && !propane_session_input(s, -1));
+    EXPECT_TEXT(propane_session_input(s, 0)->name, "x");
+    EXPECT_TEXT(propane_session_output(s, 0)->name, "twice");
+    EXPECT_TEXT(propane_session_state(s, 0)->name, "sum");
+    EXPECT_FAIL(propane_session_run(s, NULL, &err), PROPANE_ERR_INVALID, "nothing is given for x [4]: set them first");
+    EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, x, 4, &err));
+    for (int run = 1; run <= 3; run++) {
+        propane_completion done = {.status = PROPANE_ERR_IO};
+        EXPECT_OK(propane_session_run(s, &done, &err));
+        EXPECT_OK(propane_session_get(s, "twice", PROPANE_FP32, out, 4, &err));
+        EXPECT_OK(propane_session_get(s, "sum", PROPANE_FP32, sum, 4, &err));
+        EXPECT(done.status == PROPANE_OK && done.device_ns > 0);
+        for (int i = 0; i < 4; i++)
+            EXPECT_MSG(sum[i] == (float)run * x[i] && out[i] == 2 * sum[i], "run %d: %g %g", run, (double)sum[i],
+                       (double)out[i]);
+    }
+    EXPECT_OK(propane_session_reset(s, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_OK(propane_session_get(s, "sum", PROPANE_FP32, sum, 4, &err));
+    EXPECT(sum[3] == 4);
+    EXPECT_OK(propane_session_set(s, "sum", PROPANE_FP32, (const float[]){10, 10, 10, 10}, 4, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_OK(propane_session_get(s, "sum", PROPANE_FP32, sum, 4, &err));
+    EXPECT(sum[0] == 11);
+    EXPECT_FAIL(propane_session_set(s, "y", PROPANE_FP32, x, 4, &err), PROPANE_ERR_NOT_FOUND, "there is: x, sum");
+    EXPECT_FAIL(propane_session_get(s, "x", PROPANE_FP32, out, 4, &err), PROPANE_ERR_NOT_FOUND, "there is: twice, sum");
+    EXPECT_FAIL(propane_session_set(s, "x", PROPANE_FP32, x, 3, &err), PROPANE_ERR_INVALID, "x");
+    EXPECT_FAIL(propane_session_label(s, 0, NULL, 0, NULL, &err), PROPANE_ERR_UNSUPPORTED, "no classifier");
+    propane_session_close(s);
+    propane_session_close(NULL);
+}
+
+TEST(a_program_alone_names_the_session) {
+    propane_error err = {0};
+    propane_module *m = NULL;
+    propane_device *d = NULL;
+    propane_program *p = NULL;
+    EXPECT_OK(propane_module_parse(adder, strlen(adder), "given", NULL, &m, &err));
+    EXPECT_OK(propane_device_open("cpu", &d, &err));
+    EXPECT_FAIL(propane_program_compile(d, m, NULL, &p, &err), PROPANE_ERR_UNSUPPORTED, "propane_session_open");
+    EXPECT_OK(propane_module_open_states(m, NULL, &err));
+    EXPECT_OK(propane_program_compile(d, m, NULL, &p, &err));
+    propane_program_free(p);
+    propane_device_close(d);
+    propane_module_free(m);
+}
+
+TEST(a_classifier_tells_its_label) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    char label[20];
+    double probability = 0, sum = 0;
+    EXPECT_OK(open_text(judge, NULL, &s, &err));
+    EXPECT_OK(propane_session_set(s, "x", PROPANE_FP32, (const float[]){1, 3, 2}, 3, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    static const char *const order[] = {"bee", "cat", "ant"};
+    for (int k = 0; k < 3; k++) {
+        EXPECT_OK(propane_session_label(s, k, label, sizeof label, &probability, &err));
+        EXPECT_TEXT(label, order[k]);
+        sum += probability;
+    }
+    EXPECT(fabs(sum - 1) < 1e-6);
+    EXPECT(propane_module_label_count(propane_session_module(s), NULL) == 3);
+    EXPECT_FAIL(propane_session_label(s, 3, label, sizeof label, NULL, &err), PROPANE_ERR_INVALID, "3 classes");
+    propane_session_close(s);
+}
+
+TEST(a_batch_is_its_runs_one_by_one) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    float x[12], out[12];
+    for (int i = 0; i < 12; i++) x[i] = (float)(i % 5);
+    EXPECT_OK(open_text(adder, NULL, &s, &err));
+    const propane_array in = {"x", PROPANE_FP32, x}, to = {"twice", PROPANE_FP32, out};
+    EXPECT_OK(propane_session_run_batch(s, &in, 1, &to, 1, 3, &err));
+    for (int run = 0; run < 3; run++)
+        for (int i = 0; i < 4; i++) {
+            float want = 0;
+            for (int k = 0; k <= run; k++) want += 2 * x[4 * k + i];
+            EXPECT(out[4 * run + i] == want);
+        }
+    EXPECT_FAIL(propane_session_run_batch(s, &(propane_array){"z", PROPANE_FP32, x}, 1, NULL, 0, 1, &err),
+                PROPANE_ERR_NOT_FOUND, "'z'");
+    propane_session_close(s);
+}
+
+TEST(options_choose_precision_device_and_outputs) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    const propane_session_options wide = {.size = sizeof wide, .precision = "fp32", .keep = true};
+    EXPECT_OK(open_text(adder, &wide, &s, &err));
+    EXPECT(propane_session_output(s, 0)->dtype == PROPANE_FP32 && propane_session_output_count(s) > 1);
+    EXPECT_OK(propane_session_randomize(s, 7, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT(propane_session_program(s) && propane_session_device(s));
+    propane_session_close(s);
+    EXPECT_FAIL(open_text(adder, &(propane_session_options){.size = sizeof wide, .precision = "f8"}, &s, &err),
+                PROPANE_ERR_INVALID, "'f8'");
+    EXPECT_FAIL(open_text(adder, &(propane_session_options){.size = sizeof wide, .device = "abacus"}, &s, &err),
+                PROPANE_ERR_NOT_FOUND, "abacus");
+    EXPECT_FAIL(open_text(adder, &(propane_session_options){.precision = "fp32"}, &s, &err), PROPANE_ERR_INVALID,
+                "sizeof(propane_session_options)");
+    EXPECT(!s);
+    EXPECT_FAIL(propane_session_open("/nowhere.mlpackage", NULL, &s, &err), PROPANE_ERR_NOT_FOUND, "/nowhere");
+}
+
+TEST(a_picture_goes_where_the_model_wants_it) {
+    static const char source[] =
+        "program(1.3)\n{\nfunc main<ios18>(tensor<fp32, [1, 3, 2, 2]> x) {\n"
+        "tensor<fp32, [1, 3, 2, 2]> y = identity(x = x)[name = string(\"y\")];\n} -> (y);\n}\n";
+    static const uint8_t rgb[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    propane_error err = {0};
+    propane_session *s = NULL;
+    float y[12];
+    EXPECT_OK(open_text(source, NULL, &s, &err));
+    EXPECT_OK(propane_session_set_image(s, "x", rgb, 2, 2, &err));
+    EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT_OK(propane_session_get(s, "y", PROPANE_FP32, y, 12, &err));
+    for (int c = 0; c < 3; c++)
+        for (int i = 0; i < 4; i++) EXPECT(y[4 * c + i] == (float)rgb[3 * i + c]);
+    EXPECT_FAIL(propane_session_set_image(s, "x", rgb, 1, 4, &err), PROPANE_ERR_INVALID, "4 x 1 pixels");
+    propane_session_close(s);
+}
+
+TEST(a_profile_counts_the_steps) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    propane_profile_row row = {.size = sizeof row};
+    int64_t ns = 0;
+    EXPECT_OK(open_text(judge, NULL, &s, &err));
+    EXPECT_OK(propane_session_randomize(s, 1, &err));
+    propane_program *p = propane_session_program(s);
+    EXPECT_OK(propane_program_profile(p, true, &err));
+    for (int i = 0; i < 5; i++) EXPECT_OK(propane_session_run(s, NULL, &err));
+    EXPECT(propane_program_profile_count(p) > 0);
+    for (int i = 0; propane_program_profile_get(p, i, &row); i++) {
+        EXPECT(row.runs == 5 && row.kind && row.name);
+        ns += row.ns;
+    }
+    EXPECT(ns > 0);
+    EXPECT_OK(propane_program_profile(p, false, &err));
+    propane_native native = {.size = sizeof native};
+    propane_buffer *b = NULL;
+    EXPECT_OK(propane_buffer_create(propane_session_device(s), 64, &b, &err));
+    EXPECT(!propane_buffer_native(b, &native) && !native.iosurface && native.fd == -1);
+    propane_buffer_free(b);
+    propane_session_close(s);
+    EXPECT_OK(open_text(judge, &(propane_session_options){.size = sizeof(propane_session_options), .device = "null"},
+                        &s, &err));
+    EXPECT_FAIL(propane_program_profile(propane_session_program(s), true, &err), PROPANE_ERR_UNSUPPORTED, "'null'");
+    propane_session_close(s);
+}
+
+/* ---- the process ------------------------------------------------------------------------------------------------------------- */
+
+static int asked, given_back;
+
+static void *count_allocate(void *context, size_t bytes) {
+    asked++;
+    return malloc(bytes);
+}
+
+static void *count_resize(void *context, void *memory, size_t bytes) {
+    asked += memory == NULL;
+    return realloc(memory, bytes);
+}
+
+static void count_release(void *context, void *memory) {
+    given_back++;
+    free(memory);
+}
+
+TEST(memory_comes_from_the_hook) {
+    propane_error err = {0};
+    propane_session *s = NULL;
+    const propane_allocator own = {sizeof own, NULL, count_allocate, count_resize, count_release};
+    EXPECT_FAIL(propane_set_allocator(&(propane_allocator){.size = sizeof own}, &err), PROPANE_ERR_INVALID,
+                "all needed");
+    EXPECT_OK(propane_set_allocator(&own, &err));
+    EXPECT_OK(open_text(judge, NULL, &s, &err));
+    EXPECT(asked > 20);
+    EXPECT_FAIL(propane_set_allocator(NULL, &err), PROPANE_ERR_INVALID, "are alive");
+    propane_session_close(s);
+    EXPECT_MSG(asked - given_back < 20, "%d blocks", asked - given_back); /* tables of the process stay */
+}
+
+TEST(versions_and_threads) {
+    propane_error err = {0};
+    EXPECT(propane_version_number() ==
+           10000 * PROPANE_VERSION_MAJOR + 100 * PROPANE_VERSION_MINOR + PROPANE_VERSION_PATCH);
+    EXPECT_OK(propane_set_threads(2, &err));
+    EXPECT(propane_threads() == 2);
+    EXPECT_FAIL(propane_set_threads(-1, &err), PROPANE_ERR_INVALID, "threads");
+}
+
+static propane_status attempt_session(void *context, text *result, propane_error *err) {
+    propane_session *s = NULL;
+    float out[4];
+    (void)context;
+    PROPANE_TRY(open_text(adder, NULL, &s, err));
+    propane_status status = propane_session_set(s, "x", PROPANE_FP32, (const float[]){1, 2, 3, 4}, 4, err);
+    if (!status) status = propane_session_run(s, NULL, err);
+    if (!status) status = propane_session_get(s, "twice", PROPANE_FP32, out, 4, err);
+    if (!status) text_append_n(result, out, sizeof out);
+    propane_session_close(s);
+    return !status && result->failed ? propane_fail(err, PROPANE_ERR_MEMORY, "no memory") : status;
+}
+
+TEST(without_memory) { EXPECT(test_each_failing_allocation("api session", attempt_session, NULL) > 50); }
+
+SUITE("api/session", T(states_go_on_from_run_to_run), T(a_program_alone_names_the_session),
+      T(a_classifier_tells_its_label), T(a_batch_is_its_runs_one_by_one),
+      T(options_choose_precision_device_and_outputs), T(a_picture_goes_where_the_model_wants_it),
+      T(a_profile_counts_the_steps), T(memory_comes_from_the_hook), T(versions_and_threads), T(without_memory))
