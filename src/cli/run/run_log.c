@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/run_folder.h"
 #include "base/json_memory.h"
 #include "base/memory.h"
-#include "api/run_folder.h"
 
 double run_peak_memory(void) {
     struct rusage use;

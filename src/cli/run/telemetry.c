@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "api/run_folder.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
 #include "cli/run/html_report.h"
-#include "api/run_folder.h"
 #include "infer/generate.h"
 
 enum { SAMPLES = 3, SAMPLE_TOKENS = 80, PROMPT_TOKENS = 16, SAMPLE_CONTEXT = 128, SAMPLE_PARAMETERS = 60000000 };
