@@ -1,15 +1,11 @@
-#!/ usr / bin / env python3
-#SPDX - License - Identifier : MIT
-""
-    "Compares Propane's token ids with those of Hugging Face's `tokenizers`, and makes the small set that the tests keep.
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Compares Propane's token ids with those of Hugging Face's `tokenizers`, and makes the small set that the tests keep.
 
-    python3 tools /
-    tokenizer_reference.py PROPANE compare on 12,
-    000 lines,
-    each tokenizer(exit 1 : different) python3 tools / tokenizer_reference.py-- write FOLDER make tests / data /
-        tokenizers again
+    python3 tools/tokenizer_reference.py PROPANE            compare on 12,000 lines, each tokenizer (exit 1: different)
+    python3 tools/tokenizer_reference.py --write FOLDER     make tests/data/tokenizers again
 
-        Needs the packages tokenizers and transformers; exits 77 where they are missing. Four tokenizer.json are trained: as GPT-2's
+Needs the packages tokenizers and transformers; exits 77 where they are missing. Four tokenizer.json are trained: as GPT-2's
 (ByteLevel), as Llama 3's (Split with its pattern, ignore_merges, <|begin_of_text|> in front), as Qwen's (NFC, its pattern,
 chat tokens) and as SentencePiece's (Prepend and Replace, byte fallback, <s> in front); variants of them cover Metaspace,
 Digits, NFKC, Lowercase and the flags of added tokens. Lines that are not UTF-8 are given to `tokenizers` as Python reads
