@@ -43,6 +43,26 @@ static int cmd_tokenize_print_only(const char *path, const char *use, bool lines
     return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
 }
 
+static int cmd_tokenize_write(const corpus_options *options, const char *out, const char *tokens_out) {
+    propane_error err = {0};
+    corpus c = {0};
+    int64_t start = clock_ns();
+    propane_status status = corpus_open(options, &c, &err);
+    if (status == PROPANE_OK && out) status = tokenizer_write(c.tokenizer, out, &err);
+    if (status == PROPANE_OK && out && tokens_out && file_same(out, tokens_out))
+        status = propane_fail(&err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written",
+                              tokens_out);
+    if (status == PROPANE_OK && tokens_out)
+        status = token_file_write(tokens_out, c.tokenizer, c.ids, c.count, c.text_bytes, &err);
+    if (status == PROPANE_OK)
+        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n",
+               options->text, c.text_bytes, c.count, (double)c.text_bytes / (double)c.count,
+               tokenizer_kind_name(tokenizer_get_kind(c.tokenizer)), tokenizer_vocab_size(c.tokenizer),
+               (double)(clock_ns() - start) / 1e9);
+    corpus_close(&c);
+    return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
+}
+
 int cmd_tokenize(int argc, char **argv) {
     const char *path = NULL, *use = NULL, *kind = "bpe", *out = NULL, *tokens_out = NULL, *shown = NULL;
     int64_t vocab = 4096;
@@ -87,23 +107,6 @@ int cmd_tokenize(int argc, char **argv) {
                                   k == 0   ? "the text"
                                   : k == 1 ? "the tokenizer"
                                            : "what --out writes");
-
-    propane_error err = {0};
-    corpus_options options = {.text = path, .tokenizer = use, .kind = kind, .vocab = (int)vocab};
-    corpus c = {0};
-    int64_t start = clock_ns();
-    propane_status status = corpus_open(&options, &c, &err);
-    if (status == PROPANE_OK && out) status = tokenizer_write(c.tokenizer, out, &err);
-    if (status == PROPANE_OK && out && tokens_out && file_same(out, tokens_out))
-        status = propane_fail(&err, PROPANE_ERR_INVALID, "cannot write %s: it is the file that --out has just written",
-                              tokens_out);
-    if (status == PROPANE_OK && tokens_out)
-        status = token_file_write(tokens_out, c.tokenizer, c.ids, c.count, c.text_bytes, &err);
-    if (status == PROPANE_OK)
-        printf("%s: %" PRId64 " bytes, %" PRId64 " tokens (%.2f bytes each), %s vocabulary of %d, %.1f s\n", path,
-               c.text_bytes, c.count, (double)c.text_bytes / (double)c.count,
-               tokenizer_kind_name(tokenizer_get_kind(c.tokenizer)), tokenizer_vocab_size(c.tokenizer),
-               (double)(clock_ns() - start) / 1e9);
-    corpus_close(&c);
-    return status == PROPANE_OK ? CLI_OK : cli_error("tokenize", &err);
+    const corpus_options options = {.text = path, .tokenizer = use, .kind = kind, .vocab = (int)vocab};
+    return cmd_tokenize_write(&options, out, tokens_out);
 }
