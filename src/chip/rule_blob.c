@@ -85,6 +85,6 @@ bool chip_rule_record_type(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
 
 bool chip_rule_reference(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     unsigned long long at = view->offset;
-    if (view->record->sentinel == CHIP_BLOB_SENTINEL && at % CHIP_BLOB_ALIGN == 0) return false;
+    if (view->record->sentinel == CHIP_BLOB_SENTINEL) return false; /* where it stands is rule B2 */
     return chip_found(out, "BLOBFILE names offset %llu of %.200s, and no record stands there", at, view->blob->path);
 }

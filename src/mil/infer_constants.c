@@ -63,8 +63,7 @@ static bool constants_keep(mil_value *v, const mil_tensor *t) {
 }
 
 static bool constants_possible(const mil_op *op) {
-    if (!op->info->eval || op->block_count || op->result_count < 1 || strncmp(op->info->name, "constexpr_", 10) == 0)
-        return false;
+    if (!op->info->eval || op->block_count || op->result_count < 1 || mil_op_compressed(op)) return false;
     for (int i = 0; i < op->result_count; i++) {
         const mil_type *type = &op->results[i]->type;
         if (type->shell != MIL_TENSOR || type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS) return false;

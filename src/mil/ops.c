@@ -59,6 +59,8 @@ int mil_op_captured(const mil_op_info *info) {
     return -1;
 }
 
+bool mil_op_compressed(const mil_op *op) { return strncmp(op->info->name, "constexpr_", 10) == 0; }
+
 int mil_op_blocks(const mil_op_info *info) {
     int captured = mil_op_captured(info);
     return captured < 0 ? 0 : info->params[captured].blocks;

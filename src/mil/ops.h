@@ -105,6 +105,8 @@ const mil_op_info *mil_op_find(const char *name, size_t length); /* NULL: no suc
 int mil_op_param(const mil_op_info *info, const char *name);     /* index, -1 if there is none */
 int mil_op_captured(const mil_op_info *info);                    /* index of the captured values, -1: no blocks */
 int mil_op_blocks(const mil_op_info *info);                      /* how many an op of this row has */
+bool mil_op_compressed(
+    const mil_op *op); /* constexpr_*: a constant that is small in its file, spread when it is used */
 void mil_op_cost(const mil_op *op, mil_cost *out);
 
 /* Runs the eval column of one op. */

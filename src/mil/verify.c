@@ -55,6 +55,11 @@ static const class_rule classes[] = {
 
 static const char *verify_value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
 
+/* A compressed constant may be made of compressed constants: their values come when it is spread. */
+static bool verify_compressed(const mil_op *op, const mil_param *p, const mil_value *v) {
+    return p->klass == MIL_CLASS_K_TENSOR && v->def && mil_op_compressed(op) && mil_op_compressed(v->def);
+}
+
 static propane_status verify_value(const mil_op *op, const mil_param *p, mil_value *v, propane_error *err) {
     const class_rule *rule = &classes[p->klass];
     char type[160];
@@ -62,7 +67,7 @@ static propane_status verify_value(const mil_op *op, const mil_param *p, mil_val
         !(rule->dtypes >> v->type.dtype & 1) || (rule->rank != ANY_RANK && v->type.rank != rule->rank))
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be %s; %.60s is %s", p->name, rule->text,
                            verify_value_name(v), mil_type_print(type, &v->type));
-    if (rule->constant && !mil_know(v))
+    if (rule->constant && !verify_compressed(op, p, v) && !mil_know(v))
         return mil_op_fail(op, err, PROPANE_ERR_INVALID, "%s must be a constant; %.60s is %s", p->name,
                            verify_value_name(v), v->def ? "computed" : "a parameter of the function");
     return PROPANE_OK;

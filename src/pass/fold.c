@@ -10,10 +10,9 @@
 
 enum { MAX_ELEMENTS = 1 << 20 };
 
-static bool fold_compressed(const mil_op *op) { return strncmp(op->info->name, "constexpr_", 10) == 0; }
-
 static bool fold_foldable(const rewrite *r, const mil_op *op) {
-    if (op->info->code == MIL_OP_const || fold_compressed(op) || op->result_count != 1 || op->block_count) return false;
+    if (op->info->code == MIL_OP_const || mil_op_compressed(op) || op->result_count != 1 || op->block_count)
+        return false;
     const mil_type *type = &op->results[0]->type;
     if (type->shell != MIL_TENSOR || !op->info->eval || rewrite_is_result(r, op->results[0]) ||
         type->dtype == MIL_string || mil_type_count(type) > MAX_ELEMENTS)
@@ -42,7 +41,7 @@ static propane_status fold_unpack(arena *a, const mil_value *v, const mil_tensor
         mil_unpack_f64(t->data, v->type.dtype, v->konst->data, count);
         return PROPANE_OK;
     }
-    if (!v->def || !fold_compressed(v->def)) return PROPANE_OK;
+    if (!v->def || !mil_op_compressed(v->def)) return PROPANE_OK;
     mil_tensor *made = ARENA_ARRAY(a, v->def->result_count, mil_tensor);
     if (!made) return propane_fail_memory(err, sizeof *made);
     PROPANE_TRY(rewrite_evaluate(a, v->def, made, err));
@@ -116,7 +115,7 @@ propane_status pass_decompress(mil_function *f, pass_chosen chosen, void *contex
     *count = 0;
     for (mil_op *op = f->first, *next; op; op = next) {
         next = op->next;
-        if (!fold_compressed(op) || op->result_count != 1 || !chosen(context, op->results[0]->name)) continue;
+        if (!mil_op_compressed(op) || op->result_count != 1 || !chosen(context, op->results[0]->name)) continue;
         PROPANE_TRY(fold_make_dense(f, op, err));
         ++*count;
     }

@@ -90,6 +90,51 @@ TEST(what_is_written_is_read) {
     mil_module_free(third);
 }
 
+/* ---- results that are a parameter, or another result ------------------------------------------------------------------- */
+
+/* The first two places of a result's name are what an app sees and what the block gives; the operation comes after. */
+static void read_changed(const char *from, const char *to, mil_module **m) {
+    static const char two[] = "program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2]> aaaa) {\n"
+                              "        tensor<fp16, [2]> bbbb = relu(x = aaaa);\n"
+                              "        tensor<fp16, [2]> cccc = relu(x = bbbb);\n    } -> (bbbb, cccc);\n}\n";
+    propane_error err = {0};
+    char *data = NULL;
+    size_t n = 0;
+    mem_free(dir);
+    dir = test_temp_dir();
+    EXPECT_OK(mil_parse(two, strlen(two), "t", NULL, m, &err));
+    EXPECT_OK(mil_package_write(*m, at("m.mlpackage"), &err));
+    mil_module_free(*m);
+    EXPECT_OK(file_read(at("m.mlpackage/Data/com.apple.CoreML/model.mlmodel"), 1 << 20, &data, &n, &err));
+    int times = 2;
+    for (size_t i = 0; i + 4 <= n && times; i++)
+        if (memcmp(data + i, from, 4) == 0) {
+            memcpy(data + i, to, 4);
+            times--;
+        }
+    EXPECT_OK(file_write(at("m.mlpackage/Data/com.apple.CoreML/model.mlmodel"), data, n, &err));
+    mem_free(data);
+    EXPECT_OK(mil_read(at("m.mlpackage"), NULL, m, &err));
+}
+
+TEST(a_result_may_be_a_parameter_or_stand_twice) {
+    propane_error err = {0};
+    mil_module *m = NULL;
+    read_changed("cccc", "aaaa", &m);
+    const mil_function *f = m->functions;
+    EXPECT(f->result_count == 2 && f->results[1]->def->info->code == MIL_OP_identity);
+    EXPECT_TEXT(f->results[1]->name, "aaaa_out");
+    EXPECT_TEXT(mil_interface_of(m, "main")->outputs[1].name, "aaaa_out");
+    EXPECT_OK(mil_package_write(m, at("n.mlpackage"), &err));
+    mil_module_free(m);
+    EXPECT_OK(mil_read(at("n.mlpackage"), NULL, &m, &err));
+    mil_module_free(m);
+    read_changed("cccc", "bbbb", &m);
+    EXPECT(m->functions->result_count == 1 && mil_interface_of(m, "main")->output_count == 1);
+    EXPECT_TEXT(mil_interface_of(m, "main")->outputs[0].name, "bbbb");
+    mil_module_free(m);
+}
+
 /* ---- broken files ------------------------------------------------------------------------------------------------------------ */
 
 static int broken;
@@ -254,4 +299,5 @@ TEST(any_byte_may_be_anything) {
     mem_free(model);
 }
 
-SUITE("mil/package", T(what_is_written_is_read), T(sixty_broken_packages_are_refused), T(any_byte_may_be_anything))
+SUITE("mil/package", T(what_is_written_is_read), T(a_result_may_be_a_parameter_or_stand_twice),
+      T(sixty_broken_packages_are_refused), T(any_byte_may_be_anything))

@@ -114,7 +114,7 @@ static const bad_case bad[] = {
     {MIL_OP_layer_norm, "x=[2,3] axes=[1] beta=[3,1]", "beta is [3, 1]; it must be [3]"},
     {MIL_OP_batch_norm, "x=[2,3] mean=[3] variance=[3]", "rank 3 to 5"},
     {MIL_OP_batch_norm, "x=[2,3,4] mean=[4] variance=[3]", "mean is [4]; it must be [3]"},
-    {MIL_OP_instance_norm, "x=[1,2,3,4,5]", "rank 3 to 4"},
+    {MIL_OP_instance_norm, "x=[1,2,3,4,5,6]", "rank 3 to 5"},
     {MIL_OP_l2_norm, "x=[2,3]", "last three dimensions"},
     {MIL_OP_matmul, "x=[2,3] y=[4,5]", "x [2, 3] has 3 columns, but y [4, 5] has 4 rows"},
     {MIL_OP_matmul, "x=[2,3] y=[3,5] transpose_x=true", "x [2, 3] transposed has 2 columns"},

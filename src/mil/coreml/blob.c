@@ -5,8 +5,9 @@
  *   M     u32 0xDEADBEEF, u32 element type, u64 bytes, u64 offset of the data, u64 unused bits at the end, zeros up to M+64
  *   data  at a multiple of 64; the next record at the next one
  *
- * Refuses records that are not like this, each by its offset: some writers that are about leave size and offset out and
- * set one stray byte instead, which is right for a single size only.
+ * Records and data of some writers stand at other offsets, and Core ML opens them: they are read, and what is not aligned is
+ * copied, so that nobody else meets such an address. Refuses records that are not like this otherwise, each by its offset:
+ * some writers leave size and offset out and set one stray byte instead, which is right for a single size only.
  */
 #include "mil/coreml/blob.h"
 
@@ -124,9 +125,6 @@ static propane_status blob_check_extent(const mil_blob_file *f, uint64_t offset,
     if (data < RECORD_BYTES)
         return blob_record_fail(f, offset, err, "its data offset is %llu, inside the file header",
                                 (unsigned long long)data);
-    if (data % ALIGN)
-        return blob_record_fail(f, offset, err, "its data offset is %llu; it must be a multiple of 64",
-                                (unsigned long long)data);
     if (data > f->map.bytes || bytes > f->map.bytes - data)
         return blob_record_fail(f, offset, err,
                                 "its data, %llu bytes at offset %llu, ends behind the file, which has %zu bytes",
@@ -135,8 +133,8 @@ static propane_status blob_check_extent(const mil_blob_file *f, uint64_t offset,
 }
 
 propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob *out, propane_error *err) {
-    if (offset % ALIGN || offset < RECORD_BYTES)
-        return blob_record_fail(file, offset, err, "records stand at multiples of 64, from 64 on");
+    if (offset < RECORD_BYTES)
+        return blob_record_fail(file, offset, err, "records stand behind the file's header, from offset 64 on");
     if (offset > file->map.bytes || file->map.bytes - offset < RECORD_BYTES)
         return blob_record_fail(file, offset, err, "the file has only %zu bytes", file->map.bytes);
     const uint8_t *p = file->map.data + offset;
@@ -177,7 +175,8 @@ propane_status mil_blob_next(const mil_blob_file *file, uint64_t *offset, mil_bl
     PROPANE_TRY(mil_blob_get(file, at, out, err));
     uint64_t end = (uint64_t)((const uint8_t *)out->data - file->map.data) + out->bytes;
     if (end < at + RECORD_BYTES) end = at + RECORD_BYTES; /* data in front of its record */
-    *offset = (end + ALIGN - 1) / ALIGN * ALIGN;
+    const bool packed = end < size && size - end >= RECORD_BYTES && blob_get_u32(file->map.data + end) == SENTINEL;
+    *offset = packed ? end : (end + ALIGN - 1) / ALIGN * ALIGN;
     return PROPANE_OK;
 }
 
@@ -339,6 +338,8 @@ propane_status mil_blob_load(mil_module *m, mil_const *c, propane_error *err) {
         return blob_record_fail(file, c->blob_offset, err, "it holds %llu bytes, and %s needs %lld",
                                 (unsigned long long)blob.bytes, mil_type_print(type, &c->type), (long long)bytes);
     c->data = blob.data;
+    if ((uintptr_t)blob.data % ALIGN) c->data = arena_copy(m->arena, blob.data, (size_t)bytes);
+    if (!c->data) return propane_fail_memory(err, (size_t)bytes);
     c->bytes = bytes;
     return PROPANE_OK;
 }

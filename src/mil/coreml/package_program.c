@@ -10,7 +10,9 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "mil/build.h"
 #include "mil/coreml/blob.h"
+#include "mil/coreml/package.h"
 #include "mil/ir_edit.h"
 #include "mil/resolve_shapes.h"
 
@@ -349,6 +351,48 @@ static propane_status program_wire_read_results(reader *r, const Coreml__Operati
     return PROPANE_OK;
 }
 
+static bool program_wire_is_result(const mil_function *f, const mil_value *v) {
+    for (int i = 0; i < f->result_count; i++)
+        if (f->results[i] == v) return true;
+    return false;
+}
+
+/* What an app sees follows: an output's new name; NULL: the second of two that are one value goes. */
+static void program_wire_rename_output(const reader *r, const char *from, const char *to) {
+    struct mil_package *package = r->module->package;
+    for (int i = 0; package && i < package->interface_count; i++) {
+        mil_interface *seen = &package->interfaces[i];
+        if (strcmp(seen->function, r->function->name) != 0) continue;
+        for (int k = seen->output_count - 1; k >= 0; k--) {
+            if (strcmp(seen->outputs[k].name, from) != 0) continue;
+            if (to)
+                seen->outputs[k].name = to;
+            else
+                memmove(&seen->outputs[k], &seen->outputs[k + 1],
+                        (size_t)(--seen->output_count - k) * sizeof seen->outputs[0]);
+            return;
+        }
+    }
+}
+
+/* Core ML tells a result from an input of the same name by its place; here a name is one value. */
+static propane_status program_wire_through_identity(reader *r, mil_value **v) {
+    char name[100];
+    mil_builder b;
+    bool taken = true;
+    for (int i = 0; taken; i++) {
+        snprintf(name, sizeof name, i ? "%.60s_out_%d" : "%.60s_out", (*v)->name, i);
+        taken = mil_scope_find(r->function, name, strlen(name)) != NULL;
+    }
+    mil_build_resume(&b, r->function);
+    mil_value *same = mil_build_unary(&b, MIL_OP_identity, *v);
+    if (!same) return propane_fail(r->err, b.err.status, "%s", b.err.text);
+    PROPANE_TRY(mil_rename(r->function, same, name, r->err));
+    program_wire_rename_output(r, (*v)->name, same->name);
+    *v = same;
+    return PROPANE_OK;
+}
+
 static propane_status program_wire_read_body(reader *r, const Coreml__Block *from);
 
 /* A block's inputs have the types of the loop variables, where the file leaves them open. */
@@ -399,6 +443,11 @@ static propane_status program_wire_read_body(reader *r, const Coreml__Block *fro
         if (!mil_make_seen(r->function, from->outputs[i], strlen(from->outputs[i]), &v))
             return program_wire_no_memory(r);
         if (!v) return program_wire_fail(r, "result '%s' is not defined", shown(from->outputs[i]));
+        if (!r->function->owner && program_wire_is_result(r->function, v)) { /* Core ML gives it once */
+            program_wire_rename_output(r, v->name, NULL);
+            continue;
+        }
+        if (!r->function->owner && !v->def) PROPANE_TRY(program_wire_through_identity(r, &v));
         if (!mil_make_result(r->function, v)) return program_wire_no_memory(r);
     }
     return PROPANE_OK;

@@ -298,6 +298,14 @@ static propane_status package_read_package(const char *path, const char *manifes
     return status;
 }
 
+static bool package_read_holds(const char *folder, const char *name) {
+    text full = {0};
+    text_printf(&full, "%s/%s", folder, name);
+    bool there = !full.failed && file_exists(full.data);
+    text_deinit(&full);
+    return there;
+}
+
 static propane_status package_read_folder(const char *path, const mil_read_options *options, mil_module **out,
                                           propane_error *err) {
     text manifest = {0}, program = {0};
@@ -310,6 +318,16 @@ static propane_status package_read_folder(const char *path, const mil_read_optio
         status = package_read_package(path, manifest.data, options, out, err);
     else if (file_exists(program.data))
         status = mil_parse_file_shaped(program.data, options, out, err);
+    else if (package_read_holds(path, "model.espresso.net") || package_read_holds(path, "neural_network_optionals"))
+        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                              "%s: a compiled model of the neural-network form (model.espresso.net), which holds no ML "
+                              "Program; convert its source with minimum_deployment_target iOS15 or later",
+                              path);
+    else if (package_read_holds(path, "coremldata.bin"))
+        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                              "%s: a compiled model without model.mil: a pipeline, or a model of another kind than ML "
+                              "Programs; give the .mlpackage that it was compiled from",
+                              path);
     else
         status =
             propane_fail(err, PROPANE_ERR_INVALID,
@@ -339,14 +357,7 @@ propane_status mil_read(const char *path, const mil_read_options *options, mil_m
                  : mil_parse_file_shaped(path, options, out, err);
 }
 
-static bool package_read_holds(const char *folder, const char *name) {
-    text full = {0};
-    text_printf(&full, "%s/%s", folder, name);
-    bool there = !full.failed && file_exists(full.data);
-    text_deinit(&full);
-    return there;
-}
-
 bool mil_is_program_folder(const char *path) {
-    return file_is_dir(path) && (package_read_holds(path, "Manifest.json") || package_read_holds(path, "model.mil"));
+    return file_is_dir(path) && (package_read_holds(path, "Manifest.json") || package_read_holds(path, "model.mil") ||
+                                 package_read_holds(path, "coremldata.bin"));
 }

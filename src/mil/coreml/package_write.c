@@ -225,8 +225,7 @@ static Coreml__Block *package_write_block_of(package_writer *w, const mil_functi
 
 /* Constants, and compressed ones up to iOS 17, have their operands as attributes. */
 static bool package_write_has_attributes(const mil_op *op) {
-    return op->info->code == MIL_OP_const ||
-           (strncmp(op->info->name, "constexpr_", 10) == 0 && op->info->since < MIL_IOS18);
+    return op->info->code == MIL_OP_const || (mil_op_compressed(op) && op->info->since < MIL_IOS18);
 }
 
 static Coreml__Operation *package_write_operation(package_writer *w, const mil_op *op) {

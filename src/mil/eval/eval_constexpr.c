@@ -55,6 +55,13 @@ propane_status mil_eval_constexpr_lut_to_dense(const mil_eval_args *a, propane_e
     return PROPANE_OK;
 }
 
+/* A mask that was computed has been compared with nothing: more places than values would read behind them. */
+static propane_status eval_constexpr_short(const mil_eval_args *a, const char *param, int64_t count,
+                                           propane_error *err) {
+    return mil_op_fail(a->op, err, PROPANE_ERR_INVALID, "the mask has more bits set than the %lld elements of %s",
+                       (long long)count, param);
+}
+
 /* The values of a sparse tensor are in row-major order of the dense one, so those of a vector along an axis are not
  * neighbours: first the mask is spread, then each element that is there takes its number among the index's. */
 propane_status mil_eval_constexpr_lut_to_sparse(const mil_eval_args *a, propane_error *err) {
@@ -78,6 +85,8 @@ propane_status mil_eval_constexpr_lut_to_sparse(const mil_eval_args *a, propane_
                 const bool there = mask->data[row * inner + i] != 0.0;
                 a->out[0].data[(row * p.vector + v) * inner + i] = there;
                 if (!there) continue;
+                if (from >= mil_type_count(&indices->type))
+                    return eval_constexpr_short(a, "indices_nonzero_data", mil_type_count(&indices->type), err);
                 const int64_t entry =
                     eval_constexpr_palette_of(&p, &lut->type, w.index) * p.entries + (int64_t)indices->data[from++];
                 a->out[1].data[to++] = lut->data[entry * p.vector + v];
@@ -96,6 +105,8 @@ propane_status mil_eval_constexpr_sparse_to_dense(const mil_eval_args *a, propan
     const bool packed = mil_in(a->op, "shape") != NULL;
     for (int64_t i = 0, from = 0; i < count; i++) {
         const bool there = packed ? eval_constexpr_packed_index(mask->data, i, 1) != 0 : mask->data[i] != 0.0;
+        if (there && from >= mil_type_count(&data->type))
+            return eval_constexpr_short(a, "nonzero_data", mil_type_count(&data->type), err);
         if (there) a->out[0].data[i] = data->data[from++];
     }
     return PROPANE_OK;
@@ -127,6 +138,8 @@ propane_status mil_eval_constexpr_sparse_blockwise(const mil_eval_args *a, propa
     for (int64_t i = 0, from = 0; i < mil_type_count(&mask->type); i++, mil_walk_next(&w)) {
         a->out[0].data[i] = mask->data[i];
         if (mask->data[i] != 0.0) {
+            if (from >= mil_type_count(&data->type))
+                return eval_constexpr_short(a, "nonzero_data", mil_type_count(&data->type), err);
             a->out[1].data[from] = eval_constexpr_shifted(a, &mask->type, w.index, data->data[from]);
             from++;
         }

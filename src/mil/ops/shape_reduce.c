@@ -108,7 +108,7 @@ propane_status mil_shape_rule_batch_norm(const mil_op *op, mil_type *out, int *o
 
 propane_status mil_shape_rule_instance_norm(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {
     static const char *const params[] = {"gamma", "beta", NULL};
-    return shape_reduce_channel_norm(op, 4, params, out, out_count, err);
+    return shape_reduce_channel_norm(op, 5, params, out, out_count, err);
 }
 
 propane_status mil_shape_rule_l2_norm(const mil_op *op, mil_type *out, int *out_count, propane_error *err) {

@@ -172,7 +172,7 @@ static void print_operand(printer *p, const mil_op *op, int param) {
         const mil_value *v = mil_written(o->values[k]);
         char name[200];
         if (k) text_append(p->out, ", ");
-        if (!v->is_inline && !print_has_attributes(op)) {
+        if (!v->konst || (!v->is_inline && !print_has_attributes(op))) { /* no constant: compressed itself */
             text_append(p->out, v->name);
         } else if (print_becomes_statement(p, op, v)) {
             print_literal_name(name, op, param, v);

@@ -22,6 +22,24 @@ static mil_value *beside(mil_builder *b, mil_value *v, const mil_value *x) {
     return mil_build_reshape(b, v, dim, x->type.rank);
 }
 
+/* In fp32 when one of them is: the parameters may be wider than x, and x wider than they are. */
+static mil_value *per_channel(mil_builder *b, const mil_op *op) {
+    const bool prelu = op->info->code == MIL_OP_prelu;
+    mil_value *alpha = mil_in(op, "alpha"), *beta = prelu ? alpha : mil_in(op, "beta"), *x = mil_in(op, "x"), *y;
+    const mil_dtype kept = x->type.dtype;
+    if (alpha->type.dtype == MIL_fp32 || beta->type.dtype == MIL_fp32) x = mil_build_cast(b, x, MIL_fp32);
+    if (!x) return NULL;
+    alpha = beside(b, alpha, x);
+    if (prelu) {
+        mil_value *below = binary(b, MIL_OP_less, x, mil_build_scalar(b, x->type.dtype, 0.0));
+        y = chosen(b, below, binary(b, MIL_OP_mul, x, alpha), x);
+    } else {
+        y = binary(b, MIL_OP_mul, x, beside(b, beta, x));
+        y = binary(b, MIL_OP_mul, y ? mil_build_unary(b, MIL_OP_softplus, y) : NULL, alpha);
+    }
+    return y && y->type.dtype != kept ? mil_build_cast(b, y, kept) : y;
+}
+
 static mil_value *written_out(mil_builder *b, const mil_op *op, double alpha, double beta) {
     mil_value *x = mil_in(op, "x"), *zero = mil_build_scalar(b, x->type.dtype, 0.0);
     switch (op->info->code) {
@@ -35,13 +53,7 @@ static mil_value *written_out(mil_builder *b, const mil_op *op, double alpha, do
     }
     case MIL_OP_thresholded_relu: return chosen(b, mil_build_binary_scalar(b, MIL_OP_less, x, alpha), zero, x);
     case MIL_OP_threshold: return binary(b, MIL_OP_maximum, x, mil_in(op, "alpha"));
-    case MIL_OP_prelu:
-        return chosen(b, binary(b, MIL_OP_less, x, zero), binary(b, MIL_OP_mul, x, beside(b, mil_in(op, "alpha"), x)),
-                      x);
-    default: /* softplus_parametric */
-        x = mil_build_unary(b, MIL_OP_softplus,
-                            binary(b, MIL_OP_mul, x, beside(b, mil_in(op, "beta"), mil_in(op, "x"))));
-        return binary(b, MIL_OP_mul, x, beside(b, mil_in(op, "alpha"), mil_in(op, "x")));
+    default: return per_channel(b, op);
     }
 }
 

@@ -1,0 +1,16 @@
+# Files as other programs write them.
+
+# A compressed constant may be made of compressed constants: a palette in int8, in a sparse tensor.
+@ printf 'program(1.3)\n{\n    func main<ios18>(tensor<fp16, [2, 4]> x) {\n        tensor<fp16, [1, 1, 2, 1]> lut = constexpr_blockwise_shift_scale()[data = tensor<int8, [1, 1, 2, 1]>([2, 4]), scale = tensor<fp16, [1, 1, 1, 1]>([0x1p-1])];\n        tensor<uint1, [2, 4]> mask, tensor<fp16, [3]> values = constexpr_lut_to_sparse()[indices_mask = tensor<uint1, [2, 4]>([1, 0, 0, 1, 0, 0, 1, 0]), indices_nonzero_data = tensor<uint1, [3]>([0, 1, 1]), lut = lut];\n        tensor<fp16, [2, 4]> w = constexpr_sparse_to_dense()[nonzero_data = values, mask = mask];\n        tensor<fp16, [2, 4]> zero = mul(x = x, y = fp16(0));\n        tensor<fp16, [2, 4]> y = add(x = zero, y = w);\n    } -> (y);\n}\n' > joint.mil
+$ propane run joint.mil --seed 1 | grep output
+> output y [2, 4]: min 0, max 2, mean 0.625
+= 0
+
+# Compiled models of other kinds say what they are.
+@ mkdir old.mlmodelc pipeline.mlmodelc && touch old.mlmodelc/coremldata.bin old.mlmodelc/model.espresso.net pipeline.mlmodelc/coremldata.bin
+$ propane show old.mlmodelc
+2> propane show: old.mlmodelc: a compiled model of the neural-network form (model.espresso.net), which holds no ML Program; convert its source with minimum_deployment_target iOS15 or later
+= 1
+$ propane run pipeline.mlmodelc
+2> propane run: pipeline.mlmodelc: a compiled model without model.mil: a pipeline, or a model of another kind than ML Programs; give the .mlpackage that it was compiled from
+= 1
