@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "mil/coreml/package.h"
+#include "mil/ops.h"
 #include "mil/text/mil_text.h"
 #include "support/test.h"
 
