@@ -4,7 +4,7 @@
  *
  * A block of query rows goes over the keys twice, a block of keys at a time: first scores and dP, each lane of a row with a
  * largest of its own, because the row's is not known yet; then, with the rows' sums, probabilities, dS and the three
- * products with them, which find in a near cache what the block of keys consists of.
+ * products with them, which find in L2 what the block of keys consists of.
  */
 #include <string.h>
 
@@ -65,7 +65,7 @@ static void store_rows(const attention_run *r, const cpu_attention_operand *x, i
 
 /* Sums over query rows: panels of nr keys, [width][nr] each, `panel` floats apart, in scratch; or in the operand's own
  * memory where a tile can write it. With many keys its lines are far apart, where a tile's rows would push each other out of
- * the nearest cache. */
+ * L1. */
 typedef struct row_sums {
     float *at;
     int64_t step, panel;

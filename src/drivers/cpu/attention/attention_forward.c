@@ -3,7 +3,7 @@
  *
  * Scores are turned, [key][nr query rows]: what a tile of K Q' writes, what a softmax reads a vector of query rows at a
  * time, without sums across a vector, and what V' P' takes are the same memory, and the result is [width][nr]. Keys come in
- * blocks whose scores stay in the nearest cache, each for a group of panels of query rows, so that a block is read once for
+ * blocks whose scores stay in L1, each for a group of panels of query rows, so that a block is read once for
  * the group; a row's largest and its sums follow from block to block, and the result is multiplied when the largest grows.
  */
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * A convolution, the depthwise one behind it, and what follows that (a 1x1 convolution, or the mean of each channel) as one
  * step: what lies between them is never a whole image in memory, only what a task works on, in memory of its thread that
- * stays in the second cache.
+ * stays in L2.
  *
  * A task makes a band of lines of the depthwise results for a chunk of channels: first the lines of the image that the
  * window reads, with zeros at the left and right where the padding is, so that the window has no borders there; then the
@@ -17,7 +17,7 @@
 
 enum {
     LEAST_CHANNELS = 32,     /* of a chunk */
-    BAND_BYTES = 560 << 10,  /* what a band may take of the second cache */
+    BAND_BYTES = 560 << 10,  /* what a band may take of L2 */
     LARGE_BYTES = 768 << 10, /* images between layers that do not stay there: the 1x1 convolution comes in */
     ALIASED = 256,           /* channels of which a multiple may lie so that they are copied (conv_direct.c) */
     TASKS_A_THREAD = 4,      /* wanted */

@@ -2,7 +2,7 @@
  * Convolutions over all channels and linear layers with constant weights: the steps around the tiles of conv_ukernel.h. The
  * points of the result are cut into runs along its lines, runs into blocks whose part of the image stays in the second
  * cache while all panels of weights pass by. An image that has padding, or whose channels are not neighbours, or whose
- * points lie so that they fall into the same lines of the first cache, is copied first; a linear layer's rows are the
+ * points lie so that they fall into the same lines of L1, is copied first; a linear layer's rows are the
  * points of one line.
  */
 #include <string.h>

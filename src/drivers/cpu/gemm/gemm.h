@@ -2,6 +2,18 @@
  * Matrix products: C = alpha * A * B + (accumulate ? C : 0) + residual, for one product or a batch of them, in one parallel
  * loop of base/pool.h.
  *
+ *
+ *     for each pass of k           kc            C is written in the last one; partial sums lie in C or in scratch
+ *       pack the stationary operand              all threads together, once for all
+ *       for each streamed block    nc or mc      tasks: packed into the thread's own memory, read from L2
+ *         for each stationary panel  mr or nr
+ *           for each streamed panel  nr or mr    read from L1
+ *             microtile: mr x nr sums in registers, over kc
+ *
+ * The stationary operand is A if C is at least as wide as tall, or whichever operand a batch shares; then blocks are nc
+ * columns of B, else mc rows of A. Sizes are in the context (cpu_gemm_sizes), mr and nr in cpu_gemm_kernels. The streamed
+ * operand is packed on the fly where it can be: by the first tile that reads a panel, or by the tiles of the block before.
+ *
  * Nothing is allocated: the caller gives cpu_gemm_scratch_bytes() of 64-byte aligned memory, asked for once when a program
  * is planned. The sums' order depends on the shape and the instruction set alone, never on the number of threads, so the
  * results of 1 and of 64 threads have the same bits. Operands are not checked: planner and kernels are one driver.
@@ -53,7 +65,7 @@ typedef struct cpu_gemm {
     bool accumulate;
     const cpu_matrix *residual; /* [m, n], added to what C becomes; may be C; NULL: none */
     /* Not NULL: becomes the sum of the squares of all that C holds in the end, which must be fp32 and of one item.
-     * Taken while it is in the nearest cache: in fp32 inside of a tile, in double over the tiles. */
+     * Taken while it is in L1: in fp32 inside of a tile, in double over the tiles. */
     double *squares;
     /* Not NULL: the product that runs behind this one. What its tasks read of A first is fetched during the last of this one's. */
     const struct cpu_gemm *next;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  * Owns the plan of a matrix product: which operand stands (is packed once for all), which moves (block by block), how k is
  * cut, how many tasks there are and what scratch they need. It depends on the product, the number of threads and, but for
- * how k is cut, the size of the second cache.
+ * how k is cut, the size of L2.
  */
 #include "drivers/cpu/gemm/gemm_blocking.h"
 
@@ -31,7 +31,9 @@ static void turn(cpu_gemm *g, cpu_matrix *residual) {
     }
 }
 
-bool gemm_plan_turns(const cpu_gemm *g) { return g->m > 1 && g->n > 1 && g->c.col_stride != 1 && g->c.row_stride == 1; }
+bool gemm_plan_transposes(const cpu_gemm *g) {
+    return g->m > 1 && g->n > 1 && g->c.col_stride != 1 && g->c.row_stride == 1;
+}
 
 bool gemm_plan_shares(const cpu_gemm *g, const cpu_matrix *x) {
     return g->batch == 1 || x->packed || (!x->batch && x->batch_stride == 0);
@@ -41,37 +43,37 @@ int64_t gemm_plan_block_words(const gemm_plan *p) {
     return div_up(min_i64(p->k_block, p->g.k), p->kernels->pair * GEMM_BLOCK) * GEMM_BLOCK;
 }
 
-static int64_t moving_target(const gemm_plan *p) {
+static int64_t streamed_target(const gemm_plan *p) {
     const cpu_gemm_sizes *s = p->sizes;
     int64_t kw = max_i64(GEMM_BLOCK, gemm_plan_block_words(p));
-    if (p->a_stands) return max_i64(2 * p->kernels->nr, min_i64(s->nc, mem_second_cache(s->nc_bytes) / (kw * 4)));
+    if (p->a_stationary) return max_i64(2 * p->kernels->nr, min_i64(s->nc, mem_second_cache(s->nc_bytes) / (kw * 4)));
     if (p->b_panels * p->kernels->nr * kw * 4 > mem_second_cache(s->b_bytes)) return s->mc_many;
     return p->g.a.row_stride == 1 ? s->mc_across : s->mc_along;
 }
 
-static void plan_moving(gemm_plan *p) {
+static void plan_streamed(gemm_plan *p) {
     p->items = p->by_item || p->item_panels < p->b_panels ? 1 : p->g.batch;
-    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
-    int64_t width = p->a_stands ? p->kernels->nr : p->kernels->mr;
-    int64_t blocks = div_up(panels * width, moving_target(p));
-    if (p->path == PATH_STANDING) { /* an even number of blocks for each thread */
+    int64_t panels = p->a_stationary ? p->b_panels : p->a_panels;
+    int64_t width = p->a_stationary ? p->kernels->nr : p->kernels->mr;
+    int64_t blocks = div_up(panels * width, streamed_target(p));
+    if (p->path == PATH_STATIONARY) { /* an even number of blocks for each thread */
         while (blocks < panels && p->items * blocks % p->threads) blocks++;
     }
-    p->moving_blocks = max_i64(1, min_i64(blocks, panels));
-    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a, *standing = p->a_stands ? &p->g.a : &p->g.b;
+    p->streamed_blocks = max_i64(1, min_i64(blocks, panels));
+    const cpu_matrix *streamed = p->a_stationary ? &p->g.b : &p->g.a, *stationary = p->a_stationary ? &p->g.a : &p->g.b;
     int64_t kw = gemm_plan_block_words(p);
-    size_t block = moving->packed ? 0 : gemm_bytes(div_up(panels, p->moving_blocks) * width * kw);
-    int64_t standing_width = p->a_stands ? p->a_height : p->b_panels * p->kernels->nr;
-    size_t all = standing->packed ? 0 : gemm_bytes(standing_width * kw);
-    p->standing_bytes = p->path == PATH_STANDING ? all : 0;
-    p->packs_ahead = p->path == PATH_STANDING && !p->a_stands && !moving->packed && !p->pack_a_tile;
+    size_t block = streamed->packed ? 0 : gemm_bytes(div_up(panels, p->streamed_blocks) * width * kw);
+    int64_t stationary_width = p->a_stationary ? p->a_height : p->b_panels * p->kernels->nr;
+    size_t all = stationary->packed ? 0 : gemm_bytes(stationary_width * kw);
+    p->stationary_bytes = p->path == PATH_STATIONARY ? all : 0;
+    p->packs_ahead = p->path == PATH_STATIONARY && !p->a_stationary && !streamed->packed && !p->pack_a_tile;
     if (p->packs_ahead && p->kernels->pack_next_tile) /* which copies that many in any case */
-        block = gemm_bytes(max_i64(GEMM_PASS_PANELS, div_up(panels, p->moving_blocks)) * width * kw);
+        block = gemm_bytes(max_i64(GEMM_PASS_PANELS, div_up(panels, p->streamed_blocks)) * width * kw);
     p->block_bytes = block;
     p->worker_bytes = p->path == PATH_ITEMS ? block + all : (p->packs_ahead ? 2 * block : block) + GEMM_ALIGN;
 }
 
-/* An operand can be packed by the way: it lies as it is, in one piece, all of k is wanted, in whole fours, */
+/* An operand can be packed on the fly: it lies as it is, in one piece, all of k is wanted, in whole fours, */
 static bool lies_plainly(const gemm_plan *p, const cpu_matrix *m) {
     return !m->packed && !m->stored && !m->pieces && !p->round && p->g.k && p->g.k % GEMM_QUAD == 0;
 }
@@ -91,7 +93,7 @@ static gemm_pack_b_tile pack_b_tile_of(const gemm_plan *p) {
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual) {
     *p = (gemm_plan){.g = *g, .threads = threads, .sizes = &g->kernels->gemm_sizes};
     p->kernels = g->bf16 ? &g->kernels->gemm_bf16 : &g->kernels->gemm;
-    if (gemm_plan_turns(g)) turn(&p->g, residual);
+    if (gemm_plan_transposes(g)) turn(&p->g, residual);
     g = &p->g;
     p->round = g->bf16 && p->kernels->pair == 1;
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return;
@@ -118,22 +120,22 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
     p->k_blocks = max_i64(1, div_up(g->k, p->k_block));
     bool a_shared = gemm_plan_shares(g, &g->a), b_shared = gemm_plan_shares(g, &g->b);
     if (g->a.packed || g->b.packed)
-        p->a_stands = g->a.packed != NULL;
+        p->a_stationary = g->a.packed != NULL;
     else
-        p->a_stands = a_shared == b_shared ? g->n >= g->m : a_shared;
+        p->a_stationary = a_shared == b_shared ? g->n >= g->m : a_shared;
     if (a_shared && !b_shared && !g->a.packed) { /* side by side? */
         int64_t all = g->batch * p->b_panels, columns = all * p->kernels->nr;
         if (g->m > columns || columns * gemm_plan_block_words(p) * 4 <= mem_second_cache(p->sizes->b_bytes)) {
-            p->a_stands = false, b_shared = true;
+            p->a_stationary = false, b_shared = true;
             p->b_panels = all;
         }
     }
-    if (p->a_stands)
+    if (p->a_stationary)
         p->pack_b_tile = pack_b_tile_of(p);
     else
         p->pack_a_tile = pack_a_tile_of(p);
-    p->path = PATH_STANDING;
-    if (!(p->a_stands ? a_shared : b_shared)) {
+    p->path = PATH_STATIONARY;
+    if (!(p->a_stationary ? a_shared : b_shared)) {
         p->by_item = item_flops > p->sizes->whole_item_flops && g->batch < 2 * threads;
         if (!p->by_item) p->path = PATH_ITEMS;
     }
@@ -142,16 +144,16 @@ void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *re
     p->residual_first = g->residual && !g->accumulate && g->alpha == 1 && plain_c && g->residual->dtype == CPU_F32 &&
                         g->residual->col_stride == 1 && g->residual->row_stride == g->c.row_stride;
     if (p->needs_partial) p->partial_bytes = gemm_bytes(g->m * g->n) * (p->by_item ? 1 : (size_t)g->batch);
-    if (g->squares && p->path == PATH_STANDING && plain_c)
-        p->squares_bytes = (size_t)(p->a_stands ? p->b_panels : p->a_panels) * GEMM_LANES * sizeof(double);
-    plan_moving(p);
+    if (g->squares && p->path == PATH_STATIONARY && plain_c)
+        p->squares_bytes = (size_t)(p->a_stationary ? p->b_panels : p->a_panels) * GEMM_LANES * sizeof(double);
+    plan_streamed(p);
 }
 
 size_t cpu_gemm_scratch_bytes(const cpu_gemm *g, int threads) {
     gemm_plan p;
     cpu_matrix residual;
     gemm_plan_make(&p, g, threads, &residual);
-    return p.standing_bytes + p.partial_bytes + p.squares_bytes + p.worker_bytes * (size_t)threads;
+    return p.stationary_bytes + p.partial_bytes + p.squares_bytes + p.worker_bytes * (size_t)threads;
 }
 
 gemm_finish gemm_finish_of(const gemm_run *r, int64_t item, int64_t k0, int64_t k1) {

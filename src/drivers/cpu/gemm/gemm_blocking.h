@@ -11,7 +11,7 @@
 
 enum { GEMM_ALIGN = 64 };
 
-typedef enum gemm_path { PATH_NOTHING, PATH_VECTOR, PATH_STANDING, PATH_ITEMS } gemm_path;
+typedef enum gemm_path { PATH_NOTHING, PATH_VECTOR, PATH_STATIONARY, PATH_ITEMS } gemm_path;
 
 typedef struct gemm_plan {
     cpu_gemm g; /* with C's rows contiguous, if one of its directions is */
@@ -20,34 +20,34 @@ typedef struct gemm_plan {
     gemm_path path;
     bool round;
     int threads;
-    bool a_stands;                        /* A is the standing operand */
-    bool a_quads;                         /* A is packed in quads */
-    bool by_item;                         /* the standing operand differs from item to item: one item after the other */
+    bool a_stationary; /* A is the stationary operand */
+    bool a_quads;      /* A is packed in quads */
+    bool by_item;      /* the stationary operand differs from item to item: one item after the other */
     int64_t a_panels, b_panels, a_height; /* a_height: rows with the last panel's padding */
     int64_t item_panels;          /* of b_panels, those of an item; fewer where the items' B stand side by side */
     int last_height;              /* of the last panel of A */
     gemm_tile tile, last_tile;    /* for full panels of A, for the last one */
-    gemm_pack_a_tile pack_a_tile; /* for full panels of a moving A, which the first tile packs; NULL: not */
-    gemm_pack_b_tile pack_b_tile; /* the same for a moving B */
+    gemm_pack_a_tile pack_a_tile; /* for full panels of a streamed A, which the first tile packs; NULL: not */
+    gemm_pack_b_tile pack_b_tile; /* the same for a streamed B */
     int64_t k_blocks, k_block;
-    int64_t items, moving_blocks; /* items whose tasks run together, tasks of each */
-    bool needs_partial;           /* C cannot hold partial sums */
-    bool residual_first;          /* the residual is all that happens to C, and tiles can add to it as they write C */
-    bool packs_ahead;             /* tasks pack their next block beside the tiles of the one before */
-    size_t standing_bytes, partial_bytes, squares_bytes, block_bytes, worker_bytes;
+    int64_t items, streamed_blocks; /* items whose tasks run together, tasks of each */
+    bool needs_partial;             /* C cannot hold partial sums */
+    bool residual_first;            /* the residual is all that happens to C, and tiles can add to it as they write C */
+    bool packs_ahead;               /* tasks pack their next block beside the tiles of the one before */
+    size_t stationary_bytes, partial_bytes, squares_bytes, block_bytes, worker_bytes;
 } gemm_plan;
 
 static inline size_t gemm_bytes(int64_t floats) { return (size_t)round_up(floats * 4, GEMM_ALIGN); }
 
 /* Of `g` for that many threads. `residual` is for the turned residual and must live as long as the plan. */
 void gemm_plan_make(gemm_plan *p, const cpu_gemm *g, int threads, cpu_matrix *residual);
-bool gemm_plan_turns(const cpu_gemm *g);                       /* it computes the transposed product instead */
+bool gemm_plan_transposes(const cpu_gemm *g);                  /* it computes the transposed product instead */
 bool gemm_plan_shares(const cpu_gemm *g, const cpu_matrix *x); /* all items read the same x */
 int64_t gemm_plan_block_words(const gemm_plan *p);             /* of k in a pass */
 
 typedef struct gemm_run {
     const gemm_plan *p;
-    char *standing_memory, *partial_memory, *worker_memory;
+    char *stationary_memory, *partial_memory, *worker_memory;
     int64_t first_item;
     int64_t pass, k0, k1;
     const gemm_plan *next; /* of the product behind this one; NULL: nothing is known of it */
@@ -74,11 +74,11 @@ static inline int64_t panel_cols(const gemm_plan *p, int64_t panel) {
     return min_i64(p->kernels->nr, p->g.n - panel % p->item_panels * p->kernels->nr);
 }
 
-/* Panels of the moving operand that a block consists of. */
+/* Panels of the streamed operand that a block consists of. */
 static inline void gemm_block_panels(const gemm_plan *p, int64_t block, int64_t *from, int64_t *to) {
-    int64_t panels = p->a_stands ? p->b_panels : p->a_panels;
-    *from = panels * block / p->moving_blocks;
-    *to = panels * (block + 1) / p->moving_blocks;
+    int64_t panels = p->a_stationary ? p->b_panels : p->a_panels;
+    *from = panels * block / p->streamed_blocks;
+    *to = panels * (block + 1) / p->streamed_blocks;
 }
 
 static inline const void *element(const cpu_matrix_view *v, int64_t index) {

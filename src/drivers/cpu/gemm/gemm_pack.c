@@ -88,7 +88,7 @@ static void prepack_plan(gemm_plan *p, const cpu_gemm *g, cpu_gemm_side side, bo
     alone.a.packed = alone.b.packed = NULL;
     gemm_plan_make(p, &alone, 1, &residual);
     p->a_quads = false; /* later nobody knows how it lay */
-    *is_a = (side == CPU_GEMM_A) != gemm_plan_turns(&alone);
+    *is_a = (side == CPU_GEMM_A) != gemm_plan_transposes(&alone);
 }
 
 size_t cpu_gemm_pack_bytes(const cpu_gemm *g, cpu_gemm_side side) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
- * Owns what is done for a thread's next block of the moving operand beside the tiles of the one before: its lines are
- * fetched, and a moving A is packed, by tiles that copy (a part of all its panels each) or between tiles, as its lines have
+ * Owns what is done for a thread's next block of the streamed operand beside the tiles of the one before: its lines are
+ * fetched, and a streamed A is packed, by tiles that copy (a part of all its panels each) or between tiles, as its lines have
  * come.
  */
 #include "drivers/cpu/gemm/gemm_prefetch.h"
@@ -11,29 +11,29 @@ enum {
 };
 
 /* Groups of GEMM_PASS_PANELS panels that tiles copy one after the other; the last one may copy some of them again. */
-static int64_t pass_groups(const gemm_ahead *h) { return div_up(h->to - h->from, GEMM_PASS_PANELS); }
-static int64_t group_panel(const gemm_ahead *h, int64_t group) {
+static int64_t pass_groups(const gemm_prefetch *h) { return div_up(h->to - h->from, GEMM_PASS_PANELS); }
+static int64_t group_panel(const gemm_prefetch *h, int64_t group) {
     return h->from + max_i64(0, min_i64(group * GEMM_PASS_PANELS, h->to - h->from - GEMM_PASS_PANELS));
 }
 
 /* The block of `tiles` tiles in front of the one ahead must have enough that can copy. */
-static gemm_tile pass_tile_of(const gemm_plan *p, const gemm_ahead *h, int64_t tiles) {
+static gemm_tile pass_tile_of(const gemm_plan *p, const gemm_prefetch *h, int64_t tiles) {
     const bool fits = h->words && !h->along && !p->round && (h->k1 - h->k0) % GEMM_BLOCK == 0;
     if (!fits || max_i64(h->to, h->from + GEMM_PASS_PANELS) > p->g.m / p->kernels->mr) return NULL;
     if (tiles < PASS_PARTS * pass_groups(h) + p->b_panels) return NULL;
     return h->view.dtype == CPU_F16 ? p->kernels->pack_next_tile_f16 : p->kernels->pack_next_tile;
 }
 
-gemm_ahead gemm_ahead_of(const gemm_plan *p, const cpu_matrix_view *v, int64_t block, int64_t k0, int64_t k1,
-                         int64_t now, float *words) {
+gemm_prefetch gemm_prefetch_of(const gemm_plan *p, const cpu_matrix_view *v, int64_t block, int64_t k0, int64_t k1,
+                               int64_t now, float *words) {
     int64_t from, to;
     gemm_block_panels(p, block, &from, &to);
-    const bool is_a = !p->a_stands;
+    const bool is_a = !p->a_stationary;
     const cpu_matrix *m = is_a ? &p->g.a : &p->g.b;
     int64_t width = is_a ? p->kernels->mr : p->kernels->nr, size = cpu_dtype_bytes(v->dtype);
     int64_t across = is_a ? v->row_stride : v->col_stride, along = is_a ? v->col_stride : v->row_stride;
     int64_t count = min_i64(to * width, is_a ? p->g.m : p->g.n) - from * width;
-    gemm_ahead h = {.along = along == 1, .share = div_up(now, p->kernels->pair) / GEMM_BLOCK * 2, .view = *v};
+    gemm_prefetch h = {.along = along == 1, .share = div_up(now, p->kernels->pair) / GEMM_BLOCK * 2, .view = *v};
     if (m->pieces || m->stored || (along != 1 && across != 1) || !h.share) return h;
     h.base = element(v, from * width * across + k0 * along);
     h.step = (h.along ? across : along) * size;
@@ -43,14 +43,14 @@ gemm_ahead gemm_ahead_of(const gemm_plan *p, const cpu_matrix_view *v, int64_t b
     return h;
 }
 
-static int64_t part_begin(const gemm_ahead *h, int64_t part) { return h->k0 + part * (h->k1 - h->k0) / PASS_PARTS; }
+static int64_t part_begin(const gemm_prefetch *h, int64_t part) { return h->k0 + part * (h->k1 - h->k0) / PASS_PARTS; }
 
-static float *panel_words(const gemm_plan *p, const gemm_ahead *h, int64_t panel) {
+static float *panel_words(const gemm_plan *p, const gemm_prefetch *h, int64_t panel) {
     return h->words + (panel - h->from) * padded_words(p, h->k0, h->k1) * p->kernels->mr;
 }
 
 /* What tiles have not copied. */
-static void pass_rest(const gemm_plan *p, const gemm_ahead *h) {
+static void pass_rest(const gemm_plan *p, const gemm_prefetch *h) {
     for (int64_t tile = h->tile; tile < PASS_PARTS * pass_groups(h); tile = (tile / PASS_PARTS + 1) * PASS_PARTS) {
         const int64_t from = group_panel(h, tile / PASS_PARTS), to = min_i64(h->to, from + GEMM_PASS_PANELS);
         gemm_pack_panels(p, true, &h->view, panel_words(p, h, from), from, to, h->k0, h->k1,
@@ -58,7 +58,7 @@ static void pass_rest(const gemm_plan *p, const gemm_ahead *h) {
     }
 }
 
-void gemm_ahead_pack(const gemm_plan *p, gemm_ahead *h, bool all) {
+void gemm_prefetch_pack(const gemm_plan *p, gemm_prefetch *h, bool all) {
     if (!h->words) return;
     if (h->pass) {
         if (all) pass_rest(p, h);
@@ -75,7 +75,7 @@ void gemm_ahead_pack(const gemm_plan *p, gemm_ahead *h, bool all) {
 }
 
 /* What a tile copies. */
-static gemm_next pass_next(const gemm_plan *p, gemm_ahead *h, const void *own, bool full) {
+static gemm_next pass_next(const gemm_plan *p, gemm_prefetch *h, const void *own, bool full) {
     if (!full || h->tile >= PASS_PARTS * pass_groups(h)) return (gemm_next){.at = own};
     const int64_t panel = group_panel(h, h->tile / PASS_PARTS), k = part_begin(h, h->tile % PASS_PARTS) - h->k0;
     const int64_t size = cpu_dtype_bytes(h->view.dtype);
@@ -87,7 +87,7 @@ static gemm_next pass_next(const gemm_plan *p, gemm_ahead *h, const void *own, b
                        .put_step = 4 * padded_words(p, h->k0, h->k1) * p->kernels->mr};
 }
 
-gemm_next gemm_ahead_next(const gemm_plan *p, gemm_ahead *h, const void *own, bool full) {
+gemm_next gemm_prefetch_next(const gemm_plan *p, gemm_prefetch *h, const void *own, bool full) {
     if (h->pass) return pass_next(p, h, own, full);
     int64_t tile = h->tile++, pairs = max_i64(1, div_up(h->lines, 2));
     if (h->base && h->along && 2 * tile < h->lines)

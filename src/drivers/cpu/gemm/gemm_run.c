@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT
- * Owns the run of a matrix product as it is planned (gemm_blocking.c): one operand is packed once for all (the standing one), the
- * other block by block in the tasks (the moving one). The arithmetic is in gemm_body.h.
+ * Owns the run of a matrix product as it is planned (gemm_blocking.c): one operand is packed once for all (the stationary one), the
+ * other block by block in the tasks (the streamed one). The arithmetic is in gemm_body.h.
  *
  * A task owns a block of columns (or of rows, when there are more of them) of C and all of k, so no two threads add to the
  * same element, and the blocks of k depend on the product's sizes alone: the sums are the same for any number of threads.
  *
  *   for each block of k            (about 768 or 1024: one pass for most layers, C is written once)
- *     pack the standing operand, all threads together              -> shared scratch
- *     for each task: pack its block of the moving operand (fits L2) -> the worker's scratch
- *       for each standing panel, for each moving panel: one tile    (registers)
+ *     pack the stationary operand, all threads together              -> shared scratch
+ *     for each task: pack its block of the streamed operand (fits L2) -> the worker's scratch
+ *       for each stationary panel, for each streamed panel: one tile    (registers)
  *
- * A moving A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k, by the tiles of
+ * A streamed A is packed while tiles are computed: by the first tile of each panel, where its rows lie along k, by the tiles of
  * the block before, where they lie across, else (or where there are no such tiles) between the tiles of the block before. The
  * block before the first of a pass is the last of the pass before; what comes first in the product behind is only fetched. A
- * moving B is packed by the first tile of each panel, where there are such tiles and its rows lie across.
+ * streamed B is packed by the first tile of each panel, where there are such tiles and its rows lie across.
  *
  * Items of a batch that share A stand side by side, as one B, where A is the larger: A is packed and read once for all. Items
  * that share no operand are whole tasks, each packing for itself. Products with a single row or column are bound by memory
@@ -52,7 +52,7 @@ static packed_view packed_scratch(const gemm_plan *p, bool is_a, void *memory, i
     return (packed_view){memory, step, first};
 }
 
-/* Of a tile that C holds now. A moving panel belongs to one task, and its tiles follow each other in the order of the standing
+/* Of a tile that C holds now. A streamed panel belongs to one task, and its tiles follow each other in the order of the stationary
  * ones: the sums do not depend on who does what. */
 static void add_squares(const gemm_plan *p, const gemm_finish *f, int64_t panel, int64_t i, int64_t j, int64_t rows,
                         int64_t cols) {
@@ -65,12 +65,12 @@ typedef struct tile_run {
     const gemm_plan *p;
     packed_view a, b;
     int64_t k0, k1, kw;
-    gemm_ahead *later; /* the block that is fetched or packed meanwhile */
-    gemm_finish f;     /* of the item at hand */
-    bool direct;       /* sums go to where they belong, */
-    bool add;          /* are added to what is there, */
-    float *to;         /* C or what holds partial sums, */
-    int64_t stride;    /* and nothing else happens to them */
+    gemm_prefetch *later; /* the block that is fetched or packed meanwhile */
+    gemm_finish f;        /* of the item at hand */
+    bool direct;          /* sums go to where they belong, */
+    bool add;             /* are added to what is there, */
+    float *to;            /* C or what holds partial sums, */
+    int64_t stride;       /* and nothing else happens to them */
 } tile_run;
 
 static void begin_item(tile_run *t, const gemm_run *r, int64_t item) {
@@ -89,7 +89,7 @@ static void begin_item(tile_run *t, const gemm_run *r, int64_t item) {
 typedef struct tile_operands {
     float *a;
     float *b;
-    const void *source; /* where the moving operand's words are to be packed from; NULL: they are there */
+    const void *source; /* where the streamed operand's words are to be packed from; NULL: they are there */
     int64_t kw;
     gemm_tile tile; /* for its height */
 } tile_operands;
@@ -97,7 +97,7 @@ typedef struct tile_operands {
 static inline void compute(const tile_run *t, const tile_operands *o, float *c, int64_t stride, bool add,
                            const gemm_next *fetch) {
     const gemm_plan *p = t->p;
-    if (o->source && p->a_stands)
+    if (o->source && p->a_stationary)
         p->pack_b_tile(o->a, o->b, o->source, p->g.b.row_stride * cpu_dtype_bytes(p->g.b.dtype), o->kw, c, stride,
                        p->g.alpha, add, fetch);
     else if (o->source)
@@ -121,13 +121,13 @@ static void finish_apart(const tile_run *t, const tile_operands *o, int64_t i, i
     k->finish(&t->f, sums, k->nr, i, j, rows, cols);
 }
 
-/* Where the words of a tile of the moving operand begin. */
-static const void *source_of(const tile_run *t, const cpu_matrix_view *moving, int64_t i, int64_t j) {
-    return t->p->a_stands ? element(moving, t->k0 * moving->row_stride + j)
-                          : element(moving, i * moving->row_stride + t->k0);
+/* Where the words of a tile of the streamed operand begin. */
+static const void *source_of(const tile_run *t, const cpu_matrix_view *streamed, int64_t i, int64_t j) {
+    return t->p->a_stationary ? element(streamed, t->k0 * streamed->row_stride + j)
+                              : element(streamed, i * streamed->row_stride + t->k0);
 }
 
-/* Panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source`: the moving operand, if this is the first
+/* Panel `ia` of A by panel `jb` of B, which is panel `column` of its item. `source`: the streamed operand, if this is the first
  * tile of a panel of it that is not packed yet. */
 static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, const cpu_matrix_view *source) {
     const gemm_plan *p = t->p;
@@ -141,7 +141,7 @@ static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, 
                        .source = source ? source_of(t, source, i, j) : NULL,
                        .kw = t->kw,
                        .tile = last ? p->last_tile : p->tile};
-    gemm_next fetch = gemm_ahead_next(p, t->later, o.a, height == p->kernels->mr);
+    gemm_next fetch = gemm_prefetch_next(p, t->later, o.a, height == p->kernels->mr);
     if (rows == height && cols == p->kernels->nr && t->direct) {
         float *to = t->to + i * t->stride + j;
         if (f->first && f->residual_first)
@@ -152,39 +152,39 @@ static void run_tile(const tile_run *t, int64_t ia, int64_t jb, int64_t column, 
     } else {
         finish_apart(t, &o, i, j, rows, cols, &fetch);
     }
-    if (f->squares) add_squares(p, f, p->a_stands ? column : ia, i, j, rows, cols);
+    if (f->squares) add_squares(p, f, p->a_stationary ? column : ia, i, j, rows, cols);
 }
 
-/* One moving block of one item against the whole standing operand. `memory`: for the packed block, or where it already is
+/* One streamed block of one item against the whole stationary operand. `memory`: for the packed block, or where it already is
  * (`ready`); `later`: the block that is packed meanwhile. */
-static void run_block(const gemm_run *r, const packed_view *standing, int64_t item, int64_t block, char *memory,
-                      bool ready, gemm_ahead *later, int64_t k0, int64_t k1) {
+static void run_block(const gemm_run *r, const packed_view *stationary, int64_t item, int64_t block, char *memory,
+                      bool ready, gemm_prefetch *later, int64_t k0, int64_t k1) {
     const gemm_plan *p = r->p;
-    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
+    const cpu_matrix *streamed = p->a_stationary ? &p->g.b : &p->g.a;
     int64_t from, to;
     gemm_block_panels(p, block, &from, &to);
     int64_t whole = from; /* panels from `from` up to here are packed by the tiles that first read them */
-    cpu_matrix_view view = view_of(moving, item);
+    cpu_matrix_view view = view_of(streamed, item);
     packed_view own;
-    if (moving->packed)
-        own = packed_whole(p, moving, !p->a_stands, k0, k1);
+    if (streamed->packed)
+        own = packed_whole(p, streamed, !p->a_stationary, k0, k1);
     else {
-        own = packed_scratch(p, !p->a_stands, memory, from, k0, k1);
+        own = packed_scratch(p, !p->a_stationary, memory, from, k0, k1);
         if (p->pack_a_tile) whole = min_i64(to, p->g.m / p->kernels->mr);
         if (p->pack_b_tile) whole = min_i64(to, p->g.n / p->kernels->nr);
         if (whole < to && !ready)
-            gemm_pack_panels(p, !p->a_stands, &view, own.words + (whole - from) * own.panel_words, whole, to, k0, k1,
-                             k0, k1);
+            gemm_pack_panels(p, !p->a_stationary, &view, own.words + (whole - from) * own.panel_words, whole, to, k0,
+                             k1, k0, k1);
     }
     tile_run t = {.p = p,
-                  .a = p->a_stands ? *standing : own,
-                  .b = p->a_stands ? own : *standing,
+                  .a = p->a_stationary ? *stationary : own,
+                  .b = p->a_stationary ? own : *stationary,
                   .k0 = k0,
                   .k1 = k1,
                   .kw = words_of(p, k0, k1),
                   .later = later};
     begin_item(&t, r, item);
-    if (p->a_stands) {
+    if (p->a_stationary) {
         for (int64_t i = 0; i < p->a_panels; i++)
             for (int64_t j = from; j < to; j++) run_tile(&t, i, j, j, i == 0 && j < whole ? &view : NULL);
         return;
@@ -193,18 +193,18 @@ static void run_block(const gemm_run *r, const packed_view *standing, int64_t it
         if (column == p->item_panels) begin_item(&t, r, item + j / p->item_panels), column = 0;
         for (int64_t i = from; i < to; i++) {
             run_tile(&t, i, j, column, j == 0 && i < whole ? &view : NULL);
-            gemm_ahead_pack(p, later, false);
+            gemm_prefetch_pack(p, later, false);
         }
     }
 }
 
-/* The standing operand is packed in parts along k where its rows are columns of memory, else in groups of panels. */
+/* The stationary operand is packed in parts along k where its rows are columns of memory, else in groups of panels. */
 static int64_t pack_tasks(const gemm_run *r, int64_t *panels, bool *along_k) {
     const gemm_plan *p = r->p;
-    const cpu_matrix *m = p->a_stands ? &p->g.a : &p->g.b;
-    *along_k = (p->a_stands ? m->row_stride : m->col_stride) == 1;
-    int64_t all = p->a_stands ? p->a_panels : p->b_panels;
-    *panels = *along_k ? all : max_i64(1, PACK_CHUNK / (p->a_stands ? p->kernels->mr : p->kernels->nr));
+    const cpu_matrix *m = p->a_stationary ? &p->g.a : &p->g.b;
+    *along_k = (p->a_stationary ? m->row_stride : m->col_stride) == 1;
+    int64_t all = p->a_stationary ? p->a_panels : p->b_panels;
+    *panels = *along_k ? all : max_i64(1, PACK_CHUNK / (p->a_stationary ? p->kernels->mr : p->kernels->nr));
     return *along_k ? div_up(r->k1 - r->k0, K_PART) : div_up(all, *panels);
 }
 
@@ -212,8 +212,8 @@ static void task_pack(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
     (void)worker;
-    packed_view whole = packed_scratch(p, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
-    int64_t step, from = 0, to = p->a_stands ? p->a_panels : p->b_panels, part0 = r->k0, part1 = r->k1;
+    packed_view whole = packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
+    int64_t step, from = 0, to = p->a_stationary ? p->a_panels : p->b_panels, part0 = r->k0, part1 = r->k1;
     bool along_k;
     pack_tasks(r, &step, &along_k);
     if (along_k) {
@@ -223,21 +223,21 @@ static void task_pack(void *context, int task, int worker) {
         from = (int64_t)task * step;
         to = min_i64(to, from + step);
     }
-    int64_t item_panels = p->a_stands ? p->a_panels : p->item_panels;
+    int64_t item_panels = p->a_stationary ? p->a_panels : p->item_panels;
     for (int64_t end; from < to; from = end) { /* an item after the other, where several stand side by side */
         int64_t item = r->first_item + from / item_panels, first = from / item_panels * item_panels;
-        cpu_matrix_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, item);
+        cpu_matrix_view view = view_of(p->a_stationary ? &p->g.a : &p->g.b, item);
         end = min_i64(to, first + item_panels);
-        gemm_pack_panels(p, p->a_stands, &view, whole.words + from * whole.panel_words, from - first, end - first,
+        gemm_pack_panels(p, p->a_stationary, &view, whole.words + from * whole.panel_words, from - first, end - first,
                          r->k0, r->k1, part0, part1);
     }
 }
 
-static packed_view standing_of(const gemm_run *r) {
+static packed_view stationary_of(const gemm_run *r) {
     const gemm_plan *p = r->p;
-    const cpu_matrix *m = p->a_stands ? &p->g.a : &p->g.b;
-    if (m->packed) return packed_whole(p, m, p->a_stands, r->k0, r->k1);
-    return packed_scratch(p, p->a_stands, r->standing_memory, 0, r->k0, r->k1);
+    const cpu_matrix *m = p->a_stationary ? &p->g.a : &p->g.b;
+    if (m->packed) return packed_whole(p, m, p->a_stationary, r->k0, r->k1);
+    return packed_scratch(p, p->a_stationary, r->stationary_memory, 0, r->k0, r->k1);
 }
 
 /* A worker's memory: two packed blocks in turn, and behind them which block the second is. */
@@ -251,10 +251,10 @@ static worker_state *state_of(const gemm_run *r, int worker) {
     return (worker_state *)(void *)(memory + r->p->worker_bytes - GEMM_ALIGN);
 }
 
-static int64_t tasks_of(const gemm_plan *p) { return p->items * p->moving_blocks; }
+static int64_t tasks_of(const gemm_plan *p) { return p->items * p->streamed_blocks; }
 
 /* What the worker of `task` will most likely take next: in this pass, in the next one, or of the product behind this one. */
-static gemm_ahead ahead_of(const gemm_run *r, int64_t task, float *words) {
+static gemm_prefetch ahead_of(const gemm_run *r, int64_t task, float *words) {
     const gemm_plan *p = r->p;
     int64_t soon = task + p->threads, item = r->first_item, k0 = r->k0, k1 = r->k1;
     if (soon >= tasks_of(p) && k1 < p->g.k) {
@@ -265,27 +265,27 @@ static gemm_ahead ahead_of(const gemm_run *r, int64_t task, float *words) {
         p = r->next, words = NULL, item = 0;
         k0 = 0, k1 = min_i64(p->g.k, p->k_block);
     }
-    const cpu_matrix *moving = p->a_stands ? &p->g.b : &p->g.a;
-    if (moving->packed || soon >= tasks_of(p)) return (gemm_ahead){.words = NULL};
-    cpu_matrix_view view = view_of(moving, item + soon / p->moving_blocks);
-    return gemm_ahead_of(p, &view, soon % p->moving_blocks, k0, k1, r->k1 - r->k0, words);
+    const cpu_matrix *streamed = p->a_stationary ? &p->g.b : &p->g.a;
+    if (streamed->packed || soon >= tasks_of(p)) return (gemm_prefetch){.words = NULL};
+    cpu_matrix_view view = view_of(streamed, item + soon / p->streamed_blocks);
+    return gemm_prefetch_of(p, &view, soon % p->streamed_blocks, k0, k1, r->k1 - r->k0, words);
 }
 
 static void task_block(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
-    packed_view standing = standing_of(r);
+    packed_view stationary = stationary_of(r);
     char *memory = r->worker_memory + p->worker_bytes * (size_t)worker;
     worker_state *state = state_of(r, worker);
     const int64_t number = r->pass * tasks_of(p) + task;
     const bool ready = state->ready == number;
     char *mine = memory + (state->turn ? p->block_bytes : 0), *other = memory + (state->turn ? 0 : p->block_bytes);
-    gemm_ahead later = ahead_of(r, task, p->packs_ahead ? (float *)(void *)other : NULL);
+    gemm_prefetch later = ahead_of(r, task, p->packs_ahead ? (float *)(void *)other : NULL);
     state->ready = -1;
-    run_block(r, &standing, r->first_item + task / p->moving_blocks, task % p->moving_blocks, mine, ready, &later,
+    run_block(r, &stationary, r->first_item + task / p->streamed_blocks, task % p->streamed_blocks, mine, ready, &later,
               r->k0, r->k1);
     if (!later.words) return;
-    gemm_ahead_pack(p, &later, true);
+    gemm_prefetch_pack(p, &later, true);
     state->ready = number + p->threads;
     state->turn = !state->turn;
 }
@@ -294,18 +294,18 @@ static void task_block(void *context, int task, int worker) {
 static void task_item(void *context, int task, int worker) {
     const gemm_run *r = context;
     const gemm_plan *p = r->p;
-    cpu_matrix_view view = view_of(p->a_stands ? &p->g.a : &p->g.b, task);
+    cpu_matrix_view view = view_of(p->a_stationary ? &p->g.a : &p->g.b, task);
     int64_t kw = gemm_plan_block_words(p);
     char *memory = r->worker_memory + p->worker_bytes * (size_t)worker;
-    char *block = memory + gemm_bytes((p->a_stands ? p->a_height : p->b_panels * p->kernels->nr) * kw);
+    char *block = memory + gemm_bytes((p->a_stationary ? p->a_height : p->b_panels * p->kernels->nr) * kw);
     for (int64_t b = 0; b < p->k_blocks; b++) {
         int64_t k0 = b * p->k_block, k1 = min_i64(p->g.k, k0 + p->k_block);
-        packed_view standing = packed_scratch(p, p->a_stands, memory, 0, k0, k1);
-        gemm_pack_panels(p, p->a_stands, &view, standing.words, 0, p->a_stands ? p->a_panels : p->b_panels, k0, k1, k0,
-                         k1);
-        for (int64_t i = 0; i < p->moving_blocks; i++) {
-            gemm_ahead nothing = {0};
-            run_block(r, &standing, task, i, block, false, &nothing, k0, k1);
+        packed_view stationary = packed_scratch(p, p->a_stationary, memory, 0, k0, k1);
+        gemm_pack_panels(p, p->a_stationary, &view, stationary.words, 0, p->a_stationary ? p->a_panels : p->b_panels,
+                         k0, k1, k0, k1);
+        for (int64_t i = 0; i < p->streamed_blocks; i++) {
+            gemm_prefetch nothing = {0};
+            run_block(r, &stationary, task, i, block, false, &nothing, k0, k1);
         }
     }
 }
@@ -317,9 +317,9 @@ static void parallel(const gemm_plan *p, pool_task task, void *context, int64_t 
         for (int64_t i = 0; i < count; i++) task(context, (int)i, 0);
 }
 
-static void run_standing(gemm_run *r) {
+static void run_stationary(gemm_run *r) {
     const gemm_plan *p = r->p;
-    const cpu_matrix *standing = p->a_stands ? &p->g.a : &p->g.b;
+    const cpu_matrix *stationary = p->a_stationary ? &p->g.a : &p->g.b;
     int64_t groups = p->by_item ? p->g.batch : 1;
     for (int64_t group = 0; group < groups; group++) {
         r->first_item = group;
@@ -329,7 +329,7 @@ static void run_standing(gemm_run *r) {
             r->k1 = min_i64(p->g.k, r->k0 + p->k_block);
             int64_t panels;
             bool along_k;
-            if (!standing->packed) parallel(p, task_pack, r, pack_tasks(r, &panels, &along_k));
+            if (!stationary->packed) parallel(p, task_pack, r, pack_tasks(r, &panels, &along_k));
             parallel(p, task_block, r, tasks_of(p));
         }
     }
@@ -371,13 +371,13 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
         sum.residual = NULL;
     }
     gemm_plan_make(&p, &sum, pool_threads(), &residual);
-    gemm_run r = {.p = &p, .standing_memory = scratch};
-    if (g->next && p.path == PATH_STANDING && !p.by_item) {
+    gemm_run r = {.p = &p, .stationary_memory = scratch};
+    if (g->next && p.path == PATH_STATIONARY && !p.by_item) {
         gemm_plan_make(&next, g->next, pool_threads(), &next_residual);
-        if (next.path == PATH_STANDING && !next.by_item && !next.a_stands) r.next = &next;
+        if (next.path == PATH_STATIONARY && !next.by_item && !next.a_stationary) r.next = &next;
     }
     assert((uintptr_t)scratch % GEMM_ALIGN == 0);
-    r.partial_memory = r.standing_memory + p.standing_bytes;
+    r.partial_memory = r.stationary_memory + p.stationary_bytes;
     r.worker_memory = r.partial_memory + p.partial_bytes + p.squares_bytes;
     if (p.squares_bytes) {
         r.squares = (double *)(void *)(r.partial_memory + p.partial_bytes);
@@ -388,7 +388,7 @@ void cpu_gemm_run(const cpu_gemm *g, void *scratch) {
     case PATH_VECTOR:
         parallel(&p, gemm_task_vector, &r, p.g.batch * div_up(max_i64(p.g.m, p.g.n), gemm_vector_chunk(&p)));
         break;
-    case PATH_STANDING: run_standing(&r); break;
+    case PATH_STATIONARY: run_stationary(&r); break;
     case PATH_ITEMS: parallel(&p, task_item, &r, p.g.batch); break;
     }
     if (g->squares) *g->squares = r.squares ? sum_lanes(r.squares, p.squares_bytes / sizeof(double)) : sum_all(&p.g);

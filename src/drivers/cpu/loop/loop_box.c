@@ -203,17 +203,3 @@ void loop_box_store(unsigned char *target, mil_dtype dtype, int element, const l
         source += line;
     } while (box_next(b, index, &offset));
 }
-
-void cpu_loop_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
-                   const int64_t *stride) {
-    loop_box b;
-    loop_box_collapse(&b, rank, dim, stride);
-    loop_box_load(target, source, dtype, cpu_view_dtype_bytes(dtype), &b);
-}
-
-void cpu_loop_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
-                    const float *source) {
-    loop_box b;
-    loop_box_collapse(&b, rank, dim, stride);
-    loop_box_store(target, dtype, cpu_view_dtype_bytes(dtype), &b, source);
-}

@@ -14,12 +14,8 @@ typedef struct loop_box {
     int64_t count;
 } loop_box;
 
-/* A box of elements in memory to dense floats and back. Integers are cut towards zero and clamped to the type. */
-void cpu_loop_load(float *target, const void *source, mil_dtype dtype, int rank, const int64_t *dim,
-                   const int64_t *stride);
-void cpu_loop_store(void *target, mil_dtype dtype, int rank, const int64_t *dim, const int64_t *stride,
-                    const float *source);
-bool cpu_loop_dtype(mil_dtype dtype); /* whether both work on it */
+/* Whether boxes hold it. Integers are cut towards zero and clamped to the type. */
+bool cpu_loop_dtype(mil_dtype dtype);
 
 /* Extents of 1 fall out, neighbours that follow one another in memory become one. Always at least one dimension. */
 void loop_box_collapse(loop_box *b, int rank, const int64_t *dim, const int64_t *stride);

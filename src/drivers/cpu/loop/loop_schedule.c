@@ -2,7 +2,7 @@
  * The order in which a tile program's instructions run, and where its registers lie.
  *
  * A value that needs a reduction of the whole fold has a level: one more than what was reduced. Pass n goes over the fold
- * once, in chunks that stay in the nearest cache, computes what the reductions of that level need, and the last pass
+ * once, in chunks that stay in L1, computes what the reductions of that level need, and the last pass
  * computes what is stored. What several passes need is loaded and computed again in each: that is cheaper than to keep it,
  * unless it takes an elementary function. Then, and for softmax, the fold is held whole in one pass.
  */
@@ -162,7 +162,7 @@ static bool order_passes(loop_draft *t, loop_program *out) {
     return true;
 }
 
-/* Rows of a last axis lie in a tile one behind another, and the tile is in the nearest cache anyway. */
+/* Rows of a last axis lie in a tile one behind another, and the tile is in L1 anyway. */
 static bool holds_rows(const loop_draft *t, const loop_program *out) {
     int64_t fold = 1;
     for (int d = 0; d < out->fold_rank; d++) fold *= out->fold[d];

@@ -36,7 +36,7 @@ typedef struct cpu_conv_tile {
     const float *other[2];
     int64_t other_row;
     bool add;          /* sums go on from what c holds */
-    const char *later; /* memory that is wanted soon: 128 bytes of it are fetched for each four elements of k */
+    const char *later; /* memory that is needed soon: 128 bytes of it are fetched for each four elements of k */
     const cpu_conv_finish *finish; /* NULL: sums are stored as they are, bias and other are not looked at */
 } cpu_conv_tile;
 

@@ -224,7 +224,7 @@ static VTARGET void KERNEL(attention_finish, f32)(attention_row s, attention_row
     }
 }
 
-/* ---- moving ----------------------------------------------------------------------------------------------------------- */
+/* ---- streamed ----------------------------------------------------------------------------------------------------------- */
 
 /* Whole vectors are stored, the last of a line over the next line's beginning, which is written after it; only behind a
  * panel's last line something else has been written already. */

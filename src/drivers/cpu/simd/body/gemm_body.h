@@ -137,8 +137,8 @@ static VTARGET void pack_across_strided(float *target, int width, const void *da
 
 /* [kw][width] from a source whose neighbours lie along k: element (k, c) at c*stride + k. VL of them are turned in
  * registers at a time. */
-static VTARGET void pack_turned(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
-                                int64_t cols, int64_t k0, int64_t k1, bool round) {
+static VTARGET void pack_transposed(float *target, int width, const void *data, cpu_dtype dtype, int64_t stride,
+                                    int64_t cols, int64_t k0, int64_t k1, bool round) {
     for (int c = 0; c < width; c += VL)
         for (int64_t k = k0; k < k1; k += VL * GEMM_PAIR) {
             vf x[VL];
@@ -165,7 +165,7 @@ static VTARGET void KERNEL(pack, GEMM_TYPE)(float *target, int width, const void
     if (across == 1)
         pack_across(target, width, data, dtype, along, cols, k0, k1, round);
     else if (along == 1)
-        pack_turned(target, width, data, dtype, across, cols, k0, k1, round);
+        pack_transposed(target, width, data, dtype, across, cols, k0, k1, round);
     else
         pack_across_strided(target, width, data, dtype, along, across, cols, k0, k1, round);
 }
@@ -236,7 +236,7 @@ static VTARGET void KERNEL(pack_quads, GEMM_TYPE)(float *target, int height, con
     }
 #define TILE_STEPS_4(ROWS, w)                                                                                          \
     TILE_STEP(ROWS, w) TILE_STEP(ROWS, (w) + 1) TILE_STEP(ROWS, (w) + 2) TILE_STEP(ROWS, (w) + 3)
-/* How many steps of k ahead the panels are fetched: B comes from the second cache, A at first from the third. */
+/* How many steps of k ahead the panels are fetched: B comes from L2, A at first from L3. */
 enum { AHEAD_B = 8, AHEAD_A = 24 };
 
 /* AVX-512: four steps of k a turn, no more. Its offsets are one byte as long as they are small, and code that is short is
@@ -253,7 +253,7 @@ enum { AHEAD_B = 8, AHEAD_A = 24 };
 #define TURN_STEP_END
 #define TURN_STEPS(ROWS) TILE_STEPS_4(ROWS, 0) TILE_STEPS_4(ROWS, 4) TILE_STEPS_4(ROWS, 8) TILE_STEPS_4(ROWS, 12)
 #endif
-/* What the tiles consist of beside their steps. Beside the arithmetic each turn fetches a line of what is wanted soon, and
+/* What the tiles consist of beside their steps. Beside the arithmetic each turn fetches a line of what is needed soon, and
  * the last blocks a row each of C: all at once they would stand in the way of the panels. */
 #define TILE_START(HEIGHT)                                                                                             \
     enum { height = HEIGHT };                                                                                          \

@@ -4,7 +4,7 @@
  * front of gemm_body.h, which takes all tiles of 14 rows from here.
  *
  * Sum (r, j) is in register 4 + 2 r + j. A turn is four steps of k; it fetches the panels ahead and one line of what is
- * wanted soon; the last FETCHING turns also a line each of what the sums are added to or written over.
+ * needed soon; the last FETCHING turns also a line each of what the sums are added to or written over.
  *
  * Those of gemm_pack_a pack their panel of A while they compute: each turn copies what the next one reads, in
  * the time that loads and stores have left beside the multiply-adds.
@@ -229,7 +229,7 @@ VFN tile_call tile_call_of(int64_t kw, float *c, int64_t ldc, float alpha, bool 
             : TILE_REGISTERS);                                    \
     }
 
-/* A turn's piece of a panel: 14 words of one k, whose lines were fetched to the nearest cache some k before, and the next to be
+/* A turn's piece of a panel: 14 words of one k, whose lines were fetched to L1 some k before, and the next to be
  * fetched. Four turns take four pieces side by side, one for each panel. (With the four turns written out, the loop was 5 %
  * slower.) */
 #define PASS_PIECE(load, last)                                    \

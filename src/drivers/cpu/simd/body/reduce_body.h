@@ -2,7 +2,7 @@
  * Reductions and softmax in terms of vec_*.h; included once by each kernels_*.c.
  *
  * Contiguous rows: four vectors of partial results over a block, added as a tree; the blocks' sums are added in double.
- * Columns: CPU_REDUCE_INNER of them side by side in arrays that stay in the nearest cache, sums of CPU_REDUCE_STRIDED rows each.
+ * Columns: CPU_REDUCE_INNER of them side by side in arrays that stay in L1, sums of CPU_REDUCE_STRIDED rows each.
  */
 #ifndef CPU_SIMD_BODY_REDUCE_BODY_H
 #define CPU_SIMD_BODY_REDUCE_BODY_H
