@@ -629,6 +629,150 @@ propane_program *propane_session_program(propane_session *session);
 propane_device *propane_session_device(propane_session *session);
 const propane_module *propane_session_module(const propane_session *session);
 
+/* ---- language models ---------------------------------------------------------------------------------------------------- */
+
+typedef struct propane_model propane_model;
+typedef struct tokenizer propane_tokenizer; /* does not change: threads may share it */
+typedef struct propane_generator propane_generator;
+
+/* "folder" (Hugging Face's, or a run's), "safetensors", "gguf", "llama2c"; NULL: no language model is there. Static. */
+const char *propane_model_form(const char *path);
+/* The weights in fp32, with those of a LoRA adapter's folder (NULL: none) added. */
+PROPANE_CHECK propane_status propane_model_open(const char *path, const char *adapter, propane_model **out,
+                                                propane_error *err);
+void propane_model_free(propane_model *model);
+typedef struct propane_model_info {
+    size_t size;              /* sizeof(propane_model_info), set by the caller */
+    const char *architecture; /* the model's */
+    int64_t layers, width, hidden, heads, kv_heads, vocabulary, context, parameters;
+} propane_model_info;
+bool propane_model_describe(const propane_model *model, propane_model_info *out);
+/* The name tells the form: NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), anything else a folder. `dtype`: "f32" (NULL),
+ * "f16", "bf16", for GGUF "q8_0" and "q4_0". The tokenizer (may be NULL) goes into folders and GGUF files; one that the form
+ * cannot say is left out and the log told. */
+PROPANE_CHECK propane_status propane_model_save(const propane_model *model, const propane_tokenizer *tokenizer,
+                                                const char *path, const char *dtype, propane_error *err);
+
+typedef struct propane_export_options {
+    size_t size;     /* sizeof(propane_export_options) */
+    bool wide;       /* fp32 instead of fp16 */
+    int64_t context; /* positions of its cache; 0: the model's own, at most 2048 */
+    const int64_t
+        *lengths; /* tokens that one call may take, at most 8 of them, the first the default; NULL: 1 and 64 */
+    int length_count;
+    int64_t stateless; /* tokens of every call of a program without a cache; 0: with one */
+} propane_export_options;
+/* The model as one program with a cache in states, for Core ML or a session. `options` may be NULL. */
+PROPANE_CHECK propane_status propane_model_export(propane_model *model, const propane_export_options *options,
+                                                  propane_module **out, propane_error *err);
+
+/* A vocabulary's file (Propane's, tokenizer.json, llama2.c's, a GGUF file), or the folder of a model with one. */
+PROPANE_CHECK propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out, propane_error *err);
+/* Learnt from a text: "bpe" with up to `vocabulary` ids (257 to 65536), "chars", or "bytes" (of no text). */
+PROPANE_CHECK propane_status propane_tokenizer_train(const char *kind, const char *text, size_t length, int vocabulary,
+                                                     propane_tokenizer **out, propane_error *err);
+PROPANE_CHECK propane_status propane_tokenizer_write(const propane_tokenizer *tokenizer, const char *path,
+                                                     propane_error *err);
+void propane_tokenizer_free(propane_tokenizer *tokenizer);
+typedef struct propane_tokenizer_info {
+    size_t size;            /* sizeof(propane_tokenizer_info), set by the caller */
+    const char *kind;       /* "bpe", "chars", "bytes", "llama", "hf" */
+    const char *hash;       /* SHA-256 of all that changes what it does */
+    int size_of_vocabulary; /* ids are 0 .. that - 1 */
+    int bos, eos;           /* in front of a text, behind it; negative: none */
+} propane_tokenizer_info;
+bool propane_tokenizer_describe(const propane_tokenizer *tokenizer, propane_tokenizer_info *out);
+/* The ids of a text, without bos; propane_free them. */
+PROPANE_CHECK propane_status propane_tokenizer_encode(const propane_tokenizer *tokenizer, const char *text,
+                                                      size_t length, int32_t **ids, int64_t *count, propane_error *err);
+/* The bytes of ids, terminated; propane_free them. */
+PROPANE_CHECK propane_status propane_tokenizer_decode(const propane_tokenizer *tokenizer, const int32_t *ids,
+                                                      int64_t count, char **text, size_t *length, propane_error *err);
+
+typedef struct propane_generator_options {
+    size_t size;            /* sizeof(propane_generator_options) */
+    propane_device *device; /* shared, outlives it; NULL: one of its own, opened by `uri` */
+    const char *uri;        /* NULL: "cpu" */
+    const char *precision;  /* NULL: "fp32"; "fp16" */
+    const char *weights;    /* how matrices are stored: NULL: "auto"; "fp32", "bf16", "fp16", "int8", "int4" */
+    int64_t context;        /* longest sequence; 0: the model's */
+    int64_t chunk;          /* most positions of a prompt that are read at once; 0: 512 */
+} propane_generator_options;
+/* Model and tokenizer (NULL: ids alone, no text) must outlive it; the tokenizer must fit the model. What a prompt has in
+ * common with the sequence before is not read again. */
+PROPANE_CHECK propane_status propane_generator_create(const propane_model *model, const propane_tokenizer *tokenizer,
+                                                      const propane_generator_options *options, propane_generator **out,
+                                                      propane_error *err);
+void propane_generator_free(propane_generator *generator);
+int64_t propane_generator_context(const propane_generator *generator);
+
+#define PROPANE_MAX_STOPS 16
+typedef struct propane_sampling {
+    size_t size;        /* sizeof(propane_sampling) */
+    int64_t count;      /* most ids to draw */
+    double temperature; /* 0: always the most likely */
+    int top_k;          /* only the k most likely; 0: all */
+    double top_p, min_p;
+    double repetition, frequency, presence; /* penalties; 1, 0, 0: none */
+    uint64_t seed;
+    const char *const *stops; /* the text ends in front of one of these; at most PROPANE_MAX_STOPS */
+    int stop_count;
+    bool ignore_end; /* goes on behind the end-of-text id */
+    int logprobs;    /* -1: none; N: the drawn id's, and the N most likely ids (at most 20) */
+} propane_sampling;
+/* What the command draws with: 200 ids, temperature 0.8, top_p 0.95, seed 1. Set `size` first. */
+void propane_sampling_default(propane_sampling *sampling);
+
+typedef struct propane_logprob {
+    int32_t id;
+    double logprob; /* natural, of the model itself */
+} propane_logprob;
+typedef struct propane_token {
+    size_t size;
+    int32_t id;     /* -1: no new id, only the rest of the text */
+    bool end;       /* it ends the text */
+    double logprob; /* where asked for */
+    const propane_logprob *top;
+    int top_count;
+    const char *text; /* what became certain: valid UTF-8, not terminated; its ids may have come earlier */
+    size_t length;
+} propane_token;
+/* In the thread that generates; what it gets lives until it returns. false ends the text. */
+typedef bool (*propane_on_token)(void *context, const propane_token *token);
+
+typedef enum propane_finish {
+    PROPANE_FINISH_LENGTH,  /* `count` ids were drawn */
+    PROPANE_FINISH_CONTEXT, /* the context is full */
+    PROPANE_FINISH_END,     /* the end-of-text id */
+    PROPANE_FINISH_STOP,    /* a stop string */
+    PROPANE_FINISH_CALLER   /* the callback said so */
+} propane_finish;
+typedef struct propane_generation {
+    size_t size; /* sizeof(propane_generation), set by the caller */
+    propane_finish finish;
+    int64_t prompt_count, made, reused; /* ids; reused: of the prompt, still in the cache */
+} propane_generation;
+
+/* Goes on from a prompt. sampling NULL: the default. callback, out: may be NULL. */
+PROPANE_CHECK propane_status propane_generate(propane_generator *generator, const char *prompt, size_t length,
+                                              const propane_sampling *sampling, propane_on_token callback,
+                                              void *context, propane_generation *out, propane_error *err);
+PROPANE_CHECK propane_status propane_generate_ids(propane_generator *generator, const int32_t *ids, int64_t count,
+                                                  const propane_sampling *sampling, propane_on_token callback,
+                                                  void *context, propane_generation *out, propane_error *err);
+typedef struct propane_chat_message {
+    const char *role, *content; /* "system", "user", "assistant"; UTF-8 */
+} propane_chat_message;
+/* The answer to a conversation, in the model's own chat format or that of a name ("chatml", ...; NULL: the model's). Where the
+ * context is too short the oldest turns are left out. */
+PROPANE_CHECK propane_status propane_generate_chat(propane_generator *generator, const char *format,
+                                                   const propane_chat_message *messages, int count,
+                                                   const propane_sampling *sampling, propane_on_token callback,
+                                                   void *context, propane_generation *out, propane_error *err);
+/* -log p of each id after the first, in nats: nll [count - 1]. */
+PROPANE_CHECK propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count,
+                                                     double *nll, propane_error *err);
+
 #if defined(__GNUC__)
 #pragma GCC visibility pop
 #endif

@@ -7,12 +7,12 @@
 #include <string.h>
 
 #include "api/run_folder.h"
+#include "api/weight_format.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/cli.h"
 #include "cli/cmd/eval_gradients.h"
-#include "cli/cmd/weight_format.h"
 #include "cli/ids.h"
 #include "cli/progress.h"
 #include "infer/generate.h"

@@ -5,8 +5,8 @@
 #ifndef CLI_CMD_MODEL_FLAGS_H
 #define CLI_CMD_MODEL_FLAGS_H
 
+#include "api/weight_format.h"
 #include "cli/cli.h"
-#include "cli/cmd/weight_format.h"
 #include "infer/generate.h"
 #include "model/text/tokenizer.h"
 

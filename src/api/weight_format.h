@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  * The flag --weights of the commands that run models.
  */
-#ifndef CLI_CMD_WEIGHT_FORMAT_H
-#define CLI_CMD_WEIGHT_FORMAT_H
+#ifndef API_WEIGHT_FORMAT_H
+#define API_WEIGHT_FORMAT_H
 
 #include <string.h>
 
