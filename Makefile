@@ -87,7 +87,7 @@ help: ## this list
 # Objects of other flags are made again: this file is new when they have changed.
 # (-Werror makes no other objects, and the folder may be named in two ways.)
 FLAGS_NOW := $(subst ','\'',$(filter-out -Werror -I$(GEN),$(CFLAGS)))
-$(if $(filter-out help clean setup packages public-packages,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD) && { \
+$(if $(filter-out help clean setup packages public-packages version,$(or $(MAKECMDGOALS),all)),$(shell mkdir -p $(BUILD) && { \
     printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $(BUILD)/flags || printf '%s\n' '$(FLAGS_NOW)' > $(BUILD)/flags; }))
 
 $(BUILD)/%.o: %.c $(BUILD)/flags
@@ -220,7 +220,7 @@ install: all ## PREFIX=/usr/local, DESTDIR for packages
 	$(call configured,tools/propane-config.cmake.in) > $(DESTDIR)$(PREFIX)/lib/cmake/propane/propane-config.cmake
 	$(call configured,tools/propane-config-version.cmake.in) > $(DESTDIR)$(PREFIX)/lib/cmake/propane/propane-config-version.cmake
 
-VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION "(.*)"/\1/p' include/propane.h)
+VERSION = $(shell sed -nE 's/\#define PROPANE_VERSION +"(.*)"/\1/p' include/propane.h)
 configured = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@PACKAGES@|$(filter-out $(SERVE_PACKAGES),$(PACKAGES))|' -e 's|@VERSION@|$(VERSION)|' \
     -e 's|@SHARED@|$(notdir $(PUBLIC_SO))|' -e 's|@SYSTEM_LIBS@|$(strip $(SYSTEM_LIBS))|' $(1)
 
@@ -229,6 +229,8 @@ macos: ## compile and link for arm64 macOS on Linux (fetches macOS's headers)
 
 packages: # for scripts
 	@echo $(PACKAGES)
+version:
+	@echo $(VERSION)
 public-packages:
 	@echo $(filter-out $(SERVE_PACKAGES),$(PACKAGES))
 

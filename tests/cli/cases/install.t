@@ -6,5 +6,8 @@ $ PKG_CONFIG_PATH=$PWD pkg-config --libs propane | grep -c -- '-lm'; PKG_CONFIG_
 > 1
 > 0
 = 1
+$ make -s -C "$REPO" version
+> 0.1.0
+= 0
 $ PKG_CONFIG_PATH=$PWD pkg-config --print-requires-private propane | tr '\n' ' ' | sed 's/ $//' > got; cat packages | tr -d '\n' | cmp - got
 = 0
