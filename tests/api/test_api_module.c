@@ -237,6 +237,7 @@ TEST(the_gradient_is_a_module) {
         if (off > worst) worst = off;
     }
     EXPECT_MSG(worst < 1e-3, "off by %g", worst); /* observed: 1e-4, the differences' own rounding */
+    propane_module_free(g);
     EXPECT_FAIL(propane_module_gradient(m, NULL, NULL, (const char *const[]){"v"}, 1, &g, &err), PROPANE_ERR_NOT_FOUND,
                 "'v'");
     EXPECT(!g);

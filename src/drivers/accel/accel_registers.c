@@ -4,6 +4,7 @@
  * buffer as the hardware does.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/int_math.h"
@@ -14,6 +15,7 @@
 enum { HANDLES = 4096, PAGE = 0x4000 };
 
 struct accel_registers {
+    pthread_mutex_t mutex; /* one call at a time, as of the kernel's own driver */
     engine_machine *machine;
     accel_buffer buffers[HANDLES]; /* by handle; 0 is none */
     int calls, fail_at;
@@ -23,8 +25,11 @@ accel_registers *accel_registers_open(int fail_at) {
     accel_registers *r = mem_alloc(sizeof *r);
     if (!r) return NULL;
     r->fail_at = fail_at;
-    r->machine = engine_machine_create();
-    if (r->machine) return r;
+    if (pthread_mutex_init(&r->mutex, NULL) == 0) {
+        r->machine = engine_machine_create();
+        if (r->machine) return r;
+        pthread_mutex_destroy(&r->mutex);
+    }
     mem_free(r);
     return NULL;
 }
@@ -33,12 +38,13 @@ void accel_registers_close(accel_registers *r) {
     if (!r) return;
     for (int i = 0; i < HANDLES; i++) mem_pages_free(r->buffers[i].data, (size_t)r->buffers[i].bytes);
     engine_machine_free(r->machine);
+    pthread_mutex_destroy(&r->mutex);
     mem_free(r);
 }
 
 static bool registers_fail(accel_registers *r) { return ++r->calls == r->fail_at; }
 
-int accel_registers_make(accel_registers *r, uint64_t bytes, accel_buffer *out) {
+static int registers_make(accel_registers *r, uint64_t bytes, accel_buffer *out) {
     uint32_t handle = 1;
     while (handle < HANDLES && r->buffers[handle].data) handle++;
     if (bytes == 0) return -EINVAL;
@@ -56,7 +62,7 @@ static accel_buffer *registers_find(accel_registers *r, uint32_t handle) {
     return handle && handle < HANDLES && r->buffers[handle].data ? &r->buffers[handle] : NULL;
 }
 
-int accel_registers_drop(accel_registers *r, uint32_t handle) {
+static int registers_drop(accel_registers *r, uint32_t handle) {
     accel_buffer *b = registers_find(r, handle);
     if (!b) return -EINVAL;
     mem_pages_free(b->data, (size_t)b->bytes);
@@ -98,7 +104,7 @@ static propane_status registers_tasks(accel_registers *r, const accel_submit *s,
     return PROPANE_OK;
 }
 
-int accel_registers_run(accel_registers *r, const accel_submit *s, propane_error *why) {
+static int registers_run(accel_registers *r, const accel_submit *s, propane_error *why) {
     engine_memory bars[ENGINE_BARS] = {{0}};
     engine_task *tasks = NULL;
     int count = 0, failed = registers_check(r, s, bars);
@@ -110,4 +116,25 @@ int accel_registers_run(accel_registers *r, const accel_submit *s, propane_error
     if (!status) status = engine_simulate(r->machine, tasks, count, bars, why);
     arena_free(a);
     return status ? -EIO : 0;
+}
+
+int accel_registers_make(accel_registers *r, uint64_t bytes, accel_buffer *out) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_make(r, bytes, out);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
+}
+
+int accel_registers_drop(accel_registers *r, uint32_t handle) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_drop(r, handle);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
+}
+
+int accel_registers_run(accel_registers *r, const accel_submit *s, propane_error *why) {
+    pthread_mutex_lock(&r->mutex);
+    int failed = registers_run(r, s, why);
+    pthread_mutex_unlock(&r->mutex);
+    return failed;
 }
