@@ -25,15 +25,7 @@ typedef enum cpu_weights {
 enum { CPU_GEMV_COLUMNS = 8, CPU_GEMV_BLOCK = 32, CPU_GEMV_GROUP = 4 };
 
 /* Bytes of a row of k weights, scales not counted. */
-static inline int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k) {
-    switch (format) {
-    case CPU_WEIGHTS_F32: return 4 * k;
-    case CPU_WEIGHTS_F16:
-    case CPU_WEIGHTS_BF16: return 2 * k;
-    case CPU_WEIGHTS_INT8: return k;
-    default: return k / 2;
-    }
-}
+int64_t cpu_weights_row_bytes(cpu_weights format, int64_t k);
 
 /* y[r * columns + j] = row r of w times column j of x, whose columns are `step` apart. */
 typedef void (*cpu_gemv_tile)(float *y, const void *w, const uint16_t *scales, const float *x, int64_t step, int64_t k);
