@@ -77,7 +77,7 @@ OBJCOPY  ?= objcopy
 BIN      := $(BUILD)/propane
 TRACE    := $(BUILD)/libpropane-trace.$(SHARED)
 
-.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install clean
+.PHONY: all help setup packages macos tests check check-all demo bench benches examples asan tsan fuzz layers circles sizes paths format compdb install install-files clean
 .DEFAULT_GOAL := all
 all: $(PUBLIC_A) $(PUBLIC_SO) $(if $(CLI_SRC),$(BIN) $(TRACE)) ## the library and the command
 
@@ -209,6 +209,10 @@ compdb: ## compile_commands.json for editors
 	$(Q)sh tools/compdb.sh '$(CC) $(filter-out -MMD -MP,$(CFLAGS))' $(LIB_SRC) $(CLI_SRC) > compile_commands.json
 
 install: all ## PREFIX=/usr/local, DESTDIR for packages
+	$(Q)$(MAKE) --no-print-directory install-files
+
+# What is built, as it is: tests install what they test while others run it.
+install-files:
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/cmake/propane $(DESTDIR)$(PREFIX)/include
 	install -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(PUBLIC_A) $(DESTDIR)$(PREFIX)/lib/

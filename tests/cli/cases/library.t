@@ -17,7 +17,7 @@ $ cp h.c h.cc; command -v c++ > /dev/null || exit 0; c++ -std=c++17 -Wall -Wextr
 = 0
 # A program with names that the library's inside has, too, links with either form.
 @ printf '%s\n' '#include <stdio.h>' '#include "propane.h"' 'int file_read(void); int arena_alloc(void); int json_load(void); int queue_init(void);' 'int file_read(void) { return 1; } int arena_alloc(void) { return 2; } int json_load(void) { return 3; } int queue_init(void) { return 4; }' 'int main(int argc, char **argv) {' 'propane_module *m; propane_error err; (void)argc;' 'if (propane_module_read(argv[1], &m, &err)) return puts(err.text), 1;' 'propane_module_free(m);' 'return printf("%s %d\n", propane_version(), file_read() + arena_alloc() + json_load() + queue_init()) < 0; }' > own.c
-$ make -s -C "$REPO" BUILD="$(cat build)" PREFIX="$PWD/prefix" install > install.log 2>&1 || cat install.log; ls prefix/lib | sed 's/\.so.*/.so/' | LC_ALL=C sort -u | xargs
+$ make -s -C "$REPO" BUILD="$(cat build)" PREFIX="$PWD/prefix" install-files > install.log 2>&1 || cat install.log; ls prefix/lib | sed 's/\.so.*/.so/' | LC_ALL=C sort -u | xargs
 > cmake libpropane-trace.so libpropane.a libpropane.so pkgconfig
 = 0
 $ export PKG_CONFIG_PATH=$PWD/prefix/lib/pkgconfig; cc -std=c11 own.c $(pkg-config --cflags --libs propane) -o own && LD_LIBRARY_PATH=$PWD/prefix/lib ./own "$REPO/examples/add.mil"
