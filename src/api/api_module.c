@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "grad/grad.h"
 #include "mil/coreml/package.h"
+#include "mil/function_copy.h"
 #include "mil/text/mil_text.h"
 #include "pass/pass.h"
 
@@ -125,27 +126,6 @@ propane_status propane_module_write(propane_module *module, const char *path, pr
 
 /* ---- rewriting -------------------------------------------------------------------------------------------------------------- */
 
-/* A function of its own module into another one. */
-static propane_status api_module_copy_function(const mil_function *f, mil_module *to, mil_function **out,
-                                               propane_error *err) {
-    mil_builder b;
-    mil_value **map = mem_array((size_t)f->value_count + 1, sizeof *map);
-    if (!map) return propane_fail_memory(err, (size_t)f->value_count * sizeof *map);
-    mil_build_begin(&b, to, f->name, f->opset);
-    for (int i = 0; i < f->param_count; i++)
-        map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
-    for (const mil_op *op = f->first; op && !b.err.status; op = op->next) (void)mil_build_copy(&b, op, map);
-    for (int i = 0; i < f->result_count && !b.err.status; i++) {
-        const mil_value *v = f->results[i];
-        mil_value *own = map[v->id];
-        if (!own && v->konst) own = mil_build_const(&b, v->name, &v->type, v->konst->data);
-        mil_build_result(&b, own);
-    }
-    *out = b.function;
-    mem_free(map);
-    return mil_build_end(&b, err);
-}
-
 propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,
                                        const char *const *wrt, int wrt_count, propane_module **out,
                                        propane_error *err) {
@@ -156,7 +136,7 @@ propane_status propane_module_gradient(propane_module *module, const char *funct
     if (!f) return err->status;
     mil_module *m = mil_module_create(module->source);
     if (!m) return propane_fail_memory(err, sizeof *m);
-    propane_status status = api_module_copy_function(f, m, &copy, err);
+    propane_status status = mil_function_copy(f, m, f->name, &copy, err);
     if (!status) status = grad_function(copy, name ? name : "gradient", wrt, wrt_count, &joint, err);
     if (!status) status = pass_run(joint, &pass_all, err);
     if (!status) mil_module_drop(m, copy);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT
- * Whole numbers: divided and rounded up, the smaller and the larger of two. For counts and sizes that are not negative and
+ * Integers: divided and rounded up, the smaller and the larger of two. For counts and sizes that are not negative and
  * far from their type's end.
  */
 #ifndef BASE_INT_MATH_H

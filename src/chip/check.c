@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -255,25 +256,19 @@ propane_status chip_check_process(chip_report *r, const chip_process *process, p
 
 /* ---- weight files ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t check_get_u64(const uint8_t *p) { return chip_get_u32(p) | (uint64_t)chip_get_u32(p + 4) << 32; }
-
 static bool check_read_record(const chip_blob *b, uint64_t offset, chip_record *out) {
     *out = (chip_record){.offset = offset};
     if (offset > b->bytes || b->bytes - offset < 64) return false;
     const uint8_t *p = b->data + offset;
-    *out = (chip_record){offset,
-                         chip_get_u32(p),
-                         chip_get_u32(p + 4),
-                         check_get_u64(p + 8),
-                         check_get_u64(p + 16),
-                         check_get_u64(p + 24)};
+    *out =
+        (chip_record){offset, bytes_u32(p), bytes_u32(p + 4), bytes_u64(p + 8), bytes_u64(p + 16), bytes_u64(p + 24)};
     return out->sentinel == CHIP_BLOB_SENTINEL;
 }
 
 /* The record behind `last` (NULL: the first one). A record with a plausible extent says where the next one can stand, a
  * malformed one does not: then every multiple of 64 is looked at. */
 static bool check_next_record(const chip_blob *b, const chip_record *last, chip_record *out) {
-    uint64_t at = last ? last->offset + 64 : b->bytes >= 4 && chip_get_u32(b->data) == CHIP_BLOB_SENTINEL ? 0 : 64;
+    uint64_t at = last ? last->offset + 64 : b->bytes >= 4 && bytes_u32(b->data) == CHIP_BLOB_SENTINEL ? 0 : 64;
     if (last && last->data >= last->offset + 64 && last->data <= b->bytes && last->bytes <= b->bytes - last->data) {
         at = last->data + last->bytes;
         if (at % CHIP_BLOB_ALIGN && check_read_record(b, at, out)) return true; /* written without padding */

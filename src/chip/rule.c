@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/int_math.h"
 #include "chip/check.h"
 
 bool chip_found(char out[CHIP_TEXT_BYTES], const char *format, ...) {
@@ -18,13 +19,12 @@ bool chip_found(char out[CHIP_TEXT_BYTES], const char *format, ...) {
 
 const char *chip_value_name(const mil_value *v) { return v->name ? v->name : "the literal"; }
 
-static size_t rule_round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
-
 size_t chip_row_bytes(void) { return (size_t)chip_limit_value("C13"); }
 
 size_t chip_surface_bytes(const mil_type *type, size_t row_bytes) {
     size_t bits = (size_t)mil_dtype_get(type->dtype)->bits, rows = 1;
     for (int i = 0; i + 1 < type->rank; i++) rows *= (size_t)type->dim[i];
     size_t width = type->rank ? (size_t)type->dim[type->rank - 1] : 1;
-    return rows * rule_round_up((width * bits + 7) / 8, row_bytes ? row_bytes : chip_row_bytes());
+    size_t step = row_bytes ? row_bytes : chip_row_bytes();
+    return rows * (size_t)round_up((int64_t)((width * bits + 7) / 8), (int64_t)step);
 }

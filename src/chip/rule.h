@@ -17,6 +17,5 @@ const char *chip_value_name(const mil_value *v); /* "the literal" where it has n
 
 #define CHIP_BLOB_SENTINEL 0xDEADBEEFu
 #define CHIP_BLOB_ALIGN    64
-uint32_t chip_get_u32(const uint8_t *p);
 
 #endif

@@ -2,24 +2,21 @@
  * Checks of weight files. They read the bytes themselves, because mil/coreml/blob.h ends at the first record that is wrong and
  * here all of them shall be told.
  */
+#include "base/bytes.h"
 #include "chip/rule.h"
-
-uint32_t chip_get_u32(const uint8_t *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
 
 bool chip_rule_blob_header(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_blob *b = view->blob;
     if (b->bytes < 64) return chip_found(out, "the file has %zu bytes; the header alone has 64", b->bytes);
-    if (chip_get_u32(b->data) == CHIP_BLOB_SENTINEL) return chip_found(out, "a record stands where the header must be");
-    uint32_t version = chip_get_u32(b->data + 4);
+    if (bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return chip_found(out, "a record stands where the header must be");
+    uint32_t version = bytes_u32(b->data + 4);
     return version != (uint32_t)view->limit->value && chip_found(out, "the header says version %u", version);
 }
 
 bool chip_rule_blob_count(const chip_view *view, char out[CHIP_TEXT_BYTES]) {
     const chip_blob *b = view->blob;
-    if (b->bytes < 64 || chip_get_u32(b->data) == CHIP_BLOB_SENTINEL) return false;
-    uint32_t count = chip_get_u32(b->data);
+    if (b->bytes < 64 || bytes_u32(b->data) == CHIP_BLOB_SENTINEL) return false;
+    uint32_t count = bytes_u32(b->data);
     return count != (uint32_t)b->record_count && chip_found(out, "the header counts %u record%s and there are %d",
                                                             count, count == 1 ? "" : "s", b->record_count);
 }

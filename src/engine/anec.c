@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/int_math.h"
 #include "base/memory.h"
 #include "engine/anec.h"
@@ -13,8 +14,8 @@
 
 static bool anec_task_at(const uint8_t *data, size_t bytes, size_t at) {
     if (bytes < 64 || at > bytes - 64) return false;
-    uint32_t first = engine_u32(data + at), scratch = engine_bits(engine_u32(data + at + 24), 24, 1);
-    uint32_t record = engine_u32(data + at + 40 + 4 * scratch);
+    uint32_t first = bytes_u32(data + at), scratch = engine_bits(bytes_u32(data + at + 24), 24, 1);
+    uint32_t record = bytes_u32(data + at + 40 + 4 * scratch);
     return (first & 0xfc00ffff) == 0 && (record == 0x4401f800 || record == 0xf401f800);
 }
 
@@ -34,10 +35,10 @@ static propane_status anec_surfaces(const uint8_t *data, engine_object *o, uint3
     for (int bar = ENGINE_BAR_SURFACES; bar < ENGINE_BARS; bar++) {
         const uint8_t *at = data + ANEC_NCHW + 48 * bar;
         uint64_t dims[6];
-        for (int i = 0; i < 6; i++) dims[i] = engine_u64(at + 8 * i);
-        if (!engine_u32(data + ANEC_TILES + 4 * bar)) continue;
+        for (int i = 0; i < 6; i++) dims[i] = bytes_u64(at + 8 * i);
+        if (!bytes_u32(data + ANEC_TILES + 4 * bar)) continue;
         engine_surface *s = &o->surfaces[o->surface_count++];
-        uint64_t most = (uint64_t)engine_u32(data + ANEC_TILES + 4 * bar) * ENGINE_PAGE;
+        uint64_t most = (uint64_t)bytes_u32(data + ANEC_TILES + 4 * bar) * ENGINE_PAGE;
         for (int i = 0; i < 4; i++)
             if (dims[i] == 0 || dims[i] > UINT32_MAX)
                 return propane_fail(err, PROPANE_ERR_INVALID, "%s: base register %d: a dimension of %llu", o->source,
@@ -61,8 +62,8 @@ static propane_status anec_surfaces(const uint8_t *data, engine_object *o, uint3
 
 propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_object *o, propane_error *err) {
     size_t payload = anec_payload(data, bytes);
-    uint64_t size = engine_u64(data), text = engine_u64(data + 16), constants = engine_u64(data + 24);
-    uint32_t first = engine_u32(data + 8);
+    uint64_t size = bytes_u64(data), text = bytes_u64(data + 16), constants = bytes_u64(data + 24);
+    uint32_t first = bytes_u32(data + 8);
     o->anec = true;
     o->subtype = ENGINE_H13;
     if (size > bytes - payload || text > size || constants > size - text)
@@ -84,8 +85,8 @@ propane_status engine_anec_parse(const uint8_t *data, size_t bytes, engine_objec
     o->constants = arena_copy(o->arena, data + payload + (constants ? at : 0), (size_t)constants);
     if (!o->text || !o->constants) return propane_fail_memory(err, (size_t)size);
     for (int bar = 2; bar < ENGINE_BAR_SURFACES; bar++)
-        o->scratch_bytes += (uint64_t)engine_u32(data + ANEC_TILES + 4 * bar) * ENGINE_PAGE;
-    PROPANE_TRY(anec_surfaces(data, o, engine_u32(data + 32), engine_u32(data + 36), err));
+        o->scratch_bytes += (uint64_t)bytes_u32(data + ANEC_TILES + 4 * bar) * ENGINE_PAGE;
+    PROPANE_TRY(anec_surfaces(data, o, bytes_u32(data + 32), bytes_u32(data + 36), err));
     return PROPANE_OK;
 }
 
@@ -95,25 +96,24 @@ propane_status engine_anec_write(const engine_object *o, uint8_t **out, size_t *
     *bytes = ANEC_PAYLOAD + (size_t)total;
     uint8_t *data = *out = mem_alloc(*bytes);
     if (!data) return propane_fail_memory(err, *bytes);
-    engine_put_u64(data + ANEC_SIZE, total);
-    engine_put_u32(data + ANEC_FIRST, 4 * (uint32_t)engine_task_words(&o->tasks[0]));
-    engine_put_u32(data + ANEC_COUNT, (uint32_t)o->task_count);
-    engine_put_u64(data + ANEC_TEXT, o->text_bytes);
-    engine_put_u64(data + ANEC_CONSTANTS, o->constant_bytes);
-    engine_put_u32(data + ANEC_TILES, (uint32_t)div_up((int64_t)total, ENGINE_PAGE));
-    engine_put_u32(data + ANEC_TILES + 4 * ENGINE_BAR_SCRATCH,
-                   (uint32_t)div_up((int64_t)o->scratch_bytes, ENGINE_PAGE));
+    bytes_put_u64(data + ANEC_SIZE, total);
+    bytes_put_u32(data + ANEC_FIRST, 4 * (uint32_t)engine_task_words(&o->tasks[0]));
+    bytes_put_u32(data + ANEC_COUNT, (uint32_t)o->task_count);
+    bytes_put_u64(data + ANEC_TEXT, o->text_bytes);
+    bytes_put_u64(data + ANEC_CONSTANTS, o->constant_bytes);
+    bytes_put_u32(data + ANEC_TILES, (uint32_t)div_up((int64_t)total, ENGINE_PAGE));
+    bytes_put_u32(data + ANEC_TILES + 4 * ENGINE_BAR_SCRATCH, (uint32_t)div_up((int64_t)o->scratch_bytes, ENGINE_PAGE));
     for (int i = 0; i < o->surface_count; i++) {
         const engine_surface *s = &o->surfaces[i];
         const uint64_t nchw[6] = {(uint64_t)s->n, (uint64_t)s->c, (uint64_t)s->h, (uint64_t)s->w, s->plane, s->row};
-        engine_put_u32(data + ANEC_TILES + 4 * s->bar,
-                       (uint32_t)div_up((int64_t)((uint64_t)s->n * s->bytes), ENGINE_PAGE));
-        for (int d = 0; d < 6; d++) engine_put_u64(data + ANEC_NCHW + 48 * s->bar + 8 * d, nchw[d]);
+        bytes_put_u32(data + ANEC_TILES + 4 * s->bar,
+                      (uint32_t)div_up((int64_t)((uint64_t)s->n * s->bytes), ENGINE_PAGE));
+        for (int d = 0; d < 6; d++) bytes_put_u64(data + ANEC_NCHW + 48 * s->bar + 8 * d, nchw[d]);
         sources += !s->output;
         results += s->output;
     }
-    engine_put_u32(data + ANEC_SOURCES, sources);
-    engine_put_u32(data + ANEC_RESULTS, results);
+    bytes_put_u32(data + ANEC_SOURCES, sources);
+    bytes_put_u32(data + ANEC_RESULTS, results);
     memcpy(data + ANEC_PAYLOAD, o->text, (size_t)o->text_bytes);
     memcpy(data + ANEC_PAYLOAD + constants, o->constants, (size_t)o->constant_bytes);
     return PROPANE_OK;

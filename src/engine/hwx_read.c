@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "engine/object.h"
 
 enum {
@@ -39,7 +40,7 @@ typedef struct hwx_reader {
 static propane_status hwx_sections(hwx_reader *r, const uint8_t *command, uint32_t size, int index,
                                    propane_error *err) {
     engine_object *o = r->o;
-    uint32_t sections = size >= SEGMENT_BYTES ? engine_u32(command + 64) : 0;
+    uint32_t sections = size >= SEGMENT_BYTES ? bytes_u32(command + 64) : 0;
     if (size < SEGMENT_BYTES || sections > (size - SEGMENT_BYTES) / SECTION_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: load command %d: a segment of %u bytes cannot hold %u sections", o->source, index,
@@ -49,9 +50,9 @@ static propane_status hwx_sections(hwx_reader *r, const uint8_t *command, uint32
         engine_section *to = &o->sections[o->section_count++];
         memcpy(to->name, s, 16);
         memcpy(to->segment, s + 16, 16);
-        to->address = engine_u64(s + 32);
-        to->bytes = engine_u64(s + 40);
-        to->offset = engine_u32(s + 48);
+        to->address = bytes_u64(s + 32);
+        to->bytes = bytes_u64(s + 40);
+        to->offset = bytes_u32(s + 48);
         if (to->offset && (to->offset > r->bytes || to->bytes > r->bytes - to->offset))
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: section %s,%s: 0x%llx bytes at 0x%llx, the file has 0x%zx", o->source, to->segment,
@@ -82,8 +83,8 @@ static propane_status hwx_name(hwx_reader *r, const uint8_t *command, uint32_t s
                             index, size);
     struct hwx_name *n = &r->name[r->names++];
     r->o->newer |= newer;
-    n->address = newer ? engine_u64(command + 16) : engine_u32(command + 16);
-    return hwx_string(r, command, size, engine_u32(command + 8), index, &n->name, err);
+    n->address = newer ? bytes_u64(command + 16) : bytes_u32(command + 16);
+    return hwx_string(r, command, size, bytes_u32(command + 8), index, &n->name, err);
 }
 
 static propane_status hwx_tensor(hwx_reader *r, const uint8_t *command, uint32_t size, int index, propane_error *err) {
@@ -92,16 +93,16 @@ static propane_status hwx_tensor(hwx_reader *r, const uint8_t *command, uint32_t
     if (size < TENSOR_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: load command %d: a tensor's descriptor of %u bytes, not %d",
                             o->source, index, size, TENSOR_BYTES);
-    if (engine_u32(command + 0x24) != 5)
+    if (bytes_u32(command + 0x24) != 5)
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
                             "%s: load command %d: elements of code %u; only 5, fp16, is known", o->source, index,
-                            engine_u32(command + 0x24));
-    *s = (engine_surface){.bar = -1, .output = engine_u32(command + 0x14) == 2};
-    s->n = engine_u32(command + 0x28), s->c = engine_u32(command + 0x2c);
-    s->h = engine_u32(command + 0x30), s->w = engine_u32(command + 0x34);
-    s->batch = engine_u64(command + 0x50), s->plane = engine_u64(command + 0x58), s->row = engine_u64(command + 0x60);
-    s->bytes = engine_u64(command + 0x70);
-    return hwx_string(r, command, size, engine_u32(command + 0x20), index, &s->name, err);
+                            bytes_u32(command + 0x24));
+    *s = (engine_surface){.bar = -1, .output = bytes_u32(command + 0x14) == 2};
+    s->n = bytes_u32(command + 0x28), s->c = bytes_u32(command + 0x2c);
+    s->h = bytes_u32(command + 0x30), s->w = bytes_u32(command + 0x34);
+    s->batch = bytes_u64(command + 0x50), s->plane = bytes_u64(command + 0x58), s->row = bytes_u64(command + 0x60);
+    s->bytes = bytes_u64(command + 0x70);
+    return hwx_string(r, command, size, bytes_u32(command + 0x20), index, &s->name, err);
 }
 
 static propane_status hwx_command(hwx_reader *r, const uint8_t *command, uint32_t kind, uint32_t size, int index,
@@ -109,7 +110,7 @@ static propane_status hwx_command(hwx_reader *r, const uint8_t *command, uint32_
     if (kind == COMMAND_SEGMENT) return hwx_sections(r, command, size, index, err);
     if (kind == COMMAND_SURFACE || kind == COMMAND_SURFACE_OLD)
         return hwx_name(r, command, size, kind == COMMAND_SURFACE, index, err);
-    uint32_t descriptor = kind == COMMAND_DESCRIPTOR && size >= 12 ? engine_u32(command + 8) : 0;
+    uint32_t descriptor = kind == COMMAND_DESCRIPTOR && size >= 12 ? bytes_u32(command + 8) : 0;
     if (descriptor == KIND_TENSOR) return hwx_tensor(r, command, size, index, err);
     if (descriptor == KIND_PROGRAM) {
         if (r->program || size < PROGRAM_BYTES)
@@ -127,7 +128,7 @@ static propane_status hwx_command(hwx_reader *r, const uint8_t *command, uint32_
 }
 
 static propane_status hwx_commands(hwx_reader *r, propane_error *err) {
-    uint32_t count = engine_u32(r->data + 16), total = engine_u32(r->data + 20);
+    uint32_t count = bytes_u32(r->data + 16), total = bytes_u32(r->data + 20);
     if (count > COMMANDS_MAX || total > r->bytes - HEADER_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: %u load commands in 0x%x bytes; the file has 0x%zx (and at most %d commands are read)",
@@ -138,12 +139,12 @@ static propane_status hwx_commands(hwx_reader *r, propane_error *err) {
     if (!r->o->sections || !r->o->surfaces || !r->name) return propane_fail_memory(err, total);
     size_t at = HEADER_BYTES, end = HEADER_BYTES + total;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t size = end - at >= 8 ? engine_u32(r->data + at + 4) : 0;
+        uint32_t size = end - at >= 8 ? bytes_u32(r->data + at + 4) : 0;
         if (size < 8 || size > end - at)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: load command %u at 0x%zx: 0x%x bytes, of which 0x%zx are there", r->o->source, i,
                                 at, size, end - at);
-        PROPANE_TRY(hwx_command(r, r->data + at, engine_u32(r->data + at), size, (int)i, err));
+        PROPANE_TRY(hwx_command(r, r->data + at, bytes_u32(r->data + at), size, (int)i, err));
         at += size;
     }
     return PROPANE_OK;
@@ -159,7 +160,7 @@ static propane_status hwx_bars(hwx_reader *r, propane_error *err) {
             return propane_fail(err, PROPANE_ERR_INVALID, "%s: the tensor '%s' has no address", r->o->source, s->name);
         s->address = n->address;
         for (int k = 0; k < RESOURCES && s->bar < 0 && k < ENGINE_BARS - ENGINE_BAR_SURFACES; k++)
-            if (s->address && engine_u64(r->program + 0x30 + 8 * k) == s->address) s->bar = ENGINE_BAR_SURFACES + k;
+            if (s->address && bytes_u64(r->program + 0x30 + 8 * k) == s->address) s->bar = ENGINE_BAR_SURFACES + k;
     }
     return PROPANE_OK;
 }
@@ -176,14 +177,14 @@ propane_status engine_hwx_parse(const uint8_t *data, size_t bytes, engine_object
     hwx_reader r = {.data = data, .bytes = bytes, .o = o};
     if (bytes < HEADER_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes, a header has %d", o->source, bytes, HEADER_BYTES);
-    o->subtype = engine_u32(data + 8);
+    o->subtype = bytes_u32(data + 8);
     if (!engine_generation(o->subtype, NULL))
         return propane_fail(err, PROPANE_ERR_UNSUPPORTED, "%s: a program of an unknown generation (subtype %u)",
                             o->source, o->subtype);
     PROPANE_TRY(hwx_commands(&r, err));
     if (!r.program) return propane_fail(err, PROPANE_ERR_INVALID, "%s: there is no program descriptor", o->source);
     PROPANE_TRY(hwx_bars(&r, err));
-    uint32_t first = engine_u32(r.program + 0x818);
+    uint32_t first = bytes_u32(r.program + 0x818);
     o->first_words = first < ENGINE_TASK_WORDS ? (int)first + 1 : 0;
     for (int i = 0; i < o->section_count; i++) {
         const engine_section *s = &o->sections[i];

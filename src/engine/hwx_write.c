@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/int_math.h"
 #include "base/memory.h"
 #include "engine/object.h"
@@ -35,8 +36,8 @@ typedef struct hwx_writer {
 static uint8_t *hwx_command(hwx_writer *w, uint32_t kind, size_t bytes) {
     static uint8_t nowhere[0x2000];
     uint8_t *at = w->data ? w->data + w->at : nowhere;
-    engine_put_u32(at, kind);
-    engine_put_u32(at + 4, (uint32_t)bytes);
+    bytes_put_u32(at, kind);
+    bytes_put_u32(at + 4, (uint32_t)bytes);
     w->at += bytes;
     w->commands++;
     return at;
@@ -54,25 +55,25 @@ static void hwx_segment(hwx_writer *w, const char *name, uint64_t address, uint6
     uint8_t *s = hwx_command(w, 0x19, SEGMENT_BYTES + SECTION_BYTES * (size_t)count);
     bool in_file = count && parts[0].offset;
     memcpy(s + 8, name, strlen(name));
-    engine_put_u64(s + 24, address);
-    engine_put_u64(s + 32, bytes);
-    engine_put_u64(s + 40, in_file ? parts[0].offset : 0);
-    engine_put_u64(s + 48, in_file ? bytes : 0);
-    engine_put_u32(s + 56, protection);
-    engine_put_u32(s + 60, protection);
-    engine_put_u32(s + 64, (uint32_t)count);
-    engine_put_u32(s + 68, flags);
+    bytes_put_u64(s + 24, address);
+    bytes_put_u64(s + 32, bytes);
+    bytes_put_u64(s + 40, in_file ? parts[0].offset : 0);
+    bytes_put_u64(s + 48, in_file ? bytes : 0);
+    bytes_put_u32(s + 56, protection);
+    bytes_put_u32(s + 60, protection);
+    bytes_put_u32(s + 64, (uint32_t)count);
+    bytes_put_u32(s + 68, flags);
     for (int i = 0; i < count; i++) {
         uint8_t *p = s + SEGMENT_BYTES + SECTION_BYTES * (size_t)i;
         memcpy(p, parts[i].name, strlen(parts[i].name));
         memcpy(p + 16, name, strlen(name));
-        engine_put_u64(p + 32, parts[i].address);
-        engine_put_u64(p + 40, parts[i].bytes);
-        engine_put_u32(p + 48, (uint32_t)parts[i].offset);
-        engine_put_u32(p + 52, parts[i].align);
-        engine_put_u32(p + 56, parts[i].relocations ? (uint32_t)w->relocations_at : 0);
-        engine_put_u32(p + 60, parts[i].relocations);
-        engine_put_u32(p + 64, parts[i].flags | (parts[i].relocations ? 0x100 : 0));
+        bytes_put_u64(p + 32, parts[i].address);
+        bytes_put_u64(p + 40, parts[i].bytes);
+        bytes_put_u32(p + 48, (uint32_t)parts[i].offset);
+        bytes_put_u32(p + 52, parts[i].align);
+        bytes_put_u32(p + 56, parts[i].relocations ? (uint32_t)w->relocations_at : 0);
+        bytes_put_u32(p + 60, parts[i].relocations);
+        bytes_put_u32(p + 64, parts[i].flags | (parts[i].relocations ? 0x100 : 0));
     }
 }
 
@@ -119,42 +120,42 @@ static void hwx_segments(hwx_writer *w) {
 static void hwx_program(hwx_writer *w) {
     const engine_object *o = w->o;
     uint8_t *p = hwx_command(w, 4, PROGRAM_NAMES + 8);
-    engine_put_u32(p + 0x08, 1);
-    engine_put_u32(p + 0x0c, (PROGRAM_NAMES - 0x10) / 4);
-    engine_put_u64(p + 0x10, w->text_address);
-    engine_put_u64(p + 0x18, w->text_address + engine_object_constants_at(o));
+    bytes_put_u32(p + 0x08, 1);
+    bytes_put_u32(p + 0x0c, (PROGRAM_NAMES - 0x10) / 4);
+    bytes_put_u64(p + 0x10, w->text_address);
+    bytes_put_u64(p + 0x18, w->text_address + engine_object_constants_at(o));
     for (int bar = ENGINE_BAR_SURFACES; bar < ENGINE_BARS; bar++)
-        engine_put_u64(p + 0x30 + 8 * (bar - ENGINE_BAR_SURFACES), w->address[bar]);
-    engine_put_u64(p + 0x810, w->text_address);
-    engine_put_u32(p + 0x818, (uint32_t)engine_task_words(&o->tasks[0]) - 1);
-    engine_put_u32(p + 0x81c, (uint32_t)o->task_count);
-    engine_put_u32(p + 0x824, 0xffff);
-    engine_put_u32(p + 0x83c, PROGRAM_NAMES);
+        bytes_put_u64(p + 0x30 + 8 * (bar - ENGINE_BAR_SURFACES), w->address[bar]);
+    bytes_put_u64(p + 0x810, w->text_address);
+    bytes_put_u32(p + 0x818, (uint32_t)engine_task_words(&o->tasks[0]) - 1);
+    bytes_put_u32(p + 0x81c, (uint32_t)o->task_count);
+    bytes_put_u32(p + 0x824, 0xffff);
+    bytes_put_u32(p + 0x83c, PROGRAM_NAMES);
     static const uint32_t kept[][2] = {{0x850, 0x11}, {0x858, 4}, {0x860, 1}, {0x868, 9}, {0x86c, 8}};
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) engine_put_u32(p + kept[i][0], kept[i][1]);
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) bytes_put_u32(p + kept[i][0], kept[i][1]);
     if (w->data) memcpy(p + PROGRAM_NAMES, "net", 4);
 }
 
 static void hwx_tensor(hwx_writer *w, const engine_surface *s) {
     size_t length = strlen(s->name) + 1;
     uint8_t *p = hwx_command(w, 4, TENSOR_NAMES + (size_t)round_up((int64_t)(4 + 2 * length), 8));
-    engine_put_u32(p + 0x08, 3);
-    engine_put_u32(p + 0x0c, (TENSOR_NAMES - 0x10) / 4);
-    engine_put_u32(p + 0x10, 3);
-    engine_put_u32(p + 0x14, s->output ? 2 : 1);
-    engine_put_u32(p + 0x18, TENSOR_NAMES);
-    engine_put_u32(p + 0x20, TENSOR_NAMES + 4);
-    engine_put_u32(p + 0x24, 5);
+    bytes_put_u32(p + 0x08, 3);
+    bytes_put_u32(p + 0x0c, (TENSOR_NAMES - 0x10) / 4);
+    bytes_put_u32(p + 0x10, 3);
+    bytes_put_u32(p + 0x14, s->output ? 2 : 1);
+    bytes_put_u32(p + 0x18, TENSOR_NAMES);
+    bytes_put_u32(p + 0x20, TENSOR_NAMES + 4);
+    bytes_put_u32(p + 0x24, 5);
     const int64_t dims[5] = {s->n, s->c, s->h, s->w, 1};
-    for (int i = 0; i < 5; i++) engine_put_u32(p + 0x28 + 4 * i, (uint32_t)dims[i]);
-    engine_put_u64(p + 0x50, s->batch);
-    engine_put_u64(p + 0x58, s->plane);
-    engine_put_u64(p + 0x60, s->row);
-    engine_put_u64(p + 0x68, 2);
-    engine_put_u64(p + 0x70, s->bytes);
-    engine_put_u32(p + 0x78, 1);
-    engine_put_u32(p + 0x7c, (uint32_t)(TENSOR_NAMES + 4 + length));
-    engine_put_u64(p + 0x80, s->bytes);
+    for (int i = 0; i < 5; i++) bytes_put_u32(p + 0x28 + 4 * i, (uint32_t)dims[i]);
+    bytes_put_u64(p + 0x50, s->batch);
+    bytes_put_u64(p + 0x58, s->plane);
+    bytes_put_u64(p + 0x60, s->row);
+    bytes_put_u64(p + 0x68, 2);
+    bytes_put_u64(p + 0x70, s->bytes);
+    bytes_put_u32(p + 0x78, 1);
+    bytes_put_u32(p + 0x7c, (uint32_t)(TENSOR_NAMES + 4 + length));
+    bytes_put_u64(p + 0x80, s->bytes);
     if (!w->data) return;
     memcpy(p + TENSOR_NAMES, "net", 4);
     memcpy(p + TENSOR_NAMES + 4, s->name, length);
@@ -169,8 +170,8 @@ static void hwx_commands(hwx_writer *w) {
     for (int i = 0; i < o->surface_count; i++) {
         const engine_surface *s = &o->surfaces[i];
         uint8_t *p = hwx_command(w, 0x40, (size_t)round_up((int64_t)(0x18 + strlen(s->name) + 1), 8));
-        engine_put_u32(p + 8, 0x18);
-        engine_put_u64(p + 0x10, w->address[s->bar]);
+        bytes_put_u32(p + 8, 0x18);
+        bytes_put_u64(p + 0x10, w->address[s->bar]);
         if (w->data) memcpy(p + 0x18, s->name, strlen(s->name) + 1);
     }
     hwx_program(w);
@@ -194,8 +195,8 @@ static void hwx_relocations(hwx_writer *w) {
                 uint32_t word = 0x1f848 + 4 * lane;
                 if (word < record->address || word >= record->address + 4 * (uint32_t)record->count) continue;
                 if (!engine_get_bits(t, 0x1f808 + 4 * lane, 0, 1)) continue;
-                engine_put_u32(out, at + 4 + word - record->address);
-                engine_put_u32(out + 4, RELOCATION);
+                bytes_put_u32(out, at + 4 + word - record->address);
+                bytes_put_u32(out + 4, RELOCATION);
                 out += 8;
             }
             at += 4 + 4 * (uint32_t)record->count;
@@ -215,7 +216,7 @@ propane_status engine_hwx_write(const engine_object *o, uint8_t **out, size_t *b
     hwx_commands(&w);
     const uint32_t header[8] = {(uint32_t)MAGIC, 0x80, ENGINE_H13, 2, w.commands, (uint32_t)(w.at - HEADER_BYTES),
                                 0x00200000,      0};
-    for (int i = 0; i < 8; i++) engine_put_u32(w.data + 4 * i, header[i]);
+    for (int i = 0; i < 8; i++) bytes_put_u32(w.data + 4 * i, header[i]);
     hwx_relocations(&w);
     memcpy(w.data + w.text_offset, o->text, (size_t)o->text_bytes);
     memcpy(w.data + w.text_offset + engine_object_constants_at(o), o->constants, (size_t)o->constant_bytes);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/int_math.h"
 #include "base/memory.h"
@@ -13,7 +14,7 @@
 enum { MAGIC = (int)0xbeefface };
 
 bool engine_object_is(const void *data, size_t bytes) {
-    return (bytes >= 4 && engine_u32(data) == (uint32_t)MAGIC) || engine_anec_is(data, bytes);
+    return (bytes >= 4 && bytes_u32(data) == (uint32_t)MAGIC) || engine_anec_is(data, bytes);
 }
 
 static propane_status object_role(engine_object *o, const engine_task *t, int low, bool written, propane_error *err) {
@@ -57,7 +58,7 @@ propane_status engine_object_parse(const uint8_t *data, size_t bytes, const char
         return propane_fail_memory(err, sizeof *o);
     }
     propane_status status;
-    if (bytes >= 4 && engine_u32(data) == (uint32_t)MAGIC)
+    if (bytes >= 4 && bytes_u32(data) == (uint32_t)MAGIC)
         status = engine_hwx_parse(data, bytes, o, err);
     else if (engine_anec_is(data, bytes))
         status = engine_anec_parse(data, bytes, o, err);

@@ -4,21 +4,8 @@
  */
 #include "engine/task.h"
 
+#include "base/bytes.h"
 #include <string.h>
-
-uint32_t engine_u32(const uint8_t *at) {
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-uint64_t engine_u64(const uint8_t *at) { return engine_u32(at) | (uint64_t)engine_u32(at + 4) << 32; }
-
-void engine_put_u32(uint8_t *at, uint32_t value) {
-    for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> 8 * i);
-}
-
-void engine_put_u64(uint8_t *at, uint64_t value) {
-    for (int i = 0; i < 8; i++) at[i] = (uint8_t)(value >> 8 * i);
-}
 
 uint32_t engine_get(const engine_task *t, uint32_t address) { return t->word[engine_index(address)]; }
 
@@ -46,7 +33,7 @@ void engine_task_record(engine_task *t, uint32_t address, int count) {
 /* One record at word `at`; *next is the word behind it. */
 static propane_status task_read_record(const uint8_t *data, int words, int at, engine_task *t, int *next,
                                        propane_error *err) {
-    uint32_t head = engine_u32(data + 4 * at), address = head & 0x3ffffff;
+    uint32_t head = bytes_u32(data + 4 * at), address = head & 0x3ffffff;
     int count = (int)(head >> 26) + 1;
     if (t->record_count == ENGINE_RECORDS)
         return propane_fail(err, PROPANE_ERR_INVALID, "task at 0x%x: more than %d records", t->offset, ENGINE_RECORDS);
@@ -65,7 +52,7 @@ static propane_status task_read_record(const uint8_t *data, int words, int at, e
         if (t->written[index])
             return propane_fail(err, PROPANE_ERR_INVALID, "task at 0x%x, word %d: register 0x%05x is written twice",
                                 t->offset, at, address + 4u * (uint32_t)i);
-        t->word[index] = engine_u32(data + 4 * (at + 1 + i));
+        t->word[index] = bytes_u32(data + 4 * (at + 1 + i));
         t->written[index] = true;
     }
     t->records[t->record_count++] = (engine_record){address, count};
@@ -80,8 +67,8 @@ propane_status engine_task_read(const uint8_t *data, size_t bytes, int words, en
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "task at 0x%x: %d words, of which %zu are there; tasks have %d to %d", offset, words,
                             bytes / 4, ENGINE_HEADER_WORDS, ENGINE_TASK_WORDS);
-    out->header_words = ENGINE_HEADER_WORDS - 1 + (int)engine_bits(engine_u32(data + 24), 24, 1);
-    for (int i = 0; i < out->header_words; i++) out->header[i] = engine_u32(data + 4 * i);
+    out->header_words = ENGINE_HEADER_WORDS - 1 + (int)engine_bits(bytes_u32(data + 24), 24, 1);
+    for (int i = 0; i < out->header_words; i++) out->header[i] = bytes_u32(data + 4 * i);
     bool scratch = engine_head(out, 9, 0, 2) == 3;
     if (scratch != (out->header_words == ENGINE_HEADER_WORDS))
         return propane_fail(
@@ -107,7 +94,7 @@ static propane_status stream_count(const uint8_t *text, size_t bytes, int *count
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "task %d would start at 0x%x: not a multiple of 0x%x, or beyond the text's %zu bytes",
                                 *count, at, ENGINE_TASK_ALIGN, bytes);
-        uint32_t next = engine_u32(text + at + 28);
+        uint32_t next = bytes_u32(text + at + 28);
         (*count)++;
         if (next && next <= at)
             return propane_fail(err, PROPANE_ERR_INVALID, "task %d at 0x%x links back to 0x%x", *count - 1, at, next);
@@ -147,13 +134,13 @@ void engine_stream_write(const engine_task *tasks, int count, uint8_t *out) {
     memset(out, 0, engine_stream_bytes(tasks, count));
     for (const engine_task *t = tasks; t < tasks + count; t++) {
         uint8_t *at = out + t->offset;
-        for (int i = 0; i < t->header_words; i++, at += 4) engine_put_u32(at, t->header[i]);
+        for (int i = 0; i < t->header_words; i++, at += 4) bytes_put_u32(at, t->header[i]);
         for (int r = 0; r < t->record_count; r++) {
             const engine_record *record = &t->records[r];
-            engine_put_u32(at, (uint32_t)(record->count - 1) << 26 | record->address);
+            bytes_put_u32(at, (uint32_t)(record->count - 1) << 26 | record->address);
             at += 4;
             for (int i = 0; i < record->count; i++, at += 4)
-                engine_put_u32(at, engine_get(t, record->address + 4u * (uint32_t)i));
+                bytes_put_u32(at, engine_get(t, record->address + 4u * (uint32_t)i));
         }
     }
 }

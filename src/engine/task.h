@@ -54,10 +54,4 @@ PROPANE_CHECK propane_status engine_stream_read(const uint8_t *text, size_t byte
 size_t engine_stream_bytes(const engine_task *tasks, int count);
 void engine_stream_write(const engine_task *tasks, int count, uint8_t *out);
 
-/* Little endian, any alignment. */
-uint32_t engine_u32(const uint8_t *at);
-uint64_t engine_u64(const uint8_t *at);
-void engine_put_u32(uint8_t *at, uint32_t value);
-void engine_put_u64(uint8_t *at, uint64_t value);
-
 #endif

@@ -41,7 +41,12 @@ propane_status mil_function_copy(const mil_function *f, mil_module *module, cons
     for (int i = 0; i < f->param_count; i++)
         map[f->params[i]->id] = mil_build_param(&b, f->params[i]->name, f->params[i]->type);
     for (const mil_op *op = f->first; op && !b.err.status; op = op->next) mil_build_copy(&b, op, map);
-    for (int i = 0; i < f->result_count && !b.err.status; i++) mil_build_result(&b, map[f->results[i]->id]);
+    for (int i = 0; i < f->result_count && !b.err.status; i++) {
+        const mil_value *v = f->results[i];
+        mil_value *own = map[v->id];
+        if (!own && v->konst) own = mil_build_const(&b, v->name, &v->type, v->konst->data); /* a literal */
+        mil_build_result(&b, own);
+    }
     mem_free(map);
     *out = b.function;
     return mil_build_end(&b, err);

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/sha256.h"
@@ -196,7 +197,7 @@ TEST(altered_files_are_errors) {
         uint8_t *copy = mem_alloc(length);
         size_t bytes = i < CHANGES ? length : (size_t)(i - CHANGES) * 530 + 3;
         memcpy(copy, data, length);
-        if (i < CHANGES) engine_put_u32(copy + changes[i].at, changes[i].value);
+        if (i < CHANGES) bytes_put_u32(copy + changes[i].at, changes[i].value);
         err = (propane_error){0};
         propane_status status = engine_object_parse(copy, bytes, "conv.hwx", &o, &err);
         EXPECT_MSG(status && strstr(err.text, "conv.hwx"), "change %d (%s): %s", i, i < CHANGES ? "a word" : "a cut",

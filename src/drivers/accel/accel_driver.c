@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/float16.h"
 #include "base/int_math.h"
 #include "base/memory.h"
@@ -94,7 +95,7 @@ static propane_status accel_load(accel_device *d, accel_program *p, propane_erro
     memcpy(p->text.data + constants, o->constants, (size_t)o->constant_bytes);
     PROPANE_TRY(accel_buffer_make(d->node, ENGINE_PAGE, &p->first, err));
     memcpy(p->first.data, o->text, 4 * (size_t)words);
-    engine_put_u32(p->first.data, (engine_u32(o->text) & 0x0f00ffff) | ACCEL_NID << 16);
+    bytes_put_u32(p->first.data, (bytes_u32(o->text) & 0x0f00ffff) | ACCEL_NID << 16);
     p->submit = (accel_submit){.tsk_size = constants,
                                .td_count = (uint32_t)o->task_count,
                                .td_size = 4 * (uint32_t)words,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/int_math.h"
 #include "chip/check.h"
 #include "drivers/ane/ane.h"
 
@@ -23,7 +24,7 @@ static int64_t layout_element_bytes(const propane_io *io) {
 static void layout_standard_layout(propane_io *io) {
     int64_t wide = io->rank ? io->dim[io->rank - 1] * layout_element_bytes(io) : layout_element_bytes(io);
     int64_t step = (int64_t)chip_row_bytes();
-    wide = (wide + step - 1) / step * step;
+    wide = round_up(wide, step);
     for (int k = io->rank - 2; k >= 0; k--) {
         io->stride[k] = wide;
         wide *= io->dim[k];

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/int_math.h"
 #include "base/memory.h"
 #include "chip/check.h"
 #include "drivers/cpu/simd/kernels.h"
@@ -125,11 +126,11 @@ static propane_status sim_driver_count_compile(sim_device *d, const mil_function
 static void sim_driver_widen_rows(propane_io *io, int64_t step) {
     if (step <= 1) return;
     if (!io->rank) {
-        io->bytes = (io->bytes + (size_t)step - 1) / (size_t)step * (size_t)step;
+        io->bytes = (size_t)round_up((int64_t)io->bytes, step);
         return;
     }
     int64_t element = io->stride[io->rank - 1], row = element * io->dim[io->rank - 1];
-    int64_t wide = (row + step - 1) / step * step;
+    int64_t wide = round_up(row, step);
     if (io->rank == 1) {
         io->bytes = (size_t)wide;
         return;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -34,17 +35,6 @@ typedef struct mil_blob_map {
     mil_blob_file *file;
 } mil_blob_map;
 
-static uint32_t blob_get_u32(const uint8_t *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-static uint64_t blob_get_u64(const uint8_t *p) { return blob_get_u32(p) | (uint64_t)blob_get_u32(p + 4) << 32; }
-static void blob_put_u32(uint8_t *p, uint32_t v) {
-    for (int i = 0; i < 4; i++) p[i] = (uint8_t)(v >> (8 * i));
-}
-static void blob_put_u64(uint8_t *p, uint64_t v) {
-    for (int i = 0; i < 8; i++) p[i] = (uint8_t)(v >> (8 * i));
-}
-
 static mil_dtype blob_dtype_of_code(uint32_t code) {
     for (int i = MIL_DTYPE_NONE + 1; i < MIL_DTYPE_COUNT; i++)
         if (code && (uint32_t)mil_dtype_get((mil_dtype)i)->blob_code == code) return (mil_dtype)i;
@@ -58,14 +48,14 @@ static propane_status blob_check_header(mil_blob_file *f, propane_error *err) {
     if (f->map.bytes < RECORD_BYTES)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: %zu bytes are no weight file; its header alone is 64 bytes",
                             f->path, f->map.bytes);
-    if (blob_get_u32(p) == SENTINEL)
+    if (bytes_u32(p) == SENTINEL)
         return propane_fail(err, PROPANE_ERR_INVALID,
                             "%s: record at offset 0: a record stands where the 64-byte file header must be", f->path);
-    uint32_t version = blob_get_u32(p + 4);
+    uint32_t version = bytes_u32(p + 4);
     if (version != 2)
         return propane_fail(err, PROPANE_ERR_INVALID, "%s: weight file version %u; only version 2 is known%s", f->path,
                             version, version == 1 ? " (1 is the older Espresso format)" : "");
-    f->count = blob_get_u32(p);
+    f->count = bytes_u32(p);
     return PROPANE_OK;
 }
 
@@ -138,11 +128,11 @@ propane_status mil_blob_get(const mil_blob_file *file, uint64_t offset, mil_blob
     if (offset > file->map.bytes || file->map.bytes - offset < RECORD_BYTES)
         return blob_record_fail(file, offset, err, "the file has only %zu bytes", file->map.bytes);
     const uint8_t *p = file->map.data + offset;
-    if (blob_get_u32(p) != SENTINEL)
-        return blob_record_fail(
-            file, offset, err, "it begins with 0x%08X and not with 0xDEADBEEF: no record stands here", blob_get_u32(p));
-    uint32_t code = blob_get_u32(p + 4);
-    uint64_t bytes = blob_get_u64(p + 8), data = blob_get_u64(p + 16), padding = blob_get_u64(p + 24);
+    if (bytes_u32(p) != SENTINEL)
+        return blob_record_fail(file, offset, err,
+                                "it begins with 0x%08X and not with 0xDEADBEEF: no record stands here", bytes_u32(p));
+    uint32_t code = bytes_u32(p + 4);
+    uint64_t bytes = bytes_u64(p + 8), data = bytes_u64(p + 16), padding = bytes_u64(p + 24);
     if (bytes > UINT64_MAX - data)
         return blob_record_fail(file, offset, err, "its size, %llu, is not possible", (unsigned long long)bytes);
     PROPANE_TRY(blob_check_extent(file, offset, bytes, data, err));
@@ -175,7 +165,7 @@ propane_status mil_blob_next(const mil_blob_file *file, uint64_t *offset, mil_bl
     PROPANE_TRY(mil_blob_get(file, at, out, err));
     uint64_t end = (uint64_t)((const uint8_t *)out->data - file->map.data) + out->bytes;
     if (end < at + RECORD_BYTES) end = at + RECORD_BYTES; /* data in front of its record */
-    const bool packed = end < size && size - end >= RECORD_BYTES && blob_get_u32(file->map.data + end) == SENTINEL;
+    const bool packed = end < size && size - end >= RECORD_BYTES && bytes_u32(file->map.data + end) == SENTINEL;
     *offset = packed ? end : (end + ALIGN - 1) / ALIGN * ALIGN;
     return PROPANE_OK;
 }
@@ -217,17 +207,17 @@ static propane_status blob_make_record(uint8_t record[RECORD_BYTES], mil_dtype d
     uint64_t bits = (uint64_t)elements * (uint64_t)info->bits;
     *bytes = (bits + 7) / 8;
     memset(record, 0, RECORD_BYTES);
-    blob_put_u32(record, SENTINEL);
-    blob_put_u32(record + 4, (uint32_t)info->blob_code);
-    blob_put_u64(record + 8, *bytes);
-    blob_put_u64(record + 16, at + RECORD_BYTES);
-    blob_put_u64(record + 24, *bytes * 8 - bits);
+    bytes_put_u32(record, SENTINEL);
+    bytes_put_u32(record + 4, (uint32_t)info->blob_code);
+    bytes_put_u64(record + 8, *bytes);
+    bytes_put_u64(record + 16, at + RECORD_BYTES);
+    bytes_put_u64(record + 24, *bytes * 8 - bits);
     return PROPANE_OK;
 }
 
 static void blob_make_header(uint8_t header[8], uint32_t count) {
-    blob_put_u32(header, count);
-    blob_put_u32(header + 4, 2);
+    bytes_put_u32(header, count);
+    bytes_put_u32(header + 4, 2);
 }
 
 propane_status mil_blob_image(text *out, mil_dtype dtype, int64_t elements, const void *data, propane_error *err) {

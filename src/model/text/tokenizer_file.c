@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -17,17 +18,13 @@ enum { FORMAT_VERSION = 1, FILE_MAX = 256 << 20 };
 
 /* ---- llama2.c ------------------------------------------------------------------------------------------------------------ */
 
-static uint32_t tokenizer_file_read_u32(const uint8_t *p) {
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* Walks the records: int32 length behind a float score. With t, fills it. */
 static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t length, const char *source, tokenizer *t,
                                                   int *count, propane_error *err) {
     size_t at = 4;
     *count = 0;
     while (at < length) {
-        uint32_t bytes = length - at >= 8 ? tokenizer_file_read_u32(p + at + 4) : 0;
+        uint32_t bytes = length - at >= 8 ? bytes_u32(p + at + 4) : 0;
         if (length - at < 8 || bytes > length - at - 8)
             return propane_fail(err, PROPANE_ERR_INVALID,
                                 "%s: offset %zu: piece %d is cut off; the file is truncated or not a "
@@ -41,7 +38,7 @@ static propane_status tokenizer_file_walk_records(const uint8_t *p, size_t lengt
         if (*count >= TOKENIZER_VOCAB_MAX)
             return propane_fail(err, PROPANE_ERR_LIMIT, "%s: more than %d pieces", source, TOKENIZER_VOCAB_MAX);
         if (t) {
-            uint32_t score = tokenizer_file_read_u32(p + at);
+            uint32_t score = bytes_u32(p + at);
             memcpy(&t->scores[*count], &score, 4);
             t->scores[*count] += 0.0f; /* -0 becomes 0: JSON has only one */
             if (!isfinite(t->scores[*count]))
@@ -80,7 +77,7 @@ static propane_status tokenizer_file_parse_llama(const uint8_t *p, size_t length
         ": it is SentencePiece's tokenizer.model, which is not read; write a tokenizer.json, in Python: "
         "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
     bool sentencepiece = length > 10 && p[0] == '\n' && p[2] == '\n' && memcmp(p + 4, "<unk>", 5) == 0;
-    if (length < 4 || tokenizer_file_read_u32(p) > TOKENIZER_PIECE_MAX)
+    if (length < 4 || bytes_u32(p) > TOKENIZER_PIECE_MAX)
         return propane_fail(
             err, PROPANE_ERR_INVALID,
             "%s: neither a Propane tokenizer (JSON) nor a llama2.c tokenizer (which begins with the length "
