@@ -82,6 +82,9 @@ const char *propane_status_name(propane_status status); /* "invalid", "unsupport
 /* Memory that a call gives as a text or an array. Takes NULL. */
 void propane_free(void *memory);
 
+/* What a call that prints gives: for people, for programs, for a page. */
+typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN } propane_form;
+
 /* ---- the process ------------------------------------------------------------------------------------------------------ */
 
 /* Threads that computations share, one pool a process; 0 sets as many as there are usable cores. PROPANE_ERR_INVALID
@@ -204,6 +207,14 @@ size_t propane_module_label(const propane_module *module, const char *function, 
 /* What the package says about the model: "author", "description", "version", "license", or a key of its own; NULL: nothing. */
 const char *propane_module_metadata(const propane_module *module, const char *key);
 
+/* What the operations of a function make, in the program's order: the first with `after` NULL, NULL behind the last. What
+ * stands in blocks is not among it. The values belong to the module and are gone when it is changed. */
+typedef struct mil_value propane_value;
+const propane_value *propane_module_next_value(const propane_module *module, const char *function,
+                                               const propane_value *after);
+const char *propane_value_name(const propane_value *value);
+const char *propane_value_op(const propane_value *value); /* the operation that makes it; NULL: an input */
+
 /* Reverse mode. The new module has one function, `name`: the parameters of `function` and d_RESULT for each of its float
  * results (the adjoint that comes in); its results, and d_PARAM for each of the inputs named in `wrt` (NULL: every float
  * input). An operation without a gradient is PROPANE_ERR_UNSUPPORTED and named. `module` stays as it is. */
@@ -242,9 +253,8 @@ bool propane_op_get_parameter(int index, int parameter, propane_op_parameter *ou
 /* One function, operation by operation. The first error stays in the builder and all later calls do nothing and give NULL,
  * so that a program is written as straight code and checked once, at propane_builder_finish. One thread. */
 typedef struct propane_builder propane_builder;
-typedef struct mil_value propane_value; /* belongs to the builder */
 
-/* An argument of an operation: one value, or `count` of them for a list such as concat's. */
+/* An argument of an operation: one value (a builder's values belong to it), or `count` of them for a list such as concat's. */
 typedef struct propane_argument {
     const char *name;
     propane_value *value;
@@ -274,11 +284,47 @@ void propane_build_output(propane_builder *b, propane_value *value);
 /* Verifies; tells the first error. The builder is empty afterwards and can only be freed. */
 PROPANE_CHECK propane_status propane_builder_finish(propane_builder *builder, propane_module **out, propane_error *err);
 
+/* ---- files: what is in them ------------------------------------------------------------------------------------------- */
+
+/* "program", "weights" (of programs), "compiled" (registers of an engine), "gguf", "tokens", "examples" (instruction data),
+ * "folder" (of a model); NULL: its first bytes do not say, or it cannot be read. Static. */
+const char *propane_file_kind(const char *path);
+typedef struct propane_show_options {
+    size_t size;       /* sizeof(propane_show_options) */
+    propane_form form; /* PROPANE_TEXT; PROPANE_JSON for examples and compiled programs */
+    bool words;        /* of compiled programs every register by field */
+    bool styled;       /* of examples: with a terminal's styles */
+    const char *model,
+        *chat; /* of examples: the model that would learn from them; the chat format, NULL: the model's */
+} propane_show_options;
+/* What is in a file of any kind that Propane knows, as `propane show` prints it; terminated, propane_free it. After an error
+ * *out is what was read before it, or NULL. `options` may be NULL. */
+PROPANE_CHECK propane_status propane_file_show(const char *path, const propane_show_options *options, char **out,
+                                               size_t *length, propane_error *err);
+
+/* A program as registers of an engine (.hwx, .anec). Nothing that the compiler writes has run on a device yet. */
+typedef struct engine_object propane_object;
+typedef struct propane_object_info {
+    size_t size; /* sizeof(propane_object_info), set by the caller */
+    int tasks;
+    uint64_t constant_bytes, scratch_bytes;
+} propane_object_info;
+/* `target`: "m1" (NULL). The module is simplified on the way. `report` (may be NULL): a line for each operation;
+ * propane_free it. */
+PROPANE_CHECK propane_status propane_object_compile(propane_module *module, const char *function, const char *target,
+                                                    char **report, propane_object **out, propane_error *err);
+PROPANE_CHECK propane_status propane_object_open(const char *path, propane_object **out, propane_error *err);
+void propane_object_free(propane_object *object);
+bool propane_object_describe(const propane_object *object, propane_object_info *out);
+/* The name tells the form: NAME.anec (Linux) or NAME.hwx. */
+PROPANE_CHECK propane_status propane_object_write(const propane_object *object, const char *path, propane_error *err);
+/* Names the fields that differ (propane_free the text) and counts the words that do. */
+PROPANE_CHECK propane_status propane_object_compare(const propane_object *a, const propane_object *b, int *differences,
+                                                    char **out, propane_error *err);
+
 /* ---- checking: which known rules of the Neural Engines a program violates ------------------------------------------ */
 
 typedef enum propane_severity { PROPANE_NOTE, PROPANE_WARNING, PROPANE_REFUSED } propane_severity;
-typedef enum propane_form { PROPANE_TEXT, PROPANE_JSON, PROPANE_MARKDOWN } propane_form;
-
 typedef struct propane_check_options {
     size_t size;        /* sizeof(propane_check_options) */
     const char *target; /* "m1,m4-max", "all" (NULL), "all-a" (phones) */
@@ -391,6 +437,8 @@ const char *propane_driver_name(int index);
 const char *propane_driver_summary(int index);
 propane_status propane_driver_probe(int index, propane_error *why);
 
+/* Does a device's uri name that driver? "ane?statistics=on" names "ane". */
+bool propane_uri_names(const char *uri, const char *driver);
 /* Opens "cpu", "null", ... Unknown names are PROPANE_ERR_NOT_FOUND and name the known ones. */
 PROPANE_CHECK propane_status propane_device_open(const char *uri, propane_device **out, propane_error *err);
 /* Returns when what was submitted has run; a request that would have to wait for an event ends as PROPANE_ERR_CANCELLED,
@@ -477,6 +525,9 @@ typedef struct propane_profile_row {
 PROPANE_CHECK propane_status propane_program_profile(propane_program *program, bool on, propane_error *err);
 int propane_program_profile_count(const propane_program *program);
 bool propane_program_profile_get(const propane_program *program, int index, propane_profile_row *out);
+/* What the device made one step of when it compiled: the rule's name and how often it was applied; NULL behind the last.
+ * Static. */
+const char *propane_program_fusion(const propane_program *program, int index, int *count);
 
 /* ---- buffers: memory that the host and the device share ---------------------------------------------------------- */
 
@@ -597,8 +648,17 @@ PROPANE_CHECK propane_status propane_session_set(propane_session *session, const
 /* A picture, rows of RGB bytes, into an input [1, 1 or 3, height, width], in the order of colours that the model wants. */
 PROPANE_CHECK propane_status propane_session_set_image(propane_session *session, const char *name, const uint8_t *rgb,
                                                        int64_t height, int64_t width, propane_error *err);
-/* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz", as propane run's --input. */
+/* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz", as propane run's --input. An array with one more dimension in front holds a
+ * value for each of several runs; the first is set, and the session keeps the array for propane_session_step. */
 PROPANE_CHECK propane_status propane_session_set_file(propane_session *session, const char *given, propane_error *err);
+/* How many runs such arrays are for; 0: there are none. */
+int64_t propane_session_steps(const propane_session *session);
+/* Sets the inputs that have such an array to its value for run `step`, from 0. */
+PROPANE_CHECK propane_status propane_session_step(propane_session *session, int64_t step, propane_error *err);
+/* Remembers what that run gave: propane_session_write puts the values of all steps into one array, in front. */
+PROPANE_CHECK propane_status propane_session_keep(propane_session *session, int64_t step, propane_error *err);
+/* PROPANE_ERR_INVALID names the inputs that nothing was set for, with `advice` (NULL: "set them first") behind. */
+PROPANE_CHECK propane_status propane_session_ready(propane_session *session, const char *advice, propane_error *err);
 /* Random numbers, the same for the same seed, into every input that was not set. */
 PROPANE_CHECK propane_status propane_session_randomize(propane_session *session, uint64_t seed, propane_error *err);
 /* Every input must have been set. `out` may be NULL. */
@@ -622,6 +682,8 @@ PROPANE_CHECK propane_status propane_session_reset(propane_session *session, pro
  * snprintf writes it. PROPANE_ERR_UNSUPPORTED: it is no classifier. */
 PROPANE_CHECK propane_status propane_session_label(propane_session *session, int rank, char *label, size_t room,
                                                    double *probability, propane_error *err);
+/* What the label is called; NULL: it is no classifier. */
+const char *propane_session_label_name(const propane_session *session);
 /* Each output as DIR/NAME.npy in its own element type; states under their own names. */
 PROPANE_CHECK propane_status propane_session_write(propane_session *session, const char *dir, propane_error *err);
 /* What it runs, for its profile and its device; the session's own. */
@@ -648,8 +710,9 @@ typedef struct propane_model_info {
 } propane_model_info;
 bool propane_model_describe(const propane_model *model, propane_model_info *out);
 /* The name tells the form: NAME.safetensors, NAME.gguf, NAME.bin (llama2.c), anything else a folder. `dtype`: "f32" (NULL),
- * "f16", "bf16", for GGUF "q8_0" and "q4_0". The tokenizer (may be NULL) goes into folders and GGUF files; one that the form
- * cannot say is left out and the log told. */
+ * "f16", "bf16", for GGUF "q8_0" and "q4_0". The tokenizer, which must fit the model (NULL: the model's own, where there is
+ * one), goes into folders and GGUF files; one that the form cannot say is left out and the log told. Written whole or not at
+ * all. */
 PROPANE_CHECK propane_status propane_model_save(const propane_model *model, const propane_tokenizer *tokenizer,
                                                 const char *path, const char *dtype, propane_error *err);
 
@@ -668,6 +731,9 @@ PROPANE_CHECK propane_status propane_model_export(propane_model *model, const pr
 
 /* A vocabulary's file (Propane's, tokenizer.json, llama2.c's, a GGUF file), or the folder of a model with one. */
 PROPANE_CHECK propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out, propane_error *err);
+/* The model's own vocabulary, from its folder or file, or from beside it. */
+PROPANE_CHECK propane_status propane_model_tokenizer(const propane_model *model, propane_tokenizer **out,
+                                                     propane_error *err);
 /* Learnt from a text: "bpe" with up to `vocabulary` ids (257 to 65536), "chars", or "bytes" (of no text). */
 PROPANE_CHECK propane_status propane_tokenizer_train(const char *kind, const char *text, size_t length, int vocabulary,
                                                      propane_tokenizer **out, propane_error *err);
@@ -688,6 +754,35 @@ PROPANE_CHECK propane_status propane_tokenizer_encode(const propane_tokenizer *t
 /* The bytes of ids, terminated; propane_free them. */
 PROPANE_CHECK propane_status propane_tokenizer_decode(const propane_tokenizer *tokenizer, const int32_t *ids,
                                                       int64_t count, char **text, size_t *length, propane_error *err);
+/* The same as people read it: what is not UTF-8 appears as U+FFFD. `inside`: other text stands in front of it, so that a blank
+ * at its begin stays. */
+PROPANE_CHECK propane_status propane_tokenizer_show(const propane_tokenizer *tokenizer, const int32_t *ids,
+                                                    int64_t count, bool inside, char **text, size_t *length,
+                                                    propane_error *err);
+/* The ids (propane_free them) of a file: a text, or a token file of this tokenizer, which `name` stands for in messages.
+ * *bytes: of the text. */
+PROPANE_CHECK propane_status propane_tokenizer_encode_file(const propane_tokenizer *tokenizer, const char *name,
+                                                           const char *path, int32_t **ids, int64_t *count,
+                                                           int64_t *bytes, propane_error *err);
+
+/* A text's file as ids, with the vocabulary that was learnt from it or taken. Does not change. */
+typedef struct propane_corpus propane_corpus;
+typedef struct propane_corpus_options {
+    size_t size;           /* sizeof(propane_corpus_options) */
+    const char *tokenizer; /* a file or a model's folder; NULL: one is learnt */
+    const char *kind;      /* what is learnt: NULL: "bpe"; "chars", "bytes" */
+    int vocabulary;        /* most ids of bpe, 257 to 65536; 0: 4096 */
+} propane_corpus_options;
+/* `path`: a text, or a token file together with its tokenizer. `options` may be NULL. */
+PROPANE_CHECK propane_status propane_corpus_open(const char *path, const propane_corpus_options *options,
+                                                 propane_corpus **out, propane_error *err);
+void propane_corpus_free(propane_corpus *corpus);
+int64_t propane_corpus_count(const propane_corpus *corpus); /* ids */
+int64_t propane_corpus_bytes(const propane_corpus *corpus); /* of the text */
+int32_t propane_corpus_id(const propane_corpus *corpus, int64_t index);
+const propane_tokenizer *propane_corpus_tokenizer(const propane_corpus *corpus);
+/* As a token file, which training maps instead of encoding the text again. */
+PROPANE_CHECK propane_status propane_corpus_write(const propane_corpus *corpus, const char *path, propane_error *err);
 
 typedef struct propane_generator_options {
     size_t size;            /* sizeof(propane_generator_options) */
@@ -697,6 +792,7 @@ typedef struct propane_generator_options {
     const char *weights;    /* how matrices are stored: NULL: "auto"; "fp32", "bf16", "fp16", "int8", "int4" */
     int64_t context;        /* longest sequence; 0: the model's */
     int64_t chunk;          /* most positions of a prompt that are read at once; 0: 512 */
+    int parallel;           /* texts that may be written at the same time; 0: 1; at most 256 */
 } propane_generator_options;
 /* Model and tokenizer (NULL: ids alone, no text) must outlive it; the tokenizer must fit the model. What a prompt has in
  * common with the sequence before is not read again. */
@@ -717,11 +813,14 @@ typedef struct propane_sampling {
     uint64_t seed;
     const char *const *stops; /* the text ends in front of one of these; at most PROPANE_MAX_STOPS */
     int stop_count;
-    bool ignore_end; /* goes on behind the end-of-text id */
-    int logprobs;    /* -1: none; N: the drawn id's, and the N most likely ids (at most 20) */
+    bool ignore_end;                 /* goes on behind the end-of-text id */
+    int logprobs;                    /* -1: none; N: the drawn id's, and the N most likely ids (at most 20) */
+    const struct propane_chat *chat; /* the text ends where its answers do; NULL: at the end-of-text id */
 } propane_sampling;
 /* What the command draws with: 200 ids, temperature 0.8, top_p 0.95, seed 1. Set `size` first. */
 void propane_sampling_default(propane_sampling *sampling);
+/* Whether temperature, cuts and penalties have a meaning. */
+PROPANE_CHECK propane_status propane_sampling_check(const propane_sampling *sampling, propane_error *err);
 
 typedef struct propane_logprob {
     int32_t id;
@@ -752,6 +851,7 @@ typedef struct propane_generation {
     propane_finish finish;
     int64_t prompt_count, made, reused; /* ids; reused: of the prompt, still in the cache */
 } propane_generation;
+const char *propane_finish_name(propane_finish finish); /* "length", "context", "end", "stop", "cancelled" */
 
 /* Goes on from a prompt. sampling NULL: the default. callback, out: may be NULL. */
 PROPANE_CHECK propane_status propane_generate(propane_generator *generator, const char *prompt, size_t length,
@@ -760,6 +860,22 @@ PROPANE_CHECK propane_status propane_generate(propane_generator *generator, cons
 PROPANE_CHECK propane_status propane_generate_ids(propane_generator *generator, const int32_t *ids, int64_t count,
                                                   const propane_sampling *sampling, propane_on_token callback,
                                                   void *context, propane_generation *out, propane_error *err);
+/* Several texts at once, each as it would be alone: the weights are read once for all of them. A stream is one text; as many
+ * as the generator's `parallel` go on at the same time. Same thread as the generator. */
+typedef struct propane_stream propane_stream;
+int propane_generator_parallel(const propane_generator *generator);
+/* Reads the prompt; ids, sampling and context must live until it is freed. PROPANE_ERR_LIMIT: as many go on already. */
+PROPANE_CHECK propane_status propane_stream_begin(propane_generator *generator, const int32_t *ids, int64_t count,
+                                                  const propane_sampling *sampling, propane_on_token callback,
+                                                  void *context, propane_stream **out, propane_error *err);
+/* Draws one id for each stream that is not done. After an error they can only be freed. */
+PROPANE_CHECK propane_status propane_generator_advance(propane_generator *generator, propane_error *err);
+bool propane_stream_done(const propane_stream *stream);
+/* Of one that is done. PROPANE_ERR_LIMIT: the model's scores were not numbers. `out` may be NULL. */
+PROPANE_CHECK propane_status propane_stream_result(const propane_stream *stream, propane_generation *out,
+                                                   propane_error *err);
+void propane_stream_free(propane_stream *stream); /* before its generator */
+
 typedef struct propane_chat_message {
     const char *role, *content; /* "system", "user", "assistant"; UTF-8 */
 } propane_chat_message;
@@ -769,9 +885,40 @@ PROPANE_CHECK propane_status propane_generate_chat(propane_generator *generator,
                                                    const propane_chat_message *messages, int count,
                                                    const propane_sampling *sampling, propane_on_token callback,
                                                    void *context, propane_generation *out, propane_error *err);
+/* How a model talks. Does not change; model and tokenizer must outlive it. */
+typedef struct propane_chat propane_chat;
+PROPANE_CHECK propane_status propane_chat_open(const propane_model *model, const propane_tokenizer *tokenizer,
+                                               const char *format, propane_chat **out, propane_error *err);
+void propane_chat_free(propane_chat *chat);
+const char *propane_chat_format(const propane_chat *chat); /* "chatml", ... */
+/* The ids (propane_free them) of a conversation with what stands in front of an answer behind it, at most `room` of them: the
+ * oldest turns behind the system's message are left out, *dropped (may be NULL) messages. A last turn that is too long by
+ * itself is PROPANE_ERR_LIMIT. */
+PROPANE_CHECK propane_status propane_chat_encode(const propane_chat *chat, const propane_chat_message *messages,
+                                                 int count, int64_t room, int32_t **ids, int64_t *id_count,
+                                                 int *dropped, propane_error *err);
+
 /* -log p of each id after the first, in nats: nll [count - 1]. */
 PROPANE_CHECK propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count,
                                                      double *nll, propane_error *err);
+/* The mean of these over a sequence of any length, in windows of the context, each with a fresh cache. `predictions` (may be
+ * NULL): how many. PROPANE_ERR_LIMIT: the loss is not a number. */
+PROPANE_CHECK propane_status propane_generator_loss(propane_generator *generator, const int32_t *ids, int64_t count,
+                                                    double *mean, int64_t *predictions, propane_error *err);
+/* The logits [count, vocabulary] after each of at most `context` ids, as "logits" of a safetensors file. */
+PROPANE_CHECK propane_status propane_generator_write_logits(propane_generator *generator, const int32_t *ids,
+                                                            int64_t count, const char *path, propane_error *err);
+typedef struct propane_gradient_options {
+    size_t size;           /* sizeof(propane_gradient_options) */
+    const char *uri;       /* of the device; NULL: "cpu" */
+    const char *precision; /* NULL: "fp32"; "fp16" */
+    const char *plan;      /* how a step is cut into programs: NULL: "layer"; "six", "ten" */
+} propane_gradient_options;
+/* The gradients of the mean loss of one sequence in one training step, as safetensors under the names of the model's weights;
+ * *loss may be NULL. The weights stay as they are. Not from two threads for one model. */
+PROPANE_CHECK propane_status propane_model_write_gradients(propane_model *model, const int32_t *ids, int64_t count,
+                                                           const propane_gradient_options *options, const char *path,
+                                                           double *loss, propane_error *err);
 
 #if defined(__GNUC__)
 #pragma GCC visibility pop

@@ -5,19 +5,10 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/api_model.h"
+#include "api/api_generator.h"
 #include "api/run_folder.h"
 #include "api/weight_format.h"
 #include "base/memory.h"
-#include "infer/complete.h"
-#include "infer/converse.h"
-
-struct propane_generator {
-    const propane_model *model;
-    const tokenizer *tokenizer; /* NULL: ids alone */
-    propane_device *device, *own;
-    infer *machine;
-};
 
 static bool api_generator_is_one_of(const char *word, const char *words) {
     const size_t n = strlen(word);
@@ -33,6 +24,9 @@ static propane_status api_generator_start(propane_generator *g, const propane_ge
         return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of fp32, fp16", precision);
     if (!api_generator_is_one_of(form, FORM_WORDS))
         return propane_fail(err, PROPANE_ERR_INVALID, "weights '%.40s' is not one of " FORM_WORDS, form);
+    if (o->parallel < 0 || o->parallel > INFER_MAX_SEQUENCES)
+        return propane_fail(err, PROPANE_ERR_INVALID, "parallel is %d; at most %d texts are written at once",
+                            o->parallel, INFER_MAX_SEQUENCES);
     if (g->tokenizer)
         PROPANE_TRY(run_vocabulary(g->model->path, g->model->weights->config.vocab_size, g->tokenizer, err));
     if (!o->device) PROPANE_TRY(propane_device_open(o->uri ? o->uri : "cpu", &g->own, err));
@@ -43,7 +37,7 @@ static propane_status api_generator_start(propane_generator *g, const propane_ge
                                .chunk = o->chunk,
                                .weights =
                                    form_of(form, propane_device_describe(g->device)->uri, dtype, g->model->weights),
-                               .sequences = 1};
+                               .sequences = o->parallel ? o->parallel : 1};
     return infer_create(g->device, g->model->weights, &own, &g->machine, err);
 }
 
@@ -75,6 +69,8 @@ void propane_generator_free(propane_generator *generator) {
 
 int64_t propane_generator_context(const propane_generator *generator) { return infer_context(generator->machine); }
 
+int propane_generator_parallel(const propane_generator *generator) { return infer_sequences(generator->machine); }
+
 void propane_sampling_default(propane_sampling *sampling) {
     const propane_sampling mine = {
         .count = 200, .temperature = 0.8, .top_p = 0.95, .repetition = 1, .seed = 1, .logprobs = -1};
@@ -83,13 +79,8 @@ void propane_sampling_default(propane_sampling *sampling) {
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------------- */
 
-typedef struct generation {
-    propane_on_token callback;
-    void *context;
-} generation;
-
-static bool api_generator_on_step(void *context, const infer_step *step) {
-    const generation *to = context;
+bool api_generator_on_step(void *context, const infer_step *step) {
+    const generator_task *to = context;
     propane_logprob top[INFER_MAX_LOGPROBS];
     if (!to->callback) return true;
     for (int i = 0; i < step->top_count; i++) top[i] = (propane_logprob){step->top[i].id, step->top[i].logprob};
@@ -104,70 +95,96 @@ static bool api_generator_on_step(void *context, const infer_step *step) {
     return to->callback(to->context, &token);
 }
 
-static propane_status api_generator_run(propane_generator *g, const token_list *ids, const propane_sampling *s,
-                                        const infer_chat *chat, generation *to, propane_generation *out,
-                                        propane_error *err) {
-    static const propane_finish finishes[] = {[INFER_FINISH_LENGTH] = PROPANE_FINISH_LENGTH,
-                                              [INFER_FINISH_CONTEXT] = PROPANE_FINISH_CONTEXT,
-                                              [INFER_FINISH_END] = PROPANE_FINISH_END,
-                                              [INFER_FINISH_STOP] = PROPANE_FINISH_STOP,
-                                              [INFER_FINISH_CALLER] = PROPANE_FINISH_CALLER};
-    const char *stops[PROPANE_MAX_STOPS + INFER_MAX_ENDS];
-    const int32_t eos = g->tokenizer && !s->ignore_end ? tokenizer_eos(g->tokenizer) : -1;
-    int stop_count = 0;
-    if (s->stop_count < 0 || s->stop_count > PROPANE_MAX_STOPS)
-        return propane_fail(err, PROPANE_ERR_INVALID, "%d stop strings; the most is %d", s->stop_count,
-                            PROPANE_MAX_STOPS);
-    if (s->logprobs < -1 || s->logprobs > INFER_MAX_LOGPROBS || s->count < 0)
-        return propane_fail(err, PROPANE_ERR_INVALID, "logprobs is -1 to %d and count not negative",
-                            INFER_MAX_LOGPROBS);
-    for (int i = 0; i < s->stop_count; i++) stops[stop_count++] = s->stops[i];
-    for (int i = 0; chat && i < chat->stop_count; i++) stops[stop_count++] = chat->stops[i];
-    const infer_task task = {.tokenizer = g->tokenizer,
-                             .prompt = ids->ids,
-                             .prompt_count = (int64_t)ids->count,
-                             .count = s->count,
-                             .ends = chat ? chat->ends : &eos,
-                             .end_count = chat ? chat->end_count : eos >= 0,
-                             .stops = stops,
-                             .stop_count = stop_count,
-                             .logprobs = s->logprobs,
-                             .sampling = {.temperature = s->temperature,
-                                          .top_k = s->top_k,
-                                          .top_p = s->top_p,
-                                          .min_p = s->min_p,
-                                          .repetition = s->repetition,
-                                          .frequency = s->frequency,
-                                          .presence = s->presence,
-                                          .seed = s->seed}};
-    infer_result result = {0};
-    PROPANE_TRY(infer_sampling_check(&task.sampling, err));
-    if (!ids->count) return propane_fail(err, PROPANE_ERR_INVALID, "the prompt is empty: give at least one id");
-    PROPANE_TRY(infer_complete(g->machine, &task, api_generator_on_step, to, &result, err));
-    const propane_generation mine = {.finish = finishes[result.finish],
-                                     .prompt_count = task.prompt_count,
-                                     .made = result.made,
-                                     .reused = result.reused};
-    if (out) (void)api_give(out, &mine, sizeof mine);
-    return PROPANE_OK;
+static infer_sampling api_generator_draws(const propane_sampling *s) {
+    return (infer_sampling){.temperature = s->temperature,
+                            .top_k = s->top_k,
+                            .top_p = s->top_p,
+                            .min_p = s->min_p,
+                            .repetition = s->repetition,
+                            .frequency = s->frequency,
+                            .presence = s->presence,
+                            .seed = s->seed};
 }
 
 static propane_status api_generator_sampling(const propane_sampling *given, propane_sampling *out, propane_error *err) {
     *out = (propane_sampling){.size = sizeof *out};
     propane_sampling_default(out);
-    return api_take(out, sizeof *out, given, "propane_sampling", err);
+    PROPANE_TRY(api_take(out, sizeof *out, given, "propane_sampling", err));
+    if (out->stop_count < 0 || out->stop_count > PROPANE_MAX_STOPS)
+        return propane_fail(err, PROPANE_ERR_INVALID, "%d stop strings; the most is %d", out->stop_count,
+                            PROPANE_MAX_STOPS);
+    if (out->logprobs < -1 || out->logprobs > INFER_MAX_LOGPROBS || out->count < 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "logprobs is -1 to %d and count not negative",
+                            INFER_MAX_LOGPROBS);
+    const infer_sampling draws = api_generator_draws(out);
+    return infer_sampling_check(&draws, err);
+}
+
+propane_status propane_sampling_check(const propane_sampling *sampling, propane_error *err) {
+    propane_sampling own;
+    return api_generator_sampling(sampling, &own, err);
+}
+
+propane_status api_generator_task(const propane_generator *g, const int32_t *ids, int64_t count,
+                                  const propane_sampling *given, propane_on_token callback, void *context,
+                                  generator_task *out, propane_error *err) {
+    *out = (generator_task){.callback = callback, .context = context};
+    propane_sampling *s = &out->sampling;
+    int stops = 0;
+    PROPANE_TRY(api_generator_sampling(given, s, err));
+    if (count < 1) return propane_fail(err, PROPANE_ERR_INVALID, "the prompt is empty: give at least one id");
+    const infer_chat *chat = s->chat ? &s->chat->chat : NULL;
+    out->eos = g->tokenizer && !s->ignore_end ? tokenizer_eos(g->tokenizer) : -1;
+    for (int i = 0; i < s->stop_count; i++) out->stops[stops++] = s->stops[i];
+    for (int i = 0; chat && i < chat->stop_count; i++) out->stops[stops++] = chat->stops[i];
+    out->task = (infer_task){.tokenizer = g->tokenizer,
+                             .prompt = ids,
+                             .prompt_count = count,
+                             .count = s->count,
+                             .ends = chat ? chat->ends : &out->eos,
+                             .end_count = chat ? chat->end_count : out->eos >= 0,
+                             .stops = out->stops,
+                             .stop_count = stops,
+                             .logprobs = s->logprobs,
+                             .sampling = api_generator_draws(s)};
+    return PROPANE_OK;
+}
+
+static const struct {
+    propane_finish out;
+    const char *name;
+} api_generator_finishes[] = {[INFER_FINISH_LENGTH] = {PROPANE_FINISH_LENGTH, "length"},
+                              [INFER_FINISH_CONTEXT] = {PROPANE_FINISH_CONTEXT, "context"},
+                              [INFER_FINISH_END] = {PROPANE_FINISH_END, "end"},
+                              [INFER_FINISH_STOP] = {PROPANE_FINISH_STOP, "stop"},
+                              [INFER_FINISH_CALLER] = {PROPANE_FINISH_CALLER, "cancelled"}};
+
+const char *propane_finish_name(propane_finish finish) {
+    for (size_t i = 0; i < sizeof api_generator_finishes / sizeof api_generator_finishes[0]; i++)
+        if (api_generator_finishes[i].out == finish) return api_generator_finishes[i].name;
+    return "unknown";
+}
+
+void api_generator_give(const infer_result *result, int64_t prompt_count, propane_generation *out) {
+    const propane_generation mine = {.finish = api_generator_finishes[result->finish].out,
+                                     .prompt_count = prompt_count,
+                                     .made = result->made,
+                                     .reused = result->reused};
+    if (out) (void)api_give(out, &mine, sizeof mine);
 }
 
 propane_status propane_generate_ids(propane_generator *generator, const int32_t *ids, int64_t count,
                                     const propane_sampling *sampling, propane_on_token callback, void *context,
                                     propane_generation *out, propane_error *err) {
     API_ERROR(err);
-    propane_sampling s;
-    generation to = {callback, context};
-    PROPANE_TRY(api_generator_sampling(sampling, &s, err));
-    if (count < 0) return propane_fail(err, PROPANE_ERR_INVALID, "a prompt of %lld ids", (long long)count);
-    const token_list list = {.ids = (int32_t *)(uintptr_t)ids, .count = (size_t)count};
-    return api_generator_run(generator, &list, &s, NULL, &to, out, err);
+    generator_task t;
+    infer_result result = {0};
+    PROPANE_TRY(api_generator_task(generator, ids, count, sampling, callback, context, &t, err));
+    if (generator->streams[0])
+        return propane_fail(err, PROPANE_ERR_LIMIT, "a stream of the generator is being written: free it first");
+    PROPANE_TRY(infer_complete(generator->machine, &t.task, api_generator_on_step, &t, &result, err));
+    api_generator_give(&result, count, out);
+    return PROPANE_OK;
 }
 
 static propane_status api_generator_needs_text(const propane_generator *g, propane_error *err) {
@@ -179,15 +196,13 @@ propane_status propane_generate(propane_generator *generator, const char *prompt
                                 const propane_sampling *sampling, propane_on_token callback, void *context,
                                 propane_generation *out, propane_error *err) {
     API_ERROR(err);
-    propane_sampling s;
-    generation to = {callback, context};
     token_list ids = {0};
     PROPANE_TRY(api_generator_needs_text(generator, err));
-    PROPANE_TRY(api_generator_sampling(sampling, &s, err));
     const int bos = tokenizer_bos(generator->tokenizer);
     propane_status status = bos >= 0 ? token_list_add(&ids, bos, err) : PROPANE_OK;
     if (!status) status = tokenizer_encode(generator->tokenizer, prompt, length, &ids, err);
-    if (!status) status = api_generator_run(generator, &ids, &s, NULL, &to, out, err);
+    if (!status)
+        status = propane_generate_ids(generator, ids.ids, (int64_t)ids.count, sampling, callback, context, out, err);
     token_list_deinit(&ids);
     return status;
 }
@@ -198,29 +213,17 @@ propane_status propane_generate_chat(propane_generator *generator, const char *f
                                      propane_error *err) {
     API_ERROR(err);
     propane_sampling s;
-    infer_chat chat;
-    generation to = {callback, context};
-    token_list ids = {0};
+    propane_chat *chat = NULL;
+    int32_t *ids = NULL;
+    int64_t id_count = 0;
     PROPANE_TRY(api_generator_needs_text(generator, err));
     PROPANE_TRY(api_generator_sampling(sampling, &s, err));
-    if (count < 1) return propane_fail(err, PROPANE_ERR_INVALID, "a conversation of %d messages", count);
-    PROPANE_TRY(infer_chat_open(generator->model->path, generator->tokenizer, format, &chat, err));
-    chat_message *own = mem_array((size_t)count, sizeof *own);
-    if (!own) return propane_fail_memory(err, (size_t)count * sizeof *own);
-    for (int i = 0; i < count; i++) own[i] = (chat_message){messages[i].role, messages[i].content};
-    const int64_t room = infer_context(generator->machine);
-    const int64_t space = s.count < room / 4 ? s.count : room / 4;
-    int kept = count, dropped = 0;
-    propane_status status = infer_chat_fit(&chat, generator->tokenizer, own, &kept, room - space, &ids, &dropped, err);
-    if (!status) status = api_generator_run(generator, &ids, &s, &chat, &to, out, err);
-    token_list_deinit(&ids);
-    mem_free(own);
+    PROPANE_TRY(propane_chat_open(generator->model, generator->tokenizer, format, &chat, err));
+    const int64_t room = infer_context(generator->machine), space = s.count < room / 4 ? s.count : room / 4;
+    propane_status status = propane_chat_encode(chat, messages, count, room - space, &ids, &id_count, NULL, err);
+    s.chat = chat;
+    if (!status) status = propane_generate_ids(generator, ids, id_count, &s, callback, context, out, err);
+    propane_free(ids);
+    propane_chat_free(chat);
     return status;
-}
-
-propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count, double *nll,
-                                       propane_error *err) {
-    API_ERROR(err);
-    if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
-    return infer_score(generator->machine, ids, count, nll, err);
 }

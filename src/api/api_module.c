@@ -124,6 +124,20 @@ propane_status propane_module_write(propane_module *module, const char *path, pr
     return mil_write_dir(module, path, as, err);
 }
 
+/* ---- values ----------------------------------------------------------------------------------------------------------------- */
+
+const propane_value *propane_module_next_value(const propane_module *module, const char *function,
+                                               const propane_value *after) {
+    const mil_function *f = after ? NULL : api_function(module, function);
+    const mil_op *op = after ? after->def : f ? f->first : NULL;
+    int next = after ? after->index + 1 : 0;
+    while (op && next >= op->result_count) op = op->next, next = 0;
+    return op ? op->results[next] : NULL;
+}
+
+const char *propane_value_name(const propane_value *value) { return value->name; }
+const char *propane_value_op(const propane_value *value) { return value->def ? value->def->info->name : NULL; }
+
 /* ---- rewriting -------------------------------------------------------------------------------------------------------------- */
 
 propane_status propane_module_gradient(propane_module *module, const char *function, const char *name,

@@ -16,6 +16,7 @@ struct propane_session {
     int *outputs; /* likewise, counted behind the inputs */
     int *states;  /* their inputs */
     int input_count, output_count, state_count;
+    session_inputs several; /* arrays with a value for each of several runs */
 };
 
 /* ---- opening ---------------------------------------------------------------------------------------------------------------- */
@@ -98,6 +99,7 @@ propane_status propane_session_open_module(propane_module *module, const propane
 void propane_session_close(propane_session *p) {
     if (!p) return;
     session_close(&p->s);
+    session_inputs_free(&p->several);
     mem_free(p->given);
     mem_free(p->inputs);
     mem_free(p->outputs);
@@ -180,13 +182,47 @@ propane_status propane_session_set_image(propane_session *p, const char *name, c
     return api_session_put(p, &(session_input){name, picture, true}, err);
 }
 
+/* An array for several runs stays: the session takes it. */
+static propane_status api_session_take_steps(propane_session *p, session_input *in, propane_error *err) {
+    const int at = session_find_input(&p->s, in->name);
+    if (in->image || !session_has_steps(api_session_io(p, at), &in->array)) return PROPANE_OK;
+    PROPANE_TRY(session_inputs_move(&p->several, in, err));
+    p->s.steps = 0;
+    return session_count_steps(&p->s, &p->several, err);
+}
+
 propane_status propane_session_set_file(propane_session *p, const char *given, propane_error *err) {
     API_ERROR(err);
     session_inputs in = {0};
     propane_status status = session_inputs_add(&in, given, err);
-    for (int i = 0; i < in.count && !status; i++) status = api_session_put(p, &in.list[i], err);
+    for (int i = 0; i < in.count && !status; i++) {
+        status = api_session_put(p, &in.list[i], err);
+        if (!status) status = api_session_take_steps(p, &in.list[i], err);
+    }
     session_inputs_free(&in);
     return status;
+}
+
+int64_t propane_session_steps(const propane_session *p) { return p->s.steps; }
+
+static propane_status api_session_check_step(const propane_session *p, int64_t step, propane_error *err) {
+    if (step >= 0 && step < p->s.steps) return PROPANE_OK;
+    return propane_fail(err, PROPANE_ERR_INVALID, "step %lld: the arrays are for %lld runs", (long long)step,
+                        (long long)p->s.steps);
+}
+
+propane_status propane_session_step(propane_session *p, int64_t step, propane_error *err) {
+    PROPANE_TRY(api_session_check_step(p, step, err));
+    return session_step(&p->s, &p->several, step, err);
+}
+
+propane_status propane_session_keep(propane_session *p, int64_t step, propane_error *err) {
+    PROPANE_TRY(api_session_check_step(p, step, err));
+    return session_keep(&p->s, step, err);
+}
+
+propane_status propane_session_ready(propane_session *p, const char *advice, propane_error *err) {
+    return session_fill_rest(&p->s, p->given, -1, advice ? advice : "set them first", err);
 }
 
 propane_status propane_session_randomize(propane_session *p, uint64_t seed, propane_error *err) {
@@ -201,7 +237,7 @@ propane_status propane_session_randomize(propane_session *p, uint64_t seed, prop
 propane_status propane_session_run(propane_session *p, propane_completion *out, propane_error *err) {
     API_ERROR(err);
     int64_t ns = 0;
-    PROPANE_TRY(session_fill_rest(&p->s, p->given, -1, "set them first", err));
+    PROPANE_TRY(propane_session_ready(p, NULL, err));
     propane_status status = session_run(&p->s, &ns, err);
     if (out)
         *out = (propane_completion){.status = status,
@@ -214,8 +250,8 @@ propane_status propane_session_run(propane_session *p, propane_completion *out, 
 
 /* Where a name's values are after a run: an output, or a state's newest content, which its input holds. */
 static int api_session_find_output(const propane_session *p, const char *name) {
-    for (int i = 0; i < p->output_count; i++)
-        if (strcmp(api_session_io(p, p->outputs[i])->name, name) == 0) return p->outputs[i];
+    for (int i = p->s.inputs; i < p->s.inputs + p->s.outputs; i++)
+        if (strcmp(api_session_io(p, i)->name, name) == 0) return i;
     return session_is_state(&p->s, name) ? session_find_input(&p->s, name) : -1;
 }
 
@@ -301,6 +337,8 @@ propane_status propane_session_label(propane_session *p, int rank, char *label, 
     mem_free(values);
     return status;
 }
+
+const char *propane_session_label_name(const propane_session *p) { return p->s.classes ? p->s.label : NULL; }
 
 propane_status propane_session_write(propane_session *p, const char *dir, propane_error *err) {
     API_ERROR(err);

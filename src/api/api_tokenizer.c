@@ -4,15 +4,27 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/api_model.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "model/files/model_tokenizer.h"
 #include "model/text/tokenizer.h"
+#include "model/text/tokens.h"
 
 propane_status propane_tokenizer_open(const char *path, propane_tokenizer **out, propane_error *err) {
     API_ERROR(err);
+    propane_error none = {0};
     *out = NULL;
-    return model_tokenizer_open(NULL, path, out, err) == PROPANE_OK ? PROPANE_OK : err->status;
+    if (model_tokenizer_open(path, path, out, err) == PROPANE_OK) return PROPANE_OK;
+    /* A model's file: what lies beside it. */
+    if (!file_is_dir(path) && propane_model_form(path) && model_tokenizer_open(NULL, path, out, &none) == PROPANE_OK)
+        return PROPANE_OK;
+    return err->status;
+}
+
+propane_status propane_model_tokenizer(const propane_model *model, propane_tokenizer **out, propane_error *err) {
+    *out = NULL;
+    return model_tokenizer_open(NULL, model->path, out, err);
 }
 
 propane_status propane_tokenizer_train(const char *kind, const char *data, size_t length, int vocabulary,
@@ -42,19 +54,60 @@ bool propane_tokenizer_describe(const propane_tokenizer *t, propane_tokenizer_in
     return api_give(out, &mine, sizeof mine);
 }
 
+/* The list's memory as the caller's; it is gone after an error. */
+static propane_status api_tokenizer_give(token_list *list, propane_status status, int32_t **ids, int64_t *count,
+                                         propane_error *err) {
+    if (!status && !list->ids) status = token_list_reserve(list, 1, err);
+    *ids = status ? NULL : list->ids;
+    *count = status ? 0 : (int64_t)list->count;
+    if (status) token_list_deinit(list);
+    return status;
+}
+
 propane_status propane_tokenizer_encode(const propane_tokenizer *t, const char *data, size_t length, int32_t **ids,
                                         int64_t *count, propane_error *err) {
     token_list list = {0};
+    return api_tokenizer_give(&list, tokenizer_encode(t, data, length, &list, err), ids, count, err);
+}
+
+static propane_status api_tokenizer_take_tokens(const tokenizer *t, const char *name, const char *path,
+                                                const char *data, size_t length, token_list *list, int64_t *bytes,
+                                                propane_error *err) {
+    token_file file;
+    PROPANE_TRY(token_file_parse(data, length, path, &file, err));
+    PROPANE_TRY(token_file_check(&file, path, t, name, err));
+    for (int64_t i = 0; i < file.count; i++) PROPANE_TRY(token_list_add(list, token_file_get(&file, i), err));
+    *bytes = file.text_bytes;
+    return PROPANE_OK;
+}
+
+propane_status propane_tokenizer_encode_file(const propane_tokenizer *t, const char *name, const char *path,
+                                             int32_t **ids, int64_t *count, int64_t *bytes, propane_error *err) {
+    API_ERROR(err);
+    token_list list = {0};
+    char *data = NULL;
+    size_t length = 0;
     *ids = NULL;
-    *count = 0;
-    propane_status status = tokenizer_encode(t, data, length, &list, err);
-    if (!status && !list.ids) status = token_list_reserve(&list, 1, err);
-    if (status) {
-        token_list_deinit(&list);
-        return status;
+    *count = *bytes = 0;
+    PROPANE_TRY(file_read_stream(path, (size_t)1 << 30, &data, &length, err));
+    propane_status status = PROPANE_OK;
+    if (token_file_is(data, length)) {
+        status = api_tokenizer_take_tokens(t, name ? name : "the tokenizer", path, data, length, &list, bytes, err);
+    } else {
+        *bytes = (int64_t)length;
+        status = tokenizer_encode(t, data, length, &list, err);
+        if (status) status = propane_fail_prefix(err, status, "%s", path);
     }
-    *ids = list.ids;
-    *count = (int64_t)list.count;
+    mem_free(data);
+    return api_tokenizer_give(&list, status, ids, count, err);
+}
+
+static propane_status api_tokenizer_check_ids(const tokenizer *t, const int32_t *ids, int64_t count,
+                                              propane_error *err) {
+    for (int64_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= tokenizer_vocab_size(t))
+            return propane_fail(err, PROPANE_ERR_INVALID, "id %d is not in the vocabulary of %d", (int)ids[i],
+                                tokenizer_vocab_size(t));
     return PROPANE_OK;
 }
 
@@ -62,10 +115,17 @@ propane_status propane_tokenizer_decode(const propane_tokenizer *t, const int32_
                                         size_t *length, propane_error *err) {
     text all = {0};
     *out = NULL;
-    for (int64_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= tokenizer_vocab_size(t))
-            return propane_fail(err, PROPANE_ERR_INVALID, "id %d is not in the vocabulary of %d", (int)ids[i],
-                                tokenizer_vocab_size(t));
+    PROPANE_TRY(api_tokenizer_check_ids(t, ids, count, err));
     tokenizer_decode_bytes(t, ids, (size_t)count, &all);
+    return api_give_text(&all, out, length, err);
+}
+
+propane_status propane_tokenizer_show(const propane_tokenizer *t, const int32_t *ids, int64_t count, bool inside,
+                                      char **out, size_t *length, propane_error *err) {
+    text all = {0};
+    tokenizer_stream stream = {.begun = inside};
+    *out = NULL;
+    for (int64_t i = 0; i < count; i++) tokenizer_decode(t, &stream, ids[i], &all);
+    tokenizer_decode_end(&stream, &all);
     return api_give_text(&all, out, length, err);
 }

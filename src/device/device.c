@@ -70,6 +70,8 @@ static propane_status device_describe(propane_device *d, propane_error *err) {
     return queue_init(&d->queue, d->info.queue_depth, err);
 }
 
+bool propane_uri_names(const char *uri, const char *driver) { return device_is(uri, driver); }
+
 propane_status propane_device_open(const char *uri, propane_device **out, propane_error *err) {
     *out = NULL;
     const propane_driver *driver = NULL;

@@ -77,6 +77,7 @@ struct propane_driver {
     void (*profile)(driver_program *program, bool on);
     int (*profile_count)(const driver_program *program);
     void (*profile_row)(const driver_program *program, int step, propane_profile_row *out);
+    const char *(*profile_fusion)(const driver_program *program, int index, int *count);
     /* The system's own object behind a buffer, for other libraries of that system. (optional) */
     bool (*buffer_native)(void *impl, const driver_buffer *buffer, propane_native *out);
 };

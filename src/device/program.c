@@ -232,6 +232,12 @@ bool propane_program_profile_get(const propane_program *program, int index, prop
     return true;
 }
 
+const char *propane_program_fusion(const propane_program *program, int index, int *count) {
+    const propane_driver *driver = program->device->driver;
+    *count = 0;
+    return driver->profile_fusion && index >= 0 ? driver->profile_fusion(&program->p, index, count) : NULL;
+}
+
 void propane_program_free(propane_program *program) { program_release(program); }
 
 int propane_program_input_count(const propane_program *program) { return program->p.input_count; }

@@ -64,6 +64,12 @@ propane_status session_inputs_add(session_inputs *in, const char *given, propane
     return status;
 }
 
+propane_status session_inputs_move(session_inputs *in, session_input *from, propane_error *err) {
+    PROPANE_TRY(session_take_array(in, from->name, strlen(from->name), &from->array, from->image, err));
+    from->array.data = NULL; /* it has a new owner */
+    return PROPANE_OK;
+}
+
 void session_inputs_free(session_inputs *in) {
     for (int i = 0; i < in->count; i++) {
         mem_free((void *)(uintptr_t)in->list[i].name);
@@ -286,7 +292,7 @@ static propane_status session_fill_picture(const session *s, int index, const se
 }
 
 /* An array with one more dimension in front holds one value for each of several runs. */
-static bool session_has_steps(const propane_io *io, const npy *a) {
+bool session_has_steps(const propane_io *io, const npy *a) {
     if (a->rank != io->rank + 1 || a->dim[0] < 1) return false;
     for (int i = 0; i < io->rank; i++)
         if (a->dim[i + 1] != io->dim[i]) return false;
@@ -359,7 +365,7 @@ static const session_input *session_given_for(const session_inputs *in, const ch
 }
 
 /* How many runs the arrays are for; 0: one value for all. */
-static propane_status session_count_steps(session *s, const session_inputs *in, propane_error *err) {
+propane_status session_count_steps(session *s, const session_inputs *in, propane_error *err) {
     const char *first = NULL;
     for (int i = 0; i < s->inputs; i++) {
         const session_input *given = session_given_for(in, session_io_at(s, i)->name);
@@ -416,22 +422,6 @@ propane_status session_fill_rest(session *s, const bool *given, int64_t seed, co
     if (!used) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s: nothing is given for %s: %s", s->module->source, missing,
                         advice);
-}
-
-propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err) {
-    PROPANE_TRY(session_check_names(s, in, err));
-    PROPANE_TRY(session_count_steps(s, in, err));
-    bool *given = mem_array((size_t)s->inputs + 1, sizeof *given);
-    if (!given) return propane_fail_memory(err, (size_t)s->inputs);
-    propane_status status = PROPANE_OK;
-    for (int i = 0; i < s->inputs && !status; i++) {
-        const session_input *one = session_given_for(in, session_io_at(s, i)->name);
-        given[i] = one != NULL;
-        if (one) status = one->image ? session_fill_picture(s, i, one, err) : session_fill_array(s, i, one, 0, err);
-    }
-    if (!status) status = session_fill_rest(s, given, seed, "--input NAME=FILE, or --seed N for random numbers", err);
-    mem_free(given);
-    return status;
 }
 
 /* ---- running ---------------------------------------------------------------------------------------------------------------- */

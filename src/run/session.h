@@ -54,6 +54,8 @@ typedef struct session {
 /* "NAME=FILE" (.npy, .png, .jpg) or "FILE.npz". */
 PROPANE_CHECK propane_status session_inputs_add(session_inputs *in, const char *given, propane_error *err);
 void session_inputs_free(session_inputs *in);
+/* The array becomes one of `in`; `from` is left without one. */
+PROPANE_CHECK propane_status session_inputs_move(session_inputs *in, session_input *from, propane_error *err);
 /* "NAME=1,3,224,224"; `name` must live as long as the choice. */
 PROPANE_CHECK propane_status session_shape(const char *given, mil_shape_choice *out, char **name, propane_error *err);
 
@@ -72,9 +74,10 @@ PROPANE_CHECK propane_status session_put(session *s, const session_input *in, pr
  * `advice` behind. given: [inputs]. */
 PROPANE_CHECK propane_status session_fill_rest(session *s, const bool *given, int64_t seed, const char *advice,
                                                propane_error *err);
-/* Fills every input: from the user's arrays (an array with one more dimension in front: at its first step), states with zeros, the rest with random numbers if `seed` is not negative. An
- * input that nothing is given for is an error that names all of them. */
-PROPANE_CHECK propane_status session_fill(session *s, const session_inputs *in, int64_t seed, propane_error *err);
+/* Does the array hold, with one more dimension in front, a value for each of several runs? */
+bool session_has_steps(const propane_io *io, const npy *array);
+/* Sets `steps` to the runs that the arrays are for; arrays for different numbers of runs are an error. */
+PROPANE_CHECK propane_status session_count_steps(session *s, const session_inputs *in, propane_error *err);
 /* The inputs whose arrays hold a value for each step, at that one. */
 PROPANE_CHECK propane_status session_step(session *s, const session_inputs *in, int64_t step, propane_error *err);
 /* Keeps what this step gave, for session_write; states are written as they are at the end. */

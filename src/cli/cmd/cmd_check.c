@@ -6,10 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/text.h"
 #include "cli/cli.h"
-#include "mil/coreml/package.h"
-#include "model/files/store.h"
 
 /* Takes the text. */
 static int cmd_check_show(char *shown, propane_status status, const propane_error *err) {
@@ -28,16 +25,14 @@ static int cmd_check_print_rules(propane_form form) {
 
 static int cmd_check_check(const char *file, const propane_check_options *options, bool json, bool strict) {
     propane_error err = {0};
-    model_form form = MODEL_FORM_DIR;
-    if (!text_ends_with(file, ".mil") && !file_is_dir(file) && model_store_form(file, &form, &err) == PROPANE_OK &&
-        (form == MODEL_FORM_GGUF || form == MODEL_FORM_SAFETENSORS)) { /* not a MILBlob with a wrong header */
+    const char *form = file_is_dir(file) ? NULL : propane_model_form(file), *kind = propane_file_kind(file);
+    if (form && (strcmp(form, "gguf") == 0 || strcmp(form, "safetensors") == 0)) { /* no MILBlob with a wrong header */
         (void)propane_fail(&err, PROPANE_ERR_INVALID,
                            "%s: it holds a language model's weights; check the programs that 'propane convert %s "
                            "NAME.mlpackage' or 'propane plan %s --write DIR' makes of it",
                            file, file, file);
         return cli_error("check", &err);
     }
-    err = (propane_error){0};
     propane_report *r = NULL;
     char *shown = NULL;
     if (propane_check_file(file, options, &r, &err) != PROPANE_OK) return cli_error("check", &err);
@@ -46,7 +41,7 @@ static int cmd_check_check(const char *file, const propane_check_options *option
     const propane_severity worst = propane_report_worst(r);
     propane_report_free(r);
     if (code != CLI_OK) return code;
-    if (!json && worst == PROPANE_REFUSED && mil_is_program_folder(file))
+    if (!json && worst == PROPANE_REFUSED && kind && strcmp(kind, "program") == 0 && file_is_dir(file))
         printf("\nCore ML gives what an engine does not take to the GPU or CPU; the rules tell what keeps the whole\n"
                "program on the engine. --most 1 shows one place for each rule.\n");
     return worst == PROPANE_REFUSED ? 1 : worst == PROPANE_WARNING && strict ? 2 : 0;

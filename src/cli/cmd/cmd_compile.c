@@ -5,29 +5,25 @@
 #include <stdio.h>
 
 #include "cli/cli.h"
-#include "engine/compile.h"
-#include "mil/coreml/package.h"
-#include "pass/pass.h"
 
-static propane_status cmd_compile_write(const char *from, const char *function, const char *to, bool tell,
-                                        propane_error *err) {
-    mil_module *m = NULL;
-    engine_object *o = NULL;
-    text report = {0};
-    PROPANE_TRY(mil_read(from, NULL, &m, err));
-    mil_function *f = mil_module_function(m, function, err);
-    propane_status status = f ? pass_run(f, &pass_all, err) : err->status;
-    if (!status) status = engine_compile(f, &report, &o, err);
-    if (!status) status = engine_object_save(o, to, err);
-    if (!status) {
-        if (tell && report.data) fwrite(report.data, 1, report.length, stdout);
-        printf("%s: %d task%s, %llu bytes of constants, %llu of scratch memory\n", to, o->task_count,
-               o->task_count == 1 ? "" : "s", (unsigned long long)o->constant_bytes,
-               (unsigned long long)o->scratch_bytes);
+static propane_status cmd_compile_write(const char *from, const char *function, const char *target, const char *to,
+                                        bool tell, propane_error *err) {
+    propane_module *m = NULL;
+    propane_object *o = NULL;
+    propane_object_info info = {.size = sizeof info};
+    char *report = NULL;
+    PROPANE_TRY(propane_module_read(from, &m, err));
+    propane_status status = propane_object_compile(m, function, target, &report, &o, err);
+    if (!status) status = propane_object_write(o, to, err);
+    if (!status && propane_object_describe(o, &info)) {
+        if (tell) fputs(report, stdout);
+        printf("%s: %d task%s, %llu bytes of constants, %llu of scratch memory\n", to, info.tasks,
+               info.tasks == 1 ? "" : "s", (unsigned long long)info.constant_bytes,
+               (unsigned long long)info.scratch_bytes);
     }
-    text_deinit(&report);
-    engine_object_free(o);
-    mil_module_free(m);
+    propane_free(report);
+    propane_object_free(o);
+    propane_module_free(m);
     return status;
 }
 
@@ -46,5 +42,6 @@ int cmd_compile(int argc, char **argv) {
                   "Nothing it writes has run on a device yet; `propane run` executes it in software.");
     if (code >= 0) return code;
     propane_error err = {0};
-    return cmd_compile_write(from, function, to, report, &err) == PROPANE_OK ? CLI_OK : cli_error("compile", &err);
+    return cmd_compile_write(from, function, target, to, report, &err) == PROPANE_OK ? CLI_OK
+                                                                                     : cli_error("compile", &err);
 }

@@ -9,16 +9,13 @@
 
 #include "base/memory.h"
 #include "cli/cli.h"
-#include "cli/cmd/show_compiled.h"
-#include "mil/ops.h"
-#include "run/session.h"
 
 enum { MAX_GIVEN = 64 };
 
 /* One value that both sides have. */
 typedef struct row {
     const char *name;
-    const mil_op *op;
+    const char *op;              /* that makes it */
     double largest, mean, scale; /* largest and mean difference; the largest value of A */
     int64_t count;
     bool broken; /* not a number on one side only */
@@ -26,35 +23,19 @@ typedef struct row {
 
 typedef struct diff_job {
     const char *a, *b;
-    session_options left, right;
+    propane_session_options left, right;
     char *inputs[MAX_GIVEN], *shapes[MAX_GIVEN];
     cli_list input_list, shape_list;
     int64_t seed;
     double tolerance;
     bool all, resize;
-    session_inputs given;
-    mil_shape_choice choices[MAX_GIVEN];
-    char *names[MAX_GIVEN];
+    propane_shape chosen[MAX_GIVEN];
     row *rows;
     int row_count;
 } diff_job;
 
 static double cmd_diff_relative(const row *r) {
     return r->broken ? INFINITY : r->scale > 0 ? r->largest / r->scale : r->largest;
-}
-
-/* The op that makes a value; results stand in the order of the program. */
-static const mil_op *cmd_diff_maker(const mil_function *f, const char *name) {
-    for (const mil_op *op = f->first; op; op = op->next)
-        for (int i = 0; i < op->result_count; i++)
-            if (strcmp(op->results[i]->name, name) == 0) return op;
-    return NULL;
-}
-
-static int cmd_diff_find_output(const session *s, const char *name) {
-    for (int i = 0; i < s->outputs; i++)
-        if (strcmp(s->run.bindings[s->inputs + i].name, name) == 0) return i;
-    return -1;
 }
 
 static void cmd_diff_compare(const float *a, const float *b, int64_t count, row *out) {
@@ -71,39 +52,51 @@ static void cmd_diff_compare(const float *a, const float *b, int64_t count, row 
     out->mean = count ? sum / (double)count : 0;
 }
 
-static propane_status cmd_diff_add_row(diff_job *j, session *a, int at, session *b, propane_error *err) {
-    const propane_io *left = NULL, *right = NULL;
+static propane_status cmd_diff_take(propane_session *s, const propane_io *io, float **out, propane_error *err) {
+    const int64_t count = propane_io_count(io);
+    *out = mem_array((size_t)count + 1, sizeof **out);
+    if (!*out) return propane_fail_memory(err, (size_t)count * sizeof **out);
+    return propane_session_get(s, io->name, PROPANE_FP32, *out, count, err);
+}
+
+static const propane_io *cmd_diff_find(propane_session *s, const char *name) {
+    const propane_program *p = propane_session_program(s);
+    for (int i = 0; i < propane_program_output_count(p); i++)
+        if (strcmp(propane_program_output(p, i)->name, name) == 0) return propane_program_output(p, i);
+    return NULL;
+}
+
+static propane_status cmd_diff_add_row(diff_job *j, propane_session *a, propane_session *b, const propane_value *v,
+                                       propane_error *err) {
+    const propane_io *left = cmd_diff_find(a, propane_value_name(v)), *right = cmd_diff_find(b, propane_value_name(v));
     float *x = NULL, *y = NULL;
-    int64_t n = 0, m = 0;
-    const int other = cmd_diff_find_output(b, a->run.bindings[a->inputs + at].name);
-    if (other < 0) return PROPANE_OK;
-    PROPANE_TRY(session_output(a, at, &left, &x, &n, err));
-    propane_status status = session_output(b, other, &right, &y, &m, err);
-    if (!status && n == m) {
+    if (!left || !right) return PROPANE_OK;
+    const int64_t n = propane_io_count(left);
+    propane_status status = cmd_diff_take(a, left, &x, err);
+    if (!status) status = cmd_diff_take(b, right, &y, err);
+    if (!status && n == propane_io_count(right)) {
         row *r = &j->rows[j->row_count++];
-        *r = (row){.name = left->name, .op = cmd_diff_maker(a->function, left->name)};
+        *r = (row){.name = left->name, .op = propane_value_op(v)};
         cmd_diff_compare(x, y, n, r);
     }
     mem_free(x);
-    if (!status) mem_free(y);
+    mem_free(y);
     return status;
 }
 
 /* In the order of A's program; outputs come first in the list of results, so the order is made here. */
-static propane_status cmd_diff_compare_all(diff_job *j, session *a, session *b, propane_error *err) {
-    j->rows = mem_array((size_t)a->outputs + 1, sizeof *j->rows);
+static propane_status cmd_diff_compare_all(diff_job *j, propane_session *a, propane_session *b, propane_error *err) {
+    const propane_module *m = propane_session_module(a);
+    const propane_value *v = NULL;
+    j->rows = mem_array((size_t)propane_program_output_count(propane_session_program(a)) + 1, sizeof *j->rows);
     if (!j->rows) return propane_fail_memory(err, 0);
-    for (const mil_op *op = a->function->first; op; op = op->next)
-        for (int i = 0; i < op->result_count; i++) {
-            const int at = cmd_diff_find_output(a, op->results[i]->name);
-            if (at >= 0) PROPANE_TRY(cmd_diff_add_row(j, a, at, b, err));
-        }
+    while ((v = propane_module_next_value(m, j->left.function, v))) PROPANE_TRY(cmd_diff_add_row(j, a, b, v, err));
     return PROPANE_OK;
 }
 
 static void cmd_diff_print_row(const row *r) {
-    printf("%-40.40s %-24.24s %12.4g %12.4g %12.4g %10.2e\n", r->name, r->op ? r->op->info->name : "", r->largest,
-           r->mean, r->scale, cmd_diff_relative(r));
+    printf("%-40.40s %-24.24s %12.4g %12.4g %12.4g %10.2e\n", r->name, r->op ? r->op : "", r->largest, r->mean,
+           r->scale, cmd_diff_relative(r));
 }
 
 static int cmd_diff_report(const diff_job *j) {
@@ -121,44 +114,60 @@ static int cmd_diff_report(const diff_job *j) {
     printf("%d values compared; the largest relative difference is %.3g (%s)\n", j->row_count, cmd_diff_relative(worst),
            worst->name);
     if (first)
-        printf("they part at %s '%s': %.3g, more than %.3g\n", first->op ? first->op->info->name : "value", first->name,
+        printf("they part at %s '%s': %.3g, more than %.3g\n", first->op ? first->op : "value", first->name,
                cmd_diff_relative(first), j->tolerance);
     else
         printf("nothing differs by more than %.3g\n", j->tolerance);
     return first ? CLI_FAILED : CLI_OK;
 }
 
-static propane_status cmd_diff_run_both(diff_job *j, session *a, session *b, propane_error *err) {
-    int64_t ns;
-    for (int i = 0; i < j->input_list.count; i++)
-        PROPANE_TRY(session_inputs_add(&j->given, j->input_list.items[i], err));
+static propane_status cmd_diff_fill(const diff_job *j, propane_session *s, propane_error *err) {
+    for (int i = 0; i < j->input_list.count; i++) PROPANE_TRY(propane_session_set_file(s, j->input_list.items[i], err));
+    if (j->seed >= 0) PROPANE_TRY(propane_session_randomize(s, (uint64_t)j->seed, err));
+    return propane_session_ready(s, "--input NAME=FILE, or --seed N for random numbers", err);
+}
+
+static propane_status cmd_diff_run_both(diff_job *j, propane_session **a, propane_session **b, propane_error *err) {
     for (int i = 0; i < j->shape_list.count; i++)
-        PROPANE_TRY(session_shape(j->shape_list.items[i], &j->choices[i], &j->names[i], err));
-    j->left.shapes = j->right.shapes = (mil_read_options){j->choices, j->shape_list.count};
-    PROPANE_TRY(session_open(a, j->a, &j->left, err));
-    PROPANE_TRY(session_open(b, j->b ? j->b : j->a, &j->right, err));
-    a->resize = b->resize = j->resize;
-    PROPANE_TRY(session_fill(a, &j->given, j->seed, err));
-    PROPANE_TRY(session_fill(b, &j->given, j->seed, err));
-    PROPANE_TRY(session_run(a, &ns, err));
-    PROPANE_TRY(session_run(b, &ns, err));
-    PROPANE_TRY(cmd_diff_compare_all(j, a, b, err));
+        PROPANE_TRY(propane_shape_parse(j->shape_list.items[i], &j->chosen[i], err));
+    j->left.shapes = j->right.shapes = j->chosen;
+    j->left.shape_count = j->right.shape_count = j->shape_list.count;
+    j->left.resize = j->right.resize = j->resize;
+    PROPANE_TRY(propane_session_open(j->a, &j->left, a, err));
+    PROPANE_TRY(propane_session_open(j->b ? j->b : j->a, &j->right, b, err));
+    PROPANE_TRY(cmd_diff_fill(j, *a, err));
+    PROPANE_TRY(cmd_diff_fill(j, *b, err));
+    PROPANE_TRY(propane_session_run(*a, NULL, err));
+    PROPANE_TRY(propane_session_run(*b, NULL, err));
+    PROPANE_TRY(cmd_diff_compare_all(j, *a, *b, err));
     if (j->row_count) return PROPANE_OK;
     return propane_fail(err, PROPANE_ERR_INVALID, "%s and %s have no value of one name and size", j->a,
                         j->b ? j->b : j->a);
 }
 
+static bool cmd_diff_is_compiled(const char *path) {
+    const char *kind = propane_file_kind(path);
+    return kind && strcmp(kind, "compiled") == 0;
+}
+
 static int cmd_diff_compiled(const char *a, const char *b) {
     propane_error err = {0};
+    propane_object *left = NULL, *right = NULL;
+    char *told = NULL;
     int words = 0;
-    if (show_compiled_difference(a, b, &words, &err) != PROPANE_OK) return cli_error("diff", &err);
-    printf("%d word%s\n", words, words == 1 ? " differs" : "s differ");
-    return words ? CLI_FAILED : CLI_OK;
+    propane_status status = propane_object_open(a, &left, &err);
+    if (!status) status = propane_object_open(b, &right, &err);
+    if (!status) status = propane_object_compare(left, right, &words, &told, &err);
+    if (!status) printf("%s%d word%s\n", told, words, words == 1 ? " differs" : "s differ");
+    propane_free(told);
+    propane_object_free(left);
+    propane_object_free(right);
+    return status ? cli_error("diff", &err) : words ? CLI_FAILED : CLI_OK;
 }
 
 int cmd_diff(int argc, char **argv) {
-    diff_job j = {.left = {.device = "cpu", .precision = "fp32", .keep = true},
-                  .right = {.device = "cpu", .precision = "typed", .keep = true},
+    diff_job j = {.left = {.size = sizeof j.left, .device = "cpu", .precision = "fp32", .keep = true},
+                  .right = {.size = sizeof j.right, .device = "cpu", .precision = "typed", .keep = true},
                   .seed = -1,
                   .tolerance = 0.01};
     j.input_list.items = j.inputs;
@@ -186,16 +195,15 @@ int cmd_diff(int argc, char **argv) {
                   "programs (.hwx, .anec) it names the fields that differ.\n"
                   "Exit code: 0 nothing parts, 1 something does (or it failed).");
     if (code >= 0) return code;
-    if (j.b && show_compiled_is(j.a) && show_compiled_is(j.b)) return cmd_diff_compiled(j.a, j.b);
+    if (j.b && cmd_diff_is_compiled(j.a) && cmd_diff_is_compiled(j.b)) return cmd_diff_compiled(j.a, j.b);
     propane_error err = {0};
-    session a = {0}, b = {0};
+    propane_session *a = NULL, *b = NULL;
     j.right.function = j.left.function;
     propane_status status = cmd_diff_run_both(&j, &a, &b, &err);
     code = status == PROPANE_OK ? cmd_diff_report(&j) : cli_error("diff", &err);
     mem_free(j.rows);
-    session_close(&a);
-    session_close(&b);
-    session_inputs_free(&j.given);
-    for (int i = 0; i < MAX_GIVEN; i++) mem_free(j.names[i]);
+    propane_session_close(a);
+    propane_session_close(b);
+    for (int i = 0; i < MAX_GIVEN; i++) propane_free((void *)(uintptr_t)j.chosen[i].name);
     return code;
 }

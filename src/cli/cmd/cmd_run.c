@@ -2,7 +2,6 @@
  * propane run MODEL: runs a program in any form on any device: arrays and pictures in, arrays out, and how long it took.
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,25 +10,18 @@
 #include "cli/cli.h"
 #include "cli/cmd/run_compiled.h"
 #include "cli/cmd/run_profile.h"
-#include "cli/cmd/show_compiled.h"
-#include "cli/device_lab/testbench.h"
-#include "device/device.h"
-#include "device/uri.h"
-#include "drivers/cpu/profile.h"
-#include "run/session.h"
+#include "cli/device_lab/statistics_uri.h"
 
 enum { MAX_GIVEN = 64 };
 
 typedef struct run_job {
     const char *model, *output, *trace;
-    session_options session;
+    propane_session_options session;
     char *inputs[MAX_GIVEN], *shapes[MAX_GIVEN];
     cli_list input_list, shape_list;
     int64_t seed, iterations, warmup;
-    bool profile, json, resize, iterations_given;
-    session_inputs given;
-    mil_shape_choice choices[MAX_GIVEN];
-    char *names[MAX_GIVEN];
+    bool profile, json, iterations_given;
+    propane_shape chosen[MAX_GIVEN];
 } run_job;
 
 /* ---- times ------------------------------------------------------------------------------------------------------------------- */
@@ -62,60 +54,44 @@ static void cmd_run_print_times(const run_job *j, int64_t *ns, bool simulated) {
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------------------- */
 
-/* A class's name, or its number. */
-static void cmd_run_print_class(const mil_const *classes, int64_t index) {
-    if (classes->type.dtype == MIL_string)
-        printf("%s", mil_const_text(classes, index));
-    else
-        printf("%" PRId64, mil_const_i64(classes, index));
-}
-
 /* A classifier's label, and the five classes with the largest values. */
-static propane_status cmd_run_print_classes(session *s, propane_error *err) {
-    for (int i = 0; i < s->outputs; i++) {
-        const propane_io *io = NULL;
-        float *values = NULL;
-        int64_t count = 0;
-        if (strcmp(s->run.bindings[s->inputs + i].name, s->probabilities) != 0) continue;
-        PROPANE_TRY(session_output(s, i, &io, &values, &count, err));
-        for (int k = 0; k < 5 && k < count; k++) {
-            int64_t best = 0;
-            for (int64_t at = 1; at < count; at++)
-                if (!(values[at] <= values[best])) best = at;
-            if (k == 0) {
-                printf("%s: ", s->label);
-                cmd_run_print_class(s->classes, best);
-                printf("\n");
-            }
-            printf("  %-12.6g ", (double)values[best]);
-            cmd_run_print_class(s->classes, best);
-            printf("\n");
-            values[best] = -INFINITY;
-        }
-        mem_free(values);
+static propane_status cmd_run_print_classes(propane_session *s, const char *function, propane_error *err) {
+    const int64_t count = propane_module_label_count(propane_session_module(s), function);
+    for (int k = 0; k < 5 && k < count; k++) {
+        char name[4096];
+        double value = 0;
+        PROPANE_TRY(propane_session_label(s, k, name, sizeof name, &value, err));
+        if (k == 0) printf("%s: %s\n", propane_session_label_name(s), name);
+        printf("  %-12.6g %s\n", value, name);
     }
     return PROPANE_OK;
 }
 
-static propane_status cmd_run_print_outputs(session *s, propane_error *err) {
-    for (int i = 0; i < s->outputs; i++) {
-        const propane_io *io = NULL;
-        float *values = NULL;
-        int64_t count = 0;
-        double sum = 0, low = 0, high = 0;
-        PROPANE_TRY(session_output(s, i, &io, &values, &count, err));
-        for (int64_t k = 0; k < count; k++) {
-            const double v = (double)values[k];
-            sum += v;
-            low = k == 0 || v < low ? v : low;
-            high = k == 0 || v > high ? v : high;
-        }
-        printf("output %s [", io->name);
-        for (int d = 0; d < io->rank; d++) printf("%s%lld", d ? ", " : "", (long long)io->dim[d]);
-        printf("]: min %.6g, max %.6g, mean %.6g\n", low, high, count ? sum / (double)count : 0.0);
-        mem_free(values);
+static propane_status cmd_run_print_output(propane_session *s, const propane_io *io, propane_error *err) {
+    const int64_t count = propane_io_count(io);
+    double sum = 0, low = 0, high = 0;
+    float *values = mem_array((size_t)count + 1, sizeof *values);
+    if (!values) return propane_fail_memory(err, (size_t)count * sizeof *values);
+    propane_status status = propane_session_get(s, io->name, PROPANE_FP32, values, count, err);
+    for (int64_t k = 0; k < count && !status; k++) {
+        const double v = (double)values[k];
+        sum += v;
+        low = k == 0 || v < low ? v : low;
+        high = k == 0 || v > high ? v : high;
     }
-    return s->classes ? cmd_run_print_classes(s, err) : PROPANE_OK;
+    mem_free(values);
+    if (status) return status;
+    printf("output %s [", io->name);
+    for (int d = 0; d < io->rank; d++) printf("%s%lld", d ? ", " : "", (long long)io->dim[d]);
+    printf("]: min %.6g, max %.6g, mean %.6g\n", low, high, count ? sum / (double)count : 0.0);
+    return PROPANE_OK;
+}
+
+static propane_status cmd_run_print_outputs(propane_session *s, const char *function, propane_error *err) {
+    const propane_program *p = propane_session_program(s);
+    for (int i = 0; i < propane_program_output_count(p); i++)
+        PROPANE_TRY(cmd_run_print_output(s, propane_program_output(p, i), err));
+    return propane_session_label_name(s) ? cmd_run_print_classes(s, function, err) : PROPANE_OK;
 }
 
 /* An engine keeps no record of its steps; what it may tell is the time of the whole. */
@@ -132,62 +108,85 @@ static void cmd_run_show_engine(FILE *out, const int64_t *ns, int64_t iterations
 
 /* ---- the job ------------------------------------------------------------------------------------------------------------------ */
 
-static propane_status cmd_run_measure(run_job *j, session *s, propane_error *err) {
-    const bool engine = device_is(j->session.device, "ane"), profiled = (j->profile || j->trace) && !engine;
+static propane_status cmd_run_loop(run_job *j, propane_session *s, int64_t *ns, int64_t *engine_ns, int64_t *given,
+                                   propane_error *err) {
+    const int64_t steps = propane_session_steps(s);
+    for (int64_t i = 0; i < j->iterations && !cli_interrupted; i++) {
+        propane_completion done = {0};
+        if (steps) PROPANE_TRY(propane_session_step(s, i % steps, err));
+        PROPANE_TRY(propane_session_run(s, &done, err));
+        ns[i] = done.device_ns;
+        if (done.engine_ns >= 0) *engine_ns += done.engine_ns, ++*given;
+        if (steps && j->output) PROPANE_TRY(propane_session_keep(s, i % steps, err));
+    }
+    return PROPANE_OK;
+}
+
+static propane_status cmd_run_measure(run_job *j, propane_session *s, propane_error *err) {
+    const bool engine = propane_uri_names(j->session.device, "ane"), profiled = (j->profile || j->trace) && !engine;
     int64_t engine_ns = 0, given = 0;
-    int64_t *ns = mem_array((size_t)j->iterations, sizeof *ns), unused;
+    int64_t *ns = mem_array((size_t)j->iterations, sizeof *ns);
     if (!ns) return propane_fail_memory(err, (size_t)j->iterations * sizeof *ns);
     propane_status status = PROPANE_OK;
-    for (int64_t i = 0; i < j->warmup && !status; i++) status = session_run(s, &unused, err);
-    if (profiled) {
-        cpu_profile_enable(&s->program->p, true);
-        cpu_profile_reset(&s->program->p);
-    }
-    for (int64_t i = 0; i < j->iterations && !status && !cli_interrupted; i++) {
-        if (s->steps) status = session_step(s, &j->given, i % s->steps, err);
-        if (!status) status = session_run(s, &ns[i], err);
-        if (!status && s->engine_ns >= 0) engine_ns += s->engine_ns, given++;
-        if (!status && s->steps && j->output) status = session_keep(s, i % s->steps, err);
-    }
-    if (!status && !cli_interrupted) cmd_run_print_times(j, ns, propane_device_describe(s->device)->simulated);
-    if (!status && profiled && j->profile) status = run_profile_print(s, j->json ? stderr : stdout, err);
-    if (!status && profiled && j->trace) status = run_profile_trace(s, j->model, j->trace, err);
+    for (int64_t i = 0; i < j->warmup && !status; i++) status = propane_session_run(s, NULL, err);
+    if (profiled && !status) status = propane_program_profile(propane_session_program(s), true, err);
+    if (!status) status = cmd_run_loop(j, s, ns, &engine_ns, &given, err);
+    if (!status && !cli_interrupted)
+        cmd_run_print_times(j, ns, propane_device_describe(propane_session_device(s))->simulated);
+    if (!status && profiled && j->profile)
+        status = run_profile_print(s, j->session.function, j->json ? stderr : stdout, err);
+    if (!status && profiled && j->trace) status = run_profile_trace(s, j->session.function, j->model, j->trace, err);
     if (!status && engine && j->profile && !cli_interrupted)
         cmd_run_show_engine(j->json ? stderr : stdout, ns, j->iterations, engine_ns, given);
     mem_free(ns);
     return status;
 }
 
-static propane_status cmd_run_model(run_job *j, session *s, propane_error *err) {
-    for (int i = 0; i < j->input_list.count; i++)
-        PROPANE_TRY(session_inputs_add(&j->given, j->input_list.items[i], err));
-    if (show_compiled_is(j->model)) return run_compiled(j->model, &j->given, j->seed, j->output, err);
-    for (int i = 0; i < j->shape_list.count; i++) {
-        PROPANE_TRY(session_shape(j->shape_list.items[i], &j->choices[i], &j->names[i], err));
-        j->session.shapes.shape_count = i + 1;
-    }
-    j->session.shapes.shapes = j->choices;
-    char uri[300];
-    if (j->profile) j->session.device = rig_statistics_uri(j->session.device, uri);
-    PROPANE_TRY(session_open(s, j->model, &j->session, err));
-    if ((j->trace || (j->profile && !device_is(j->session.device, "ane"))) && !device_is(j->session.device, "cpu"))
-        return propane_fail(err, PROPANE_ERR_UNSUPPORTED,
-                            "--profile and --trace are for the cpu device; %s keeps no such "
-                            "record",
-                            j->session.device);
-    s->resize = j->resize;
-    PROPANE_TRY(session_fill(s, &j->given, j->seed, err));
-    if (s->steps && !j->iterations_given) j->iterations = s->steps;
+static propane_status cmd_run_fill(run_job *j, propane_session *s, propane_error *err) {
+    for (int i = 0; i < j->input_list.count; i++) PROPANE_TRY(propane_session_set_file(s, j->input_list.items[i], err));
+    if (j->seed >= 0) PROPANE_TRY(propane_session_randomize(s, (uint64_t)j->seed, err));
+    return propane_session_ready(s, "--input NAME=FILE, or --seed N for random numbers", err);
+}
+
+static propane_status cmd_run_session(run_job *j, propane_session *s, propane_error *err) {
+    PROPANE_TRY(cmd_run_fill(j, s, err));
+    if (propane_session_steps(s) && !j->iterations_given) j->iterations = propane_session_steps(s);
     PROPANE_TRY(cmd_run_measure(j, s, err));
-    if (!j->json && !j->session.keep) PROPANE_TRY(cmd_run_print_outputs(s, err));
+    if (!j->json && !j->session.keep) PROPANE_TRY(cmd_run_print_outputs(s, j->session.function, err));
     if (!j->output) return PROPANE_OK;
-    PROPANE_TRY(session_write(s, j->output, err));
-    if (!j->json) printf("%d array%s in %s\n", s->outputs, s->outputs == 1 ? "" : "s", j->output);
+    PROPANE_TRY(propane_session_write(s, j->output, err));
+    const int count = propane_program_output_count(propane_session_program(s));
+    if (!j->json) printf("%d array%s in %s\n", count, count == 1 ? "" : "s", j->output);
     return PROPANE_OK;
 }
 
+static propane_status cmd_run_model(run_job *j, propane_error *err) {
+    propane_session *s = NULL;
+    const char *kind = propane_file_kind(j->model);
+    if (kind && strcmp(kind, "compiled") == 0) return run_compiled(j->model, &j->input_list, j->seed, j->output, err);
+    for (int i = 0; i < j->shape_list.count; i++) {
+        PROPANE_TRY(propane_shape_parse(j->shape_list.items[i], &j->chosen[i], err));
+        j->session.shape_count = i + 1;
+    }
+    j->session.shapes = j->chosen;
+    char uri[300];
+    if (j->profile) j->session.device = rig_statistics_uri(j->session.device, uri);
+    PROPANE_TRY(propane_session_open(j->model, &j->session, &s, err));
+    propane_status status = PROPANE_OK;
+    if ((j->trace || (j->profile && !propane_uri_names(j->session.device, "ane"))) &&
+        !propane_uri_names(j->session.device, "cpu"))
+        status = propane_fail(err, PROPANE_ERR_UNSUPPORTED,
+                              "--profile and --trace are for the cpu device; %s keeps no such "
+                              "record",
+                              j->session.device);
+    if (!status) status = cmd_run_session(j, s, err);
+    propane_session_close(s);
+    return status;
+}
+
 int cmd_run(int argc, char **argv) {
-    run_job j = {.session = {.device = "cpu", .precision = "typed"}, .seed = -1, .iterations = 1};
+    run_job j = {
+        .session = {.size = sizeof j.session, .device = "cpu", .precision = "typed"}, .seed = -1, .iterations = 1};
     int64_t threads = 0;
     j.input_list.items = j.inputs;
     j.shape_list.items = j.shapes;
@@ -200,7 +199,7 @@ int cmd_run(int argc, char **argv) {
          .help = "an array (.npy) or a picture (.png, .jpg); FILE.npz: several; an array with one more dimension in "
                  "front: a "
                  "value for each of several runs"},
-        {"--resize", CLI_SWITCH, &j.resize, .help = "scale pictures to the input's size"},
+        {"--resize", CLI_SWITCH, &j.session.resize, .help = "scale pictures to the input's size"},
         {"--seed", CLI_INT, &j.seed, 0, 1e15, "N", "random numbers for the inputs that are not given"},
         {"--output", CLI_TEXT, &j.output, .words = "DIR", .help = "write each output as DIR/NAME.npy, states too"},
         {"--keep", CLI_SWITCH, &j.session.keep, .help = "every value that the program computes is an output"},
@@ -225,13 +224,10 @@ int cmd_run(int argc, char **argv) {
                          "and how long it takes.");
     if (code >= 0) return code;
     propane_error err = {0};
-    session s = {0};
     j.session.threads = (int)threads;
     cli_catch_signals();
-    propane_status status = cmd_run_model(&j, &s, &err);
-    session_close(&s);
-    session_inputs_free(&j.given);
-    for (int i = 0; i < MAX_GIVEN; i++) mem_free(j.names[i]);
+    propane_status status = cmd_run_model(&j, &err);
+    for (int i = 0; i < MAX_GIVEN; i++) propane_free((void *)(uintptr_t)j.chosen[i].name);
     if (cli_interrupted) return CLI_INTERRUPTED;
     return status == PROPANE_OK ? CLI_OK : cli_error("run", &err);
 }

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "engine/simulate.h"
+#include "run/session.h"
 
 static int64_t run_compiled_count(const engine_surface *s) { return s->n * s->c * s->h * s->w; }
 
@@ -81,12 +82,16 @@ static propane_status run_compiled_object(const engine_object *o, const session_
     return status;
 }
 
-propane_status run_compiled(const char *path, const session_inputs *given, int64_t seed, const char *output,
+propane_status run_compiled(const char *path, const cli_list *given, int64_t seed, const char *output,
                             propane_error *err) {
     engine_object *o = NULL;
+    session_inputs in = {0};
     engine_memory buffers[ENGINE_BARS] = {{0}};
-    PROPANE_TRY(engine_object_open(path, &o, err));
-    propane_status status = run_compiled_object(o, given, seed, output, buffers, err);
+    propane_status status = PROPANE_OK;
+    for (int i = 0; i < given->count && !status; i++) status = session_inputs_add(&in, given->items[i], err);
+    if (!status) status = engine_object_open(path, &o, err);
+    if (!status) status = run_compiled_object(o, &in, seed, output, buffers, err);
+    session_inputs_free(&in);
     for (int i = 0; i < ENGINE_BARS; i++) mem_free(buffers[i].data);
     engine_object_free(o);
     return status;

@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
-#include "run/session.h"
+#include "cli/cli.h"
 
-/* Inputs by the surfaces' names; with a seed of 0 or more, random numbers for those that are not given. `output` (may be
+/* Inputs (as propane_session_set_file takes them) by the surfaces' names; with a seed of 0 or more, random numbers for those that are not given. `output` (may be
  * NULL): a folder for NAME.npy. */
-PROPANE_CHECK propane_status run_compiled(const char *path, const session_inputs *given, int64_t seed,
-                                          const char *output, propane_error *err);
+PROPANE_CHECK propane_status run_compiled(const char *path, const cli_list *given, int64_t seed, const char *output,
+                                          propane_error *err);
 
 #endif

@@ -6,11 +6,11 @@
 
 #include <stdio.h>
 
-#include "run/session.h"
+#include "propane.h"
 
-/* Of the runs since the profile was reset (drivers/cpu/profile.h). */
-PROPANE_CHECK propane_status run_profile_print(const session *s, FILE *out, propane_error *err);
-PROPANE_CHECK propane_status run_profile_trace(const session *s, const char *model, const char *path,
-                                               propane_error *err);
+/* Of the runs since the profile was switched on; `function` as the session was opened for it. */
+PROPANE_CHECK propane_status run_profile_print(propane_session *s, const char *function, FILE *out, propane_error *err);
+PROPANE_CHECK propane_status run_profile_trace(propane_session *s, const char *function, const char *model,
+                                               const char *path, propane_error *err);
 
 #endif

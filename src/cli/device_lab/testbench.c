@@ -51,12 +51,6 @@ void rig_close(rig *r) {
     *r = (rig){0};
 }
 
-const char *rig_statistics_uri(const char *uri, char out[300]) {
-    bool known = device_is(uri, "ane") && !strstr(uri, "statistics=");
-    snprintf(out, 300, "%s%s", uri, !known ? "" : strchr(uri, '?') ? "&statistics=on" : "?statistics=on");
-    return out;
-}
-
 propane_status rig_put(rig *r, int input, const float *values, propane_error *err) {
     const propane_io *io = rig_io(r, input);
     int64_t count = propane_io_count(io);

@@ -4,6 +4,7 @@
 #ifndef CLI_DEVICE_LAB_TESTBENCH_H
 #define CLI_DEVICE_LAB_TESTBENCH_H
 
+#include "cli/device_lab/statistics_uri.h"
 #include "device/runner.h"
 #include "mil/build.h"
 
@@ -25,9 +26,6 @@ const propane_io *rig_io(const rig *r, int index);
 PROPANE_CHECK propane_status rig_put(rig *r, int input, const float *values, propane_error *err);
 PROPANE_CHECK propane_status rig_take(rig *r, int output, float *values, propane_error *err);
 PROPANE_CHECK propane_status rig_run(rig *r, propane_error *err);
-
-/* The uri with the ane driver's statistics=on, which asks for the engine's own times; another device's as it is. */
-const char *rig_statistics_uri(const char *uri, char out[300]);
 
 typedef struct rig_time {
     int64_t best_ns, median_ns;

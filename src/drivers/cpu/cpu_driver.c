@@ -166,4 +166,5 @@ const propane_driver cpu_driver = {
     .profile = cpu_profile_switch,
     .profile_count = cpu_profile_count,
     .profile_row = cpu_profile_row_of,
+    .profile_fusion = cpu_profile_fusion,
 };

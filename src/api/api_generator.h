@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT
+ * What stands behind a propane_generator, and a task of its, for the files of this folder.
+ */
+#ifndef API_API_GENERATOR_H
+#define API_API_GENERATOR_H
+
+#include "api/api_model.h"
+#include "infer/complete.h"
+#include "infer/converse.h"
+
+struct propane_chat {
+    infer_chat chat;
+    const tokenizer *tokenizer;
+};
+
+struct propane_generator {
+    const propane_model *model;
+    const tokenizer *tokenizer; /* NULL: ids alone */
+    propane_device *device, *own;
+    infer *machine;
+    propane_stream *streams[INFER_MAX_SEQUENCES]; /* by sequence; NULL: nobody writes there */
+};
+
+/* What a caller asks for, checked, as the task of one text; it lives where it is, the task points into it. */
+typedef struct generator_task {
+    propane_sampling sampling;
+    propane_on_token callback;
+    void *context;
+    const char *stops[PROPANE_MAX_STOPS + INFER_MAX_ENDS];
+    int32_t eos;
+    infer_task task;
+} generator_task;
+
+PROPANE_CHECK propane_status api_generator_task(const propane_generator *g, const int32_t *ids, int64_t count,
+                                                const propane_sampling *given, propane_on_token callback, void *context,
+                                                generator_task *out, propane_error *err);
+/* `context` is the generator_task. */
+bool api_generator_on_step(void *context, const infer_step *step);
+void api_generator_give(const infer_result *result, int64_t prompt_count, propane_generation *out);
+
+#endif

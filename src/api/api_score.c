@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ * Owns what a model computes on a sequence that is given: losses, logits, gradients; the last two as safetensors, so that other
+ * programs can be compared with it. Logits come from the programs of generation, one position after the other; gradients are
+ * those of the mean loss from one training step, under the names and in the form of the model's own file.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "api/api_generator.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "model/files/store.h"
+#include "train/step/step.h"
+
+propane_status propane_generator_score(propane_generator *generator, const int32_t *ids, int64_t count, double *nll,
+                                       propane_error *err) {
+    API_ERROR(err);
+    if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
+    return infer_score(generator->machine, ids, count, nll, err);
+}
+
+propane_status propane_generator_loss(propane_generator *g, const int32_t *ids, int64_t count, double *mean,
+                                      int64_t *predictions, propane_error *err) {
+    API_ERROR(err);
+    if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
+    PROPANE_TRY(infer_loss(g->machine, ids, count, mean, predictions, err));
+    if (isfinite(*mean)) return PROPANE_OK;
+    const char *name = model_weights_not_finite(g->model->weights);
+    return propane_fail(err, PROPANE_ERR_LIMIT, "%s: the loss is not a number%s%.200s%s", g->model->path,
+                        name ? ": the weights '" : "", name ? name : "", name ? "' hold some that are none" : "");
+}
+
+propane_status propane_generator_write_logits(propane_generator *g, const int32_t *ids, int64_t count, const char *path,
+                                              propane_error *err) {
+    infer *m = g->machine;
+    PROPANE_TRY(file_check_output(path, err));
+    int64_t vocab = g->model->weights->config.vocab_size;
+    const int64_t dim[] = {count, vocab};
+    safetensors_writer *writer = NULL;
+    float *logits = mem_array((size_t)vocab, sizeof *logits);
+    propane_status status =
+        logits ? safetensors_writer_open(path, &writer, err) : propane_fail_memory(err, (size_t)vocab * sizeof *logits);
+    if (!status) status = safetensors_writer_declare(writer, "logits", ST_F32, 2, dim, err);
+    infer_reset(m);
+    for (int64_t i = 0; !status && i < count; i++) {
+        status = infer_read(m, ids + i, 1, logits, err);
+        if (!status) status = safetensors_writer_data(writer, logits, (size_t)vocab * sizeof *logits, err);
+    }
+    infer_reset(m);
+    mem_free(logits);
+    if (!status) return safetensors_writer_commit(writer, err);
+    if (writer) safetensors_writer_abort(writer);
+    return status;
+}
+
+/* The gradients take the place of the weights in a registry of the same model, which is then written as a model. */
+static propane_status api_score_collect(train_step *s, model_weights *gradients, double scale, propane_error *err) {
+    for (int i = 0; i < gradients->count; i++) {
+        const model_tensor *t = &gradients->tensors[i];
+        float *to = model_weights_data(gradients, t);
+        PROPANE_TRY(train_step_gradient(s, i, to, err));
+        for (int64_t k = 0; k < t->count; k++) to[k] = (float)((double)to[k] / scale);
+    }
+    return PROPANE_OK;
+}
+
+propane_status propane_model_write_gradients(propane_model *model, const int32_t *ids, int64_t count,
+                                             const propane_gradient_options *options, const char *path, double *loss,
+                                             propane_error *err) {
+    API_ERROR(err);
+    propane_gradient_options given = {0};
+    double mean = 0;
+    PROPANE_TRY(api_take(&given, sizeof given, options, "propane_gradient_options", err));
+    if (count < 2) return propane_fail(err, PROPANE_ERR_INVALID, "%lld ids: nothing is predicted", (long long)count);
+    const bool half = given.precision && strcmp(given.precision, "fp16") == 0;
+    if (given.precision && !half && strcmp(given.precision, "fp32") != 0)
+        return propane_fail(err, PROPANE_ERR_INVALID, "precision '%.40s' is not one of fp32, fp16", given.precision);
+    const double scale = half ? 1024 : 1; /* as training does, so that small gradients stay in fp16's range */
+    train_step_options o = {.partition = {.name = given.plan ? given.plan : "layer",
+                                          .precision = half ? MIL_fp16 : MIL_fp32,
+                                          .batch = 1,
+                                          .context = count - 1},
+                            .device = given.uri ? given.uri : "cpu"};
+    train_step *s = NULL;
+    model_weights *gradients = NULL;
+    propane_status status = train_step_create(&o, model->weights, &s, err);
+    if (!status) status = train_step_batch(s, ids, ids + 1, true, scale, &mean, err);
+    if (!status) status = model_weights_create(&model->weights->config, &gradients, err);
+    if (!status) status = api_score_collect(s, gradients, scale, err);
+    if (!status) status = file_check_output(path, err);
+    if (!status) status = model_store_write(gradients, path, MODEL_FORM_SAFETENSORS, ST_F32, err);
+    if (!status && loss) *loss = mean;
+    model_weights_free(gradients);
+    train_step_free(s);
+    return status;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT
+ * Owns the views of programs, weight files, models, vocabularies and token files.
+ */
+#include "api/api_show.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "mil/coreml/blob.h"
+#include "mil/coreml/package.h"
+#include "mil/ops.h"
+#include "model/files/gguf.h"
+#include "model/files/safetensors.h"
+#include "model/files/store.h"
+#include "model/text/tokenizer.h"
+#include "model/text/tokens.h"
+
+/* ---- MIL --------------------------------------------------------------------------------------------------------------- */
+
+static void api_show_values(text *to, const char *title, mil_value *const *values, int count) {
+    char type[160];
+    for (int i = 0; i < count; i++)
+        text_printf(to, "  %s %s %s\n", i ? "       " : title, mil_type_print(type, &values[i]->type), values[i]->name);
+}
+
+static void api_show_function(text *to, const mil_function *f) {
+    int counts[MIL_OP_COUNT] = {0};
+    double flops = 0, constants = 0;
+    for (const mil_op *op = f->first; op; op = op->next) {
+        mil_cost cost;
+        counts[op->info->code]++;
+        mil_op_cost(op, &cost);
+        flops += cost.flops;
+        if (op->info->code == MIL_OP_const) constants += (double)mil_type_bytes(&op->results[0]->type);
+    }
+    char bytes[32];
+    text_printf(to, "func %s<%s>: %d operations, %.4g MFLOP, constants %s\n", f->name, mil_opset_name(f->opset),
+                f->op_count, flops / 1e6, text_bytes(bytes, constants));
+    api_show_values(to, "input  ", f->params, f->param_count);
+    api_show_values(to, "output ", f->results, f->result_count);
+    text_printf(to, "  ops    ");
+    for (int i = 0, shown = 0; i < MIL_OP_COUNT; i++)
+        if (counts[i]) text_printf(to, "%s%s %d", shown++ ? ", " : " ", mil_op_get((mil_opcode)i)->name, counts[i]);
+    text_printf(to, "\n");
+}
+
+static propane_status api_show_mil(text *to, const char *path, propane_error *err) {
+    mil_module *m = NULL;
+    PROPANE_TRY(mil_read(path, NULL, &m, err));
+    text_printf(to, "%s: MIL program(%d.%d), %d function%s\n", path, m->version_major, m->version_minor,
+                m->function_count, m->function_count == 1 ? "" : "s");
+    for (int i = 0; i < m->build_info_count; i++)
+        text_printf(to, "  %s = \"%s\"\n", m->build_info[i].key, m->build_info[i].value);
+    for (const mil_function *f = m->functions; f; f = f->next) api_show_function(to, f);
+    mil_module_free(m);
+    return PROPANE_OK;
+}
+
+static propane_status api_show_blob(text *to, const char *path, propane_error *err) {
+    mil_blob_file *file = NULL;
+    PROPANE_TRY(mil_blob_open(path, &file, err));
+    text_printf(to, "%s: MILBlob version 2, header counts %" PRIu32 " records\n  %10s %-7s %12s %s\n", path,
+                mil_blob_count(file), "offset", "type", "bytes", "elements");
+    mil_blob blob;
+    uint64_t at = 0;
+    propane_status status;
+    int records = 0;
+    while ((status = mil_blob_next(file, &at, &blob, err)) == PROPANE_OK) {
+        const mil_dtype_info *type = mil_dtype_get(blob.dtype);
+        text_printf(to, "  %10" PRIu64 " %-7s %12" PRIu64 " %" PRIu64 "\n", blob.offset, type->name, blob.bytes,
+                    (blob.bytes * 8 - (uint64_t)blob.padding_bits) / (uint64_t)type->bits);
+        records++;
+    }
+    text_printf(to, "  %d record%s\n", records, records == 1 ? "" : "s");
+    mil_blob_close(file);
+    return status == PROPANE_ERR_NOT_FOUND ? PROPANE_OK : status;
+}
+
+/* ---- models and text ------------------------------------------------------------------------------------------------------ */
+
+static void api_show_config(text *to, const model_config *c) {
+    static const char *const scalings[] = {"", ", linear", ", llama3"};
+    text_printf(to,
+                "  %s: %" PRId64 " layers, width %" PRId64 ", hidden %" PRId64 ", %" PRId64 " heads of %" PRId64
+                " (%" PRId64 " for keys and values),\n  vocabulary %" PRId64 ", context %" PRId64 ", ",
+                c->model_type, c->num_hidden_layers, c->hidden_size, c->intermediate_size, c->num_attention_heads,
+                c->head_dim, c->num_key_value_heads, c->vocab_size, c->max_position_embeddings);
+    if (model_arch_of(c)->position == ARCH_LEARNED)
+        text_printf(to, "learned positions");
+    else
+        text_printf(to, "rope theta %g%s", c->rope_theta, scalings[c->rope_scaling]);
+    if (c->rope_scaling != MODEL_ROPE_PLAIN) text_printf(to, " by %g", c->rope_factor);
+    text_printf(to, ", norm epsilon %g, %s head\n", c->rms_norm_eps, c->tie_word_embeddings ? "tied" : "separate");
+}
+
+static propane_status api_show_safetensors(text *to, const char *path, propane_error *err) {
+    safetensors *s = NULL;
+    PROPANE_TRY(safetensors_open(path, &s, err));
+    double bytes = 0, elements = 0;
+    char size[32];
+    for (int i = 0; i < safetensors_count(s); i++) {
+        const safetensors_tensor *t = safetensors_at(s, i);
+        bytes += (double)t->bytes;
+        elements += (double)t->count;
+    }
+    text_printf(to, "%s: safetensors, %d tensors, %.0f elements, %s\n", path, safetensors_count(s), elements,
+                text_bytes(size, bytes));
+    for (int i = 0; i < safetensors_count(s); i++) {
+        const safetensors_tensor *t = safetensors_at(s, i);
+        text_printf(to, "  %-5s %-60s [", safetensors_dtype_name(t->dtype), t->name);
+        for (int d = 0; d < t->rank; d++) text_printf(to, "%s%" PRId64, d ? ", " : "", t->dim[d]);
+        text_printf(to, "]\n");
+    }
+    safetensors_close(s);
+    return PROPANE_OK;
+}
+
+static propane_status api_show_model(text *to, const char *path, model_form form, propane_error *err) {
+    model_config config;
+    propane_status status = model_store_config(path, &config, err);
+    if (form == MODEL_FORM_SAFETENSORS) { /* a file without a configuration still has tensors to show */
+        PROPANE_TRY(api_show_safetensors(to, path, err));
+        if (status == PROPANE_OK) api_show_config(to, &config);
+        return PROPANE_OK;
+    }
+    PROPANE_TRY(status);
+    text_printf(to, "%s: %s\n", path, form == MODEL_FORM_DIR ? "a model's folder" : "llama2.c checkpoint, version 0");
+    api_show_config(to, &config);
+    return PROPANE_OK;
+}
+
+static void api_show_gguf_value(text *to, const gguf_value *v) {
+    text_printf(to, "  %-44s ", v->key);
+    if (v->type == GGUF_TEXT) {
+        char shown[80];
+        text_printf(to, "%s\n", text_quote(shown, (const char *)v->data, (size_t)v->bytes));
+    } else if (v->type == GGUF_ARRAY)
+        text_printf(to, "list of %" PRIu64 "\n", v->count);
+    else if (v->type == GGUF_F32 || v->type == GGUF_F64)
+        text_printf(to, "%g\n", gguf_item_real(v, 0));
+    else
+        text_printf(to, "%" PRId64 "\n", gguf_item_int(v, 0));
+}
+
+static propane_status api_show_gguf(text *to, const char *path, propane_error *err) {
+    gguf *g = NULL;
+    model_config config;
+    propane_error why = {0};
+    PROPANE_TRY(gguf_open(path, &g, err));
+    text_printf(to, "%s: GGUF, %d keys, %d tensors\n", path, gguf_value_count(g), gguf_tensor_count(g));
+    for (int i = 0; i < gguf_value_count(g); i++) api_show_gguf_value(to, gguf_value_at(g, i));
+    for (int i = 0; i < gguf_tensor_count(g); i++) {
+        const gguf_tensor *t = gguf_tensor_at(g, i);
+        text_printf(to, "  %-5s %-60s [", t->type->name, t->name);
+        for (int d = t->rank - 1; d >= 0; d--) text_printf(to, "%" PRId64 "%s", t->dim[d], d ? ", " : "");
+        text_printf(to, "]\n");
+    }
+    if (gguf_config(g, &config, &why) == PROPANE_OK)
+        api_show_config(to, &config);
+    else
+        text_printf(to, "  Propane cannot use it: %s\n", why.text);
+    gguf_close(g);
+    return PROPANE_OK;
+}
+
+static propane_status api_show_tokenizer(text *to, const char *path, propane_error *err) {
+    tokenizer *t = NULL;
+    PROPANE_TRY(tokenizer_read(path, &t, err));
+    text_printf(to, "%s: tokenizer, kind %s, %d ids, bos %d, eos %d\n  sha256 %s\n", path,
+                tokenizer_kind_name(tokenizer_get_kind(t)), tokenizer_vocab_size(t), tokenizer_bos(t), tokenizer_eos(t),
+                tokenizer_hash(t));
+    tokenizer_free(t);
+    return PROPANE_OK;
+}
+
+static propane_status api_show_tokens(text *to, const char *path, propane_error *err) {
+    token_file t;
+    PROPANE_TRY(token_file_open(path, &t, err));
+    text_printf(to,
+                "%s: token file, %" PRId64 " tokens of %" PRId64 " bytes of text, vocabulary %" PRId64
+                ", %d bytes a token\n  tokenizer sha256 %s\n",
+                path, t.count, t.text_bytes, t.vocab_size, t.id_bytes, t.tokenizer_hash);
+    token_file_close(&t);
+    return PROPANE_OK;
+}
+
+/* ---- what it is ------------------------------------------------------------------------------------------------------------- */
+
+/* Vocabularies and configurations look like any other JSON: they are read to be known. */
+static propane_status api_show_unknown(text *to, const char *path, propane_error *err) {
+    model_form form;
+    model_config config;
+    propane_error why = {0}, other = {0};
+    file_map map;
+    PROPANE_TRY(file_map_open(path, &map, err));
+    const bool json = map.bytes && map.data[0] == '{';
+    file_map_close(&map);
+    if (model_store_form(path, &form, &why) == PROPANE_OK && !json &&
+        (form == MODEL_FORM_SAFETENSORS || model_store_config(path, &(model_config){0}, &why) == PROPANE_OK))
+        return api_show_model(to, path, form, err);
+    if (api_show_tokenizer(to, path, &other) == PROPANE_OK) return PROPANE_OK;
+    if (json && model_config_read(path, &config, &why) == PROPANE_OK) {
+        text_printf(to, "%s: a model's configuration\n", path);
+        api_show_config(to, &config);
+        return PROPANE_OK;
+    }
+    if (json && strcmp(other.text, why.text) == 0) return propane_fail(err, other.status, "%s", other.text);
+    if (json)
+        return propane_fail(err, PROPANE_ERR_INVALID, "neither a tokenizer (%s) nor a model's configuration (%s)",
+                            other.text, why.text);
+    if (why.status && model_store_form(path, &form, &other) == PROPANE_OK && form == MODEL_FORM_LLAMA2C)
+        return propane_fail(err, why.status, "%s", why.text);
+    return propane_fail(
+        err, PROPANE_ERR_INVALID,
+        "%s: not a file that Propane knows: MIL text, MILBlob weights, safetensors, GGUF, a llama2.c checkpoint, a "
+        "tokenizer, a token file or a compiled program",
+        path);
+}
+
+propane_status api_show_contents(const char *path, const char *kind, text *to, propane_error *err) {
+    if (!kind) return api_show_unknown(to, path, err);
+    if (strcmp(kind, "program") == 0) return api_show_mil(to, path, err);
+    if (strcmp(kind, "weights") == 0) return api_show_blob(to, path, err);
+    if (strcmp(kind, "tokens") == 0) return api_show_tokens(to, path, err);
+    if (strcmp(kind, "gguf") == 0) return api_show_gguf(to, path, err);
+    return api_show_model(to, path, MODEL_FORM_DIR, err);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT
+ * What the files behind propane_file_show share: each appends to `to` what it finds, also before an error.
+ */
+#ifndef API_API_SHOW_H
+#define API_API_SHOW_H
+
+#include "base/text.h"
+#include "propane.h"
+
+PROPANE_CHECK propane_status api_show_examples(const char *path, const propane_show_options *options, text *to,
+                                               propane_error *err);
+/* `kind` is the file's, or NULL: a tokenizer, a configuration, or nothing that is known. */
+PROPANE_CHECK propane_status api_show_contents(const char *path, const char *kind, text *to, propane_error *err);
+
+#endif
